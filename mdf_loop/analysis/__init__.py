@@ -1,0 +1,1 @@
+"""Analyses: functions that look at a body and change nothing."""

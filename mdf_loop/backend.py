@@ -1,0 +1,143 @@
+"""``onnx.backend.base.Backend`` over the executor: run whole ONNX models.
+
+>>> import onnx.parser, numpy as np
+>>> from mdf_loop import backend
+>>> model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 18]> g (float[2] x) => (float[2] y) { y = Add(x, x) }')
+>>> backend.run_model(model, [np.array([1, 2], np.float32)])[0]
+array([2., 4.], dtype=float32)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx.backend.base import Backend, BackendRep
+
+from mdf_loop import control, kernels  # noqa: F401  (fill the table of kernels)
+from mdf_loop.errors import ArgumentError
+from mdf_loop.execute.interpret import InterpretedBody
+from mdf_loop.ir import Body
+from mdf_loop.options import start_run
+from mdf_loop.readers.onnx_graph import read_model
+
+
+class LoopRep(BackendRep):
+    """A model ready to run."""
+
+    def __init__(self, body: Body) -> None:
+        self.body = body
+        self._execute = InterpretedBody(body)
+        self._needed = [name for name in body.inputs if name not in body.constants]
+
+    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Run the model.
+
+        Parameters
+        ----------
+        inputs : sequence, mapping or array
+            Values of the model's inputs, in order or by name.  Inputs with an initializer may be left out.
+
+        Returns
+        -------
+        tuple
+            The model's outputs in order: arrays, lists for sequences, None for an empty optional.
+
+        Raises
+        ------
+        ArgumentError
+            An input is missing, or there is no such input.
+        IterationError
+            A node failed.
+        """
+        given = self._by_name(inputs)
+        values = [given[name] if name in given else self.body.constants[name] for name in self.body.inputs]
+        with np.errstate(all="ignore"):
+            results = self._execute([as_value(v) for v in values], (), start_run())
+        return tuple(np.asarray(r) if isinstance(r, np.generic) else r for r in results)
+
+    def _by_name(self, inputs: Any) -> dict[str, Any]:
+        if isinstance(inputs, Mapping):
+            given = dict(inputs)
+        else:
+            values = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
+            names = self._needed if len(values) == len(self._needed) else list(self.body.inputs)
+            if len(values) > len(names):
+                raise ArgumentError(f"the model takes {len(names)} inputs ({', '.join(names)}); {len(values)} were given")
+            given = dict(zip(names, values, strict=False))
+        missing = [name for name in self._needed if name not in given]
+        unknown = sorted(set(given) - set(self.body.inputs))
+        if missing or unknown:
+            raise ArgumentError(
+                f"the model takes inputs ({', '.join(self.body.inputs)})"
+                + (f"; missing: {', '.join(missing)}" if missing else "")
+                + (f"; unknown: {', '.join(unknown)}" if unknown else "")
+            )
+        return given
+
+
+class LoopBackend(Backend):
+    """The backend: ``prepare``, ``run_model``, ``run_node``, ``supports_device``."""
+
+    @classmethod
+    def prepare(cls, model: onnx.ModelProto | str | os.PathLike, device: str = "CPU", **kwargs: Any) -> LoopRep:
+        """Read a model once; ``run`` the result as often as needed.
+
+        Raises
+        ------
+        MalformedBody, UnsupportedOp
+            The model is broken, or uses an operator there is no kernel for.
+        """
+        if isinstance(model, str | os.PathLike):
+            model = onnx.load(model)
+        return LoopRep(read_model(model))
+
+    @classmethod
+    def run_model(cls, model: onnx.ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:
+        """Read a model and run it once; see :meth:`LoopRep.run`."""
+        return cls.prepare(model, device, **kwargs).run(inputs)
+
+    @classmethod
+    def run_node(
+        cls,
+        node: onnx.NodeProto,
+        inputs: Any,
+        device: str = "CPU",
+        outputs_info: Sequence[tuple[np.dtype, tuple[int, ...]]] | None = None,
+        **kwargs: Any,
+    ) -> tuple[Any, ...]:
+        """Run one node; ``opset_version`` chooses the version of its operator."""
+        names = [name for name in node.input if name]
+        graph = onnx.helper.make_graph(
+            [node],
+            "node",
+            [onnx.helper.make_value_info(name, onnx.TypeProto()) for name in dict.fromkeys(names)],
+            [onnx.helper.make_value_info(name, onnx.TypeProto()) for name in node.output if name],
+        )
+        version = kwargs.get("opset_version") or onnx.defs.onnx_opset_version()
+        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(node.domain, version)])
+        return cls.run_model(model, inputs, device)
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """Only the CPU."""
+        return device.split(":")[0].upper() == "CPU"
+
+
+def as_value(value: Any) -> Any:
+    """A value from outside as the executor wants it: arrays, lists for sequences, None for an empty optional."""
+    if isinstance(value, list | tuple):
+        return [as_value(v) for v in value]
+    if value is None or isinstance(value, Mapping):
+        return value
+    array = np.asarray(value)
+    return array.astype(object) if array.dtype.kind in "US" else array
+
+
+prepare = LoopBackend.prepare
+run_model = LoopBackend.run_model
+run_node = LoopBackend.run_node
+supports_device = LoopBackend.supports_device

@@ -1,0 +1,111 @@
+"""Vectorisation rules: how one kernel call can stand for many iterations.
+
+A rule is ``rule(run, args, stacked, attrs) -> (outputs, stacked_out)`` or None.
+
+``run``
+    the kernel function, called as ``run(*inputs, **attrs)``
+``args``, ``stacked``
+    the inputs, and for each whether it is stacked: has the iteration axis at 0.  At least one is, and
+    all stacked ones have the same length, at least 1.
+``outputs``, ``stacked_out``
+    a tuple of outputs, and for each whether it is stacked.  An output that comes out the same in every
+    iteration should be returned unstacked, so that what follows can be batched too.
+``None``
+    no way for this combination; the caller runs one iteration at a time.
+
+The law, tested for every kernel that names a rule: the outputs equal the stack of one call per iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+Result = tuple[tuple[Any, ...], tuple[bool, ...]] | None
+Rule = Callable[[Callable[..., Any], Sequence[Any], Sequence[bool], Mapping[str, Any]], Result]
+
+
+def all_stacked(result: Any) -> Result:
+    """What a kernel returned, every output of it stacked."""
+    outputs = result if type(result) is tuple else (result,)
+    return outputs, (True,) * len(outputs)
+
+
+def elementwise(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
+    """Each element of the output depends on the broadcast elements of the inputs."""
+    present = [(a, s) for a, s in zip(args, stacked, strict=True) if a is not None]
+    rank = max(np.ndim(a) - s for a, s in present)
+    return all_stacked(run(*[_pad(a, rank) if s else a for a, s in zip(args, stacked, strict=True)], **attrs))
+
+
+def _pad(a: Any, rank: int) -> Any:
+    """A stacked value with ones put behind the iteration axis until it broadcasts as ``rank`` does."""
+    missing = rank - (a.ndim - 1)
+    return a.reshape((a.shape[0],) + (1,) * missing + a.shape[1:]) if missing else a
+
+
+def of_shape(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
+    """The result depends on shapes and types alone, and every iteration has the same."""
+    result = run(*[a[0] if s else a for a, s in zip(args, stacked, strict=True)], **attrs)
+    outputs = result if type(result) is tuple else (result,)
+    return outputs, (False,) * len(outputs)
+
+
+def along(attr: str, default: int) -> Rule:
+    """The first input is worked on along the axis that an attribute names; the others must be unstacked.
+
+    A negative axis counts from the end and stays right with an axis in front; others move up by one.
+    """
+
+    def rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
+        if not stacked[0] or any(stacked[1:]) or args[0].ndim < 2:
+            return None
+        axis = attrs.get(attr, default)
+        return all_stacked(run(*args, **{**attrs, attr: axis + 1 if axis >= 0 else axis}))
+
+    return rule
+
+
+def reducing(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
+    """Reductions: axes as an attribute (older opsets) or as the second input; all axes where not said."""
+    if not stacked[0] or any(stacked[1:]):
+        return None
+    data, rank = args[0], args[0].ndim - 1
+    as_input = len(args) > 1 and args[1] is not None
+    axes = np.atleast_1d(args[1]).tolist() if as_input else list(attrs.get("axes") or ())
+    if not axes and attrs.get("noop_with_empty_axes"):
+        return all_stacked(run(data, *args[1:], **attrs))
+    if rank == 0:
+        return None
+    moved = [a + 1 if a >= 0 else a for a in axes] or list(range(1, rank + 1))
+    if as_input:
+        return all_stacked(run(data, np.array(moved, np.int64), **attrs))
+    return all_stacked(run(data, **{**attrs, "axes": tuple(moved)}))
+
+
+def matmul(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
+    """Matrix products of two inputs by numpy's rules for ranks, either or both stacked."""
+    (a, b), (a_stacked, b_stacked) = args, stacked
+    a_rank, b_rank = a.ndim - a_stacked, b.ndim - b_stacked
+    if not a_rank or not b_rank:
+        return None
+    if a_stacked and a_rank == 1 and not b_stacked and b_rank == 2:
+        return all_stacked(run(a, b, **attrs))  # rows of vectors: one product
+    rank = max(a_rank, b_rank, 2)
+    left = _matrix(a, a_stacked, a_rank == 1, rank, column=False)
+    right = _matrix(b, b_stacked, b_rank == 1, rank, column=True)
+    out = run(left, right, **attrs)
+    if a_rank == 1:
+        out = out[..., 0, :]
+    if b_rank == 1:
+        out = out[..., 0]
+    return all_stacked(out)
+
+
+def _matrix(value: Any, is_stacked: bool, is_vector: bool, rank: int, *, column: bool) -> Any:
+    """A vector as one row or one column, and room for broadcasting behind the iteration axis."""
+    if is_vector:
+        value = value[..., None] if column else value[..., None, :]
+    return _pad(value, rank) if is_stacked else value

@@ -1,0 +1,112 @@
+"""Every error and warning that mdf_loop raises on purpose.
+
+Each class also derives from the standard exception it is, so ``except ValueError`` keeps working for
+people who do not know this package.  A message says what was expected, what came, where, and what to do.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+_OWN_CALLERS = ("mdf_loop", "modeci_mdf", "modelspec", "graph_scheduler", "contextlib")
+
+
+class LoopError(Exception):
+    """Base of every error that mdf_loop raises on purpose."""
+
+
+class ArgumentError(LoopError, ValueError):
+    """A value handed to a loop is not what the loop can take."""
+
+
+class KindError(ArgumentError, TypeError):
+    """A value has the wrong kind: text for a number, a float for a trip count."""
+
+
+class MissingCapture(ArgumentError, NameError):
+    """The body reads an outer name that was not given a value."""
+
+
+class MalformedBody(LoopError, ValueError):
+    """A body, model or file that cannot be read as a graph.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong.
+    path : tuple of str
+        Names from the outermost graph down to the place, such as ``("main", "Loop_3", "body", "Add_1")``.
+    """
+
+    def __init__(self, message: str, path: tuple[str, ...] = ()) -> None:
+        self.path = tuple(name for name in path if name)
+        super().__init__(f"{'/'.join(self.path)}: {message}" if self.path else message)
+
+
+class UnsupportedOp(LoopError, NotImplementedError):
+    """An operator, version or attribute that mdf_loop has no kernel for."""
+
+
+class PartialResults:
+    """What a loop that ended early had computed: mixed into the errors that end one.
+
+    Attributes
+    ----------
+    iteration : int or None
+        How many iterations the outermost loop had completed.
+    partial : tuple or None
+        Its carried values after those iterations, then what it had collected so far (stacked).
+    """
+
+    iteration: int | None = None
+    partial: tuple[Any, ...] | None = None
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.path: tuple[str, ...] = ()
+        super().__init__(what)
+
+    def within(self, place: str) -> None:
+        """Put an enclosing place, such as "iteration 3 of Loop 'outer'", in front of the message."""
+        self.path = (place, *self.path)
+        self.args = (f"{', '.join(self.path)}: {self.what}",)  # type: ignore[misc]
+
+
+class IterationError(PartialResults, LoopError, RuntimeError):
+    """Something failed while a body ran; the original error is its ``__cause__``.
+
+    The results of the iterations before it are kept in ``.partial``.
+    """
+
+
+class CollectedError(IterationError, ValueError):
+    """A collected value changed its shape or type between two iterations (ONNX forbids it)."""
+
+
+class IterationLimit(PartialResults, LoopError, RuntimeError):
+    """A loop wanted to go on after ``options(max_iterations=...)`` iterations."""
+
+
+class LoopInterrupted(PartialResults, KeyboardInterrupt):
+    """Ctrl-C while a loop ran.  A KeyboardInterrupt, so nothing swallows it by accident."""
+
+
+class LoopWarning(UserWarning):
+    """Category of every warning from mdf_loop."""
+
+
+def warn_user(message: str) -> None:
+    """Warn with :class:`LoopWarning`, pointing at the user's line rather than at library code."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and _is_library(frame.f_code.co_filename):
+        frame = frame.f_back
+        level += 1
+    warnings.warn(message, LoopWarning, stacklevel=level - 1)
+
+
+def _is_library(filename: str) -> bool:
+    parts = Path(filename).parts
+    return any(name in parts for name in _OWN_CALLERS[:-1]) or Path(filename).stem == _OWN_CALLERS[-1]

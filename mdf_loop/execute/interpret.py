@@ -1,0 +1,214 @@
+"""The interpreter: loops and branches node by node, exactly as the text says.
+
+This is the living definition.  Every faster engine is tested against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.analysis.empty import empty_collected
+from mdf_loop.errors import IterationError, IterationLimit, KindError, LoopInterrupted, PartialResults, warn_user
+from mdf_loop.execute.collect import Gathering
+from mdf_loop.execute.program import Program, describe_value
+from mdf_loop.ir import Body, Loop, Scanned
+from mdf_loop.options import Run
+
+
+@dataclass
+class Arguments:
+    """What one execution of a loop is given.
+
+    Attributes
+    ----------
+    trip_count : int or None
+        At most so many iterations; None has no limit.
+    go : bool or None
+        The condition before the first iteration; None if it was omitted.
+    carried, scanned, invariant, captured : sequence
+        Values in the order of the loop's record, captures in the order of ``body.captures``.
+    """
+
+    trip_count: int | None
+    go: bool | None = True
+    carried: Sequence[Any] = ()
+    scanned: Sequence[Any] = ()
+    invariant: Sequence[Any] = ()
+    captured: Sequence[Any] = ()
+
+
+@dataclass
+class Progress:
+    """How far a loop has come: the carried values, what was collected, iterations completed."""
+
+    carried: list[Any]
+    gatherings: list[Gathering]
+    last: list[Any] = field(default_factory=list)
+    iteration: int = 0
+
+    def results(self) -> tuple[Any, ...]:
+        """Carried values, last values, then collected ones (None where there was no iteration)."""
+        return (*self.carried, *self.last, *(g.array() for g in self.gatherings))
+
+
+class InterpretedLoop:
+    """A loop ready to run, any number of times."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.loop = loop
+        self.program = Program(loop.body)
+        slot = self.program.slot
+        self.index = slot(loop.index) if loop.index else self.program.sink()
+        self.index_shape = loop.body.type_of(loop.index or "").shape
+        self.condition = slot(loop.condition) if loop.condition else self.program.sink()
+        self.keep_going = slot(loop.keep_going or "")
+        self.carried_in = [slot(c.input) for c in loop.carried]
+        self.carried_out = [slot(c.output) for c in loop.carried]
+        self.scanned = [slot(s.input) for s in loop.scanned]
+        self.collected = [slot(c.output) for c in loop.collected]
+        self.last = [slot(name) for name in loop.last]
+
+    def __call__(self, given: Arguments, run: Run) -> tuple[Any, ...]:
+        """Run the loop; returns carried, last, then collected values.
+
+        Raises
+        ------
+        IterationError, CollectedError, IterationLimit, LoopInterrupted
+            With the results of the completed iterations in ``.partial``.
+        """
+        progress = Progress(list(given.carried), [Gathering(c) for c in self.loop.collected])
+        try:
+            with np.errstate(all="ignore"):
+                self._iterate(given, run, progress)
+        except PartialResults as error:
+            raise self._ended_early(error, progress)
+        except KeyboardInterrupt as error:
+            interrupted = LoopInterrupted("interrupted")
+            raise self._ended_early(interrupted, progress) from error
+        results = list(progress.results())
+        if progress.iteration == 0 and self.loop.collected:
+            results[len(results) - len(self.loop.collected) :] = empty_collected(self.loop, given.carried, given.captured)
+        return tuple(results)
+
+    def _iterate(self, given: Arguments, run: Run, progress: Progress) -> None:
+        program, obey = self.program, given.go is not None or run.options.obey_body_condition
+        env = program.environment(given.captured, run)
+        for slot, value in zip(map(program.slot, self.loop.invariant), given.invariant, strict=True):
+            env[slot] = value
+        parts = [part_of(s, array) for s, array in zip(self.loop.scanned, given.scanned, strict=True)]
+        number = numbering(self.index_shape)
+        guard = run.options.max_iterations
+        going = given.go is not False
+        condition: Any = np.bool_(going)
+        warned = obey
+        while going and (given.trip_count is None or progress.iteration < given.trip_count):
+            if guard is not None and progress.iteration >= guard:
+                raise IterationLimit(f"wants to go on after {guard} iterations, the limit of options(max_iterations={guard})")
+            for slot, value in zip(self.carried_in, progress.carried, strict=True):
+                env[slot] = value
+            for slot, part in zip(self.scanned, parts, strict=True):
+                env[slot] = part(progress.iteration)
+            env[self.index], env[self.condition] = number(progress.iteration), condition
+            program.run(env)
+            if self.keep_going:
+                condition = env[self.keep_going]
+                stays = self._stays(condition)
+                if obey:
+                    going = stays
+                elif not (stays or warned):
+                    warned = True
+                    warn_user(_IGNORED.format(self._place(progress.iteration)))
+            self._store(env, progress)
+
+    def _stays(self, condition: Any) -> bool:
+        try:
+            return truth(condition, f"the body's condition {self.loop.keep_going!r}")
+        except KindError as error:
+            raise IterationError(str(error)) from error
+
+    def _store(self, env: list[Any], progress: Progress) -> None:
+        """Take over what an iteration produced, all at once: nothing of one that failed is kept."""
+        values = [env[slot] for slot in self.collected]
+        for gathering, value in zip(progress.gatherings, values, strict=True):
+            gathering.check(value)
+        for gathering, value in zip(progress.gatherings, values, strict=True):
+            gathering.add(value)
+        progress.carried = [env[slot] for slot in self.carried_out]
+        progress.last = [env[slot] for slot in self.last]
+        progress.iteration += 1
+
+    def _ended_early(self, error: Any, progress: Progress) -> Any:
+        error.within(self._place(progress.iteration))
+        error.iteration, error.partial = progress.iteration, progress.results()
+        return error
+
+    def _place(self, iteration: int) -> str:
+        return f"iteration {iteration} of {self.loop.name or self.loop.body.name}"
+
+
+_IGNORED = (
+    "{}: the body's condition turned false, but the loop's own condition was omitted, so the ONNX text "
+    "goes on; options(obey_body_condition=True) stops there, as onnxruntime does"
+)
+
+
+def numbering(shape: tuple[Any, ...] | None) -> Callable[[int], Any]:
+    """How the iteration number is handed to the body: int64, of the rank the body declares."""
+    if not shape:
+        return np.int64
+    rank = len(shape)
+    return lambda i: np.full((1,) * rank, i, np.int64)
+
+
+def truth(value: Any, what: str) -> bool:
+    """A condition as a Python bool.
+
+    Raises
+    ------
+    KindError
+        It is not one boolean (an integer 0 or 1 passes for one).
+    """
+    if type(value) is np.bool_ or type(value) is bool:
+        return bool(value)
+    array = np.asarray(value)
+    if array.size != 1 or not (array.dtype == bool or (array.dtype.kind in "iu" and array.item() in (0, 1))):
+        raise KindError(f"{what} must be one boolean, a scalar or of shape [1]; got {describe_value(array)}")
+    return bool(array.item())
+
+
+def part_of(scanned: Scanned, array: np.ndarray) -> Callable[[int], Any]:
+    """The function that gives iteration ``i`` its part of a scanned input."""
+    moved = np.moveaxis(array, scanned.axis, 0)
+    if scanned.part is None:
+        rows = moved[scanned.start :: scanned.stride][:: -1 if scanned.reverse else 1]
+        if rows.dtype == object:
+            return lambda i: rows[i : i + 1].reshape(rows.shape[1:])
+        return lambda i: rows[i]
+    starts = part_starts(scanned, moved.shape[0])
+    return lambda i: np.moveaxis(moved[starts[i] : starts[i] + scanned.part], 0, scanned.axis)
+
+
+def part_starts(scanned: Scanned, length: int) -> Sequence[int]:
+    """Where each part of a scanned input begins."""
+    part = scanned.part or 1
+    starts = range(scanned.start, length - part + 1, scanned.stride)
+    return starts[::-1] if scanned.reverse else starts
+
+
+class InterpretedBody:
+    """A graph without a loop: a model's main graph, or a branch of an If."""
+
+    def __init__(self, body: Body) -> None:
+        self.program = Program(body)
+
+    def __call__(self, inputs: Sequence[Any], captured: Sequence[Any], run: Run) -> tuple[Any, ...]:
+        """Run every node once; returns the body's outputs."""
+        env = self.program.environment(captured, run)
+        for slot, value in zip(self.program.inputs, inputs, strict=True):
+            env[slot] = value
+        self.program.run(env)
+        return tuple(env[slot] for slot in self.program.outputs)

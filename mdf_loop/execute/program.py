@@ -1,0 +1,124 @@
+"""A body with its names resolved: values live in numbered slots, nodes are called in order.
+
+Names, versions and attributes are looked up once, when the program is made; running it is a list of
+calls.  Slot 0 holds None (an omitted input) and slot 1 the run (options and random stream).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import IterationError, LoopError, PartialResults
+from mdf_loop.ir import Body, Node
+from mdf_loop.options import Run
+from mdf_loop.registry import Call, bind
+
+OMITTED, RUN = 0, 1
+
+
+@dataclass(frozen=True)
+class Step:
+    """One node: what to call, the slots it reads and the slots it writes."""
+
+    call: Call
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    node: Node
+
+
+class Program:
+    """A body ready to run node by node.
+
+    Raises
+    ------
+    UnsupportedOp
+        A node has no kernel; the message names the node and the body.
+    """
+
+    def __init__(self, body: Body) -> None:
+        self.body = body
+        self._slots: dict[str, int] = {}
+        self._start: list[Any] = [None, None]
+        for name, value in body.constants.items():
+            self._start[self._new(name)] = value
+        self.captures = tuple(self._new(name) for name in body.captures)
+        self.inputs = tuple(self._new(name) for name in body.inputs)
+        self.steps = tuple(self._step(node) for node in body.nodes)
+        self.outputs = tuple(self.slot(name) for name in body.outputs)
+
+    def slot(self, name: str) -> int:
+        """Where a value lives; an omitted name lives in the slot of None."""
+        return self._slots[name] if name else OMITTED
+
+    def environment(self, captured: Sequence[Any], run: Run) -> list[Any]:
+        """A fresh set of slots with the constants and the captured values in place."""
+        env = self._start.copy()
+        env[RUN] = run
+        for slot, value in zip(self.captures, captured, strict=True):
+            env[slot] = value
+        return env
+
+    def run(self, env: list[Any]) -> None:
+        """Run every node once, in order.
+
+        Raises
+        ------
+        IterationError
+            A kernel failed; names the node and the shapes it was given, and keeps the cause.
+        """
+        step = None
+        try:
+            for step in self.steps:
+                result = step.call(*[env[slot] for slot in step.reads])
+                if type(result) is tuple:
+                    for slot, value in zip(step.writes, result, strict=False):
+                        env[slot] = value
+                else:
+                    env[step.writes[0]] = result
+        except PartialResults:
+            raise
+        except Exception as error:
+            assert step is not None
+            raise IterationError(_describe(step, env, error)) from error
+
+    def _new(self, name: str) -> int:
+        self._start.append(None)
+        self._slots[name] = len(self._start) - 1
+        return self._slots[name]
+
+    def _step(self, node: Node) -> Step:
+        try:
+            bound = bind(node)
+        except LoopError as error:
+            error.add_note(f"in node {node.name or node} of {self.body.name!r}")
+            raise
+        reads = tuple(map(self.slot, node.inputs)) + tuple(map(self.slot, node.captures))
+        writes = tuple(self._new(name) if name else self.sink() for name in node.outputs) or (self.sink(),)
+        return Step(bound.call, (RUN, *reads) if bound.needs_run else reads, writes, node)
+
+    def sink(self) -> int:
+        """A slot for an output nobody wants."""
+        self._start.append(None)
+        return len(self._start) - 1
+
+
+def _describe(step: Step, env: list[Any], error: Exception) -> str:
+    node = step.node
+    name = f"{node.op} {node.name!r}" if node.name else f"{node.op} -> {', '.join(filter(None, node.outputs))}"
+    given = ", ".join(describe_value(env[slot]) for slot in step.reads if slot != RUN)
+    return f"{name} failed on ({given}): {error or type(error).__name__}"
+
+
+def describe_value(value: Any) -> str:
+    """Type and shape of a value in a few characters, for messages: ``float32[2,3]``."""
+    if isinstance(value, np.ndarray | np.generic):
+        return f"{value.dtype.name}[{','.join(map(str, value.shape))}]"
+    if value is None:
+        return "nothing"
+    if isinstance(value, list):
+        return f"sequence of {len(value)}"
+    return type(value).__name__

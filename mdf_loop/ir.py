@@ -1,0 +1,224 @@
+"""The records every reader ends in and everything else works on.
+
+All are frozen: a change makes a new record.  There are no use-lists and no parents; a body has tens of
+nodes, and whoever wants the consumers of a value builds that dict in one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+Dim = int | str | None
+"""One dimension of a declared shape: known, symbolic, or not said."""
+
+
+@dataclass(frozen=True)
+class ValueType:
+    """What is declared of a value.
+
+    Attributes
+    ----------
+    dtype : numpy.dtype or None
+        Element type; None where the declaration does not say.
+    shape : tuple of (int, str or None), or None
+        Dimensions; None where even the rank is unknown.
+    kind : str
+        ``"tensor"``, ``"sequence"``, ``"optional"`` or ``"map"``.  For a sequence or an optional,
+        ``element`` says what is inside.
+    """
+
+    dtype: np.dtype | None = None
+    shape: tuple[Dim, ...] | None = None
+    kind: str = "tensor"
+    element: ValueType | None = None
+
+    def __str__(self) -> str:
+        if self.element is not None:
+            return f"{self.kind}({self.element})"
+        dims = "" if self.shape is None else "[" + ",".join("?" if d is None else str(d) for d in self.shape) + "]"
+        return f"{self.dtype.name if self.dtype is not None else '?'}{dims}"
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operation.
+
+    Attributes
+    ----------
+    op, domain, opset
+        Operator, its domain ("" is ONNX's own) and the version of that domain, already resolved.
+    inputs : tuple of str
+        Value names; "" is an omitted input.
+    outputs : tuple of str
+        Value names; "" is an output nobody wants.
+    attrs : mapping
+        Plain Python and numpy values; a sub-graph is a :class:`Body`.
+    name : str
+        For messages.
+    captures : tuple of str
+        What the sub-graphs of this node read from the scope the node stands in.
+    """
+
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+    opset: int = 0
+    domain: str = ""
+    captures: tuple[str, ...] = ()
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Every value this node needs: inputs that are there, then captures."""
+        return tuple(name for name in self.inputs if name) + self.captures
+
+    @property
+    def bodies(self) -> Iterator[tuple[str, Body]]:
+        """The sub-graphs of this node, by attribute name."""
+        for key, value in self.attrs.items():
+            if isinstance(value, Body):
+                yield key, value
+
+    def __str__(self) -> str:
+        attrs = ", ".join(f"{k}={_shown(v)}" for k, v in self.attrs.items())
+        outs, ins = ", ".join(n or "_" for n in self.outputs), ", ".join(n or "_" for n in self.inputs)
+        return f"{outs} = {self.op}{f' <{attrs}>' if attrs else ''} ({ins})"
+
+    def __repr__(self) -> str:
+        return f"<Node {self}>"
+
+
+@dataclass(frozen=True)
+class Body:
+    """A graph: what runs in each iteration, a branch of an If, or a whole model's graph.
+
+    Attributes
+    ----------
+    nodes : tuple of Node
+        In an order in which they can run; every name is written once.
+    constants : mapping of str to array
+        Initializers and Constant nodes.
+    captures : tuple of str
+        Names read from outside.
+    types : mapping of str to ValueType
+        What is declared of inputs, outputs and inner values.
+    opsets : mapping of str to int
+        Version of each domain the nodes were read under.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    nodes: tuple[Node, ...] = ()
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    captures: tuple[str, ...] = ()
+    types: Mapping[str, ValueType] = field(default_factory=dict)
+    opsets: Mapping[str, int] = field(default_factory=dict)
+
+    def type_of(self, name: str) -> ValueType:
+        """What is declared of a value; an empty ValueType where nothing is."""
+        return self.types.get(name, _UNKNOWN)
+
+    def __str__(self) -> str:
+        lines = [f"{self.name} ({', '.join(map(self._declared, self.inputs))}) => ({', '.join(self.outputs)}) {{"]
+        if self.captures:
+            lines.append(f"  captures {', '.join(self.captures)}")
+        lines += [f"  {name} = {_shown(value)}" for name, value in self.constants.items()]
+        for node in self.nodes:
+            lines.append(f"  {node}")
+            for key, inner in node.bodies:
+                lines += [f"    {key}: {line}" if k == 0 else f"    {line}" for k, line in enumerate(str(inner).split("\n"))]
+        return "\n".join([*lines, "}"])
+
+    def __repr__(self) -> str:
+        return f"<Body {self.name!r}: {len(self.inputs)} inputs, {len(self.nodes)} nodes, {len(self.outputs)} outputs>"
+
+    def _declared(self, name: str) -> str:
+        known = str(self.type_of(name))
+        return name if known == "?" else f"{known} {name}"
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A value that goes round: body input, and the body output that feeds it in the next iteration."""
+
+    input: str
+    output: str
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """An input of which each iteration gets one part, along ``axis``.
+
+    ``part`` is the number of rows of a part; None takes single rows and drops the axis (ONNX Scan).
+    ``stride`` is the step from part to part; ``reverse`` starts at the last one.
+    """
+
+    input: str
+    axis: int = 0
+    start: int = 0
+    stride: int = 1
+    part: int | None = None
+    reverse: bool = False
+
+
+@dataclass(frozen=True)
+class Collected:
+    """A body output kept of every iteration, put together along ``axis``.
+
+    ``stack`` adds a new axis (ONNX); otherwise parts are joined on an existing one (OpenVINO).
+    """
+
+    output: str
+    axis: int = 0
+    stack: bool = True
+    reverse: bool = False
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Every kind of loop: ONNX Loop and Scan, OpenVINO Loop and TensorIterator all end here.
+
+    Attributes
+    ----------
+    carried, scanned, collected
+        How values go in, round and out.
+    last : tuple of str
+        Body outputs of which the last iteration's value is returned.
+    invariant : tuple of str
+        Body inputs that get the same outer value in every iteration.
+    index : str or None
+        Body input that gets the iteration number.
+    condition : str or None
+        Body input that gets the condition.
+    keep_going : str or None
+        Body output that says whether to go on; None goes on.
+    """
+
+    body: Body
+    carried: tuple[Carried, ...] = ()
+    scanned: tuple[Scanned, ...] = ()
+    collected: tuple[Collected, ...] = ()
+    last: tuple[str, ...] = ()
+    invariant: tuple[str, ...] = ()
+    index: str | None = None
+    condition: str | None = None
+    keep_going: str | None = None
+    name: str = ""
+
+
+_UNKNOWN = ValueType()
+
+
+def _shown(value: Any) -> str:
+    """A short form of a constant or attribute for printed bodies and messages."""
+    if isinstance(value, Body):
+        return f"{value.name} {{...}}"
+    if isinstance(value, np.ndarray | np.generic):
+        return str(value) if value.ndim == 0 else f"{value.dtype.name}{list(value.shape)}"
+    return repr(value)

@@ -1,0 +1,243 @@
+"""ONNX protobufs to the IR: GraphProto, ModelProto and FunctionProto.
+
+The reader consumes what it understands and names what is left over.  Names that a graph reads but does
+not write are its captures; they are passed up until a graph provides them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, numpy_helper
+
+from mdf_loop.check import check_body
+from mdf_loop.element_types import DTYPES
+from mdf_loop.errors import MalformedBody
+from mdf_loop.ir import Body, Node, ValueType
+
+DEFAULT_OPSET = 18
+"""Version of ONNX's own domain for bodies that do not say, such as ONNX text or a bare GraphProto."""
+
+
+def read_model(model: onnx.ModelProto) -> Body:
+    """A model's graph; model-local functions are inlined first (``onnx.inliner``).
+
+    Raises
+    ------
+    MalformedBody
+        What is wrong and where.
+    """
+    if model.functions:
+        from onnx import inliner
+
+        model = inliner.inline_local_functions(model)
+    opsets = {entry.domain: entry.version for entry in model.opset_import}
+    return read_graph(model.graph, opsets or None)
+
+
+def read_graph(graph: onnx.GraphProto, opsets: Mapping[str, int] | None = None) -> Body:
+    """A graph and all graphs in its nodes, under the given version of each domain.
+
+    Raises
+    ------
+    MalformedBody
+        What is wrong and where.
+    """
+    return _graph(graph, _versions(opsets), (graph.name or "body",))
+
+
+def read_function(function: onnx.FunctionProto) -> Body:
+    """A FunctionProto without attributes of its own, as a body with untyped inputs and outputs.
+
+    Raises
+    ------
+    MalformedBody
+        The function takes attributes, so it is a template rather than a body.
+    """
+    path = (function.name or "function",)
+    if function.attribute or function.attribute_proto:
+        names = [*function.attribute, *(a.name for a in function.attribute_proto)]
+        raise MalformedBody(f"a function with attributes ({', '.join(names)}) cannot be a body", path)
+    opsets = _versions({entry.domain: entry.version for entry in function.opset_import} or None)
+    return _assemble(path, opsets, tuple(function.input), tuple(function.output), function.node, {}, {})
+
+
+def _versions(opsets: Mapping[str, int] | None) -> dict[str, int]:
+    versions = dict(opsets or {"": DEFAULT_OPSET})
+    if "ai.onnx" in versions:
+        versions[""] = versions.pop("ai.onnx")
+    return versions
+
+
+def _graph(graph: onnx.GraphProto, opsets: Mapping[str, int], path: tuple[str, ...]) -> Body:
+    constants = {t.name: read_tensor(t, path) for t in graph.initializer}
+    constants |= {t.values.name: _dense(t, path) for t in graph.sparse_initializer}
+    types = {v.name: read_type(v.type) for v in (*graph.value_info, *graph.input, *graph.output)}
+    inputs = tuple(v.name for v in graph.input)
+    outputs = tuple(v.name for v in graph.output)
+    return _assemble(path, opsets, inputs, outputs, graph.node, constants, types)
+
+
+def _assemble(
+    path: tuple[str, ...],
+    opsets: Mapping[str, int],
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    protos: Iterable[onnx.NodeProto],
+    constants: dict[str, Any],
+    types: dict[str, ValueType],
+) -> Body:
+    """Put the parts of a graph together: constants aside, captures found, well-formedness checked."""
+    nodes = []
+    for proto in protos:
+        if proto.op_type == "Constant" and proto.domain in ("", "ai.onnx"):
+            _add_constant(constants, proto, path)
+        else:
+            nodes.append(_node(proto, opsets, path))
+    written = {name for node in nodes for name in node.outputs if name}
+    local = set(inputs) | set(constants) | written
+    reads = [name for node in nodes for name in node.reads] + list(outputs)
+    captures = tuple(dict.fromkeys(name for name in reads if name not in local))
+    types = {name: kind for name, kind in types.items() if kind != _NOTHING}
+    return check_body(Body(path[-1], inputs, outputs, tuple(nodes), constants, captures, types, dict(opsets)), path)
+
+
+def _add_constant(constants: dict[str, Any], proto: onnx.NodeProto, path: tuple[str, ...]) -> None:
+    name = proto.output[0]
+    if name in constants:
+        raise MalformedBody(f"writes {name!r}, which is already written; each name is written once", (*path, proto.name))
+    constants[name] = _constant(proto, (*path, proto.name or name))
+
+
+def _constant(proto: onnx.NodeProto, path: tuple[str, ...]) -> Any:
+    """The value of a Constant node: exactly one of its ``value`` attributes."""
+    if len(proto.attribute) != 1:
+        raise MalformedBody(f"a Constant has exactly one value attribute, this one has {len(proto.attribute)}", path)
+    (attribute,) = proto.attribute
+    value = read_attribute(attribute, {}, path)
+    makers: dict[str, Any] = {
+        "value": lambda: value,
+        "sparse_value": lambda: value,
+        "value_float": lambda: np.array(value, np.float32),
+        "value_floats": lambda: np.array(value, np.float32),
+        "value_int": lambda: np.array(value, np.int64),
+        "value_ints": lambda: np.array(value, np.int64),
+        "value_string": lambda: np.array(value, object),
+        "value_strings": lambda: np.array(value, object),
+    }
+    if attribute.name not in makers:
+        raise MalformedBody(f"a Constant has no attribute {attribute.name!r}", path)
+    return makers[attribute.name]()
+
+
+def _node(proto: onnx.NodeProto, opsets: Mapping[str, int], path: tuple[str, ...]) -> Node:
+    domain = "" if proto.domain == "ai.onnx" else proto.domain
+    where = (*path, proto.name or f"{proto.op_type} -> {', '.join(proto.output)}")
+    if domain not in opsets:
+        raise MalformedBody(f"domain {domain or 'ai.onnx'!r} has no version among the opset imports", where)
+    attrs = {a.name: read_attribute(a, opsets, where) for a in proto.attribute}
+    inner = [body for body in attrs.values() if isinstance(body, Body)]
+    captures = tuple(dict.fromkeys(name for body in inner for name in body.captures))
+    return Node(
+        proto.op_type, tuple(proto.input), tuple(proto.output), attrs, proto.name, opsets[domain], domain, captures
+    )
+
+
+def read_attribute(attribute: onnx.AttributeProto, opsets: Mapping[str, int], path: tuple[str, ...]) -> Any:
+    """The plain value of an attribute; tensors become arrays, graphs become bodies, lists tuples."""
+    if attribute.ref_attr_name:
+        raise MalformedBody(f"attribute {attribute.name!r} refers to an attribute of a function that was not inlined", path)
+    kind = attribute.type
+    if kind == AttributeProto.GRAPH:
+        return _graph(attribute.g, opsets, (*path, attribute.name))
+    readers: dict[int, Any] = {
+        AttributeProto.FLOAT: lambda: attribute.f,
+        AttributeProto.INT: lambda: attribute.i,
+        AttributeProto.STRING: lambda: _text(attribute.s),
+        AttributeProto.TENSOR: lambda: read_tensor(attribute.t, path),
+        AttributeProto.SPARSE_TENSOR: lambda: _dense(attribute.sparse_tensor, path),
+        AttributeProto.TYPE_PROTO: lambda: read_type(attribute.tp),
+        AttributeProto.FLOATS: lambda: tuple(attribute.floats),
+        AttributeProto.INTS: lambda: tuple(attribute.ints),
+        AttributeProto.STRINGS: lambda: tuple(_text(s) for s in attribute.strings),
+        AttributeProto.TENSORS: lambda: tuple(read_tensor(t, path) for t in attribute.tensors),
+        AttributeProto.TYPE_PROTOS: lambda: tuple(read_type(t) for t in attribute.type_protos),
+    }
+    if kind not in readers:
+        name = AttributeProto.AttributeType.Name(kind) if kind in AttributeProto.AttributeType.values() else kind
+        raise MalformedBody(f"attribute {attribute.name!r} is of type {name}, which is not supported", path)
+    return readers[kind]()
+
+
+def _text(raw: bytes) -> str | bytes:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw
+
+
+def read_tensor(tensor: onnx.TensorProto, path: tuple[str, ...] = ()) -> np.ndarray:
+    """A TensorProto as an array; strings become an object array of ``str``.
+
+    Raises
+    ------
+    MalformedBody
+        The data do not fit the shape or the type.
+    """
+    try:
+        array = numpy_helper.to_array(tensor)
+    except Exception as error:
+        raise MalformedBody(f"tensor {tensor.name!r} cannot be read: {error}", path) from error
+    if array.dtype == object:
+        return _strings(array)
+    return array
+
+
+def _strings(array: np.ndarray) -> np.ndarray:
+    texts = np.empty(array.shape, object)
+    texts.flat = [_text(s) if isinstance(s, bytes) else s for s in array.flat]
+    return texts
+
+
+def _dense(sparse: onnx.SparseTensorProto, path: tuple[str, ...]) -> np.ndarray:
+    """A sparse tensor, filled up with zeros.  Indices are flat or one row of coordinates per value."""
+    values, indices = read_tensor(sparse.values, path), read_tensor(sparse.indices, path)
+    size = int(np.prod(sparse.dims, dtype=object))
+    if size > _LARGEST_DENSE:
+        raise MalformedBody(f"sparse tensor {sparse.values.name!r} of {size} elements is too large to fill up", path)
+    dense = np.zeros(tuple(sparse.dims), values.dtype)
+    where = tuple(indices.T) if indices.ndim == 2 else np.unravel_index(indices, dense.shape)
+    dense[where] = values
+    return dense
+
+
+_LARGEST_DENSE = 1 << 28
+
+
+def read_type(proto: onnx.TypeProto) -> ValueType:
+    """What a TypeProto declares."""
+    kind = proto.WhichOneof("value")
+    if kind in ("tensor_type", "sparse_tensor_type"):
+        tensor = getattr(proto, kind)
+        shape = None
+        if tensor.HasField("shape"):
+            shape = tuple(_dim(d) for d in tensor.shape.dim)
+        return ValueType(DTYPES.get(tensor.elem_type), shape)
+    if kind == "sequence_type":
+        return ValueType(kind="sequence", element=read_type(proto.sequence_type.elem_type))
+    if kind == "optional_type":
+        return ValueType(kind="optional", element=read_type(proto.optional_type.elem_type))
+    if kind == "map_type":
+        return ValueType(kind="map", element=read_type(proto.map_type.value_type))
+    return _NOTHING
+
+
+def _dim(dim: Any) -> int | str | None:
+    which = dim.WhichOneof("value")
+    return getattr(dim, which) if which else None
+
+
+_NOTHING = ValueType()

@@ -1,0 +1,195 @@
+"""The table of kernels and the decorator that fills it.
+
+The built-in kernels and a user's own go through the same door::
+
+    from mdf_loop import kernel
+    from mdf_loop.batching import elementwise
+
+    @kernel("Twice", domain="my.ops", batch=elementwise)
+    def twice(x):
+        return x + x
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from mdf_loop.errors import UnsupportedOp
+from mdf_loop.ir import Node
+from mdf_loop.options import Run
+
+Call = Callable[..., Any]
+Batch = Callable[[Call, Sequence[Any], Sequence[bool], Mapping[str, Any]], tuple[tuple[Any, ...], tuple[bool, ...]] | None]
+"""A vectorisation rule, see :mod:`mdf_loop.batching`."""
+
+INJECTED = {"rng", "n_outputs"}
+"""Keyword-only parameters that the executor fills in: not attributes of the operator."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """How one operator runs, from one opset on.
+
+    Attributes
+    ----------
+    since : int
+        First version of the domain this function is right for.
+    run : callable
+        ``run(*inputs, **attrs)``: a tuple is several outputs, anything else is one.
+    batch : rule or None
+        How to run all iterations at once; None means one at a time, never an error.
+    pure : bool
+        False: not hoisted, not batched, not shared.
+    bind : callable or None
+        Makes the function that runs one particular node, where binding its attributes is not enough
+        (control flow compiles its bodies here).
+    native : bool
+        False for kernels borrowed from onnx.reference.
+    """
+
+    op: str
+    since: int
+    run: Call
+    batch: Batch | None = None
+    pure: bool = True
+    domain: str = ""
+    bind: Callable[[Node], Bound] | None = None
+    native: bool = True
+    parameters: frozenset[str] = field(default=frozenset())
+    takes_any_attribute: bool = False
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A kernel made ready for one node: ``call(*inputs)``, or ``call(run, *inputs)`` if ``needs_run``."""
+
+    call: Call
+    needs_run: bool = False
+
+
+KERNELS: dict[tuple[str, str], list[Kernel]] = {}
+"""All kernels by (domain, op), oldest first."""
+
+
+def kernel(
+    op: str,
+    *,
+    since: int = 1,
+    batch: Batch | None = None,
+    pure: bool | None = None,
+    domain: str = "",
+) -> Callable[[Call], Call]:
+    """Register a function as the kernel of an ONNX operator.
+
+    The signature is the schema: positional parameters are the inputs in ONNX's order (an omitted one
+    arrives as None, trailing ones may be missing), keyword-only parameters are the attributes with
+    ONNX's names and defaults.  Two keyword-only names are filled in by the executor: ``rng`` (the run's
+    numpy Generator) and ``n_outputs`` (how many outputs the node names).
+
+    Parameters
+    ----------
+    op : str
+        ONNX name of the operator.
+    since : int
+        First opset this function is right for; the newest that is not above the model's is used.
+    batch : rule, optional
+        Rule of :mod:`mdf_loop.batching` that runs all iterations of a loop at once.
+    pure : bool, optional
+        Whether equal inputs give equal outputs; by default false if the function takes ``rng``.
+    domain : str
+        Operator domain; "" is ONNX's own.
+
+    Returns
+    -------
+    callable
+        A decorator that returns the function unchanged.
+    """
+
+    def decorate(run: Call) -> Call:
+        parameters = inspect.signature(run).parameters.values()
+        names = frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+        register(
+            Kernel(
+                op,
+                since,
+                run,
+                batch,
+                pure=("rng" not in names) if pure is None else pure,
+                domain=domain,
+                parameters=names,
+                takes_any_attribute=any(p.kind is p.VAR_KEYWORD for p in parameters),
+            )
+        )
+        return run
+
+    return decorate
+
+
+def register(entry: Kernel) -> None:
+    """Put a kernel into the table; one of the same version takes the place of the older entry."""
+    versions = KERNELS.setdefault((entry.domain, entry.op), [])
+    versions[:] = sorted([v for v in versions if v.since != entry.since] + [entry], key=lambda v: v.since)
+
+
+def lookup(op: str, opset: int, domain: str = "") -> Kernel:
+    """The newest kernel of ``op`` that is not above ``opset``.
+
+    Raises
+    ------
+    UnsupportedOp
+        There is no kernel of that name, or only for later versions.
+    """
+    domain = "" if domain == "ai.onnx" else domain
+    versions = KERNELS.get((domain, op), [])
+    chosen = [v for v in versions if v.since <= opset]
+    if chosen:
+        return chosen[-1]
+    full_name = f"{domain}::{op}" if domain else op
+    if versions:
+        raise UnsupportedOp(f"{full_name} exists from version {versions[0].since} on, not in version {opset} of its domain")
+    raise UnsupportedOp(
+        f"there is no kernel for {full_name} (version {opset} of its domain); "
+        "mdf_loop.kernel adds one, `mdf-loop ops` lists those there are"
+    )
+
+
+def bind(node: Node) -> Bound:
+    """Make the kernel of a node ready to be called, once per node.
+
+    Raises
+    ------
+    UnsupportedOp
+        No kernel, or an attribute that the kernel does not know.
+    """
+    entry = lookup(node.op, node.opset, node.domain)
+    if entry.bind is not None:
+        return entry.bind(node)
+    unknown = sorted(set(node.attrs) - (entry.parameters - INJECTED))
+    if unknown and not entry.takes_any_attribute:
+        raise UnsupportedOp(
+            f"{node.op} (version {entry.since}) has no attribute {', '.join(unknown)}; "
+            f"it takes {', '.join(sorted(entry.parameters - INJECTED)) or 'none'}"
+        )
+    attrs = dict(node.attrs)
+    if "n_outputs" in entry.parameters:
+        attrs["n_outputs"] = len(node.outputs)
+    if "rng" in entry.parameters:
+        return Bound(_drawing(entry.run, attrs, node), needs_run=True)
+    return Bound(partial(entry.run, **attrs) if attrs else entry.run)
+
+
+def _drawing(run: Call, attrs: dict[str, Any], node: Node) -> Call:
+    """A random kernel that takes its numbers from the run's stream, or from its own seed's."""
+    seed = attrs.get("seed")
+    identity = object()  # one generator per node and run, also when two nodes look the same
+
+    def call(context: Run, *inputs: Any) -> Any:
+        stream = context.stream
+        rng = stream.shared() if seed is None else stream.own(identity, seed)
+        return run(*inputs, rng=rng, **attrs)
+
+    return call

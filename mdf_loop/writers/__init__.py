@@ -1,0 +1,1 @@
+"""From the IR to other formats."""

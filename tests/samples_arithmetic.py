@@ -1,0 +1,3 @@
+"""Samples for the kernels of this family."""
+
+SAMPLES: list = []

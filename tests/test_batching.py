@@ -1,0 +1,96 @@
+"""The law of batching: one call for all iterations equals the stack of one call per iteration.
+
+Checked for every kernel that names a rule, over ONNX's node cases and ``samples.py``, for every combination
+of stacked and unstacked inputs.
+"""
+
+import itertools
+
+import numpy as np
+import pytest
+from node_cases import single_node_cases
+from samples import SAMPLES
+
+from mdf_loop.errors import UnsupportedOp
+from mdf_loop.ir import Node
+from mdf_loop.readers.onnx_graph import read_model
+from mdf_loop.registry import KERNELS, lookup
+
+N = 3
+
+
+def batched_nodes():
+    """(name, node, inputs) of each sample whose kernel has a rule."""
+    for name, case in single_node_cases().items():
+        body = read_model(case.model)
+        if not body.nodes:
+            continue
+        (node,) = body.nodes
+        given = dict(zip(body.inputs, case.data_sets[0][0], strict=False))
+        values = [given.get(n, body.constants.get(n)) if n else None for n in node.inputs]
+        yield name, node, [np.asarray(v) if isinstance(v, np.generic | float | int) else v for v in values]
+    for k, (op, opset, values, attrs) in enumerate(SAMPLES):
+        yield f"sample_{k}_{op}", Node(op, tuple(f"x{i}" for i in range(len(values))), ("y",), attrs, opset=opset), list(values)
+
+
+def has_rule(node):
+    try:
+        return lookup(node.op, node.opset, node.domain).batch is not None
+    except UnsupportedOp:
+        return False
+
+
+CASES = {name: (node, values) for name, node, values in batched_nodes() if has_rule(node)}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rule_equals_the_stack_of_single_calls(name):
+    node, values = CASES[name]
+    entry = lookup(node.op, node.opset, node.domain)
+    attrs = dict(node.attrs)
+    if "n_outputs" in entry.parameters:
+        attrs["n_outputs"] = len(node.outputs)
+    can = [isinstance(v, np.ndarray) for v in values]
+    ran = False
+    for flags in itertools.product(*[(True, False) if c else (False,) for c in can]):
+        if any(flags):
+            ran |= check_flags(entry, values, flags, attrs)
+    assert ran, "the rule never applied to any combination of this case"
+
+
+def check_flags(entry, values, flags, attrs):
+    """Compare the rule with one call per iteration; False if there is no such combination."""
+    rows = [[np.roll(v, k) if f else v for v, f in zip(values, flags, strict=True)] for k in range(N)]
+    with np.errstate(all="ignore"):
+        try:
+            singles = [entry.run(*row, **attrs) for row in rows]
+        except Exception:
+            return False  # rolled inputs are not valid inputs here, e.g. a shape
+        stacked = [np.stack([row[i] for row in rows]) if f else v for i, (v, f) in enumerate(zip(values, flags, strict=True))]
+        result = entry.batch(entry.run, stacked, flags, attrs)
+    if result is None:
+        return False
+    outputs, out_flags = result
+    columns = list(zip(*[s if type(s) is tuple else (s,) for s in singles], strict=True))
+    assert len(outputs) == len(columns) == len(out_flags)
+    for output, is_stacked, column in zip(outputs, out_flags, columns, strict=True):
+        for k in range(N):
+            assert_close(output[k] if is_stacked else output, column[k])
+    return True
+
+
+def assert_close(actual, expected):
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
+    if expected.dtype == object or expected.dtype.kind in "biu":
+        np.testing.assert_array_equal(actual, expected)
+    else:
+        wide = np.complex128 if expected.dtype.kind == "c" else np.float64
+        np.testing.assert_allclose(actual.astype(wide), expected.astype(wide), rtol=1e-6, atol=1e-6)
+
+
+def test_every_rule_is_exercised():
+    exercised = {(node.domain, node.op, lookup(node.op, node.opset, node.domain).since) for node, _ in CASES.values()}
+    declared = {(k.domain, k.op, k.since) for versions in KERNELS.values() for k in versions if k.batch is not None}
+    missing = sorted(declared - exercised)
+    assert not missing, f"no ONNX case and no entry in samples.py for {missing}"
