@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import sys
 import warnings
-from pathlib import Path
 from typing import Any
 
-_OWN_CALLERS = ("mdf_loop", "modeci_mdf", "modelspec", "graph_scheduler", "contextlib")
+_LIBRARIES = ("mdf_loop", "modeci_mdf", "modelspec", "graph_scheduler", "contextlib", "functools")
 
 
 class LoopError(Exception):
@@ -50,7 +49,7 @@ class UnsupportedOp(LoopError, NotImplementedError):
     """An operator, version or attribute that mdf_loop has no kernel for."""
 
 
-class PartialResults:
+class PartialResults(BaseException):
     """What a loop that ended early had computed: mixed into the errors that end one.
 
     Attributes
@@ -72,7 +71,7 @@ class PartialResults:
     def within(self, place: str) -> None:
         """Put an enclosing place, such as "iteration 3 of Loop 'outer'", in front of the message."""
         self.path = (place, *self.path)
-        self.args = (f"{', '.join(self.path)}: {self.what}",)  # type: ignore[misc]
+        self.args = (f"{', '.join(self.path)}: {self.what}",)
 
 
 class IterationError(PartialResults, LoopError, RuntimeError):
@@ -101,12 +100,7 @@ class LoopWarning(UserWarning):
 def warn_user(message: str) -> None:
     """Warn with :class:`LoopWarning`, pointing at the user's line rather than at library code."""
     level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and _is_library(frame.f_code.co_filename):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _LIBRARIES:
         frame = frame.f_back
         level += 1
-    warnings.warn(message, LoopWarning, stacklevel=level - 1)
-
-
-def _is_library(filename: str) -> bool:
-    parts = Path(filename).parts
-    return any(name in parts for name in _OWN_CALLERS[:-1]) or Path(filename).stem == _OWN_CALLERS[-1]
+    warnings.warn(message, LoopWarning, stacklevel=level)

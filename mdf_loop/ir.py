@@ -109,6 +109,9 @@ class Body:
         What is declared of inputs, outputs and inner values.
     opsets : mapping of str to int
         Version of each domain the nodes were read under.
+    typed : bool
+        Whether values must have the types that operators ask for (ONNX), or keep what they come with
+        (MDF graphs and Python functions).
     """
 
     name: str
@@ -119,6 +122,7 @@ class Body:
     captures: tuple[str, ...] = ()
     types: Mapping[str, ValueType] = field(default_factory=dict)
     opsets: Mapping[str, int] = field(default_factory=dict)
+    typed: bool = True
 
     def type_of(self, name: str) -> ValueType:
         """What is declared of a value; an empty ValueType where nothing is."""

@@ -107,7 +107,7 @@ class InterpretedLoop:
         warned = obey
         while going and (given.trip_count is None or progress.iteration < given.trip_count):
             if guard is not None and progress.iteration >= guard:
-                raise IterationLimit(f"wants to go on after {guard} iterations, the limit of options(max_iterations={guard})")
+                raise IterationLimit(f"the loop would go on; options(max_iterations={guard}) stops it here")
             for slot, value in zip(self.carried_in, progress.carried, strict=True):
                 env[slot] = value
             for slot, part in zip(self.scanned, parts, strict=True):

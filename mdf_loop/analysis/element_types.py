@@ -1,0 +1,220 @@
+"""Which element type each input and capture of a typed body must have.
+
+Numbers that come from MDF have no type of their own.  What a body declares, and what the operators that
+read a value ask for (the type variables of their schemas), says what a number has to become.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+
+from mdf_loop.element_types import DTYPES, NAMES
+from mdf_loop.ir import Body, Node
+
+Key = tuple[int, str]
+"""A name in one body: the number of the body, then the name (inner bodies may shadow)."""
+
+
+@dataclass
+class Groups:
+    """Values that must have one element type, with what is known of it."""
+
+    parent: dict[Key, Key] = field(default_factory=dict)
+    dtype: dict[Key, np.dtype] = field(default_factory=dict)
+    allowed: dict[Key, frozenset[np.dtype]] = field(default_factory=dict)
+    sequence: set[Key] = field(default_factory=set)
+    bodies: int = 0
+
+    def find(self, key: Key) -> Key:
+        """The representative of a value's group."""
+        while (up := self.parent.get(key, key)) != key:
+            self.parent[key] = self.parent.get(up, up)
+            key = up
+        return key
+
+    def unite(self, keys: Iterable[Key]) -> None:
+        """These values have one element type."""
+        roots = list(dict.fromkeys(self.find(key) for key in keys))
+        for other in roots[1:]:
+            self.parent[other] = roots[0]
+            if other in self.dtype:
+                self.dtype.setdefault(roots[0], self.dtype[other])
+            if other in self.allowed:
+                self.allow(roots[0], self.allowed[other])
+
+    def know(self, key: Key, dtype: np.dtype | None) -> None:
+        """This value's element type is known."""
+        if dtype is not None:
+            self.dtype.setdefault(self.find(key), dtype)
+
+    def allow(self, key: Key, dtypes: frozenset[np.dtype]) -> None:
+        """This value's element type is one of these."""
+        root = self.find(key)
+        self.allowed[root] = (self.allowed[root] & dtypes) if root in self.allowed else dtypes
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of one input or capture.
+
+    Attributes
+    ----------
+    dtype : numpy.dtype or None
+        The element type it must have, where the body says it.
+    group : object
+        Values with the same group must come to one type.
+    allowed : frozenset of numpy.dtype, or None
+        Types that all its readers take.
+    sequence : bool
+        It is a sequence of tensors.
+    """
+
+    dtype: np.dtype | None
+    group: Any
+    allowed: frozenset[np.dtype] | None
+    sequence: bool
+
+
+def asked_types(body: Body, carried: Iterable[tuple[str, str]] = ()) -> dict[str, Asked]:
+    """What a typed body asks of its inputs and captures.
+
+    Parameters
+    ----------
+    body : Body
+    carried : iterable of (input, output)
+        Pairs of body values that go round and so have one type.
+    """
+    groups = Groups()
+    _visit_body(groups, body, {})
+    for pair in carried:
+        groups.unite((0, name) for name in pair)
+    asked = {}
+    for name in (*body.inputs, *body.captures):
+        root = groups.find((0, name))
+        is_sequence = body.type_of(name).kind == "sequence" or (0, name) in groups.sequence
+        asked[name] = Asked(groups.dtype.get(root), root, groups.allowed.get(root), is_sequence)
+    return asked
+
+
+def _visit_body(groups: Groups, body: Body, outer: dict[str, Key]) -> dict[str, Key]:
+    """Add a body's nodes to the groups; ``outer`` maps names of the enclosing scopes."""
+    number, groups.bodies = groups.bodies, groups.bodies + 1
+    scope = dict(outer)
+    scope |= {name: outer.get(name, (number, name)) for name in body.captures}
+    scope |= {name: (number, name) for name in (*body.inputs, *body.constants, *(o for n in body.nodes for o in n.outputs))}
+    for name, kind in body.types.items():
+        if name in scope:
+            groups.know(scope[name], kind.dtype if kind.kind == "tensor" else kind.element and kind.element.dtype)
+    for name, value in body.constants.items():
+        if isinstance(value, np.ndarray | np.generic):
+            groups.know(scope[name], value.dtype)
+    for node in body.nodes:
+        _visit_node(groups, node, scope)
+    return scope
+
+
+def _visit_node(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
+    if node.domain == "" and node.op in _CONTROL:
+        _CONTROL[node.op](groups, node, scope)
+        return
+    for _, inner in node.bodies:
+        _visit_body(groups, inner, scope)
+    schema = _schema(node.op, node.opset, node.domain)
+    if schema is None:
+        return
+    variables: dict[str, list[Key]] = {}
+    for names, formals in ((node.inputs, schema.inputs), (node.outputs, schema.outputs)):
+        for k, name in enumerate(names):
+            formal = formals[min(k, len(formals) - 1)] if formals else None
+            if name and formal is not None and formal.is_homogeneous:
+                variables.setdefault(formal.type_str, []).append(scope[name])
+    constraints = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
+    for variable, keys in variables.items():
+        groups.unite(keys)
+        _constrain(groups, keys, constraints.get(variable, [variable]))
+    _know_output(groups, node, scope)
+
+
+def _constrain(groups: Groups, keys: list[Key], types: Iterable[str]) -> None:
+    """Take over what a type variable allows: tensors of some types, or sequences."""
+    dtypes, sequences = _element_types(tuple(types))
+    if sequences:
+        groups.sequence.update(keys)
+    if len(dtypes) == 1:
+        groups.know(keys[0], next(iter(dtypes)))
+    elif dtypes:
+        groups.allow(keys[0], dtypes)
+
+
+@functools.lru_cache(maxsize=1024)
+def _element_types(types: tuple[str, ...]) -> tuple[frozenset[np.dtype], bool]:
+    """Element types in strings such as ``tensor(float)``, and whether all of them are sequences."""
+    inner = (text[text.rfind("(") + 1 :].split(")")[0] for text in types)
+    return frozenset(NAMES[name] for name in inner if name in NAMES), all(text.startswith("seq(") for text in types)
+
+
+@functools.lru_cache(maxsize=4096)
+def _schema(op: str, opset: int, domain: str) -> Any:
+    try:
+        return onnx.defs.get_schema(op, opset, domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def _know_output(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
+    """Element types that an attribute decides."""
+    if not node.outputs or not node.outputs[0]:
+        return
+    if node.op in ("Cast", "BitCast") and node.attrs.get("to") in DTYPES:
+        groups.know(scope[node.outputs[0]], DTYPES[node.attrs["to"]])
+    elif node.op == "ConstantOfShape":
+        value = node.attrs.get("value")
+        groups.know(scope[node.outputs[0]], DTYPES[1] if value is None else value.dtype)
+    elif node.op in ("RandomNormal", "RandomUniform"):
+        groups.know(scope[node.outputs[0]], DTYPES.get(node.attrs.get("dtype", 1)))
+
+
+def _visit_loop(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
+    body = node.attrs["body"]
+    inner = _visit_body(groups, body, scope)
+    for name, dtype in zip(node.inputs[:2], (DTYPES[7], DTYPES[9]), strict=False):
+        if name:
+            groups.know(scope[name], dtype)
+    groups.know(inner[body.inputs[0]], DTYPES[7])
+    for outside, around, out in zip(node.inputs[2:], body.inputs[2:], body.outputs[1:], strict=False):
+        groups.unite([scope[outside], inner[around], inner[out]])
+    for k, outside in enumerate(node.outputs):
+        if outside and k + 1 < len(body.outputs):
+            groups.unite([scope[outside], inner[body.outputs[k + 1]]])
+
+
+def _visit_scan(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
+    body = node.attrs["body"]
+    inner = _visit_body(groups, body, scope)
+    given = node.inputs[1:] if node.opset < 9 else node.inputs
+    n_carried = len(body.inputs) - node.attrs.get("num_scan_inputs", 0)
+    for outside, name in zip(given, body.inputs, strict=False):
+        groups.unite([scope[outside], inner[name]])
+    for outside, name in zip(node.outputs, body.outputs, strict=False):
+        if outside:
+            groups.unite([scope[outside], inner[name]])
+    for around, out in zip(body.inputs[:n_carried], body.outputs, strict=False):
+        groups.unite([inner[around], inner[out]])
+
+
+def _visit_if(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
+    groups.know(scope[node.inputs[0]], DTYPES[9])
+    for _, branch in node.bodies:
+        inner = _visit_body(groups, branch, scope)
+        for outside, name in zip(node.outputs, branch.outputs, strict=False):
+            if outside:
+                groups.unite([scope[outside], inner[name]])
+
+
+_CONTROL = {"Loop": _visit_loop, "Scan": _visit_scan, "If": _visit_if}

@@ -1,0 +1,278 @@
+"""``loop``, ``scan`` and ``if_``: arguments in, the prepared loop found, results out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.arguments import as_untyped
+from mdf_loop.callables import branch_body, loop_body, put_together, scan_body
+from mdf_loop.control import condition, refuse_endless, scan_length, trip_count
+from mdf_loop.errors import ArgumentError, PartialResults
+from mdf_loop.execute.interpret import Arguments
+from mdf_loop.options import Run, start_run
+from mdf_loop.prepare import (
+    PreparedBranch,
+    PreparedLoop,
+    captured_values,
+    made_once,
+    prepare_branch,
+    prepare_loop,
+    prepare_scan,
+    read_once,
+)
+
+SCAN_ATTRIBUTES = ("scan_input_axes", "scan_input_directions", "scan_output_axes", "scan_output_directions")
+
+
+def loop(*args: Any, body: Any = None, **named: Any) -> Any:
+    """Run an ONNX Loop.
+
+    Parameters
+    ----------
+    M : int, array of shape [] or [1], None or ""
+        Trip count; None or "" means omitted.
+    cond : bool, array of shape [] or [1], None or ""
+        Condition before the first iteration; None or "" means omitted.
+    *v_initial : array_like
+        Initial values of the carried values.  ``M``, ``cond`` and ``v_initial`` (one value, or a tuple or
+        list of them) may be given by keyword as well.
+    body : graph, ONNX text, path, MDF graph, dict or callable
+        What runs each iteration, see :mod:`mdf_loop.readers`.  A callable is
+        ``(i, cond, *carried) -> (cond, *carried, *collected)``.
+    **captured : array_like
+        Outer values that the body reads, by name.
+
+    Returns
+    -------
+    array, list, None or a tuple of these
+        The N carried values, then the K collected ones (stacked on a new axis 0): a tuple, or the value
+        alone where there is one.
+
+    Raises
+    ------
+    ArgumentError
+        M, cond, the carried values or the captures do not fit the body.
+    MalformedBody, UnsupportedOp
+        The body cannot be read, or uses an operator there is no kernel for.
+    IterationError
+        A node failed; ``.partial`` and ``.iteration`` keep what was computed.
+    IterationLimit
+        ``options(max_iterations=...)`` was reached.
+
+    Notes
+    -----
+    ONNX operator Loop, versions 1 to 25.
+
+    Examples
+    --------
+    >>> import mdf_loop
+    >>> total, squares = mdf_loop.loop(4, True, 10, body=lambda i, go, y: (True, y + i, y * y))
+    >>> total, squares
+    (array(16), array([100, 100, 121, 169]))
+    """
+    m, cond, carried, is_listed = _loop_arguments(list(args), named)
+    if _is_callable(_required(body, "loop", "body")):
+        inner = made_once(loop_body, body, len(carried), tuple(named))
+        prepared, place = prepare_loop(inner, len(carried) + 1), len(carried)
+        values = [as_untyped(value, f"carried value {k}") for k, value in enumerate(carried)]
+        arguments = Arguments(trip_count(m), condition(cond), [*values, []], captured=_untyped(named))
+    else:
+        inner = read_once(body, len(carried), "loop")
+        if is_listed and len(inner.inputs) == 3 and len(carried) != 1:
+            carried = [carried]  # a list was meant as one vector
+        prepared, place = prepare_loop(inner, len(carried)), None
+        names = [c.input for c in prepared.record.carried]
+        values, captured = prepared.fit(dict(zip(names, carried, strict=True)), named)
+        arguments = Arguments(trip_count(m), condition(cond), [values[name] for name in names], captured=captured)
+    run = start_run()
+    refuse_endless(arguments.trip_count, arguments.go, run, prepared.record.name)
+    return _results(prepared, arguments, run, place)
+
+
+def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **named: Any) -> Any:
+    """Run an ONNX Scan (opset 9 and later).
+
+    Parameters
+    ----------
+    *inputs : array_like
+        Initial values of the carried values, then the scanned inputs.
+    body : graph, ONNX text, path, MDF graph, dict or callable
+        A callable is ``(*carried, *parts) -> (*carried, *collected)``.
+    num_scan_inputs : int
+        How many of the inputs are scanned.
+    scan_input_axes, scan_input_directions, scan_output_axes, scan_output_directions : sequence of int
+        As in ONNX: axes default to 0, directions are 0 (forward) or 1 (reverse).
+    **captured : array_like
+        Outer values that the body reads, by name.
+
+    Returns
+    -------
+    array, list, None or a tuple of these
+        The carried values, then the collected ones: a tuple, or the value alone where there is one.
+
+    Raises
+    ------
+    ArgumentError, MalformedBody, UnsupportedOp, IterationError
+        As :func:`loop`.
+
+    Notes
+    -----
+    ONNX operator Scan, versions 9 to 25.
+
+    Examples
+    --------
+    >>> import mdf_loop
+    >>> total, sums = mdf_loop.scan(0, [1, 2, 3], body=lambda s, x: (s + x, s + x), num_scan_inputs=1)
+    >>> total, sums
+    (array(6), array([1, 3, 6]))
+    """
+    attrs = {name: tuple(named.pop(name)) for name in SCAN_ATTRIBUTES if named.get(name) is not None}
+    n_scanned = _scanned_count(num_scan_inputs, len(inputs))
+    n_carried = len(inputs) - n_scanned
+    if _is_callable(_required(body, "scan", "body")):
+        _refuse_output_axes(attrs)
+        inner = made_once(scan_body, body, n_carried, n_scanned, tuple(named))
+        prepared, place = prepare_scan(inner, n_scanned, attrs), n_carried
+        values = [as_untyped(value, f"input {k}") for k, value in enumerate(inputs)]
+        carried, scanned, captured = [*values[:n_carried], []], values[n_carried:], _untyped(named)
+    else:
+        prepared, place = prepare_scan(read_once(body, n_carried, "scan"), n_scanned, attrs), None
+        names = prepared.record.body.inputs
+        if len(names) != len(inputs):
+            raise ArgumentError(f"scan: {len(inputs)} inputs given, body {prepared.record.body.name!r} takes {len(names)}: {', '.join(names)}")
+        fitted, captured = prepared.fit(dict(zip(names, inputs, strict=True)), named)
+        carried, scanned = [fitted[n] for n in names[:n_carried]], [fitted[n] for n in names[n_carried:]]
+    arguments = Arguments(scan_length(prepared.record, scanned), True, carried, scanned, captured=captured)
+    return _results(prepared, arguments, start_run(), place)
+
+
+def if_(cond: Any = None, *, then_branch: Any = None, else_branch: Any = None, **named: Any) -> Any:
+    """Run an ONNX If.
+
+    Parameters
+    ----------
+    cond : bool, array of shape [] or [1]
+    then_branch, else_branch : graph, ONNX text, path, MDF graph, dict or callable
+        What runs when the condition is true or false.  Branches have no inputs; a callable gets the captured
+        values by keyword.
+    **captured : array_like
+        Outer values that the branches read, by name.
+
+    Returns
+    -------
+    array, list, None or a tuple of these
+        The outputs of the branch: a tuple, or the value alone where there is one.
+
+    Raises
+    ------
+    ArgumentError, MalformedBody, UnsupportedOp, IterationError
+        As :func:`loop`.
+
+    Notes
+    -----
+    ONNX operator If, versions 1 to 25.
+
+    Examples
+    --------
+    >>> import mdf_loop
+    >>> mdf_loop.if_(
+    ...     True,
+    ...     then_branch="t () => (y) { y = Neg (x) }",
+    ...     else_branch="e () => (y) { y = Identity (x) }",
+    ...     x=3.5,
+    ... )
+    array(-3.5)
+    """
+    if _omitted(cond) is None:
+        raise ArgumentError("if_: the condition cond is missing")
+    branches = [
+        _branch(source, name, named) for name, source in (("then_branch", then_branch), ("else_branch", else_branch))
+    ]
+    known = {name for branch in branches for name in branch.body.captures}
+    if unknown := sorted(set(named) - known):
+        raise ArgumentError(f"if_: no branch reads an outer value {', '.join(map(repr, unknown))}")
+    for branch in branches:  # both, so that what is missing is found whichever runs
+        captured_values(branch.body, {name: named[name] for name in branch.body.captures if name in named}, "if_")
+    branch = branches[0 if condition(cond) else 1]
+    with np.errstate(all="ignore"):
+        results = branch.execute((), branch.fit(named), start_run())
+    return _unwrap(results[0] if branch.body.nodes and branch.body.nodes[0].op == "Return" else results)
+
+
+def _branch(source: Any, name: str, named: dict[str, Any]) -> PreparedBranch:
+    if _is_callable(_required(source, "if_", name)):
+        return prepare_branch(made_once(branch_body, source, tuple(named)), name)
+    return prepare_branch(read_once(source, 0, "branch"), name)
+
+
+def _loop_arguments(given: list[Any], named: dict[str, Any]) -> tuple[Any, Any, list[Any], bool]:
+    """M, cond and the carried values, and whether those came as one tuple or list."""
+    m = _positional_or_named("M", given, named)
+    cond = _positional_or_named("cond", given, named)
+    if "v_initial" not in named:
+        return m, cond, given, False
+    if given:
+        raise ArgumentError("loop: the carried values were given by position and as v_initial= as well")
+    carried = named.pop("v_initial")
+    is_listed = isinstance(carried, tuple | list)
+    return m, cond, list(carried) if is_listed else [carried], is_listed
+
+
+def _positional_or_named(name: str, given: list[Any], named: dict[str, Any]) -> Any:
+    if name in named:
+        return _omitted(named.pop(name))
+    return _omitted(given.pop(0)) if given else None
+
+
+def _omitted(value: Any) -> Any:
+    """None for an omitted value: None itself, or the empty string of ONNX."""
+    return None if isinstance(value, str) and value == "" else value
+
+
+def _required(source: Any, function: str, name: str) -> Any:
+    if source is None:
+        raise ArgumentError(
+            f"{function}: {name} is missing; give an ONNX graph, ONNX text, the path of an .onnx file, an MDF graph or a "
+            f"Python callable as {name}="
+        )
+    return source
+
+
+def _is_callable(source: Any) -> bool:
+    """Whether a body is a plain Python function; an onnxscript function can be called too, but is read."""
+    return callable(source) and not hasattr(source, "to_function_proto")
+
+
+def _scanned_count(count: Any, available: int) -> int:
+    if not isinstance(count, int | np.integer) or isinstance(count, bool) or not 1 <= count <= available:
+        raise ArgumentError(f"scan: num_scan_inputs must be a whole number from 1 to the {available} inputs given; got {count!r}")
+    return int(count)
+
+
+def _refuse_output_axes(attrs: dict[str, Any]) -> None:
+    if named := [name for name in attrs if name.startswith("scan_output")]:
+        raise ArgumentError(f"scan: {' and '.join(named)} need a graph as body; a Python body can turn what is returned itself")
+
+
+def _untyped(named: dict[str, Any]) -> list[Any]:
+    return [as_untyped(value, f"value {name!r}") for name, value in named.items()]
+
+
+def _results(prepared: PreparedLoop, arguments: Arguments, run: Run, gathered: int | None) -> Any:
+    """Run a prepared loop; what a Python body gathered (at place ``gathered``) is put together."""
+    try:
+        results = prepared.execute(arguments, run)
+    except PartialResults as error:
+        if gathered is not None and error.partial is not None:
+            error.partial = put_together(error.partial, gathered)
+        raise
+    return _unwrap(results if gathered is None else put_together(results, gathered))
+
+
+def _unwrap(results: Sequence[Any]) -> Any:
+    """Results as they are handed out: arrays rather than numpy scalars, one value alone."""
+    values = tuple(np.asarray(r) if isinstance(r, np.generic | bool | int | float | complex) else r for r in results)
+    return values[0] if len(values) == 1 else values

@@ -1,0 +1,1 @@
+"""How mdf_loop joins other libraries."""

@@ -1,0 +1,272 @@
+"""Registration with MDF: ``onnx::Loop``, ``onnx::Scan`` and ``onnx::If`` run inside MDF's own engine.
+
+MDF has no place for functions from outside, so ``register`` replaces a few of its attributes and
+``unregister`` puts back exactly what was there.  What is replaced stands in :func:`_replacements`.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import modeci_mdf.functions.onnx as onnx_functions
+import numpy as np
+from modeci_mdf import execution_engine
+from modeci_mdf.functions.standard import mdf_functions
+
+from mdf_loop.api import SCAN_ATTRIBUTES, if_, loop, scan
+from mdf_loop.errors import ArgumentError, LoopError
+from mdf_loop.options import RandomStream, random_stream
+from mdf_loop.prepare import read_once
+
+FUNCTIONS = {"onnx::Loop": "loop", "onnx::Scan": "scan", "onnx::If": "if"}
+"""MDF's name of each function, and the name MDF calls it by."""
+
+BODIES = {"onnx::Loop": ("body",), "onnx::Scan": ("body",), "onnx::If": ("then_branch", "else_branch")}
+
+_MISSING = object()
+_replaced: list[tuple[Any, str, Any]] = []
+
+
+def register() -> None:
+    """Teach MDF ``onnx::Loop``, ``onnx::Scan`` and ``onnx::If``.  Importing mdf_loop does this; twice is harmless.
+
+    Examples
+    --------
+    >>> import mdf_loop
+    >>> mdf_loop.register()
+    >>> from modeci_mdf.functions.standard import mdf_functions
+    >>> "onnx::Loop" in mdf_functions
+    True
+    """
+    if _replaced:
+        return
+    for owner, name, value in _replacements():
+        _replaced.append((owner, name, vars(owner).get(name, _MISSING)))
+        setattr(owner, name, value)
+    for function, called in FUNCTIONS.items():
+        mdf_functions[function] = _entry(function, called)
+
+
+def unregister() -> None:
+    """Leave modeci_mdf exactly as it was before :func:`register`.  Twice is harmless."""
+    while _replaced:
+        owner, name, value = _replaced.pop()
+        if value is _MISSING:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, value)
+        for function in FUNCTIONS:
+            mdf_functions.pop(function, None)
+
+
+def _replacements() -> list[tuple[Any, str, Any]]:
+    """Everything in modeci_mdf that is replaced: (owner, attribute, new value)."""
+    parameter, function = execution_engine.EvaluableParameter, execution_engine.EvaluableFunction
+    return [
+        (onnx_functions, "loop", loop),
+        (onnx_functions, "scan", scan),
+        (onnx_functions, "if", if_),
+        (execution_engine, "evaluate_onnx_expr", _taking_over_expressions(execution_engine.evaluate_onnx_expr)),
+        (parameter, "evaluate", _taking_over_parameters(parameter.evaluate)),
+        (function, "evaluate", _taking_over_functions(function.evaluate)),
+        (execution_engine.EvaluableNode, "__init__", _ordering_captures(execution_engine.EvaluableNode.__init__)),
+        (execution_engine.EvaluableGraph, "evaluate", _with_one_stream(execution_engine.EvaluableGraph.evaluate)),
+    ]
+
+
+def _entry(function: str, called: str) -> dict[str, Any]:
+    """The entry in MDF's table of functions, as ``add_mdf_function`` would write it."""
+    arguments = {
+        "loop": ["M", "cond", "v_initial", "body"],
+        "scan": ["initial_state_and_scan_inputs", "body", "num_scan_inputs"],
+        "if": ["cond", "then_branch", "else_branch"],
+    }[called]
+    return {
+        "description": f"ONNX {function.removeprefix('onnx::')}, run by mdf_loop",
+        "arguments": arguments,
+        "expression_string": f"onnx_ops.{called}({', '.join(arguments)})",
+        "function": {"loop": loop, "scan": scan, "if": if_}[called],
+    }
+
+
+def _taking_over_parameters(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``EvaluableParameter.evaluate``: a parameter whose function is ours is evaluated by us."""
+
+    @functools.wraps(original)
+    def evaluate(self: Any, parameters: dict[str, Any], time_increment: Any = None, array_format: str = "numpy") -> Any:
+        parameter = self.parameter
+        if parameter.value is not None or parameter.function not in FUNCTIONS:
+            return original(self, parameters, time_increment=time_increment, array_format=array_format)
+        self.curr_value = run_function(parameter.function, parameter.args, parameters, parameter.id, array_format)
+        for condition in parameter.conditions:
+            test, value = (_evaluated(text, parameters, array_format) for text in (condition.test, condition.value))
+            self.curr_value = np.where(test, value, self.curr_value)
+        return self.curr_value
+
+    return evaluate
+
+
+def _taking_over_functions(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``EvaluableFunction.evaluate``: likewise for a Function of a node."""
+
+    @functools.wraps(original)
+    def evaluate(self: Any, parameters: dict[str, Any] | None = None, array_format: str = "numpy") -> Any:
+        function = self.function
+        if function.function not in FUNCTIONS:
+            return original(self, parameters, array_format)
+        self.curr_value = run_function(function.function, function.args, parameters or {}, function.id, array_format)
+        return self.curr_value
+
+    return evaluate
+
+
+def _taking_over_expressions(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``evaluate_onnx_expr``: who calls it for our functions gets all the arguments through."""
+
+    @functools.wraps(original)
+    def evaluate_onnx_expr(expr: str, base_parameters: dict, evaluated_parameters: dict, verbose: bool = False) -> Any:
+        called = expr.split("(")[0].split(".")[-1]
+        for function, name in FUNCTIONS.items():
+            if called == name:
+                args = {key: value for key, value in base_parameters.items() if key in evaluated_parameters}
+                return run_function(function, args, evaluated_parameters, function, "numpy")
+        return original(expr, base_parameters, evaluated_parameters, verbose)
+
+    return evaluate_onnx_expr
+
+
+def run_function(function: str, args: Mapping[str, Any] | None, known: Mapping[str, Any], name: str, array_format: str) -> Any:
+    """Evaluate one of our functions as a node of an MDF graph says it.
+
+    Parameters
+    ----------
+    function : str
+        ``"onnx::Loop"``, ``"onnx::Scan"`` or ``"onnx::If"``.
+    args : mapping
+        The function's arguments: values, or MDF expressions over ``known``.
+    known : mapping
+        Values of the node's ports and parameters; those that a body reads are captured.
+    name : str
+        Id of the parameter or function, for messages.
+    """
+    try:
+        values = {key: _evaluated(text, known, array_format) for key, text in (args or {}).items()}
+        bodies = {key: values.pop(key, None) for key in BODIES[function]}
+        if function == "onnx::Loop":
+            return _run_loop(values, bodies["body"], known)
+        if function == "onnx::Scan":
+            return _run_scan(values, bodies["body"], known)
+        captured = _captured(tuple(bodies.values()), 0, "branch", {**known, **values})
+        captured.pop("cond", None)
+        return if_(values.get("cond"), **bodies, **captured)
+    except (LoopError, KeyboardInterrupt) as error:
+        error.add_note(f"in MDF parameter or function {name!r} ({function})")
+        raise
+
+
+def _run_loop(values: dict[str, Any], body: Any, known: Mapping[str, Any]) -> Any:
+    m, cond = values.pop("M", None), values.pop("cond", None)
+    carried = [item for value in values.values() for item in (value if isinstance(value, tuple) else (value,))]
+    return loop(m, cond, *carried, body=body, **_captured((body,), len(carried), "loop", known))
+
+
+def _run_scan(values: dict[str, Any], body: Any, known: Mapping[str, Any]) -> Any:
+    count = values.pop("num_scan_inputs", known.get("num_scan_inputs"))
+    attrs = {key: values.pop(key, known.get(key)) for key in SCAN_ATTRIBUTES}
+    inputs = [item for value in values.values() for item in (value if isinstance(value, tuple) else (value,))]
+    n_carried = len(inputs) - count if isinstance(count, int) else 0
+    captured = _captured((body,), n_carried, "scan", known)
+    return scan(*inputs, body=body, num_scan_inputs=count, **attrs, **captured)
+
+
+def _captured(bodies: tuple[Any, ...], n_carried: int, kind: str, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the node's values that the bodies read from outside."""
+    sources = [body for body in bodies if body is not None and not callable(body)]
+    names = dict.fromkeys(name for body in sources for name in read_once(body, n_carried, kind).captures)
+    return {name: known[name] for name in names if name in known}
+
+
+def _evaluated(text: Any, known: Mapping[str, Any], array_format: str) -> Any:
+    """An argument's value: MDF evaluates text, everything else is what it is.
+
+    An empty text is an omitted input; MDF's own evaluation would stumble over it.
+    """
+    if not isinstance(text, str):
+        return text
+    if text == "":
+        return None
+    if text in known:
+        return known[text]
+    return execution_engine.evaluate_expr(text, dict(known), array_format=array_format)
+
+
+def _ordering_captures(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``EvaluableNode.__init__``: what a loop captures is evaluated before the loop.
+
+    MDF orders parameters by the names in their arguments; captures are not among those, and a loop in
+    front of a parameter it reads would see that parameter's previous value.
+    """
+
+    @functools.wraps(original)
+    def __init__(self: Any, node: Any, verbose: bool | None = False) -> None:
+        original(self, node, verbose)
+        for parameter in node.parameters:
+            if parameter.function in FUNCTIONS:
+                _move_behind_captures(self.evaluable_parameters, parameter, node)
+
+    return __init__
+
+
+def _move_behind_captures(ordered: Any, parameter: Any, node: Any) -> None:
+    captures = _captures_of(parameter, node)
+    following = list(ordered)[list(ordered).index(parameter.id) + 1 :]
+    last = max((k for k, name in enumerate(following) if name in captures), default=None)
+    if last is None or any(_reads(ordered[name].parameter, parameter.id) for name in following[: last + 1]):
+        return
+    for name in (parameter.id, *following[last + 1 :]):
+        ordered.move_to_end(name)
+
+
+def _captures_of(parameter: Any, node: Any) -> set[str]:
+    """Names a loop parameter's bodies capture, as far as they can be known before anything runs."""
+    names: set[str] = set()
+    literals = {p.id: p.value for p in node.parameters}
+    args = parameter.args or {}
+    n_carried = len(set(args) - {"M", "cond", "body"})
+    for key in BODIES[parameter.function]:
+        source = args.get(key)
+        source = literals.get(source, source) if isinstance(source, str) else source
+        try:
+            names |= set(read_once(source, n_carried, "loop").captures) if isinstance(source, dict) else set()
+        except LoopError:  # said with all its circumstances when the node runs
+            continue
+    return names
+
+
+def _reads(parameter: Any, name: str) -> bool:
+    """Whether a parameter's expression or arguments mention a name."""
+    texts = [parameter.value, *(parameter.args or {}).values()]
+    names = execution_engine.get_required_variables_from_expression
+    return any(name in names(text) for text in texts if isinstance(text, str) and text)
+
+
+_streams: weakref.WeakKeyDictionary[Any, RandomStream] = weakref.WeakKeyDictionary()
+
+
+def _with_one_stream(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``EvaluableGraph.evaluate``: all loops of a graph draw from one random stream.
+
+    The stream lives as long as the graph, so that a model stepped by calling evaluate() again and again gets
+    fresh numbers each time, and a new graph under the same seed repeats them.
+    """
+
+    @functools.wraps(original)
+    def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with random_stream(_streams.get(self)) as stream:
+            _streams[self] = stream
+            return original(self, *args, **kwargs)
+
+    return evaluate

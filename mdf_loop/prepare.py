@@ -1,0 +1,129 @@
+"""A body made ready: read, its record built, its types known, compiled.  Once for each content."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mdf_loop import control, kernels  # noqa: F401  (fill the table of kernels)
+from mdf_loop.analysis.element_types import Asked, asked_types
+from mdf_loop.arguments import as_untyped, fit_values
+from mdf_loop.cache import Cache, fingerprint
+from mdf_loop.control import loop_record, scan_record
+from mdf_loop.errors import ArgumentError, MalformedBody, MissingCapture
+from mdf_loop.execute.interpret import InterpretedBody, InterpretedLoop
+from mdf_loop.ir import Body, Loop
+from mdf_loop.readers import read
+
+
+@dataclass(frozen=True)
+class PreparedLoop:
+    """A loop ready to be run with values from outside."""
+
+    record: Loop
+    execute: InterpretedLoop
+    asked: Mapping[str, Asked]
+
+    def fit(self, inputs: Mapping[str, Any], named: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+        """Body inputs and captures, made into what the body asks for.
+
+        Raises
+        ------
+        MissingCapture, ArgumentError, KindError
+        """
+        body = self.record.body
+        values = {**inputs, **captured_values(body, named, self.record.name)}
+        values = fit_to(body, self.asked, values)
+        return values, [values[name] for name in body.captures]
+
+
+@dataclass(frozen=True)
+class PreparedBranch:
+    """A branch ready to be run with values from outside."""
+
+    body: Body
+    execute: InterpretedBody
+    asked: Mapping[str, Asked]
+
+    def fit(self, named: Mapping[str, Any]) -> list[Any]:
+        """The captures, made into what the branch asks for."""
+        values = fit_to(self.body, self.asked, {name: named[name] for name in self.body.captures})
+        return [values[name] for name in self.body.captures]
+
+
+_loops: Cache[PreparedLoop] = Cache()
+_branches: Cache[PreparedBranch] = Cache()
+_bodies: Cache[Body] = Cache()
+
+
+def read_once(source: Any, n_carried: int | None, kind: str) -> Body:
+    """Read a body, or find it read."""
+    key = (fingerprint(source), n_carried, kind)
+    return _bodies.get(key, lambda: read(source, n_carried, kind))
+
+
+def made_once(make: Callable[..., Body], function: Callable[..., Any], *details: Hashable) -> Body:
+    """A body around a Python function, or the one made before."""
+    return _bodies.get((make, fingerprint(function), details), lambda: make(function, *details))
+
+
+def prepare_loop(body: Body, n_carried: int) -> PreparedLoop:
+    """A Loop over a body that was read."""
+    return _loops.get((id(body), "Loop", n_carried), lambda: _prepare(loop_record(body, n_carried)))
+
+
+def prepare_scan(body: Body, n_scanned: int, attrs: Mapping[str, Any]) -> PreparedLoop:
+    """A Scan over a body that was read."""
+    key = (id(body), "Scan", n_scanned, tuple((k, tuple(v)) for k, v in sorted(attrs.items())))
+    return _loops.get(key, lambda: _prepare(scan_record(body, n_scanned, dict(attrs))))
+
+
+def _prepare(record: Loop) -> PreparedLoop:
+    pairs = [(c.input, c.output) for c in record.carried]
+    asked = asked_types(record.body, pairs) if record.body.typed else {}
+    return PreparedLoop(record, InterpretedLoop(record), asked)
+
+
+def prepare_branch(body: Body, name: str) -> PreparedBranch:
+    """A branch of an If that was read."""
+    if body.inputs:
+        raise MalformedBody(f"{name} has inputs ({', '.join(body.inputs)}); a branch has none, it only captures")
+    make = lambda: PreparedBranch(body, InterpretedBody(body), asked_types(body) if body.typed else {})  # noqa: E731
+    return _branches.get(id(body), make)
+
+
+def fit_to(body: Body, asked: Mapping[str, Asked], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values with the types a typed body asks for; as they are for an untyped one."""
+    if body.typed:
+        return fit_values(asked, values)
+    return {name: as_untyped(value, f"value {name!r}") for name, value in values.items()}
+
+
+def captured_values(body: Body, named: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """What a body captures, out of the values given by name.
+
+    Raises
+    ------
+    MissingCapture
+        The body reads an outer value that was not given.
+    ArgumentError
+        A value was given that the body does not read.
+    """
+    missing = [name for name in body.captures if name not in named]
+    if missing:
+        raise MissingCapture(
+            f"{where}: body {body.name!r} reads {_listed(missing)} from outside, which {'was' if len(missing) == 1 else 'were'} "
+            f"not given; give {'it' if len(missing) == 1 else 'them'} by name, such as loop(..., {missing[0]}=...), or in MDF as a "
+            f"port or parameter of the node (given: {_listed(named) if named else 'none'})"
+        )
+    if unknown := [name for name in named if name not in body.captures]:
+        raise ArgumentError(
+            f"{where}: body {body.name!r} reads no outer value {_listed(unknown)}; it reads "
+            f"{_listed(body.captures) if body.captures else 'none'}"
+        )
+    return {name: named[name] for name in body.captures}
+
+
+def _listed(names: Sequence[str] | Mapping[str, Any]) -> str:
+    return ", ".join(repr(name) for name in names)
