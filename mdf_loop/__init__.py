@@ -1,12 +1,21 @@
-"""ONNX control flow - Loop, Scan, If - for MDF."""
+"""ONNX control flow - Loop, Scan, If - for MDF.
+
+Importing this package registers ``onnx::Loop``, ``onnx::Scan`` and ``onnx::If`` with MDF.
+"""
+
+import logging
 
 from mdf_loop import backend
 from mdf_loop.api import if_, loop, scan
+from mdf_loop.convert.files import load
 from mdf_loop.errors import LoopError
 from mdf_loop.integrations.mdf import register, unregister
+from mdf_loop.integrations.running import run
 from mdf_loop.options import options
 from mdf_loop.registry import kernel
 
-__all__ = ["LoopError", "backend", "if_", "kernel", "loop", "options", "register", "scan", "unregister"]
+__version__ = "0.1.0"
+__all__ = ["LoopError", "backend", "if_", "kernel", "load", "loop", "options", "register", "run", "scan", "unregister"]
 
+logging.getLogger("mdf_loop").addHandler(logging.NullHandler())
 register()

@@ -85,8 +85,8 @@ def loop(*args: Any, body: Any = None, **named: Any) -> Any:
             carried = [carried]  # a list was meant as one vector
         prepared, place = prepare_loop(inner, len(carried)), None
         names = [c.input for c in prepared.record.carried]
-        values, captured = prepared.fit(dict(zip(names, carried, strict=True)), named)
-        arguments = Arguments(trip_count(m), condition(cond), [values[name] for name in names], captured=captured)
+        fitted, captured = prepared.fit(dict(zip(names, carried, strict=True)), named)
+        arguments = Arguments(trip_count(m), condition(cond), [fitted[name] for name in names], captured=captured)
     run = start_run()
     refuse_endless(arguments.trip_count, arguments.go, run, prepared.record.name)
     return _results(prepared, arguments, run, place)
@@ -129,7 +129,7 @@ def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **n
     >>> total, sums
     (array(6), array([1, 3, 6]))
     """
-    attrs = {name: tuple(named.pop(name)) for name in SCAN_ATTRIBUTES if named.get(name) is not None}
+    attrs = {name: tuple(axes) for name in SCAN_ATTRIBUTES if (axes := named.pop(name, None)) is not None}
     n_scanned = _scanned_count(num_scan_inputs, len(inputs))
     n_carried = len(inputs) - n_scanned
     if _is_callable(_required(body, "scan", "body")):
@@ -142,7 +142,9 @@ def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **n
         prepared, place = prepare_scan(read_once(body, n_carried, "scan"), n_scanned, attrs), None
         names = prepared.record.body.inputs
         if len(names) != len(inputs):
-            raise ArgumentError(f"scan: {len(inputs)} inputs given, body {prepared.record.body.name!r} takes {len(names)}: {', '.join(names)}")
+            raise ArgumentError(
+                f"scan: {len(inputs)} inputs given, body {prepared.record.body.name!r} takes {len(names)}: {', '.join(names)}"
+            )
         fitted, captured = prepared.fit(dict(zip(names, inputs, strict=True)), named)
         carried, scanned = [fitted[n] for n in names[:n_carried]], [fitted[n] for n in names[n_carried:]]
     arguments = Arguments(scan_length(prepared.record, scanned), True, carried, scanned, captured=captured)
@@ -188,9 +190,7 @@ def if_(cond: Any = None, *, then_branch: Any = None, else_branch: Any = None, *
     """
     if _omitted(cond) is None:
         raise ArgumentError("if_: the condition cond is missing")
-    branches = [
-        _branch(source, name, named) for name, source in (("then_branch", then_branch), ("else_branch", else_branch))
-    ]
+    branches = [_branch(source, name, named) for name, source in (("then_branch", then_branch), ("else_branch", else_branch))]
     known = {name for branch in branches for name in branch.body.captures}
     if unknown := sorted(set(named) - known):
         raise ArgumentError(f"if_: no branch reads an outer value {', '.join(map(repr, unknown))}")

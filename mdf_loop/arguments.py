@@ -142,7 +142,7 @@ def cast(array: np.ndarray, dtype: np.dtype | None, what: str) -> np.ndarray:
 
 def shown(dtype: np.dtype) -> str:
     """The name of an element type for messages."""
-    return "string" if dtype == object else dtype.name if dtype in CODES else str(dtype)
+    return "string" if dtype.kind == "O" else dtype.name if dtype in CODES else str(dtype)
 
 
 def _excerpt(array: np.ndarray) -> str:

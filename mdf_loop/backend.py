@@ -18,6 +18,8 @@ import onnx
 from onnx.backend.base import Backend, BackendRep
 
 from mdf_loop import control, kernels  # noqa: F401  (fill the table of kernels)
+from mdf_loop.analysis.element_types import asked_types
+from mdf_loop.arguments import fit_values
 from mdf_loop.errors import ArgumentError
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.ir import Body
@@ -58,6 +60,18 @@ class LoopRep(BackendRep):
         with np.errstate(all="ignore"):
             results = self._execute([as_value(v) for v in values], (), start_run())
         return tuple(np.asarray(r) if isinstance(r, np.generic) else r for r in results)
+
+    def fit(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Values that have no type of their own (from files, from the command line), made into what the model asks for.
+
+        Raises
+        ------
+        KindError
+            A value cannot become what the model declares.
+        """
+        asked = asked_types(self.body)
+        known = {name: value for name, value in inputs.items() if name in asked}
+        return {**inputs, **fit_values(asked, known)}
 
     def _by_name(self, inputs: Any) -> dict[str, Any]:
         if isinstance(inputs, Mapping):

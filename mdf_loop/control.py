@@ -138,7 +138,9 @@ def scan_record(body: Body, n_scanned: int, attrs: dict[str, Any], name: str = "
     return Loop(
         body,
         carried=tuple(map(Carried, body.inputs[:n_carried], body.outputs[:n_carried])),
-        scanned=tuple(Scanned(i, a, reverse=bool(r)) for i, a, r in zip(body.inputs[n_carried:], in_axes, in_reverse, strict=True)),
+        scanned=tuple(
+            Scanned(i, a, reverse=bool(r)) for i, a, r in zip(body.inputs[n_carried:], in_axes, in_reverse, strict=True)
+        ),
         collected=tuple(
             Collected(o, a, reverse=bool(r)) for o, a, r in zip(body.outputs[n_carried:], out_axes, out_reverse, strict=True)
         ),
@@ -167,7 +169,9 @@ def scan_length(record: Loop, scanned: Sequence[Any]) -> int:
     for part, value in zip(record.scanned, scanned, strict=True):
         shape = np.shape(value)
         if not -len(shape) <= part.axis < len(shape):
-            raise ArgumentError(f"{record.name}: scanned input {part.input!r} is {describe_value(value)}, it has no axis {part.axis}")
+            raise ArgumentError(
+                f"{record.name}: scanned input {part.input!r} is {describe_value(value)}, it has no axis {part.axis}"
+            )
         lengths[part.input] = shape[part.axis]
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
@@ -265,7 +269,9 @@ def _bind_sequence_map(node: Node) -> Bound:
                 raise ArgumentError(f"sequence {position} has {len(value)} elements, the first has {len(inputs[0])}")
         columns: list[list[Any]] = [[] for _ in body.outputs]
         for k in range(len(inputs[0])):
-            for column, value in zip(columns, execute([v[k] if isinstance(v, list) else v for v in inputs], captured, run), strict=True):
+            for column, value in zip(
+                columns, execute([v[k] if isinstance(v, list) else v for v in inputs], captured, run), strict=True
+            ):
                 column.append(value)
         return tuple(columns)
 
@@ -291,5 +297,10 @@ def _not_called(*_: Any) -> Any:
     raise AssertionError("control flow runs through its bind function")
 
 
-for _op, _since, _bind in (("Loop", 1, _bind_loop), ("Scan", 8, _bind_scan), ("If", 1, _bind_if), ("SequenceMap", 17, _bind_sequence_map)):
+for _op, _since, _bind in (
+    ("Loop", 1, _bind_loop),
+    ("Scan", 8, _bind_scan),
+    ("If", 1, _bind_if),
+    ("SequenceMap", 17, _bind_sequence_map),
+):
     register(Kernel(_op, _since, _not_called, pure=False, bind=_bind))

@@ -60,8 +60,8 @@ NAMES: dict[str, np.dtype] = {
 }
 """dtype by the name ONNX text and schemas use (``float``, ``bfloat16``) or by numpy's name (``float32``)."""
 
-_FLOATS = {code for code in (1, 10, 11, 16, 17, 18, 19, 20, 23, 24, 27, 28)}
-_INTEGERS = {code for code in (2, 3, 4, 5, 6, 7, 12, 13, 21, 22, 25, 26)}
+_FLOATS = {1, 10, 11, 16, 17, 18, 19, 20, 23, 24, 27, 28}
+_INTEGERS = {2, 3, 4, 5, 6, 7, 12, 13, 21, 22, 25, 26}
 
 
 def kind_of(dtype: np.dtype) -> str:

@@ -36,7 +36,8 @@ class Options:
                 raise ArgumentError(f"{name} must be None or a whole number from 0 on; got {value!r}")
 
 
-_current: contextvars.ContextVar[Options] = contextvars.ContextVar("mdf_loop_options", default=Options())
+_DEFAULT = Options()
+_current: contextvars.ContextVar[Options] = contextvars.ContextVar("mdf_loop_options", default=_DEFAULT)
 _stream: contextvars.ContextVar[RandomStream | None] = contextvars.ContextVar("mdf_loop_stream", default=None)
 
 

@@ -112,10 +112,11 @@ def captured_values(body: Body, named: Mapping[str, Any], where: str) -> dict[st
     """
     missing = [name for name in body.captures if name not in named]
     if missing:
+        one = len(missing) == 1
         raise MissingCapture(
-            f"{where}: body {body.name!r} reads {_listed(missing)} from outside, which {'was' if len(missing) == 1 else 'were'} "
-            f"not given; give {'it' if len(missing) == 1 else 'them'} by name, such as loop(..., {missing[0]}=...), or in MDF as a "
-            f"port or parameter of the node (given: {_listed(named) if named else 'none'})"
+            f"{where}: body {body.name!r} reads {_listed(missing)} from outside, which {'was' if one else 'were'} not given; "
+            f"give {'it' if one else 'them'} by name, such as loop(..., {missing[0]}=...), or in MDF as a port or parameter of "
+            f"the node (given: {_listed(named) if named else 'none'})"
         )
     if unknown := [name for name in named if name not in body.captures]:
         raise ArgumentError(

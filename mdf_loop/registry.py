@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Node
 from mdf_loop.options import Run
@@ -110,7 +112,8 @@ def kernel(
     """
 
     def decorate(run: Call) -> Call:
-        parameters = inspect.signature(run).parameters.values()
+        # The keywords of a ufunc (out, where, dtype, ...) are numpy's, not attributes.
+        parameters = [] if isinstance(run, np.ufunc) else list(inspect.signature(run).parameters.values())
         names = frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
         register(
             Kernel(

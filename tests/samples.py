@@ -1,7 +1,7 @@
 """Inputs for kernels that ONNX has no single-node case for: (op, opset, inputs, attributes)."""
 
 from samples_arithmetic import SAMPLES as ARITHMETIC
-from samples_shaping import SAMPLES as SHAPING
 from samples_linear import SAMPLES as LINEAR
+from samples_shaping import SAMPLES as SHAPING
 
 SAMPLES = [*ARITHMETIC, *SHAPING, *LINEAR]

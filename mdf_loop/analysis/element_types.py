@@ -110,7 +110,7 @@ def _visit_body(groups: Groups, body: Body, outer: dict[str, Key]) -> dict[str, 
     scope |= {name: (number, name) for name in (*body.inputs, *body.constants, *(o for n in body.nodes for o in n.outputs))}
     for name, kind in body.types.items():
         if name in scope:
-            groups.know(scope[name], kind.dtype if kind.kind == "tensor" else kind.element and kind.element.dtype)
+            groups.know(scope[name], (kind.element or kind).dtype)
     for name, value in body.constants.items():
         if isinstance(value, np.ndarray | np.generic):
             groups.know(scope[name], value.dtype)

@@ -50,9 +50,7 @@ class Gathering:
             return np.asarray(value)
         if isinstance(value, str):
             return np.array(value, object)
-        raise CollectedError(
-            f"collected output {self.what.output!r} is {describe_value(value)}; only tensors can be collected"
-        )
+        raise CollectedError(f"collected output {self.what.output!r} is {describe_value(value)}; only tensors can be collected")
 
     def array(self) -> np.ndarray | None:
         """All values put together, or None if there was no iteration."""
@@ -61,6 +59,6 @@ class Gathering:
         values = self.values[::-1] if self.what.reverse else self.values
         if not self.what.stack:
             return np.concatenate(values, axis=self.what.axis)
-        if self._shape == () and self._dtype != object:
+        if self._shape == () and self._dtype is not None and self._dtype.kind != "O":
             return np.array(values, self._dtype)
         return np.stack(values, axis=self.what.axis)

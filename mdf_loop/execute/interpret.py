@@ -85,10 +85,12 @@ class InterpretedLoop:
             with np.errstate(all="ignore"):
                 self._iterate(given, run, progress)
         except PartialResults as error:
-            raise self._ended_early(error, progress)
+            self._ended_early(error, progress)
+            raise
         except KeyboardInterrupt as error:
             interrupted = LoopInterrupted("interrupted")
-            raise self._ended_early(interrupted, progress) from error
+            self._ended_early(interrupted, progress)
+            raise interrupted from error
         results = list(progress.results())
         if progress.iteration == 0 and self.loop.collected:
             results[len(results) - len(self.loop.collected) :] = empty_collected(self.loop, given.carried, given.captured)
@@ -141,10 +143,10 @@ class InterpretedLoop:
         progress.last = [env[slot] for slot in self.last]
         progress.iteration += 1
 
-    def _ended_early(self, error: Any, progress: Progress) -> Any:
+    def _ended_early(self, error: PartialResults, progress: Progress) -> None:
+        """Tell an error where it happened and what had been computed."""
         error.within(self._place(progress.iteration))
         error.iteration, error.partial = progress.iteration, progress.results()
-        return error
 
     def _place(self, iteration: int) -> str:
         return f"iteration {iteration} of {self.loop.name or self.loop.body.name}"
@@ -188,8 +190,8 @@ def part_of(scanned: Scanned, array: np.ndarray) -> Callable[[int], Any]:
         if rows.dtype == object:
             return lambda i: rows[i : i + 1].reshape(rows.shape[1:])
         return lambda i: rows[i]
-    starts = part_starts(scanned, moved.shape[0])
-    return lambda i: np.moveaxis(moved[starts[i] : starts[i] + scanned.part], 0, scanned.axis)
+    starts, size = part_starts(scanned, moved.shape[0]), scanned.part
+    return lambda i: np.moveaxis(moved[starts[i] : starts[i] + size], 0, scanned.axis)
 
 
 def part_starts(scanned: Scanned, length: int) -> Sequence[int]:

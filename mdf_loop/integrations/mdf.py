@@ -6,9 +6,12 @@ MDF has no place for functions from outside, so ``register`` replaces a few of i
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import functools
+import logging
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import modeci_mdf.functions.onnx as onnx_functions
@@ -17,7 +20,7 @@ from modeci_mdf import execution_engine
 from modeci_mdf.functions.standard import mdf_functions
 
 from mdf_loop.api import SCAN_ATTRIBUTES, if_, loop, scan
-from mdf_loop.errors import ArgumentError, LoopError
+from mdf_loop.errors import LoopError
 from mdf_loop.options import RandomStream, random_stream
 from mdf_loop.prepare import read_once
 
@@ -25,6 +28,8 @@ FUNCTIONS = {"onnx::Loop": "loop", "onnx::Scan": "scan", "onnx::If": "if"}
 """MDF's name of each function, and the name MDF calls it by."""
 
 BODIES = {"onnx::Loop": ("body",), "onnx::Scan": ("body",), "onnx::If": ("then_branch", "else_branch")}
+
+log = logging.getLogger("mdf_loop.mdf")
 
 _MISSING = object()
 _replaced: list[tuple[Any, str, Any]] = []
@@ -74,6 +79,7 @@ def _replacements() -> list[tuple[Any, str, Any]]:
         (function, "evaluate", _taking_over_functions(function.evaluate)),
         (execution_engine.EvaluableNode, "__init__", _ordering_captures(execution_engine.EvaluableNode.__init__)),
         (execution_engine.EvaluableGraph, "evaluate", _with_one_stream(execution_engine.EvaluableGraph.evaluate)),
+        (execution_engine, "print", _print_or_log),
     ]
 
 
@@ -154,7 +160,7 @@ def run_function(function: str, args: Mapping[str, Any] | None, known: Mapping[s
     """
     try:
         values = {key: _evaluated(text, known, array_format) for key, text in (args or {}).items()}
-        bodies = {key: values.pop(key, None) for key in BODIES[function]}
+        bodies = {key: values.pop(key, known.get(key)) for key in BODIES[function]}  # as MDF finds attributes
         if function == "onnx::Loop":
             return _run_loop(values, bodies["body"], known)
         if function == "onnx::Scan":
@@ -237,7 +243,7 @@ def _captures_of(parameter: Any, node: Any) -> set[str]:
     args = parameter.args or {}
     n_carried = len(set(args) - {"M", "cond", "body"})
     for key in BODIES[parameter.function]:
-        source = args.get(key)
+        source = args.get(key, key)
         source = literals.get(source, source) if isinstance(source, str) else source
         try:
             names |= set(read_once(source, n_carried, "loop").captures) if isinstance(source, dict) else set()
@@ -251,6 +257,27 @@ def _reads(parameter: Any, name: str) -> bool:
     texts = [parameter.value, *(parameter.args or {}).values()]
     names = execution_engine.get_required_variables_from_expression
     return any(name in names(text) for text in texts if isinstance(text, str) and text)
+
+
+_quiet: contextvars.ContextVar[bool] = contextvars.ContextVar("mdf_loop_quiet", default=False)
+
+
+@contextlib.contextmanager
+def quiet_mdf() -> Iterator[None]:
+    """Send what MDF's engine prints to the log (level DEBUG) in this thread or task."""
+    token = _quiet.set(True)
+    try:
+        yield
+    finally:
+        _quiet.reset(token)
+
+
+def _print_or_log(*values: Any, **kwargs: Any) -> None:
+    """What MDF's engine calls for ``print``: the same, unless it was asked to be quiet."""
+    if _quiet.get():
+        log.debug(" ".join(map(str, values)))
+    else:
+        print(*values, **kwargs)
 
 
 _streams: weakref.WeakKeyDictionary[Any, RandomStream] = weakref.WeakKeyDictionary()

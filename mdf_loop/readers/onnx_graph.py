@@ -141,9 +141,7 @@ def _node(proto: onnx.NodeProto, opsets: Mapping[str, int], path: tuple[str, ...
     attrs = {a.name: read_attribute(a, opsets, where) for a in proto.attribute}
     inner = [body for body in attrs.values() if isinstance(body, Body)]
     captures = tuple(dict.fromkeys(name for body in inner for name in body.captures))
-    return Node(
-        proto.op_type, tuple(proto.input), tuple(proto.output), attrs, proto.name, opsets[domain], domain, captures
-    )
+    return Node(proto.op_type, tuple(proto.input), tuple(proto.output), attrs, proto.name, opsets[domain], domain, captures)
 
 
 def read_attribute(attribute: onnx.AttributeProto, opsets: Mapping[str, int], path: tuple[str, ...]) -> Any:
@@ -198,7 +196,7 @@ def read_tensor(tensor: onnx.TensorProto, path: tuple[str, ...] = ()) -> np.ndar
 
 def _strings(array: np.ndarray) -> np.ndarray:
     texts = np.empty(array.shape, object)
-    texts.flat = [_text(s) if isinstance(s, bytes) else s for s in array.flat]
+    texts.reshape(-1)[:] = [_text(s) if isinstance(s, bytes) else s for s in array.flat]
     return texts
 
 

@@ -1,0 +1,183 @@
+"""The command ``mdf-loop``: run models and list operators from a shell."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+from mdf_loop.errors import LoopError, MalformedBody
+
+try:
+    import rich.box
+    import typer
+    from rich.console import Console
+    from rich.table import Table
+except ImportError:  # pragma: no cover - the extra is part of the test requirements
+    sys.exit('mdf-loop needs typer and rich: pip install "mdf-loop[cli]"')
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help="ONNX control flow for MDF.")
+
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+"""Every command takes it; :func:`main` looks for it."""
+
+
+@app.command()
+def run(
+    file: Annotated[Path, typer.Argument(help="A model: .yaml, .json or .onnx.")],
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An input; the value is JSON.")] = None,
+    input_: Annotated[Path | None, typer.Option("--input", help="Inputs by name: .npz or .json.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", help="Write the outputs: .npz or .json.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the random stream.")] = None,
+    max_iterations: Annotated[int | None, typer.Option("--max-iterations", help="Stop a loop that wants more.")] = None,
+    debug: Debug = False,
+) -> None:
+    """Run a model and print its outputs as a table."""
+    from mdf_loop.integrations.running import run as run_model
+    from mdf_loop.options import options
+
+    inputs = {**(_read_inputs(input_) if input_ else {}), **dict(map(_assignment, set_ or []))}
+    with options(seed=seed, max_iterations=max_iterations):
+        outputs = run_model(file, **inputs)
+    if output:
+        write_outputs(output, outputs)
+    Console().print(_table(file.name, outputs))
+
+
+@app.command()
+def ops() -> None:
+    """List the operators there are kernels for."""
+    from mdf_loop import control, kernels  # noqa: F401  (fill the table)
+    from mdf_loop.registry import KERNELS
+
+    table = Table("operator", "domain", "versions from", "kernel", "in loops", box=rich.box.SIMPLE)
+    for (domain, op), versions in sorted(KERNELS.items()):
+        native = "native" if all(v.native for v in versions) else "onnx.reference"
+        batched = "batched" if versions[-1].batch is not None else "one by one"
+        table.add_row(op, domain or "ai.onnx", ", ".join(str(v.since) for v in versions), native, batched)
+    Console().print(table)
+
+
+def _assignment(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise MalformedBody(f"--set takes NAME=VALUE; got {text!r}")
+    try:
+        return name, json.loads(value)
+    except json.JSONDecodeError as error:
+        raise MalformedBody(f'--set {name}: {value!r} is not JSON ({error}); numbers, true, [1, 2] and "text" are') from error
+
+
+def _read_inputs(path: Path) -> dict[str, Any]:
+    """Inputs by name from a file."""
+    import numpy as np
+
+    try:
+        if path.suffix == ".json":
+            values = json.loads(path.read_text())
+            if not isinstance(values, dict):
+                raise MalformedBody(f"{str(path)!r} must hold one JSON object: {{name: value, ...}}")
+            return values
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as archive:
+                return dict(archive)
+    except FileNotFoundError as error:
+        raise MalformedBody(f"there is no file {str(path)!r}") from error
+    except (ValueError, OSError) as error:
+        raise MalformedBody(f"{str(path)!r} cannot be read: {error}") from error
+    raise MalformedBody(f"--input takes a .npz or .json file; got {str(path)!r}")
+
+
+def write_outputs(path: Path, outputs: dict[str, Any]) -> None:
+    """Write outputs by name: JSON keeps them readable, .npz keeps their types.
+
+    Types that numpy does not have are widened: bfloat16 and float8 to float32, int4 to int8.
+
+    Raises
+    ------
+    MalformedBody
+        The file name ends in neither .npz nor .json.
+    """
+    import numpy as np
+
+    if path.suffix == ".json":
+        path.write_text(json.dumps({name: _plain(value) for name, value in outputs.items()}, indent=2) + "\n")
+    elif path.suffix == ".npz":
+        arrays = {key: array for name, value in outputs.items() for key, array in _arrays(name, value)}
+        with path.open("wb") as file:
+            np.savez(file, **arrays)
+    else:
+        raise MalformedBody(f"--output takes a .npz or .json file; got {str(path)!r}")
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON can hold it; complex numbers become [real, imaginary]."""
+    import numpy as np
+
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, str | bool):
+        return value
+    array = _numpy_type(np.asarray(value))
+    return np.stack([array.real, array.imag], -1).tolist() if array.dtype.kind == "c" else array.tolist()
+
+
+def _arrays(name: str, value: Any) -> list[tuple[str, Any]]:
+    """A value as named arrays: the elements of a sequence are numbered."""
+    import numpy as np
+
+    if isinstance(value, list | tuple):
+        return [pair for k, item in enumerate(value) for pair in _arrays(f"{name}.{k}", item)]
+    array = _numpy_type(np.asarray(value))
+    return [(name, array.astype(str) if array.dtype == object else array)]
+
+
+def _numpy_type(array: Any) -> Any:
+    from mdf_loop.element_types import CODES, kind_of
+
+    if CODES.get(array.dtype, 0) >= 16:
+        return array.astype({"float": "float32", "integer": "int8"}[kind_of(array.dtype)])
+    return array
+
+
+def _table(title: str, outputs: dict[str, Any]) -> Table:
+    table = Table("output", "type", "shape", "value", title=title, box=rich.box.SIMPLE, title_justify="left")
+    for name, value in outputs.items():
+        table.add_row(name, *describe(value))
+    return table
+
+
+def describe(value: Any) -> tuple[str, str, str]:
+    """Type, shape and value of an output in a few characters each."""
+    import numpy as np
+
+    if isinstance(value, list | tuple):
+        return (
+            "sequence",
+            f"{len(value)} values",
+            ", ".join(describe(item)[2] for item in value[:3]) + (" ..." if value[3:] else ""),
+        )
+    if value is None:
+        return "optional", "", "empty"
+    array = np.asarray(value)
+    name = "string" if array.dtype.kind in "OUS" else array.dtype.name
+    text = np.array2string(array, threshold=6, edgeitems=2, precision=6, suppress_small=True, max_line_width=10**6)
+    return name, str(list(array.shape)), " ".join(text.split())
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point: errors that we raise on purpose become one paragraph on stderr and exit code 1."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        app(arguments, standalone_mode=True)
+    except (LoopError, KeyboardInterrupt, OSError) as error:
+        if "--debug" in arguments:
+            raise
+        notes = "".join(f"; {note}" for note in getattr(error, "__notes__", ()))
+        print(f"mdf-loop: {error or 'interrupted'}{notes}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

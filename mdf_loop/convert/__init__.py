@@ -1,0 +1,1 @@
+"""From one model format to another, and mending what others wrote."""

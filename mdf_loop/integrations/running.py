@@ -1,0 +1,152 @@
+"""``run``: a model, by path or as an object, with inputs and outputs by name."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.backend import prepare
+from mdf_loop.convert.files import load
+from mdf_loop.errors import ArgumentError, KindError, MalformedBody
+from mdf_loop.integrations.mdf import quiet_mdf, register
+
+
+def run(model: Any, /, **inputs: Any) -> dict[str, Any]:
+    """Run a model and return its outputs by name.
+
+    An MDF model runs in MDF's engine, under graph-scheduler; what that prints goes to the log.  An ONNX model
+    runs in :mod:`mdf_loop.backend`.
+
+    Parameters
+    ----------
+    model : str, path-like, modeci_mdf Model or Graph, or onnx.ModelProto
+        A path ends in ``.json``, ``.yaml``, ``.yml`` or ``.onnx``.
+    **inputs : array_like
+        Values by name.  For MDF the name of an input port without an edge, or of a parameter; ``node.name``
+        where several nodes have one of that name.  For ONNX the name of an input.
+
+    Returns
+    -------
+    dict of str to value
+        For MDF every output port that no edge reads, by its id (``node.id`` where several share one); for ONNX
+        the outputs of the model.
+
+    Raises
+    ------
+    ArgumentError
+        There is no such input.
+    MalformedBody
+        The file cannot be read.
+
+    Examples
+    --------
+    >>> import mdf_loop
+    >>> mdf_loop.run("examples/newton.yaml", x=2.0)["root"].round(6)  # doctest: +SKIP
+    1.414214
+    """
+    if isinstance(model, str | os.PathLike):
+        model = _load_any(Path(model))
+    if hasattr(model, "SerializeToString"):
+        return _run_onnx(model, inputs)
+    if hasattr(model, "graphs"):
+        return run_graph(_only_graph(model), inputs)
+    if hasattr(model, "nodes"):
+        return run_graph(model, inputs)
+    raise KindError(f"run takes a path, an MDF model or graph, or an ONNX model; got {type(model).__name__}")
+
+
+def _load_any(path: Path) -> Any:
+    if path.suffix.lower() != ".onnx":
+        return load(path)
+    import onnx
+
+    try:
+        return onnx.load(path)
+    except FileNotFoundError as error:
+        raise MalformedBody(f"there is no file {os.fspath(path)!r}") from error
+    except Exception as error:
+        raise MalformedBody(f"{os.fspath(path)!r} is not an ONNX model: {' '.join(str(error).split())}") from error
+
+
+def _run_onnx(model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    prepared = prepare(model)
+    return dict(zip(prepared.body.outputs, prepared.run(prepared.fit(inputs)), strict=True))
+
+
+def _only_graph(model: Any) -> Any:
+    if len(model.graphs) != 1:
+        names = ", ".join(repr(graph.id) for graph in model.graphs) or "none"
+        raise ArgumentError(f"the model {model.id!r} has {len(model.graphs)} graphs ({names}); give run one of them")
+    return model.graphs[0]
+
+
+def run_graph(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Run an MDF graph once, in MDF's engine; see :func:`run`."""
+    from modeci_mdf.execution_engine import EvaluableGraph
+
+    register()
+    graph = with_inputs(graph, inputs)
+    with quiet_mdf():
+        evaluable = EvaluableGraph(graph, verbose=False)
+        evaluable.evaluate()
+    read = {(edge.sender, edge.sender_port) for edge in graph.edges}
+    ports = [(node.id, port.id) for node in graph.nodes for port in node.output_ports if (node.id, port.id) not in read]
+    ids = [port for _, port in ports]
+    return {
+        port if ids.count(port) == 1 else f"{node}.{port}": evaluable.enodes[node].evaluable_outputs[port].curr_value
+        for node, port in ports
+    }
+
+
+def with_inputs(graph: Any, inputs: Mapping[str, Any]) -> Any:
+    """A copy of a graph in which the named ports and parameters have the given values.
+
+    Raises
+    ------
+    ArgumentError
+        No port or parameter has that name, or several have.
+    """
+    if not inputs:
+        return graph
+    graph = copy.deepcopy(graph)
+    places = list(_places(graph))
+    for name, value in inputs.items():
+        found = [(owner, attribute) for node, id, owner, attribute in places if name in (id, f"{node}.{id}")]
+        if len(found) != 1:
+            raise ArgumentError(_not_one(name, [f"{node}.{id}" for node, id, *_ in places], bool(found)))
+        owner, attribute = found[0]
+        setattr(owner, attribute, value if isinstance(value, bool | int | float | dict) else np.asarray(value))
+    return graph
+
+
+def _places(graph: Any) -> Iterator[tuple[str, str, Any, str]]:
+    """Everything an input can set: (node, id, owner, attribute)."""
+    connected = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
+    for node in graph.nodes:
+        for port in node.input_ports:
+            if (node.id, port.id) not in connected:
+                yield node.id, port.id, port, "default_value"
+        for parameter in node.parameters:
+            if parameter.default_initial_value is not None:
+                yield node.id, parameter.id, parameter, "default_initial_value"
+            elif parameter.function is None:
+                yield node.id, parameter.id, parameter, "value"
+
+
+def _not_one(name: str, names: list[str], several: bool) -> str:
+    if several:
+        matching = [full for full in names if full.endswith(f".{name}")]
+        return f"the name {name!r} is not unique; say which: {', '.join(matching)}"
+    close = difflib.get_close_matches(name, [*names, *(full.rpartition(".")[2] for full in names)], n=3)
+    meant = (
+        f"; did you mean {' or '.join(map(repr, dict.fromkeys(close)))}?"
+        if close
+        else f"; there are {', '.join(names) or 'none'}"
+    )
+    return f"the model has no input port without an edge and no parameter called {name!r}{meant}"

@@ -1,0 +1,118 @@
+"""The command ``mdf-loop``."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from test_run import counting_model
+
+from mdf_loop.cli import describe, main, write_outputs
+
+
+@pytest.fixture
+def model_file(tmp_path):
+    path = tmp_path / "counting.yaml"
+    counting_model().to_yaml_file(str(path))
+    return path
+
+
+def run_main(*arguments):
+    """Run the command in this process; returns its exit code."""
+    with pytest.raises(SystemExit) as stopped:
+        main([str(argument) for argument in arguments])
+    return stopped.value.code
+
+
+def test_run_prints_the_outputs_as_a_table(model_file, capsys):
+    assert run_main("run", model_file) == 0
+    out = capsys.readouterr().out
+    assert [word in out for word in ("total", "sums", "float64", "9.5", "[3]")] == [True] * 5
+
+
+def test_set_gives_inputs_as_json(model_file, capsys):
+    assert run_main("run", model_file, "--set", "step=1", "--set", "extra=10") == 0
+    assert "14.5" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("suffix", [".json", ".npz"])
+def test_inputs_and_outputs_are_files(model_file, tmp_path, suffix, capsys):
+    given, wanted = tmp_path / f"in{suffix}", tmp_path / f"out{suffix}"
+    if suffix == ".json":
+        given.write_text(json.dumps({"step": 1}))
+    else:
+        np.savez(given, step=1)
+    assert run_main("run", model_file, "--input", given, "--output", wanted) == 0
+    outputs = json.loads(wanted.read_text()) if suffix == ".json" else np.load(wanted)
+    assert float(outputs["total"]) == 5.0
+    np.testing.assert_array_equal(outputs["sums"], [3, 4, 5])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "nowhere.yaml"], "mdf-loop: there is no file 'nowhere.yaml'\n"),
+        (["run", "MODEL", "--set", "step"], "mdf-loop: --set takes NAME=VALUE; got 'step'\n"),
+        (["run", "MODEL", "--output", "x.txt"], "mdf-loop: --output takes a .npz or .json file; got 'x.txt'\n"),
+        (["run", "MODEL", "--input", "x.txt"], "mdf-loop: --input takes a .npz or .json file; got 'x.txt'\n"),
+        (["run", "MODEL", "--input", "no.npz"], "mdf-loop: there is no file 'no.npz'\n"),
+        (["run", "MODEL", "--seed", "-1"], "mdf-loop: seed must be None or a whole number from 0 on; got -1\n"),
+    ],
+)
+def test_an_error_is_one_paragraph_on_stderr(model_file, capsys, arguments, message):
+    assert run_main(*[str(model_file) if a == "MODEL" else a for a in arguments]) == 1
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", message)
+
+
+def test_an_error_in_a_body_names_the_node_of_the_model(model_file, capsys):
+    assert run_main("run", model_file, "--set", "step=[1,2]", "--set", "level=[1,2,3]") == 1
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "Add -> y_out failed on (float64[3], float64[2])" in err
+    assert "in MDF parameter or function 'count' (onnx::Loop)" in err
+
+
+def test_debug_shows_the_traceback():
+    command = [sys.executable, "-m", "mdf_loop", "run", "nowhere.yaml", "--debug"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 1
+    assert "Traceback" in result.stderr
+    assert "MalformedBody" in result.stderr
+
+
+def test_max_iterations_stops_a_loop(model_file, capsys):
+    assert run_main("run", model_file, "--max-iterations", "2") == 1
+    assert "options(max_iterations=2) stops it here" in capsys.readouterr().err
+
+
+def test_ops_lists_every_operator(capsys):
+    from mdf_loop.registry import KERNELS
+
+    assert run_main("ops") == 0
+    out = capsys.readouterr().out
+    assert "LeakyRelu" in out
+    assert len(out.splitlines()) >= len(KERNELS)
+
+
+def test_values_are_described_in_few_characters():
+    assert describe(np.float32([1.5, 2])) == ("float32", "[2]", "[1.5 2. ]")
+    assert describe([np.float32(1), np.float32(2)]) == ("sequence", "2 values", "1., 2.")
+    assert describe(None) == ("optional", "", "empty")
+    assert describe(np.array("text", object)) == ("string", "[]", "'text'")
+
+
+def test_types_that_files_lack_are_widened(tmp_path):
+    import ml_dtypes
+
+    outputs = {"b": np.array([1.5], ml_dtypes.bfloat16), "i": np.array([-3], ml_dtypes.int4), "s": [np.array("x", object)]}
+    write_outputs(tmp_path / "o.npz", outputs)
+    with np.load(tmp_path / "o.npz") as read:
+        assert {name: (value.dtype.name, value.tolist()) for name, value in read.items()} == {
+            "b": ("float32", [1.5]),
+            "i": ("int8", [-3]),
+            "s.0": ("str32", "x"),
+        }
+    write_outputs(tmp_path / "o.json", outputs | {"c": np.array([1 + 2j])})
+    assert json.loads((tmp_path / "o.json").read_text()) == {"b": [1.5], "i": [-3], "s": ["x"], "c": [[1.0, 2.0]]}
