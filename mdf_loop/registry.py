@@ -12,6 +12,7 @@ The built-in kernels and a user's own go through the same door::
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -154,8 +155,10 @@ def lookup(op: str, opset: int, domain: str = "") -> Kernel:
     full_name = f"{domain}::{op}" if domain else op
     if versions:
         raise UnsupportedOp(f"{full_name} exists from version {versions[0].since} on, not in version {opset} of its domain")
+    close = difflib.get_close_matches(op, [name for where, name in KERNELS if where == domain], n=1, cutoff=0.8)
+    meant = f" (did you mean {close[0]}?)" if close else ""
     raise UnsupportedOp(
-        f"there is no kernel for {full_name} (version {opset} of its domain); "
+        f"there is no kernel for {full_name}, version {opset} of its domain{meant}; "
         "mdf_loop.kernel adds one, `mdf-loop ops` lists those there are"
     )
 
