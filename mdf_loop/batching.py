@@ -62,7 +62,9 @@ def along(attr: str, default: int) -> Rule:
     def rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
         if not stacked[0] or any(stacked[1:]) or args[0].ndim < 2:
             return None
-        axis = attrs.get(attr, default)
+        axis, rank = attrs.get(attr, default), args[0].ndim - 1
+        if not -rank <= axis < rank:
+            return None  # one call would refuse it; with an axis in front it would mean the iterations
         return all_stacked(run(*args, **{**attrs, attr: axis + 1 if axis >= 0 else axis}))
 
     return rule
@@ -77,7 +79,7 @@ def reducing(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[boo
     axes = np.atleast_1d(args[1]).tolist() if as_input else list(attrs.get("axes") or ())
     if not axes and attrs.get("noop_with_empty_axes"):
         return all_stacked(run(data, *args[1:], **attrs))
-    if rank == 0:
+    if rank == 0 or not all(-rank <= a < rank for a in axes):
         return None
     moved = [a + 1 if a >= 0 else a for a in axes] or list(range(1, rank + 1))
     if as_input:

@@ -1,4 +1,4 @@
-"""Inputs for kernels that ONNX has no single-node case for: (op, opset, inputs, attributes)."""
+"""Inputs for kernels that ONNX has no single-node case for: (op or domain::op, opset, inputs, attributes)."""
 
 from samples_arithmetic import SAMPLES as ARITHMETIC
 from samples_linear import SAMPLES as LINEAR

@@ -1,10 +1,25 @@
 """The kernels: one function for each operator and version, grouped by what it works on.
 
-Importing this package imports every module in it, so that their decorators run.
+The modules are imported when the first body is made ready, not with the package: most of the time that an
+import of mdf_loop would take is theirs.
 """
 
+import functools
 import importlib
 import pkgutil
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+from mdf_loop.registry import KERNELS, register
+
+
+@functools.cache
+def load_kernels() -> None:
+    """Import every module of this package, so that their decorators fill the table of kernels.
+
+    Kernels that a user registered before stay in place of ours.
+    """
+    given = [entry for versions in KERNELS.values() for entry in versions]
+    for module in pkgutil.iter_modules(__path__):
+        importlib.import_module(f"{__name__}.{module.name}")
+    importlib.import_module(f"{__name__}.reference").register_reference_kernels()  # last: kernels of our own go first
+    for entry in given:
+        register(entry)

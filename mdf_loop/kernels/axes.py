@@ -1,0 +1,123 @@
+"""Axis numbers and other whole numbers that steer an operator, and rules that move them behind the iteration axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.batching import Result, Rule, all_stacked
+from mdf_loop.registry import Call
+
+
+def numbers(values: Any) -> list[int]:
+    """Whole numbers from an attribute or from a tensor; a scalar is a list of one."""
+    found = values.tolist() if hasattr(values, "tolist") else list(values)
+    return found if type(found) is list else [found]
+
+
+def place(axis: int, rank: int) -> int:
+    """An axis counted from the front.
+
+    Raises
+    ------
+    ValueError
+        There is no such axis.
+    """
+    if not -rank <= axis < rank:
+        raise ValueError(f"axis {axis} is out of range for rank {rank}; it must be in [{-rank}, {rank - 1}]")
+    return axis + rank if axis < 0 else axis
+
+
+def places(axes: Any, rank: int) -> list[int]:
+    """Axes counted from the front, in the order given; all of them where None is given.
+
+    Raises
+    ------
+    ValueError
+        There is no such axis, or one is named twice.
+    """
+    if axes is None:
+        return list(range(rank))
+    found = [place(axis, rank) for axis in numbers(axes)]
+    if len(set(found)) < len(found):
+        raise ValueError(f"each axis may be named once; got {numbers(axes)}")
+    return found
+
+
+def zero(dtype: np.dtype) -> Any:
+    """What fills up a tensor of this type: 0, False or the empty text."""
+    return "" if dtype.hasobject else dtype.type(0)
+
+
+def as_tensor(value: Any) -> Any:
+    """A single text taken out of an array of objects, as a tensor again."""
+    return value if hasattr(value, "dtype") else np.array(value, object)
+
+
+def behind(axes: Any, rank: int) -> list[int]:
+    """Axes (all where None is given) of a tensor of some rank, as they count with the iteration axis in front."""
+    return [axis + 1 for axis in places(axes, rank)]
+
+
+def unstacked(result: Any) -> Result:
+    """What a kernel returned for inputs that no iteration changes."""
+    outputs = result if type(result) is tuple else (result,)
+    return outputs, (False,) * len(outputs)
+
+
+def settled(steering: Sequence[int], rule: Rule | None = None) -> Rule:
+    """Inputs that say what to do (a shape, axes, a count) must be the same in every iteration.
+
+    Parameters
+    ----------
+    steering : sequence of int
+        Positions of those inputs; they reach ``rule`` unstacked.
+    rule : rule, optional
+        How to go on while other inputs are stacked; where none is, one call does for all iterations.
+    """
+
+    def apply(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
+        args, flags = list(args), list(stacked)
+        for k in steering:
+            if k < len(args) and flags[k]:
+                if not (args[k] == args[k][0]).all():
+                    return None
+                args[k], flags[k] = args[k][0], False
+        if not any(flags):
+            return unstacked(run(*args, **attrs))
+        return rule(run, args, flags, attrs) if rule is not None else None
+
+    return apply
+
+
+def moved(run: Call, args: Sequence[Any], attrs: Mapping[str, Any], attr: str, axis: int, rank: int) -> Result:
+    """A call whose axis attribute counts the iteration axis too; every output is stacked."""
+    return all_stacked(run(*args, **{**attrs, attr: place(axis, rank) + 1}))
+
+
+def trailing(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
+    """Only the last axes of the first input are worked on, so one more in front changes nothing."""
+    return all_stacked(run(*args, **attrs)) if stacked[0] and not any(stacked[1:]) else None
+
+
+def count_of(args: Sequence[Any], stacked: Sequence[bool]) -> int:
+    """The number of iterations."""
+    return next(len(a) for a, s in zip(args, stacked, strict=True) if s)
+
+
+def all_repeated(args: Sequence[Any], stacked: Sequence[bool]) -> list[Any]:
+    """Every input with the iteration axis; the unstacked ones are seen again and again, not copied."""
+    count = count_of(args, stacked)
+    return [a if s or a is None else np.broadcast_to(a, (count, *a.shape)) for a, s in zip(args, stacked, strict=True)]
+
+
+def repeated_along(attr: str, default: int) -> Rule:
+    """All inputs have one rank and are worked on side by side, along the axis that an attribute names."""
+
+    def rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
+        rank = args[0].ndim - stacked[0]
+        return moved(run, all_repeated(args, stacked), attrs, attr, attrs.get(attr, default), rank)
+
+    return rule

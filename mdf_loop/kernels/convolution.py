@@ -1,0 +1,168 @@
+"""Convolution: as one matrix product over the windows of the input."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.kernels.folding import folding
+from mdf_loop.kernels.linear import as_int32, requantized
+from mdf_loop.kernels.normalization import per_channel, widened
+from mdf_loop.kernels.windows import halves, pairs, per_axis, windows
+from mdf_loop.registry import kernel
+
+
+def convolved(x: np.ndarray, w: np.ndarray, group: int, kernel_shape: Sequence[int] | None, **layout: Any) -> np.ndarray:
+    """The sum of products of each window with each filter: (N, C, ...) and (M, C / group, ...) give (N, M, ...)."""
+    _check_channels(x, w, w.shape[1] * group, kernel_shape)
+    if w.shape[0] % group:
+        raise ValueError(f"{w.shape[0]} filters cannot be divided into {group} groups")
+    where = windows(x.shape[2:], w.shape[2:], **layout)
+    rank, n = len(where.out), x.shape[0]
+    view = where.of(x)
+    grouped = view.reshape(n, group, w.shape[1], *view.shape[2:]) if group > 1 else view[:, None]
+    # Groups in front; then samples and places as rows, and what a filter sees as columns.
+    places, seen = [0, *range(3, 3 + rank)], [2, *range(3 + rank, 3 + 2 * rank)]
+    rows = grouped.transpose(1, *places, *seen).reshape(group, n * math.prod(where.out), math.prod(w.shape[1:]))
+    filters = w.reshape(group, w.shape[0] // group, math.prod(w.shape[1:]))
+    out = rows @ filters.mT
+    return np.moveaxis(out.reshape(group, n, *where.out, -1), (0, -1), (1, 2)).reshape(n, w.shape[0], *where.out)
+
+
+def _check_channels(x: np.ndarray, w: np.ndarray, channels: int, kernel_shape: Sequence[int] | None) -> None:
+    if x.ndim != w.ndim or x.ndim < 3 or x.shape[1] != channels:
+        raise ValueError(f"an input of shape {list(x.shape)} does not fit weights of shape {list(w.shape)}")
+    if kernel_shape is not None and tuple(kernel_shape) != w.shape[2:]:
+        raise ValueError(f"kernel_shape is {list(kernel_shape)}, but the weights have shape {list(w.shape)}")
+
+
+@kernel("Conv", batch=folding())
+def conv(x, w, b=None, *, auto_pad="NOTSET", dilations=None, group=1, kernel_shape=None, pads=None, strides=None):
+    """The sum of products of each window with each filter, plus the filter's bias."""
+    layout = {"auto_pad": auto_pad, "dilations": dilations, "pads": pads, "strides": strides}
+    y = convolved(widened(x), widened(w), group, kernel_shape, **layout)
+    if b is not None:
+        y = y + per_channel(b, y)
+    return y.astype(x.dtype, copy=False)
+
+
+@kernel("ConvInteger", since=10, batch=folding())
+def conv_integer(
+    x,
+    w,
+    x_zero_point=None,
+    w_zero_point=None,
+    *,
+    auto_pad="NOTSET",
+    dilations=None,
+    group=1,
+    kernel_shape=None,
+    pads=None,
+    strides=None,
+):
+    """Convolution of 8-bit values, less their zero points, in 32 bits."""
+    layout = {"auto_pad": auto_pad, "dilations": dilations, "pads": pads, "strides": strides}
+    return as_int32(convolved(_centred(x, x_zero_point), _centred_filters(w, w_zero_point), group, kernel_shape, **layout))
+
+
+@kernel("QLinearConv", since=10, batch=folding())
+def qlinear_conv(
+    x,
+    x_scale,
+    x_zero_point,
+    w,
+    w_scale,
+    w_zero_point,
+    y_scale,
+    y_zero_point,
+    b=None,
+    *,
+    auto_pad="NOTSET",
+    dilations=None,
+    group=1,
+    kernel_shape=None,
+    pads=None,
+    strides=None,
+):
+    """Convolution of quantised values, quantised again."""
+    layout = {"auto_pad": auto_pad, "dilations": dilations, "pads": pads, "strides": strides}
+    y = convolved(_centred(x, x_zero_point), _centred_filters(w, w_zero_point), group, kernel_shape, **layout)
+    if b is not None:
+        y = y + per_channel(b, y)
+    scale = x_scale * w_scale / y_scale
+    return requantized(y * (per_channel(scale, y) if scale.size > 1 else scale), y_zero_point)
+
+
+def _centred(x: np.ndarray, zero_point: np.ndarray | None) -> np.ndarray:
+    """x less its zero point, in float64: exact for such sums, and there is no fast integer product."""
+    return x.astype(np.float64) if zero_point is None else x.astype(np.float64) - zero_point.astype(np.float64)
+
+
+def _centred_filters(w: np.ndarray, zero_point: np.ndarray | None) -> np.ndarray:
+    """Filters less their zero point, which may be one for each filter."""
+    if zero_point is not None and zero_point.size > 1:
+        zero_point = zero_point.reshape(-1, *(1,) * (w.ndim - 1))
+    return _centred(w, zero_point)
+
+
+# The transpose: each element of the input spreads a window over the output
+
+
+@kernel("ConvTranspose", batch=folding())
+def conv_transpose(
+    x,
+    w,
+    b=None,
+    *,
+    auto_pad="NOTSET",
+    dilations=None,
+    group=1,
+    kernel_shape=None,
+    output_padding=None,
+    output_shape=None,
+    pads=None,
+    strides=None,
+):
+    """Each element of the input times each filter, added up where the windows overlap."""
+    _check_channels(x, w, w.shape[0], kernel_shape)
+    rank = x.ndim - 2
+    strides, dilations = per_axis(strides, rank, "strides"), per_axis(dilations, rank, "dilations")
+    sizes = zip(strides, x.shape[2:], w.shape[2:], dilations, output_padding or (0,) * rank, strict=True)
+    full = [s * (n - 1) + (k - 1) * d + 1 + extra for s, n, k, d, extra in sizes]
+    if not output_shape and auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        output_shape = [n * s for n, s in zip(x.shape[2:], strides, strict=True)]
+    if output_shape:
+        # Version 1 writes the halves the other way round from its own attribute; version 11 put that right.
+        cut = [halves(max(f - o, 0), upper=auto_pad == "SAME_UPPER") for f, o in zip(full, output_shape[-rank:], strict=True)]
+        size = output_shape[-rank:]
+    else:
+        cut = pairs(pads if auto_pad == "NOTSET" else None, rank, auto_pad)
+        size = [f - sum(p) for f, p in zip(full, cut, strict=True)]
+    ends = [begin + o for (begin, _), o in zip(cut, size, strict=True)]
+    y = _spread(widened(x), widened(w), group, strides, dilations, list(map(max, full, ends)))
+    y = y[(..., *(slice(begin, end) for (begin, _), end in zip(cut, ends, strict=True)))]
+    if b is not None:
+        y = y + per_channel(b, y)
+    return np.ascontiguousarray(y, x.dtype)
+
+
+def _spread(
+    x: np.ndarray, w: np.ndarray, group: int, strides: Sequence[int], dilations: Sequence[int], size: Sequence[int]
+) -> np.ndarray:
+    """The whole output: every product added at its place."""
+    n, c = x.shape[:2]
+    spatial, kernel_shape, filters = x.shape[2:], w.shape[2:], w.shape[1]
+    rows = np.moveaxis(x.reshape(n, group, c // group, -1), 1, 0).swapaxes(2, 3)  # group, sample, place, channel
+    products = rows @ w.reshape(group, 1, c // group, -1)
+    products = products.reshape(group, n, *spatial, filters, *kernel_shape)
+    y = np.zeros((n, group, filters, *size), x.dtype)
+    for offset in itertools.product(*map(range, kernel_shape)):
+        places = tuple(
+            slice(o * d, o * d + s * (m - 1) + 1, s) for o, d, s, m in zip(offset, dilations, strides, spatial, strict=True)
+        )
+        y[(slice(None), slice(None), slice(None), *places)] += np.moveaxis(products[(..., *offset)], (0, -1), (1, 2))
+    return y.reshape(n, group * filters, *size)

@@ -1,0 +1,45 @@
+"""Running sums and products: CumSum and CumProd."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.batching import Result, all_stacked
+from mdf_loop.element_types import kind_of
+from mdf_loop.kernels.axes import place, settled
+from mdf_loop.registry import Call, kernel
+
+
+def cumulative_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
+    """The axis, which is an input, moves up by one."""
+    x, axis = args
+    return all_stacked(run(x, np.asarray(place(int(axis.item()), x.ndim - 1) + 1), **attrs))
+
+
+@kernel("CumSum", since=11, batch=settled((1,), cumulative_rule))
+def cum_sum(x, axis, *, exclusive=0, reverse=0):
+    """The sum of the elements so far along an axis, from the end if ``reverse``, without the element itself if ``exclusive``."""
+    return _running(np.add, x, axis, exclusive, reverse)
+
+
+@kernel("CumProd", since=26, batch=settled((1,), cumulative_rule))
+def cum_prod(x, axis, *, exclusive=0, reverse=0):
+    """The product of the elements so far along an axis."""
+    return _running(np.multiply, x, axis, exclusive, reverse)
+
+
+def _running(ufunc: np.ufunc, x: Any, axis: Any, exclusive: int, reverse: int) -> Any:
+    if kind_of(x.dtype) == "float" and x.itemsize < 4:  # half precision is too little to add up in
+        return _running(ufunc, x.astype(np.float32), axis, exclusive, reverse).astype(x.dtype)
+    along = place(int(axis.item()), x.ndim)
+    source = np.flip(x, along) if reverse else x
+    if exclusive:
+        out = np.full_like(source, ufunc.identity)
+        front = (slice(None),) * along
+        ufunc.accumulate(source[(*front, slice(None, -1))], along, x.dtype, out[(*front, slice(1, None))])
+    else:
+        out = ufunc.accumulate(source, along, x.dtype)
+    return np.flip(out, along) if reverse else out

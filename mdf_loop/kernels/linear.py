@@ -1,0 +1,203 @@
+"""Matrix products, Einstein sums and determinants."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from mdf_loop.batching import Result, Rule, all_stacked
+from mdf_loop.batching import matmul as matmul_rule
+from mdf_loop.element_types import kind_of
+from mdf_loop.registry import kernel
+
+
+@kernel("MatMul", batch=matmul_rule)
+def matmul(a, b):
+    """The matrix product, by numpy's rules for ranks."""
+    if 0 < a.ndim < 3 and 0 < b.ndim < 3:
+        return a.dot(b)  # the same numbers for less than half of matmul's overhead
+    product = np.matmul(a, b)
+    return product if product.dtype == a.dtype else product.astype(a.dtype)  # bfloat16 comes out as float32
+
+
+def gemm_rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
+    """Gemm with a leading axis: rows of all iterations as one product where only A varies."""
+    a, b, c = (*args, None)[:3]
+    a_stacked, b_stacked, *_ = stacked
+    rank_c = 0 if c is None else c.ndim - stacked[2] if len(stacked) > 2 else c.ndim
+    c_stacked = c is not None and len(stacked) > 2 and stacked[2]
+    if attrs.get("broadcast") == 0 and c is not None and rank_c != 2:
+        return None
+    shared_rows = c is None or (not c_stacked and (rank_c < 2 or c.shape[0] == 1))
+    if a_stacked and not b_stacked and shared_rows and not attrs.get("transA"):
+        rows = run(a.reshape(-1, a.shape[-1]), b, c, **attrs)
+        return all_stacked(rows.reshape(*a.shape[:2], rows.shape[-1]))
+    if c_stacked:
+        c = c.reshape(c.shape[0], *(1,) * (2 - rank_c), *c.shape[1:])
+        if not a_stacked and not b_stacked:
+            a = np.broadcast_to(a, (c.shape[0], *a.shape))
+    return all_stacked(run(a, b, c, **attrs))
+
+
+@kernel("Gemm", since=7, batch=gemm_rule)
+def gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
+    """alpha * A * B + beta * C, C broadcast to the shape of the product."""
+    if transA:
+        a = a.mT
+    if transB:
+        b = b.mT
+    product = a.dot(b) if a.ndim == 2 and b.ndim == 2 else _matrices(a, b)
+    if alpha != 1:
+        product = _scaled(product, alpha)
+    if c is not None:
+        # In place: the product is ours, and a C that does not fit cannot enlarge it.
+        product += c if beta == 1 else _scaled(c, beta)
+    return product
+
+
+@kernel("Gemm", since=1, batch=gemm_rule)
+def gemm_1(a, b, c, *, alpha=1.0, beta=1.0, transA=0, transB=0, broadcast=0):
+    """alpha * A * B + beta * C, C broadcast only where asked for."""
+    out = gemm(a, b, alpha=alpha, transA=transA, transB=transB)
+    if not broadcast and c.shape[-2:] != out.shape[-2:]:
+        raise ValueError(f"without broadcast, C must have the shape of the product {list(out.shape)}; got {list(c.shape)}")
+    out += c if beta == 1 else _scaled(c, beta)
+    return out
+
+
+def _matrices(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """A product of stacks of matrices."""
+    if a.ndim < 2 or b.ndim < 2:
+        raise ValueError(f"Gemm multiplies two matrices; got shapes {list(a.shape)} and {list(b.shape)}")
+    return np.matmul(a, b).astype(a.dtype, copy=False)
+
+
+def _scaled(x: np.ndarray, factor: float) -> np.ndarray:
+    """x * factor in the type of x; a whole factor stays exact for integers."""
+    if x.dtype.kind == "f":
+        return x * factor
+    if kind_of(x.dtype) == "integer" and not float(factor).is_integer():
+        return (x * factor).astype(x.dtype)
+    return x * np.array(factor).astype(x.dtype)
+
+
+def einsum_rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
+    """One more letter, in front of each stacked operand and of the result."""
+    terms, result = explicit_terms(attrs["equation"])
+    spare = next((letter for letter in string.ascii_letters if letter not in attrs["equation"]), None)
+    if spare is None or len(terms) != len(args):
+        return None
+    terms = [spare + term if s else term for term, s in zip(terms, stacked, strict=True)]
+    return all_stacked(run(*args, equation=f"{','.join(terms)}->{spare}{result}"))
+
+
+def explicit_terms(equation: str) -> tuple[list[str], str]:
+    """The operands' terms and the result's; without "->" that is what occurs once, sorted, behind the ellipsis."""
+    left, arrow, result = equation.replace(" ", "").partition("->")
+    if not arrow:
+        letters = left.replace("...", "").replace(",", "")
+        once = sorted(letter for letter in letters if letters.count(letter) == 1)
+        result = ("..." if "..." in left else "") + "".join(once)
+    return left.split(","), result
+
+
+@kernel("Einsum", since=12, batch=einsum_rule)
+def einsum(*operands, equation):
+    """Products of the operands, summed over the letters that the result does not have."""
+    # Searching for a good order costs some 15 us, the plain sum a few ns a product.
+    worth_it = len(operands) > 1 and sum(x.size for x in operands) > _LARGE
+    if kind_of(operands[0].dtype) == "float" and operands[0].dtype.kind != "f":
+        wide = np.einsum(equation, *[x.astype(np.float32) for x in operands], optimize=worth_it)
+        return np.asarray(wide, operands[0].dtype)
+    return np.einsum(equation, *operands, optimize=worth_it)
+
+
+_LARGE = 8192
+
+
+def quantised_rule(a_place: int, b_place: int) -> Rule:
+    """The rule of MatMul where scales and zero points, which stay as they are, stand between the matrices."""
+
+    def rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
+        places = (a_place, b_place)
+        matrices = all(args[k].ndim - stacked[k] >= 2 for k in places)
+        others = [args[k] for k in range(len(args)) if k not in places]
+        if any(s for k, s in enumerate(stacked) if k not in places):
+            return None
+        if not matrices and any(other is not None and other.size > 1 for other in others):
+            return None
+
+        def product(a: Any, b: Any) -> Any:
+            given = list(args)
+            given[a_place], given[b_place] = a, b
+            return run(*given, **attrs)
+
+        return matmul_rule(product, [args[k] for k in places], [stacked[k] for k in places], {})
+
+    return rule
+
+
+@kernel("MatMulInteger", since=10, batch=quantised_rule(0, 1))
+def matmul_integer(a, b, a_zero_point=None, b_zero_point=None):
+    """The product of 8-bit matrices, less their zero points, in 32 bits."""
+    return as_int32(np.matmul(centred(a, a_zero_point, rows=True), centred(b, b_zero_point)))
+
+
+def centred(x: np.ndarray, zero_point: np.ndarray | None, *, rows: bool = False) -> np.ndarray:
+    """x less its zero point, in float64: exact for such sums, and there is no fast integer product.
+
+    A zero point of rank 1 counts rows or columns of the matrix.
+    """
+    wide = x.astype(np.float64)
+    if zero_point is None:
+        return wide
+    return wide - per_row(zero_point).astype(np.float64) if rows else wide - zero_point.astype(np.float64)
+
+
+def per_row(parameter: np.ndarray) -> np.ndarray:
+    """A scale or zero point as it broadcasts against the rows of a matrix."""
+    return parameter[:, None] if parameter.ndim == 1 and parameter.size > 1 else parameter
+
+
+def as_int32(whole: np.ndarray) -> np.ndarray:
+    """Whole floats as int32, wrapping around: accumulation may overflow in 32 bits."""
+    return whole.astype(np.int64).astype(np.int32)
+
+
+@kernel("QLinearMatMul", since=10, batch=quantised_rule(0, 3))
+def qlinear_matmul(a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point):
+    """The product of quantised matrices, quantised again."""
+    product = np.matmul(centred(a, a_zero_point, rows=True), centred(b, b_zero_point))
+    scale = per_row(_single(a_scale)) * _single(b_scale) / per_row(_single(y_scale))
+    return requantized(product * scale, per_row(y_zero_point))
+
+
+def requantized(x: np.ndarray, zero_point: np.ndarray) -> np.ndarray:
+    """Round to even, add the zero point, and keep to the range of its type."""
+    dtype = zero_point.dtype
+    if kind_of(dtype) == "float":
+        largest = float(ml_dtypes.finfo(dtype).max)
+        return np.clip(x + zero_point.astype(np.float64), -largest, largest).astype(dtype)
+    limits = np.iinfo(dtype)
+    return np.clip(np.rint(x) + zero_point, limits.min, limits.max).astype(dtype)
+
+
+def _single(scale: np.ndarray) -> np.ndarray:
+    return scale.astype(np.float32)
+
+
+def trailing_axes(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
+    """Only the last axes are worked on, so one more in front changes nothing."""
+    return all_stacked(run(*args, **attrs))
+
+
+@kernel("Det", since=11, batch=trailing_axes)
+def det(x):
+    """The determinant of each square matrix."""
+    if x.itemsize < 4:  # LAPACK knows single and double precision
+        return np.linalg.det(x.astype(np.float32)).astype(x.dtype)
+    return np.linalg.det(x)
