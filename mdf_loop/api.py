@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.arguments import as_untyped
-from mdf_loop.callables import branch_body, loop_body, put_together, scan_body
-from mdf_loop.control import condition, refuse_endless, scan_length, trip_count
+from mdf_loop.arguments import as_tensor, as_untyped, handed_out
+from mdf_loop.callables import DOMAIN, Gathered, branch_body, loop_body, put_together, scan_body
+from mdf_loop.control import SCAN_ATTRIBUTES, condition, refuse_endless, scan_length, trip_count
 from mdf_loop.errors import ArgumentError, PartialResults
 from mdf_loop.execute.interpret import Arguments
-from mdf_loop.options import Run, start_run
+from mdf_loop.ir import Body
+from mdf_loop.options import Run, random_stream, start_run
 from mdf_loop.prepare import (
     PreparedBranch,
     PreparedLoop,
@@ -23,8 +24,6 @@ from mdf_loop.prepare import (
     prepare_scan,
     read_once,
 )
-
-SCAN_ATTRIBUTES = ("scan_input_axes", "scan_input_directions", "scan_output_axes", "scan_output_directions")
 
 
 def loop(*args: Any, body: Any = None, **named: Any) -> Any:
@@ -74,17 +73,26 @@ def loop(*args: Any, body: Any = None, **named: Any) -> Any:
     (array(16), array([100, 100, 121, 169]))
     """
     m, cond, carried, is_listed = _loop_arguments(list(args), named)
-    if _is_callable(_required(body, "loop", "body")):
+    return run_loop(m, cond, carried, required(body, "loop", "body"), named, is_listed)
+
+
+def run_loop(m: Any, cond: Any, carried: list[Any], body: Any, named: dict[str, Any], is_listed: bool = False) -> Any:
+    """:func:`loop` with its arguments told apart: captures may have any name here, ``M`` and ``cond`` too.
+
+    ``is_listed`` says that the carried values came as one tuple or list, which may mean one vector.
+    """
+    if _is_callable(body):
         inner = made_once(loop_body, body, len(carried), tuple(named))
         prepared, place = prepare_loop(inner, len(carried) + 1), len(carried)
-        values = [as_untyped(value, f"carried value {k}") for k, value in enumerate(carried)]
-        arguments = Arguments(trip_count(m), condition(cond), [*values, []], captured=_untyped(named))
+        values = [_changeable(as_untyped(value, f"carried value {k}")) for k, value in enumerate(carried)]
+        arguments = Arguments(trip_count(m), condition(cond), [*values, Gathered()], captured=_untyped(named))
     else:
         inner = read_once(body, len(carried), "loop")
         if is_listed and len(inner.inputs) == 3 and len(carried) != 1:
             carried = [carried]  # a list was meant as one vector
         prepared, place = prepare_loop(inner, len(carried)), None
         names = [c.input for c in prepared.record.carried]
+        named = _of_same_name([inner], named, M=m, cond=cond)
         fitted, captured = prepared.fit(dict(zip(names, carried, strict=True)), named)
         arguments = Arguments(trip_count(m), condition(cond), [fitted[name] for name in names], captured=captured)
     run = start_run()
@@ -129,22 +137,23 @@ def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **n
     >>> total, sums
     (array(6), array([1, 3, 6]))
     """
+    required(body, "scan", "body")
     attrs = {name: tuple(axes) for name in SCAN_ATTRIBUTES if (axes := named.pop(name, None)) is not None}
     n_scanned = _scanned_count(num_scan_inputs, len(inputs))
     n_carried = len(inputs) - n_scanned
-    if _is_callable(_required(body, "scan", "body")):
+    if _is_callable(body):
         _refuse_output_axes(attrs)
         inner = made_once(scan_body, body, n_carried, n_scanned, tuple(named))
         prepared, place = prepare_scan(inner, n_scanned, attrs), n_carried
-        values = [as_untyped(value, f"input {k}") for k, value in enumerate(inputs)]
-        carried, scanned, captured = [*values[:n_carried], []], values[n_carried:], _untyped(named)
+        values = [_changeable(as_untyped(value, f"input {k}")) for k, value in enumerate(inputs[:n_carried])]
+        scanned = [as_tensor(value, f"input {k}") for k, value in enumerate(inputs[n_carried:], n_carried)]
+        carried, captured = [*values, Gathered()], _untyped(named)
     else:
         prepared, place = prepare_scan(read_once(body, n_carried, "scan"), n_scanned, attrs), None
         names = prepared.record.body.inputs
         if len(names) != len(inputs):
-            raise ArgumentError(
-                f"scan: {len(inputs)} inputs given, body {prepared.record.body.name!r} takes {len(names)}: {', '.join(names)}"
-            )
+            given, name = f"{len(inputs)} input{'s' * (len(inputs) != 1)}", prepared.record.body.name
+            raise ArgumentError(f"scan: {given} given, body {name!r} takes {len(names)}: {', '.join(names)}")
         fitted, captured = prepared.fit(dict(zip(names, inputs, strict=True)), named)
         carried, scanned = [fitted[n] for n in names[:n_carried]], [fitted[n] for n in names[n_carried:]]
     arguments = Arguments(scan_length(prepared.record, scanned), True, carried, scanned, captured=captured)
@@ -188,22 +197,30 @@ def if_(cond: Any = None, *, then_branch: Any = None, else_branch: Any = None, *
     ... )
     array(-3.5)
     """
+    return run_if(cond, {"then_branch": then_branch, "else_branch": else_branch}, named)
+
+
+def run_if(cond: Any, sources: dict[str, Any], named: dict[str, Any]) -> Any:
+    """:func:`if_` with its arguments told apart: captures may have any name here, ``cond`` too."""
     if _omitted(cond) is None:
         raise ArgumentError("if_: the condition cond is missing")
-    branches = [_branch(source, name, named) for name, source in (("then_branch", then_branch), ("else_branch", else_branch))]
+    branches = [_branch(source, name, named) for name, source in sources.items()]
+    named = _of_same_name([branch.body for branch in branches], named, cond=cond)
     known = {name for branch in branches for name in branch.body.captures}
     if unknown := sorted(set(named) - known):
         raise ArgumentError(f"if_: no branch reads an outer value {', '.join(map(repr, unknown))}")
     for branch in branches:  # both, so that what is missing is found whichever runs
         captured_values(branch.body, {name: named[name] for name in branch.body.captures if name in named}, "if_")
-    branch = branches[0 if condition(cond) else 1]
-    with np.errstate(all="ignore"):
-        results = branch.execute((), branch.fit(named), start_run())
-    return _unwrap(results[0] if branch.body.nodes and branch.body.nodes[0].op == "Return" else results)
+    branch, other = branches if condition(cond) else reversed(branches)
+    run, captured = start_run(), branch.fit(named, other)
+    with np.errstate(all="ignore"), random_stream(run.stream):
+        results = branch.execute((), captured, run)
+    is_function = any(node.domain == DOMAIN for node in branch.body.nodes)
+    return _handed_out(results[0] if is_function else results, captured)
 
 
 def _branch(source: Any, name: str, named: dict[str, Any]) -> PreparedBranch:
-    if _is_callable(_required(source, "if_", name)):
+    if _is_callable(required(source, "if_", name)):
         return prepare_branch(made_once(branch_body, source, tuple(named)), name)
     return prepare_branch(read_once(source, 0, "branch"), name)
 
@@ -232,8 +249,15 @@ def _omitted(value: Any) -> Any:
     return None if isinstance(value, str) and value == "" else value
 
 
-def _required(source: Any, function: str, name: str) -> Any:
-    if source is None:
+def required(source: Any, function: str, name: str) -> Any:
+    """A body, which must be there.
+
+    Raises
+    ------
+    ArgumentError
+        It is not.
+    """
+    if _omitted(source) is None:
         raise ArgumentError(
             f"{function}: {name} is missing; give an ONNX graph, ONNX text, the path of an .onnx file, an MDF graph or a "
             f"Python callable as {name}="
@@ -257,22 +281,38 @@ def _refuse_output_axes(attrs: dict[str, Any]) -> None:
         raise ArgumentError(f"scan: {' and '.join(named)} need a graph as body; a Python body can turn what is returned itself")
 
 
+def _of_same_name(bodies: list[Body], named: dict[str, Any], **arguments: Any) -> dict[str, Any]:
+    """The captures, with M and cond among them where a body reads those names and nothing else was given for them."""
+    read = {name for body in bodies for name in body.captures}
+    return {**{name: value for name, value in arguments.items() if name in read and value is not None}, **named}
+
+
+def _changeable(value: Any) -> Any:
+    """A copy: a Python body may change a carried array in place."""
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
 def _untyped(named: dict[str, Any]) -> list[Any]:
     return [as_untyped(value, f"value {name!r}") for name, value in named.items()]
 
 
 def _results(prepared: PreparedLoop, arguments: Arguments, run: Run, gathered: int | None) -> Any:
     """Run a prepared loop; what a Python body gathered (at place ``gathered``) is put together."""
+    given = [*arguments.carried, *arguments.scanned, *arguments.captured]
+    if gathered is None:
+        return _handed_out(prepared.execute(arguments, run), given)
     try:
-        results = prepared.execute(arguments, run)
+        with random_stream(run.stream):  # loops that a Python body starts belong to this run
+            results = prepared.execute(arguments, run)
     except PartialResults as error:
-        if gathered is not None and error.partial is not None:
-            error.partial = put_together(error.partial, gathered)
+        if error.partial is not None:
+            error.partial = put_together(error.partial, gathered, error.iteration)
         raise
-    return _unwrap(results if gathered is None else put_together(results, gathered))
+    return _handed_out(put_together(results, gathered), given)
 
 
-def _unwrap(results: Sequence[Any]) -> Any:
-    """Results as they are handed out: arrays rather than numpy scalars, one value alone."""
-    values = tuple(np.asarray(r) if isinstance(r, np.generic | bool | int | float | complex) else r for r in results)
+def _handed_out(results: Sequence[Any], given: Sequence[Any]) -> Any:
+    """Results as they are handed out: arrays that can be changed without changing anything else, one value alone."""
+    arrays = [value for value in given if isinstance(value, np.ndarray)]
+    values = tuple(handed_out(result, arrays) for result in results)
     return values[0] if len(values) == 1 else values

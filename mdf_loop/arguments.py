@@ -1,4 +1,4 @@
-"""Values from outside, made into what a body asks for.
+"""Values from outside, made into what a body asks for; and results, made fit to leave.
 
 Numbers in MDF are weak: they take the type the body wants.  What would lose something - a fraction for an
 integer, a number for a text - is an error that names the value.
@@ -6,7 +6,7 @@ integer, a number for a text - is an error that names the value.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,12 @@ _WIDENS = {
 }
 """Which kinds a kind of value may become without losing what it is."""
 
+_WIDEST_FIRST = [
+    NAMES[name]
+    for name in ("int64", "int32", "int16", "int8", "double", "float", "bfloat16", "float16", "complex128", "complex64")
+]
+"""Types to choose from for a value whose own type its readers do not take."""
+
 
 def as_tensor(value: Any, what: str) -> np.ndarray:
     """A value as an array that the executor can take.
@@ -39,8 +45,12 @@ def as_tensor(value: Any, what: str) -> np.ndarray:
         raise KindError(f"{what} is ragged: its rows do not have the same length") from error
     if array.dtype.kind in "US":
         return array.astype(object)
-    if array.dtype == object and not all(isinstance(item, str | bytes) for item in array.flat):
-        raise KindError(f"{what} must be numbers, booleans or strings; got {type(value).__name__}")
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    is_other = array.dtype == object and not all(isinstance(item, str | bytes) for item in array.flat)
+    if is_other or kind_of(array.dtype) == "other":
+        got = type(value).__name__ if is_other or not isinstance(value, np.ndarray) else str(array.dtype)
+        raise KindError(f"{what} must be numbers, booleans or strings; got {got}")
     return array
 
 
@@ -48,9 +58,14 @@ def as_untyped(value: Any, what: str) -> Any:
     """A value for a body that asks for no types: tensors as arrays, lists of tensors and None as they are."""
     if value is None or isinstance(value, Mapping):
         return value
-    if isinstance(value, list) and any(isinstance(item, np.ndarray) for item in value):
+    if isinstance(value, list) and (not value or _holds_tensors(value)):
         return [as_tensor(item, what) for item in value]
     return as_tensor(value, what)
+
+
+def _holds_tensors(value: Any) -> bool:
+    """Whether a list is a sequence of tensors rather than one tensor written as a list."""
+    return isinstance(value, list) and any(isinstance(item, np.ndarray) for item in value)
 
 
 def fit_values(asked: Mapping[str, Asked], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,39 +101,53 @@ def _fit(name: str, value: Any, wanted: Asked, common: np.dtype | None) -> Any:
         if not isinstance(value, list | tuple):
             raise KindError(f"{what} must be a sequence (a list of tensors); got {type(value).__name__}")
         return [cast(as_tensor(item, what), dtype, what) for item in value]
-    if isinstance(value, list) and any(isinstance(item, np.ndarray) for item in value) and dtype is None:
+    if _holds_tensors(value) and dtype is None:
         return [as_tensor(item, what) for item in value]
-    return cast(as_tensor(value, what), dtype, what)
+    array = cast(as_tensor(value, what), dtype, what)
+    if wanted.dtype is None and wanted.allowed and kind_of(array.dtype) not in map(kind_of, wanted.allowed):
+        names = sorted(shown(allowed) for allowed in wanted.allowed)
+        raise KindError(f"{what} must be {' or '.join(names)}; got {shown(array.dtype)}{_excerpt(array)}")
+    return array
 
 
 def _common_types(asked: Mapping[str, Asked], values: Mapping[str, Any]) -> dict[Any, np.dtype]:
     """For groups of values whose type nothing states: the type they can all become."""
-    members: dict[Any, list[Any]] = {}
+    members: dict[Any, list[tuple[np.dtype, bool]]] = {}
     for name, value in values.items():
-        if asked[name].dtype is None and asked[name].group is not None and value is not None:
-            members.setdefault(asked[name].group, []).append(value)
+        wanted = asked[name]
+        if wanted.dtype is not None or wanted.sequence or value is None or isinstance(value, Mapping) or _holds_tensors(value):
+            continue
+        weak = not isinstance(value, np.ndarray | np.generic)
+        members.setdefault(wanted.group, []).append((as_tensor(value, f"value {name!r}").dtype, weak))
     allowed = {wanted.group: wanted.allowed for wanted in asked.values()}
     return {group: dtype for group, given in members.items() if (dtype := _common_type(given, allowed[group])) is not None}
 
 
-def _common_type(values: list[Any], allowed: frozenset[np.dtype] | None) -> np.dtype | None:
-    """Arrays decide; Python numbers follow them.  Floats win over integers, wide ones over narrow ones."""
-    arrays = [value.dtype for value in values if isinstance(value, np.ndarray | np.generic) and kind_of(value.dtype) != "string"]
-    numbers = [np.asarray(value).dtype for value in values if isinstance(value, bool | int | float | complex)]
+def _common_type(given: list[tuple[np.dtype, bool]], allowed: frozenset[np.dtype] | None) -> np.dtype | None:
+    """Arrays decide; Python numbers and lists of them are weak.  Floats win over integers, wide types over narrow ones."""
     for kind in ("complex", "float", "integer", "bool"):
-        typed = [dtype for dtype in arrays if kind_of(dtype) == kind]
-        weak = [dtype for dtype in numbers if kind_of(dtype) == kind]
-        if typed or weak:
-            found = np.result_type(*(typed or weak))
-            return _allowed_type(found, allowed)
+        typed = [dtype for dtype, weak in given if kind_of(dtype) == kind and not weak]
+        weakly = [dtype for dtype, weak in given if kind_of(dtype) == kind and weak]
+        if typed or weakly:
+            return _allowed_type(_widest(typed or weakly), allowed)
     return None
 
 
+def _widest(dtypes: list[np.dtype]) -> np.dtype:
+    """The type that holds all of these; where there is none, the first one, which the others may fit or not."""
+    try:
+        return np.result_type(*dtypes)
+    except TypeError:
+        return dtypes[0]
+
+
 def _allowed_type(found: np.dtype, allowed: frozenset[np.dtype] | None) -> np.dtype:
-    """The type itself if all readers take it, or the float they take in its place."""
-    if not allowed or found in allowed or kind_of(found) != "integer":
+    """The type itself if all readers take it, or else the widest that they take in its place."""
+    if not allowed or found in allowed:
         return found
-    return NAMES["double"] if NAMES["double"] in allowed else found
+    kind = kind_of(found)
+    places = (dtype for dtype in _WIDEST_FIRST if dtype in allowed and (kind_of(dtype) == kind or kind == "integer"))
+    return next(places, found)
 
 
 def cast(array: np.ndarray, dtype: np.dtype | None, what: str) -> np.ndarray:
@@ -127,17 +156,25 @@ def cast(array: np.ndarray, dtype: np.dtype | None, what: str) -> np.ndarray:
     Raises
     ------
     KindError
-        Another kind (a float for an integer), or an integer that does not fit.
+        Another kind (a float for an integer), or a number that is too large.
     """
     if dtype is None or array.dtype == dtype:
         return array
     have, want = kind_of(array.dtype), kind_of(dtype)
     if want not in _WIDENS.get(have, ()):
         raise KindError(f"{what} must be {shown(dtype)}; got {shown(array.dtype)}{_excerpt(array)}")
-    converted = array.astype(dtype)
-    if have == want == "integer" and not np.array_equal(converted.astype(object), array.astype(object)):
+    with np.errstate(all="ignore"):
+        converted = array.astype(dtype)
+    if not _kept(array, converted, want):
         raise KindError(f"{what} must fit into {shown(dtype)}; got {shown(array.dtype)}{_excerpt(array)}")
     return converted
+
+
+def _kept(before: np.ndarray, after: np.ndarray, kind: str) -> bool:
+    """Whether a conversion lost nothing but precision: integers are the same, no number became infinite."""
+    if kind == "integer":
+        return np.array_equal(after.astype(object), before.astype(object))
+    return kind not in ("float", "complex") or not (~np.isfinite(after) & np.isfinite(before)).any()
 
 
 def shown(dtype: np.dtype) -> str:
@@ -147,3 +184,14 @@ def shown(dtype: np.dtype) -> str:
 
 def _excerpt(array: np.ndarray) -> str:
     return f" ({array.item()!r})" if array.size == 1 else f" of shape {list(array.shape)}"
+
+
+def handed_out(result: Any, given: Sequence[np.ndarray] = ()) -> Any:
+    """A result as it leaves: it shares no memory with what was given, nor with a constant of a body (those are read-only)."""
+    if isinstance(result, list):
+        return [handed_out(value) for value in result]
+    if isinstance(result, np.generic | bool | int | float | complex):
+        return np.asarray(result)
+    if isinstance(result, np.ndarray) and (not result.flags.writeable or any(np.may_share_memory(result, g) for g in given)):
+        return result.copy()
+    return result

@@ -17,10 +17,10 @@ import numpy as np
 import onnx
 from onnx.backend.base import Backend, BackendRep
 
-from mdf_loop import control, kernels  # noqa: F401  (fill the table of kernels)
+from mdf_loop import control  # noqa: F401  (registers Loop, Scan and If)
 from mdf_loop.analysis.element_types import asked_types
-from mdf_loop.arguments import fit_values
-from mdf_loop.errors import ArgumentError
+from mdf_loop.arguments import fit_values, handed_out
+from mdf_loop.errors import ArgumentError, MalformedBody
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.ir import Body
 from mdf_loop.options import start_run
@@ -31,6 +31,8 @@ class LoopRep(BackendRep):
     """A model ready to run."""
 
     def __init__(self, body: Body) -> None:
+        if body.captures:
+            raise MalformedBody(f"reads {', '.join(map(repr, body.captures))}, which nothing in the model provides", (body.name,))
         self.body = body
         self._execute = InterpretedBody(body)
         self._needed = [name for name in body.inputs if name not in body.constants]
@@ -57,9 +59,11 @@ class LoopRep(BackendRep):
         """
         given = self._by_name(inputs)
         values = [given[name] if name in given else self.body.constants[name] for name in self.body.inputs]
+        values = [as_value(value) for value in values]
         with np.errstate(all="ignore"):
-            results = self._execute([as_value(v) for v in values], (), start_run())
-        return tuple(np.asarray(r) if isinstance(r, np.generic) else r for r in results)
+            results = self._execute(values, (), start_run())
+        arrays = [value for value in values if isinstance(value, np.ndarray)]
+        return tuple(handed_out(result, arrays) for result in results)
 
     def fit(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Values that have no type of their own (from files, from the command line), made into what the model asks for.

@@ -39,7 +39,7 @@ def fingerprint(source: Any) -> Hashable:
 
 
 def _of_string(source: str | os.PathLike) -> Hashable:
-    if isinstance(source, str) and ("{" in source or "\n" in source):
+    if isinstance(source, str) and ("{" in source or "=>" in source or "\n" in source):
         return source
     try:
         found = os.stat(source)

@@ -13,12 +13,20 @@ import numpy as np
 
 from mdf_loop.errors import ArgumentError
 from mdf_loop.execute.collect import Gathering
+from mdf_loop.execute.program import Hidden
 from mdf_loop.ir import Body, Collected, Node
 from mdf_loop.registry import kernel
 
 DOMAIN = "python"
 
+BODY, BRANCH = "Python body", "Python branch"
+"""The operators that call a function."""
+
 Function = Callable[..., Any]
+
+
+class Gathered(list[Gathering], Hidden):
+    """What each collected value of a Python body was so far."""
 
 
 def loop_body(function: Function, n_carried: int, captures: Sequence[str]) -> Body:
@@ -39,7 +47,7 @@ def scan_body(function: Function, n_carried: int, n_scanned: int, captures: Sequ
 def branch_body(function: Function, captures: Sequence[str]) -> Body:
     """A branch of an If: the function takes captured values only; all it returns is one tuple here."""
     attrs = {"function": function, "names": tuple(captures)}
-    node = Node("Return", (), ("returned",), attrs, _name(function), 1, DOMAIN, tuple(captures))
+    node = Node(BRANCH, (), ("returned",), attrs, _name(function), 1, DOMAIN, tuple(captures))
     return Body(_name(function), (), ("returned",), (node,), captures=tuple(captures), typed=False)
 
 
@@ -48,7 +56,7 @@ def _calling(
 ) -> Body:
     attrs = {"function": function, "names": tuple(captures), "n_values": len(outputs)}
     name, outs = _name(function), (*outputs, "gathered_out")
-    node = Node("Call", ("gathered", *arguments), outs, attrs, name, 1, DOMAIN, tuple(captures))
+    node = Node(BODY, ("gathered", *arguments), outs, attrs, name, 1, DOMAIN, tuple(captures))
     return Body(name, inputs, outs, (node,), captures=tuple(captures), typed=False)
 
 
@@ -60,8 +68,8 @@ def _name(function: Function) -> str:
     return getattr(function, "__name__", type(function).__name__)
 
 
-@kernel("Call", domain=DOMAIN, pure=False)
-def call(gathered, *values, function, names, n_values):
+@kernel(BODY, domain=DOMAIN, pure=False)
+def call_body(gathered, *values, function, names, n_values):
     """Call a Python body; its collected values are added to what was gathered, in place."""
     positional, named = _split(values, names)
     returned = function(*positional, **named)
@@ -75,7 +83,7 @@ def call(gathered, *values, function, names, n_values):
     return (*results[:n_values], gathered)
 
 
-@kernel("Return", domain=DOMAIN, pure=False)
+@kernel(BRANCH, domain=DOMAIN, pure=False)
 def call_branch(*values, function, names):
     """Call a Python branch; what it returns stays one value here."""
     positional, named = _split(values, names)
@@ -89,22 +97,25 @@ def _split(values: tuple[Any, ...], names: tuple[str, ...]) -> tuple[tuple[Any, 
     return values[:cut], dict(zip(names, values[cut:], strict=True))
 
 
-def _gather(gathered: list[Gathering], collected: Sequence[Any]) -> None:
+def _gather(gathered: Gathered, collected: Sequence[Any]) -> None:
+    """Keep the values of one iteration: copies, for the function may go on to change its arrays in place."""
     if not gathered:
         gathered += [Gathering(Collected(f"collected value {k}")) for k in range(len(collected))]
     if len(collected) != len(gathered):
-        raise ArgumentError(f"the Python body collected {len(gathered)} values in the first iteration and {len(collected)} now")
-    values = [value if isinstance(value, np.ndarray | np.generic) else np.asarray(value) for value in collected]
+        first = f"{len(gathered)} value{'s' * (len(gathered) != 1)}"
+        raise ArgumentError(f"the Python body collected {first} in the first iteration and {len(collected)} now")
+    values = [value if value is None or isinstance(value, str) else np.array(value) for value in collected]
     for gathering, value in zip(gathered, values, strict=True):
         gathering.check(value)
     for gathering, value in zip(gathered, values, strict=True):
         gathering.add(value)
 
 
-def put_together(results: tuple[Any, ...], place: int) -> tuple[Any, ...]:
-    """Results of a loop over a Python body: the gathered list at ``place`` becomes stacked arrays at the end.
+def put_together(results: tuple[Any, ...], place: int, iterations: int | None = None) -> tuple[Any, ...]:
+    """Results of a loop over a Python body: what was gathered, at ``place``, becomes stacked arrays at the end.
 
     With no iteration there is nothing to say how many values would have been collected: there are none.
+    Only so many iterations are kept, if said: one that failed may have gathered its values already.
     """
     gathered = results[place]
-    return (*results[:place], *results[place + 1 :], *(g.array() for g in gathered))
+    return (*results[:place], *results[place + 1 :], *(g.array(iterations) for g in gathered))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mdf_loop.errors import MalformedBody
-from mdf_loop.ir import Body
+from mdf_loop.ir import Body, Node
 
 
 def check_body(body: Body, path: tuple[str, ...] = ()) -> Body:
@@ -19,21 +19,47 @@ def check_body(body: Body, path: tuple[str, ...] = ()) -> Body:
     """
     known = set(body.captures) | set(body.constants)
     for name in body.inputs:
+        if not name:
+            raise MalformedBody("an input has no name", path)
         if body.inputs.count(name) > 1:
             raise MalformedBody(f"two inputs are called {name!r}", path)
         known.add(name)
-    written = set(body.inputs)
+    hidden = {state.input for state in body.state}
+    if clash := sorted(hidden & known):
+        raise MalformedBody(f"{clash[0]!r} is hidden state and something else as well", path)
+    known |= hidden
+    written = set(body.inputs) | hidden
     for node in body.nodes:
         where = (*path, node.name or f"{node.op} -> {', '.join(n for n in node.outputs if n)}")
         for name in node.reads:
             if name not in known:
-                raise MalformedBody(f"reads {name!r}, which no earlier node, input or constant provides", where)
+                raise MalformedBody(f"reads {name!r}, which {_written_later(body, node, name)}", where)
         for name in filter(None, node.outputs):
             if name in written or name in body.constants:
                 raise MalformedBody(f"writes {name!r}, which is already written; each name is written once", where)
             written.add(name)
             known.add(name)
+    for state in body.state:
+        if state.output not in known:
+            raise MalformedBody(f"hidden state {state.input!r} goes on as {state.output!r}, which nothing produces", path)
     for name in body.outputs:
+        if not name:
+            raise MalformedBody("an output has no name", path)
         if name not in known:
             raise MalformedBody(f"output {name!r} is not produced by any node, input, constant or capture", path)
     return body
+
+
+def _written_later(body: Body, node: Node, name: str) -> str:
+    """Why a node cannot read a name yet: its writer stands behind it, or needs this node's own outputs."""
+    writers = {output: other for other in body.nodes for output in other.outputs if output}
+    if name not in writers:
+        return "no earlier node, input or constant provides"
+    needed, todo = set(), [name]
+    while todo:
+        reads = writers[todo.pop()].reads
+        todo += [read for read in reads if read in writers and read not in needed]
+        needed.update(reads)
+    if needed & set(filter(None, node.outputs)):
+        return "depends on what this node writes: a cycle; what goes round in a loop is a carried value"
+    return "only a later node writes; nodes must stand in an order in which they can run"

@@ -48,11 +48,14 @@ def run(
 @app.command()
 def ops() -> None:
     """List the operators there are kernels for."""
-    from mdf_loop import control, kernels  # noqa: F401  (fill the table)
-    from mdf_loop.registry import KERNELS
+    from mdf_loop.kernels import load_kernels
+    from mdf_loop.registry import INTERNAL_DOMAINS, KERNELS
 
+    load_kernels()
     table = Table("operator", "domain", "versions from", "kernel", "in loops", box=rich.box.SIMPLE)
     for (domain, op), versions in sorted(KERNELS.items()):
+        if domain in INTERNAL_DOMAINS:
+            continue
         native = "native" if all(v.native for v in versions) else "onnx.reference"
         batched = "batched" if versions[-1].batch is not None else "one by one"
         table.add_row(op, domain or "ai.onnx", ", ".join(str(v.since) for v in versions), native, batched)

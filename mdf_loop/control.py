@@ -11,12 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.element_types import kind_of
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, UnsupportedOp
 from mdf_loop.execute.interpret import Arguments, InterpretedBody, InterpretedLoop, truth
 from mdf_loop.execute.program import describe_value
 from mdf_loop.ir import Body, Carried, Collected, Loop, Node, Scanned
 from mdf_loop.options import Run
 from mdf_loop.registry import Bound, Kernel, register
+
+SCAN_ATTRIBUTES = ("scan_input_axes", "scan_input_directions", "scan_output_axes", "scan_output_directions")
+"""Attributes of a Scan that say how its values are cut up and put together, from opset 9 on."""
 
 
 def loop_record(body: Body, n_carried: int, name: str = "Loop") -> Loop:
@@ -29,8 +33,9 @@ def loop_record(body: Body, n_carried: int, name: str = "Loop") -> Loop:
     """
     if len(body.inputs) != 2 + n_carried or len(body.outputs) < 1 + n_carried:
         raise ArgumentError(
-            f"{name}: {n_carried} carried value{'s' * (n_carried != 1)} given, so the body must have {2 + n_carried} inputs "
-            f"(iteration number, condition, carried values) and at least {1 + n_carried} outputs (condition, carried values); "
+            f"{name}: {_counted(n_carried, 'carried value')} given, so the body must have {2 + n_carried} inputs "
+            "(iteration number, condition, carried values) and at least "
+            f"{_counted(1 + n_carried, 'output')} (condition, carried values); "
             f"body {body.name!r} has inputs ({', '.join(body.inputs)}) and outputs ({', '.join(body.outputs)})"
         )
     return Loop(
@@ -55,9 +60,9 @@ def trip_count(m: Any) -> int | None:
     if m is None:
         return None
     array = np.asarray(m)
-    if array.dtype.kind not in "iu" or array.shape not in ((), (1,)):
+    if kind_of(array.dtype) != "integer" or array.shape not in ((), (1,)):
         raise KindError(
-            f"the trip count M must be one integer, a scalar or of shape [1]; got {describe_value(array)} {_excerpt(array)}"
+            f"the trip count M must be one integer, a scalar or of shape [1]; got {describe_value(array)}{_excerpt(array)}"
         )
     return int(array.item())
 
@@ -72,13 +77,14 @@ def condition(cond: Any) -> bool | None:
     """
     if cond is None:
         return None
-    if np.asarray(cond).shape not in ((), (1,)):
-        raise KindError(f"the condition cond must be one boolean; got {describe_value(np.asarray(cond))}")
+    array = np.asarray(cond)
+    if array.shape not in ((), (1,)):
+        raise KindError(f"the condition cond must be one boolean, a scalar or of shape [1]; got {describe_value(array)}")
     return truth(cond, "the condition cond")
 
 
 def _excerpt(array: np.ndarray) -> str:
-    return f"({array.item()!r})" if array.size == 1 else ""
+    return f" ({array.item()!r})" if array.size == 1 else ""
 
 
 def refuse_endless(count: int | None, go: bool | None, run: Run, name: str) -> None:
@@ -151,7 +157,7 @@ def scan_record(body: Body, n_scanned: int, attrs: dict[str, Any], name: str = "
 def _per_value(attrs: dict[str, Any], key: str, count: int, name: str) -> Sequence[int]:
     values = attrs.get(key) or (0,) * count
     if len(values) != count:
-        raise ArgumentError(f"{name}: {key} has {len(values)} entries for {count} values")
+        raise ArgumentError(f"{name}: {key} has {len(values)} entries for {_counted(count, 'value')}")
     if key.endswith("directions") and not set(values) <= {0, 1}:
         raise ArgumentError(f"{name}: {key} must be 0 (forward) or 1 (reverse); got {list(values)}")
     return tuple(values)
@@ -196,8 +202,8 @@ def _bind_scan(node: Node) -> Bound:
 
 def _scan_of(node: Node, skip: int = 0, renamed: dict[str, Any] | None = None) -> Loop:
     """The record of a Scan node, whose first ``skip`` inputs are neither carried nor scanned."""
-    known = ("num_scan_inputs", "scan_input_axes", "scan_input_directions", "scan_output_axes", "scan_output_directions")
-    (body,) = _bodies(node, "body", *known, "directions")
+    known = ("directions",) if node.opset < 9 else SCAN_ATTRIBUTES
+    (body,) = _bodies(node, "body", "num_scan_inputs", *known)
     if "num_scan_inputs" not in node.attrs:
         raise MalformedBody(f"{_title(node)} has no attribute num_scan_inputs")
     attrs = {**node.attrs, **(renamed or {})}
@@ -243,7 +249,9 @@ def _bind_if(node: Node) -> Bound:
         if body.inputs:
             raise MalformedBody(f"{_title(node)}: {key} has inputs ({', '.join(body.inputs)}); a branch only captures")
         if len(body.outputs) < len(node.outputs):
-            raise MalformedBody(f"{_title(node)}: {key} has {len(body.outputs)} outputs, the node names {len(node.outputs)}")
+            raise MalformedBody(
+                f"{_title(node)}: {key} has {_counted(len(body.outputs), 'output')}, the node names {len(node.outputs)}"
+            )
         places = [node.captures.index(name) for name in body.captures]
         branches.append((InterpretedBody(body), places))
     (then_run, then_places), (else_run, else_places) = branches
@@ -287,6 +295,10 @@ def _bodies(node: Node, *keys: str) -> list[Body]:
     if len(found) != len(wanted):
         raise MalformedBody(f"{_title(node)} needs a graph for {' and '.join(wanted)}")
     return found
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _title(node: Node) -> str:

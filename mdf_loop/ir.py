@@ -94,6 +94,18 @@ class Node:
 
 
 @dataclass(frozen=True)
+class State:
+    """A hidden value that goes round: a body input of its own, and the value that feeds it in the next iteration.
+
+    Each run of a loop starts with ``initial``; a body without a loop runs with it.
+    """
+
+    input: str
+    output: str
+    initial: Any
+
+
+@dataclass(frozen=True)
 class Body:
     """A graph: what runs in each iteration, a branch of an If, or a whole model's graph.
 
@@ -112,6 +124,8 @@ class Body:
     typed : bool
         Whether values must have the types that operators ask for (ONNX), or keep what they come with
         (MDF graphs and Python functions).
+    state : tuple of State
+        Hidden values that go round; the body's caller does not see them.
     """
 
     name: str
@@ -123,6 +137,7 @@ class Body:
     types: Mapping[str, ValueType] = field(default_factory=dict)
     opsets: Mapping[str, int] = field(default_factory=dict)
     typed: bool = True
+    state: tuple[State, ...] = ()
 
     def type_of(self, name: str) -> ValueType:
         """What is declared of a value; an empty ValueType where nothing is."""
@@ -133,6 +148,7 @@ class Body:
         if self.captures:
             lines.append(f"  captures {', '.join(self.captures)}")
         lines += [f"  {name} = {_shown(value)}" for name, value in self.constants.items()]
+        lines += [f"  state {s.input} = {_shown(s.initial)}, then {s.output}" for s in self.state]
         for node in self.nodes:
             lines.append(f"  {node}")
             for key, inner in node.bodies:
@@ -214,6 +230,12 @@ class Loop:
     condition: str | None = None
     keep_going: str | None = None
     name: str = ""
+
+    @property
+    def goes_round(self) -> dict[str, str]:
+        """Body inputs that go round, carried and hidden ones, each with the value that feeds it."""
+        carried = {value.input: value.output for value in self.carried}
+        return carried | {value.input: value.output for value in self.body.state}
 
 
 _UNKNOWN = ValueType()

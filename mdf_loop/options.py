@@ -34,6 +34,8 @@ class Options:
             whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
             if value is not None and (not whole or value < 0):
                 raise ArgumentError(f"{name} must be None or a whole number from 0 on; got {value!r}")
+        if not isinstance(self.obey_body_condition, bool):
+            raise ArgumentError(f"obey_body_condition must be True or False; got {self.obey_body_condition!r}")
 
 
 _DEFAULT = Options()
@@ -113,10 +115,11 @@ class RandomStream:
 
 @dataclasses.dataclass
 class Run:
-    """What all loops of one run share: the options and the random stream."""
+    """What all loops of one run share: the options, the random stream, and which loops have warned."""
 
     options: Options
     stream: RandomStream
+    warned: set[object] = dataclasses.field(default_factory=set)
 
 
 def start_run() -> Run:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mdf_loop import control, kernels  # noqa: F401  (fill the table of kernels)
 from mdf_loop.analysis.element_types import Asked, asked_types
 from mdf_loop.arguments import as_untyped, fit_values
 from mdf_loop.cache import Cache, fingerprint
@@ -46,9 +45,11 @@ class PreparedBranch:
     execute: InterpretedBody
     asked: Mapping[str, Asked]
 
-    def fit(self, named: Mapping[str, Any]) -> list[Any]:
-        """The captures, made into what the branch asks for."""
-        values = fit_to(self.body, self.asked, {name: named[name] for name in self.body.captures})
+    def fit(self, named: Mapping[str, Any], other: PreparedBranch) -> list[Any]:
+        """The captures, made into what this branch asks for, or the ``other`` one where this one leaves it open."""
+        stated = {name: asked for name, asked in other.asked.items() if asked.dtype is not None}
+        asked = {name: stated.get(name, asked) if asked.dtype is None else asked for name, asked in self.asked.items()}
+        values = fit_to(self.body, asked, {name: named[name] for name in self.body.captures})
         return [values[name] for name in self.body.captures]
 
 

@@ -29,6 +29,9 @@ Call = Callable[..., Any]
 Batch = Callable[[Call, Sequence[Any], Sequence[bool], Mapping[str, Any]], tuple[tuple[Any, ...], tuple[bool, ...]] | None]
 """A vectorisation rule, see :mod:`mdf_loop.batching`."""
 
+INTERNAL_DOMAINS = {"mdf", "mdf.engine", "python"}
+"""Domains of what is not an ONNX operator: MDF expressions, MDF's engine, Python functions."""
+
 INJECTED = {"rng", "n_outputs"}
 """Keyword-only parameters that the executor fills in: not attributes of the operator."""
 
@@ -110,6 +113,17 @@ def kernel(
     -------
     callable
         A decorator that returns the function unchanged.
+
+    Examples
+    --------
+    >>> import mdf_loop
+    >>> @mdf_loop.kernel("Twice", domain="my.ops")
+    ... def twice(x):
+    ...     return x + x
+    >>> versions = '<ir_version: 10, opset_import: ["": 18, "my.ops": 1]>'
+    >>> text = f"{versions} body (int64 i, bool c, float x) => (bool c, float y) {{ y = my.ops.Twice (x) }}"
+    >>> mdf_loop.loop(3, True, 1.0, body=text)
+    array(8., dtype=float32)
     """
 
     def decorate(run: Call) -> Call:
@@ -177,7 +191,7 @@ def bind(node: Node) -> Bound:
     unknown = sorted(set(node.attrs) - (entry.parameters - INJECTED))
     if unknown and not entry.takes_any_attribute:
         raise UnsupportedOp(
-            f"{node.op} (version {entry.since}) has no attribute {', '.join(unknown)}; "
+            f"{node.op}, version {node.opset} of its domain, has no attribute {', '.join(unknown)}; "
             f"it takes {', '.join(sorted(entry.parameters - INJECTED)) or 'none'}"
         )
     attrs = dict(node.attrs)

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 
 from mdf_loop.element_types import DTYPES, NAMES
-from mdf_loop.ir import Body, Node
+from mdf_loop.ir import Body, Node, ValueType
 
 Key = tuple[int, str]
 """A name in one body: the number of the body, then the name (inner bodies may shadow)."""
@@ -94,12 +94,22 @@ def asked_types(body: Body, carried: Iterable[tuple[str, str]] = ()) -> dict[str
     _visit_body(groups, body, {})
     for pair in carried:
         groups.unite((0, name) for name in pair)
+    sequences = {groups.find(key) for key in groups.sequence}
     asked = {}
     for name in (*body.inputs, *body.captures):
         root = groups.find((0, name))
-        is_sequence = body.type_of(name).kind == "sequence" or (0, name) in groups.sequence
+        is_sequence = _is_sequence(body.type_of(name)) or root in sequences
         asked[name] = Asked(groups.dtype.get(root), root, groups.allowed.get(root), is_sequence)
     return asked
+
+
+def _is_sequence(kind: ValueType) -> bool:
+    return kind.kind == "sequence" or (kind.element is not None and _is_sequence(kind.element))
+
+
+def _element_dtype(kind: ValueType) -> np.dtype | None:
+    """The element type of the tensors in a value, however deep in sequences and optionals."""
+    return kind.dtype if kind.element is None else _element_dtype(kind.element)
 
 
 def _visit_body(groups: Groups, body: Body, outer: dict[str, Key]) -> dict[str, Key]:
@@ -107,10 +117,11 @@ def _visit_body(groups: Groups, body: Body, outer: dict[str, Key]) -> dict[str, 
     number, groups.bodies = groups.bodies, groups.bodies + 1
     scope = dict(outer)
     scope |= {name: outer.get(name, (number, name)) for name in body.captures}
-    scope |= {name: (number, name) for name in (*body.inputs, *body.constants, *(o for n in body.nodes for o in n.outputs))}
+    local = (*body.inputs, *body.constants, *(s.input for s in body.state), *(o for n in body.nodes for o in n.outputs))
+    scope |= {name: (number, name) for name in local}
     for name, kind in body.types.items():
         if name in scope:
-            groups.know(scope[name], (kind.element or kind).dtype)
+            groups.know(scope[name], _element_dtype(kind))
     for name, value in body.constants.items():
         if isinstance(value, np.ndarray | np.generic):
             groups.know(scope[name], value.dtype)

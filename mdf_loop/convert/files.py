@@ -32,6 +32,12 @@ def load(path: str | os.PathLike) -> Any:
     ------
     MalformedBody
         There is no such file, it is not MDF, or information that a Loop needs was lost when it was written.
+
+    Examples
+    --------
+    >>> import mdf_loop
+    >>> mdf_loop.load("examples/newton.json").id
+    'newton'
     """
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:

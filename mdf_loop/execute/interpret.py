@@ -6,7 +6,7 @@ This is the living definition.  Every faster engine is tested against it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,12 +47,12 @@ class Progress:
 
     carried: list[Any]
     gatherings: list[Gathering]
-    last: list[Any] = field(default_factory=list)
+    last: list[Any]
     iteration: int = 0
 
     def results(self) -> tuple[Any, ...]:
         """Carried values, last values, then collected ones (None where there was no iteration)."""
-        return (*self.carried, *self.last, *(g.array() for g in self.gatherings))
+        return (*self.carried, *self.last, *(g.array(self.iteration) for g in self.gatherings))
 
 
 class InterpretedLoop:
@@ -65,6 +65,7 @@ class InterpretedLoop:
         self.index = slot(loop.index) if loop.index else self.program.sink()
         self.index_shape = loop.body.type_of(loop.index or "").shape
         self.condition = slot(loop.condition) if loop.condition else self.program.sink()
+        self.condition_rank = len(loop.body.type_of(loop.condition or "").shape or ())
         self.keep_going = slot(loop.keep_going or "")
         self.carried_in = [slot(c.input) for c in loop.carried]
         self.carried_out = [slot(c.output) for c in loop.carried]
@@ -80,7 +81,8 @@ class InterpretedLoop:
         IterationError, CollectedError, IterationLimit, LoopInterrupted
             With the results of the completed iterations in ``.partial``.
         """
-        progress = Progress(list(given.carried), [Gathering(c) for c in self.loop.collected])
+        gatherings = [Gathering(c) for c in self.loop.collected]
+        progress = Progress(list(given.carried), gatherings, [None] * len(self.last))
         try:
             with np.errstate(all="ignore"):
                 self._iterate(given, run, progress)
@@ -93,7 +95,8 @@ class InterpretedLoop:
             raise interrupted from error
         results = list(progress.results())
         if progress.iteration == 0 and self.loop.collected:
-            results[len(results) - len(self.loop.collected) :] = empty_collected(self.loop, given.carried, given.captured)
+            empty = empty_collected(self.loop, given.carried, given.captured, given.scanned, given.invariant)
+            results[len(results) - len(empty) :] = empty
         return tuple(results)
 
     def _iterate(self, given: Arguments, run: Run, progress: Progress) -> None:
@@ -105,8 +108,7 @@ class InterpretedLoop:
         number = numbering(self.index_shape)
         guard = run.options.max_iterations
         going = given.go is not False
-        condition: Any = np.bool_(going)
-        warned = obey
+        condition: Any = np.ones((1,) * self.condition_rank, bool) if self.condition_rank else np.True_
         while going and (given.trip_count is None or progress.iteration < given.trip_count):
             if guard is not None and progress.iteration >= guard:
                 raise IterationLimit(f"the loop would go on; options(max_iterations={guard}) stops it here")
@@ -121,10 +123,11 @@ class InterpretedLoop:
                 stays = self._stays(condition)
                 if obey:
                     going = stays
-                elif not (stays or warned):
-                    warned = True
+                elif not stays and self not in run.warned:
+                    run.warned.add(self)
                     warn_user(_IGNORED.format(self._place(progress.iteration)))
             self._store(env, progress)
+            program.go_on(env)
 
     def _stays(self, condition: Any) -> bool:
         try:

@@ -14,6 +14,7 @@ import numpy as np
 
 from mdf_loop.errors import IterationError, LoopError, PartialResults
 from mdf_loop.ir import Body, Node
+from mdf_loop.kernels import load_kernels
 from mdf_loop.options import Run
 from mdf_loop.registry import Call, bind
 
@@ -40,15 +41,20 @@ class Program:
     """
 
     def __init__(self, body: Body) -> None:
+        load_kernels()
         self.body = body
         self._slots: dict[str, int] = {}
         self._start: list[Any] = [None, None]
         for name, value in body.constants.items():
-            self._start[self._new(name)] = value
+            self._start[self._new(name)] = _unchangeable(value)
         self.captures = tuple(self._new(name) for name in body.captures)
         self.inputs = tuple(self._new(name) for name in body.inputs)
+        for state in body.state:
+            self._start[self._new(state.input)] = _unchangeable(state.initial)
         self.steps = tuple(self._step(node) for node in body.nodes)
         self.outputs = tuple(self.slot(name) for name in body.outputs)
+        self.state_in = tuple(self.slot(state.input) for state in body.state)
+        self.state_out = tuple(self.slot(state.output) for state in body.state)
 
     def slot(self, name: str) -> int:
         """Where a value lives; an omitted name lives in the slot of None."""
@@ -75,15 +81,24 @@ class Program:
             for step in self.steps:
                 result = step.call(*[env[slot] for slot in step.reads])
                 if type(result) is tuple:
+                    if len(result) < len(step.writes):
+                        raise _too_few(len(result), step)
                     for slot, value in zip(step.writes, result, strict=False):
                         env[slot] = value
-                else:
+                elif len(step.writes) == 1:
                     env[step.writes[0]] = result
+                else:
+                    raise _too_few(1, step)
         except PartialResults:
             raise
         except Exception as error:
             assert step is not None
             raise IterationError(_describe(step, env, error)) from error
+
+    def go_on(self, env: list[Any]) -> None:
+        """Make hidden values ready for the next iteration."""
+        for slot, value in zip(self.state_in, [env[out] for out in self.state_out], strict=True):
+            env[slot] = value
 
     def _new(self, name: str) -> int:
         self._start.append(None)
@@ -97,7 +112,8 @@ class Program:
             error.add_note(f"in node {node.name or node} of {self.body.name!r}")
             raise
         reads = tuple(map(self.slot, node.inputs)) + tuple(map(self.slot, node.captures))
-        writes = tuple(self._new(name) if name else self.sink() for name in node.outputs) or (self.sink(),)
+        wanted = node.outputs[: max((k + 1 for k, name in enumerate(node.outputs) if name), default=0)]
+        writes = tuple(self._new(name) if name else self.sink() for name in wanted) or (self.sink(),)
         return Step(bound.call, (RUN, *reads) if bound.needs_run else reads, writes, node)
 
     def sink(self) -> int:
@@ -106,17 +122,43 @@ class Program:
         return len(self._start) - 1
 
 
+class Hidden:
+    """A value that only the executor knows of; messages leave it out."""
+
+
+def _too_few(given: int, step: Step) -> ValueError:
+    return ValueError(f"the kernel gave {given} output{'s' * (given != 1)}, the node names {len(step.writes)}")
+
+
+def _unchangeable(value: Any) -> Any:
+    """A constant that whoever gets hold of it cannot write into: the body is used again."""
+    if isinstance(value, np.ndarray):
+        value = value.view()
+        value.flags.writeable = False
+    return value
+
+
 def _describe(step: Step, env: list[Any], error: Exception) -> str:
     node = step.node
     name = f"{node.op} {node.name!r}" if node.name else f"{node.op} -> {', '.join(filter(None, node.outputs))}"
-    given = ", ".join(describe_value(env[slot]) for slot in step.reads if slot != RUN)
-    return f"{name} failed on ({given}): {error or type(error).__name__}"
+    values = (env[slot] for slot in step.reads if slot != RUN)
+    given = ", ".join(describe_value(value) for value in values if not isinstance(value, Hidden))
+    return f"{name} failed on ({given}): {_told(error)}"
+
+
+def _told(error: Exception) -> str:
+    """What an error says; its type as well, unless it is one that kernels raise to say something."""
+    text = str(error).strip()
+    if text and isinstance(error, ValueError | TypeError | NotImplementedError):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def describe_value(value: Any) -> str:
     """Type and shape of a value in a few characters, for messages: ``float32[2,3]``."""
     if isinstance(value, np.ndarray | np.generic):
-        return f"{value.dtype.name}[{','.join(map(str, value.shape))}]"
+        is_text = value.dtype.kind in "US" or (value.dtype == object and all(isinstance(item, str) for item in np.ravel(value)))
+        return f"{'string' if is_text else value.dtype.name}[{','.join(map(str, value.shape))}]"
     if value is None:
         return "nothing"
     if isinstance(value, list):

@@ -6,6 +6,7 @@ MDF has no place for functions from outside, so ``register`` replaces a few of i
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import contextvars
 import functools
@@ -19,7 +20,8 @@ import numpy as np
 from modeci_mdf import execution_engine
 from modeci_mdf.functions.standard import mdf_functions
 
-from mdf_loop.api import SCAN_ATTRIBUTES, if_, loop, scan
+from mdf_loop.api import if_, loop, required, run_if, run_loop, scan
+from mdf_loop.control import SCAN_ATTRIBUTES
 from mdf_loop.errors import LoopError
 from mdf_loop.options import RandomStream, random_stream
 from mdf_loop.prepare import read_once
@@ -33,6 +35,8 @@ log = logging.getLogger("mdf_loop.mdf")
 
 _MISSING = object()
 _replaced: list[tuple[Any, str, Any]] = []
+_entries: dict[str, Any] = {}
+"""What stood in modeci_mdf before: attributes as (owner, name, value), and entries of its table of functions."""
 
 
 def register() -> None:
@@ -52,6 +56,7 @@ def register() -> None:
         _replaced.append((owner, name, vars(owner).get(name, _MISSING)))
         setattr(owner, name, value)
     for function, called in FUNCTIONS.items():
+        _entries[function] = mdf_functions.get(function, _MISSING)
         mdf_functions[function] = _entry(function, called)
 
 
@@ -63,8 +68,12 @@ def unregister() -> None:
             delattr(owner, name)
         else:
             setattr(owner, name, value)
-        for function in FUNCTIONS:
+    while _entries:
+        function, entry = _entries.popitem()
+        if entry is _MISSING:
             mdf_functions.pop(function, None)
+        else:
+            mdf_functions[function] = entry
 
 
 def _replacements() -> list[tuple[Any, str, Any]]:
@@ -165,9 +174,8 @@ def run_function(function: str, args: Mapping[str, Any] | None, known: Mapping[s
             return _run_loop(values, bodies["body"], known)
         if function == "onnx::Scan":
             return _run_scan(values, bodies["body"], known)
-        captured = _captured(tuple(bodies.values()), 0, "branch", {**known, **values})
-        captured.pop("cond", None)
-        return if_(values.get("cond"), **bodies, **captured)
+        captured = _captured(tuple(bodies.values()), 0, "branch", {**values, **known})
+        return run_if(values.get("cond"), bodies, captured)
     except (LoopError, KeyboardInterrupt) as error:
         error.add_note(f"in MDF parameter or function {name!r} ({function})")
         raise
@@ -176,7 +184,7 @@ def run_function(function: str, args: Mapping[str, Any] | None, known: Mapping[s
 def _run_loop(values: dict[str, Any], body: Any, known: Mapping[str, Any]) -> Any:
     m, cond = values.pop("M", None), values.pop("cond", None)
     carried = [item for value in values.values() for item in (value if isinstance(value, tuple) else (value,))]
-    return loop(m, cond, *carried, body=body, **_captured((body,), len(carried), "loop", known))
+    return run_loop(m, cond, carried, required(body, "loop", "body"), _captured((body,), len(carried), "loop", known))
 
 
 def _run_scan(values: dict[str, Any], body: Any, known: Mapping[str, Any]) -> Any:
@@ -240,16 +248,35 @@ def _captures_of(parameter: Any, node: Any) -> set[str]:
     """Names a loop parameter's bodies capture, as far as they can be known before anything runs."""
     names: set[str] = set()
     literals = {p.id: p.value for p in node.parameters}
-    args = parameter.args or {}
-    n_carried = len(set(args) - {"M", "cond", "body"})
+    args = {key: literals.get(value, value) if isinstance(value, str) else value for key, value in (parameter.args or {}).items()}
     for key in BODIES[parameter.function]:
-        source = args.get(key, key)
-        source = literals.get(source, source) if isinstance(source, str) else source
+        source = args.get(key, literals.get(key))
         try:
-            names |= set(read_once(source, n_carried, "loop").captures) if isinstance(source, dict) else set()
+            names |= set(read_once(source, *_signature(parameter.function, args)).captures) if isinstance(source, dict) else set()
         except LoopError:  # said with all its circumstances when the node runs
             continue
     return names
+
+
+def _signature(function: str, args: Mapping[str, Any]) -> tuple[int, str]:
+    """How many values a function's body carries, and what the body is for, from the arguments as they are written."""
+    given = sum(_count(value) for key, value in args.items() if key not in _NOT_CARRIED)
+    if function == "onnx::Scan":
+        scanned = args.get("num_scan_inputs")
+        return (given - scanned if isinstance(scanned, int) else 0), "scan"
+    return (0, "branch") if function == "onnx::If" else (given, "loop")
+
+
+_NOT_CARRIED = {"M", "cond", "body", "num_scan_inputs", *SCAN_ATTRIBUTES}
+
+
+def _count(value: Any) -> int:
+    """How many values an argument stands for: as many as a tuple has, or one."""
+    try:
+        written = ast.parse(value, mode="eval").body if isinstance(value, str) else value
+    except (SyntaxError, ValueError):
+        return 1
+    return len(written.elts) if isinstance(written, ast.Tuple) else 1
 
 
 def _reads(parameter: Any, name: str) -> bool:

@@ -47,8 +47,8 @@ def run(model: Any, /, **inputs: Any) -> dict[str, Any]:
     Examples
     --------
     >>> import mdf_loop
-    >>> mdf_loop.run("examples/newton.yaml", x=2.0)["root"].round(6)  # doctest: +SKIP
-    1.414214
+    >>> mdf_loop.run("examples/newton.yaml", a=9.0)["root"]
+    array(3.)
     """
     if isinstance(model, str | os.PathLike):
         model = _load_any(Path(model))

@@ -59,6 +59,7 @@ def read(source: Any, n_carried: int | None = None, kind: str = "loop") -> Body:
         return read_text(source[ONNX_TEXT], source.get(OPSET))
     if isinstance(source, Mapping) and ONNX_FILE in source:
         _refuse_other_keys(source, ONNX_FILE)
+        _refuse_opset(source, "an .onnx file")
         return read_file(source[ONNX_FILE])
     if isinstance(source, Mapping) or hasattr(source, "nodes"):
         from mdf_loop.readers.mdf_body import read_mdf_graph
@@ -76,11 +77,16 @@ def _refuse_other_keys(source: Mapping[str, Any], key: str) -> None:
         raise MalformedBody(f'a body {{"{key}": ...}} may also say "opset"; unknown: {", ".join(left)}')
 
 
+def _refuse_opset(source: Mapping[str, Any], what: str) -> None:
+    if source.get(OPSET) is not None:
+        raise MalformedBody(f'{what} states its own opset; leave out "opset": {source[OPSET]!r}')
+
+
 def _read_string(source: str | os.PathLike) -> Body:
-    """A path, or ONNX text: text has braces or a line break, the name of a file that exists has none."""
-    if isinstance(source, str) and ("{" in source or "\n" in source):
+    """A path, or ONNX text: text has braces, an arrow or a line break, the name of a file has none."""
+    if isinstance(source, str) and ("{" in source or "=>" in source or "\n" in source):
         return read_text(source)
-    if isinstance(source, os.PathLike) or Path(source).suffix == ".onnx" or Path(source).exists():
+    if isinstance(source, os.PathLike) or Path(source).suffix == ".onnx" or Path(source).is_file():
         return read_file(source)
     raise MalformedBody(f"{_shorten(source)!r} is neither ONNX text nor the path of an .onnx file")
 
@@ -103,6 +109,7 @@ def read_text(text: Any, opset: int | None = None) -> Body:
         raise KindError(f"the opset of a body must be a whole number from 1 on; got {opset!r}")
     try:
         if text.lstrip().startswith("<"):
+            _refuse_opset({OPSET: opset}, "the text of a whole ONNX model")
             return read_model(parser.parse_model(text))
         graph = parser.parse_graph(text)
     except (parser.ParseError, UnicodeError) as error:
@@ -111,9 +118,9 @@ def read_text(text: Any, opset: int | None = None) -> Body:
 
 
 def _message(error: Exception) -> str:
-    """onnx's message: it arrives as bytes, over several lines."""
+    """What an error says; onnx's messages arrive as bytes, over several lines."""
     raw = error.args[0] if error.args else ""
-    text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)
+    text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(error)
     return " ".join(text.split())
 
 

@@ -17,6 +17,7 @@ from mdf_loop.check import check_body
 from mdf_loop.element_types import DTYPES
 from mdf_loop.errors import MalformedBody
 from mdf_loop.ir import Body, Node, ValueType
+from mdf_loop.readers.inlining import inline_functions
 
 DEFAULT_OPSET = 18
 """Version of ONNX's own domain for bodies that do not say, such as ONNX text or a bare GraphProto."""
@@ -31,9 +32,7 @@ def read_model(model: onnx.ModelProto) -> Body:
         What is wrong and where.
     """
     if model.functions:
-        from onnx import inliner
-
-        model = inliner.inline_local_functions(model)
+        model = inline_functions(model)
     opsets = {entry.domain: entry.version for entry in model.opset_import}
     return read_graph(model.graph, opsets or None)
 
@@ -73,9 +72,14 @@ def _versions(opsets: Mapping[str, int] | None) -> dict[str, int]:
 
 
 def _graph(graph: onnx.GraphProto, opsets: Mapping[str, int], path: tuple[str, ...]) -> Body:
-    constants = {t.name: read_tensor(t, path) for t in graph.initializer}
-    constants |= {t.values.name: _dense(t, path) for t in graph.sparse_initializer}
-    types = {v.name: read_type(v.type) for v in (*graph.value_info, *graph.input, *graph.output)}
+    constants: dict[str, Any] = {}
+    tensors = [(t.name, read_tensor(t, path)) for t in graph.initializer]
+    for name, value in (*tensors, *((t.values.name, _dense(t, path)) for t in graph.sparse_initializer)):
+        if name in constants:
+            raise MalformedBody(f"two initializers are called {name!r}", path)
+        constants[name] = value
+    declared = ((v.name, read_type(v.type)) for v in (*graph.value_info, *graph.output, *graph.input))
+    types = {name: kind for name, kind in declared if kind != _NOTHING}  # an output may be an input, said again without a type
     inputs = tuple(v.name for v in graph.input)
     outputs = tuple(v.name for v in graph.output)
     return _assemble(path, opsets, inputs, outputs, graph.node, constants, types)
@@ -94,22 +98,24 @@ def _assemble(
     nodes = []
     for proto in protos:
         if proto.op_type == "Constant" and proto.domain in ("", "ai.onnx"):
-            _add_constant(constants, proto, path)
+            _add_constant(constants, inputs, proto, path)
         else:
             nodes.append(_node(proto, opsets, path))
     written = {name for node in nodes for name in node.outputs if name}
     local = set(inputs) | set(constants) | written
     reads = [name for node in nodes for name in node.reads] + list(outputs)
-    captures = tuple(dict.fromkeys(name for name in reads if name not in local))
-    types = {name: kind for name, kind in types.items() if kind != _NOTHING}
+    captures = tuple(dict.fromkeys(name for name in reads if name and name not in local))
     return check_body(Body(path[-1], inputs, outputs, tuple(nodes), constants, captures, types, dict(opsets)), path)
 
 
-def _add_constant(constants: dict[str, Any], proto: onnx.NodeProto, path: tuple[str, ...]) -> None:
+def _add_constant(constants: dict[str, Any], inputs: tuple[str, ...], proto: onnx.NodeProto, path: tuple[str, ...]) -> None:
+    where = (*path, proto.name or f"Constant -> {', '.join(proto.output)}")
+    if len(proto.output) != 1:
+        raise MalformedBody(f"a Constant has exactly one output, this one has {len(proto.output)}", where)
     name = proto.output[0]
-    if name in constants:
-        raise MalformedBody(f"writes {name!r}, which is already written; each name is written once", (*path, proto.name))
-    constants[name] = _constant(proto, (*path, proto.name or name))
+    if name in constants or name in inputs:
+        raise MalformedBody(f"writes {name!r}, which is already written; each name is written once", where)
+    constants[name] = _constant(proto, where)
 
 
 def _constant(proto: onnx.NodeProto, path: tuple[str, ...]) -> Any:
@@ -137,7 +143,11 @@ def _node(proto: onnx.NodeProto, opsets: Mapping[str, int], path: tuple[str, ...
     domain = "" if proto.domain == "ai.onnx" else proto.domain
     where = (*path, proto.name or f"{proto.op_type} -> {', '.join(proto.output)}")
     if domain not in opsets:
-        raise MalformedBody(f"domain {domain or 'ai.onnx'!r} has no version among the opset imports", where)
+        raise MalformedBody(
+            f"domain {domain or 'ai.onnx'!r} has no version among the opset imports; ONNX text says versions in front of the "
+            f'graph: <ir_version: 10, opset_import: ["": {opsets.get("", DEFAULT_OPSET)}, "{domain or "ai.onnx"}": 1]>',
+            where,
+        )
     attrs = {a.name: read_attribute(a, opsets, where) for a in proto.attribute}
     inner = [body for body in attrs.values() if isinstance(body, Body)]
     captures = tuple(dict.fromkeys(name for body in inner for name in body.captures))

@@ -10,6 +10,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from mdf_loop.element_types import CODES
+from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Body, Node, ValueType
 
 
@@ -29,7 +30,15 @@ def write_model(body: Body, captured: Mapping[str, ValueType] | None = None) -> 
 
 
 def write_graph(body: Body) -> onnx.GraphProto:
-    """A body as a GraphProto; constants become initializers."""
+    """A body as a GraphProto; constants become initializers.
+
+    Raises
+    ------
+    UnsupportedOp
+        The body has hidden state, which an ONNX graph cannot have.
+    """
+    if body.state:
+        raise UnsupportedOp(f"body {body.name!r} has hidden state ({body.state[0].input}), which an ONNX graph cannot have")
     tensors = {name: value for name, value in body.constants.items() if isinstance(value, np.ndarray | np.generic)}
     return helper.make_graph(
         [write_node(node) for node in body.nodes],

@@ -1,0 +1,91 @@
+"""MDF's engine as an operator: a graph that operators cannot express, run by it in each iteration.
+
+Operator ``Graph`` in domain ``mdf.engine``.  Its first input and output are the engine itself, hidden state of the
+body: None in the first iteration, where one is made.  So each run of a loop starts afresh, and stateful parameters,
+conditions and the scheduler go on from iteration to iteration.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.execute.program import Hidden
+from mdf_loop.ir import Node
+from mdf_loop.registry import Bound, Kernel, register
+
+OP, DOMAIN = "Graph", "mdf.engine"
+
+log = logging.getLogger("mdf_loop.mdf")
+
+
+class Engine(Hidden):
+    """An ``EvaluableGraph`` of one run of a loop."""
+
+    def __init__(self, graph: Any) -> None:
+        from modeci_mdf.execution_engine import EvaluableGraph
+
+        self.evaluable = EvaluableGraph(graph)
+
+    def evaluate(self, inputs: Sequence[Any], values: Sequence[Any]) -> None:
+        """Evaluate the graph once; ``inputs`` are the ports of each value."""
+        nodes = self.evaluable.enodes
+        for ports, value in zip(inputs, values, strict=True):
+            for node, port in ports:
+                nodes[node].evaluable_inputs[port].set_input_value(value)
+        self.evaluable.evaluate()
+        # MDF asks this list who has run, and never shortens it: a long loop would slow down.
+        self.evaluable.order_of_execution[:] = dict.fromkeys(self.evaluable.order_of_execution)
+
+    def output(self, node: str, port: str) -> Any:
+        """The value of an output port: an array, or a number of Python."""
+        value = self.evaluable.enodes[node].evaluable_outputs[port].curr_value
+        if value is None or isinstance(value, str | dict):
+            raise TypeError(f"output port {node}.{port} has no value that is a number or an array; MDF gave {value!r}")
+        return np.asarray(value) if isinstance(value, list | tuple) else value
+
+
+def bind(node: Node) -> Bound:
+    """The function that runs one graph."""
+    graph, inputs, outputs = (node.attrs[key] for key in ("graph", "inputs", "outputs"))
+
+    def call(engine: Engine | None, *values: Any) -> tuple[Any, ...]:
+        with quiet():
+            engine = engine or Engine(graph)
+            engine.evaluate(inputs, values)
+        return engine, *(engine.output(*port) for port in outputs)
+
+    return Bound(call)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Send what MDF's engine prints to the log, level DEBUG.
+
+    Where mdf_loop is registered with MDF the engine's own ``print`` does it, for this thread alone; else all that is
+    printed meanwhile goes there.
+    """
+    from modeci_mdf import execution_engine
+
+    from mdf_loop.integrations.mdf import quiet_mdf
+
+    if "print" in vars(execution_engine):
+        with quiet_mdf():
+            yield
+        return
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        yield
+    for line in printed.getvalue().splitlines():
+        log.debug(line)
+
+
+def _not_called(*_: Any) -> Any:
+    raise AssertionError("MDF's engine runs through its bind function")
+
+
+register(Kernel(OP, 1, _not_called, pure=False, domain=DOMAIN, bind=bind))

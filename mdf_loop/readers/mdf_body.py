@@ -1,0 +1,234 @@
+"""MDF graphs to bodies.
+
+An MDF graph becomes operators wherever they can say what MDF's engine does: edges are names, parameters and
+functions are nodes (:mod:`mdf_loop.readers.mdf_node`), stateful parameters are hidden values that go round.  Where
+they cannot - graph conditions, time derivatives, functions of MDF in Python, a value read an iteration late - the
+whole graph stays what it is and becomes one node that MDF's engine runs.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.check import check_body
+from mdf_loop.errors import MalformedBody
+from mdf_loop.ir import Body, ValueType
+from mdf_loop.kernels import load_kernels
+from mdf_loop.readers.mdf_edges import Course, order_nodes, port_value
+from mdf_loop.readers.mdf_engine_body import engine_body
+from mdf_loop.readers.mdf_node import NodeReader, ReadBody, default_of
+from mdf_loop.readers.mdf_signature import Port, Signature, ports_of, read_signature
+from mdf_loop.readers.values import DOMAIN, Builder, Findings, NotCompiled, Number, Unavailable, Value
+
+FIELDS = {"id", "nodes", "edges", "parameters", "conditions", "metadata"}
+
+
+def read_mdf_graph(source: Any, n_carried: int | None = None, kind: str = "loop") -> Body:
+    """Read an MDF graph as a body.
+
+    Parameters
+    ----------
+    source : modeci_mdf.mdf.Graph or mapping
+        A graph, ``{"graph_<id>": graph}``, ``{"<id>": graph}`` or the contents of a graph, each with a ``Graph`` or what
+        JSON and YAML make of one.
+    n_carried : int, optional
+        How many values are carried, to infer a signature that the graph does not say.
+    kind : {"loop", "scan", "branch"}
+        What the body is for, likewise.
+
+    Returns
+    -------
+    Body
+        Untyped: values keep the types they come with.
+
+    Raises
+    ------
+    MalformedBody
+        The graph is broken, or does not say its signature and has more than one.
+    UnsupportedOp
+        It uses a function there is none of.
+    """
+    load_kernels()
+    graph = as_graph(source)
+    check_graph(graph)
+    signature = read_signature(graph, n_carried, kind)
+    bodies: dict[Any, Body] = {}
+
+    def read_body(inner: Any, n_inner: int, inner_kind: str) -> Body:
+        from mdf_loop.readers import read
+
+        key = (id(inner), n_inner, inner_kind)
+        if key not in bodies:
+            bodies[key] = read(inner, n_inner, inner_kind)
+        return bodies[key]
+
+    try:
+        body = _compiled(graph, signature, read_body)
+    except NotCompiled as reason:
+        body = engine_body(graph, signature, str(reason))
+    return check_body(body, (graph.id,))
+
+
+def as_graph(source: Any) -> Any:
+    """An MDF graph, from any of the forms it comes in.
+
+    Raises
+    ------
+    MalformedBody
+        It is none.
+    """
+    if not isinstance(source, Mapping):
+        return source
+    if "nodes" in source:
+        return _structured(dict(source), str(source.get("id", "body")))
+    if len(source) != 1:
+        raise MalformedBody(
+            f'a body in a dict is {{"onnx": text}}, {{"onnx_file": path}} or {{"graph_<id>": graph}}; got keys '
+            f"{', '.join(map(repr, source)) or 'none'}"
+        )
+    ((key, content),) = source.items()
+    if not isinstance(content, Mapping):
+        if hasattr(content, "nodes") and hasattr(content, "edges"):
+            return content
+        raise MalformedBody(f"a graph is a dict with nodes; got {type(content).__name__}", (str(key),))
+    return _structured(dict(content), str(key).removeprefix("graph_"))
+
+
+def _structured(content: dict[str, Any], name: str) -> Any:
+    """A Graph, from what JSON or YAML make of one."""
+    from modeci_mdf.mdf import Graph
+    from modelspec.base_types import converter
+
+    if unknown := sorted(str(key) for key in set(content) - FIELDS):
+        raise MalformedBody(f"a graph has no {', '.join(unknown)}; it has {', '.join(sorted(FIELDS))}", (name,))
+    try:
+        graph = converter.structure(copy.deepcopy(content), Graph)  # a copy, for this writes into it
+    except Exception as error:
+        raise MalformedBody(f"is no MDF graph: {error.args[0] if error.args else error}", (name,)) from error
+    graph.id = name
+    return graph
+
+
+def check_graph(graph: Any) -> None:
+    """See that ids are unique and edges join ports that are there.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    path = (graph.id,)
+    if not isinstance(graph.nodes, list) or not isinstance(graph.edges, list):
+        raise MalformedBody("nodes and edges must be dicts (in a file) or lists (in Python) of nodes and edges", path)
+    _refuse_twins("nodes", [node.id for node in graph.nodes], path)
+    nodes = {node.id: node for node in graph.nodes}
+    for node in graph.nodes:
+        for kind in ("input_ports", "functions", "parameters", "output_ports"):
+            _refuse_twins(kind, [thing.id for thing in getattr(node, kind)], (*path, node.id))
+    for edge in graph.edges:
+        for end, port, kind in (
+            (edge.sender, edge.sender_port, "output_ports"),
+            (edge.receiver, edge.receiver_port, "input_ports"),
+        ):
+            if end not in nodes:
+                raise MalformedBody(f"edge {edge.id!r} names node {end!r}, which is not there", path)
+            there = [p.id for p in getattr(nodes[end], kind)]
+            if port not in there:
+                what = kind[:-1].replace("_", " ")
+                raise MalformedBody(
+                    f"edge {edge.id!r} names {what} {port!r} of node {end!r}, which has {', '.join(map(repr, there)) or 'none'}",
+                    path,
+                )
+
+
+def _refuse_twins(kind: str, ids: list[str], path: tuple[str, ...]) -> None:
+    if twins := [name for name in dict.fromkeys(ids) if ids.count(name) > 1]:
+        raise MalformedBody(f"two {kind.replace('_', ' ')} are called {twins[0]!r}", path)
+
+
+def _compiled(graph: Any, signature: Signature, read_body: ReadBody) -> Body:
+    """The operators of a graph.  Read again while that finds out something the reading before needed to know."""
+    conditions = graph.conditions
+    if conditions is not None and (conditions.node_specific or conditions.termination):
+        raise NotCompiled("the graph has conditions, which graph-scheduler decides about")
+    course = order_nodes(graph)
+    findings = Findings()
+    while True:
+        findings.changed = False
+        body = _once(graph, signature, course, read_body, findings)
+        if not findings.changed:
+            return body
+
+
+def _once(graph: Any, signature: Signature, course: Course, read_body: ReadBody, findings: Findings) -> Body:
+    captured = dict.fromkeys(port for node, port in ports_of(graph).needy if (node, port) not in signature.fed)
+    if clash := [name for name in captured if name in signature.inputs]:
+        raise MalformedBody(f"{clash[0]!r} is the name of an input and of a port that is captured", (graph.id,))
+    builder = Builder(findings, signature.inputs, list(captured), signature.opset)
+    values: dict[Port, Value | Unavailable] = {}
+    for node in course.order:
+        path = (graph.id, node.id)
+        ports = {port.id: _input(node, port, signature, course, values, builder, path) for port in node.input_ports}
+        outputs = NodeReader(node, ports, builder, read_body, path).read()
+        values |= {(node.id, port): value for port, value in outputs.items()}
+    for edge in course.delayed:
+        place = (edge.receiver, edge.receiver_port)
+        builder.goes_on(place, port_value(builder, ".".join(place), [edge], "overwrite", values, (graph.id,)))
+    results = [_output(out, values, builder, k in signature.carried, graph) for k, out in enumerate(signature.outputs)]
+    body = builder.finish(graph.id, results, {"": signature.opset, DOMAIN: 1})
+    types = {name: kind for name, out in zip(body.outputs, signature.outputs, strict=True) if (kind := declared_type(graph, out))}
+    return Body(**{**vars(body), "types": types})
+
+
+def _input(
+    node: Any,
+    port: Any,
+    signature: Signature,
+    course: Course,
+    values: Mapping[Port, Value | Unavailable],
+    builder: Builder,
+    path: tuple[str, ...],
+) -> Value:
+    """The value of an input port."""
+    place = (node.id, port.id)
+    if place in signature.fed:
+        return Value(signature.fed[place])
+    edges = course.edges.get(place, [])
+    if edges and edges[0] in course.delayed:
+        return builder.hidden(place, ".".join(place), builder.array(default_of(port, path), port.id).literal)
+    if edges:
+        return port_value(builder, f"{node.id}.{port.id}", edges, port.reduce or "overwrite", values, (*path, port.id))
+    if port.default_value is not None:
+        return default_of(port, path)
+    return builder.capture(port.id)
+
+
+def _output(out: Port | str, values: Mapping[Port, Value | Unavailable], builder: Builder, is_carried: bool, graph: Any) -> Value:
+    """An output of the body; what is carried is an array, not a Python number, which would change its type on the way."""
+    if isinstance(out, str):
+        return Value(out)
+    value = values[out]
+    if isinstance(value, Unavailable):
+        raise NotCompiled(value.reason)
+    if value.items is None and (value.literal is None or isinstance(value.literal, str | dict)):
+        raise MalformedBody("the output port has no value that is a number or an array", (graph.id, *out))
+    base = f"{out[0]}.{out[1]}"
+    if not is_carried:
+        return builder.array(value, base)
+    return builder.tensor(value, base, floating=value.number >= Number.FLOAT)
+
+
+def declared_type(graph: Any, out: Port | str) -> ValueType | None:
+    """What an output port declares, as far as it says something: MDF's ``shape`` () says nothing."""
+    if not isinstance(out, tuple):
+        return None
+    port = next(p for node in graph.nodes if node.id == out[0] for p in node.output_ports if p.id == out[1])
+    shape = port.shape if port.shape and all(isinstance(n, int) for n in port.shape) else None
+    try:
+        dtype = np.dtype(port.type) if port.type else None
+    except TypeError:
+        dtype = None
+    return ValueType(dtype, shape) if shape is not None or dtype is not None else None

@@ -1,0 +1,446 @@
+"""Every error raised on purpose: its whole message, its class, and what it keeps."""
+
+import itertools
+import re
+import signal
+import warnings
+
+import numpy as np
+import pytest
+from bodies import COUNTER, RUNNING_SUM, passing, raised, says
+
+import mdf_loop
+from mdf_loop import errors, loop, options
+from mdf_loop.errors import (
+    ArgumentError,
+    CollectedError,
+    IterationError,
+    IterationLimit,
+    KindError,
+    LoopError,
+    LoopInterrupted,
+    LoopWarning,
+    MalformedBody,
+    MissingCapture,
+    PartialResults,
+    UnsupportedOp,
+)
+from mdf_loop.registry import KERNELS
+
+FORMS = "give an ONNX graph, ONNX text, the path of an .onnx file, an MDF graph or a Python callable as body="
+
+
+# Classes
+
+
+@pytest.mark.parametrize(
+    ("kind", "standard"),
+    [
+        (ArgumentError, ValueError),
+        (KindError, (ValueError, TypeError)),
+        (MissingCapture, (ValueError, NameError)),
+        (MalformedBody, ValueError),
+        (UnsupportedOp, NotImplementedError),
+        (IterationError, RuntimeError),
+        (CollectedError, (RuntimeError, ValueError)),
+        (IterationLimit, RuntimeError),
+    ],
+)
+def test_every_error_is_a_loop_error_and_the_standard_exception_it_is(kind, standard):
+    assert issubclass(kind, LoopError)
+    for each in standard if isinstance(standard, tuple) else (standard,):
+        assert issubclass(kind, each)
+
+
+def test_interruption_is_a_keyboard_interrupt_that_nobody_catches_as_an_error():
+    assert issubclass(LoopInterrupted, KeyboardInterrupt)
+    assert not issubclass(LoopInterrupted, Exception)
+
+
+def test_the_table_above_is_complete():
+    kinds = {value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, BaseException)}
+    assert kinds == {
+        *(LoopError, ArgumentError, KindError, MissingCapture, MalformedBody, UnsupportedOp, IterationError, CollectedError),
+        *(IterationLimit, LoopInterrupted, PartialResults, LoopWarning),
+    }
+    assert mdf_loop.LoopError is LoopError
+
+
+# Bodies that cannot be used
+
+
+@pytest.mark.parametrize("function", ["loop", "scan"])
+@pytest.mark.parametrize("body", [{}, {"body": None}, {"body": ""}])
+def test_missing_body(function, body):
+    with pytest.raises(ArgumentError) as info:
+        getattr(mdf_loop, function)(3, True, **body)
+    assert str(info.value) == f"{function}: body is missing; {FORMS}"
+
+
+def test_body_of_no_known_form():
+    says(
+        KindError,
+        "a body is an ONNX graph, model or function, ONNX text, the path of an .onnx file, an onnxscript function, an MDF "
+        'graph, a dict {"onnx": text}, {"onnx_file": path} or {"graph_<id>": graph}, or a Python callable; got int',
+        3,
+        True,
+        body=7,
+    )
+
+
+@pytest.mark.parametrize(
+    ("carried", "inputs", "given", "outputs"),
+    [
+        (("x", "y"), "2 carried values", "4 inputs", "3 outputs"),
+        ((), "0 carried values", "2 inputs", "1 output"),
+    ],
+)
+def test_wrong_number_of_carried_values_shows_the_bodys_signature(carried, inputs, given, outputs):
+    says(
+        ArgumentError,
+        f"Loop: {inputs} given, so the body must have {given} (iteration number, condition, carried values) and at least "
+        f"{outputs} (condition, carried values); body 'counter' has inputs (i, c, x) and outputs (c_out, x_out)",
+        3,
+        True,
+        *[1.0 for _ in carried],
+        body=COUNTER,
+        one=1,
+    )
+
+
+def test_body_without_a_condition_output():
+    says(
+        ArgumentError,
+        "Loop: 0 carried values given, so the body must have 2 inputs (iteration number, condition, carried values) and at least "
+        "1 output (condition, carried values); body 'b' has inputs (i, c) and outputs ()",
+        3,
+        True,
+        body="b (int64 i, bool c) => () { }",
+    )
+
+
+def test_missing_capture():
+    error = says(
+        MissingCapture,
+        "Loop: body 'counter' reads 'one' from outside, which was not given; give it by name, such as loop(..., one=...), "
+        "or in MDF as a port or parameter of the node (given: none)",
+        3,
+        True,
+        1.0,
+        body=COUNTER,
+    )
+    assert isinstance(error, NameError)
+
+
+def test_several_missing_captures():
+    body = "b (int64 i, bool c, float x) => (bool c, float y) { t = Add (x, k) u = Add (t, m) y = Add (u, n) }"
+    says(
+        MissingCapture,
+        "Loop: body 'b' reads 'm', 'n' from outside, which were not given; give them by name, such as loop(..., m=...), "
+        "or in MDF as a port or parameter of the node (given: 'k')",
+        3,
+        True,
+        1.0,
+        body=body,
+        k=1,
+    )
+
+
+def test_value_that_the_body_does_not_read():
+    says(
+        ArgumentError,
+        "Loop: body 'counter' reads no outer value 'won'; it reads 'one'",
+        3,
+        True,
+        1.0,
+        body=COUNTER,
+        one=1,
+        won=1,
+    )
+
+
+# Trip count and condition
+
+
+@pytest.mark.parametrize(
+    ("m", "got"),
+    [
+        ([1, 2], "int64[2]"),
+        (np.zeros((1, 1), int), "int64[1,1] (0)"),
+        (2.0, "float64[] (2.0)"),
+        ("three", "string[] ('three')"),
+        (True, "bool[] (True)"),
+        (2j, "complex128[] (2j)"),
+    ],
+)
+def test_trip_count_of_the_wrong_kind(m, got):
+    message = f"the trip count M must be one integer, a scalar or of shape [1]; got {got}"
+    error = says(KindError, message, m, True, 1.0, body=COUNTER, one=1)
+    assert isinstance(error, TypeError)
+
+
+@pytest.mark.parametrize(
+    ("cond", "got"),
+    [
+        ([True, False], "bool[2]"),
+        (np.ones((1, 1), bool), "bool[1,1]"),
+        ("yes", "string[]"),
+        (0.5, "float64[]"),
+        (2, "int64[]"),
+    ],
+)
+def test_condition_of_the_wrong_kind(cond, got):
+    message = f"the condition cond must be one boolean, a scalar or of shape [1]; got {got}"
+    says(KindError, message, 3, cond, 1.0, body=COUNTER, one=1)
+
+
+def test_condition_of_the_body_of_the_wrong_kind():
+    error = says(
+        IterationError,
+        "iteration 1 of Loop: the body's condition 'go' must be one boolean, a scalar or of shape [1]; got int64[]",
+        9,
+        True,
+        body="b (int64 i, bool c) => (go, int64 i) <int64 two = {2}> { go = Add (i, i) }".replace("Add (i, i)", "Sub (i, minus)"),
+        minus=-1,
+    )
+    assert (error.iteration, error.partial[0].tolist()) == (1, [0])
+    assert isinstance(error.__cause__, KindError)
+
+
+def test_endless_loop():
+    says(
+        ArgumentError,
+        "Loop: both M and cond are omitted, so this loop would never end. Give M or cond, or set options(max_iterations=...) "
+        "to stop it there, or options(obey_body_condition=True) to let the body end it",
+        "",
+        "",
+        1.0,
+        body=COUNTER,
+        one=1,
+    )
+
+
+def test_max_iterations_ends_an_endless_loop_and_keeps_its_results():
+    with options(max_iterations=3):
+        error = says(
+            IterationLimit,
+            "iteration 3 of Loop: the loop would go on; options(max_iterations=3) stops it here",
+            "",
+            "",
+            [1.0],
+            body=RUNNING_SUM,
+            step=1,
+        )
+    assert (error.iteration, error.partial[0].tolist(), error.partial[1].tolist()) == (3, [4], [[2], [3], [4]])
+
+
+# Iterations that fail
+
+
+def growing(node="s = Identity (y)"):
+    return f"b (int64 i, bool c, float[N] x) => (bool c, float[M] y, s) {{ y = Concat <axis = 0> (x, x) {node} }}"
+
+
+def test_collected_value_that_changes_its_shape():
+    error = says(
+        CollectedError,
+        "iteration 1 of Loop: collected output 's' was float32[2] in the first iteration and is float32[4] now; ONNX wants one "
+        "shape and type in all iterations (carry it as a sequence if it must change)",
+        3,
+        True,
+        [1.0],
+        body=growing(),
+    )
+    assert (error.iteration, error.partial[0].tolist(), error.partial[1].tolist()) == (1, [1, 1], [[1, 1]])
+
+
+def test_collected_value_that_changes_its_type():
+    says(
+        CollectedError,
+        "iteration 1 of Loop: collected output 'collected value 0' was int64[] in the first iteration and is float64[] now; ONNX "
+        "wants one shape and type in all iterations (carry it as a sequence if it must change)",
+        3,
+        True,
+        body=lambda i, c: (c, i if i == 0 else float(i)),
+    )
+
+
+def test_collected_value_that_is_no_tensor():
+    says(
+        CollectedError,
+        "iteration 0 of Loop: collected output 's' is sequence of 1; only tensors can be collected",
+        3,
+        True,
+        body="b (int64 i, bool c) => (bool c, s) { s = SequenceConstruct (i) }",
+    )
+
+
+def test_failing_kernel_names_node_iteration_and_shapes_and_keeps_cause_and_results():
+    body = growing("[joined] s = Add (y, k)").replace("s)", "float[K] t)").replace("[joined] s", "[joined] t")
+    error = raised(IterationError, 5, True, [1.0], body=body, k=[1.0, 2.0])
+    assert str(error) == (
+        "iteration 1 of Loop: Add 'joined' failed on (float32[4], float32[2]): "
+        "operands could not be broadcast together with shapes (4,) (2,)"
+    )
+    assert isinstance(error.__cause__, ValueError)
+    assert (error.iteration, error.partial[0].tolist(), error.partial[1].tolist()) == (1, [1, 1], [[2, 3]])
+
+
+def test_failing_kernel_of_a_node_without_a_name_is_named_by_its_outputs():
+    error = raised(IterationError, 1, True, [1.0, 2.0], body=RUNNING_SUM, step=[1.0, 2.0, 3.0])
+    assert str(error).startswith("iteration 0 of Loop: Add -> x_out failed on (float32[2], float32[3]): ")
+    assert (error.iteration, error.partial[0].tolist(), error.partial[1]) == (0, [1, 2], None)
+
+
+def test_failure_in_nested_loops_is_told_from_the_outside_in_and_keeps_the_outer_results():
+    inner = "inner (int64 j, bool d, float[N] y) => (bool d, float[N] z) { z = Add (y, k) }"
+    body = f"""outer (int64 i, bool c, float[N] x) => (bool c, float[M] z) {{
+        [within] y = Loop <body = {inner}> (one, c, x)
+        z = Concat <axis = 0> (y, y)
+    }}"""
+    error = says(
+        IterationError,
+        "iteration 1 of Loop, iteration 0 of Loop 'within': Add -> z failed on (float32[4], float32[2]): operands could not be "
+        "broadcast together with shapes (4,) (2,)",
+        5,
+        True,
+        [1.0, 2.0],
+        body=body,
+        one=1,
+        k=[1.0, 1.0],
+    )
+    assert (error.iteration, error.partial[0].tolist()) == (1, [2, 3, 2, 3])
+
+
+def test_failing_python_body_is_told_with_the_type_of_its_error():
+    def step(i, cond, x):
+        return cond, x, {"a": 1}["b"] if i == 2 else x
+
+    error = says(
+        IterationError,
+        "iteration 2 of Loop: Python body 'step' failed on (int64[], bool[], float64[]): KeyError: 'b'",
+        5,
+        True,
+        1.0,
+        body=step,
+    )
+    assert isinstance(error.__cause__, KeyError)
+    assert (error.iteration, error.partial[0], error.partial[1].tolist()) == (2, 1, [1, 1])
+
+
+def test_python_body_that_returns_too_little():
+    says(
+        IterationError,
+        "iteration 0 of Loop: Python body 'step' failed on (int64[], bool[], float64[]): the Python body 'step' returned 1 "
+        "value; it must return at least 2: the condition (in a loop), the carried values, then any collected ones",
+        5,
+        True,
+        1.0,
+        body=_returning_one,
+    )
+
+
+def _returning_one(i, cond, x):
+    return x
+
+
+_returning_one.__name__ = "step"
+
+
+def test_python_body_that_collects_a_different_number_of_values():
+    error = raised(IterationError, 5, True, body=lambda i, c: (c, *[i] * (1 if i < 2 else 2)))
+    assert str(error).endswith("the Python body collected 1 value in the first iteration and 2 now")
+    assert error.partial[0].tolist() == [0, 1]
+
+
+def test_values_gathered_in_the_iteration_that_failed_are_not_kept():
+    error = raised(IterationError, 5, True, 1.0, body=lambda i, c, x: ("no" if i == 2 else True, x + 1, x))
+    assert (error.iteration, error.partial[0], error.partial[1].tolist()) == (2, 3, [1, 2])
+
+
+@pytest.fixture
+def _own_kernels():
+    """Kernels that a test adds go away with it."""
+    before = set(KERNELS)
+    yield
+    for key in set(KERNELS) - before:
+        del KERNELS[key]
+
+
+@pytest.mark.usefixtures("_own_kernels")
+def test_kernel_that_gives_too_few_outputs():
+    @mdf_loop.kernel("OneOfTwo")
+    def one_of_two(x):
+        return x
+
+    says(
+        IterationError,
+        "iteration 0 of Loop: OneOfTwo -> y, z failed on (float32[]): the kernel gave 1 output, the node names 2",
+        1,
+        True,
+        1.0,
+        body="b (int64 i, bool c, float x) => (bool c, float y, float z) { y, z = OneOfTwo (x) }",
+    )
+
+
+# Interruption
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_ctrl_c_keeps_what_was_computed(nested):
+    def step(i, cond, x):
+        if i == 3:
+            signal.raise_signal(signal.SIGINT)
+        return cond, x + 1, x
+
+    def outer(i, cond, x):
+        return (cond, *loop(None, True, x, body=step)) if i == 1 else (cond, x + 10, np.zeros(3))
+
+    with pytest.raises(KeyboardInterrupt) as info:
+        loop(None, True, 0, body=outer if nested else step)
+    assert type(info.value) is LoopInterrupted
+    if nested:
+        assert str(info.value) == "iteration 1 of Loop, iteration 3 of Loop: interrupted"
+        assert (info.value.iteration, info.value.partial[0]) == (1, 10)
+    else:
+        assert str(info.value) == "iteration 3 of Loop: interrupted"
+        assert (info.value.iteration, info.value.partial[0], info.value.partial[1].tolist()) == (3, 3, [0, 1, 2])
+
+
+@pytest.mark.usefixtures("_own_kernels")
+def test_ctrl_c_between_nodes_of_a_graph_keeps_what_was_computed():
+    times = itertools.count()
+
+    @mdf_loop.kernel("InterruptedAtFive", pure=False)
+    def interrupted_at_five(x):
+        if next(times) == 5:
+            signal.raise_signal(signal.SIGINT)
+        return x
+
+    body = "b (int64 i, bool c, float x) => (bool c, float y, int64 i) { t = Add (x, one) y = InterruptedAtFive (t) }"
+    error = raised(LoopInterrupted, None, True, 0, body=body, one=1)
+    assert (error.iteration, error.partial[0], error.partial[1].tolist()) == (5, 5, [0, 1, 2, 3, 4])
+
+
+# All of them
+
+
+def test_no_error_hides_its_cause():
+    for source in ("b (int64 i) => (", "nowhere.onnx"):
+        assert raised(MalformedBody, 1, True, body=source).__cause__ is not None
+
+
+def test_no_message_holds_an_address_or_a_line_break():
+    calls = [
+        lambda: loop(1, True, object(), body=passing("float")),
+        lambda: loop(1, True, body=object()),
+        lambda: loop(1, True, 1.0, body="b {"),
+        lambda: loop(1, True, np.zeros((50, 50)), body=RUNNING_SUM, step=np.zeros(3)),
+    ]
+    for call in calls:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(LoopError) as info:
+                call()
+        assert not re.search(r"0x[0-9a-f]{6}|\n", str(info.value))
+        assert len(str(info.value)) < 400

@@ -1,0 +1,262 @@
+"""The house: who may import whom, what public names say, and how large files and functions are."""
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mdf_loop
+
+ROOT = Path(__file__).parent.parent
+FILES = sorted(path.relative_to(ROOT) for path in (ROOT / "mdf_loop").rglob("*.py"))
+TESTS = sorted(path.relative_to(ROOT) for path in (ROOT / "tests").rglob("*.py"))
+
+LAYERS = [
+    {"errors"},
+    {"options", "element_types"},
+    {"ir"},
+    {"check", "registry", "writers", "analysis.element_types"},
+    {"batching", "arguments"},
+    {"kernels"},
+    {"readers"},
+    {"analysis"},
+    {"plan"},
+    {"execute"},
+    {"control", "callables", "cache"},
+    {"prepare"},
+    {"api", "backend"},
+    {"convert"},
+    {"integrations"},
+    {"cli"},
+]
+"""Left never imports right; members of one layer do not import each other.  A dotted name is a part of its own."""
+
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+
+UPWARDS = {
+    (
+        "mdf_loop/readers/mdf_engine_body.py",
+        "integrations",
+    ): "writes the one node that needs MDF's engine",
+}
+"""The imports that go up all the same, each inside a function and with its reason."""
+
+FOREIGN = {
+    "onnx": {
+        "element_types.py",
+        "readers",
+        "writers",
+        "analysis",
+        "backend.py",
+        "convert",
+        "integrations",
+        "cli.py",
+        "kernels/reference.py",
+    },
+    "modeci_mdf": {"readers", "convert", "integrations"},
+    "graph_scheduler": {"integrations"},
+    "openvino": {"readers"},
+    "onnxruntime": set(),
+    "torch": set(),
+}
+"""Which parts may import which foreign package, anywhere in a file."""
+
+
+def imports(path, root=ROOT):
+    """(module, line) of everything a file imports, at its top or inside a function."""
+    package = path.parent.parts
+    for node in ast.walk(ast.parse((root / path).read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(package[: len(package) - node.level + 1]) + "." if node.level else ""
+            names = [f"{base}{node.module or ''}.{alias.name}".replace("..", ".") for alias in node.names]
+        else:
+            continue
+        for name in names:
+            yield name, node.lineno
+
+
+def part(module):
+    """The part of mdf_loop that a module belongs to, as LAYERS names it; None for other packages."""
+    head, *rest = module.split(".")
+    if head != "mdf_loop" or not rest:
+        return None
+    return ".".join(rest[:2]) if ".".join(rest[:2]) in RANK else rest[0]
+
+
+def own(path):
+    """The part of mdf_loop that a file belongs to."""
+    return part(".".join(path.with_suffix("").parts))
+
+
+def imported_from_above(path, root=ROOT):
+    """Parts that a file imports although they do not lie below it, with the line."""
+    me = own(path)
+    for name, line in imports(path, root):
+        other = part(name)
+        if other in RANK and me in RANK and other != me and RANK[other] >= RANK[me]:
+            yield other, line
+
+
+def functions(path):
+    """Every function in a file, with its number of lines without the docstring."""
+    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0]
+            doc = first.end_lineno - first.lineno + 1 if ast.get_docstring(node) is not None else 0
+            yield node.name, node.end_lineno - node.lineno + 1 - doc
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_file_imports_only_what_lies_below_it(path):
+    wrong = [f"{other}, line {line}" for other, line in imported_from_above(path) if (path.as_posix(), other) not in UPWARDS]
+    assert not wrong
+
+
+def test_imports_that_go_up_are_still_needed():
+    found = {(path.as_posix(), other) for path in FILES for other, _ in imported_from_above(path)}
+    assert set(UPWARDS) <= found, "delete what is not needed any more"
+
+
+def test_every_part_has_its_layer():
+    parts = {own(path) for path in FILES} - {"__init__", "__main__"}
+    assert parts <= set(RANK), f"put into LAYERS: {sorted(parts - set(RANK))}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_foreign_packages_are_imported_only_where_they_are_needed(path):
+    for name, line in imports(path):
+        allowed = FOREIGN.get(name.split(".")[0])
+        inside = "/".join(path.parts[1:])
+        assert allowed is None or path.parts[1] in allowed or inside in allowed, f"{path}:{line} must not import {name}"
+
+
+def test_optional_packages_are_not_imported_together_with_mdf_loop():
+    code = (
+        "import modeci_mdf.execution_engine, sys; before = set(sys.modules); import mdf_loop; print(*set(sys.modules) - before)"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    tops = {name.split(".")[0] for name in loaded}
+    assert not tops & {
+        "numba",
+        "scipy",
+        "xarray",
+        "typer",
+        "rich",
+        "openvino",
+        "onnxscript",
+        "torch",
+        "pandas",
+        "matplotlib",
+        "sphinx",
+    }
+
+
+@pytest.mark.parametrize("path", FILES + TESTS, ids=str)
+def test_no_file_is_longer_than_600_lines(path):
+    assert len((ROOT / path).read_text().splitlines()) <= 600
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_no_function_is_longer_than_60_lines(path):
+    too_long = {name: lines for name, lines in functions(path) if lines > 60}
+    assert not too_long
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_every_module_says_what_it_is(path):
+    assert ast.get_docstring(ast.parse((ROOT / path).read_text())), f"{path} has no docstring"
+
+
+def calls(path):
+    """Names of the functions a file calls by their plain name."""
+    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            yield node.func.id, node.lineno
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if own(path) not in ("cli",)], ids=str)
+def test_nothing_but_the_command_line_prints(path):
+    found = [line for name, line in calls(path) if name == "print"]
+    if path == Path("mdf_loop/integrations/mdf.py"):
+        assert len(found) == 1, "the one place that hands MDF's own prints on"
+    else:
+        assert not found
+
+
+MAY_EXECUTE = {Path("mdf_loop/execute/emit.py"), Path("mdf_loop/execute/jit.py")}
+"""Where source that we made ourselves is turned into functions; see the files."""
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_no_text_is_evaluated_or_executed(path):
+    found = [f"{name}, line {line}" for name, line in calls(path) if name in ("eval", "exec", "compile", "__import__")]
+    assert not found or path in MAY_EXECUTE
+
+
+def public():
+    """Every name in ``__all__`` that can be called, and the public methods of classes among them."""
+    for name in mdf_loop.__all__:
+        value = getattr(mdf_loop, name)
+        if not inspect.ismodule(value):
+            yield name, value
+    for name in ("prepare", "run_model", "run_node", "supports_device"):
+        yield f"backend.{name}", getattr(mdf_loop.backend, name)
+
+
+def test_all_names_everything_public_in_order():
+    assert list(mdf_loop.__all__) == sorted(mdf_loop.__all__)
+    assert all(hasattr(mdf_loop, name) for name in mdf_loop.__all__)
+    assert mdf_loop.__version__
+
+
+@pytest.mark.parametrize(("name", "value"), list(public()), ids=[name for name, _ in public()])
+def test_public_name_has_a_docstring_with_the_sections_it_needs(name, value):
+    doc = inspect.getdoc(value)
+    assert doc, f"{name} has no docstring"
+    if inspect.isclass(value):
+        return
+    sections = set(re.findall(r"^(\w+)\n-{3,}$", doc, flags=re.MULTILINE))
+    parameters = [p for p in inspect.signature(inspect.unwrap(value)).parameters if p not in ("cls", "self")]
+    if parameters and not name.startswith("backend."):
+        assert "Parameters" in sections, f"{name} does not document its parameters"
+        described = doc.split("Parameters\n", 1)[1]
+        missing = [
+            p
+            for p in parameters
+            if not re.search(rf"\b{re.escape(p)}\b", described) and p not in ("named", "args", "inputs", "changes")
+        ]
+        assert not missing, f"{name} does not document {missing}"
+    if "raise " in inspect.getsource(inspect.unwrap(value)) and not name.startswith("backend."):
+        assert "Raises" in sections, f"{name} does not say what it raises"
+    if not name.startswith("backend."):
+        assert "Examples" in sections or name == "unregister" or not parameters, f"{name} shows no example"
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_no_abbreviated_or_empty_names(path):
+    words = re.compile(r"(Manager|Handler|Helper|Util|Impl|Base)$")
+    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+        if isinstance(node, ast.ClassDef):
+            assert not words.search(node.name), f"{path}:{node.lineno} {node.name}"
+    assert path.stem not in ("utils", "util", "helpers", "helper", "common", "core", "base", "misc")
+
+
+def test_guard_finds_what_it_is_there_to_find(tmp_path):
+    wrong = Path("mdf_loop") / "readers" / "wrong.py"
+    (tmp_path / wrong).parent.mkdir(parents=True)
+    lines = [
+        "from mdf_loop.api import loop",
+        "from ..execute import interpret",
+        "import mdf_loop.control",
+        "from .. import prepare",
+    ]
+    (tmp_path / wrong).write_text(
+        "\n".join([*lines, "from mdf_loop import ir, errors", "def f():", "    from mdf_loop import cli"])
+    )
+    assert list(imported_from_above(wrong, tmp_path)) == [("api", 1), ("execute", 2), ("control", 3), ("prepare", 4), ("cli", 7)]

@@ -1,0 +1,202 @@
+"""Bodies that cannot be read or bound: the whole message, the class and the place."""
+
+import onnx
+import pytest
+from bodies import graph, model, passing, raised, says
+from onnx import TensorProto, helper
+
+from mdf_loop import backend
+from mdf_loop.errors import MalformedBody, UnsupportedOp
+
+# Operators
+
+
+def node_error(nodes, opset=18):
+    return {"body": {"onnx": f"b (int64 i, bool c, float x) => (bool c, float y) {{ {nodes} }}", "opset": opset}}
+
+
+def test_unknown_operator():
+    error = says(
+        UnsupportedOp,
+        "there is no kernel for Frobnicate, version 18 of its domain; mdf_loop.kernel adds one, "
+        "`mdf-loop ops` lists those there are",
+        1,
+        True,
+        1.0,
+        **node_error("[frob] y = Frobnicate (x)"),
+    )
+    assert error.__notes__ == ["in node frob of 'b'"]
+
+
+def test_misspelt_operator_is_told_the_right_spelling():
+    error = raised(UnsupportedOp, 1, True, 1.0, **node_error("y = Sigmoidd (x)"))
+    assert str(error).startswith("there is no kernel for Sigmoidd, version 18 of its domain (did you mean Sigmoid?); ")
+
+
+def test_operator_of_a_later_opset():
+    says(
+        UnsupportedOp,
+        "CastLike exists from version 15 on, not in version 14 of its domain",
+        1,
+        True,
+        1.0,
+        **node_error("y = CastLike (x, x)", opset=14),
+    )
+
+
+def test_operator_of_a_domain_without_a_version():
+    says(
+        MalformedBody,
+        "b/Twice -> y: domain 'my.ops' has no version among the opset imports; ONNX text says versions in front of the graph: "
+        '<ir_version: 10, opset_import: ["": 18, "my.ops": 1]>',
+        1,
+        True,
+        1.0,
+        **node_error("y = my.ops.Twice (x)"),
+    )
+
+
+def test_unknown_attribute():
+    error = says(
+        UnsupportedOp,
+        "LeakyRelu, version 18 of its domain, has no attribute slope; it takes alpha",
+        1,
+        True,
+        1.0,
+        **node_error("y = LeakyRelu <slope = 0.1> (x)"),
+    )
+    assert error.__notes__ == ["in node y = LeakyRelu <slope=0.10000000149011612> (x) of 'b'"]
+
+
+def test_unknown_attribute_of_a_loop():
+    inner = passing("float", collected=False)
+    says(
+        UnsupportedOp,
+        "Loop has no attribute speed",
+        1,
+        True,
+        1.0,
+        **node_error(f"y = Loop <speed = 3, body = {inner}> (i, c, x)"),
+    )
+
+
+# Text, protobufs and files
+
+
+def test_text_that_does_not_parse_says_where():
+    says(
+        MalformedBody,
+        "ONNX text does not parse: [ParseError at position (line: 1 column: 39)] Error context: "
+        "b (int64 i, bool c) => (bool c) { y = } Expected character ( not found.",
+        1,
+        True,
+        body="b (int64 i, bool c) => (bool c) { y = }",
+    )
+
+
+@pytest.mark.parametrize("text", ["hello", "42", "."])
+def test_string_that_is_neither_text_nor_path(text):
+    says(MalformedBody, f"{text!r} is neither ONNX text nor the path of an .onnx file", 1, True, body=text)
+
+
+def test_missing_file():
+    error = says(MalformedBody, "there is no file 'nowhere.onnx'", 1, True, body="nowhere.onnx")
+    assert isinstance(error.__cause__, FileNotFoundError)
+
+
+def test_file_that_is_no_model(tmp_path):
+    path = tmp_path / "broken.onnx"
+    path.write_bytes(b"this is no protobuf")
+    error = raised(MalformedBody, 1, True, body=path)
+    assert str(error).startswith(f"{str(path)!r} is not an ONNX model: ")
+    path.write_bytes(b"")
+    says(MalformedBody, f"{str(path)!r} holds no graph", 1, True, body=path)
+
+
+def test_tensor_whose_data_do_not_fit_its_shape():
+    body = graph("b (int64 i, bool c) => (bool c, k) <float[2] k = {1, 2}> { }")
+    body.initializer[0].ClearField("float_data")
+    body.initializer[0].raw_data = b"12345"
+    error = raised(MalformedBody, 1, True, body=body)
+    assert str(error).startswith("b: tensor 'k' cannot be read: ")
+    assert error.path == ("b",)
+
+
+def test_attribute_that_refers_to_a_function():
+    node = helper.make_node("LeakyRelu", ["x"], ["y"], name="leak")
+    attribute = node.attribute.add(name="alpha", type=onnx.AttributeProto.FLOAT)
+    attribute.ref_attr_name = "slope"
+    body = graph("b (int64 i, bool c, float x) => (bool c, float y) { y = Neg (x) }")
+    body.node[0].CopyFrom(node)
+    says(
+        MalformedBody,
+        "b/leak: attribute 'alpha' refers to an attribute of a function that was not inlined",
+        1,
+        True,
+        1.0,
+        body=body,
+    )
+
+
+def test_function_with_attributes_is_a_template_and_no_body():
+    function = onnx.parser.parse_function(
+        '<opset_import: ["": 18], domain: "d"> f <alpha> (i, c, x) => (c, y) { y = LeakyRelu <alpha: float = @alpha> (x) }'
+    )
+    says(MalformedBody, "f: a function with attributes (alpha) cannot be a body", 1, True, 1.0, body=function)
+
+
+MALFORMED = {
+    "b/Add -> y: reads 't', which only a later node writes; nodes must stand in an order in which they can run": (
+        "y = Add (x, t) t = Neg (x)"
+    ),
+    "b/Add -> t: reads 'u', which depends on what this node writes: a cycle; what goes round in a loop is a carried value": (
+        "t = Add (x, u) u = Neg (t) y = Neg (t)"
+    ),
+    "b/Add -> y: reads 'y', which depends on what this node writes: a cycle; what goes round in a loop is a carried value": (
+        "y = Add (x, y)"
+    ),
+    "b/Neg -> y: writes 'y', which is already written; each name is written once": "y = Add (x, x) y = Neg (x)",
+    "b/again: writes 'x', which is already written; each name is written once": "y = Add (x, x) [again] x = Neg (y)",
+    "b/Constant -> x: writes 'x', which is already written; each name is written once": (
+        "x = Constant <value_float = 1.0> () y = Neg (x)"
+    ),
+    "b/Constant -> k: writes 'k', which is already written; each name is written once": (
+        "k = Constant <value_float = 1.0> () k = Constant <value_float = 2.0> () y = Neg (k)"
+    ),
+    "b/Constant -> k: a Constant has exactly one value attribute, this one has 2": (
+        "k = Constant <value_float = 1.0, value_int = 2> () y = Neg (x)"
+    ),
+    "b/Constant -> k: a Constant has no attribute 'colour'": "k = Constant <colour = 1.0> () y = Neg (x)",
+    "b/in/body/Add -> z: reads 'w', which only a later node writes; nodes must stand in an order in which they can run": (
+        "[in] y = Loop <body = inner (int64 j, bool d, float v) => (bool d, float z) { z = Add (v, w) w = Neg (v) }> (i, c, x)"
+    ),
+}
+
+
+@pytest.mark.parametrize("message", MALFORMED)
+def test_graph_that_is_not_well_formed_names_node_and_value(message):
+    says(MalformedBody, message, 1, True, 1.0, **node_error(MALFORMED[message]))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("b (int64 i, bool c, float c) => (bool c) { }", "b: two inputs are called 'c'"),
+        ('b (int64 i, bool c, float "") => (bool c) { }', "b: an input has no name"),
+        ('b (int64 i, bool c) => (bool c, float "") { }', "b: an output has no name"),
+    ],
+)
+def test_signature_that_is_not_well_formed(text, message):
+    says(MalformedBody, message, 1, True, body=text)
+
+
+def test_model_that_reads_what_nothing_provides():
+    with pytest.raises(MalformedBody) as info:
+        backend.prepare(model("main (float x) => (float y) { y = Add (x, k) }"))
+    assert str(info.value) == "main: reads 'k', which nothing in the model provides"
+
+
+def test_two_initializers_of_one_name():
+    body = graph("b (int64 i, bool c) => (bool c, k) <float k = {1}> { }")
+    body.initializer.append(helper.make_tensor("k", TensorProto.FLOAT, [], [2.0]))
+    says(MalformedBody, "b: two initializers are called 'k'", 1, True, body=body)
