@@ -55,7 +55,8 @@ def _written_later(body: Body, node: Node, name: str) -> str:
     writers = {output: other for other in body.nodes for output in other.outputs if output}
     if name not in writers:
         return "no earlier node, input or constant provides"
-    needed, todo = set(), [name]
+    needed: set[str] = set()
+    todo = [name]
     while todo:
         reads = writers[todo.pop()].reads
         todo += [read for read in reads if read in writers and read not in needed]

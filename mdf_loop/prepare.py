@@ -81,9 +81,9 @@ def prepare_scan(body: Body, n_scanned: int, attrs: Mapping[str, Any]) -> Prepar
 
 
 def _prepare(record: Loop) -> PreparedLoop:
+    execute = InterpretedLoop(record)  # finds what is wrong with nodes, so it comes first
     pairs = [(c.input, c.output) for c in record.carried]
-    asked = asked_types(record.body, pairs) if record.body.typed else {}
-    return PreparedLoop(record, InterpretedLoop(record), asked)
+    return PreparedLoop(record, execute, asked_types(record.body, pairs) if record.body.typed else {})
 
 
 def prepare_branch(body: Body, name: str) -> PreparedBranch:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import UnsupportedOp
+from mdf_loop.errors import MalformedBody, UnsupportedOp
 from mdf_loop.ir import Node
 from mdf_loop.options import Run
 
@@ -55,6 +55,8 @@ class Kernel:
         (control flow compiles its bodies here).
     native : bool
         False for kernels borrowed from onnx.reference.
+    takes : (int, int or None)
+        The least and the most inputs; None has no limit.
     """
 
     op: str
@@ -67,6 +69,7 @@ class Kernel:
     native: bool = True
     parameters: frozenset[str] = field(default=frozenset())
     takes_any_attribute: bool = False
+    takes: tuple[int, int | None] = (0, None)
 
 
 @dataclass(frozen=True)
@@ -140,11 +143,19 @@ def kernel(
                 domain=domain,
                 parameters=names,
                 takes_any_attribute=any(p.kind is p.VAR_KEYWORD for p in parameters),
+                takes=(run.nin, run.nin) if isinstance(run, np.ufunc) else _positional(parameters),
             )
         )
         return run
 
     return decorate
+
+
+def _positional(parameters: Sequence[inspect.Parameter]) -> tuple[int, int | None]:
+    """The least and the most positional arguments a function takes."""
+    named = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    least = sum(p.default is p.empty for p in named)
+    return least, None if any(p.kind is p.VAR_POSITIONAL for p in parameters) else len(named)
 
 
 def register(entry: Kernel) -> None:
@@ -184,6 +195,8 @@ def bind(node: Node) -> Bound:
     ------
     UnsupportedOp
         No kernel, or an attribute that the kernel does not know.
+    MalformedBody
+        More or fewer inputs than the operator takes.
     """
     entry = lookup(node.op, node.opset, node.domain)
     if entry.bind is not None:
@@ -194,12 +207,22 @@ def bind(node: Node) -> Bound:
             f"{node.op}, version {node.opset} of its domain, has no attribute {', '.join(unknown)}; "
             f"it takes {', '.join(sorted(entry.parameters - INJECTED)) or 'none'}"
         )
+    _check_inputs(node, *entry.takes)
     attrs = dict(node.attrs)
     if "n_outputs" in entry.parameters:
         attrs["n_outputs"] = len(node.outputs)
     if "rng" in entry.parameters:
         return Bound(_drawing(entry.run, attrs, node), needs_run=True)
     return Bound(partial(entry.run, **attrs) if attrs else entry.run)
+
+
+def _check_inputs(node: Node, least: int, most: int | None) -> None:
+    """A ufunc would take one input too many for the array to write into."""
+    given = max((k + 1 for k, name in enumerate(node.inputs) if name), default=0)
+    if given < least or (most is not None and given > most):
+        count = f"{least}" if least == most else f"at least {least}" if most is None else f"{least} to {most}"
+        inputs = "input" if count == "1" else "inputs"
+        raise MalformedBody(f"{node.op}, version {node.opset} of its domain, takes {count} {inputs}; the node has {given}")
 
 
 def _drawing(run: Call, attrs: dict[str, Any], node: Node) -> Call:

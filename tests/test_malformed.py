@@ -68,6 +68,18 @@ def test_unknown_attribute():
     assert error.__notes__ == ["in node y = LeakyRelu <slope=0.10000000149011612> (x) of 'b'"]
 
 
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        ("y = Exp (x, k)", "Exp, version 18 of its domain, takes 1 input; the node has 2"),
+        ("y = Add (x)", "Add, version 18 of its domain, takes 2 inputs; the node has 1"),
+        ("y = Clip (x, k, k, k)", "Clip, version 18 of its domain, takes 1 to 3 inputs; the node has 4"),
+    ],
+)
+def test_wrong_number_of_inputs(node, message):
+    says(MalformedBody, message, 1, True, 1.0, **node_error(node), k=1.0)
+
+
 def test_unknown_attribute_of_a_loop():
     inner = passing("float", collected=False)
     says(
@@ -188,6 +200,45 @@ def test_graph_that_is_not_well_formed_names_node_and_value(message):
 )
 def test_signature_that_is_not_well_formed(text, message):
     says(MalformedBody, message, 1, True, body=text)
+
+
+@pytest.mark.parametrize("wrong", [b"doubl\xffng", b"c_o\xfft", b"ste\xff", b"Ad\xff"])
+def test_name_that_is_no_text(wrong):
+    body = onnx.GraphProto()
+    text = "doubling (int64 i, bool c, float x) => (bool c_out, float y) { c_out = Identity (c) y = Add (x, step) }"
+    old = wrong.replace(b"\xff", {b"doubl\xffng": b"i", b"c_o\xfft": b"u", b"ste\xff": b"p", b"Ad\xff": b"d"}[wrong])
+    body.ParseFromString(graph(text).SerializeToString().replace(old, wrong))
+    error = raised(MalformedBody, 1, True, 1.0, body=body, step=1)
+    assert str(error).endswith(f"the name {wrong!r} is not UTF-8 text")
+
+
+@pytest.mark.parametrize(
+    ("attribute", "message"),
+    [
+        (helper.make_attribute("value_float", "text"), "attribute 'value_float' does not hold what its name says: "),
+        (helper.make_attribute("value", 3), "attribute 'value' does not hold a tensor"),
+    ],
+    ids=["text for a number", "number for a tensor"],
+)
+def test_constant_whose_attribute_is_of_another_type(attribute, message):
+    body = graph("b (int64 i, bool c) => (bool c, float k) { [one] k = Constant <value_float = 1.0> () }")
+    body.node[0].attribute[0].CopyFrom(attribute)
+    assert str(raised(MalformedBody, 1, True, body=body)).startswith(f"b/one: {message}")
+
+
+def test_node_without_what_it_needs():
+    inner = passing("float", collected=False)
+    for node, message in (
+        (f"y = Loop <body = {inner}> (i, c, x)", "Loop needs a graph for body"),
+        ("y = Scan <num_scan_inputs = 1, body = b (float v) => (float w) { w = Neg (v) }> (x)", "Scan needs a graph for body"),
+        (
+            "y = If (c) <then_branch = t () => (x) { }, else_branch = e () => (x) { }>",
+            "If needs a graph for then_branch and else_branch",
+        ),
+    ):
+        body = graph(f"b (int64 i, bool c, float x) => (bool c, float y) {{ {node} }}")
+        body.node[0].ClearField("attribute")
+        says(MalformedBody, message, 1, True, 1.0, body=body)
 
 
 def test_model_that_reads_what_nothing_provides():

@@ -58,6 +58,11 @@ class Groups:
         root = self.find(key)
         self.allowed[root] = (self.allowed[root] & dtypes) if root in self.allowed else dtypes
 
+    def hold(self, key: Key, value: Any) -> None:
+        """This value is a constant."""
+        if isinstance(value, np.ndarray | np.generic):
+            self.know(key, value.dtype)
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -91,7 +96,7 @@ def asked_types(body: Body, carried: Iterable[tuple[str, str]] = ()) -> dict[str
         Pairs of body values that go round and so have one type.
     """
     groups = Groups()
-    _visit_body(groups, body, {})
+    visit_body(groups, body, {})
     for pair in carried:
         groups.unite((0, name) for name in pair)
     sequences = {groups.find(key) for key in groups.sequence}
@@ -112,7 +117,7 @@ def _element_dtype(kind: ValueType) -> np.dtype | None:
     return kind.dtype if kind.element is None else _element_dtype(kind.element)
 
 
-def _visit_body(groups: Groups, body: Body, outer: dict[str, Key]) -> dict[str, Key]:
+def visit_body(groups: Groups, body: Body, outer: dict[str, Key]) -> dict[str, Key]:
     """Add a body's nodes to the groups; ``outer`` maps names of the enclosing scopes."""
     number, groups.bodies = groups.bodies, groups.bodies + 1
     scope = dict(outer)
@@ -123,8 +128,7 @@ def _visit_body(groups: Groups, body: Body, outer: dict[str, Key]) -> dict[str, 
         if name in scope:
             groups.know(scope[name], _element_dtype(kind))
     for name, value in body.constants.items():
-        if isinstance(value, np.ndarray | np.generic):
-            groups.know(scope[name], value.dtype)
+        groups.hold(scope[name], value)
     for node in body.nodes:
         _visit_node(groups, node, scope)
     return scope
@@ -135,7 +139,7 @@ def _visit_node(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
         _CONTROL[node.op](groups, node, scope)
         return
     for _, inner in node.bodies:
-        _visit_body(groups, inner, scope)
+        visit_body(groups, inner, scope)
     schema = _schema(node.op, node.opset, node.domain)
     if schema is None:
         return
@@ -193,13 +197,13 @@ def _know_output(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
 
 def _visit_loop(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
     body = node.attrs["body"]
-    inner = _visit_body(groups, body, scope)
+    inner = visit_body(groups, body, scope)
     for name, dtype in zip(node.inputs[:2], (DTYPES[7], DTYPES[9]), strict=False):
         if name:
             groups.know(scope[name], dtype)
     groups.know(inner[body.inputs[0]], DTYPES[7])
     for outside, around, out in zip(node.inputs[2:], body.inputs[2:], body.outputs[1:], strict=False):
-        groups.unite([scope[outside], inner[around], inner[out]])
+        groups.unite([*([scope[outside]] if outside else []), inner[around], inner[out]])
     for k, outside in enumerate(node.outputs):
         if outside and k + 1 < len(body.outputs):
             groups.unite([scope[outside], inner[body.outputs[k + 1]]])
@@ -207,11 +211,12 @@ def _visit_loop(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
 
 def _visit_scan(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
     body = node.attrs["body"]
-    inner = _visit_body(groups, body, scope)
+    inner = visit_body(groups, body, scope)
     given = node.inputs[1:] if node.opset < 9 else node.inputs
     n_carried = len(body.inputs) - node.attrs.get("num_scan_inputs", 0)
     for outside, name in zip(given, body.inputs, strict=False):
-        groups.unite([scope[outside], inner[name]])
+        if outside:
+            groups.unite([scope[outside], inner[name]])
     for outside, name in zip(node.outputs, body.outputs, strict=False):
         if outside:
             groups.unite([scope[outside], inner[name]])
@@ -220,9 +225,10 @@ def _visit_scan(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
 
 
 def _visit_if(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
-    groups.know(scope[node.inputs[0]], DTYPES[9])
+    if node.inputs and node.inputs[0]:
+        groups.know(scope[node.inputs[0]], DTYPES[9])
     for _, branch in node.bodies:
-        inner = _visit_body(groups, branch, scope)
+        inner = visit_body(groups, branch, scope)
         for outside, name in zip(node.outputs, branch.outputs, strict=False):
             if outside:
                 groups.unite([scope[outside], inner[name]])

@@ -140,7 +140,9 @@ def _operator(compiler: Compiler, op: str, tree: ast.Call, out: str) -> Value:
         raise compiler.error(tree, f"{dotted(tree.func)} takes {wanted} argument{'s' * (wanted > 1)} here, without names")
     values = [compiler.builder.array(_value(compiler, arg), compiler.base) for arg in tree.args]
     values = [compiler.plain(value, tree) for value in values]
-    return compiler.node(op, [compiler.builder.tensor(values[0], compiler.base), *values[1:]], out)
+    if all(value.number for value in values):
+        values[0] = compiler.builder.tensor(values[0], compiler.base, like=values[1:])
+    return compiler.node(op, values, out)
 
 
 def _value(compiler: Compiler, tree: ast.expr) -> Value:

@@ -4,6 +4,8 @@ An MDF graph becomes operators wherever they can say what MDF's engine does: edg
 functions are nodes (:mod:`mdf_loop.readers.mdf_node`), stateful parameters are hidden values that go round.  Where
 they cannot - graph conditions, time derivatives, functions of MDF in Python, a value read an iteration late - the
 whole graph stays what it is and becomes one node that MDF's engine runs.
+
+A graph whose metadata says ``types`` is something else: an ONNX graph (:mod:`mdf_loop.readers.mdf_typed`).
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from mdf_loop.readers.mdf_edges import Course, order_nodes, port_value
 from mdf_loop.readers.mdf_engine_body import engine_body
 from mdf_loop.readers.mdf_node import NodeReader, ReadBody, default_of
 from mdf_loop.readers.mdf_signature import Port, Signature, ports_of, read_signature
+from mdf_loop.readers.mdf_typed import read_typed
 from mdf_loop.readers.values import DOMAIN, Builder, Findings, NotCompiled, Number, Unavailable, Value
 
 FIELDS = {"id", "nodes", "edges", "parameters", "conditions", "metadata"}
@@ -43,7 +46,7 @@ def read_mdf_graph(source: Any, n_carried: int | None = None, kind: str = "loop"
     Returns
     -------
     Body
-        Untyped: values keep the types they come with.
+        Untyped: values keep the types they come with.  Typed if the metadata says ``types``.
 
     Raises
     ------
@@ -66,6 +69,8 @@ def read_mdf_graph(source: Any, n_carried: int | None = None, kind: str = "loop"
             bodies[key] = read(inner, n_inner, inner_kind)
         return bodies[key]
 
+    if "types" in (graph.metadata or {}):
+        return check_body(read_typed(graph, signature, read_body), (graph.id,))
     try:
         body = _compiled(graph, signature, read_body)
     except NotCompiled as reason:

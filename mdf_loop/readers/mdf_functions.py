@@ -194,6 +194,8 @@ def _operator(reader: NodeReader, thing: Any, schema: Any, inputs: Sequence[Valu
     arrays = [None if v is None else builder.array(v, base) for v in inputs]
     tensors = [None if v is None else _typed(builder, base, schema, k, arrays) for k, v in enumerate(arrays)]
     count, is_exact = _outputs(reader, thing, schema, attrs, inputs)
+    if schema.name == "Split" and "num_outputs" in schema.attributes and len(inputs) < 2:
+        attrs["num_outputs"] = count
     names = tuple(builder.fresh(base if count == 1 else f"{base}[{k}]") for k in range(count))
     ins = tuple("" if v is None else builder.name(v) for v in tensors)
     added = Node(schema.name, ins, names, attrs, base, builder.opset)

@@ -45,6 +45,7 @@ def read_graph(graph: onnx.GraphProto, opsets: Mapping[str, int] | None = None) 
     MalformedBody
         What is wrong and where.
     """
+    _check_texts([graph.name], ())
     return _graph(graph, _versions(opsets), (graph.name or "body",))
 
 
@@ -56,6 +57,7 @@ def read_function(function: onnx.FunctionProto) -> Body:
     MalformedBody
         The function takes attributes, so it is a template rather than a body.
     """
+    _check_texts([function.name], ())
     path = (function.name or "function",)
     if function.attribute or function.attribute_proto:
         names = [*function.attribute, *(a.name for a in function.attribute_proto)]
@@ -95,8 +97,11 @@ def _assemble(
     types: dict[str, ValueType],
 ) -> Body:
     """Put the parts of a graph together: constants aside, captures found, well-formedness checked."""
+    _check_texts((*inputs, *outputs, *constants), path)
     nodes = []
     for proto in protos:
+        attributes = (attribute.name for attribute in proto.attribute)
+        _check_texts((proto.op_type, proto.domain, proto.name, *proto.input, *proto.output, *attributes), path)
         if proto.op_type == "Constant" and proto.domain in ("", "ai.onnx"):
             _add_constant(constants, inputs, proto, path)
         else:
@@ -106,6 +111,13 @@ def _assemble(
     reads = [name for node in nodes for name in node.reads] + list(outputs)
     captures = tuple(dict.fromkeys(name for name in reads if name and name not in local))
     return check_body(Body(path[-1], inputs, outputs, tuple(nodes), constants, captures, types, dict(opsets)), path)
+
+
+def _check_texts(texts: Iterable[Any], path: tuple[str, ...]) -> None:
+    """Protobuf hands out bytes where a name is not UTF-8."""
+    for text in texts:
+        if not isinstance(text, str):
+            raise MalformedBody(f"the name {text!r} is not UTF-8 text", path)
 
 
 def _add_constant(constants: dict[str, Any], inputs: tuple[str, ...], proto: onnx.NodeProto, path: tuple[str, ...]) -> None:
@@ -136,7 +148,13 @@ def _constant(proto: onnx.NodeProto, path: tuple[str, ...]) -> Any:
     }
     if attribute.name not in makers:
         raise MalformedBody(f"a Constant has no attribute {attribute.name!r}", path)
-    return makers[attribute.name]()
+    try:
+        made = makers[attribute.name]()
+    except (TypeError, ValueError) as error:
+        raise MalformedBody(f"attribute {attribute.name!r} does not hold what its name says: {error}", path) from error
+    if not isinstance(made, np.ndarray):
+        raise MalformedBody(f"attribute {attribute.name!r} does not hold a tensor", path)
+    return made
 
 
 def _node(proto: onnx.NodeProto, opsets: Mapping[str, int], path: tuple[str, ...]) -> Node:

@@ -1,0 +1,361 @@
+"""MDF graphs that are ONNX graphs: each node is one ``onnx::`` function, and the metadata says element types.
+
+MDF's ONNX importer writes such graphs, and :func:`mdf_loop.load` adds what it left out::
+
+    metadata: {inputs: [i, go, x], outputs: [go_out, x_out], opset: 20, types: {i: int64, go: bool, x: "float[2,3]"}}
+
+A body with ``types``, which may be empty, asks for the types of its operators like any ONNX body: numbers in it are
+constants of ONNX, and what comes in is converted.  Without ``types`` an MDF graph is read as MDF evaluates it
+(:mod:`mdf_loop.readers.mdf_body`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+
+from mdf_loop.analysis.element_types import Groups, visit_body
+from mdf_loop.element_types import DTYPES, NAMES, kind_of
+from mdf_loop.errors import MalformedBody, UnsupportedOp
+from mdf_loop.ir import Body, Node, ValueType
+from mdf_loop.readers.mdf_control import BODIES, local_names, rename_captures
+from mdf_loop.readers.mdf_edges import order_nodes
+from mdf_loop.readers.mdf_signature import Port, Signature
+from mdf_loop.readers.values import NotCompiled
+
+ReadBody = Callable[[Any, int, str], Body | None]
+
+OPAQUE = "unknown"
+"""Domain of a node that nothing is known about, while a signature is looked for."""
+
+_TYPE = re.compile(r"(seq\()?(\w+)(?:\[([\w, ?]*)\])?\)?")
+
+
+def function_of(node: Any) -> Any:
+    """The one ``onnx::`` function of a node that is an ONNX operator and nothing else; None for other nodes.
+
+    All other parameters are numbers, arrays or graphs, and output ports are results of the function.
+    """
+    holders = [thing for thing in (*node.parameters, *node.functions) if thing.function is not None]
+    if len(holders) != 1 or not str(holders[0].function).startswith("onnx::") or holders[0].value is not None:
+        return None
+    (holder,) = holders
+    if any(thing is not holder and not _is_constant(thing) for thing in (*node.parameters, *node.functions)):
+        return None
+    if getattr(holder, "conditions", None) or any(result_index(port, holder) is None for port in node.output_ports):
+        return None
+    return holder
+
+
+def _is_constant(thing: Any) -> bool:
+    states = ("default_initial_value", "time_derivative", "conditions", "args")
+    return thing.value is not None and not isinstance(thing.value, str) and not any(getattr(thing, s, None) for s in states)
+
+
+def result_index(port: Any, holder: Any) -> int | None:
+    """Which result of a function an output port gives: 0 for the whole value; None for something else."""
+    value = port.value if isinstance(port.value, str) else ""
+    if value == holder.id:
+        return 0
+    rest = value.removeprefix(holder.id) if value.startswith(holder.id) else ""
+    found = re.fullmatch(r"\[(\d+)\]", rest)
+    return int(found[1]) if found else None
+
+
+def read_typed(graph: Any, signature: Signature, read_body: ReadBody) -> Body:
+    """A graph that says types, as the ONNX graph it is.
+
+    Raises
+    ------
+    MalformedBody
+        It holds something else than ONNX operators, or its types cannot be read.
+    """
+    reader = GraphReader(graph, signature, read_body)
+    body = reader.read()
+    declared = (graph.metadata or {}).get("types") or {}
+    types = {reader.value_name(name): _type(name, text, graph) for name, text in declared.items()}
+    body = Body(**{**vars(body), "types": types})
+    return Body(**{**vars(body), "constants": settled(body, (graph.id,))})
+
+
+def _type(name: str, text: Any, graph: Any) -> ValueType:
+    """``"float[2,n]"``, ``"int64"`` or ``"seq(float)"``."""
+    found = _TYPE.fullmatch(text) if isinstance(text, str) else None
+    if not found or found[2] not in NAMES or bool(found[1]) != text.endswith(")"):
+        raise MalformedBody(f'metadata types: {name!r} must be a type such as "float[2,3]" or int64; got {text!r}', (graph.id,))
+    shape = None
+    if found[3] is not None:
+        dims = [dim.strip() for dim in found[3].split(",")] if found[3].strip() else []
+        shape = tuple(int(dim) if dim.isdigit() else None if dim in ("", "?") else dim for dim in dims)
+    kind = ValueType(NAMES[found[2]], shape)
+    return ValueType(kind="sequence", element=kind) if found[1] else kind
+
+
+class GraphReader:
+    """Makes the operators of a graph; numbers stay as they are written (see :func:`settled`).
+
+    Parameters
+    ----------
+    graph : modeci_mdf.mdf.Graph
+    signature : Signature
+    read_body : callable
+        Reads the body of a loop; where it returns None, nothing is known of the node.
+    is_lenient : bool
+        Nothing is known of nodes that are no operators either; otherwise they are errors.
+    """
+
+    def __init__(self, graph: Any, signature: Signature, read_body: ReadBody, is_lenient: bool = False) -> None:
+        self.graph, self.signature, self.read_body, self.is_lenient = graph, signature, read_body, is_lenient
+        self.sent = {(edge.receiver, edge.receiver_port): (edge.sender, edge.sender_port) for edge in graph.edges}
+        self.names = self._names()
+        self.constants: dict[str, Any] = {}
+        self.nodes: list[Node] = []
+
+    def read(self) -> Body:
+        """The body, with constants as they are written."""
+        try:
+            course = order_nodes(self.graph)
+        except NotCompiled as reason:
+            raise MalformedBody(f"a graph that says types runs in one order: {reason}", (self.graph.id,)) from reason
+        if len(self.sent) < len(self.graph.edges) or course.delayed or any(e.parameters for e in self.graph.edges):
+            raise MalformedBody("a graph that says types joins each input port to one value, without weights", (self.graph.id,))
+        for node in course.order:
+            self.nodes.append(self._node(node))
+        outputs = tuple(self._output(*pair) for pair in zip(self.signature.outputs, self.signature.names, strict=True))
+        local = {*self.signature.inputs, *self.constants, *self.names.values()}
+        reads = [name for node in self.nodes for name in node.reads] + list(outputs)
+        captures = tuple(dict.fromkeys(name for name in reads if name and name not in local))
+        opsets = {"": self.signature.opset}
+        return Body(self.graph.id, self.signature.inputs, outputs, tuple(self.nodes), self.constants, captures, {}, opsets)
+
+    def value_name(self, name: str) -> str:
+        """The name in the body of what a port's name stands for."""
+        found = [value for (node, port), value in self.names.items() if name in (port, f"{node}.{port}")]
+        return found[0] if found and name not in self.signature.inputs else name
+
+    def _names(self) -> dict[Port, str]:
+        """What the values of output ports are called: the port's id, with the node's in front if that is not unique."""
+        ports = [(node.id, port.id) for node in self.graph.nodes for port in node.output_ports]
+        ids = [port for _, port in ports]
+        taken = set(self.signature.inputs) | {
+            p.id for node in self.graph.nodes for p in node.input_ports if (node.id, p.id) not in self.sent
+        }
+        return {(node, port): port if ids.count(port) == 1 and port not in taken else f"{node}.{port}" for node, port in ports}
+
+    def _output(self, out: Port | str | bool, name: str) -> str:
+        if isinstance(out, bool):
+            return self._constant(name, out)
+        return out if isinstance(out, str) else self.names[out]
+
+    def _constant(self, name: str, value: Any) -> str:
+        self.constants[name] = value
+        return name
+
+    def _node(self, node: Any) -> Node:
+        holder, path = function_of(node), (self.graph.id, node.id)
+        if holder is None:
+            if self.is_lenient:
+                return self._opaque(node)
+            raise MalformedBody("a graph that says types has one onnx:: function in each node, and numbers", path)
+        op = holder.function.removeprefix("onnx::")
+        schema = self._schema(op, path)
+        args = {key: source for key, source in (holder.args or {}).items() if key not in BODIES.get(op, ())}
+        inputs, given = self._inputs(node, schema, args, path)
+        attrs = self._attributes(node, holder, schema, given, path)
+        outputs = self._outputs(node, holder)
+        captures: list[str] = []
+        n_carried = len(inputs) - {"Loop": 2, "Scan": attrs.get("num_scan_inputs", 0)}.get(op, len(inputs))
+        for key in BODIES.get(op, ()):
+            body = self._body(node, holder, key, n_carried, path)
+            if body is None:
+                return self._opaque(node)
+            names = {name: self._captured(node, name, body) for name in body.captures}
+            attrs[key] = rename_captures(body, names)
+            captures += [name for name in names.values() if name not in captures]
+        return Node(op, tuple(inputs), outputs, attrs, node.id, self.signature.opset, "", tuple(captures))
+
+    def _opaque(self, node: Any) -> Node:
+        inputs = tuple(self._port(node, port) for port in node.input_ports)
+        return Node("unknown", inputs, tuple(self.names[node.id, port.id] for port in node.output_ports), domain=OPAQUE)
+
+    def _schema(self, op: str, path: tuple[str, ...]) -> Any:
+        try:
+            return onnx.defs.get_schema(op, self.signature.opset, "")
+        except onnx.defs.SchemaError as error:
+            raise UnsupportedOp(f"{'/'.join(path)}: there is no operator {op} in opset {self.signature.opset} of ONNX") from error
+
+    def _inputs(self, node: Any, schema: Any, args: dict[str, Any], path: tuple[str, ...]) -> tuple[list[str], dict[str, Any]]:
+        """The inputs, and what the arguments say of attributes.
+
+        Arguments are in the order of the inputs; where all have the names of ONNX the names decide.
+        """
+        formals = [formal.name for formal in schema.inputs]
+        given = {key: args.pop(key) for key in list(args) if key in schema.attributes and key not in formals}
+        if schema.name == "Loop":
+            args = {"M": args.pop("M", None), "cond": args.pop("cond", None), **args}
+        elif set(args) <= set(formals):
+            args = {name: args.get(name) for name in formals}
+        inputs = [self._value(node, key, source, path) for key, source in args.items()]
+        while inputs and not inputs[-1]:
+            inputs.pop()
+        return inputs, given
+
+    def _value(self, node: Any, key: str, source: Any, path: tuple[str, ...]) -> str:
+        """The name of an argument's value; "" for an omitted one."""
+        if source is None or (isinstance(source, str) and source == ""):
+            return ""
+        if not isinstance(source, str):
+            return self._constant(f"{node.id}.{key}", source)
+        parameter = next((p for p in node.parameters if p.id == source), None)
+        port = next((p for p in node.input_ports if p.id == source), None)
+        if port is not None and (parameter is None or key != source):
+            return self._port(node, port)
+        if parameter is not None and parameter.function is None:
+            return self._constant(f"{node.id}.{source}", parameter.value)
+        raise MalformedBody(f"argument {key} is {source!r}, which is no port or parameter of the node", path)
+
+    def _port(self, node: Any, port: Any) -> str:
+        place = (node.id, port.id)
+        if place in self.sent:
+            return self.names[self.sent[place]]
+        if place in self.signature.fed:
+            return self.signature.fed[place]
+        if port.default_value is not None:
+            return self._constant(f"{node.id}.{port.id}", port.default_value)
+        return port.id
+
+    def _captured(self, node: Any, name: str, body: Body) -> str:
+        """The value that a body in this node captures by a name."""
+        port = next((p for p in node.input_ports if p.id == name), None)
+        parameter = next((p for p in node.parameters if p.id == name and p.function is None), None)
+        if port is not None:
+            value = self._port(node, port)
+        elif parameter is not None:
+            value = self._constant(f"{node.id}.{name}", parameter.value)
+        else:
+            return name
+        if value == name or value not in local_names(body):
+            return value
+        alias = f"{node.id}.{name}"  # a value inside the body has that name
+        self.nodes.append(Node("Identity", (value,), (alias,), {}, node.id, self.signature.opset))
+        return alias
+
+    def _attributes(self, node: Any, holder: Any, schema: Any, given: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+        """The attributes: among the arguments, or parameters of their names."""
+        bodies = BODIES.get(schema.name, ())
+        used = {source for key, source in (holder.args or {}).items() if isinstance(source, str)}
+        for parameter in node.parameters:
+            if parameter is holder or parameter.id in used or parameter.id in bodies:
+                continue
+            if parameter.id not in schema.attributes:
+                version = f"in opset {self.signature.opset}"
+                raise MalformedBody(f"onnx::{schema.name} has no attribute {parameter.id!r} {version}", path)
+            given.setdefault(parameter.id, parameter.value)
+        return {key: _attribute(key, value, schema.attributes[key].type, path) for key, value in given.items()}
+
+    def _outputs(self, node: Any, holder: Any) -> tuple[str, ...]:
+        indices = {result_index(port, holder): self.names[node.id, port.id] for port in node.output_ports}
+        return tuple(indices.get(k, "") for k in range(max(indices, default=-1) + 1))
+
+    def _body(self, node: Any, holder: Any, key: str, n_carried: int, path: tuple[str, ...]) -> Body | None:
+        source = (holder.args or {}).get(key, key)
+        if isinstance(source, str):
+            source = next((p.value for p in node.parameters if p.id == source), None)
+        if source is None:
+            raise MalformedBody(f"{key} is missing: a parameter or argument that holds a graph, such as {{onnx: text}}", path)
+        kind = {"onnx::Loop": "loop", "onnx::Scan": "scan"}.get(holder.function, "branch")
+        return self.read_body(source, n_carried, kind)
+
+
+def _attribute(key: str, value: Any, kind: Any, path: tuple[str, ...]) -> Any:
+    """An attribute's value in its type."""
+    kinds = onnx.defs.OpSchema.AttrType
+    elements = {kinds.INTS: int, kinds.FLOATS: float, kinds.STRINGS: _text}
+    try:
+        if kind in elements:
+            return tuple(
+                elements[kind](item) for item in ([value] if isinstance(value, str | bytes) else np.ravel(value).tolist())
+            )
+        if kind == kinds.TENSOR:
+            return np.atleast_1d(written_array(value, None))
+        if kind == kinds.STRING:
+            return _text(value)
+        if kind not in (kinds.INT, kinds.FLOAT):
+            raise TypeError("cannot be said in an MDF graph")
+        if kind == kinds.INT and int(value) != value:
+            raise ValueError("no whole number")
+        return int(value) if kind == kinds.INT else float(value)
+    except (TypeError, ValueError) as error:
+        raise MalformedBody(f"attribute {key} cannot be {value!r}", path) from error
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def settled(body: Body, path: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The constants of a body as arrays: of the type that their readers ask for, or ONNX's usual one.
+
+    A float is float32 where nothing says more, an integer int64.
+    """
+    groups = Groups()
+    scope = visit_body(groups, body, {})
+    try:
+        for kind in ("float", "integer"):  # where both kinds meet, the integers are floats
+            for name, value in body.constants.items():
+                if not isinstance(value, np.ndarray) and written_kind(value) == kind:
+                    groups.know(scope[name], _usual(kind, groups.allowed.get(groups.find(scope[name]))))
+        return {name: written_array(value, groups.dtype.get(groups.find(scope[name]))) for name, value in body.constants.items()}
+    except (TypeError, ValueError) as error:
+        raise MalformedBody(f"a number cannot be read: {error}", path) from error
+
+
+def _usual(kind: str, allowed: frozenset[np.dtype] | None) -> np.dtype:
+    usual = DTYPES[1] if kind == "float" else DTYPES[7]
+    if not allowed or usual in allowed:
+        return usual
+    return next((dtype for dtype in sorted(allowed, key=str) if kind_of(dtype) == kind), DTYPES[1])
+
+
+def written_kind(value: Any) -> str:
+    """Whether a number or list was written with floats, integers, booleans or texts."""
+    return kind_of(np.asarray(value).dtype) if np.size(value) else "empty"
+
+
+def written_array(value: Any, dtype: np.dtype | None) -> np.ndarray:
+    """What a file says of a tensor as an array; ``dtype`` where it is known.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It is no tensor, or has another type.
+    """
+    array = np.asarray(value)
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return array
+    kind = kind_of(array.dtype)
+    if kind == "string" and all(isinstance(item, str | bytes) for item in array.flat):
+        texts = np.empty(array.shape, object)
+        texts.reshape(-1)[:] = [_text(item) for item in array.flat]
+        return texts
+    if kind not in ("float", "integer", "bool"):
+        raise TypeError(f"{value!r} is no number, boolean or text")
+    if dtype is None:
+        dtype = {"float": DTYPES[1], "integer": DTYPES[7], "bool": DTYPES[9]}[kind]
+    if array.size and (kind, kind_of(dtype)) in (
+        ("float", "integer"),
+        ("bool", "integer"),
+        ("float", "bool"),
+        ("integer", "bool"),
+    ):
+        raise TypeError(f"{value!r} must be {dtype}")
+    return array.astype(dtype)
+
+
+def declare(types: Mapping[str, ValueType], names: Sequence[str]) -> dict[str, str]:
+    """Types as the metadata says them; what is not known is left out."""
+    return {name: str(kind) for name in names if (kind := types.get(name)) is not None and kind.dtype is not None}
