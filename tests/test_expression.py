@@ -3,6 +3,7 @@
 import math
 import pickle
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def run(text, **values):
 
 def python(text, values=VALUES):
     """What Python's eval and MDF make of it: whole floats are ints."""
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore", category=SyntaxWarning):
         value = eval(text, {"numpy": np, "np": np, "math": math, **values})
     return int(value) if type(value) is float and value.is_integer() else value
 
