@@ -37,12 +37,7 @@ LAYERS = [
 
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
-UPWARDS = {
-    (
-        "mdf_loop/readers/mdf_engine_body.py",
-        "integrations",
-    ): "writes the one node that needs MDF's engine",
-}
+UPWARDS: dict[tuple[str, str], str] = {}
 """The imports that go up all the same, each inside a function and with its reason."""
 
 FOREIGN = {

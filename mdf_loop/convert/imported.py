@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mdf_loop.convert.shapes import mend_written_shapes
 from mdf_loop.errors import LoopError, MalformedBody
 from mdf_loop.readers.mdf_body import as_graph, check_graph
 from mdf_loop.readers.mdf_control import BODIES
@@ -29,8 +30,8 @@ class Opened:
     graph : modeci_mdf.mdf.Graph
     content : dict
         What stood there.
-    before : dict
-        The graph as it was, written down.
+    before : dict or None
+        The graph as it was, written down; None if what stood there has to change.
     """
 
     holder: dict[str, Any]
@@ -60,18 +61,20 @@ def open_bodies(graph: Any) -> list[Opened]:
             ((key, content),) = holder.items()
             inner = content
             if isinstance(content, Mapping):
+                readable = copy.deepcopy(_inner(content))
+                changed = mend_written_shapes(readable)
                 try:
-                    inner = as_graph({key: _inner(content)})
+                    inner = as_graph({key: readable})
                 except LoopError:  # said when the loop runs, if it ever does
                     continue
-                inner.id = str(content.get("id", inner.id))
-                opened.append(Opened(holder, key, inner, content, written(inner)))
+                inner.id = str(readable.get("id", inner.id))
+                opened.append(Opened(holder, key, inner, content, None if changed else written(inner)))
                 holder[key] = inner
             opened += open_bodies(inner)
     return opened
 
 
-def _inner(content: Mapping[str, Any]) -> Any:
+def _inner(content: Mapping[str, Any]) -> Mapping[str, Any]:
     """The contents of a graph; older importers put it one level deeper, under its id."""
     if len(content) == 1:
         ((key, inner),) = content.items()
@@ -145,9 +148,20 @@ def check_imported(graph: Any, path: tuple[str, ...]) -> None:
             "lost. Name the nodes before onnx_to_mdf, or run the .onnx file itself with mdf_loop.run",
             path,
         )
+    for node in graph.nodes:
+        if any(source == node.id and not _has_port(node, source) for source in (function_of(node).args or {}).values()):
+            raise MalformedBody(
+                "is called like a constant that it reads, and MDF's importer writes one over the other. Give the ONNX node "
+                "another name before onnx_to_mdf, or run the .onnx file itself with mdf_loop.run",
+                (*path, node.id),
+            )
     try:
         check_graph(graph)
     except MalformedBody as error:
         raise MalformedBody(
             f"{error}; where two ONNX nodes have one name, MDF's importer writes one over the other", path[:-1]
         ) from error
+
+
+def _has_port(node: Any, name: Any) -> bool:
+    return any(port.id == name for port in node.input_ports)

@@ -27,11 +27,13 @@ def mend_written_shapes(content: Any) -> bool:
     if isinstance(content, Mapping):
         for key, inner in content.items():
             if key in PORTS and isinstance(inner, Mapping):
-                changed |= any([_mend_written_port(port) for port in inner.values()])
+                for port in inner.values():
+                    changed |= _mend_written_port(port)
             elif key != "metadata":
                 changed |= mend_written_shapes(inner)
     elif isinstance(content, list):
-        changed = any([mend_written_shapes(item) for item in content])
+        for item in content:
+            changed |= mend_written_shapes(item)
     return changed
 
 

@@ -8,12 +8,14 @@ which of its output ports are the condition, the carried and the collected value
 * how many carried values and results there are: the node's arguments and output ports;
 * element types: the operators that read and write a value, in the body and around it, must agree on one;
 * shapes: those the importer wrote at input ports, and what ONNX infers from them;
-* a port that no edge leaves is an output, or nobody would compute it, and so is one whose readers have no shape: the
-  importer knows the shapes of all values but a graph's outputs;
+* a node that no edge leaves gives an output, or nobody would compute it; and a port whose readers have no shape is one:
+  the importer knows the shapes of all values but a graph's outputs;
+* a scalar whose shape is written as [] is an initializer, whose value is lost: the importer writes [1] for all others;
 * of two readings, the one in which more of the names the body reads are given to it.
 
-A condition that no port gives is passed through.  Where several readings are left, names decide if they can: exporters
-call the values of one variable ``x.3`` and ``x.11``.  One reading is taken; none or several are an error.
+A condition that no port gives is passed through; another output that no port gives may be any input.  Where several
+readings are left, names decide if they can: exporters call the values of one variable ``x.3`` and ``x.11``.  One
+reading is taken; none or several are an error.
 """
 
 from __future__ import annotations
@@ -38,8 +40,11 @@ from mdf_loop.readers.mdf_typed import GraphReader, settled, written_kind
 
 Shape = tuple[int | None, ...] | None
 
-MOST_CHECKS = 400
-"""So many readings are looked at; who has more has more than one."""
+ITERATION, CONDITION = "iteration", "condition"
+"""Roles in the body of a Loop."""
+
+MOST_CHECKS, MOST_STEPS = 400, 100_000
+"""So many possible readings are looked at, and so many beginnings of one."""
 
 _OF_ONE_VARIABLE = re.compile(r"(.+?)\.\d+")
 
@@ -151,17 +156,26 @@ class Agreement(Groups):
         return self.dtype.get(root, dtype) == dtype and dtype in self.allowed.get(root, {dtype})
 
 
+class TooManyReadings(Exception):
+    """There are more possible readings than are looked at."""
+
+
 def readings(place: Place) -> list[Reading]:
-    """The readings of a body: none, the only one, or two of several."""
+    """The readings of a body: none, the only one, or two of several.
+
+    Raises
+    ------
+    TooManyReadings
+        Not all could be looked at, so it is not known whether there is only one.
+    """
     search = _Search(place)
     for n_lost in range(len(search.free) + 1):
-        for is_exact in (True, False):
-            found = list(itertools.islice(search.run(n_lost, is_exact), 2))
-            if len(found) > 1:
-                by_name = list(itertools.islice(search.run(n_lost, is_exact, search.named()), 2))
-                return by_name if len(by_name) == 1 else found
-            if found:
-                return found
+        found = list(itertools.islice(search.run(n_lost), 2))
+        if len(found) > 1:
+            by_name = list(itertools.islice(search.run(n_lost, search.named()), 2))
+            return by_name if len(by_name) == 1 else found
+        if found:
+            return found
     return []
 
 
@@ -169,41 +183,48 @@ class _Search:
     """All readings of a body, one after the other."""
 
     def __init__(self, place: Place) -> None:
-        self.place, self.checks = place, 0
-        reader = GraphReader(place.body, Signature((), {}, (), (), place.opset), self._inner, is_lenient=True)
+        self.place, self.checks, self.steps = place, 0, 0
+        self.given: tuple[str, ...] = ()
+        reader = GraphReader(place.body, Signature((), {}, (), (), place.opset), unsettled, is_lenient=True)
         self.bare = reader.read()
         self.values = reader.names
         self.groups = Agreement()
         self.scope = visit_body(self.groups, self.bare, {})
-        self.free = [name for name in self.bare.captures if name not in place.provided]
-        self.shapes = self._shapes()
+        self.free = [name for name in self.bare.captures if name not in place.provided and not _is_initializer(name, place.body)]
+        self.known_shapes = {"": [self._shapes()]}
         ports = ports_of(place.body)
         silent = {(n.id, p.id) for n in place.body.nodes for p in n.input_ports if p.shape is None}
         unshaped = {(e.sender, e.sender_port) for e in place.body.edges if (e.receiver, e.receiver_port) in silent}
-        self.ends = [port for port in ports.outputs if port in ports.ends]
         self.candidates = [port for port in ports.outputs if port in ports.ends or port in unshaped]
+        self.ports = ports.outputs
+        self.is_short = len(self.candidates) < len(place.outputs)
+        self.idle = [[p for p in ports.outputs if p[0] == n.id] for n in place.body.nodes]  # of nodes that no edge leaves
+        self.idle = [group for group in self.idle if group and set(group) <= set(ports.ends)]
+        self.needed = self._needed({p for group in self.idle if len(group) == 1 for p in group}, unshaped)
 
-    def _inner(self, source: Any, n_carried: int, kind: str) -> Body | None:
-        return unsettled(source, n_carried, kind, self.place.opset)
-
-    def _shapes(self) -> dict[str, Shape]:
-        """Shapes of the values of the body: as the importer wrote them, and as they follow."""
+    def _shapes(self, iteration: str = "", shape: Shape = None) -> dict[str, Shape]:
+        """Shapes of the values of the body: as the importer wrote them, and as they follow; one of them may be known better."""
         written: dict[str, Shape] = {}
         for node in self.place.body.nodes:
             for port in node.input_ports:
                 if written.get(port.id) is None:
-                    written[port.id] = known_shape(port)
-        usual = [*DTYPES.values()]
+                    written[port.id] = shape if port.id == iteration else known_shape(port)
         given = {}
         for name in self.bare.captures:
-            dtype = next((dtype for dtype in usual if self.groups.may_be(self.scope[name], dtype)), None)
+            dtype = next((dtype for dtype in DTYPES.values() if self.groups.may_be(self.scope[name], dtype)), None)
             given[name] = ValueType(dtype, written.get(name))
         try:
             found = infer_types(Body(**{**vars(self.bare), "constants": settled(self.bare)}), given)
-        except LoopError:
+        except LoopError:  # what cannot be inferred is not known
             found = {}
         inferred = {name: _plain(kind.shape) for name, kind in found.items() if name not in self.bare.captures}
         return {**inferred, **{name: shape for name, shape in written.items() if shape is not None}}
+
+    def _shapes_with(self, iteration: str) -> list[dict[str, Shape]]:
+        """The shapes if this is the iteration number, which has one element, in one of two ways."""
+        if iteration not in self.known_shapes:
+            self.known_shapes[iteration] = [self._shapes(iteration, shape) for shape in ((), (1,))]
+        return self.known_shapes[iteration]
 
     def named(self) -> dict[int, str]:
         """Inputs whose name says which they are."""
@@ -214,20 +235,21 @@ class _Search:
         claimed = [name for names in akin.values() for name in names]
         return {k: names[0] for k, names in akin.items() if len(names) == 1 and claimed.count(names[0]) == 1}
 
-    def run(self, n_lost: int, is_exact: bool, named: Mapping[int, str] | None = None) -> Iterator[Reading]:
+    def run(self, n_lost: int, named: Mapping[int, str] | None = None) -> Iterator[Reading]:
         """The readings in which so many names are provided by nobody."""
-        for inputs in self._inputs(self.place.inputs, self.free, n_lost, is_exact, named or {}):
-            for outputs in self._outputs(self.place.outputs, (), is_exact):
+        for inputs in self._inputs(self.place.inputs, self.free, n_lost, named or {}):
+            self.given = inputs
+            shapes = self._shapes_with(inputs[0] if self.place.kind == "loop" else "")
+            for outputs in self._outputs(self.place.outputs, (), shapes):
                 self.checks += 1
-                if self.checks > MOST_CHECKS:
-                    return
                 if (reading := self._checked(inputs, outputs)) is not None:
                     yield reading
 
     def _inputs(
-        self, roles: Sequence[Role], names: Sequence[str], n_lost: int, is_exact: bool, named: Mapping[int, str]
+        self, roles: Sequence[Role], names: Sequence[str], n_lost: int, named: Mapping[int, str]
     ) -> Iterator[tuple[str, ...]]:
         """Each way to give names to inputs, or "" to an input nobody reads."""
+        self._step()
         if len(names) - n_lost > len(roles):
             return
         if not roles:
@@ -236,42 +258,54 @@ class _Search:
             return
         place = len(self.place.inputs) - len(roles)
         for name in [named[place]] if place in named else [*names, ""]:
-            if name and (name not in names or not self._can_be(name, roles[0], is_exact)):
+            if name and (name not in names or not self._can_be(name, roles[0], self.known_shapes[""])):
                 continue
-            for rest in self._inputs(roles[1:], [n for n in names if n != name], n_lost, is_exact, named):
+            for rest in self._inputs(roles[1:], [n for n in names if n != name], n_lost, named):
                 yield (name, *rest)
 
-    def _can_be(self, name: str, role: Role, is_exact: bool) -> bool:
-        """Whether a value can have a role; the condition counts as read only where a boolean is needed."""
-        key = self.scope[name]
-        if role.name == CONDITION and role in self.place.inputs and self.groups.dtype.get(self.groups.find(key)) != DTYPES[9]:
-            return False
-        if role.dtype is not None and not self.groups.may_be(key, role.dtype):
-            return False
-        return _agree(self.shapes.get(name), role.shape, is_exact)
+    def _step(self) -> None:
+        self.steps += 1
+        if self.steps > MOST_STEPS or self.checks > MOST_CHECKS:
+            raise TooManyReadings
 
-    def _outputs(self, roles: Sequence[Role], taken: tuple[Any, ...], is_exact: bool) -> Iterator[tuple[Any, ...]]:
+    def _can_be(self, name: str, role: Role, shapes: Sequence[Mapping[str, Shape]]) -> bool:
+        """Whether a value can have a role."""
+        if role.dtype is not None and not self.groups.may_be(self.scope[name], role.dtype):
+            return False
+        return any(_agree(known.get(name), role.shape) for known in shapes)
+
+    def _outputs(
+        self, roles: Sequence[Role], taken: tuple[Any, ...], shapes: Sequence[Mapping[str, Shape]]
+    ) -> Iterator[tuple[Any, ...]]:
         """Each way to give ports to outputs; a number is the input that is passed on."""
+        self._step()
+        if len(self.needed - set(taken)) > len(roles):
+            return
         if not roles:
-            if set(self._needed()) <= set(taken):
+            if not self.needed or all(set(group) & set(taken) for group in self.idle):
                 yield taken
             return
-        left = [port for port in self.candidates if port not in taken]
-        ports = [port for port in left if self._can_be(self.values[port], roles[0], is_exact)]
-        for out in [*ports, *self._passed(roles[0])]:
-            yield from self._outputs(roles[1:], (*taken, out), is_exact)
+        known = self.candidates if roles[0].name == CONDITION or not self.is_short else self.ports
+        ports = [port for port in known if port not in taken and self._can_be(self.values[port], roles[0], shapes)]
+        for out in [*ports, *self._passed(roles[0], taken)]:
+            yield from self._outputs(roles[1:], (*taken, out), shapes)
 
-    def _needed(self) -> list[Port]:
+    def _needed(self, ends: set[Port], unshaped: set[Port]) -> set[Port]:
         """The ports that must be outputs, as far as there are outputs for them."""
         count = len(self.place.outputs)
-        return next((ports for ports in (self.candidates, self.ends) if len(ports) <= count), [])
+        return next((ports for ports in (ends | unshaped, ends) if len(ports) <= count), set())
 
-    def _passed(self, role: Role) -> list[int]:
-        """The inputs that an output may pass on, if the graph has too few ports."""
-        if len(self.candidates) >= len(self.place.outputs):
+    def _passed(self, role: Role, taken: tuple[Any, ...]) -> list[Any]:
+        """What an output may be if the graph has too few ports: an input that is passed on, or a port once more."""
+        if not self.is_short:
             return []
-        own = [k for k, other in enumerate(self.place.inputs) if other.name == role.name]
-        return own or list(range(len(self.place.inputs)))
+        if role.name == CONDITION:
+            carried = [
+                k for k, name in enumerate(self.given) if k > 1 and name and self._is_boolean(self.groups, self.scope[name])
+            ]
+            return [1, *carried]
+        inputs = [k for k, other in enumerate(self.place.inputs) if _agree(other.shape, role.shape)]
+        return [*inputs, *dict.fromkeys(out for out in taken if not isinstance(out, int))]
 
     def _checked(self, inputs: tuple[str, ...], outputs: tuple[Any, ...]) -> Reading | None:
         """The reading, if all element types agree."""
@@ -284,24 +318,40 @@ class _Search:
         ends = tuple(names[out] if isinstance(out, int) else out for out in outputs)
         said = tuple(names[out] if isinstance(out, int) else self.values[out] for out in outputs)
         signature = Signature(tuple(names), fed, ends, said, self.place.opset)
-        body = GraphReader(self.place.body, signature, self._inner, is_lenient=True).read()
-        known = {**self._fixed(self.place.inputs, body.inputs), **self._fixed(self.place.outputs, body.outputs)}
+        body = GraphReader(self.place.body, signature, unsettled, is_lenient=True).read()
+        if not self._reads_condition_as_boolean(inputs, body):
+            return None
+        known = {
+            name: ValueType(role.dtype)
+            for role, name in (
+                *zip(self.place.inputs, body.inputs, strict=True),
+                *zip(self.place.outputs, body.outputs, strict=True),
+            )
+            if role.dtype is not None
+        }
         body = Body(**{**vars(body), "types": known})
         groups, around = self._around(body)
         return Reading(tuple(names), said, self._types(groups, around, names, said)) if groups.holds else None
 
-    def _fixed(self, roles: Sequence[Role], names: Sequence[str]) -> dict[str, ValueType]:
-        pairs = zip(roles, names, strict=True)
-        return {
-            name: ValueType(role.dtype) for role, name in pairs if role.dtype is not None and role.name in (ITERATION, CONDITION)
-        }
+    def _reads_condition_as_boolean(self, inputs: Sequence[str], body: Body) -> bool:
+        """Whether the condition is read where a boolean is needed, if it is read at all: almost anything reads a number."""
+        if self.place.kind != "loop" or not inputs[1]:
+            return True
+        groups = Agreement()
+        scope = visit_body(groups, Body(**{**vars(body), "types": {body.outputs[0]: ValueType(DTYPES[9])}}), {})
+        return self._is_boolean(groups, scope[inputs[1]])
+
+    @staticmethod
+    def _is_boolean(groups: Agreement, key: Key) -> bool:
+        root = groups.find(key)
+        return groups.dtype.get(root) == DTYPES[9] or groups.allowed.get(root) == {DTYPES[9]}
 
     def _around(self, body: Body) -> tuple[Agreement, Body]:
         """What the graph around says of types when the body is this one."""
 
         def inner(source: Any, n_carried: int, kind: str) -> Body | None:
-            (graph,) = source.values() if isinstance(source, dict) and len(source) == 1 else (source,)
-            return body if graph is self.place.body else unsettled(source, n_carried, kind, self.place.opset)
+            is_this = isinstance(source, dict) and any(value is self.place.body for value in source.values())
+            return body if is_this else unsettled(source, n_carried, kind)
 
         reader = GraphReader(self.place.around, Signature((), {}, (), (), self.place.opset), inner, is_lenient=True)
         around = reader.read()
@@ -330,30 +380,36 @@ class _Search:
         return types
 
 
-ITERATION, CONDITION = "iteration", "condition"
+def is_signed(graph: Any) -> bool:
+    """Whether a graph says something of its signature."""
+    return any(key in (graph.metadata or {}) for key in ("inputs", "outputs"))
 
 
-def unsettled(source: Any, n_carried: int, kind: str, opset: int) -> Body | None:
+def unsettled(source: Any, n_carried: int, kind: str) -> Body | None:
     """A body whose signature is known, with numbers as they are written; None if it is not known."""
-    if not isinstance(source, dict) or len(source) != 1:
-        return None
-    (graph,) = source.values()
+    graph = next((value for value in source.values() if hasattr(value, "nodes")), None) if isinstance(source, dict) else None
     try:
-        if not hasattr(graph, "nodes"):
+        if graph is None:
             return read(source, n_carried, kind)
-        signature = read_signature(graph, n_carried, kind)
-        return GraphReader(graph, signature, lambda *inner: unsettled(*inner, opset), is_lenient=True).read()
-    except LoopError:
-        return None
+        if is_signed(graph):
+            return GraphReader(graph, read_signature(graph, n_carried, kind), unsettled, is_lenient=True).read()
+    except LoopError:  # said when the loop runs
+        pass
+    return None
 
 
-def _agree(one: Shape, other: Shape, is_exact: bool) -> bool:
-    """Whether two shapes can be those of one value; inexactly only their ranks."""
+def _is_initializer(name: str, graph: Any) -> bool:
+    """Whether a name is surely one of an initializer: the importer writes [1] for all other scalars."""
+    ports = [port for node in graph.nodes for port in node.input_ports]
+    shapes = [port.shape for port in ports if port.id == name and "original_shape" not in (port.metadata or {})]
+    return any(port.shape for port in ports) and bool(shapes) and all(shape == () for shape in shapes)
+
+
+def _agree(one: Shape, other: Shape) -> bool:
+    """Whether two shapes can be those of one value."""
     if one is None or other is None:
         return True
-    if len(one) != len(other):
-        return False
-    return not is_exact or all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
+    return len(one) == len(other) and all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
 
 
 def _plain(shape: Any) -> Shape:
@@ -361,7 +417,7 @@ def _plain(shape: Any) -> Shape:
 
 
 def _is_same_variable(name: str, other: str, graph: str) -> bool:
-    """Whether an exporter gave two values of one variable these names: ``x.3`` and ``x.11``; ``h`` and ``h_<graph>__subgraph_in``."""
+    """Whether an exporter calls two values of one variable so: ``x.3`` and ``x.11``, or ``h`` and ``h_<graph>__subgraph_in``."""
     if name == f"{other}_{graph}__subgraph_in":
         return True
     stems = [found[1] if (found := _OF_ONE_VARIABLE.fullmatch(text)) else text for text in (name, other)]

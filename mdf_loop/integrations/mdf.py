@@ -23,6 +23,8 @@ from modeci_mdf.functions.standard import mdf_functions
 from mdf_loop.api import if_, loop, required, run_if, run_loop, scan
 from mdf_loop.control import SCAN_ATTRIBUTES
 from mdf_loop.errors import LoopError
+from mdf_loop.integrations import mdf_engine  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
+from mdf_loop.integrations.required import refusing_missing_inputs
 from mdf_loop.options import RandomStream, random_stream
 from mdf_loop.prepare import read_once
 
@@ -78,7 +80,7 @@ def unregister() -> None:
 
 def _replacements() -> list[tuple[Any, str, Any]]:
     """Everything in modeci_mdf that is replaced: (owner, attribute, new value)."""
-    parameter, function = execution_engine.EvaluableParameter, execution_engine.EvaluableFunction
+    parameter, function, graph = (getattr(execution_engine, f"Evaluable{name}") for name in ("Parameter", "Function", "Graph"))
     return [
         (onnx_functions, "loop", loop),
         (onnx_functions, "scan", scan),
@@ -87,7 +89,7 @@ def _replacements() -> list[tuple[Any, str, Any]]:
         (parameter, "evaluate", _taking_over_parameters(parameter.evaluate)),
         (function, "evaluate", _taking_over_functions(function.evaluate)),
         (execution_engine.EvaluableNode, "__init__", _ordering_captures(execution_engine.EvaluableNode.__init__)),
-        (execution_engine.EvaluableGraph, "evaluate", _with_one_stream(execution_engine.EvaluableGraph.evaluate)),
+        (graph, "evaluate", refusing_missing_inputs(_with_one_stream(graph.evaluate))),
         (execution_engine, "print", _print_or_log),
     ]
 

@@ -13,8 +13,9 @@ import numpy as np
 
 from mdf_loop.backend import prepare
 from mdf_loop.convert.files import load
-from mdf_loop.errors import ArgumentError, KindError, MalformedBody
+from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody
 from mdf_loop.integrations.mdf import quiet_mdf, register
+from mdf_loop.integrations.required import is_required_as
 
 
 def run(model: Any, /, **inputs: Any) -> dict[str, Any]:
@@ -51,7 +52,7 @@ def run(model: Any, /, **inputs: Any) -> dict[str, Any]:
     array(3.)
     """
     if isinstance(model, str | os.PathLike):
-        model = _load_any(Path(model))
+        return _run_file(Path(model), inputs)
     if hasattr(model, "SerializeToString"):
         return _run_onnx(model, inputs)
     if hasattr(model, "graphs"):
@@ -59,6 +60,15 @@ def run(model: Any, /, **inputs: Any) -> dict[str, Any]:
     if hasattr(model, "nodes"):
         return run_graph(model, inputs)
     raise KindError(f"run takes a path, an MDF model or graph, or an ONNX model; got {type(model).__name__}")
+
+
+def _run_file(path: Path, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    model = _load_any(path)
+    try:
+        return run(model, **inputs)
+    except LoopError as error:
+        error.add_note(f"in {os.fspath(path)}")
+        raise
 
 
 def _load_any(path: Path) -> Any:
@@ -118,10 +128,11 @@ def with_inputs(graph: Any, inputs: Mapping[str, Any]) -> Any:
     places = list(_places(graph))
     for name, value in inputs.items():
         found = [(owner, attribute) for node, id, owner, attribute in places if name in (id, f"{node}.{id}")]
-        if len(found) != 1:
+        required = [(owner, attribute) for _, _, owner, attribute in places if is_required_as(owner, name)]
+        if len(found) != 1 and not required:
             raise ArgumentError(_not_one(name, [f"{node}.{id}" for node, id, *_ in places], bool(found)))
-        owner, attribute = found[0]
-        setattr(owner, attribute, value if isinstance(value, bool | int | float | dict) else np.asarray(value))
+        for owner, attribute in required or found:
+            setattr(owner, attribute, value if isinstance(value, bool | int | float | dict) else np.asarray(value))
     return graph
 
 

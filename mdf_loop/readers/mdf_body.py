@@ -70,7 +70,7 @@ def read_mdf_graph(source: Any, n_carried: int | None = None, kind: str = "loop"
         return bodies[key]
 
     if "types" in (graph.metadata or {}):
-        return check_body(read_typed(graph, signature, read_body), (graph.id,))
+        return check_body(read_typed(graph, signature, read_body, kind), (graph.id,))
     try:
         body = _compiled(graph, signature, read_body)
     except NotCompiled as reason:

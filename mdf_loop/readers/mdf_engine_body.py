@@ -33,8 +33,6 @@ def engine_body(graph: Any, signature: Signature, reason: str) -> Body:
     MalformedBody, UnsupportedOp
         The graph is broken as well.
     """
-    import mdf_loop.integrations.mdf_engine  # noqa: F401  (its kernel; nobody else needs MDF's engine)
-
     check_expressions(graph)
     _refuse_hanging(graph)
     fed: dict[str, list[Port]] = {}

@@ -42,6 +42,8 @@ class Signature:
         Which input port gets which of them.
     outputs : tuple of (port or str)
         In order: an output port, or the name of an input that is passed on.
+    names : tuple of str
+        What the outputs are called.
     opset : int
         Version of the ``onnx::`` functions.
     carried : range
@@ -51,8 +53,9 @@ class Signature:
     inputs: tuple[str, ...]
     fed: Mapping[Port, str]
     outputs: tuple[Port | str, ...]
+    names: tuple[str, ...]
     opset: int
-    carried: range
+    carried: range = range(0)
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,7 @@ def read_signature(graph: Any, n_carried: int | None, kind: str) -> Signature:
     outputs = tuple(_output(name, said_inputs, ports, path) for name in said_outputs)
     first = 1 if kind == "loop" else 0
     count = len(outputs) if n_carried is None or kind == "branch" else n_carried
-    return Signature(said_inputs, fed, outputs, _opset(metadata, path), range(first, first + count))
+    return Signature(said_inputs, fed, outputs, said_outputs, _opset(metadata, path), range(first, first + count))
 
 
 def _listed(metadata: Mapping[str, Any], key: str, path: tuple[str, ...]) -> tuple[Any, ...] | None:

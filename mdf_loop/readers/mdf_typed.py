@@ -66,8 +66,8 @@ def result_index(port: Any, holder: Any) -> int | None:
     return int(found[1]) if found else None
 
 
-def read_typed(graph: Any, signature: Signature, read_body: ReadBody) -> Body:
-    """A graph that says types, as the ONNX graph it is.
+def read_typed(graph: Any, signature: Signature, read_body: ReadBody, kind: str) -> Body:
+    """A graph that says types, as the ONNX graph it is; ``kind`` is what the body is for.
 
     Raises
     ------
@@ -78,6 +78,9 @@ def read_typed(graph: Any, signature: Signature, read_body: ReadBody) -> Body:
     body = reader.read()
     declared = (graph.metadata or {}).get("types") or {}
     types = {reader.value_name(name): _type(name, text, graph) for name, text in declared.items()}
+    if kind == "loop" and len(body.inputs) > 1 and body.outputs:
+        fixed = ((body.inputs[0], DTYPES[7]), (body.inputs[1], DTYPES[9]), (body.outputs[0], DTYPES[9]))
+        types = {**{name: ValueType(dtype) for name, dtype in fixed}, **types}
     body = Body(**{**vars(body), "types": types})
     return Body(**{**vars(body), "constants": settled(body, (graph.id,))})
 
@@ -126,7 +129,7 @@ class GraphReader:
         for node in course.order:
             self.nodes.append(self._node(node))
         outputs = tuple(self._output(*pair) for pair in zip(self.signature.outputs, self.signature.names, strict=True))
-        local = {*self.signature.inputs, *self.constants, *self.names.values()}
+        local = {*self.signature.inputs, *self.constants, *(name for node in self.nodes for name in node.outputs)}
         reads = [name for node in self.nodes for name in node.reads] + list(outputs)
         captures = tuple(dict.fromkeys(name for name in reads if name and name not in local))
         opsets = {"": self.signature.opset}
@@ -166,16 +169,21 @@ class GraphReader:
         args = {key: source for key, source in (holder.args or {}).items() if key not in BODIES.get(op, ())}
         inputs, given = self._inputs(node, schema, args, path)
         attrs = self._attributes(node, holder, schema, given, path)
+        unused = [p.id for p in self._others(node, holder) if p.id not in schema.attributes]
         outputs = self._outputs(node, holder)
         captures: list[str] = []
+        read: set[str] = set()
         n_carried = len(inputs) - {"Loop": 2, "Scan": attrs.get("num_scan_inputs", 0)}.get(op, len(inputs))
         for key in BODIES.get(op, ()):
             body = self._body(node, holder, key, n_carried, path)
             if body is None:
                 return self._opaque(node)
+            read.update(body.captures)
             names = {name: self._captured(node, name, body) for name in body.captures}
             attrs[key] = rename_captures(body, names)
             captures += [name for name in names.values() if name not in captures]
+        if unknown := [name for name in unused if name not in read]:
+            raise MalformedBody(f"onnx::{op} has no attribute {unknown[0]!r} in opset {self.signature.opset}", path)
         return Node(op, tuple(inputs), outputs, attrs, node.id, self.signature.opset, "", tuple(captures))
 
     def _opaque(self, node: Any) -> Node:
@@ -244,21 +252,19 @@ class GraphReader:
         self.nodes.append(Node("Identity", (value,), (alias,), {}, node.id, self.signature.opset))
         return alias
 
+    def _others(self, node: Any, holder: Any) -> list[Any]:
+        """The parameters that are neither the function nor its arguments nor bodies."""
+        used = {source for source in (holder.args or {}).values() if isinstance(source, str)}
+        used |= set(BODIES.get(holder.function.removeprefix("onnx::"), ()))
+        return [p for p in node.parameters if p is not holder and p.id not in used]
+
     def _attributes(self, node: Any, holder: Any, schema: Any, given: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
         """The attributes: among the arguments, or parameters of their names."""
-        bodies = BODIES.get(schema.name, ())
-        used = {source for key, source in (holder.args or {}).items() if isinstance(source, str)}
-        for parameter in node.parameters:
-            if parameter is holder or parameter.id in used or parameter.id in bodies:
-                continue
-            if parameter.id not in schema.attributes:
-                version = f"in opset {self.signature.opset}"
-                raise MalformedBody(f"onnx::{schema.name} has no attribute {parameter.id!r} {version}", path)
-            given.setdefault(parameter.id, parameter.value)
-        return {key: _attribute(key, value, schema.attributes[key].type, path) for key, value in given.items()}
+        values = {p.id: p.value for p in self._others(node, holder) if p.id in schema.attributes}
+        return {key: _attribute(key, value, schema.attributes[key].type, path) for key, value in {**values, **given}.items()}
 
     def _outputs(self, node: Any, holder: Any) -> tuple[str, ...]:
-        indices = {result_index(port, holder): self.names[node.id, port.id] for port in node.output_ports}
+        indices = {result_index(port, holder) or 0: self.names[node.id, port.id] for port in node.output_ports}
         return tuple(indices.get(k, "") for k in range(max(indices, default=-1) + 1))
 
     def _body(self, node: Any, holder: Any, key: str, n_carried: int, path: tuple[str, ...]) -> Body | None:
@@ -274,7 +280,7 @@ class GraphReader:
 def _attribute(key: str, value: Any, kind: Any, path: tuple[str, ...]) -> Any:
     """An attribute's value in its type."""
     kinds = onnx.defs.OpSchema.AttrType
-    elements = {kinds.INTS: int, kinds.FLOATS: float, kinds.STRINGS: _text}
+    elements: dict[Any, Callable[[Any], Any]] = {kinds.INTS: int, kinds.FLOATS: float, kinds.STRINGS: _text}
     try:
         if kind in elements:
             return tuple(
