@@ -5,7 +5,7 @@ import pytest
 from bodies import graph, model, passing, raised, says
 from onnx import TensorProto, helper
 
-from mdf_loop import backend
+from mdf_loop import backend, loop
 from mdf_loop.errors import MalformedBody, UnsupportedOp
 
 # Operators
@@ -251,3 +251,23 @@ def test_two_initializers_of_one_name():
     body = graph("b (int64 i, bool c) => (bool c, k) <float k = {1}> { }")
     body.initializer.append(helper.make_tensor("k", TensorProto.FLOAT, [], [2.0]))
     says(MalformedBody, "b: two initializers are called 'k'", 1, True, body=body)
+
+
+@pytest.mark.parametrize("bracket", ["(", "[", "{"])
+def test_text_whose_brackets_would_end_the_process_is_refused(bracket):
+    with pytest.raises(MalformedBody, match="nested more than 200 deep"):
+        loop(2, True, 1.0, body="b {" + bracket * 100_000)
+
+
+def test_brackets_in_quoted_names_are_only_text():
+    name = '"' + "{" * 300 + '"'
+    body = f"b (int64 i, bool c, float x) => (bool c, float {name}) {{ {name} = Add (x, x) }}"
+    assert loop(2, True, 1.0, body=body) == 4.0
+
+
+def test_text_nested_deeper_than_protobuf_reads_is_refused():
+    text = "b (int64 i, bool c, float x) => (bool c, float y) { y = Add (x, x) }"
+    for _ in range(60):
+        text = f"b (int64 i, bool c, float x) => (bool c, float y) {{ y = Loop (i, c, x) <body: graph = {text}> }}"
+    with pytest.raises(MalformedBody, match="ONNX text does not parse: "):
+        loop(2, True, 1.0, body=text)

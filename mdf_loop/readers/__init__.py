@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -107,14 +108,29 @@ def read_text(text: Any, opset: int | None = None) -> Body:
         raise KindError(f"the text of an ONNX body must be a string; got {type(text).__name__}")
     if opset is not None and (not isinstance(opset, int) or isinstance(opset, bool) or opset < 1):
         raise KindError(f"the opset of a body must be a whole number from 1 on; got {opset!r}")
+    _refuse_deep(text)
+    is_model = text.lstrip().startswith("<")
+    if is_model:
+        _refuse_opset({OPSET: opset}, "the text of a whole ONNX model")
     try:
-        if text.lstrip().startswith("<"):
-            _refuse_opset({OPSET: opset}, "the text of a whole ONNX model")
-            return read_model(parser.parse_model(text))
-        graph = parser.parse_graph(text)
-    except (parser.ParseError, UnicodeError) as error:
+        proto = parser.parse_model(text) if is_model else parser.parse_graph(text)
+    except Exception as error:  # ParseError, or protobuf's own for what is nested too deep
         raise MalformedBody(f"ONNX text does not parse: {_message(error)}") from error
-    return read_graph(graph, {"": opset} if opset else None)
+    return read_model(proto) if is_model else read_graph(proto, {"": opset} if opset else None)
+
+
+DEEPEST = 200
+"""Brackets of ONNX text may be nested so deep: protobuf reads half of it, and onnx's parser ends the process at some 4,000."""
+
+_BRACKET = re.compile(r'"(?:\\.|[^"\\])*"|[(\[{]|[)\]}]')
+
+
+def _refuse_deep(text: str) -> None:
+    depth = 0
+    for found in _BRACKET.finditer(text):
+        depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(found.group(), 0)
+        if depth > DEEPEST:
+            raise MalformedBody(f"ONNX text does not parse: its brackets are nested more than {DEEPEST} deep")
 
 
 def _message(error: Exception) -> str:
