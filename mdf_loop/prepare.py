@@ -90,8 +90,7 @@ def prepare_branch(body: Body, name: str) -> PreparedBranch:
     """A branch of an If that was read."""
     if body.inputs:
         raise MalformedBody(f"{name} has inputs ({', '.join(body.inputs)}); a branch has none, it only captures")
-    make = lambda: PreparedBranch(body, InterpretedBody(body), asked_types(body) if body.typed else {})  # noqa: E731
-    return _branches.get(id(body), make)
+    return _branches.get(id(body), lambda: PreparedBranch(body, InterpretedBody(body), asked_types(body) if body.typed else {}))
 
 
 def fit_to(body: Body, asked: Mapping[str, Asked], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -255,7 +255,7 @@ REFUSED = {
     "numpy.exp": "has to be called",
     "numpy.add(1)": "takes 2 arguments here",
     "min()": "min takes 1 arguments, not 0",
-    "[1, [2, 3]]": "the rows of a list do not have the same length",
+    "[1, [2, 3]]": "a list is ragged: its rows do not have the same length",
     "[1, 2][5]": "there is no element 5",
     "[x, 2][k]": None,
     "1[0]": "a number has no elements",

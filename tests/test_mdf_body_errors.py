@@ -181,7 +181,7 @@ BROKEN = {
     "ragged": (
         stepping([Parameter(id="p", value=[[1], [1, 2]])], y="p"),
         MalformedBody,
-        "rows of a list do not have the same length",
+        "a list is ragged: its rows do not have the same length",
     ),
 }
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import MalformedBody, UnsupportedOp
+from mdf_loop.arguments import as_tensor
+from mdf_loop.errors import KindError, MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, Node, State
 from mdf_loop.registry import lookup
 
@@ -347,11 +348,6 @@ def as_array(value: Any, where: str) -> np.ndarray:
         It is ragged, or holds something that is neither number nor text.
     """
     try:
-        array = np.array(value)
-    except ValueError as error:
-        raise MalformedBody(f"{where}: the rows of a list do not have the same length") from error
-    if array.dtype.kind in "US":
-        return array.astype(object)
-    if array.dtype == object:
-        raise MalformedBody(f"{where}: a list must hold numbers or texts")
-    return array
+        return as_tensor(value, f"{where}: a list")
+    except KindError as error:
+        raise MalformedBody(str(error)) from error
