@@ -59,7 +59,7 @@ def tried(call: Call) -> tuple[Any, str]:
 def in_turns(calls: dict[str, Call], seconds: float) -> dict[str, list[float]]:
     """Seconds of repeated calls, one of each kind after the other until the time is up; at least three of each."""
     times: dict[str, list[float]] = {name: [] for name in calls}
-    often = {name: 1 for name in calls}
+    often = dict.fromkeys(calls, 1)
     for name, call in calls.items():  # a sample is a millisecond or more
         while (took := _sample(call, often[name])) < 1e-3:
             often[name] = max(2 * often[name], math.ceil(often[name] * 1e-3 / max(took, 1e-7)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from workloads.record import Workload
 from workloads.writing import Writing
 
@@ -21,7 +22,8 @@ def nested(outer: int = 100, inner: int = 100) -> Workload:
     w = Writing("nested", "int64 i, bool go, double y", "int64 m")
     w.add_line(
         "z, rows = Loop (m, go, y) <body = inner (int64 j, bool on, double a) => (on_1, a_1, a_2) "
-        "<double k = {0.99}> { on_1 = Identity (on) fi = Cast <to = 11> (i) b = Mul (a, k) a_1 = Add (b, fi) a_2 = Identity (a_1) }>"
+        "<double k = {0.99}> { on_1 = Identity (on) fi = Cast <to = 11> (i) "
+        "b = Mul (a, k) a_1 = Add (b, fi) a_2 = Identity (a_1) }>"
     )
     w.add_line("last = ReduceSum <keepdims = 0> (rows)")
     text = w.text(w.go, w._declared("double z"), w._declared("double last"))
