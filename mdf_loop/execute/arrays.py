@@ -123,7 +123,7 @@ def _sigmoid(attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statemen
     if result.dtype not in (np.float32, np.float64) or args[0].kind != result:
         return None
     names = {"negative": np.negative, "exp": np.exp, "add": np.add, "divide": np.divide}
-    one = {"one": result.dtype.type(1)} if result.dtype == np.float64 else {"one32": result.dtype.type(1)}
+    one = {"one" if result.dtype == np.float64 else "one32": np.ones((), result.dtype)}
     text = next(iter(one))
     return [
         (f"negative({args[0].boxed}, {{out}})", names),

@@ -32,6 +32,7 @@ from mdf_loop.execute.arrays import write_call
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.kinds import ARRAY, BOOL, FLOAT, FROM_KERNEL, INT, OTHER, SCALAR, TO_KERNEL, Changed, Kind, kind_of_value
 from mdf_loop.execute.scalars import FUNCTIONS, Operand, takes_any_range, write_expression
+from mdf_loop.execute.views import VIEWS, write_view
 from mdf_loop.ir import Node
 from mdf_loop.registry import Bound
 
@@ -104,6 +105,7 @@ class Emitter:
     def __init__(self, source: Source, calls: Calls, targets: Mapping[str, str], control: Control) -> None:
         self.source, self.calls, self.targets, self.control = source, calls, targets, control
         self.scratch: dict[str, np.dtype] = {}
+        self.fixed: Collection[str] = ()
         self.once: Collection[str] = ()
 
     def nodes(self, nodes: Sequence[Node], scope: Scope, samples: Mapping[str, Any], kept: Collection[str]) -> None:
@@ -132,6 +134,8 @@ class Emitter:
                 return
             if self._element(node, domain, args, kind, scope):
                 return
+        if domain == "" and node.op in VIEWS and self._viewed(node, scope, samples):
+            return
         self._call(node, scope, samples)
 
     def _kind(self, name: str, args: Sequence[Operand], samples: Mapping[str, Any]) -> Kind:
@@ -195,6 +199,17 @@ class Emitter:
         index, name = self.checked(args[1]), self.source.fresh("v")
         self.source.line(f"{name} = {args[0].listed}[{index.text}]")
         scope[node.outputs[0]] = Operand(name, kind)
+        return True
+
+    def _viewed(self, node: Node, scope: Scope, samples: Mapping[str, Any]) -> bool:
+        if not all(name in self.fixed for name in node.inputs[1:] if name) or not all(node.outputs):
+            return False
+        kinds = [kind_of_value(samples[name]) for name in node.outputs]
+        texts = write_view(node, scope[node.inputs[0]], kinds)
+        if texts is None:
+            return False
+        for name, text, kind in zip(node.outputs, texts, kinds, strict=True):
+            scope[name] = self.named(Operand(text, kind, inline=True))
         return True
 
     def checked(self, operand: Operand) -> Operand:

@@ -57,7 +57,7 @@ def _values(idiom: Idiom, batch: Batch, start: Any, kinds: str) -> np.ndarray:
 
 
 def _accumulate(idiom: Accumulate, batch: Batch, start: Any) -> None:
-    rows = _values(idiom, batch, start, "?" if idiom.ufunc.startswith("logical") else "fiu")
+    rows = _values(idiom, batch, start, "b" if idiom.ufunc.startswith("logical") else "fiu")
     steps = np.empty((batch.length + 1, *start.shape), start.dtype)
     steps[0], steps[1:] = start, rows
     totals = getattr(np, idiom.ufunc).accumulate(steps, axis=0)
@@ -96,8 +96,8 @@ def _check_building(idiom: Building, batch: Batch, start: Any) -> None:
 
 def built(idiom: Building, batch: Batch, start: Any) -> list[Any]:
     """A growing sequence after the last iteration of the batch."""
-    rows = batch.histories[idiom.value].values()
-    return [*start, *(row.copy() if isinstance(row, np.ndarray) else row for row in rows)]
+    rows = batch.histories[idiom.value].stacked().copy()  # nobody else's memory
+    return [*start, *rows]
 
 
 @functools.cache

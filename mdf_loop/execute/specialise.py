@@ -166,6 +166,7 @@ class _Writing:
         stepped, source = self.stepped, self.source
         scope = self._scope()
         emitter = Emitter(source, stepped.calls, self.buffers.targets, ControlWriter(self.run))
+        emitter.fixed = {*stepped.constants, *stepped.once}
         kept = {*stepped.recorded, *stepped.rounds.values(), stepped.condition}
         emitter.nodes(stepped.part.nodes, scope, self.samples, kept)
         used = {operand.text for operand in scope.values()}
