@@ -16,6 +16,7 @@ from onnx import TensorProto, helper
 from mdf_loop import backend, loop, options
 from mdf_loop.errors import LoopError
 from mdf_loop.options import ENGINES
+from mdf_loop.readers import read
 
 ROWS = 5
 
@@ -104,7 +105,7 @@ def captured_rows(case, rows, extra):
     for value, column in zip(case.model.graph.input, zip(*rows, strict=True), strict=True):
         if is_gathered(column[0]):
             captured[f"{value.name}_rows_"] = np.stack([*column, *[column[-1]] * extra])
-        elif any(value.name in node.input for node in case.model.graph.node):
+        else:
             captured[value.name] = column[0]
     return captured
 
@@ -122,7 +123,8 @@ def run_looped(name, engine, goes_round=False):
     state += [results[0][names.index(other)] for other in others]
     with options(engine=engine, seed=1), warnings.catch_warnings():
         warnings.simplefilter("error")
-        given = loop(ROWS, True, *state, body=model, **captured)
+        wanted = {name: captured[name] for name in read(model).captures}
+        given = loop(ROWS, True, *state, body=model, **wanted)
     given = list(given if isinstance(given, tuple) else (given,))[goes_round:]
     return dict(zip([*others, *[n for n in names if n not in others]], given, strict=True)), others
 
