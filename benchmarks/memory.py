@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable
 
 from timing import machine  # isort: skip  (sets the number of threads before numpy loads)
@@ -69,26 +69,22 @@ def stepped(n: int = N // 10) -> Workload:
 ROWS: dict[str, Callable[..., Workload]] = {f.__name__: f for f in (mapped, looked_up, summed, wide, searched, stepped)}
 
 
-def peak() -> int:
-    """The most memory this process ever held, in bytes."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
 def measured(name: str, engine: str) -> dict[str, float]:
-    """Run one row here; it first runs short, so that what is loaded once does not count."""
+    """Run one row here: short, so that what is made once does not count, then for its time, then traced."""
     from loops import our_call
 
     warm_up = our_call(ROWS[name](1000), engine)
     warm_up()
     work = ROWS[name]()
     call = our_call(work, engine)
-    before = peak()
     start = time.perf_counter()
-    results = call()
+    call()
     seconds = time.perf_counter() - start
+    tracemalloc.start()
+    results = call()
+    _, most = tracemalloc.get_traced_memory()
     outputs = sum(np.asarray(value).nbytes for value in (results if isinstance(results, tuple) else (results,)))
-    return {"outputs": outputs, "beyond": peak() - before - outputs, "seconds": seconds}
+    return {"outputs": outputs, "beyond": most - outputs, "seconds": seconds}
 
 
 def main() -> None:
