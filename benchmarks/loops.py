@@ -47,9 +47,8 @@ def our_call(work: Workload, engine: str) -> Call:
 
 def with_engine(engine: str) -> contextvars.Context:
     """A context in which an engine is chosen: running in it costs less than choosing it each time."""
-    context = contextvars.copy_context()
-    context.run(mdf_loop.options(engine=engine).__enter__)
-    return context
+    with mdf_loop.options(engine=engine):
+        return contextvars.copy_context()
 
 
 def tried(call: Call) -> tuple[Any, str]:
