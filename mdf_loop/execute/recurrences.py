@@ -11,6 +11,9 @@ from mdf_loop.analysis.idioms import Accumulate, Building, Filter, Idiom
 from mdf_loop.execute.block import Batch
 from mdf_loop.execute.histories import History
 
+WIDEST = 128
+"""Elements of a row up to which lfilter (4.4 ns each) is faster than two calls of ufuncs."""
+
 
 class DoesNotFit(Exception):
     """The values are not what the idiom is for; the recurrence has to be stepped."""
@@ -54,7 +57,7 @@ def _values(idiom: Idiom, batch: Batch, start: Any, kinds: str) -> np.ndarray:
 
 
 def _accumulate(idiom: Accumulate, batch: Batch, start: Any) -> None:
-    rows = _values(idiom, batch, start, "?" if idiom.ufunc.startswith("logical") else "fiu")
+    rows = _values(idiom, batch, start, "b" if idiom.ufunc.startswith("logical") else "fiu")
     steps = np.empty((batch.length + 1, *start.shape), start.dtype)
     steps[0], steps[1:] = start, rows
     totals = getattr(np, idiom.ufunc).accumulate(steps, axis=0)
@@ -64,6 +67,8 @@ def _accumulate(idiom: Accumulate, batch: Batch, start: Any) -> None:
 def _filter(idiom: Filter, batch: Batch, start: Any) -> None:
     rows = _values(idiom, batch, start, "f")
     factor = batch.single(idiom.coefficient)
+    if start.size > WIDEST:
+        raise DoesNotFit
     if np.size(factor) != 1 or factor.dtype != start.dtype or not filters_exactly(start.dtype.char):
         raise DoesNotFit
     steps = np.empty((batch.length + 1, *start.shape), start.dtype)
@@ -91,8 +96,8 @@ def _check_building(idiom: Building, batch: Batch, start: Any) -> None:
 
 def built(idiom: Building, batch: Batch, start: Any) -> list[Any]:
     """A growing sequence after the last iteration of the batch."""
-    rows = batch.histories[idiom.value].values()
-    return [*start, *(row.copy() if isinstance(row, np.ndarray) else row for row in rows)]
+    rows = batch.histories[idiom.value].stacked().copy()  # nobody else's memory
+    return [*start, *rows]
 
 
 @functools.cache
