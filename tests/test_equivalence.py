@@ -35,7 +35,8 @@ def outcome(engine, call, **chosen):
         try:
             results, error = call(), None
         except LoopError as raised:
-            results, error = getattr(raised, "partial", None) or (), raised
+            partial = getattr(raised, "partial", None) or ()
+            results, error = tuple(np.asarray(v) if isinstance(v, np.generic) else v for v in partial), raised
     results = results if isinstance(results, tuple) else (results,)
     return Outcome(results, error, [str(w.message) for w in caught], stream.shared().random())
 
