@@ -103,6 +103,30 @@ def test_size_of_blocks_changes_nothing(block_bytes, rng):
     assert expected.error is None
 
 
+@pytest.mark.parametrize("feed", ["w = Not (v)", "w = Less (n, k)", "w = Identity (u)", "w = Gather (flags, i)"])
+@pytest.mark.parametrize("k", [0, 1, 3, 70])
+def test_condition_that_is_a_value_of_the_iteration_before(feed, k):
+    text = f"""late (int64 i, bool go, bool v, bool u, int64 n) => (bool v, bool w, bool u_out, int64 m, int64 i) {{
+        {feed} u_out = Less (n, k) one = Constant <value_int = 1> () m = Add (n, one) }}"""
+    captured = {"k": np.int64(k)} | ({"flags": np.arange(300) != k} if "flags" in feed else {})
+    for start in (True, False):
+        assert_same_on_every_engine(run(text, 200, True, start, True, 0, **captured))
+
+
+@pytest.mark.parametrize("condition", ["v", "w", "on", "u"])
+@pytest.mark.parametrize("feed", ["w = Not (v)", "w = Less (j, place)", "w = Identity (on)"])
+def test_loop_inside_ends_by_a_value_that_goes_round(condition, feed):
+    text = f"""outer (int64 i, bool go, double y) => (bool go_out, double y_out, int64 count, bool last) {{
+        go_out = Identity (go) place = Mod (i, five) fit = Less (i, five) six = Constant <value_int = 6> ()
+        y_out, last, rows = Loop (six, go, y, fit) <body = inner (int64 j, bool on, double z, bool v)
+            => (bool {condition if condition in ("v", "w", "on") else "u"}, double z_1, bool w, int64 j) {{
+                {feed} u = Less (j, i) h = Mul (z, half) z_1 = Add (h, half) }}>
+        size = Shape (rows) count = ReduceSum <keepdims = 0> (size) }}"""
+    captured = {"five": np.int64(5), "half": np.float64(0.5)}
+    expected = assert_same_on_every_engine(run(text, 100, True, 8.0, **captured))
+    assert expected.error is None
+
+
 # Random numbers
 
 IN_A_RECURRENCE = {
