@@ -181,8 +181,10 @@ class NumpyLoop(InterpretedLoop):
         begun = time.perf_counter()
         try:
             batch, finals, going = blocks.run(session, stage.same, stage.slices, length)
-            if plan.draws and batch.length < length and plan.condition == "batched":
-                session.run.stream.restore(saved)
+            if batch.length < length and plan.condition == "batched" and (plan.draws or not all(map(callable, finals.values()))):
+                # What was stepped went beyond the end that was found afterwards.
+                if saved is not None:
+                    session.run.stream.restore(saved)
                 batch, finals, going = blocks.run(session, stage.same, stage.slices, batch.length)
             blocks.take_over(session, batch, finals, going)
         except KeyboardInterrupt:
