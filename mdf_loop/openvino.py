@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from mdf_loop import control_records  # noqa: F401  (registers records)
-from mdf_loop.arguments import shown
 from mdf_loop.backend import LoopRep, as_value
 from mdf_loop.errors import ArgumentError
+from mdf_loop.execute.program import describe_value
 from mdf_loop.readers.openvino_ir import OpenvinoModel, read_openvino
 
 
@@ -114,7 +114,7 @@ class OpenvinoRep(LoopRep):
                 len(dims) == array.ndim and all(not isinstance(d, int) or d == n for d, n in zip(dims, array.shape, strict=True))
             )
             if not same_type or not fits:
-                raise ArgumentError(f"input {name!r} must be {declared}; got {shown(array.dtype)}{list(array.shape)}")
+                raise ArgumentError(f"input {name!r} must be {declared}; got {describe_value(array)}")
 
 
 def prepare(path: str | os.PathLike, weights: str | os.PathLike | None = None) -> OpenvinoRep:
