@@ -104,6 +104,13 @@ def broadcast(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> None:
         raise layer.wrong(f"auto_broadcast is {rule!r}, which shapes {list(first)} and {list(second)} do not fit")
 
 
+@converts("NotEqual", takes=2)
+def not_equal(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
+    """Where two values differ."""
+    broadcast(layer, nodes, inputs)
+    return nodes.node("Not", nodes.node("Equal", *inputs))
+
+
 @converts("Divide", takes=2)
 def divide(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
     """Of whole numbers: rounded down, or cut off where m_pythondiv is false."""

@@ -85,7 +85,7 @@ def _run(
 def _attributes(layer: Layer, kind: str, hidden: int, direction: str) -> dict[str, Any]:
     if layer.text("input_forget", "false") not in ("false", "0") or layer.text("weights_format", "fico") != "fico":
         raise layer.unsupported("input_forget and other orders of gates than fico are not supported")
-    names = layer.text("activations", _DEFAULT_ACTIVATIONS[kind]).lower().split(",")
+    names = [name.strip() for name in layer.text("activations", _DEFAULT_ACTIVATIONS[kind]).lower().split(",")]
     if unknown := [name for name in names if name not in _ACTIVATIONS]:
         raise layer.unsupported(f"the activation {unknown[0]!r} is not supported; known: {', '.join(_ACTIVATIONS)}")
     both = 2 if direction == "bidirectional" else 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -51,9 +50,11 @@ class Weights:
         if dtype == ELEMENT_TYPES["string"]:
             raise layer.unsupported("constants of strings are not supported")
         needed = (count + 1) // 2 if dtype in HALF_BYTES else count * dtype.itemsize
-        if size != needed:
+        if size != needed and count:  # OpenVINO writes one byte for a constant without elements
             raise layer.wrong(f"{dtype.name}{list(shape)} takes {needed} bytes; size says {size}")
         data = self._data(layer)
+        if not count:
+            return np.zeros(shape, dtype)
         if offset < 0 or offset + size > len(data):
             end = f"bytes {offset} to {offset + size}"
             raise layer.wrong(
@@ -64,8 +65,7 @@ class Weights:
         raw = np.frombuffer(data, np.uint8, size, offset)
         if dtype.kind == "b":
             return (raw != 0).reshape(shape)
-        values: Any = raw.view(dtype) if raw.size else np.zeros(0, dtype)
-        return values.reshape(shape)
+        return raw.view(dtype).reshape(shape)
 
     @property
     def _name(self) -> str:
