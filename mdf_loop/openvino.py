@@ -74,7 +74,7 @@ class OpenvinoRep(LoopRep):
 
     def fit(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Values without a type of their own made into what the model declares; see :meth:`LoopRep.fit`."""
-        return super().fit({self._model.aliases.get(name, name): value for name, value in inputs.items()})
+        return super().fit(self._renamed(inputs))
 
     def _by_name(self, inputs: Any) -> dict[str, Any]:
         hidden = {variable.input for variable in self._model.variables}
@@ -86,12 +86,7 @@ class OpenvinoRep(LoopRep):
                 names = ", ".join(self.inputs)
                 raise ArgumentError(f"the model takes {len(self.inputs)} inputs ({names}); {len(values)} were given")
             inputs = dict(zip(self.inputs, values, strict=False))
-        given: dict[str, Any] = {}
-        for name, value in inputs.items():
-            known = self._model.aliases.get(name, name)
-            if known in given:
-                raise ArgumentError(f"the input {known!r} is given twice")
-            given[known] = value
+        given = self._renamed(inputs)
         missing = [name for name in self.inputs if name not in given]
         unknown = sorted(set(given) - set(self.inputs))
         if missing or unknown:
@@ -100,6 +95,16 @@ class OpenvinoRep(LoopRep):
                 + (f"; missing: {', '.join(missing)}" if missing else "")
                 + (f"; unknown: {', '.join(unknown)}" if unknown else "")
             )
+        return given
+
+    def _renamed(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Values by the body's names of inputs."""
+        given: dict[str, Any] = {}
+        for name, value in inputs.items():
+            known = self._model.aliases.get(name, name)
+            if known in given:
+                raise ArgumentError(f"the input {known!r} is given twice")
+            given[known] = value
         return given
 
     def _check(self, given: Mapping[str, Any]) -> None:
