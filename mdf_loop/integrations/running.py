@@ -63,12 +63,13 @@ def run(model: Any, /, **inputs: Any) -> dict[str, Any]:
 
 
 def _run_file(path: Path, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    is_openvino = path.suffix.lower() == ".xml"
+    model = path if is_openvino else _load_any(path)
     try:
-        if path.suffix.lower() == ".xml":
-            return _run_openvino(path, inputs)
-        return run(_load_any(path), **inputs)
+        return _run_openvino(path, inputs) if is_openvino else run(model, **inputs)
     except LoopError as error:
-        error.add_note(f"in {os.fspath(path)}")
+        if os.fspath(path) not in str(error):
+            error.add_note(f"in {os.fspath(path)}")
         raise
 
 
