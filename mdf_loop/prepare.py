@@ -11,7 +11,8 @@ from mdf_loop.arguments import as_untyped, fit_values
 from mdf_loop.cache import Cache, fingerprint
 from mdf_loop.control import loop_record, scan_record
 from mdf_loop.errors import ArgumentError, MalformedBody, MissingCapture
-from mdf_loop.execute.interpret import InterpretedBody, InterpretedLoop
+from mdf_loop.execute.interpret import InterpretedBody
+from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.ir import Body, Loop
 from mdf_loop.readers import read
 
@@ -21,7 +22,7 @@ class PreparedLoop:
     """A loop ready to be run with values from outside."""
 
     record: Loop
-    execute: InterpretedLoop
+    execute: NumpyLoop
     asked: Mapping[str, Asked]
 
     def fit(self, inputs: Mapping[str, Any], named: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
@@ -81,7 +82,7 @@ def prepare_scan(body: Body, n_scanned: int, attrs: Mapping[str, Any]) -> Prepar
 
 
 def _prepare(record: Loop) -> PreparedLoop:
-    execute = InterpretedLoop(record)  # finds what is wrong with nodes, so it comes first
+    execute = NumpyLoop(record)  # finds what is wrong with nodes, so it comes first
     pairs = [(c.input, c.output) for c in record.carried]
     return PreparedLoop(record, execute, asked_types(record.body, pairs) if record.body.typed else {})
 
