@@ -1,6 +1,6 @@
-"""Loops that a reader has made into a record: nodes of the domain ``record``.
+"""Loops that a reader has made into a record: nodes ``RecordedLoop`` of the domain ``record``.
 
-The inputs of such a node stand in the order of the record: trip count, condition, then carried, scanned, invariant
+The attribute ``record`` holds it; ``body`` is its body again, where whoever looks into graphs finds it.  The inputs of such a node stand in the order of the record: trip count, condition, then carried, scanned, invariant
 and captured values.  Its outputs are carried, last and collected ones.  An omitted trip count is the number of
 parts that the scanned inputs have, and -1 has no limit.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.control import InterpretedLoop, condition, trip_count
+from mdf_loop.control import NumpyLoop, condition, trip_count
 from mdf_loop.errors import ArgumentError, IterationError, MalformedBody, UnsupportedOp
 from mdf_loop.execute.interpret import Arguments, part_starts, truth
 from mdf_loop.execute.program import describe_value
@@ -31,8 +31,8 @@ class RecordedLoop:
 
     def __init__(self, node: Node) -> None:
         record = node.attrs.get("record")
-        if not isinstance(record, Loop) or set(node.attrs) != {"record"}:
-            raise UnsupportedOp("a node of the domain 'record' holds a record and nothing else")
+        if not isinstance(record, Loop) or set(node.attrs) != {"record", "body"} or node.attrs["body"] is not record.body:
+            raise UnsupportedOp("a RecordedLoop has the attributes record and body, and no others")
         counts = [len(record.carried), len(record.scanned), len(record.invariant)]
         if len(node.inputs) != 2 + sum(counts):
             raise MalformedBody(f"{record.name} has {len(node.inputs)} inputs; its record takes {2 + sum(counts)}")
@@ -42,7 +42,7 @@ class RecordedLoop:
         # Only the last condition tells whether a loop that ran out of parts would have gone on.
         self.watches = bool(record.scanned) and record.keep_going is not None
         last = (*record.last, record.keep_going or "") if self.watches else record.last
-        self.execute = InterpretedLoop(replace(record, last=last))
+        self.execute = NumpyLoop(replace(record, last=last))
 
     def __call__(self, run: Run, *values: Any) -> tuple[Any, ...]:
         """Run the loop; returns carried, last and collected values."""
@@ -124,4 +124,4 @@ def _not_called(*_: Any) -> Any:
     raise AssertionError("control flow runs through its bind function")
 
 
-register(Kernel("Loop", 1, _not_called, pure=False, domain="record", bind=_bind))
+register(Kernel("RecordedLoop", 1, _not_called, pure=False, domain="record", bind=_bind))

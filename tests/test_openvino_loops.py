@@ -23,6 +23,7 @@ from openvino_models import (
 import mdf_loop
 from mdf_loop.errors import ArgumentError, IterationError, IterationLimit, KindError, MalformedBody
 from mdf_loop.openvino import prepare
+from mdf_loop.plan import Batched, make_plan
 
 X = np.float32(np.arange(12).reshape(4, 3) - 3)
 S = np.float32([1, 2, 3])
@@ -448,6 +449,34 @@ def test_if_takes_one_of_its_branches(go, tmp_path):
 
     values = np.array(go), S, -S
     assert_as_openvino(model_of(build, *values), tmp_path, *values)
+
+
+def test_slices_and_what_is_put_together_run_for_many_iterations_at_once(tmp_path):
+    (node,) = prepare("tests/models/ov_loop.xml").body.nodes
+    plan = make_plan(node.attrs["record"])
+    (part,) = plan.parts
+    assert isinstance(part, Batched)
+    for how in SLICED.values():
+        nodes = prepare(saved(iterated(X, **how), tmp_path)).body.nodes
+        assert all(isinstance(part, Batched) for part in make_plan(nodes[-1].attrs["record"]).parts)
+
+
+def test_a_loop_in_a_loop_does_not_keep_the_outer_one_from_being_planned(tmp_path):
+    def build(x):
+        inner, body = Body(), Body()
+        w = inner.parameter([1, 3])
+        more = inner.result(op.multiply(w, constant(1.5)))
+        part = body.parameter([1, 3])
+        loop = loop_over(inner, op.constant(2))
+        loop.set_merged_input(w, part.output(0), more.output(0))
+        row = body.result(op.add(loop.get_iter_value(more.output(0), -1), constant(1)))
+        outer = loop_over(body, op.constant(4))
+        slices_of(outer, part, x)
+        return [joined(outer, row)]
+
+    assert_as_openvino(model_of(build, X), tmp_path, X)
+    (node,) = prepare(saved(model_of(build, X), tmp_path)).body.nodes
+    assert make_plan(node.attrs["record"]).refusal == ""
 
 
 def test_variables_keep_their_value_from_run_to_run(tmp_path):

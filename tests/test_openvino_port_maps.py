@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openvino_models import Body, always, constant, joined, loop_over, openvino_run, saved, slices_of
 
+import mdf_loop
 from mdf_loop.errors import IterationError
 from mdf_loop.openvino import prepare
 
@@ -160,10 +161,13 @@ def test_a_port_map_means_what_the_text_says(how):
     expected, iterations = meant(how, values)
     with tempfile.TemporaryDirectory() as folder:
         model = built(how)
-        actual = prepare(saved(model, Path(folder))).run(values)
-    for mine, wanted in zip(actual, expected, strict=True):
-        np.testing.assert_array_equal(mine, wanted)
-        assert mine.dtype == np.float32
+        prepared = prepare(saved(model, Path(folder)))
+    for engine in ("interpret", "numpy"):
+        with mdf_loop.options(engine=engine):
+            actual = prepared.run(values)
+        for mine, wanted in zip(actual, expected, strict=True):
+            np.testing.assert_array_equal(mine, wanted)
+            assert mine.dtype == np.float32
     if openvino_is_right(how, iterations):
         for theirs, wanted in zip(openvino_run(model, *values), expected, strict=True):
             np.testing.assert_array_equal(theirs, wanted)

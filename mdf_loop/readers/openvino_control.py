@@ -100,7 +100,7 @@ def _loop(
     places = _places(ports, list(ports.back.values()), last)
     read = {k for k, port in enumerate(layer.outputs) if port.is_read}
     made = nodes.node(
-        "Loop",
+        "RecordedLoop",
         trip_count,
         condition,
         *outer,
@@ -109,6 +109,7 @@ def _loop(
         domain=RECORDS,
         opset=1,
         record=record,
+        body=record.body,
     )
     return tuple(made[places.index(k)] for k in range(len(layer.outputs)))
 
