@@ -1,6 +1,7 @@
 """Loops that a reader has made into a record: nodes ``RecordedLoop`` of the domain ``record``.
 
-The attribute ``record`` holds it; ``body`` is its body again, where whoever looks into graphs finds it.  The inputs of such a node stand in the order of the record: trip count, condition, then carried, scanned, invariant
+The attribute ``record`` holds it; ``body`` is its body again, where whoever looks into graphs finds it.
+The inputs of such a node stand in the order of the record: trip count, condition, then carried, scanned, invariant
 and captured values.  Its outputs are carried, last and collected ones.  An omitted trip count is the number of
 parts that the scanned inputs have, and -1 has no limit.
 """

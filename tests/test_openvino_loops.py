@@ -129,13 +129,13 @@ def test_a_trip_count_below_minus_one_is_refused(trip_count, tmp_path):
 
 def test_a_trip_count_of_two_elements_is_refused(tmp_path):
     with pytest.raises(IterationError, match=re.escape("the trip count M must be one integer")) as caught:
-        ours(_summing([-1]), tmp_path, np.int64([1, 2]), X)
+        ours(summing([-1]), tmp_path, np.int64([1, 2]), X)
     assert isinstance(caught.value.__cause__, KindError)
 
 
-def _summing(count_shape=()):
+def summing(count_shape=()):
     """Sums the slices of x along axis 0."""
-    m, x = op.parameter(count_shape, np.int64), op.parameter([4, 3], np.float32)
+    m, x = op.parameter(count_shape, np.int64, name="count"), op.parameter([4, 3], np.float32, name="x")
     body = Body()
     part, v = body.parameter([1, 3]), body.parameter([1, 3])
     total = body.result(op.add(part, v))
@@ -148,13 +148,13 @@ def _summing(count_shape=()):
 
 def test_fewer_iterations_than_slices_leave_the_rest(tmp_path):
     for trip_count in (1, 3, 4):
-        assert_as_openvino(_summing(), tmp_path, np.int64(trip_count), X)
+        assert_as_openvino(summing(), tmp_path, np.int64(trip_count), X)
 
 
 def test_a_trip_count_beyond_the_slices_is_refused_with_what_was_computed(tmp_path):
     """OpenVINO reads on behind the end of the input."""
     with pytest.raises(IterationError) as caught:
-        ours(_summing(), tmp_path, np.int64(6), X)
+        ours(summing(), tmp_path, np.int64(6), X)
     assert "iteration 4 of Loop 'Loop_" in str(caught.value)
     assert "its trip count is 6, but a sliced input has no more parts" in str(caught.value)
     assert "has 4" in str(caught.value)
@@ -181,68 +181,71 @@ def test_a_trip_count_beyond_the_slices_does_not_matter_if_the_body_ends_in_time
 
 def test_no_iteration_over_a_sliced_input_gives_nothing_joined(tmp_path):
     """OpenVINO ends the process."""
-    total, rows = ours(_summing(), tmp_path, np.int64(0), X)
+    total, rows = ours(summing(), tmp_path, np.int64(0), X)
     np.testing.assert_array_equal(total, [[0, 0, 0]])
     assert rows.shape == (0, 3)
 
 
-def test_a_last_value_without_an_iteration_is_refused(tmp_path):
-    def build(m, x):
-        body = Body()
-        v = body.parameter([3])
-        square = body.result(op.multiply(v, v))
-        loop = loop_over(body, m)
-        loop.set_invariant_input(v, x.output(0))
-        return [loop.get_iter_value(square.output(0), -1)]
+def squared(m, x):
+    body = Body()
+    v = body.parameter([3])
+    square = body.result(op.multiply(v, v))
+    loop = loop_over(body, m)
+    loop.set_invariant_input(v, x.output(0))
+    return [loop.get_iter_value(square.output(0), -1)]
 
-    model = model_of(build, np.int64(1), S)
+
+def test_a_last_value_without_an_iteration_is_refused(tmp_path):
+    model = model_of(squared, np.int64(1), S)
     np.testing.assert_array_equal(ours(model, tmp_path, np.int64(2), S)[0], S * S)
     with pytest.raises(IterationError, match=r"there was no iteration, so '.*' has no last value"):
         ours(model, tmp_path, np.int64(0), S)
 
 
-def test_a_loop_without_iteration_number_and_with_invariant_inputs(tmp_path):
-    def build(x, step):
-        body = Body()
-        v, s = body.parameter([3]), body.parameter([])
-        more = body.result(op.add(v, s))
-        loop = loop_over(body, op.constant(3))
-        loop.set_merged_input(v, x.output(0), more.output(0))
-        loop.set_invariant_input(s, step.output(0))
-        return [loop.get_iter_value(more.output(0), -1)]
+def invariant(x, step):
+    body = Body()
+    v, s = body.parameter([3]), body.parameter([])
+    more = body.result(op.add(v, s))
+    loop = loop_over(body, op.constant(3))
+    loop.set_merged_input(v, x.output(0), more.output(0))
+    loop.set_invariant_input(s, step.output(0))
+    return [loop.get_iter_value(more.output(0), -1)]
 
-    assert_as_openvino(model_of(build, S, np.float32(0.5)), tmp_path, S, np.float32(0.5))
+
+def test_a_loop_without_iteration_number_and_with_invariant_inputs(tmp_path):
+    assert_as_openvino(model_of(invariant, S, np.float32(0.5)), tmp_path, S, np.float32(0.5))
+
+
+def swapping(x, y):
+    body = Body()
+    a, b = body.parameter([3]), body.parameter([3])
+    first, second = body.result(b), body.result(a)
+    loop = loop_over(body, op.constant(3))
+    loop.set_merged_input(a, x.output(0), first.output(0))
+    loop.set_merged_input(b, y.output(0), second.output(0))
+    return [loop.get_iter_value(first.output(0), -1), loop.get_iter_value(second.output(0), -1)]
 
 
 def test_values_that_go_round_may_change_places(tmp_path):
     """OpenVINO gives both outputs one value when nothing stands between."""
-
-    def build(x, y):
-        body = Body()
-        a, b = body.parameter([3]), body.parameter([3])
-        first, second = body.result(b), body.result(a)
-        loop = loop_over(body, op.constant(3))
-        loop.set_merged_input(a, x.output(0), first.output(0))
-        loop.set_merged_input(b, y.output(0), second.output(0))
-        return [loop.get_iter_value(first.output(0), -1), loop.get_iter_value(second.output(0), -1)]
-
-    x, y = ours(model_of(build, S, -S), tmp_path, S, -S)
+    x, y = ours(model_of(swapping, S, -S), tmp_path, S, -S)
     np.testing.assert_array_equal(x, -S)
     np.testing.assert_array_equal(y, S)
 
 
-def test_one_result_may_feed_two_parameters(tmp_path):
-    def build(x, y):
-        body = Body()
-        a, b = body.parameter([3]), body.parameter([3])
-        both = body.result(op.add(a, op.multiply(b, constant(2))))
-        rows = body.result(op.unsqueeze(op.subtract(a, b), op.constant([0])))
-        loop = loop_over(body, op.constant(3))
-        loop.set_merged_input(a, x.output(0), both.output(0))
-        loop.set_merged_input(b, y.output(0), both.output(0))
-        return [loop.get_iter_value(both.output(0), -1), joined(loop, rows)]
+def feeding_two(x, y):
+    body = Body()
+    a, b = body.parameter([3]), body.parameter([3])
+    both = body.result(op.add(a, op.multiply(b, constant(2))))
+    rows = body.result(op.unsqueeze(op.subtract(a, b), op.constant([0])))
+    loop = loop_over(body, op.constant(3))
+    loop.set_merged_input(a, x.output(0), both.output(0))
+    loop.set_merged_input(b, y.output(0), both.output(0))
+    return [loop.get_iter_value(both.output(0), -1), joined(loop, rows)]
 
-    last, rows = ours(model_of(build, S, -S), tmp_path, S, -S)
+
+def test_one_result_may_feed_two_parameters(tmp_path):
+    last, rows = ours(model_of(feeding_two, S, -S), tmp_path, S, -S)
     np.testing.assert_array_equal(last, -9 * S)
     np.testing.assert_array_equal(rows, [2 * S, 0 * S, 0 * S])
 
@@ -340,7 +343,7 @@ def test_slices_that_do_not_come_out_even_or_leave_the_input_are_refused(tmp_pat
 
 
 def test_a_port_map_without_start_end_stride_and_part_size_takes_the_defaults(tmp_path):
-    for model, *values in ((iterated(X), X), (_summing(), np.int64(4), X)):
+    for model, *values in ((iterated(X), X), (summing(), np.int64(4), X)):
         path = _edited(model, tmp_path, (' start="0" end="-1" stride="1" part_size="1"', ""))
         for mine, theirs in zip(prepare(path).run(list(values)), openvino_run(model, *values), strict=True):
             np.testing.assert_array_equal(mine, theirs)
@@ -354,18 +357,19 @@ def test_the_one_parameter_without_an_entry_is_the_iteration_number(tmp_path):
         np.testing.assert_array_equal(mine, theirs)
 
 
-def test_a_tensor_iterator_without_slices_runs_as_often_as_its_outputs_say(tmp_path):
-    def build(x):
-        body = Body()
-        v = body.parameter([3])
-        more = body.result(op.add(v, constant(1)))
-        row = body.result(op.unsqueeze(more.input_value(0), op.constant([0])))
-        loop = op.tensor_iterator()
-        loop.set_function(body.model())
-        loop.set_merged_input(v, x.output(0), more.output(0))
-        return [loop.get_iter_value(more.output(0), -1), joined(loop, row, end=5)]
+def without_slices(x):
+    body = Body()
+    v = body.parameter([3])
+    more = body.result(op.add(v, constant(1)))
+    row = body.result(op.unsqueeze(more.input_value(0), op.constant([0])))
+    loop = op.tensor_iterator()
+    loop.set_function(body.model())
+    loop.set_merged_input(v, x.output(0), more.output(0))
+    return [loop.get_iter_value(more.output(0), -1), joined(loop, row, end=5)]
 
-    assert_as_openvino(model_of(build, S), tmp_path, S)
+
+def test_a_tensor_iterator_without_slices_runs_as_often_as_its_outputs_say(tmp_path):
+    assert_as_openvino(model_of(without_slices, S), tmp_path, S)
 
 
 def test_sliced_inputs_of_a_tensor_iterator_must_have_as_many_parts(tmp_path):
@@ -384,53 +388,57 @@ def test_sliced_inputs_of_a_tensor_iterator_must_have_as_many_parts(tmp_path):
     assert isinstance(caught.value.__cause__, ArgumentError)
 
 
-def test_scalars_are_put_together_as_one_element_each(tmp_path):
-    def build(x):
-        body = Body()
-        i, v = body.parameter([], np.int32), body.parameter([3])
-        number, total = body.result(op.multiply(i, i)), body.result(op.reduce_sum(v, op.constant([0])))
-        loop = loop_over(body, op.constant(4), None, i)
-        loop.set_invariant_input(v, x.output(0))
-        return [joined(loop, number), joined(loop, total)]
+def scalars(x):
+    body = Body()
+    i, v = body.parameter([], np.int32), body.parameter([3])
+    number, total = body.result(op.multiply(i, i)), body.result(op.reduce_sum(v, op.constant([0])))
+    loop = loop_over(body, op.constant(4), None, i)
+    loop.set_invariant_input(v, x.output(0))
+    return [joined(loop, number), joined(loop, total)]
 
-    squares, totals = ours(model_of(build, S), tmp_path, S)
+
+def test_scalars_are_put_together_as_one_element_each(tmp_path):
+    squares, totals = ours(model_of(scalars, S), tmp_path, S)
     np.testing.assert_array_equal(squares, [0, 1, 4, 9])
     np.testing.assert_array_equal(totals, [6, 6, 6, 6])
 
 
+def inner(x, count):
+    body = Body()
+    v = body.parameter([1, 3])
+    more = body.result(op.multiply(v, constant(1.5)))
+    loop = loop_over(body, count)
+    loop.set_merged_input(v, x.output(0), more.output(0))
+    return loop, loop.get_iter_value(more.output(0), -1)
+
+
+def branch(make):
+    body = Body()
+    p, n = body.parameter([1, 3]), body.parameter([], np.int64)
+    result = body.result(make(p, n))
+    return body, p, n, result
+
+
+def nested(x):
+    body = Body()
+    i, part = body.parameter([], np.int64), body.parameter([1, 3])
+    then_body, p, n, then_result = branch(lambda p, n: inner(p, n)[1])
+    else_body, q, k, else_result = branch(lambda q, k: op.subtract(q, op.convert(k, "f32")))
+    choice = op.if_op(op.equal(op.mod(i, op.constant(2)), op.constant(0)).output(0))
+    choice.set_then_body(then_body.model())
+    choice.set_else_body(else_body.model())
+    choice.set_input(part.output(0), p, q)
+    choice.set_input(i.output(0), n, k)
+    chosen = body.result(choice.set_output(then_result, else_result))
+    loop = loop_over(body, op.constant(4), None, i)
+    slices_of(loop, part, x)
+    return [joined(loop, chosen)]
+
+
 def test_loops_stand_in_loops_and_in_branches(tmp_path):
-    def inner(x, count):
-        body = Body()
-        v = body.parameter([1, 3])
-        more = body.result(op.multiply(v, constant(1.5)))
-        loop = loop_over(body, count)
-        loop.set_merged_input(v, x.output(0), more.output(0))
-        return loop, loop.get_iter_value(more.output(0), -1)
-
-    def branch(make):
-        body = Body()
-        p, n = body.parameter([1, 3]), body.parameter([], np.int64)
-        result = body.result(make(p, n))
-        return body, p, n, result
-
-    def build(x):
-        body = Body()
-        i, part = body.parameter([], np.int64), body.parameter([1, 3])
-        then_body, p, n, then_result = branch(lambda p, n: inner(p, n)[1])
-        else_body, q, k, else_result = branch(lambda q, k: op.subtract(q, op.convert(k, "f32")))
-        choice = op.if_op(op.equal(op.mod(i, op.constant(2)), op.constant(0)).output(0))
-        choice.set_then_body(then_body.model())
-        choice.set_else_body(else_body.model())
-        choice.set_input(part.output(0), p, q)
-        choice.set_input(i.output(0), n, k)
-        chosen = body.result(choice.set_output(then_result, else_result))
-        loop = loop_over(body, op.constant(4), None, i)
-        slices_of(loop, part, x)
-        return [joined(loop, chosen)]
-
-    (rows,) = ours(model_of(build, X), tmp_path, X)
+    (rows,) = ours(model_of(nested, X), tmp_path, X)
     np.testing.assert_allclose(rows, [X[0], X[1] - 1, X[2] * 2.25, X[3] - 3])
-    assert_as_openvino(model_of(build, X), tmp_path, X)
+    assert_as_openvino(model_of(nested, X), tmp_path, X)
 
 
 @pytest.mark.parametrize("go", [True, False])
@@ -461,21 +469,22 @@ def test_slices_and_what_is_put_together_run_for_many_iterations_at_once(tmp_pat
         assert all(isinstance(part, Batched) for part in make_plan(nodes[-1].attrs["record"]).parts)
 
 
-def test_a_loop_in_a_loop_does_not_keep_the_outer_one_from_being_planned(tmp_path):
-    def build(x):
-        inner, body = Body(), Body()
-        w = inner.parameter([1, 3])
-        more = inner.result(op.multiply(w, constant(1.5)))
-        part = body.parameter([1, 3])
-        loop = loop_over(inner, op.constant(2))
-        loop.set_merged_input(w, part.output(0), more.output(0))
-        row = body.result(op.add(loop.get_iter_value(more.output(0), -1), constant(1)))
-        outer = loop_over(body, op.constant(4))
-        slices_of(outer, part, x)
-        return [joined(outer, row)]
+def loop_in_loop(x):
+    inner, body = Body(), Body()
+    w = inner.parameter([1, 3])
+    more = inner.result(op.multiply(w, constant(1.5)))
+    part = body.parameter([1, 3])
+    loop = loop_over(inner, op.constant(2))
+    loop.set_merged_input(w, part.output(0), more.output(0))
+    row = body.result(op.add(loop.get_iter_value(more.output(0), -1), constant(1)))
+    outer = loop_over(body, op.constant(4))
+    slices_of(outer, part, x)
+    return [joined(outer, row)]
 
-    assert_as_openvino(model_of(build, X), tmp_path, X)
-    (node,) = prepare(saved(model_of(build, X), tmp_path)).body.nodes
+
+def test_a_loop_in_a_loop_does_not_keep_the_outer_one_from_being_planned(tmp_path):
+    assert_as_openvino(model_of(loop_in_loop, X), tmp_path, X)
+    (node,) = prepare(saved(model_of(loop_in_loop, X), tmp_path)).body.nodes
     assert make_plan(node.attrs["record"]).refusal == ""
 
 

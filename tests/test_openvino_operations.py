@@ -202,6 +202,8 @@ CASES |= {
     "depth_to_space depth first": (lambda x: op.depth_to_space(x, "depth_first", 2), f(1, 8, 2, 3)),
     "space_to_depth": (lambda x: op.space_to_depth(x, "blocks_first", 2), f(1, 2, 4, 6)),
     "space_to_depth depth first": (lambda x: op.space_to_depth(x, "depth_first", 2), f(1, 2, 4, 6)),
+    "depth_to_space of 3 axes": (lambda x: op.depth_to_space(x, "blocks_first", 2), f(1, 8, 2, 3, 1)),
+    "space_to_depth of 3 axes": (lambda x: op.space_to_depth(x, "blocks_first", 2), f(1, 2, 4, 6, 2)),
     "shuffle_channels": (lambda x: op.shuffle_channels(x, 1, 2), f(1, 4, 3)),
     "eye": (lambda x: op.eye(x, c(4), c(1), "f32"), np.int32(3)),
     # places
@@ -214,6 +216,7 @@ CASES |= {
     "gather_nd in batches": (lambda x: op8.gather_nd(x, c([[1], [2], [0]]), 1), X),
     "gather_nd 5 in two batches": (lambda x: op5.gather_nd(x, c([[[1], [0]], [[3], [2]]]), 2), f(2, 2, 4)),
     "scatter_update": (lambda x, u: op.scatter_update(x, c([2, 0]), u, c(0)), X, f(2, 4)),
+    "scatter_update along axis 1": (lambda x, u: op.scatter_update(x, c([2, 0]), u, c(1)), X, f(3, 2)),
     "scatter_elements_update": (lambda x, u: op.scatter_elements_update(x, c([[2, 0, 1, 0]]), u, c(0)), X, f(1, 4)),
     "scatter_elements_update sum": (
         lambda x, u: op12.scatter_elements_update(x, c([[2, 0, 1, 0]] * 2), u, c(0), "sum"),
@@ -246,6 +249,12 @@ CASES |= {
     ),
     "strided_slice ellipsis": (
         lambda x: op.strided_slice(x, c([0, 1]), c([0, 3]), c([1, 1]), [0, 0], [0, 0], [0, 0], [0, 0], [1, 0]),
+        f(2, 3, 4),
+    ),
+    "strided_slice ellipsis, new and single": (
+        lambda x: op.strided_slice(
+            x, c([1, 0, 0, 1]), c([2, 0, 0, 3]), c([1, 1, 1, 2]), [0] * 4, [0] * 4, [0, 0, 1, 0], [1, 0, 0, 0], [0, 1, 0, 0]
+        ),
         f(2, 3, 4),
     ),
     "slice_scatter": (lambda x, u: op.slice_scatter(x, u, c([1]), c([4]), c([2]), c([1])), X, f(3, 2)),

@@ -43,6 +43,10 @@ def gather_nd(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
 @converts("ScatterUpdate", takes=4)
 def scatter_update(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
     """Entries of an axis put in the places that the indices name."""
+    data, indices, updates, axis = inputs
+    if nodes.integers(axis) == [0]:
+        rows = nodes.node("Unsqueeze", nodes.cast(indices, np.dtype(np.int64)), nodes.constant([-1], np.int64))
+        return nodes.node("ScatterND", data, rows, updates)
     return nodes.own("ScatterUpdate", *inputs)
 
 
@@ -95,11 +99,27 @@ def strided_slice(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
     if len(known) == 2 and known[0] is not None:
         known.append([1] * len(known[0]))
     begin, end, stride = known
+    rank = nodes.rank(data)
+    if begin is not None and end is not None and stride is not None and rank is not None and any(masks["ellipsis_mask"]):
+        begin, end, stride = _without_ellipsis(begin, end, stride, masks, rank)
     if begin is None or end is None or stride is None or 0 in stride or any(masks["ellipsis_mask"]):
         return nodes.own("StridedSlice", data, *bounds, **masks)
     if not len(begin) == len(end) == len(stride):
         raise layer.wrong(f"it has {len(begin)} begins, {len(end)} ends and {len(stride)} strides")
     return _sliced(nodes, data, begin, end, stride, masks)
+
+
+def _without_ellipsis(
+    begin: list[int], end: list[int], stride: list[int], masks: Masks, rank: int
+) -> tuple[list[int], list[int], list[int]]:
+    """The same with the ellipsis written out as whole axes, in the masks as well."""
+    wide = {key: [*mask, *[0] * (len(begin) - len(mask))][: len(begin)] for key, mask in masks.items()}
+    place = wide["ellipsis_mask"].index(1)
+    new = sum(flag for k, flag in enumerate(wide["new_axis_mask"]) if k != place)
+    count = rank - (len(begin) - 1 - new)
+    for key, mask in wide.items():
+        masks[key] = (*mask[:place], *[int(key in ("begin_mask", "end_mask"))] * count, *mask[place + 1 :])
+    return tuple([*row[:place], *[fill] * count, *row[place + 1 :]] for row, fill in ((begin, 0), (end, 0), (stride, 1)))  # type: ignore[return-value]
 
 
 def _sliced(nodes: Nodes, data: str, begin: list[int], end: list[int], stride: list[int], masks: Masks) -> str:

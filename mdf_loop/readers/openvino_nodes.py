@@ -67,12 +67,15 @@ class Nodes:
         self.taken: set[str] = set(outer.taken) if outer else set()
         self.variables: dict[str, Any] = {}
         self.assigned: dict[str, str] = {}
-        self._title = ""
         self._name = ""
 
     def begin(self, layer: Layer) -> None:
         """What is added from now on stands for this layer."""
-        self._title = self._name = layer.name
+        self.named(layer.name)
+
+    def named(self, name: str) -> None:
+        """What is added from now on has this name."""
+        self._name = name
 
     def name(self, hint: str | None = None) -> str:
         """A name that is not taken."""
@@ -108,7 +111,9 @@ class Nodes:
         """Add a node; returns the name of its output, or a tuple of names if it is said how many there are."""
         names = tuple(self.name() if wanted(k) else "" for k in range(1 if outputs is None else outputs))
         version = opset or (1 if domain else OPSET)
-        self.nodes.append(Node(op, tuple(inputs), names, attrs, self._title, version, domain, tuple(captures)))
+        self.nodes.append(
+            Node(op, tuple(inputs), names, attrs, next(filter(None, names), self.name()), version, domain, tuple(captures))
+        )
         return names[0] if outputs is None else names
 
     def own(self, op: str, *inputs: str, outputs: int | None = None, **attrs: Any) -> Any:

@@ -96,6 +96,18 @@ def variadic_split(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
     data, axis, lengths = inputs
     parts, places = nodes.integers(lengths), nodes.integers(axis)
     count = len(layer.outputs)
+    dims = nodes.kind(data).shape
+    if (
+        parts is not None
+        and parts.count(-1) == 1
+        and places is not None
+        and dims is not None
+        and -len(dims) <= places[0] < len(dims)
+    ):
+        whole = dims[places[0]]
+        if isinstance(whole, int):
+            parts = [whole - sum(parts) - 1 if part == -1 else part for part in parts]
+            lengths = nodes.constant(parts, np.int64)
     if parts is None or places is None or -1 in parts:
         return nodes.own("VariadicSplit", data, axis, lengths, outputs=count)
     if len(parts) != count:
@@ -155,6 +167,8 @@ def depth_to_space(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
     """Channels laid out in blocks."""
     mode = layer.text("mode", among=("blocks_first", "depth_first"))
     size = layer.integer("block_size", 1)
+    if nodes.rank(inputs[0]) == 4:
+        return nodes.node("DepthToSpace", *inputs, blocksize=size, mode="CRD" if mode == "depth_first" else "DCR")
     return nodes.own("DepthToSpace", *inputs, block_size=size, depth_first=int(mode == "depth_first"))
 
 
@@ -163,6 +177,8 @@ def space_to_depth(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
     """Blocks made into channels."""
     mode = layer.text("mode", among=("blocks_first", "depth_first"))
     size = layer.integer("block_size", 1)
+    if nodes.rank(inputs[0]) == 4 and mode == "blocks_first":
+        return nodes.node("SpaceToDepth", *inputs, blocksize=size)
     return nodes.own("SpaceToDepth", *inputs, block_size=size, depth_first=int(mode == "depth_first"))
 
 
