@@ -119,6 +119,7 @@ def _bind_loop(node: Node) -> Bound:
         refuse_endless(count, go, run, record.name)
         return execute(Arguments(count, go, carried=given[2:], captured=captured), run)
 
+    call.loops = (execute,)  # type: ignore[attr-defined]
     return Bound(call, needs_run=True)
 
 
@@ -198,6 +199,7 @@ def _bind_scan(node: Node) -> Bound:
         count = scan_length(record, scanned)
         return execute(Arguments(count, True, values[:n_carried], scanned, captured=values[n_inputs:]), run)
 
+    call.loops = (execute,)  # type: ignore[attr-defined]
     return Bound(call, needs_run=True)
 
 

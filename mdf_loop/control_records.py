@@ -44,6 +44,7 @@ class RecordedLoop:
         self.watches = bool(record.scanned) and record.keep_going is not None
         last = (*record.last, record.keep_going or "") if self.watches else record.last
         self.execute = NumpyLoop(replace(record, last=last))
+        self.loops = (self.execute,)
 
     def __call__(self, run: Run, *values: Any) -> tuple[Any, ...]:
         """Run the loop; returns carried, last and collected values."""

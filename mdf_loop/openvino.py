@@ -17,6 +17,7 @@ import numpy as np
 from mdf_loop import control_records  # noqa: F401  (registers records)
 from mdf_loop.backend import LoopRep, as_value
 from mdf_loop.errors import ArgumentError
+from mdf_loop.explain import explained
 from mdf_loop.execute.program import describe_value
 from mdf_loop.readers.openvino_ir import OpenvinoModel, read_openvino
 
@@ -71,6 +72,17 @@ class OpenvinoRep(LoopRep):
     def reset(self) -> None:
         """Forget what the variables keep."""
         self._kept.clear()
+
+    def explain(self, source: bool = False) -> str:
+        """How the loops of the model run in engine ``numpy``, in words.
+
+        Parameters
+        ----------
+        source : bool
+            Show the Python that was emitted for recurrences as well; there is none before the first run.
+        """
+        loops = [loop for step in self._execute.program.steps for loop in getattr(step.bound.call, "loops", ())]
+        return "\n".join(explained(loop, source) for loop in loops)
 
     def fit(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Values without a type of their own made into what the model declares; see :meth:`LoopRep.fit`."""

@@ -52,6 +52,8 @@ class Plan:
         Run once; what the first iteration computed is kept.
     late : tuple of Node
         Run once, for the second iteration: they need a carried value that changes only once.
+    varying : tuple of Node
+        The others.
     parts : tuple of (Batched or Stepped)
         In the order in which a block runs them.
     rounds : mapping
@@ -70,6 +72,7 @@ class Plan:
     refusal: str = ""
     hoisted: tuple[Node, ...] = ()
     late: tuple[Node, ...] = ()
+    varying: tuple[Node, ...] = ()
     parts: tuple[Batched | Stepped, ...] = ()
     rounds: Mapping[str, str] = field(default_factory=dict)
     same: Invariants = field(default_factory=lambda: Invariants(frozenset(), frozenset()))
@@ -99,11 +102,12 @@ def make_plan(loop: Loop) -> Plan:
     moving = _moving(loop, varying, round_trips, same)
     tied = [node for node in varying if draws(node)]
     found = components(varying, moving, tied)
-    scheduled = _Schedule(varying, found, moving, deciding, same)
+    scheduled = _Schedule(loop, varying, found, moving, deciding, same)
     return Plan(
         loop,
         hoisted=tuple(n for n in nodes if _is_same(n, same) and all(o in same.always for o in n.outputs if o)),
         late=tuple(n for n in nodes if _is_same(n, same) and not all(o in same.always for o in n.outputs if o)),
+        varying=tuple(varying),
         parts=tuple(scheduled.parts()),
         rounds=round_trips,
         same=same,
@@ -136,9 +140,16 @@ class _Schedule:
     """Components put into parts: batched ones as early as possible, then all stepped ones that are ready, and so on."""
 
     def __init__(
-        self, nodes: Sequence[Node], found: Sequence[Component], moving: Mapping[str, str], deciding: str, same: Invariants
+        self,
+        loop: Loop,
+        nodes: Sequence[Node],
+        found: Sequence[Component],
+        moving: Mapping[str, str],
+        deciding: str,
+        same: Invariants,
     ) -> None:
         self.found, self.moving, self.deciding, self.same = found, moving, deciding, same
+        self.outputs = set(loop.body.outputs) | set(loop.last)
         self.reasons: dict[str, str] = {}
         self.order = {id(node): k for k, node in enumerate(nodes)}
         self.units = [self._unit(component) for component in found]
@@ -184,13 +195,18 @@ class _Schedule:
             else:
                 return (node,)
             return None
-        idiom = find_idiom(component, self.moving, self.same)
+        idiom = find_idiom(component, self.moving, self.same, self._read_outside(component))
         if idiom is not None:
             return (idiom, *idiom.nodes_between)
         for node in component.nodes:
             drawing = draws(node) and not component.rounds
             self.reasons[_first(node)] = "draws random numbers, in order" if drawing else self._needs_itself(component)
         return None
+
+    def _read_outside(self, component: Component) -> set[str]:
+        """Values that other components or the loop's outputs read."""
+        others = (node for other in self.found if other is not component for node in other.nodes)
+        return {name for node in others for name in node.reads} | set(self.moving.values()) | self.outputs
 
     def _needs_itself(self, component: Component) -> str:
         return f"{' and '.join(component.rounds)} of the iteration before {'are' if len(component.rounds) > 1 else 'is'} needed"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from mdf_loop.analysis.element_types import Asked, asked_types
 from mdf_loop.arguments import as_untyped, fit_values
@@ -24,6 +26,21 @@ class PreparedLoop:
     record: Loop
     execute: NumpyLoop
     asked: Mapping[str, Asked]
+    fitting: set[tuple[Any, ...]] = field(default_factory=set)
+
+    def fit_listed(self, names: Sequence[str], inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+        """:meth:`fit` for inputs in an order; arrays of types that fitted before are not looked at again."""
+        captures = self.record.body.captures
+        types = tuple([getattr(value, "dtype", None) for value in (*inputs, *named.values())]), tuple(named)
+        arrays = all(type(value) is np.ndarray for value in (*inputs, *named.values()))
+        if arrays and types in self.fitting:
+            return list(inputs), [named[name] for name in captures]
+        fitted, captured = self.fit(dict(zip(names, inputs, strict=True)), named)
+        values = [fitted[name] for name in names]
+        given = (*inputs, *[named[name] for name in captures])
+        if arrays and all(a is b for a, b in zip((*values, *captured), given, strict=True)):
+            self.fitting.add(types)
+        return values, captured
 
     def fit(self, inputs: Mapping[str, Any], named: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
         """Body inputs and captures, made into what the body asks for.

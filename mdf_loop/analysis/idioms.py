@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from mdf_loop.analysis.dependence import Component
@@ -36,6 +36,11 @@ class Idiom:
         return self.node.outputs[0]
 
     @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All its nodes, in order."""
+        return (self.node,)
+
+    @property
     def nodes_between(self) -> tuple[Node, ...]:
         """Nodes of the recurrence besides the last; they can run for a block of iterations once the recurrence has."""
         return ()
@@ -54,11 +59,17 @@ class Filter(Idiom):
 
     product: Node | None = None
     coefficient: str = ""
+    needed: bool = True
 
     @property
     def nodes_between(self) -> tuple[Node, ...]:
-        """The product."""
-        return (self.product,) if self.product is not None else ()
+        """The product, if anybody reads it besides."""
+        return (self.product,) if self.product is not None and self.needed else ()
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The product and the sum."""
+        return (self.product, self.node) if self.product is not None else (self.node,)
 
 
 @dataclass(frozen=True)
@@ -66,15 +77,15 @@ class Building(Idiom):
     """``sequence = SequenceInsert(sequence, value)``: a list that grows at its end."""
 
 
-def find_idiom(component: Component, moving: Mapping[str, str], same: Invariants) -> Idiom | None:
-    """The idiom of a recurrence, if it is one."""
+def find_idiom(component: Component, moving: Mapping[str, str], same: Invariants, read: Collection[str]) -> Idiom | None:
+    """The idiom of a recurrence, if it is one; ``read`` are the values that somebody outside it reads."""
     if len(component.rounds) != 1 or any(node.domain not in ("", "ai.onnx") for node in component.nodes):
         return None
     (name,) = component.rounds
     if len(component.nodes) == 1 and moving[name] == component.nodes[0].outputs[0]:
         return _of_one(name, component.nodes[0])
     if len(component.nodes) == 2:
-        return _filter(name, *component.nodes, moving[name], same)
+        return _filter(name, *component.nodes, moving[name], same, read)
     return None
 
 
@@ -90,7 +101,7 @@ def _of_one(name: str, node: Node) -> Idiom | None:
     return None
 
 
-def _filter(name: str, product: Node, total: Node, output: str, same: Invariants) -> Idiom | None:
+def _filter(name: str, product: Node, total: Node, output: str, same: Invariants, read: Collection[str]) -> Filter | None:
     if (product.op, total.op) != ("Mul", "Add") or total.outputs[0] != output or product.attrs or total.attrs:
         return None
     scaled = product.outputs[0]
@@ -99,4 +110,4 @@ def _filter(name: str, product: Node, total: Node, output: str, same: Invariants
     coefficient = product.inputs[1 - product.inputs.index(name)]
     if coefficient not in same:
         return None
-    return Filter(name, total, total.inputs[1 - total.inputs.index(scaled)], product, coefficient)
+    return Filter(name, total, total.inputs[1 - total.inputs.index(scaled)], product, coefficient, scaled in read)

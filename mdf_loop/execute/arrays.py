@@ -53,6 +53,8 @@ MDF_UFUNCS = {
     "greater_equal": np.greater_equal,
 }
 
+COMPARISONS = {np.less, np.less_equal, np.greater, np.greater_equal, np.equal, *map(UFUNCS.get, ("And", "Or", "Xor", "Not"))}
+
 Statement = tuple[str, dict[str, Any]]
 """A line of Python, ``{out}`` standing for the buffer, and the names of ours that it uses."""
 
@@ -83,8 +85,7 @@ def _same_types(ufunc: np.ufunc, args: Sequence[Operand], result: Kind) -> bool:
     known = all(arg.kind.form in (ARRAY, SCALAR) or arg.kind.is_number for arg in args)
     if len(types) != 1 or not known or any(arg.kind.weak for arg in args):
         return False
-    compares = ufunc.types[0].endswith("?")
-    return result.dtype == np.bool_ if compares else result.dtype in types
+    return result.dtype == np.bool_ if ufunc in COMPARISONS else result.dtype in types
 
 
 def _call(function: Callable[..., Any], args: Sequence[Operand]) -> Statement:

@@ -27,8 +27,8 @@ class Growing:
         needed, room = self.length + len(rows), len(self._array)
         dtype = np.result_type(self._array, rows) if self._array.dtype != rows.dtype else rows.dtype
         if needed > room or dtype != self._array.dtype:
-            room = max(needed, 2 * room)
-            room = room if most is None else max(min(room, most), needed)
+            # Memory that is never touched costs nothing, so there may be much room where the end is known.
+            room = max(needed, 2 * room) if most is None else max(min(16 * room, most), needed)
             larger = np.empty((room, *rows.shape[1:]), dtype)
             larger[: self.length] = self._array[: self.length]
             self._array = larger

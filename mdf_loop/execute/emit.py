@@ -2,7 +2,7 @@
 
 What is emitted holds names and numbers made here, never a string of the model::
 
-    def part(n, obeyed, run, once, streams, carried, rows):
+    def part(n, run, once, streams, carried, rows):
         u0, u1, w0, w1 = once
         x0, x1 = carried
         l0 = []; keep0 = l0.append
@@ -11,17 +11,18 @@ What is emitted holds names and numbers made here, never a string of the model::
             ...
             keep0(v0)
             x0, x1 = v0, v1
-        return done, going, (x0, x1), (l0,)
+        return done, going, True, (x0, x1), (l0,)
 
 ``u`` is what stays the same (``w`` as numpy has it), ``s`` what was computed before for each iteration, ``x`` and
-``z`` what goes round (in inner loops), ``v`` what an operator gives, ``h``, ``y`` and ``r`` buffers, ``k`` kernels.
+``z`` what goes round (in inner loops), ``v`` what an operator gives, ``g``, ``h``, ``y`` and ``r`` buffers, ``k`` kernels.
 Anything unexpected (a kind that changed, Python's own errors) raises: the block is then run by the interpreter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,8 @@ from mdf_loop.ir import Node
 from mdf_loop.registry import Bound
 
 LARGEST = 2**63 - 1
+LONGEST = 100
+"""Characters of an expression that stays within another one."""
 
 
 class CannotEmit(Exception):
@@ -100,11 +103,18 @@ class Emitter:
 
     def __init__(self, source: Source, calls: Calls, targets: Mapping[str, str], control: Control) -> None:
         self.source, self.calls, self.targets, self.control = source, calls, targets, control
+        self.scratch: dict[str, np.dtype] = {}
+        self.once: Collection[str] = ()
 
-    def nodes(self, nodes: Iterable[Node], scope: Scope, samples: Mapping[str, Any]) -> None:
-        """Write nodes; ``scope`` gets their outputs, ``samples`` says what their values look like."""
+    def nodes(self, nodes: Sequence[Node], scope: Scope, samples: Mapping[str, Any], kept: Collection[str]) -> None:
+        """Write nodes; ``scope`` gets their outputs, ``samples`` says what their values look like.
+
+        ``kept`` are the values that are wanted after the nodes; others that are read once stay expressions.
+        """
+        outer, self.once = self.once, read_once(nodes, kept)
         for node in nodes:
             self._node(node, scope, samples)
+        self.once = outer
 
     def _node(self, node: Node, scope: Scope, samples: Mapping[str, Any]) -> None:
         domain = "" if node.domain == "ai.onnx" else node.domain
@@ -141,19 +151,35 @@ class Emitter:
         written = write_expression(domain, node.op, args, kind)
         if written is None:
             return False
+        if any(arg.inline and written[0].count(arg.text) != 1 for arg in args):
+            args = [self.named(arg) for arg in args]
+            written = write_expression(domain, node.op, args, kind)
+            assert written is not None
         text, unchecked = written
-        name = self.source.fresh("v")
-        self.source.line(f"{name} = {text}")
-        scope[node.outputs[0]] = Operand(name, kind, unchecked=unchecked)
+        if node.outputs[0] in self.once and len(text) < LONGEST:
+            scope[node.outputs[0]] = Operand(f"({text})", kind, unchecked=unchecked, inline=True)
+        else:
+            scope[node.outputs[0]] = self.named(Operand(text, kind, unchecked=unchecked, inline=True))
         return True
+
+    def named(self, operand: Operand) -> Operand:
+        """An expression under a name of its own."""
+        if not operand.inline:
+            return operand
+        name = self.source.fresh("v")
+        text = operand.text
+        self.source.line(f"{name} = {text}")
+        return replace(operand, text=name, inline=False)
 
     def _buffered(self, node: Node, domain: str, args: list[Operand], kind: Kind, scope: Scope) -> bool:
         target = self.targets.get(node.outputs[0])
         if target is None:
             return False
-        statements = write_call(domain, node.op, node.attrs, [self.checked(arg) for arg in args], kind)
-        if statements is None:
+        args = [self.checked(arg) for arg in args]
+        if write_call(domain, node.op, node.attrs, args, kind) is None:
             return False
+        statements = write_call(domain, node.op, node.attrs, [self.dimensionless(arg) for arg in args], kind)
+        assert statements is not None
         for text, names in statements:
             self.source.names.update(names)
             self.source.line(text.replace("{out}", target))
@@ -172,10 +198,12 @@ class Emitter:
         return True
 
     def checked(self, operand: Operand) -> Operand:
-        """A whole number that is sure to be in the range of int64."""
+        """A whole number in the range of int64, into which it is wrapped if it left it."""
         if not operand.unchecked:
             return operand
-        self.source.line(f"if not -{LARGEST} <= {operand.text} <= {LARGEST}: raise Changed")
+        operand = self.named(operand)
+        wrap = self.source.given("wrapped_", wrapped)
+        self.source.line(f"if not -{LARGEST} <= {operand.text} <= {LARGEST}: {operand.text} = {wrap}({operand.text})")
         return Operand(operand.text, operand.kind)
 
     def _call(self, node: Node, scope: Scope, samples: Mapping[str, Any]) -> None:
@@ -202,6 +230,15 @@ class Emitter:
         if not plain:
             self.source.line(f"if type({name}) is tuple: {name} = {name}[0]")
         scope[output] = self.unboxed(name, kind, not plain)
+
+    def dimensionless(self, operand: Operand) -> Operand:
+        """A number as an array without dimensions, which a ufunc takes in half the time."""
+        if operand.box or operand.kind.form not in (FLOAT, INT, SCALAR) or operand.kind.dtype is None:
+            return operand
+        name = self.source.fresh("g")
+        self.scratch[name] = operand.kind.dtype
+        self.source.line(f"{name}[()] = {operand.text}")
+        return replace(operand, box=name)
 
     def boxed(self, operand: Operand) -> str:
         """A value as kernels take it."""
@@ -236,6 +273,19 @@ class Emitter:
             return value.dtype.type(value)
 
         return self.source.given("as_scalar_", as_scalar)
+
+
+def read_once(nodes: Sequence[Node], kept: Collection[str]) -> set[str]:
+    """Values that one node reads, once and not from inside a body of its own."""
+    counts = Counter(name for node in nodes for name in node.inputs if name)
+    captured = {name for node in nodes for name in node.captures}
+    aliases = {node.inputs[0] for node in nodes if node.op == "Identity"}
+    return {name for name, count in counts.items() if count == 1} - captured - aliases - set(kept)
+
+
+def wrapped(value: int) -> int:
+    """What is left of a whole number in 64 bits."""
+    return (value + (LARGEST + 1)) % (2 * (LARGEST + 1)) - (LARGEST + 1)
 
 
 def literal(value: Any) -> str | None:

@@ -54,7 +54,7 @@ class ControlWriter:
             source.depth += 1
             inner = self._scope(emitter, body, scope)
             values = sample_body(body, samples, self.run)
-            emitter.nodes(body.nodes, inner, {**samples, **values})
+            emitter.nodes(body.nodes, inner, {**samples, **values}, body.outputs)
             ends.append([inner[body.outputs[k]] for k in wanted])
             for name, end in zip(names, ends[-1], strict=True):
                 source.line(f"{name} = {end.text}")
@@ -87,14 +87,14 @@ class ControlWriter:
             inner[inside] = Operand(name, kind)
         rows = self._rows(emitter, node, body, n_carried)
         decides = self._decides(body)
-        index, go = source.fresh("i"), source.fresh("g")
+        index, go = source.fresh("i"), source.fresh("go")
         inner[body.inputs[0]] = Operand(index, Kind(INT, np.dtype(np.int64)))
         inner[body.inputs[1]] = Operand(go if decides else "True", Kind(BOOL, np.dtype(np.bool_)))
         if decides:
             source.line(f"{go} = True")
         source.line(f"for {index} in {self._range(emitter, node, scope)}:")
         source.depth += 1
-        emitter.nodes(body.nodes, inner, {**samples, **values})
+        emitter.nodes(body.nodes, inner, {**samples, **values}, body.outputs)
         for name, out in zip(rows, body.outputs[1 + n_carried :], strict=False):
             if name:
                 source.line(f"{name}.append({emitter.checked(inner[out]).text})")
@@ -211,4 +211,4 @@ def constant(emitter: Emitter, value: Any) -> Operand:
         return Operand(emitter.source.given("c", value), kind)
     number = value if kind.weak else value.item()
     text = literal(number) or emitter.source.given("c", number)
-    return Operand(text, kind, number, box="" if kind.weak else emitter.source.given("b", value))
+    return Operand(text, kind, number, box="" if kind.weak else emitter.source.given("b", np.asarray(value)))

@@ -58,6 +58,7 @@ class NumpyLoop(InterpretedLoop):
         self.calls = Calls(self.program)
         self.stepped: dict[int, SteppedPart] = {}
         self.wanted: set[str] = set()
+        self.last_length = 0
 
     @property
     def plan(self) -> Plan:
@@ -125,7 +126,13 @@ class NumpyLoop(InterpretedLoop):
             log.debug("%s: what stays the same cannot be computed ahead (%s)", self.loop.name, error)
             return None
         slices = [parts_of(s, array) for s, array in zip(self.loop.scanned, session.given.scanned, strict=True)]
-        return Stage({**same, **late.fixed}, slices=slices)
+        each = sum(getattr(env[slot(name)], "nbytes", 8) for node in plan.varying for name in node.outputs if name)
+        return Stage({**same, **late.fixed}, slices=slices, length=self._first_length(session, each))
+
+    def _first_length(self, session: Session, bytes_each: int) -> int:
+        """Iterations of the first block; few, if the loop may end soon and an iteration is much work."""
+        most = max(session.run.options.block_bytes // max(bytes_each, 1), 1)
+        return min(FIRST, most, max(1 << 14, bytes_each) // max(bytes_each, 1) if self.plan.condition == "batched" else most)
 
     def _now(self, session: Session, name: str) -> Any:
         """A value that goes round, as the next iteration will get it."""
@@ -154,11 +161,17 @@ class NumpyLoop(InterpretedLoop):
             for part in self.stepped.values():
                 part.forget()
             return False
-        stage.failures = 0
+        stage.failures, self.last_length = 0, length
         each = max(sum(history.nbytes for history in batch.histories.values()) / batch.length, 1.0)
         most = max(int(session.run.options.block_bytes / each), 1)
-        stage.length = max(min(4 * length, most), 1)
+        growth = 2 if self.plan.condition == "batched" else 4
+        stage.length = max(min(growth * length, most), 1)
         return True
+
+    def emitted(self, part: Stepped) -> str:
+        """The Python that was emitted last for a stepped part; empty if there is none yet."""
+        latest = self.stepped[id(part)].latest
+        return latest.source.text if latest is not None else ""
 
     # One block
 
@@ -209,10 +222,9 @@ class NumpyLoop(InterpretedLoop):
             if isinstance(idiom, Building):
                 finals[idiom.name] = lambda: built(idiom, batch, now[idiom.name])
         except DoesNotFit:
-            nodes = tuple(node for node in self.loop.body.nodes if node in (idiom.node, *idiom.nodes_between))
             key = id(idiom)
             if key not in self.stepped:
-                self.stepped[key] = self._stepped(Stepped(nodes, (idiom.name,)), self.plan, all_wanted=True)
+                self.stepped[key] = self._stepped(Stepped(idiom.nodes, (idiom.name,)), self.plan, all_wanted=True)
             self._run_stepped(session, batch, self.stepped[key], now, finals)
 
     def _step(self, session: Session, batch: Batch, part: Stepped, now: dict[str, Any], finals: dict[str, Any]) -> bool:
@@ -224,14 +236,14 @@ class NumpyLoop(InterpretedLoop):
         streams = {name: batch.history(name) for name in stepped.streams}
         slot, env = self.program.slot, session.env
         same = {name: batch.single(name) for name in stepped.once}
-        stretch = stepped.run(batch.length, session.obeyed, session.run, same, streams, now, lambda name: env[slot(name)])
+        stretch = stepped.run(batch.length, session.run, same, streams, now, lambda name: env[slot(name)])
         batch.head(stretch.done)
         batch.histories.update(stretch.histories)
         finals.update(stretch.finals)
         for name in stepped.rounds:
             if name in self.wanted and name not in batch.histories:
                 self._shift(batch, name, now)
-        return stretch.going or not session.obeyed
+        return stretch.going
 
     def _stop(self, session: Session, batch: Batch) -> bool:
         """End the block behind the first iteration whose condition is false."""
@@ -265,7 +277,7 @@ class NumpyLoop(InterpretedLoop):
         last = [self._last(batch, name) for name in loop.last]
         condition = session.condition
         if self.plan.deciding:
-            condition = self._last(batch, self.plan.deciding)
+            condition = final(self.plan.deciding, self.plan.deciding)
         for gathering, value in zip(progress.gatherings, gathered, strict=True):
             gathering.add_block(value, batch.length)
         for slot, value in zip(self.program.state_in, hidden, strict=True):
@@ -283,7 +295,7 @@ class NumpyLoop(InterpretedLoop):
         return batch.histories[name].last() if name in batch.histories else batch.single(name)
 
     def _stepped(self, part: Stepped, plan: Plan, all_wanted: bool = False) -> SteppedPart:
-        wanted = {name for node in part.nodes for name in node.outputs if name} if all_wanted else self.wanted
+        wanted = self.wanted | {plan.rounds[name] for name in part.rounds} if all_wanted else self.wanted
         return SteppedPart(part, self.loop.body, self.calls, plan.rounds, plan.same, plan.deciding, wanted)
 
 
@@ -291,13 +303,13 @@ def wanted_histories(plan: Plan) -> set[str]:
     """Values of which more than the last iteration's is needed outside the part that computes them."""
     loop = plan.loop
     wanted = {c.output for c in loop.collected} | set(loop.last)
-    if plan.deciding:
+    if plan.condition == "batched":
         wanted.add(plan.deciding)
-    stepped_rounds = {name for part in plan.parts if isinstance(part, Stepped) for name in part.rounds}
-    idioms = {u.name for part in plan.parts if isinstance(part, Batched) for u in part.units if isinstance(u, Idiom)}
-    for name, output in plan.rounds.items():
-        if name not in stepped_rounds | idioms:
-            wanted.add(output)
+    units = [unit for part in plan.parts if isinstance(part, Batched) for unit in part.units]
+    known_at_end = {name for part in plan.parts if isinstance(part, Stepped) for name in part.rounds}
+    known_at_end |= {unit.name for unit in units if isinstance(unit, Idiom)}
+    wanted |= {plan.rounds[name] for name in loop.goes_round if name not in known_at_end}
+    wanted |= {plan.rounds[unit.name] for unit in units if isinstance(unit, Shift)}
     for part in plan.parts:
         if isinstance(part, Batched):
             for unit in part.units:

@@ -11,6 +11,9 @@ from mdf_loop.analysis.idioms import Accumulate, Building, Filter, Idiom
 from mdf_loop.execute.block import Batch
 from mdf_loop.execute.histories import History
 
+WIDEST = 128
+"""Elements of a row up to which lfilter (4.4 ns each) is faster than two calls of ufuncs."""
+
 
 class DoesNotFit(Exception):
     """The values are not what the idiom is for; the recurrence has to be stepped."""
@@ -64,6 +67,8 @@ def _accumulate(idiom: Accumulate, batch: Batch, start: Any) -> None:
 def _filter(idiom: Filter, batch: Batch, start: Any) -> None:
     rows = _values(idiom, batch, start, "f")
     factor = batch.single(idiom.coefficient)
+    if start.size > WIDEST:
+        raise DoesNotFit
     if np.size(factor) != 1 or factor.dtype != start.dtype or not filters_exactly(start.dtype.char):
         raise DoesNotFit
     steps = np.empty((batch.length + 1, *start.shape), start.dtype)

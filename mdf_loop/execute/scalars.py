@@ -29,7 +29,7 @@ class Operand:
     Attributes
     ----------
     text : str
-        A name or a number.
+        A name, a number, or an expression that is read once.
     kind : Kind
     number : number or None
         What it is, if it is a constant.
@@ -39,6 +39,8 @@ class Operand:
         A name under which numpy's form of the number is at hand, or empty.
     listed : str
         A name under which a vector is at hand as a list of Python's numbers, or empty.
+    inline : bool
+        The text is an expression.
     """
 
     text: str
@@ -47,6 +49,7 @@ class Operand:
     unchecked: bool = False
     box: str = ""
     listed: str = ""
+    inline: bool = False
 
     @property
     def boxed(self) -> str:
@@ -58,7 +61,7 @@ Expression = Callable[[Sequence[Operand], Kind], str | None]
 EXPRESSIONS: dict[tuple[str, str], Expression] = {}
 """By (domain, operator)."""
 
-RING = {("", op) for op in ("Add", "Sub", "Mul", "Neg", "Abs", "Div", "Cast", "Identity", "Where")}
+RING = {("", op) for op in ("Add", "Sub", "Mul", "Neg", "Abs", "Div", "Identity", "Where")}
 RING |= {("mdf", op) for op in ("add", "subtract", "multiply", "negative", "choose")}
 """Operators that can make whole numbers out of range (and, but for the ones below, may be given them)."""
 
@@ -241,7 +244,7 @@ def cast(args: Sequence[Operand], result: Kind) -> str | None:
         (INT, FLOAT): f"float({a})",
         (BOOL, FLOAT): f"1.0 if {a} else 0.0",
         (BOOL, INT): f"1 if {a} else 0",
-        (FLOAT, INT): f"int({a})",
+        (FLOAT, INT): f"whole({a})",
         (FLOAT, BOOL): f"{a} != 0.0",
         (INT, BOOL): f"{a} != 0",
     }[have, want]
@@ -372,7 +375,12 @@ def _power(a: float, b: float) -> float:
     return result if type(result) is float else math.nan
 
 
-FUNCTIONS |= {"divide": _divide, "power": _power, "inf": math.inf, "float64": np.float64}
+def _whole(a: float) -> int:
+    """A float as int64, cut off; what has no place there is left to numpy."""
+    return int(a) if -9.2e18 < a < 9.2e18 else int(np.float64(a).astype(np.int64))
+
+
+FUNCTIONS |= {"whole": _whole, "divide": _divide, "power": _power, "inf": math.inf, "float64": np.float64}
 
 
 def write_expression(domain: str, op: str, args: Sequence[Operand], result: Kind) -> tuple[str, bool] | None:
