@@ -45,6 +45,15 @@ def test_the_sample_gives_what_openvino_gives(sample):
         np.testing.assert_array_equal(mine, theirs)
 
 
+@pytest.mark.parametrize("trip_count", [1, 4, 10])
+def test_the_example_gives_what_openvino_gives(trip_count, request):
+    path = request.config.rootpath / "examples" / "openvino_loop.xml"
+    values = [np.int64(trip_count), np.array(True), np.float32([[0], [1]])]
+    expected = openvino_run(openvino.Core().read_model(path), *values)
+    for mine, theirs in zip(run_model(path, values), expected, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
 def test_run_takes_a_file_and_gives_outputs_by_name(sample):
     outputs = mdf_loop.run(sample, X=X.tolist(), S=[[10, 20]])
     assert list(outputs) == ["Result_22", "Result_23", "Result_24"]

@@ -94,6 +94,12 @@ def _load_conversions() -> None:
         importlib.import_module(f"mdf_loop.readers.openvino_{name}")
 
 
+def layer_types() -> list[str]:
+    """The types of layers that are read."""
+    _load_conversions()
+    return sorted({"Const", "Parameter", "Result", *CONVERSIONS} - {"SoftMax"})
+
+
 def _model(net: Net, weights: Weights) -> OpenvinoModel:
     nodes = Nodes(weights, net.path)
     parameters = net.of_type("Parameter")
