@@ -173,6 +173,20 @@ def mat_mul(a, b, *, transpose_a=0, transpose_b=0):
     return np.matmul(left, right)
 
 
+@kernel("ScaledDotProductAttention", domain=DOMAIN)
+def attention(query, key, value, mask=None, scale=None, *, causal=0):
+    """softmax(query key' scale + mask) value; ``causal`` lets a query see keys up to its own place only."""
+    factor = query.dtype.type(1 / np.sqrt(query.shape[-1])) if scale is None else scale.reshape(())
+    fit = np.matmul(query * factor, key.swapaxes(-1, -2))
+    if causal:
+        fit = np.where(np.tri(*fit.shape[-2:], dtype=bool), fit, -np.inf)
+    elif mask is not None and mask.ndim:
+        fit = np.where(mask, fit, -np.inf) if mask.dtype == bool else fit + mask
+    peak = fit.max(-1, keepdims=True)
+    weight = np.exp(fit - np.where(np.isfinite(peak), peak, 0))
+    return np.matmul(weight / weight.sum(-1, keepdims=True), value).astype(query.dtype)
+
+
 @kernel("FakeQuantize", domain=DOMAIN, batch=elementwise)
 def fake_quantize(x, in_low, in_high, out_low, out_high, *, levels):
     """Rounded to one of so many levels between bounds, and mapped to other bounds."""

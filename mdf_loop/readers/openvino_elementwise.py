@@ -230,10 +230,18 @@ def selu(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
 
 @converts("PReLU", takes=2)
 def p_relu(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
-    """x, or slope x below 0; a slope of one axis goes along the channels, which are axis 1."""
+    """x, or slope x below 0; a slope of one axis goes along the channels, which are axis 1, where it is as long."""
     x, slope = inputs
     slopes, rank = nodes.kind(slope).shape, nodes.rank(x)
-    if slopes is not None and rank is not None and len(slopes) == 1 and slopes[0] != 1 and rank > 2:
+    channels = (nodes.kind(x).shape or (None,))[1:2]
+    if (
+        slopes is not None
+        and rank is not None
+        and len(slopes) == 1
+        and slopes[0] != 1
+        and rank > 2
+        and channels in (slopes, (None,))
+    ):
         slope = nodes.node("Reshape", slope, nodes.constant([1, -1, *[1] * (rank - 2)], np.int64))
     elif slopes is None or (rank is None and slopes != () and slopes != (1,)):
         raise layer.unsupported("the rank of its inputs must be declared")

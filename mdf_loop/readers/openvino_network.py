@@ -67,6 +67,20 @@ def group_convolution(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Valu
     return nodes.node("Conv", inputs[0], kernels, group=groups, **_windows(layer))
 
 
+@converts("ConvolutionBackpropData", takes=(2, 3))
+def convolution_backprop(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
+    """A convolution the other way round."""
+    padding = tuple(layer.integers("output_padding", ""))
+    attrs = _windows(layer) | ({"output_padding": padding} if padding else {})
+    if len(inputs) > 2:
+        shape = nodes.integers(inputs[2])
+        if shape is None:
+            raise layer.unsupported("the shape of its output must be a constant")
+        attrs["output_shape"] = tuple(shape)
+        attrs.pop("pads", None)
+    return nodes.node("ConvTranspose", *inputs[:2], **attrs)
+
+
 @converts("MaxPool")
 def max_pool(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
     """The largest element of each window; from version 8 on also where it was."""
@@ -83,7 +97,7 @@ def max_pool(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
 
 
 def _rounds_up(layer: Layer) -> bool:
-    return layer.text("rounding_type", "floor", ("floor", "ceil")) == "ceil"
+    return layer.text("rounding_type", "floor", ("floor", "ceil", "ceil_torch")) != "floor"
 
 
 @converts("AvgPool")
@@ -138,6 +152,22 @@ def normalize_l2(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
 def group_normalization(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
     """Groups of channels normalized each, then scaled and shifted by channel."""
     return nodes.node("GroupNormalization", *inputs, num_groups=layer.integer("num_groups"), epsilon=layer.number("epsilon"))
+
+
+@converts("LRN", takes=2)
+def lrn(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
+    """Divided by a power of the mean square of the channels around."""
+    if nodes.integers(inputs[1]) != [1]:
+        raise layer.unsupported("only its axis 1 is supported")
+    names = {"alpha": "alpha", "beta": "beta", "bias": "bias"}
+    attrs: dict[str, Any] = {name: layer.number(key) for key, name in names.items()}
+    return nodes.node("LRN", inputs[0], size=layer.integer("size"), **attrs)
+
+
+@converts("ScaledDotProductAttention", takes=(3, 5))
+def attention(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
+    """Values weighted by how well keys fit the queries; a mask and a scale may be given."""
+    return nodes.own("ScaledDotProductAttention", *inputs, causal=int(layer.flag("causal", False)))
 
 
 @converts("FakeQuantize", takes=5)

@@ -156,6 +156,17 @@ def pad(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
     return nodes.node("Pad", inputs[0], counts, mode=mode)
 
 
+@converts("Reverse", takes=2)
+def reverse(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
+    """Axes turned round."""
+    layer.text("mode", among=("index",))
+    axes = nodes.integers(inputs[1])
+    if not axes:
+        raise layer.unsupported("the axes must be a constant")
+    bounds = ([-1] * len(axes), [-(2**62)] * len(axes), axes, [-1] * len(axes))
+    return nodes.node("Slice", inputs[0], *(nodes.constant(row, np.int64) for row in bounds))
+
+
 @converts("Roll", takes=3)
 def roll(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
     """Elements moved along axes; what leaves at one end comes in at the other."""
