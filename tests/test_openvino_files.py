@@ -115,39 +115,36 @@ def test_layers_may_stand_in_any_order(sample):
     np.testing.assert_array_equal(outputs["Result_22"], [[26, 40]])
 
 
-@pytest.mark.parametrize(
-    "dtype",
-    [
-        "f32",
-        "f16",
-        "f64",
-        "bf16",
-        "i8",
-        "i16",
-        "i32",
-        "i64",
-        "u8",
-        "u16",
-        "u32",
-        "u64",
-        "boolean",
-        "i4",
-        "u4",
-        "f8e4m3",
-        "f8e5m2",
-    ],
-)
+NUMBERS = {
+    "boolean": [0, 1, 1, 0, 1],
+    "f4e2m1": [1, -2, 0, 3, -0.5],
+    "f8e8m0": [1, 2, 0.5, 4, 1],
+    "u2": [1, 2, 0, 3, 2],
+    **{key: [1, 2, 0, 3, 5] for key in ["u4", "u8", "u16", "u32", "u64"]},
+    **{key: [1, -2, 0, 3, -5] for key in ["i4", "i8", "i16", "i32", "i64"]},
+    **{key: [1, -2, 0, 3, -5] for key in ["f16", "f32", "f64", "bf16", "f8e4m3", "f8e5m2"]},
+}
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
 def test_constants_of_every_type_are_read(dtype, tmp_path):
-    numbers = [0, 1, 1, 0, 1] if dtype == "boolean" else [1, 2, 0, 3, 5] if dtype.startswith("u") else [1, -2, 0, 3, -5]
-    wanted = np.float32(numbers)
-    made = op.constant(np.array(numbers, np.float32), openvino.Type.f32)
-    typed = op.convert(made, dtype)
-    folded = openvino.op.Constant(
-        getattr(openvino.Type, dtype), openvino.Shape([5]), [bool(v) if dtype == "boolean" else v for v in numbers]
+    made = openvino.op.Constant(getattr(openvino.Type, dtype), openvino.Shape([5]), NUMBERS[dtype])
+    path = saved(openvino.Model([op.convert(made, "f32")], [], "m"), tmp_path)
+    np.testing.assert_array_equal(prepare(path).run([])[0], np.float32(NUMBERS[dtype]))
+
+
+def test_types_and_constants_that_cannot_be_read_are_named(tmp_path):
+    made = openvino.op.Constant(openvino.Type.nf4, openvino.Shape([2]), [0, 1])
+    path = saved(openvino.Model([op.convert(made, "f32")], [], "m"), tmp_path)
+    with pytest.raises(UnsupportedOp, match=r"layer 'Constant_\d+' \(Const, opset1\): the element type 'nf4' is not supported"):
+        prepare(path)
+    path = saved(
+        model_of(lambda n: op.range(op.constant(np.int32(0)), n, op.constant(np.int32(1)), "i32"), np.int32(3)), tmp_path
     )
-    path = saved(openvino.Model([op.convert(folded, "f32")], [], "m"), tmp_path)
-    np.testing.assert_array_equal(prepare(path).run([])[0], wanted)
-    assert typed is not None
+    text = path.read_text()
+    path.write_text(text.replace('shape="" offset="0" size="4"', 'shape="0" offset="0" size="0"'))
+    with pytest.raises(MalformedBody, match=r"\(Range, opset4\): its constants or attributes do not fit together"):
+        prepare(path)
 
 
 def test_the_weights_may_have_another_name(sample):

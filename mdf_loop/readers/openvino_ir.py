@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from mdf_loop.check import check_body
-from mdf_loop.errors import KindError
+from mdf_loop.errors import KindError, LoopError
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.readers.openvino_nodes import CONVERSIONS, MANY, Nodes
 from mdf_loop.readers.openvino_weights import Weights
@@ -185,7 +185,13 @@ def _convert(layer: Layer, nodes: Nodes, values: dict[tuple[int, int], str]) -> 
     if not least <= len(inputs) <= most:
         count = f"{least}" if least == most else f"{least} or more" if most >= MANY else f"{least} to {most}"
         raise layer.wrong(f"it takes {count} input{'s' * (count != '1')}; it has {len(inputs)}")
-    made = conversion(layer, nodes, inputs)
+    try:
+        made = conversion(layer, nodes, inputs)
+    except (ArithmeticError, IndexError, TypeError, ValueError) as error:
+        if isinstance(error, LoopError):
+            raise
+        # Conversions look into constants and attributes, which may hold anything.
+        raise layer.wrong(f"its constants or attributes do not fit together: {error}") from error
     names = (made,) if isinstance(made, str) else made
     if unread := layer.unread():
         raise layer.unsupported(f"the attribute {', '.join(unread)} is not known")

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from mdf_loop.element_types import DTYPES
+from mdf_loop.element_types import DTYPES, kind_of
 from mdf_loop.errors import MalformedBody
 from mdf_loop.readers.openvino_xml import ELEMENT_TYPES, Layer, declared_shape
 
-HALF_BYTES = {DTYPES[21], DTYPES[22]}
-"""Types of which two elements share a byte, the first one in the lower half."""
+BITS = {DTYPES[21]: 4, DTYPES[22]: 4, DTYPES[23]: 4, DTYPES[25]: 2}
+"""Types of which several elements share a byte, the first one in its lowest bits."""
 
 
 class Weights:
@@ -49,7 +49,7 @@ class Weights:
         count = prod(shape)
         if dtype == ELEMENT_TYPES["string"]:
             raise layer.unsupported("constants of strings are not supported")
-        needed = (count + 1) // 2 if dtype in HALF_BYTES else count * dtype.itemsize
+        needed = -(-count * BITS[dtype] // 8) if dtype in BITS else count * dtype.itemsize
         if size != needed and count:  # OpenVINO writes one byte for a constant without elements
             raise layer.wrong(f"{dtype.name}{list(shape)} takes {needed} bytes; size says {size}")
         data = self._data(layer)
@@ -60,9 +60,9 @@ class Weights:
             raise layer.wrong(
                 f"it lies at {end} of the weights, which have {len(data)}; is {self._name} the right file, and whole?"
             )
-        if dtype in HALF_BYTES:
-            return _halves(np.frombuffer(data, np.uint8, size, offset), count, dtype).reshape(shape)
         raw = np.frombuffer(data, np.uint8, size, offset)
+        if dtype in BITS:
+            return _unpacked(raw, count, dtype).reshape(shape)
         if dtype.kind == "b":
             return (raw != 0).reshape(shape)
         return raw.view(dtype).reshape(shape)
@@ -84,9 +84,12 @@ class Weights:
         return self._bytes
 
 
-def _halves(raw: np.ndarray, count: int, dtype: np.dtype) -> np.ndarray:
-    both = np.stack([raw & 15, raw >> 4], -1).reshape(-1)[:count]
-    if dtype == DTYPES[22]:
-        both = both.astype(np.int8)
-        both = np.where(both > 7, both - 16, both)
-    return both.astype(dtype)
+def _unpacked(raw: np.ndarray, count: int, dtype: np.dtype) -> np.ndarray:
+    bits = BITS[dtype]
+    places = np.arange(0, 8, bits, dtype=np.uint8)
+    values = (raw[:, None] >> places & np.uint8(2**bits - 1)).reshape(-1)[:count]
+    if kind_of(dtype) == "float":
+        return values.view(dtype)
+    return (
+        np.where(values >= 8, values.astype(np.int8) - 16, values).astype(dtype) if dtype == DTYPES[22] else values.astype(dtype)
+    )

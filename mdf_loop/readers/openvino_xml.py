@@ -38,6 +38,9 @@ ELEMENT_TYPES: dict[str, np.dtype] = {
     "f8e5m2": DTYPES[19],
     "u4": DTYPES[21],
     "i4": DTYPES[22],
+    "f4e2m1": DTYPES[23],
+    "f8e8m0": DTYPES[24],
+    "u2": DTYPES[25],
 }
 """Element types by the names that attributes of layers use."""
 
