@@ -14,6 +14,7 @@ import openvino.opset16 as op
 import pytest
 from openvino_models import assert_as_openvino, model_of, ours, saved
 
+from mdf_loop.errors import MalformedBody, UnsupportedOp
 from mdf_loop.openvino import prepare
 from mdf_loop.readers.openvino_ir import _load_conversions
 from mdf_loop.readers.openvino_nodes import CONVERSIONS
@@ -423,6 +424,25 @@ def test_every_conversion_is_compared_with_openvino(tmp_path):
     old_names = {"SoftMax": "Softmax"}
     left = {old_names.get(name, name) for name in CONVERSIONS} - found - CONTROL - NEVER_THE_SAME - NOT_IN_PYTHON
     assert {name for name in left if name.upper() not in {known.upper() for known in found}} == set()
+
+
+def test_shapes_that_the_rule_of_broadcasting_does_not_allow_are_refused(tmp_path):
+    path = saved(model_of(lambda x, y: op.add(x, y), X, ROW), tmp_path)
+    text = path.read_text()
+    path.write_text(text.replace('auto_broadcast="numpy"', 'auto_broadcast="none"'))
+    with pytest.raises(
+        MalformedBody, match=r"\(Add, opset1\): auto_broadcast is 'none', which shapes \[3, 4\] and \[4\] do not fit"
+    ):
+        prepare(path)
+    path.write_text(text.replace('auto_broadcast="numpy"', 'auto_broadcast="pdpd"'))
+    np.testing.assert_array_equal(prepare(path).run([X, ROW])[0], X + ROW)
+    wider = saved(model_of(lambda x, y: op.add(y, x), X, ROW), tmp_path)
+    wider.write_text(wider.read_text().replace('auto_broadcast="numpy"', 'auto_broadcast="pdpd"'))
+    with pytest.raises(MalformedBody, match="auto_broadcast is 'pdpd'"):
+        prepare(wider)
+    path.write_text(text.replace('auto_broadcast="numpy"', 'auto_broadcast="other"'))
+    with pytest.raises(UnsupportedOp, match="auto_broadcast is 'other'; known: numpy, none, explicit, pdpd"):
+        prepare(path)
 
 
 def test_whole_numbers_are_divided_with_rounding_down(tmp_path):

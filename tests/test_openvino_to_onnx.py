@@ -25,7 +25,7 @@ from mdf_loop.readers.openvino_ir import read_openvino
 def assert_same_as_onnx(model, folder, *values, with_onnxruntime=True):
     """Three runs of one model: as OpenVINO's file, and as ONNX in onnxruntime and in our backend."""
     path = saved(model, folder)
-    written = openvino_to_onnx(read_openvino(path))
+    written = openvino_to_onnx(path)
     onnx.checker.check_model(written, full_check=True)
     expected = prepare(path).run(list(values))
     names = [value.name for value in written.graph.input]
@@ -80,7 +80,7 @@ def test_operation_is_the_same_as_onnx(case, tmp_path):
     model = model_of(build, *values)
     if case in UNSUPPORTED:
         with pytest.raises(UnsupportedOp, match=r"ONNX has no operators for OpenVINO's \w+ as it is used here"):
-            openvino_to_onnx(read_openvino(saved(model, tmp_path)))
+            openvino_to_onnx(saved(model, tmp_path))
     else:
         assert_same_as_onnx(model, tmp_path, *values, with_onnxruntime=case not in NOT_IN_ONNXRUNTIME)
 
@@ -142,4 +142,4 @@ def test_a_model_with_variables_is_not_an_onnx_model(tmp_path):
     kept = op.read_value(x, "total")
     model = openvino.Model([op.result(kept)], [op.assign(op.add(kept, x), "total")], [x], "m")
     with pytest.raises(UnsupportedOp, match=r"the model keeps values from run to run \(total\), which ONNX models cannot"):
-        openvino_to_onnx(read_openvino(saved(model, tmp_path)))
+        openvino_to_onnx(saved(model, tmp_path))

@@ -6,35 +6,48 @@ together are collected and brought into shape behind the loop; a last value goes
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import onnx
 
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Body, Collected, Loop, Node, Scanned
-from mdf_loop.readers.openvino_ir import OpenvinoModel
+from mdf_loop.readers.openvino_ir import OpenvinoModel, read_openvino
 from mdf_loop.readers.openvino_nodes import DOMAIN, OPSET, Nodes
 from mdf_loop.readers.openvino_weights import Weights
+from mdf_loop.writers.onnx_graph import write_model
 
 FAR = np.iinfo(np.int64).max
 """Beyond the end of any axis, and more iterations than any loop has."""
 
 
-def openvino_to_onnx(model: OpenvinoModel) -> Any:
-    """An OpenVINO model that was read, as an ``onnx.ModelProto``.
+def openvino_to_onnx(model: OpenvinoModel | str | os.PathLike) -> onnx.ModelProto:
+    """An OpenVINO model as an ONNX model that gives the same outputs.
+
+    Parameters
+    ----------
+    model : str, path-like or OpenvinoModel
+        The path of an ``.xml`` file, or a model that :func:`~mdf_loop.readers.openvino_ir.read_openvino` read.
+
+    Returns
+    -------
+    onnx.ModelProto
+        With opset 21; inputs are called as the layers are, outputs as :func:`mdf_loop.run` calls them.
 
     Raises
     ------
+    MalformedBody
+        A file is missing or broken.
     UnsupportedOp
         The model has variables, or an operation that ONNX has no operators for; names its layer.
     """
-    import onnx
-
-    from mdf_loop.writers.onnx_graph import write_model
-
+    if isinstance(model, str | os.PathLike):
+        model = read_openvino(model)
     if model.variables:
         names = ", ".join(variable.id for variable in model.variables)
         raise UnsupportedOp(f"{model.body.name}: the model keeps values from run to run ({names}), which ONNX models cannot")
@@ -163,13 +176,13 @@ def _count(nodes: Nodes, record: Loop, name: str, scanned: Sequence[str]) -> str
     known = nodes.integers(name)
     if known is not None:
         return "" if known[0] == -1 else nodes.constant(known[0], np.int64)
-    count = nodes.node("Reshape", nodes.node("Cast", name, to=7), nodes.constant(np.zeros(0), np.int64))
+    count = nodes.node("Squeeze", nodes.node("Cast", name, to=7))
     return nodes.node("Where", nodes.node("Equal", count, nodes.constant(-1, np.int64)), nodes.constant(FAR, np.int64), count)
 
 
 def _condition(nodes: Nodes, name: str) -> str:
     """A condition as a scalar; "" stays omitted."""
-    return nodes.node("Reshape", name, nodes.constant(np.zeros(0), np.int64)) if name else ""
+    return nodes.node("Squeeze", name) if name else ""
 
 
 def _facing_forwards(nodes: Nodes, part: Scanned, name: str) -> str:
