@@ -12,7 +12,7 @@ import numpy as np
 from mdf_loop.analysis.invariants import sources
 from mdf_loop.analysis.purity import draws
 from mdf_loop.execute.emit import CannotEmit, Emitter, Scope, literal
-from mdf_loop.execute.kinds import ARRAY, BOOL, INT, OTHER, Changed, Kind, common_kind, kind_of_value
+from mdf_loop.execute.kinds import ARRAY, BOOL, INT, OTHER, SCALAR, Changed, Kind, common_kind, kind_of_value
 from mdf_loop.execute.sampling import NoSample, loop_inputs, sample_body
 from mdf_loop.execute.scalars import Operand
 from mdf_loop.ir import Body, Node
@@ -92,12 +92,14 @@ class ControlWriter:
         inner[body.inputs[1]] = Operand(go if decides else "True", Kind(BOOL, np.dtype(np.bool_)))
         if decides:
             source.line(f"{go} = True")
+        first, rest = _settled(body)
+        emitter.nodes(first, inner, {**samples, **values}, {name for node in first for name in node.outputs})
         source.line(f"for {index} in {self._range(emitter, node, scope)}:")
         source.depth += 1
-        emitter.nodes(body.nodes, inner, {**samples, **values}, body.outputs)
+        emitter.nodes(rest, inner, {**samples, **values}, body.outputs)
         for name, out in zip(rows, body.outputs[1 + n_carried :], strict=False):
             if name:
-                source.line(f"{name}.append({emitter.checked(inner[out]).text})")
+                source.line(f"keep_{name}({emitter.checked(inner[out]).text})")
         ends = [emitter.checked(inner[out]) for out in body.outputs[1 : 1 + n_carried]]
         if any(_stable(kind, end.kind) != kind for kind, end in zip(kinds, ends, strict=True)):
             raise CannotEmit
@@ -149,7 +151,7 @@ class ControlWriter:
             wanted = k < len(node.outputs) and node.outputs[k]
             names.append(emitter.source.fresh("q") if wanted else "")
             if wanted:
-                emitter.source.line(f"{names[-1]} = []")
+                emitter.source.line(f"{names[-1]} = []; keep_{names[-1]} = {names[-1]}.append")
         return names
 
     @staticmethod
@@ -175,6 +177,18 @@ class ControlWriter:
                 put = emitter.source.given("together_", _together(kind))
                 emitter.source.line(f"{out} = {put}({name})")
                 scope[node.outputs[k]] = Operand(out, Kind(ARRAY, kind.dtype, None))
+
+
+def _settled(body: Body) -> tuple[list[Node], list[Node]]:
+    """Nodes of an inner loop that need nothing of it, which run before it, and the others."""
+    same, first, rest = {*body.captures, *body.constants}, list[Node](), list[Node]()
+    for node in body.nodes:
+        if same.issuperset(node.reads) and not any(True for _ in node.bodies):
+            same.update(node.outputs)
+            first.append(node)
+        else:
+            rest.append(node)
+    return first, rest
 
 
 def _together(kind: Kind) -> Any:
@@ -208,7 +222,8 @@ def constant(emitter: Emitter, value: Any) -> Operand:
     """A constant of a body: a number in the text where it is one, or else a name."""
     kind = kind_of_value(value)
     if not kind.is_number:
-        return Operand(emitter.source.given("c", value), kind)
+        box = emitter.source.given("b", np.asarray(value)) if kind.form == SCALAR else ""
+        return Operand(emitter.source.given("c", value[()] if box else value), kind, box=box)
     number = value if kind.weak else value.item()
     text = literal(number) or emitter.source.given("c", number)
     return Operand(text, kind, number, box="" if kind.weak else emitter.source.given("b", np.asarray(value)))
