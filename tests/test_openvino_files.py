@@ -194,6 +194,14 @@ BROKEN = {
         ('type="Convert" version="opset1"', 'type="Convert" version="extension"'),
         "(Convert, extension): there is no conversion for it",
     ),
+    "a result that is read": (
+        ('type="Convert" version="opset1"', 'type="Result" version="opset1"'),
+        "(Result, opset1): a Result has one input, and no edge starts from it",
+    ),
+    "a parameter with an input": (
+        ('type="Convert" version="opset1"', 'type="Parameter" version="opset1"'),
+        "no entry of the port map leads to parameter 'Convert_11'",
+    ),
     "an unknown attribute": (
         ('<data destination_type="f32" />', '<data destination_type="f32" saturate="yes" />'),
         "the attribute saturate is not known",

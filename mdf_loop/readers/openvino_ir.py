@@ -144,16 +144,16 @@ def add_layers(net: Net, nodes: Nodes, given: Mapping[int, str]) -> dict[tuple[i
         elif layer.type == "Const":
             values[layer.id, 0] = _constant(layer, nodes)
         elif layer.type == "Result":
-            if len(layer.inputs) != 1:
-                raise layer.wrong(f"a Result has one input; this one has {len(layer.inputs)}")
+            if len(layer.inputs) != 1 or any(port.is_read for port in layer.outputs):
+                raise layer.wrong("a Result has one input, and no edge starts from it")
         else:
             _convert(layer, nodes, values)
     return values
 
 
 def _parameter(layer: Layer, nodes: Nodes, name: str) -> str:
-    if len(layer.outputs) != 1:
-        raise layer.wrong(f"a Parameter has one output; this one has {len(layer.outputs)}")
+    if len(layer.outputs) != 1 or layer.inputs:
+        raise layer.wrong("a Parameter has one output and no input")
     declared = parameter_kind(layer)
     if name not in nodes.kinds and name not in nodes.outer_kinds:
         nodes.kinds[name] = declared
