@@ -13,7 +13,7 @@ from mdf_loop.analysis.idioms import Accumulate, Building, Filter, Idiom
 from mdf_loop.execute.block import Batch
 from mdf_loop.execute.histories import History
 
-WIDEST = 128
+WIDEST = 64
 """Elements of a row up to which lfilter (4.4 ns each) is faster than two calls of ufuncs."""
 
 

@@ -75,7 +75,8 @@ class SteppedPart:
         self.constants = [name for name in outside if name in body.constants]
         self.once = [name for name in outside if name in same and name not in body.constants]
         self.streams = [name for name in outside if name not in same and name not in body.constants]
-        self.recorded = sorted(written & set(wanted))
+        handed_on = {name for name, output in self.rounds.items() if output in self.rounds}
+        self.recorded = sorted((written | handed_on) & set(wanted))
         self._functions: dict[Any, Function] = {}
         self.latest: Function | None = None
 
