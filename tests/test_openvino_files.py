@@ -61,6 +61,19 @@ def test_run_takes_a_file_and_gives_outputs_by_name(sample):
     np.testing.assert_array_equal(outputs["Result_24"], [0, 1, 2, 3])
 
 
+def test_the_command_line_runs_a_file(sample, capsys):
+    from mdf_loop.cli import main
+
+    with pytest.raises(SystemExit) as ended:
+        main(["run", str(sample), "--set", "X=[[1,2],[3,4],[5,6],[7,8]]", "--set", "S=[[10,20]]"])
+    assert ended.value.code == 0
+    assert "[[26. 40.]]" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as ended:
+        main(["run", str(sample), "--set", "X=1"])
+    assert ended.value.code == 1
+    assert "the model takes inputs (X, S); missing: S" in capsys.readouterr().err
+
+
 def test_inputs_and_outputs_have_the_names_of_their_tensors(tmp_path):
     x = op.parameter([2], np.float32, name="layer")
     x.output(0).set_names({"tensor", "a,b"})

@@ -388,6 +388,48 @@ def test_sliced_inputs_of_a_tensor_iterator_must_have_as_many_parts(tmp_path):
     assert isinstance(caught.value.__cause__, ArgumentError)
 
 
+def recurrent(x, h, c, *, backwards=False):
+    """An LSTM over axis 1 as exporters write it: cut, squeezed, one cell, put together again."""
+    weights = [op.constant(np.float32(np.sin(np.arange(np.prod(shape)))).reshape(shape)) for shape in ((8, 3), (8, 2), (8,))]
+    body = Body()
+    part, hidden, cell = body.parameter([2, 1, 3]), body.parameter([2, 2]), body.parameter([2, 2])
+    made = op.lstm_cell(op.squeeze(part, op.constant([1])), hidden, cell, *weights, 2)
+    next_hidden, next_cell = body.result(made.output(0)), body.result(made.output(1))
+    row = body.result(op.unsqueeze(made.output(0), op.constant([1])))
+    loop = op.tensor_iterator()
+    loop.set_function(body.model())
+    how = {"start": -1, "end": 0, "stride": -1} if backwards else {}
+    slices_of(loop, part, x, axis=1, **how)
+    loop.set_merged_input(hidden, h.output(0), next_hidden.output(0))
+    loop.set_merged_input(cell, c.output(0), next_cell.output(0))
+    return [
+        joined(loop, row, axis=1, **how),
+        loop.get_iter_value(next_hidden.output(0), -1),
+        loop.get_iter_value(next_cell.output(0), -1),
+    ]
+
+
+SEQUENCE = np.float32(np.cos(np.arange(30))).reshape(2, 5, 3)
+STATES = np.float32([[0.1, -0.2], [0.3, 0.4]]), np.float32([[0.5, 0.6], [-0.7, 0.8]])
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_recurrent_network_gives_what_openvino_and_its_sequence_operation_give(backwards, tmp_path):
+    model = model_of(lambda *values: recurrent(*values, backwards=backwards), SEQUENCE, *STATES)
+    assert_as_openvino(model, tmp_path, SEQUENCE, *STATES)
+
+    def whole(x, h, c):
+        shapes = ((8, 3), (8, 2), (8,))
+        weights = [op.constant(np.float32(np.sin(np.arange(np.prod(shape)))).reshape(1, *shape)) for shape in shapes]
+        states = [op.unsqueeze(state, op.constant([1])) for state in (h, c)]
+        lengths = op.constant(np.int32([5, 5]))
+        made = op.lstm_sequence(x, *states, lengths, *weights, 2, "reverse" if backwards else "forward")
+        return [op.squeeze(made.output(0), op.constant([1])).output(0)]
+
+    (rows,) = ours(model_of(whole, SEQUENCE, *STATES), tmp_path, SEQUENCE, *STATES)
+    np.testing.assert_allclose(ours(model, tmp_path, SEQUENCE, *STATES)[0], rows, rtol=1e-5, atol=1e-6)
+
+
 def scalars(x):
     body = Body()
     i, v = body.parameter([], np.int32), body.parameter([3])

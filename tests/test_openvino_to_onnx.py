@@ -106,6 +106,7 @@ LOOPS = {
     "invariant": (loops.invariant, loops.S, np.float32(0.5)),
     "changing places": (loops.swapping, loops.S, -loops.S),
     "one result for two": (loops.feeding_two, loops.S, -loops.S),
+    "a recurrent network": (loops.recurrent, loops.SEQUENCE, *loops.STATES),
     "without slices": (loops.without_slices, loops.S),
 }
 
