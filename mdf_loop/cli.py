@@ -25,7 +25,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 
 @app.command()
 def run(
-    file: Annotated[Path, typer.Argument(help="A model: .yaml, .json or .onnx.")],
+    file: Annotated[Path, typer.Argument(help="A model: .yaml, .json, .onnx or .xml (OpenVINO).")],
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An input; the value is JSON.")] = None,
     input_: Annotated[Path | None, typer.Option("--input", help="Inputs by name: .npz or .json.")] = None,
     output: Annotated[Path | None, typer.Option("--output", help="Write the outputs: .npz or .json.")] = None,
