@@ -14,7 +14,6 @@ from mdf_loop.explain import explained
 from mdf_loop.options import start_run
 from mdf_loop.prepare import PreparedLoop, prepare_loop, prepare_scan, read_once
 
-
 _BY_NAME = {"M", "cond", "v_initial"}
 
 
@@ -114,7 +113,6 @@ def compile(body: Any, *, num_scan_inputs: int | None = None, **attributes: Any)
     batched, a block of iterations at once:
       x = Gather (w, i)
       t = Add (s, x)  [add.accumulate]
-    the last block had 3 iterations
     """
     if is_callable(required(body, "compile", "body")):
         raise ArgumentError("compile: a Python callable runs as it is; give a graph, ONNX text, a path or an MDF graph")

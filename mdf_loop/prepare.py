@@ -31,7 +31,7 @@ class PreparedLoop:
     def fit_listed(self, names: Sequence[str], inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
         """:meth:`fit` for inputs in an order; arrays of types that fitted before are not looked at again."""
         given = [*inputs, *named.values()]
-        arrays = all([type(value) is np.ndarray for value in given])
+        arrays = set(map(type, given)) <= {np.ndarray}
         key = (*[value.dtype for value in given], *named) if arrays else ()
         if arrays and key in self.fitting:
             return list(inputs), [named[name] for name in self.record.body.captures]
