@@ -55,18 +55,42 @@ class Progress:
         return (*self.carried, *self.last, *(g.array(self.iteration) for g in self.gatherings))
 
 
+@dataclass
+class Session:
+    """One execution of a loop: what it was given, where it stands, and the values of the iteration that ran last.
+
+    ``obeyed`` says whether the body's condition may end the loop; ``going`` is what it said last, and
+    ``condition`` the value that the body will be handed.
+    """
+
+    given: Arguments
+    run: Run
+    env: list[Any]
+    progress: Progress
+    parts: list[Callable[[int], Any]]
+    obeyed: bool
+    going: bool
+    condition: Any
+
+    def goes_on(self) -> bool:
+        """Whether there is another iteration to run."""
+        count = self.given.trip_count
+        return self.going and (count is None or self.progress.iteration < count)
+
+
 class InterpretedLoop:
-    """A loop ready to run, any number of times."""
+    """A loop ready to run, any number of times: at once by calling it, or in steps by ``begin``, ``advance`` and ``conclude``."""
 
     def __init__(self, loop: Loop) -> None:
         self.loop = loop
         self.program = Program(loop.body)
         slot = self.program.slot
         self.index = slot(loop.index) if loop.index else self.program.sink()
-        self.index_shape = loop.body.type_of(loop.index or "").shape
+        self.number = numbering(loop.body.type_of(loop.index or "").shape)
         self.condition = slot(loop.condition) if loop.condition else self.program.sink()
         self.condition_rank = len(loop.body.type_of(loop.condition or "").shape or ())
         self.keep_going = slot(loop.keep_going or "")
+        self.invariant = [slot(name) for name in loop.invariant]
         self.carried_in = [slot(c.input) for c in loop.carried]
         self.carried_out = [slot(c.output) for c in loop.carried]
         self.scanned = [slot(s.input) for s in loop.scanned]
@@ -81,59 +105,83 @@ class InterpretedLoop:
         IterationError, CollectedError, IterationLimit, LoopInterrupted
             With the results of the completed iterations in ``.partial``.
         """
-        gatherings = [Gathering(c) for c in self.loop.collected]
-        progress = Progress(list(given.carried), gatherings, [None] * len(self.last))
+        session = self.begin(given, run)
+        self.advance(session)
+        return self.conclude(session)
+
+    def begin(self, given: Arguments, run: Run) -> Session:
+        """A new execution, before its first iteration."""
+        env = self.program.environment(given.captured, run)
+        for slot, value in zip(self.invariant, given.invariant, strict=True):
+            env[slot] = value
+        progress = Progress(list(given.carried), [Gathering(c) for c in self.loop.collected], [None] * len(self.last))
+        parts = [part_of(s, array) for s, array in zip(self.loop.scanned, given.scanned, strict=True)]
+        obeyed = given.go is not None or run.options.obey_body_condition
+        condition: Any = np.ones((1,) * self.condition_rank, bool) if self.condition_rank else np.True_
+        return Session(given, run, env, progress, parts, obeyed, given.go is not False, condition)
+
+    def advance(self, session: Session, until: int | None = None) -> None:
+        """Run iterations until so many are complete, or to the end.
+
+        Raises
+        ------
+        IterationError, CollectedError, IterationLimit, LoopInterrupted
+            With the results of the completed iterations in ``.partial``.
+        """
         try:
             with np.errstate(all="ignore"):
-                self._iterate(given, run, progress)
+                self.iterate(session, until)
         except PartialResults as error:
-            self._ended_early(error, progress)
+            self._ended_early(error, session.progress)
             raise
         except KeyboardInterrupt as error:
             interrupted = LoopInterrupted("interrupted")
-            self._ended_early(interrupted, progress)
+            self._ended_early(interrupted, session.progress)
             raise interrupted from error
-        results = list(progress.results())
-        if progress.iteration == 0 and self.loop.collected:
+
+    def conclude(self, session: Session) -> tuple[Any, ...]:
+        """What the iterations so far give: carried, last, then collected values."""
+        results, given = list(session.progress.results()), session.given
+        if session.progress.iteration == 0 and self.loop.collected:
             empty = empty_collected(self.loop, given.carried, given.captured, given.scanned, given.invariant)
             results[len(results) - len(empty) :] = empty
         return tuple(results)
 
-    def _iterate(self, given: Arguments, run: Run, progress: Progress) -> None:
-        program, obey = self.program, given.go is not None or run.options.obey_body_condition
-        env = program.environment(given.captured, run)
-        for slot, value in zip(map(program.slot, self.loop.invariant), given.invariant, strict=True):
-            env[slot] = value
-        parts = [part_of(s, array) for s, array in zip(self.loop.scanned, given.scanned, strict=True)]
-        number = numbering(self.index_shape)
-        guard = run.options.max_iterations
-        going = given.go is not False
-        condition: Any = np.ones((1,) * self.condition_rank, bool) if self.condition_rank else np.True_
-        while going and (given.trip_count is None or progress.iteration < given.trip_count):
+    def iterate(self, session: Session, until: int | None) -> None:
+        """Run iterations, one node after the other."""
+        program, env, progress = self.program, session.env, session.progress
+        guard = session.run.options.max_iterations
+        while session.goes_on() and (until is None or progress.iteration < until):
             if guard is not None and progress.iteration >= guard:
                 raise IterationLimit(f"the loop would go on; options(max_iterations={guard}) stops it here")
             for slot, value in zip(self.carried_in, progress.carried, strict=True):
                 env[slot] = value
-            for slot, part in zip(self.scanned, parts, strict=True):
+            for slot, part in zip(self.scanned, session.parts, strict=True):
                 env[slot] = part(progress.iteration)
-            env[self.index], env[self.condition] = number(progress.iteration), condition
+            env[self.index], env[self.condition] = self.number(progress.iteration), session.condition
             program.run(env)
             if self.keep_going:
-                condition = env[self.keep_going]
-                stays = self._stays(condition)
-                if obey:
-                    going = stays
-                elif not stays and self not in run.warned:
-                    run.warned.add(self)
-                    warn_user(_IGNORED.format(self._place(progress.iteration)))
+                self._decide(session, env[self.keep_going])
             self._store(env, progress)
             program.go_on(env)
 
-    def _stays(self, condition: Any) -> bool:
+    def _decide(self, session: Session, condition: Any) -> None:
+        """Take over the condition that the body gave."""
         try:
-            return truth(condition, f"the body's condition {self.loop.keep_going!r}")
+            stays = truth(condition, f"the body's condition {self.loop.keep_going!r}")
         except KindError as error:
             raise IterationError(str(error)) from error
+        session.condition = condition
+        if session.obeyed:
+            session.going = stays
+        elif not stays:
+            self.warn_ignored(session, session.progress.iteration)
+
+    def warn_ignored(self, session: Session, iteration: int) -> None:
+        """Say once in a run that the body's condition was false and did not count."""
+        if self not in session.run.warned:
+            session.run.warned.add(self)
+            warn_user(_IGNORED.format(self._place(iteration)))
 
     def _store(self, env: list[Any], progress: Progress) -> None:
         """Take over what an iteration produced, all at once: nothing of one that failed is kept."""
