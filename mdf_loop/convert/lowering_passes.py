@@ -25,7 +25,7 @@ from mdf_loop.convert.lowering_conditions import (
     Usable,
 )
 from mdf_loop.convert.lowering_nodes import Moment, ScheduledNode, Sent, port_value
-from mdf_loop.convert.lowering_schedule import Schedule
+from mdf_loop.convert.lowering_schedule import Schedule, output_ports
 from mdf_loop.convert.lowering_values import (
     FALSE,
     TRUE,
@@ -65,11 +65,8 @@ class Plan:
 
     @property
     def outputs(self) -> dict[str, tuple[str, str]]:
-        """Output ports that no edge reads, by name: their id, with the node's in front where several share one."""
-        read = {(edge.sender, edge.sender_port) for edge in self.graph.edges}
-        ports = [(node.id, port.id) for node in self.graph.nodes for port in node.output_ports if (node.id, port.id) not in read]
-        ids = [port for _, port in ports]
-        return {port if ids.count(port) == 1 else f"{node}.{port}": (node, port) for node, port in ports}
+        """Output ports that no edge reads, by name."""
+        return output_ports(self.graph)
 
     @property
     def integrates(self) -> bool:

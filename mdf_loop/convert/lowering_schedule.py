@@ -219,3 +219,11 @@ def _passes(termination: Condition, conditions: Mapping[str, Condition]) -> int 
     if isinstance(termination, Passes) and termination.comparison == "greater_equal" and termination.scale == UPDATE:
         return termination.n if isinstance(termination.n, int) and termination.n >= 1 else None
     return None
+
+
+def output_ports(graph: Any) -> dict[str, tuple[str, str]]:
+    """Output ports that no edge reads, by name: their id, with the node's in front where several share one."""
+    read = {(edge.sender, edge.sender_port) for edge in graph.edges}
+    ports = [(node.id, port.id) for node in graph.nodes for port in node.output_ports if (node.id, port.id) not in read]
+    ids = [port for _, port in ports]
+    return {port if ids.count(port) == 1 else f"{node}.{port}": (node, port) for node, port in ports}

@@ -26,9 +26,10 @@ from mdf_loop.convert.lowering_values import (
     either_of,
     is_known,
 )
-from mdf_loop.errors import ArgumentError, KindError, NotLowered
+from mdf_loop.errors import ArgumentError, CollectedError, KindError, NotLowered
+from mdf_loop.execute.collect import Gathering
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop
-from mdf_loop.ir import Body, Loop, Node
+from mdf_loop.ir import Body, Collected, Loop, Node
 from mdf_loop.kernels import load_kernels
 from mdf_loop.options import start_run
 from mdf_loop.readers.mdf_body import check_graph
@@ -61,6 +62,9 @@ class Lowered:
         How many evaluations of the graph this is.
     passes : int or None
         How many passes, which are iterations, an evaluation has; None if that is found out by running.
+    is_collecting : bool
+        Whether the loop collects the outputs of each pass; and behind them, unless each pass is an evaluation, whether
+        the pass was the last one of its evaluation.
     """
 
     loop: Loop | None
@@ -70,9 +74,10 @@ class Lowered:
     evaluations: tuple[tuple[Any, ...], ...]
     steps: int
     passes: int | None
+    is_collecting: bool = False
 
 
-def lower(model: Any, steps: int = 1, time_increment: float | None = None) -> Lowered:
+def lower(model: Any, steps: int = 1, time_increment: float | None = None, collect: bool = False) -> Lowered:
     """A scheduled MDF graph as one loop that gives what MDF's engine gives.
 
     Parameters
@@ -82,6 +87,8 @@ def lower(model: Any, steps: int = 1, time_increment: float | None = None) -> Lo
         How many times the graph is evaluated.
     time_increment : float, optional
         By how much time goes on between two evaluations: the first has none, as in MDF's examples.
+    collect : bool
+        Whether the loop collects the outputs of every evaluation.
 
     Returns
     -------
@@ -110,8 +117,8 @@ def lower(model: Any, steps: int = 1, time_increment: float | None = None) -> Lo
     check_graph(graph)
     plan = Plan(graph, read_schedule(graph), int(steps), time_increment)
     try:
-        start = _First(plan).run()
-        return start if isinstance(start, Lowered) else _loop(plan, start)
+        start = _First(plan, collect).run()
+        return start if isinstance(start, Lowered) else _loop(plan, start, collect)
     except NotCompiled as reason:
         raise NotLowered(str(reason), (graph.id,)) from reason
 
@@ -154,8 +161,8 @@ class _Start:
 class _First:
     """The passes that are run one by one."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+    def __init__(self, plan: Plan, collect: bool) -> None:
+        self.plan, self.collect = plan, collect
         self.known: dict[Key, Any] = thresholds_at_first(plan)
         self.evaluations: list[tuple[Any, ...]] = []
         self.passes = 0
@@ -178,7 +185,8 @@ class _First:
                 return _Start(self.known, self.passes, self.evaluations)
         outputs = self._outputs()
         rows = (*self.evaluations, *[outputs] * (self.plan.steps - len(self.evaluations)))
-        return Lowered(None, 0, tuple(self.plan.outputs), outputs, rows, self.plan.steps, self.plan.schedule.passes)
+        passes = self.plan.schedule.passes
+        return Lowered(None, 0, tuple(self.plan.outputs), outputs, rows, self.plan.steps, passes, self.collect)
 
     def _pass(self) -> Pass:
         return Pass(self.plan, Store(self.known, None, Reading()), Builder(Reading(), (), (), DEFAULT_OPSET))
@@ -206,41 +214,45 @@ class _First:
         return tuple(None if isinstance(value, Unavailable) else value for value in found)
 
 
-def _loop(plan: Plan, start: _Start) -> Lowered:
+def _loop(plan: Plan, start: _Start, collect: bool) -> Lowered:
     """The loop over all further passes.  Read again while that finds out something the reading before needed to know."""
     reading = Reading()
     while True:
         reading.changed = False
-        body, keep_going, ended = _body(plan, start, reading)
+        body = _body(plan, start, reading, collect)
         if not reading.changed:
             break
     _refuse_random(plan, body)
-    last = body.outputs[: len(plan.outputs)]
-    loop = Loop(check_body(body, (plan.graph.id,)), last=last, keep_going=keep_going, name=f"passes of {plan.graph.id}")
-    passes = plan.schedule.passes
+    passes, count = plan.schedule.passes, len(plan.outputs)
+    last, more = body.outputs[:count], [*body.outputs[count:]]
+    keep_going = more.pop(0) if passes is None else None
+    collected = tuple(map(Collected, [*last, *more])) if collect else ()
+    name = f"passes of {plan.graph.id}"
+    loop = Loop(check_body(body, (plan.graph.id,)), last=last, collected=collected, keep_going=keep_going, name=name)
     trip_count = None if passes is None else passes * plan.steps - start.passes
     first = tuple(start.known.get(("output", *place)) for place in plan.outputs.values())
-    return Lowered(loop, trip_count, tuple(plan.outputs), first, tuple(start.evaluations), plan.steps, passes)
+    return Lowered(loop, trip_count, tuple(plan.outputs), first, tuple(start.evaluations), plan.steps, passes, collect)
 
 
-def _body(plan: Plan, start: _Start, reading: Reading) -> tuple[Body, str | None, str | None]:
-    """The body, and which of its outputs says whether to go on."""
+def _body(plan: Plan, start: _Start, reading: Reading, collect: bool) -> Body:
+    """The body: its outputs are those of the graph, whether to go on, and whether an evaluation is over, as far as needed."""
     builder = Builder(reading, (), (), DEFAULT_OPSET)
     store = Store(start.known, builder, reading)
     made = Pass(plan, store, builder)
     made.run()
-    outputs = [_output(store, name, place) for name, place in plan.outputs.items()]
+    results = [_output(store, name, place) for name, place in plan.outputs.items()]
     ended = made.ended()
     made.next_evaluation(ended)
-    going = _goes_on(plan, made, ended)
+    if plan.schedule.passes is None:
+        results.append(_goes_on(plan, made, ended))
+    if collect and plan.schedule.passes != 1:
+        results.append(builder.node("builtins.bool", [ended], "evaluation is over", number=Number.BOOL))
     for key in list(store.carried):
         value = store.peek(key)
         if isinstance(value, Unavailable):
             raise NotCompiled(value.reason)
         builder.goes_on(key, value)
-    results = outputs if going is None else [*outputs, going]
-    body = builder.finish(plan.graph.id, results, OPSETS)
-    return body, None if going is None else body.outputs[-1], None
+    return builder.finish(plan.graph.id, results, OPSETS)
 
 
 def _output(store: Store, name: str, place: tuple[str, str]) -> Value:
@@ -250,10 +262,8 @@ def _output(store: Store, name: str, place: tuple[str, str]) -> Value:
     return value
 
 
-def _goes_on(plan: Plan, made: Pass, ended: Value) -> Value | None:
-    """Whether there is a further pass; None where their number is known."""
-    if plan.schedule.passes is not None:
-        return None
+def _goes_on(plan: Plan, made: Pass, ended: Value) -> Value:
+    """Whether there is a further pass."""
     builder, store = made.builder, made.store
     goes_on = contrary(builder, ended)
     if plan.steps > 1:
@@ -282,8 +292,38 @@ def _nodes(body: Body) -> list[Node]:
 
 
 def execute(lowered: Lowered) -> dict[str, Any]:
-    """Run a loop that :func:`lower` made; the outputs by name."""
-    if lowered.loop is None or lowered.trip_count == 0:
-        return dict(zip(lowered.names, lowered.first, strict=True))
-    results = InterpretedLoop(lowered.loop)(Arguments(lowered.trip_count), start_run())
-    return dict(zip(lowered.names, results, strict=True))
+    """Run a loop that :func:`lower` made: the last outputs by name, or those of every evaluation, stacked.
+
+    Raises
+    ------
+    CollectedError
+        An output has no value in some evaluation, or changes its shape.
+    IterationError, IterationLimit, LoopInterrupted
+        See :class:`~mdf_loop.execute.interpret.InterpretedLoop`.
+    """
+    results = lowered.first
+    if lowered.loop is not None and lowered.trip_count != 0:
+        results = InterpretedLoop(lowered.loop)(Arguments(lowered.trip_count), start_run())
+    count = len(lowered.names)
+    if not lowered.is_collecting:
+        return dict(zip(lowered.names, results[:count], strict=True))
+    over = None
+    if len(results) > 2 * count:
+        over = np.asarray(results[-1], bool)
+    return {name: _rows(lowered, k, results[count + k] if results[count:] else None, over) for k, name in enumerate(lowered.names)}
+
+
+def _rows(lowered: Lowered, place: int, collected: np.ndarray | None, over: np.ndarray | None) -> np.ndarray:
+    """One output of every evaluation: those that were over before the loop, those in it, and those without a pass."""
+    name = lowered.names[place]
+    parts = Gathering(Collected(name))
+    for row in lowered.evaluations:
+        if row[place] is None:
+            raise CollectedError(f"output {name!r} has no value after the first evaluation: its node has not run")
+        parts.check(row[place])
+        parts.add(row[place])
+    first = parts.array()
+    found = [part for part in (first, collected if over is None or collected is None else collected[over]) if part is not None]
+    rows = np.concatenate(found) if found else np.empty(0)
+    missing = lowered.steps - len(rows)
+    return np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)]) if missing else rows
