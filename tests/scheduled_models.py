@@ -58,17 +58,19 @@ def by_mdf(source, steps, time_increment=None):
         for _ in range(steps - 1):
             engine.evaluate(time_increment=time_increment)
     read = {(e.sender, e.sender_port) for e in source.edges}
+    ports = [(owner.id, port.id) for owner in source.nodes for port in owner.output_ports if (owner.id, port.id) not in read]
+    ids = [port for _, port in ports]
     return {
-        port.id: engine.enodes[owner.id].evaluable_outputs[port.id].curr_value
-        for owner in source.nodes
-        for port in owner.output_ports
-        if (owner.id, port.id) not in read
+        port if ids.count(port) == 1 else f"{owner}.{port}": engine.enodes[owner].evaluable_outputs[port].curr_value
+        for owner, port in ports
     }
 
 
 def states():
     """A counter, and a sine wave out of two time derivatives."""
-    count = node("counter", [Parameter(id="increment", value=1), Parameter(id="count", value="count + increment")], count_out="count")
+    count = node(
+        "counter", [Parameter(id="increment", value=1), Parameter(id="count", value="count + increment")], count_out="count"
+    )
     sine = node(
         "sine",
         [
@@ -192,7 +194,9 @@ def integrate_and_fire():
 def abcd():
     """An input that is read once, and nodes that run every, every second and every third time."""
     start = node("input0", [Parameter(id="level", value=0.25), Parameter(id="count_0", value="count_0 + 1")], out="level")
-    a = node("A", [Parameter(id="slope", value=1.1), Parameter(id="intercept", value=1.2), *_count()], ["x"], [_linear()], a_out="f")
+    a = node(
+        "A", [Parameter(id="slope", value=1.1), Parameter(id="intercept", value=1.2), *_count()], ["x"], [_linear()], a_out="f"
+    )
     gain = [Parameter(id="gain", value=2.1), Parameter(id="bias", value=2.2), Parameter(id="offset", value=2.3), *_count()]
     logistic = Function(id="f", function="logistic", args={"variable0": "x", "gain": "gain", "bias": "bias", "offset": "offset"})
     b = node("B", gain, ["x"], [logistic], b_out="f", b_count="count")

@@ -86,7 +86,9 @@ class ScheduledNode(NodeReader):
         if parameter.value is not None or parameter.function:
             raise NotCompiled(f"parameter {self.base(parameter)} has a time_derivative, and a value or function that MDF prefers")
         if parameter.default_initial_value is None:
-            raise NotCompiled(f"parameter {self.base(parameter)} has a time_derivative and no default_initial_value to start from")
+            raise NotCompiled(
+                f"parameter {self.base(parameter)} has a time_derivative and no default_initial_value to start from"
+            )
         return self._stored(parameter)
 
     def _state(self, parameter: Any) -> Value:
@@ -131,7 +133,9 @@ class ScheduledNode(NodeReader):
         elif parameter.conditions:
             value = self._so_far(parameter)
         else:
-            return Unavailable(f"parameter {self.base(parameter)} has only a default_initial_value; MDF's engine makes None of it")
+            return Unavailable(
+                f"parameter {self.base(parameter)} has only a default_initial_value; MDF's engine makes None of it"
+            )
         for condition in parameter.conditions:
             value = self._where(parameter, condition, value)
         return value
@@ -216,7 +220,7 @@ def _weighted(builder: Builder, base: str, edge: Any, value: Value | Unavailable
     """What an edge brings."""
     if isinstance(value, Unavailable):
         raise NotCompiled(value.reason)
-    if _is_plain(edge):
+    if is_plain(edge):
         return value
     weight = edge.parameters["weight"]
     if not isinstance(weight, bool | int | float | np.ndarray | np.generic):
@@ -225,7 +229,7 @@ def _weighted(builder: Builder, base: str, edge: Any, value: Value | Unavailable
     return builder.node("multiply", [factor, value], base, number=arithmetic("multiply", factor, value))
 
 
-def _is_plain(edge: Any) -> bool:
+def is_plain(edge: Any) -> bool:
     """Whether an edge hands on the very value."""
     weight = (edge.parameters or {}).get("weight", 1)
     return type(weight) in (int, float) and weight == 1
@@ -234,8 +238,10 @@ def _is_plain(edge: Any) -> bool:
 def _reduced(builder: Builder, base: str, reduce: str, values: Sequence[Value], sent: Sequence[Sent]) -> Value:
     if not all(is_known(part.came) for part in sent):
         raise NotCompiled(f"two edges end in port {base}, and not both of their senders have surely run")
-    if any(part.is_array and _is_plain(part.edge) for part in sent):
-        raise NotCompiled(f"port {base} has reduce {reduce!r}: MDF changes an array that is sent there in place, whichever comes first")
+    if any(part.is_array and is_plain(part.edge) for part in sent):
+        raise NotCompiled(
+            f"port {base} has reduce {reduce!r}: MDF changes an array that is sent there in place, whichever comes first"
+        )
     op = REDUCTIONS[reduce]
     return builder.node(op, [*values], base, number=arithmetic(op, *values))
 

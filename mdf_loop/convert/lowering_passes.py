@@ -24,7 +24,7 @@ from mdf_loop.convert.lowering_conditions import (
     Threshold,
     Usable,
 )
-from mdf_loop.convert.lowering_nodes import Moment, ScheduledNode, Sent, port_value
+from mdf_loop.convert.lowering_nodes import Moment, ScheduledNode, Sent, is_plain, port_value
 from mdf_loop.convert.lowering_schedule import Schedule, output_ports
 from mdf_loop.convert.lowering_values import (
     FALSE,
@@ -34,6 +34,7 @@ from mdf_loop.convert.lowering_values import (
     Store,
     added,
     both,
+    branch_of,
     chosen,
     compared,
     contrary,
@@ -218,7 +219,7 @@ class Pass:
             raise
         known = dict(zip(values, results, strict=True))
         for key, value in changed.items():
-            self.store.known[key] = known[key] if key in known else value
+            self.store.known[key] = known.get(key, value)
 
     def _run_perhaps(self, name: str, runs: Value) -> None:
         """Run a node, or let it keep what it had."""
@@ -268,6 +269,10 @@ class Pass:
         for edge in self.plan.graph.edges:
             if (edge.receiver, edge.receiver_port) == (node.id, port.id):
                 key = ("output", edge.sender, edge.sender_port)
+                if edge.sender == edge.receiver and not is_plain(edge):
+                    raise NotCompiled(
+                        f"edge {edge.id!r} has a weight and no value to weigh before its node has run: MDF fails there"
+                    )
                 is_array = isinstance(self.store.known.get(key), np.ndarray)
                 sent.append(Sent(edge, self.store.get(key), self._ran(edge.sender), is_array))
         return sent
@@ -320,6 +325,13 @@ class Pass:
 
     def _beyond(self, condition: Threshold) -> Value:
         """A parameter or output port compared with a number."""
+        ran = self._ran(condition.node)
+        if is_known(ran):
+            return self._compared_now(condition) if ran.literal else literal(self._compared_at_first(condition))
+        then = branch_of(self.builder, lambda: [self._compared_now(condition)])
+        return one_of(self.builder, ran, then, ([], [literal(self._compared_at_first(condition))]), "condition")[0]
+
+    def _compared_now(self, condition: Threshold) -> Value:
         builder, where = self.builder, f"{condition.node}.{condition.name}"
         kind = "parameter" if condition.kind == "parameters" else "output"
         value = self.store.get((kind, condition.node, condition.name))
@@ -327,32 +339,27 @@ class Pass:
             raise NotLowered(f"a condition is a Threshold of {where}: {value.reason}", (self.plan.graph.id,))
         if is_known(value):
             return literal(_is_beyond(value.literal, condition))
-        if condition.indices:
-            for index in condition.indices:
-                value = builder.node("index", [value], where, index=index)
+        for index in condition.indices:
+            value = builder.node("index", [value], where, index=index)
         value = builder.node("builtins.float", [value], where, number=Number.FLOAT)
-        if condition.comparison not in ("equal", "not_equal"):
-            return compared(builder, condition.comparison, value, condition.threshold)
-        if not condition.atol and not condition.rtol:
+        if condition.comparison not in ("equal", "not_equal") or not (condition.atol or condition.rtol):
             return compared(builder, condition.comparison, value, condition.threshold)
         distance = builder.node("subtract", [value, literal(condition.threshold)], where, number=Number.FLOAT)
         distance = builder.node("absolute", [distance], where, number=Number.FLOAT)
         close = compared(builder, "less_equal", distance, condition.atol + condition.rtol * abs(condition.threshold))
         return close if condition.comparison == "equal" else contrary(builder, close)
 
-
-def thresholds_at_first(plan: Plan) -> dict[Key, Any]:
-    """What MDF compares with thresholds before the nodes have run."""
-    nodes = {node.id: node for node in plan.graph.nodes}
-    found: dict[Key, Any] = {}
-    for part in plan.schedule.looks_at:
-        if isinstance(part, Threshold):
-            thing = next(thing for thing in getattr(nodes[part.node], part.kind) if thing.id == part.name)
-            if part.kind == "output_ports":
-                found["output", part.node, part.name] = np.zeros(thing.shape or ())
-            elif isinstance(thing.default_initial_value, bool | int | float | np.ndarray):
-                found["parameter", part.node, part.name] = thing.default_initial_value
-    return found
+    def _compared_at_first(self, condition: Threshold) -> bool:
+        """What MDF finds before the node has run: zeros at an output port, the initial value of a parameter."""
+        node = self.nodes[condition.node]
+        thing = next(thing for thing in getattr(node, condition.kind) if thing.id == condition.name)
+        value = np.zeros(thing.shape or ()) if condition.kind == "output_ports" else thing.default_initial_value
+        if not isinstance(value, bool | int | float | list | np.ndarray):
+            raise NotLowered(
+                f"a condition is a Threshold of {condition.node}.{condition.name}, which MDF looks at before it has a value",
+                (self.plan.graph.id,),
+            )
+        return _is_beyond(value, condition)
 
 
 def _is_beyond(value: Any, condition: Threshold) -> bool:

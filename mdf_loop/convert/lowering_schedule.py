@@ -98,7 +98,9 @@ def _waits(graph: Any) -> dict[str, list[str]]:
         if default[edge.receiver, edge.receiver_port] is not None:
             continue
         if edge.sender == edge.receiver:
-            raise NotLowered(f"node {edge.sender!r} waits for itself: edge {edge.id!r} ends in a port without default_value", (graph.id,))
+            raise NotLowered(
+                f"node {edge.sender!r} waits for itself: edge {edge.id!r} ends in a port without default_value", (graph.id,)
+            )
         if edge.sender not in waits[edge.receiver]:
             waits[edge.receiver].append(edge.sender)
     return waits
@@ -157,8 +159,8 @@ def _order(graph: Any, names: list[str], conditions: Mapping[str, Condition]) ->
         if needs[name] and not _only_rises(conditions[name], needs[name]):
             others = ", ".join(map(repr, sorted(needs[name])))
             raise NotLowered(
-                f"the condition of node {name!r} depends on whether MDF looks at {others} before or after it, and nodes that do not "
-                "wait for each other have no order",
+                f"the condition of node {name!r} depends on whether MDF looks at {others} before or after it, and nodes that do "
+                "not wait for each other have no order",
                 (graph.id,),
             )
     ordered: list[str] = []

@@ -7,7 +7,7 @@ that are carried, which becomes the body of the loop.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,13 +36,13 @@ class Store:
 
     Parameters
     ----------
-    known : mapping of key to value
+    known : dict of key to value
         What they are before the pass.
     builder : Builder or None
         Where they are carried; None where they are known.
     """
 
-    def __init__(self, known: Mapping[Key, Any], builder: Builder | None, reading: Reading) -> None:
+    def __init__(self, known: dict[Key, Any], builder: Builder | None, reading: Reading) -> None:
         self.known, self.builder, self.reading = known, builder, reading
         self.carried: dict[Key, Value] = {}
         self._now: dict[Key, Value | Unavailable] = {}
@@ -155,7 +155,9 @@ def one_of(builder: Builder, condition: Value, then: Part, otherwise: Part, base
         builder.nodes += [*then_nodes, *else_nodes]
         return [a if a is b else chosen(builder, condition, a, b, base) for a, b in pairs]
     outputs = tuple(builder.fresh(value.name or base) for value in then_values)
-    bodies = [_branch(builder, nodes, values, f"{base} {name}") for name, (nodes, values) in (("runs", then), ("waits", otherwise))]
+    bodies = [
+        _branch(builder, nodes, values, f"{base} {name}") for name, (nodes, values) in (("runs", then), ("waits", otherwise))
+    ]
     captures = tuple(dict.fromkeys(name for body in bodies for name in body.captures))
     attrs = {"then_branch": bodies[0], "else_branch": bodies[1]}
     added = builder.add(Node("If", (builder.name(condition),), outputs, attrs, base, builder.opset, "", captures), True)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.check import check_body
-from mdf_loop.convert.lowering_passes import OPSETS, UPDATES, Pass, Plan, counters, thresholds_at_first
+from mdf_loop.convert.lowering_passes import OPSETS, UPDATES, Pass, Plan, counters
 from mdf_loop.convert.lowering_schedule import read_schedule
 from mdf_loop.convert.lowering_values import (
     Key,
@@ -163,7 +163,7 @@ class _First:
 
     def __init__(self, plan: Plan, collect: bool) -> None:
         self.plan, self.collect = plan, collect
-        self.known: dict[Key, Any] = thresholds_at_first(plan)
+        self.known: dict[Key, Any] = {}
         self.evaluations: list[tuple[Any, ...]] = []
         self.passes = 0
 
@@ -210,8 +210,13 @@ class _First:
         self.known |= {key: value.literal if isinstance(value, Value) else value for key, value in made.store.now().items()}
 
     def _outputs(self) -> tuple[Any, ...]:
-        found = [self.known.get(("output", *place)) for place in self.plan.outputs.values()]
-        return tuple(None if isinstance(value, Unavailable) else value for value in found)
+        return tuple(_known_output(self.known, place) for place in self.plan.outputs.values())
+
+
+def _known_output(known: dict[Key, Any], place: tuple[str, str]) -> Any:
+    """What an output port holds; None before its node has run."""
+    value = known.get(("output", *place)) if known.get(("ran", place[0])) else None
+    return None if isinstance(value, Unavailable) else value
 
 
 def _loop(plan: Plan, start: _Start, collect: bool) -> Lowered:
@@ -230,7 +235,7 @@ def _loop(plan: Plan, start: _Start, collect: bool) -> Lowered:
     name = f"passes of {plan.graph.id}"
     loop = Loop(check_body(body, (plan.graph.id,)), last=last, collected=collected, keep_going=keep_going, name=name)
     trip_count = None if passes is None else passes * plan.steps - start.passes
-    first = tuple(start.known.get(("output", *place)) for place in plan.outputs.values())
+    first = tuple(_known_output(start.known, place) for place in plan.outputs.values())
     return Lowered(loop, trip_count, tuple(plan.outputs), first, tuple(start.evaluations), plan.steps, passes, collect)
 
 
@@ -310,7 +315,9 @@ def execute(lowered: Lowered) -> dict[str, Any]:
     over = None
     if len(results) > 2 * count:
         over = np.asarray(results[-1], bool)
-    return {name: _rows(lowered, k, results[count + k] if results[count:] else None, over) for k, name in enumerate(lowered.names)}
+    return {
+        name: _rows(lowered, k, results[count + k] if results[count:] else None, over) for k, name in enumerate(lowered.names)
+    }
 
 
 def _rows(lowered: Lowered, place: int, collected: np.ndarray | None, over: np.ndarray | None) -> np.ndarray:

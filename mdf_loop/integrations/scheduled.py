@@ -12,6 +12,7 @@ from mdf_loop.execute.collect import Gathering
 from mdf_loop.integrations.mdf import quiet_mdf, register
 from mdf_loop.integrations.required import refuse_missing_inputs
 from mdf_loop.ir import Collected
+from mdf_loop.readers.mdf_engine_body import refuse_hanging
 
 log = logging.getLogger("mdf_loop.scheduled")
 
@@ -40,10 +41,13 @@ def run_in_mdf(graph: Any, steps: int, time_increment: float | None = None, coll
     ------
     CollectedError
         An output is no tensor, or changes its shape.
+    MalformedBody
+        MDF's engine would never return.
     """
     from modeci_mdf.execution_engine import EvaluableGraph
 
     register()
+    refuse_hanging(graph)
     places = output_ports(graph)
     rows = {name: Gathering(Collected(name)) for name in places} if collect else {}
     with quiet_mdf():
