@@ -33,7 +33,7 @@ def onnxruntime_call(model: Any, inputs: dict[str, Any]) -> Callable[[], Any]:
     chosen = onnxruntime.SessionOptions()
     chosen.intra_op_num_threads = chosen.inter_op_num_threads = 1
     session = onnxruntime.InferenceSession(model.SerializeToString(), chosen, providers=["CPUExecutionProvider"])
-    feeds = {name: np.asarray(value) for name, value in inputs.items()}
+    feeds = {name: value if isinstance(value, list) else np.asarray(value) for name, value in inputs.items()}
     return lambda: session.run(None, feeds)
 
 

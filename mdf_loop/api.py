@@ -81,7 +81,7 @@ def run_loop(m: Any, cond: Any, carried: list[Any], body: Any, named: dict[str, 
 
     ``is_listed`` says that the carried values came as one tuple or list, which may mean one vector.
     """
-    if _is_callable(body):
+    if is_callable(body):
         inner = made_once(loop_body, body, len(carried), tuple(named))
         prepared, place = prepare_loop(inner, len(carried) + 1), len(carried)
         values = [_changeable(as_untyped(value, f"carried value {k}")) for k, value in enumerate(carried)]
@@ -97,7 +97,7 @@ def run_loop(m: Any, cond: Any, carried: list[Any], body: Any, named: dict[str, 
         arguments = Arguments(trip_count(m), condition(cond), [fitted[name] for name in names], captured=captured)
     run = start_run()
     refuse_endless(arguments.trip_count, arguments.go, run, prepared.record.name)
-    return _results(prepared, arguments, run, place)
+    return results_of(prepared, arguments, run, place)
 
 
 def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **named: Any) -> Any:
@@ -141,7 +141,7 @@ def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **n
     attrs = {name: tuple(axes) for name in SCAN_ATTRIBUTES if (axes := named.pop(name, None)) is not None}
     n_scanned = _scanned_count(num_scan_inputs, len(inputs))
     n_carried = len(inputs) - n_scanned
-    if _is_callable(body):
+    if is_callable(body):
         _refuse_output_axes(attrs)
         inner = made_once(scan_body, body, n_carried, n_scanned, tuple(named))
         prepared, place = prepare_scan(inner, n_scanned, attrs), n_carried
@@ -157,7 +157,7 @@ def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **n
         fitted, captured = prepared.fit(dict(zip(names, inputs, strict=True)), named)
         carried, scanned = [fitted[n] for n in names[:n_carried]], [fitted[n] for n in names[n_carried:]]
     arguments = Arguments(scan_length(prepared.record, scanned), True, carried, scanned, captured=captured)
-    return _results(prepared, arguments, start_run(), place)
+    return results_of(prepared, arguments, start_run(), place)
 
 
 def if_(cond: Any = None, *, then_branch: Any = None, else_branch: Any = None, **named: Any) -> Any:
@@ -220,7 +220,7 @@ def run_if(cond: Any, sources: dict[str, Any], named: dict[str, Any]) -> Any:
 
 
 def _branch(source: Any, name: str, named: dict[str, Any]) -> PreparedBranch:
-    if _is_callable(required(source, "if_", name)):
+    if is_callable(required(source, "if_", name)):
         return prepare_branch(made_once(branch_body, source, tuple(named)), name)
     return prepare_branch(read_once(source, 0, "branch"), name)
 
@@ -236,6 +236,14 @@ def _loop_arguments(given: list[Any], named: dict[str, Any]) -> tuple[Any, Any, 
     carried = named.pop("v_initial")
     is_listed = isinstance(carried, tuple | list)
     return m, cond, list(carried) if is_listed else [carried], is_listed
+
+
+def given_arguments(args: Sequence[Any], named: dict[str, Any], bodies: list[Body]) -> tuple[Any, Any, list[Any], dict[str, Any]]:
+    """M, cond, the carried values and the captures of a call of a loop whose bodies are known."""
+    m, cond, carried, is_listed = _loop_arguments(list(args), named)
+    if is_listed and len(bodies[0].inputs) == 3 and len(carried) != 1:
+        carried = [carried]  # a list was meant as one vector
+    return m, cond, carried, _of_same_name(bodies, named, M=m, cond=cond)
 
 
 def _positional_or_named(name: str, given: list[Any], named: dict[str, Any]) -> Any:
@@ -265,7 +273,7 @@ def required(source: Any, function: str, name: str) -> Any:
     return source
 
 
-def _is_callable(source: Any) -> bool:
+def is_callable(source: Any) -> bool:
     """Whether a body is a plain Python function; an onnxscript function can be called too, but is read."""
     return callable(source) and not hasattr(source, "to_function_proto")
 
@@ -296,7 +304,7 @@ def _untyped(named: dict[str, Any]) -> list[Any]:
     return [as_untyped(value, f"value {name!r}") for name, value in named.items()]
 
 
-def _results(prepared: PreparedLoop, arguments: Arguments, run: Run, gathered: int | None) -> Any:
+def results_of(prepared: PreparedLoop, arguments: Arguments, run: Run, gathered: int | None = None) -> Any:
     """Run a prepared loop; what a Python body gathered (at place ``gathered``) is put together."""
     given = [*arguments.carried, *arguments.scanned, *arguments.captured]
     if gathered is None:

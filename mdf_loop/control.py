@@ -13,7 +13,8 @@ import numpy as np
 
 from mdf_loop.element_types import kind_of
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, UnsupportedOp
-from mdf_loop.execute.interpret import Arguments, InterpretedBody, InterpretedLoop, truth
+from mdf_loop.execute.interpret import Arguments, InterpretedBody, truth
+from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.program import describe_value
 from mdf_loop.ir import Body, Carried, Collected, Loop, Node, Scanned
 from mdf_loop.options import Run
@@ -109,7 +110,7 @@ def _bind_loop(node: Node) -> Bound:
     record = loop_record(body, n_carried, _title(node))
     if len(node.outputs) > n_carried + len(record.collected):
         raise MalformedBody(f"{_title(node)} names {len(node.outputs)} outputs, its body gives {len(body.outputs) - 1}")
-    execute = InterpretedLoop(record)
+    execute = NumpyLoop(record)
     n_inputs = len(node.inputs)
 
     def call(run: Run, *values: Any) -> tuple[Any, ...]:
@@ -118,6 +119,7 @@ def _bind_loop(node: Node) -> Bound:
         refuse_endless(count, go, run, record.name)
         return execute(Arguments(count, go, carried=given[2:], captured=captured), run)
 
+    call.loops = (execute,)  # type: ignore[attr-defined]
     return Bound(call, needs_run=True)
 
 
@@ -189,7 +191,7 @@ def _bind_scan(node: Node) -> Bound:
     if node.opset < 9:
         return _bind_scan_8(node)
     record = _scan_of(node)
-    execute = InterpretedLoop(record)
+    execute = NumpyLoop(record)
     n_carried, n_inputs = len(record.carried), len(node.inputs)
 
     def call(run: Run, *values: Any) -> tuple[Any, ...]:
@@ -197,6 +199,7 @@ def _bind_scan(node: Node) -> Bound:
         count = scan_length(record, scanned)
         return execute(Arguments(count, True, values[:n_carried], scanned, captured=values[n_inputs:]), run)
 
+    call.loops = (execute,)  # type: ignore[attr-defined]
     return Bound(call, needs_run=True)
 
 
@@ -216,7 +219,7 @@ def _scan_of(node: Node, skip: int = 0, renamed: dict[str, Any] | None = None) -
 def _bind_scan_8(node: Node) -> Bound:
     """Scan of opset 8: an optional first input of sequence lengths, and a batch axis in front of everything."""
     record = _scan_of(node, skip=1, renamed={"scan_input_directions": node.attrs.get("directions")})
-    execute = InterpretedLoop(record)
+    execute = NumpyLoop(record)
     n_carried, n_inputs = len(record.carried), len(node.inputs)
 
     def call(run: Run, lengths: Any, *values: Any) -> tuple[Any, ...]:

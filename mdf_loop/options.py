@@ -9,12 +9,13 @@ import contextlib
 import contextvars
 import dataclasses
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from mdf_loop.errors import ArgumentError
 
-ENGINES = ("auto", "interpret")
+ENGINES = ("auto", "interpret", "numpy")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,17 +26,22 @@ class Options:
     max_iterations: int | None = None
     seed: int | None = None
     obey_body_condition: bool = False
+    block_bytes: int = 1 << 22
 
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
             raise ArgumentError(f"engine must be one of {', '.join(ENGINES)}; got {self.engine!r}")
         for name in ("max_iterations", "seed"):
-            value = getattr(self, name)
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if value is not None and (not whole or value < 0):
-                raise ArgumentError(f"{name} must be None or a whole number from 0 on; got {value!r}")
+            if getattr(self, name) is not None and not _is_count(getattr(self, name), 0):
+                raise ArgumentError(f"{name} must be None or a whole number from 0 on; got {getattr(self, name)!r}")
+        if not _is_count(self.block_bytes, 1):
+            raise ArgumentError(f"block_bytes must be a whole number from 1 on; got {self.block_bytes!r}")
         if not isinstance(self.obey_body_condition, bool):
             raise ArgumentError(f"obey_body_condition must be True or False; got {self.obey_body_condition!r}")
+
+
+def _is_count(value: object, least: int) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= least
 
 
 _DEFAULT = Options()
@@ -54,8 +60,9 @@ def options(**changes: object) -> Iterator[Options]:
 
     Parameters
     ----------
-    engine : {"auto", "interpret"}
-        Which executor runs the loop.  ``interpret`` is node by node, the definition of what is right.
+    engine : {"auto", "interpret", "numpy"}
+        Which executor runs the loop.  ``interpret`` is node by node, the definition of what is right; ``numpy``
+        plans the loop and runs many iterations at once; ``auto`` takes the faster one.
     max_iterations : int or None
         Stop with :class:`~mdf_loop.errors.IterationLimit` (partial results kept) when a loop wants to
         run more iterations than this.
@@ -65,6 +72,8 @@ def options(**changes: object) -> Iterator[Options]:
     obey_body_condition : bool
         The ONNX text ignores the body's condition where the Loop's own was omitted.  True follows
         onnxruntime's reading instead: it ends the loop.
+    block_bytes : int
+        About how many bytes the values of one block of iterations may take in engine ``numpy``.
 
     Raises
     ------
@@ -111,6 +120,22 @@ class RandomStream:
         if node not in self._own:
             self._own[node] = np.random.default_rng(np.float64(seed).view(np.uint64))
         return self._own[node]
+
+    def save(self) -> object:
+        """How far every generator has come; ``restore`` goes back there."""
+        shared = None if self._shared is None else self._shared.bit_generator.state
+        return shared, {node: rng.bit_generator.state for node, rng in self._own.items()}
+
+    def restore(self, saved: Any) -> None:
+        """Go back to where ``save`` was called, as if nothing had been drawn since."""
+        shared, own = saved
+        if shared is None:
+            self._shared = None
+        else:
+            self.shared().bit_generator.state = shared
+        self._own = {node: rng for node, rng in self._own.items() if node in own}
+        for node, state in own.items():
+            self._own[node].bit_generator.state = state
 
 
 @dataclasses.dataclass

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from mdf_loop.analysis.element_types import Asked, asked_types
 from mdf_loop.arguments import as_untyped, fit_values
 from mdf_loop.cache import Cache, fingerprint
 from mdf_loop.control import loop_record, scan_record
 from mdf_loop.errors import ArgumentError, MalformedBody, MissingCapture
-from mdf_loop.execute.interpret import InterpretedBody, InterpretedLoop
+from mdf_loop.execute.interpret import InterpretedBody
+from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.ir import Body, Loop
 from mdf_loop.readers import read
 
@@ -21,8 +24,23 @@ class PreparedLoop:
     """A loop ready to be run with values from outside."""
 
     record: Loop
-    execute: InterpretedLoop
+    execute: NumpyLoop
     asked: Mapping[str, Asked]
+    fitting: set[tuple[Any, ...]] = field(default_factory=set)
+
+    def fit_listed(self, names: Sequence[str], inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+        """:meth:`fit` for inputs in an order; arrays of types that fitted before are not looked at again."""
+        captures = self.record.body.captures
+        types = tuple([getattr(value, "dtype", None) for value in (*inputs, *named.values())]), tuple(named)
+        arrays = all(type(value) is np.ndarray for value in (*inputs, *named.values()))
+        if arrays and types in self.fitting:
+            return list(inputs), [named[name] for name in captures]
+        fitted, captured = self.fit(dict(zip(names, inputs, strict=True)), named)
+        values = [fitted[name] for name in names]
+        given = (*inputs, *[named[name] for name in captures])
+        if arrays and all(a is b for a, b in zip((*values, *captured), given, strict=True)):
+            self.fitting.add(types)
+        return values, captured
 
     def fit(self, inputs: Mapping[str, Any], named: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
         """Body inputs and captures, made into what the body asks for.
@@ -81,7 +99,7 @@ def prepare_scan(body: Body, n_scanned: int, attrs: Mapping[str, Any]) -> Prepar
 
 
 def _prepare(record: Loop) -> PreparedLoop:
-    execute = InterpretedLoop(record)  # finds what is wrong with nodes, so it comes first
+    execute = NumpyLoop(record)  # finds what is wrong with nodes, so it comes first
     pairs = [(c.input, c.output) for c in record.carried]
     return PreparedLoop(record, execute, asked_types(record.body, pairs) if record.body.typed else {})
 

@@ -227,8 +227,8 @@ def test_copy_of_a_body_is_not_read_again(form, path, reads):
 
 def test_nothing_is_compiled_twice_either(reads, monkeypatch):
     made = []
-    original = prepare.InterpretedLoop
-    monkeypatch.setattr(prepare, "InterpretedLoop", lambda record: made.append(record) or original(record))
+    original = prepare.NumpyLoop
+    monkeypatch.setattr(prepare, "NumpyLoop", lambda record: made.append(record) or original(record))
     for n in (2, 3, 4):
         loop(n, True, 0, body=counting_to(3))
     assert len(made) == 1

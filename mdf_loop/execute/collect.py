@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import CollectedError
+from mdf_loop.execute.histories import History
+from mdf_loop.execute.kinds import OTHER
 from mdf_loop.execute.program import describe_value
 from mdf_loop.ir import Collected
 
@@ -14,12 +16,40 @@ NUMBERS = (bool, int, float, complex)
 """Python's numbers, which bodies that are MDF graphs may give: weak, they take the type of the others."""
 
 
+class Growing:
+    """An array that grows along its first axis; room is doubled, so that each row is copied about once."""
+
+    def __init__(self, rows: np.ndarray) -> None:
+        self._array, self.length = rows, len(rows)
+
+    def extend(self, rows: np.ndarray, most: int | None) -> None:
+        """Put rows behind those there are; there will be ``most`` at the most, if that is known."""
+        needed, room = self.length + len(rows), len(self._array)
+        dtype = np.result_type(self._array, rows) if self._array.dtype != rows.dtype else rows.dtype
+        if needed > room or dtype != self._array.dtype:
+            # Memory that is never touched costs nothing, so there may be much room where the end is known.
+            room = max(needed, 2 * room) if most is None else max(min(16 * room, most), needed)
+            larger = np.empty((room, *rows.shape[1:]), dtype)
+            larger[: self.length] = self._array[: self.length]
+            self._array = larger
+        self._array[self.length : needed] = rows
+        self.length = needed
+
+    def rows(self) -> np.ndarray:
+        """What there is; room that is left over is given back."""
+        if len(self._array) > self.length:
+            return self._array[: self.length].copy()
+        return self._array
+
+
 class Gathering:
     """What one collected output was in each iteration so far."""
 
-    def __init__(self, what: Collected) -> None:
-        self.what = what
+    def __init__(self, what: Collected, most: int | None = None) -> None:
+        self.what, self.most = what, most
         self.values: list[Any] = []
+        self._blocks: Growing | None = None
+        self._example: Any = None
         self._shape: tuple[int, ...] | None = None
         self._dtype: np.dtype | None = None
         self._numbers: dict[type, Any] = {}
@@ -37,7 +67,7 @@ class Gathering:
             self._check_axis(value)
         elif np.shape(value) != self._shape or not (self._dtype is None or type(value) in NUMBERS or value.dtype == self._dtype):
             raise CollectedError(
-                f"collected output {self.what.output!r} was {describe_value(self.values[0])} in the first iteration "
+                f"collected output {self.what.output!r} was {describe_value(self._example)} in the first iteration "
                 f"and is {describe_value(value)} now; ONNX wants one shape and type in all iterations "
                 "(carry it as a sequence if it must change)"
             )
@@ -53,12 +83,59 @@ class Gathering:
     def add(self, value: Any) -> None:
         """Keep this iteration's value, which was checked."""
         value = self._tensor(value)
+        self._note(value)
+        self.values.append(value)
+
+    def _note(self, value: Any) -> None:
+        """Remember what the values look like."""
+        if self._example is None:
+            self._example = value
         if type(value) in NUMBERS:
             self._shape = ()
             self._numbers[type(value)] = value
         elif self._dtype is None:
             self._shape, self._dtype = value.shape, value.dtype
-        self.values.append(value)
+
+    def check_block(self, values: History | Any, length: int) -> None:
+        """See that the values of a block of iterations can be kept; a value that is no history is the same in all."""
+        if isinstance(values, History) and (values.kind.weak or values.kind.form == OTHER):
+            for value in values.values():
+                self.check(value)
+        elif length:
+            self.check(values.stacked()[0] if isinstance(values, History) else values)
+
+    def add_block(self, values: History | Any, length: int) -> None:
+        """Keep the values of a block of iterations, which were checked."""
+        if not isinstance(values, History):
+            value = self._tensor(values)
+            if type(value) in NUMBERS or value.dtype.hasobject:
+                for _ in range(length):
+                    self.add(value)
+                return
+            rows = np.broadcast_to(value, (length, *value.shape))
+            first = value
+        elif values.kind.weak or values.kind.form == OTHER:
+            for value in values.values():
+                self.add(value)
+            return
+        else:
+            rows = values.stacked()
+            first = rows[0]
+        self._note(first)
+        self._settle()
+        if self._blocks is None:
+            self._blocks = Growing(np.empty((0, *rows.shape[1:]), rows.dtype))
+        self._blocks.extend(rows, self.most)
+
+    def _settle(self) -> None:
+        """Put the values kept one by one behind the blocks."""
+        if self.values:
+            rows = self._stacked(self.values)
+            if self._blocks is None:
+                self._blocks = Growing(rows)
+            else:
+                self._blocks.extend(rows, self.most)
+            self.values = []
 
     def _tensor(self, value: Any) -> Any:
         if isinstance(value, np.ndarray | np.generic) and value.dtype.kind not in "OUS":
@@ -73,16 +150,31 @@ class Gathering:
 
     def array(self, iterations: int | None = None) -> np.ndarray | None:
         """The values of so many iterations (all, if not said) put together, or None if there was none."""
-        values = self.values[:iterations]
-        if not values:
-            return None
+        if self._blocks is None:
+            values = self.values[:iterations]
+            if not values:
+                return None
+            if not self.what.stack:
+                return np.concatenate(values[::-1] if self.what.reverse else values, axis=self.what.axis)
+            rows = self._stacked(values)
+        else:
+            self._settle()
+            rows = self._blocks.rows()[:iterations]
+            if not len(rows):
+                return None
         if self.what.reverse:
-            values.reverse()
-        if not self.what.stack:
-            return np.concatenate(values, axis=self.what.axis)
+            rows = rows[::-1]
+        if self.what.stack:
+            return np.moveaxis(rows, 0, self.what.axis) if self.what.axis else np.ascontiguousarray(rows)
+        axis = self.what.axis % (rows.ndim - 1)
+        moved = np.moveaxis(rows, 0, axis)
+        return moved.reshape(*moved.shape[:axis], -1, *moved.shape[axis + 2 :])
+
+    def _stacked(self, values: list[Any]) -> np.ndarray:
+        """Values of single iterations, stacked on axis 0."""
         if self._numbers:
             types = [] if self._dtype is None else [self._dtype]
             return np.array(values, np.result_type(*types, *self._numbers.values()))
         if self._shape == () and self._dtype is not None and self._dtype.kind != "O":
             return np.array(values, self._dtype)
-        return np.stack(values, axis=self.what.axis)
+        return np.stack(values)

@@ -60,7 +60,7 @@ class Session:
     """One execution of a loop: what it was given, where it stands, and the values of the iteration that ran last.
 
     ``obeyed`` says whether the body's condition may end the loop; ``going`` is what it said last, and
-    ``condition`` the value that the body will be handed.
+    ``condition`` the value that the body will be handed.  ``stage`` is the engine's own.
     """
 
     given: Arguments
@@ -71,6 +71,7 @@ class Session:
     obeyed: bool
     going: bool
     condition: Any
+    stage: Any = None
 
     def goes_on(self) -> bool:
         """Whether there is another iteration to run."""
@@ -114,7 +115,9 @@ class InterpretedLoop:
         env = self.program.environment(given.captured, run)
         for slot, value in zip(self.invariant, given.invariant, strict=True):
             env[slot] = value
-        progress = Progress(list(given.carried), [Gathering(c) for c in self.loop.collected], [None] * len(self.last))
+        progress = Progress(
+            list(given.carried), [Gathering(c, given.trip_count) for c in self.loop.collected], [None] * len(self.last)
+        )
         parts = [part_of(s, array) for s, array in zip(self.loop.scanned, given.scanned, strict=True)]
         obeyed = given.go is not None or run.options.obey_body_condition
         condition: Any = np.ones((1,) * self.condition_rank, bool) if self.condition_rank else np.True_
@@ -179,8 +182,8 @@ class InterpretedLoop:
 
     def warn_ignored(self, session: Session, iteration: int) -> None:
         """Say once in a run that the body's condition was false and did not count."""
-        if self not in session.run.warned:
-            session.run.warned.add(self)
+        if id(self.loop.body) not in session.run.warned:
+            session.run.warned.add(id(self.loop.body))
             warn_user(_IGNORED.format(self._place(iteration)))
 
     def _store(self, env: list[Any], progress: Progress) -> None:

@@ -16,19 +16,20 @@ from mdf_loop.errors import IterationError, LoopError, PartialResults
 from mdf_loop.ir import Body, Node
 from mdf_loop.kernels import load_kernels
 from mdf_loop.options import Run
-from mdf_loop.registry import Call, bind
+from mdf_loop.registry import Bound, Call, bind
 
 OMITTED, RUN = 0, 1
 
 
 @dataclass(frozen=True)
 class Step:
-    """One node: what to call, the slots it reads and the slots it writes."""
+    """One node: what to call, the slots it reads and the slots it writes; ``bound`` is where the call comes from."""
 
     call: Call
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     node: Node
+    bound: Bound
 
 
 class Program:
@@ -59,6 +60,9 @@ class Program:
     def slot(self, name: str) -> int:
         """Where a value lives; an omitted name lives in the slot of None."""
         return self._slots[name] if name else OMITTED
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._slots
 
     def environment(self, captured: Sequence[Any], run: Run) -> list[Any]:
         """A fresh set of slots with the constants and the captured values in place."""
@@ -114,7 +118,7 @@ class Program:
         reads = tuple(map(self.slot, node.inputs)) + tuple(map(self.slot, node.captures))
         wanted = node.outputs[: max((k + 1 for k, name in enumerate(node.outputs) if name), default=0)]
         writes = tuple(self._new(name) if name else self.sink() for name in wanted) or (self.sink(),)
-        return Step(bound.call, (RUN, *reads) if bound.needs_run else reads, writes, node)
+        return Step(bound.call, (RUN, *reads) if bound.needs_run else reads, writes, node, bound)
 
     def sink(self) -> int:
         """A slot for an output nobody wants."""

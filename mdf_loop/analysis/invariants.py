@@ -1,0 +1,68 @@
+"""What is the same in every iteration.
+
+A carried value whose body output is that carried value again never changes.  One whose body output is the same
+in every iteration changes once, after the first: whoever starts at the second iteration may take it as the same
+too.  That is what ``late`` is for: the condition that most bodies set to true is one of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from mdf_loop.analysis.purity import is_pure
+from mdf_loop.ir import Body, Loop, Node
+
+
+@dataclass(frozen=True)
+class Invariants:
+    """Names of values that are the same in every iteration, and of those that are from the second one on."""
+
+    always: frozenset[str]
+    late: frozenset[str]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.always or name in self.late
+
+
+def sources(body: Body) -> dict[str, str]:
+    """For each output of an Identity the value it stands for."""
+    found: dict[str, str] = {}
+    for node in body.nodes:
+        if node.op == "Identity" and node.domain in ("", "ai.onnx") and node.inputs and node.outputs:
+            found[node.outputs[0]] = found.get(node.inputs[0], node.inputs[0])
+    return found
+
+
+def rounds(loop: Loop) -> dict[str, str]:
+    """Body inputs that go round, hidden ones and the condition among them, with the value that feeds each."""
+    found = dict(loop.goes_round)
+    if loop.condition and loop.keep_going:
+        found[loop.condition] = loop.keep_going
+    real = sources(loop.body)
+    return {name: real.get(output, output) for name, output in found.items()}
+
+
+def invariants(loop: Loop) -> Invariants:
+    """Follow constants, captures and carried values that never change through all pure nodes."""
+    body, round_trips = loop.body, rounds(loop)
+    same = {*body.constants, *body.captures, *loop.invariant} | {name for name, output in round_trips.items() if name == output}
+    if loop.condition and not loop.keep_going:
+        same.add(loop.condition)
+    always = _closed(body.nodes, same)
+    settled = {name for name, output in round_trips.items() if output in always}
+    return Invariants(frozenset(always), frozenset(_closed(body.nodes, always | settled) - always))
+
+
+def _closed(nodes: Iterable[Node], same: set[str]) -> set[str]:
+    """With the outputs of pure nodes that read nothing else."""
+    same = set(same)
+    for node in nodes:
+        if all(name in same for name in node.reads) and is_pure(node):
+            same.update(filter(None, node.outputs))
+    return same
+
+
+def producers(nodes: Iterable[Node]) -> Mapping[str, Node]:
+    """The node that writes each name."""
+    return {name: node for node in nodes for name in node.outputs if name}

@@ -1,0 +1,119 @@
+"""``compile``: a body read and planned once, called often, and asked how it runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.api import given_arguments, is_callable, required, results_of
+from mdf_loop.control import SCAN_ATTRIBUTES, condition, refuse_endless, scan_length, trip_count
+from mdf_loop.errors import ArgumentError
+from mdf_loop.execute.interpret import Arguments
+from mdf_loop.explain import explained
+from mdf_loop.options import start_run
+from mdf_loop.prepare import PreparedLoop, prepare_loop, prepare_scan, read_once
+
+
+class Compiled:
+    """A Loop or a Scan over a body that was read once.
+
+    Call it as :func:`mdf_loop.loop` or :func:`mdf_loop.scan`, without ``body``.
+    """
+
+    def __init__(self, prepared: PreparedLoop, is_scan: bool) -> None:
+        self._prepared, self._is_scan = prepared, is_scan
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Run the loop; arguments, results and errors as :func:`mdf_loop.loop` and :func:`mdf_loop.scan` have them."""
+        record = self._prepared.record
+        count: int | None
+        go: bool | None
+        if self._is_scan:
+            count, go, inputs = None, True, list(args)
+            names = [*(c.input for c in record.carried), *(s.input for s in record.scanned)]
+        else:
+            m, cond, inputs, named = given_arguments(args, named, [record.body])
+            count, go = trip_count(m), condition(cond)
+            names = [c.input for c in record.carried]
+        if len(inputs) != len(names):
+            given = f"{len(inputs)} value{'s' * (len(inputs) != 1)} given"
+            raise ArgumentError(f"{record.name}: {given}, body {record.body.name!r} takes {len(names)}: {', '.join(names)}")
+        values, captured = self._prepared.fit_listed(names, inputs, named)
+        n_carried, run = len(record.carried), start_run()
+        if self._is_scan:
+            count = scan_length(record, values[n_carried:])
+        else:
+            refuse_endless(count, go, run, record.name)
+        arguments = Arguments(count, go, values[:n_carried], values[n_carried:], captured=captured)
+        return results_of(self._prepared, arguments, run)
+
+    def explain(self, source: bool = False) -> str:
+        """How the loop runs in engine ``numpy``, in words.
+
+        Parameters
+        ----------
+        source : bool
+            Show the Python that was emitted for recurrences as well.  It is made for the types and shapes of the
+            last call, so there is none before the first.
+
+        Returns
+        -------
+        str
+        """
+        return explained(self._prepared.execute, source)
+
+    def __repr__(self) -> str:
+        return f"<{'Scan' if self._is_scan else 'Loop'} over {self._prepared.record.body!r}>"
+
+
+def compile(body: Any, *, num_scan_inputs: int | None = None, **attributes: Any) -> Compiled:
+    """Read and plan a body once, to call it often.
+
+    Parameters
+    ----------
+    body : graph, ONNX text, path, MDF graph or dict
+        As :func:`mdf_loop.loop` takes it; a Python callable has nothing to plan.
+    num_scan_inputs : int, optional
+        The body is that of a Scan with so many scanned inputs; if not given, that of a Loop.
+    **attributes : sequence of int
+        For a Scan: scan_input_axes, scan_input_directions, scan_output_axes, scan_output_directions.
+
+    Returns
+    -------
+    Compiled
+        Call it like :func:`mdf_loop.loop` (or :func:`mdf_loop.scan`) without ``body``; ``.explain()`` says how it runs.
+
+    Raises
+    ------
+    ArgumentError, MalformedBody, UnsupportedOp
+        The body cannot be read, or uses an operator there is no kernel for.
+
+    Examples
+    --------
+    >>> import mdf_loop
+    >>> add = mdf_loop.compile("b (int64 i, bool c, double s) => (bool c, double t) { x = Gather (w, i) t = Add (s, x) }")
+    >>> add(4, True, 0.5, w=[1.0, 2.0, 3.0, 4.0])
+    array(10.5)
+    >>> print(add.explain())
+    Loop over b: the trip count is given
+    batched, a block of iterations at once:
+      x = Gather (w, i)
+      t = Add (s, x)  [add.accumulate]
+    """
+    if is_callable(required(body, "compile", "body")):
+        raise ArgumentError("compile: a Python callable runs as it is; give a graph, ONNX text, a path or an MDF graph")
+    if num_scan_inputs is None:
+        if attributes:
+            raise ArgumentError(f"compile: {', '.join(sorted(attributes))} belong to a Scan; give num_scan_inputs as well")
+        inner = read_once(body, None, "loop")
+        return Compiled(prepare_loop(inner, max(len(inner.inputs) - 2, 0)), is_scan=False)
+    if unknown := sorted(set(attributes) - set(SCAN_ATTRIBUTES)):
+        raise ArgumentError(f"compile: a Scan has no attribute {', '.join(unknown)}; it has {', '.join(SCAN_ATTRIBUTES)}")
+    inner = read_once(body, None, "scan")
+    if not isinstance(num_scan_inputs, int | np.integer) or not 1 <= num_scan_inputs <= len(inner.inputs):
+        raise ArgumentError(
+            f"compile: num_scan_inputs must be a whole number from 1 to {len(inner.inputs)}; got {num_scan_inputs!r}"
+        )
+    attrs = {name: tuple(axes) for name, axes in attributes.items() if axes is not None}
+    return Compiled(prepare_scan(inner, int(num_scan_inputs), attrs), is_scan=True)

@@ -1,0 +1,159 @@
+"""Operators on arrays inside an emitted function: calls that write into a buffer which was there before.
+
+An array of two or more elements is written over in place of making a new one; ``np.multiply(a, h, out=h)`` on one
+element would cost three times as much as without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.execute.kinds import ARRAY, BOOL, SCALAR, Kind
+from mdf_loop.execute.scalars import Operand
+
+UFUNCS: dict[str, np.ufunc] = {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Neg": np.negative,
+    "Abs": np.absolute,
+    "Exp": np.exp,
+    "Log": np.log,
+    "Sqrt": np.sqrt,
+    "Tanh": np.tanh,
+    "Sin": np.sin,
+    "Cos": np.cos,
+    "Floor": np.floor,
+    "Ceil": np.ceil,
+    "Min": np.minimum,
+    "Max": np.maximum,
+    "And": np.logical_and,
+    "Or": np.logical_or,
+    "Xor": np.logical_xor,
+    "Not": np.logical_not,
+    "Less": np.less,
+    "LessOrEqual": np.less_equal,
+    "Greater": np.greater,
+    "GreaterOrEqual": np.greater_equal,
+    "Equal": np.equal,
+}
+"""Operators of ONNX that are one call of a ufunc."""
+
+MDF_UFUNCS = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "negative": np.negative,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+}
+
+COMPARISONS = {np.less, np.less_equal, np.greater, np.greater_equal, np.equal, *map(UFUNCS.get, ("And", "Or", "Xor", "Not"))}
+
+Statement = tuple[str, dict[str, Any]]
+"""A line of Python, ``{out}`` standing for the buffer, and the names of ours that it uses."""
+
+
+def write_call(domain: str, op: str, attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statement] | None:
+    """The lines that compute an operator into a buffer; None where only the kernel knows."""
+    if not _fits_a_buffer(result):
+        return None
+    if op in _SPECIAL and domain == "":
+        return _SPECIAL[op](attrs, args, result)
+    ufunc = (UFUNCS if domain == "" else MDF_UFUNCS if domain == "mdf" else {}).get(op)
+    if op == "Div" and domain == "" and result.dtype is not None and result.dtype.kind == "f":
+        ufunc = np.divide
+    if ufunc is None or attrs or len(args) != ufunc.nin or not _same_types(ufunc, args, result):
+        return None
+    return [_call(ufunc, args)]
+
+
+def _fits_a_buffer(kind: Kind) -> bool:
+    if kind.form != ARRAY or kind.shape is None or kind.dtype is None:
+        return False
+    return kind.dtype.kind in "fiub" and int(np.prod(kind.shape)) > 1
+
+
+def _same_types(ufunc: np.ufunc, args: Sequence[Operand], result: Kind) -> bool:
+    """Whether the ufunc on these arguments gives the result's type by itself."""
+    types = {arg.kind.dtype for arg in args}
+    known = all(arg.kind.form in (ARRAY, SCALAR) or arg.kind.is_number for arg in args)
+    if len(types) != 1 or not known or any(arg.kind.weak for arg in args):
+        return False
+    return result.dtype == np.bool_ if ufunc in COMPARISONS else result.dtype in types
+
+
+def _call(function: Callable[..., Any], args: Sequence[Operand]) -> Statement:
+    name = function.__name__
+    return f"{name}({', '.join(arg.boxed for arg in args)}, {{out}})", {name: function}
+
+
+def _matmul(attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statement] | None:
+    """A product of matrices or vectors; numpy's dot costs half of matmul."""
+    if any(arg.kind.form != ARRAY or arg.kind.shape is None or len(arg.kind.shape) > 2 for arg in args):
+        return None
+    if {arg.kind.dtype for arg in args} != {result.dtype} or result.dtype.kind != "f":  # type: ignore[union-attr]
+        return None
+    return [_call(np.dot, args)]
+
+
+def _gemm(attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statement] | None:
+    """A product of matrices, and a bias added to it in place."""
+    if attrs.get("alpha", 1.0) != 1 or attrs.get("beta", 1.0) != 1 or attrs.get("broadcast") or attrs.get("transA"):
+        return None
+    a, b = args[:2]
+    if {arg.kind.dtype for arg in args} != {result.dtype} or result.dtype.kind != "f":  # type: ignore[union-attr]
+        return None
+    if a.kind.shape is None or b.kind.shape is None or len(a.kind.shape) != 2 or len(b.kind.shape) != 2:
+        return None
+    second = f"{b.boxed}.T" if attrs.get("transB") else b.boxed
+    lines: list[Statement] = [(f"dot({a.boxed}, {second}, {{out}})", {"dot": np.dot})]
+    if len(args) > 2:
+        lines.append((f"add({{out}}, {args[2].boxed}, {{out}})", {"add": np.add}))
+    return lines
+
+
+def _sigmoid(attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statement] | None:
+    """1 / (1 + e^-x), in four calls on one buffer."""
+    if result.dtype not in (np.float32, np.float64) or args[0].kind != result:
+        return None
+    names = {"negative": np.negative, "exp": np.exp, "add": np.add, "divide": np.divide}
+    one = {"one" if result.dtype == np.float64 else "one32": np.ones((), result.dtype)}
+    text = next(iter(one))
+    return [
+        (f"negative({args[0].boxed}, {{out}})", names),
+        ("exp({out}, {out})", {}),
+        (f"add({{out}}, {text}, {{out}})", one),
+        (f"divide({text}, {{out}}, {{out}})", {}),
+    ]
+
+
+def _where(attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statement] | None:
+    """One value copied, the other one put over it where the condition says so."""
+    condition, a, b = args
+    if condition.kind.dtype != np.bool_ or any(x.kind.dtype != result.dtype or x.kind.weak for x in (a, b)):
+        return None
+    if condition.kind.form == BOOL:
+        return [(f"copyto({{out}}, {a.boxed} if {condition.text} else {b.boxed})", {"copyto": np.copyto})]
+    return [
+        (f"copyto({{out}}, {b.boxed})", {"copyto": np.copyto}),
+        (f"copyto({{out}}, {a.boxed}, where={condition.boxed})", {}),
+    ]
+
+
+def _cast(attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statement] | None:
+    """Truth values and whole numbers as numbers of another type."""
+    have, want = args[0].kind.dtype, result.dtype
+    if have is None or want is None or args[0].kind.form != ARRAY or args[0].kind.shape != result.shape:
+        return None
+    if have.kind not in "bi" or want.kind not in "fi":
+        return None
+    return [(f"copyto({{out}}, {args[0].boxed}, casting='unsafe')", {"copyto": np.copyto})]
+
+
+_SPECIAL = {"MatMul": _matmul, "Gemm": _gemm, "Sigmoid": _sigmoid, "Where": _where, "Cast": _cast}

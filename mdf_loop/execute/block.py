@@ -1,0 +1,174 @@
+"""One block of iterations: every part of the plan run for all of them, nothing taken over before all is done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.execute.calls import Calls
+from mdf_loop.execute.histories import History, NotStackable
+from mdf_loop.execute.interpret import truth
+from mdf_loop.execute.kinds import ARRAY
+from mdf_loop.ir import Body, Node
+
+
+class Batch:
+    """Values of a number of iterations, and the nodes that are run on them.
+
+    Parameters
+    ----------
+    length : int
+    same : mapping
+        Values that are the same in every iteration.
+    index : numpy.ndarray or None
+        The iteration numbers, for views in place of copies.
+    """
+
+    def __init__(self, length: int, same: Mapping[str, Any], calls: Calls, index: np.ndarray | None = None) -> None:
+        self.length, self.same, self.calls, self.index = length, same, calls, index
+        self.histories: dict[str, History] = {}
+        self.fixed: dict[str, Any] = {}
+
+    def is_stacked(self, name: str) -> bool:
+        """Whether a value may differ from iteration to iteration."""
+        return name in self.histories
+
+    def single(self, name: str) -> Any:
+        """A value that is the same in every iteration of this block."""
+        return self.fixed[name] if name in self.fixed else self.same[name]
+
+    def history(self, name: str) -> History:
+        """A value in each iteration."""
+        if name in self.histories:
+            return self.histories[name]
+        return History.of_values([self.single(name)] * self.length)
+
+    def run_node(self, node: Node) -> None:
+        """Run a node for all iterations."""
+        flags = [bool(name) and name in self.histories for name in node.inputs]
+        captured = any(name in self.histories for name in node.captures)
+        if not any(flags) and not captured:
+            self._once(node)
+        elif node.op == "If" and any(True for _ in node.bodies):
+            self._branch(node)
+        elif not self._by_rule(node, flags):
+            self._one_by_one(node)
+
+    def _once(self, node: Node) -> None:
+        values = [self.single(name) if name else None for name in (*node.inputs, *node.captures)]
+        result = self.calls(node)[0].call(*values)
+        results = result if type(result) is tuple else (result,)
+        self.fixed.update((name, value) for name, value in zip(node.outputs, results, strict=False) if name)
+
+    def _by_rule(self, node: Node, flags: Sequence[bool]) -> bool:
+        if self._is_row(node):
+            return True
+        entry = self.calls(node)[1]
+        if entry.batch is None or node.captures:
+            return False
+        try:
+            args = [
+                self.histories[name].stacked() if flag else self.single(name) if name else None
+                for name, flag in zip(node.inputs, flags, strict=True)
+            ]
+        except NotStackable:
+            return False
+        attrs = {**node.attrs, "n_outputs": len(node.outputs)} if "n_outputs" in entry.parameters else node.attrs
+        result = entry.batch(entry.run, args, flags, attrs)
+        if result is None:
+            return False
+        for name, value, stacked in zip(node.outputs, *result, strict=False):
+            if name and stacked:
+                self.histories[name] = History.of_array(value)
+            elif name:
+                self.fixed[name] = value
+        return True
+
+    def _is_row(self, node: Node) -> bool:
+        """``data[i]`` by the iteration number: a part of the data as it is."""
+        if node.op != "Gather" or node.domain not in ("", "ai.onnx") or node.attrs.get("axis", 0) or self.index is None:
+            return False
+        data, indices = node.inputs
+        if data in self.histories or indices not in self.histories or self.histories[indices]._array is not self.index:
+            return False
+        rows = self.single(data)
+        first = int(self.index.flat[0])
+        if self.index.ndim != 1 or rows.ndim < 1 or first + self.length > len(rows):
+            return False
+        self.histories[node.outputs[0]] = History.of_array(rows[first : first + self.length])
+        return True
+
+    def _one_by_one(self, node: Node) -> None:
+        call = self.calls(node)[0].call
+        columns = [self._column(name) for name in (*node.inputs, *node.captures)]
+        results = [call(*row) for row in zip(*columns, strict=True)]
+        outputs = list(zip(*[r if type(r) is tuple else (r,) for r in results], strict=True))
+        for name, values in zip(node.outputs, outputs, strict=False):
+            if name:
+                self.histories[name] = History.of_values(list(values))
+
+    def _column(self, name: str) -> Sequence[Any]:
+        if not name:
+            return [None] * self.length
+        return self.histories[name].values() if name in self.histories else [self.single(name)] * self.length
+
+    def head(self, length: int) -> None:
+        """Forget all iterations behind the first ones."""
+        if length < self.length:
+            self.length = length
+            self.histories = {name: history.head(length) for name, history in self.histories.items()}
+            self.index = None if self.index is None else self.index[:length]
+
+    # If, on a condition that differs from iteration to iteration: each branch for the iterations that take it
+
+    def _branch(self, node: Node) -> None:
+        chosen = self._choices(node.inputs[0])
+        places = {"then_branch": np.flatnonzero(chosen), "else_branch": np.flatnonzero(~chosen)}
+        sides = [self._side(node.attrs[key], taken_by) for key, taken_by in places.items()]
+        for k, name in enumerate(node.outputs):
+            if name:
+                self.histories[name] = self._merged(chosen, *[side[k] if side else None for side in sides])
+
+    def _choices(self, name: str) -> np.ndarray:
+        if name not in self.histories:
+            return np.full(self.length, truth(self.single(name), "the condition of an If"))
+        return np.array([truth(value, "the condition of an If") for value in self.histories[name].values()])
+
+    def _side(self, body: Body, places: np.ndarray) -> list[History] | None:
+        if not len(places):
+            return None
+        known = {name: self.single(name) for name in body.captures if name not in self.histories}
+        inner = Batch(len(places), {**body.constants, **known}, self.calls)
+        for name in body.captures:
+            if name in self.histories:
+                inner.histories[name] = taken(self.histories[name], places)
+        for node in body.nodes:
+            inner.run_node(node)
+        return [inner.history(name) for name in body.outputs]
+
+    def _merged(self, chosen: np.ndarray, one: History | None, other: History | None) -> History:
+        if one is None or other is None:
+            found = one if other is None else other
+            assert found is not None
+            return found
+        if one.kind == other.kind and not one.kind.weak and (one.kind.form == ARRAY or one.kind.shape == ()) and one.kind.dtype:
+            out = np.empty((len(chosen), *(one.kind.shape or ())), one.kind.dtype)
+            out[chosen], out[~chosen] = one.stacked(), other.stacked()
+            return History.of_array(out)
+        rows, ends = [None] * len(chosen), (iter(other.values()), iter(one.values()))
+        for k, way in enumerate(chosen):
+            rows[k] = next(ends[bool(way)])
+        return History.of_values(rows)
+
+
+def taken(history: History, places: np.ndarray) -> History:
+    """Some iterations of a history."""
+    if len(places) == history.length:
+        return history
+    try:
+        return History.of_array(history.stacked()[places])
+    except NotStackable:
+        values = history.values()
+        return History.of_values([values[k] for k in places])

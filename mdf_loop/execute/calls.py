@@ -1,0 +1,26 @@
+"""Kernels of nodes, looked up once for each node."""
+
+from __future__ import annotations
+
+from mdf_loop.execute.program import Program
+from mdf_loop.ir import Node
+from mdf_loop.registry import Bound, Kernel, bind, lookup
+
+
+class Calls:
+    """Kernels of nodes, looked up once for each node.
+
+    Nodes of a program keep what they are bound to there: a node with a seed of its own has one random stream.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._bound = {id(step.node): step.bound for step in program.steps}
+        self._found: dict[int, tuple[Bound, Kernel, Node]] = {}
+
+    def __call__(self, node: Node) -> tuple[Bound, Kernel, Node]:
+        """What to call for one iteration, the table's entry with its rule, and the node."""
+        found = self._found.get(id(node))
+        if found is None:
+            bound = self._bound.get(id(node)) or bind(node)
+            found = self._found[id(node)] = bound, lookup(node.op, node.opset, node.domain), node
+        return found

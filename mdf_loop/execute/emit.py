@@ -1,0 +1,312 @@
+"""From the stepped part of a plan to straight-line Python, specialised to the kinds of its values.
+
+What is emitted holds names and numbers made here, never a string of the model::
+
+    def part(n, run, once, streams, carried, rows):
+        u0, u1, w0, w1 = once
+        x0, x1 = carried
+        l0 = []; keep0 = l0.append
+        for s0, in zip(*streams):
+            v0 = x0 * u0
+            ...
+            keep0(v0)
+            x0, x1 = v0, v1
+        return done, going, True, (x0, x1), (l0,)
+
+``u`` is what stays the same (``w`` as numpy has it), ``s`` what was computed before for each iteration, ``x`` and
+``z`` what goes round (in inner loops), ``v`` what an operator gives, ``g``, ``h``, ``y`` and ``r`` buffers, ``k`` kernels.
+Anything unexpected (a kind that changed, Python's own errors) raises: the block is then run by the interpreter.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.batching import elementwise
+from mdf_loop.execute.arrays import write_call
+from mdf_loop.execute.calls import Calls
+from mdf_loop.execute.kinds import ARRAY, BOOL, FLOAT, FROM_KERNEL, INT, OTHER, SCALAR, TO_KERNEL, Changed, Kind, kind_of_value
+from mdf_loop.execute.scalars import FUNCTIONS, Operand, takes_any_range, write_expression
+from mdf_loop.execute.views import VIEWS, write_view
+from mdf_loop.ir import Node
+from mdf_loop.registry import Bound
+
+LARGEST = 2**63 - 1
+LONGEST = 100
+"""Characters of an expression that stays within another one."""
+
+
+class CannotEmit(Exception):
+    """Something that emitted code has no form for."""
+
+
+@dataclass
+class Source:
+    """Lines being written, and the objects that their names stand for."""
+
+    lines: list[str] = field(default_factory=list)
+    names: dict[str, Any] = field(default_factory=dict)
+    depth: int = 1
+    _counts: dict[str, int] = field(default_factory=dict)
+
+    def line(self, text: str) -> None:
+        """Write a line at the present depth."""
+        self.lines.append("    " * self.depth + text)
+
+    def fresh(self, letter: str) -> str:
+        """A name that was not used before."""
+        self._counts[letter] = self._counts.get(letter, -1) + 1
+        return f"{letter}{self._counts[letter]}"
+
+    def given(self, letter: str, value: Any) -> str:
+        """A name for an object of ours."""
+        for name, known in self.names.items():
+            if known is value and name.rstrip("0123456789") == letter:
+                return name
+        name = self.fresh(letter)
+        self.names[name] = value
+        return name
+
+    def compiled(self, parameters: str) -> Callable[..., Any]:
+        """The function that the lines are the body of.  Every name and number in them was made by this package."""
+        text = f"def part({parameters}):\n" + "\n".join(self.lines)
+        space = {**FUNCTIONS, **self.names, "Changed": Changed, "__name__": __name__}
+        exec(compile(text, "<emitted by mdf_loop>", "exec"), space)
+        return space["part"]
+
+    @property
+    def text(self) -> str:
+        """What was written."""
+        return "\n".join(self.lines)
+
+
+Scope = dict[str, Operand]
+Control = Callable[["Emitter", Node, Scope, Mapping[str, Any]], bool]
+
+
+class Emitter:
+    """Writes nodes, one after the other, into a source.
+
+    Parameters
+    ----------
+    source : Source
+    calls : Calls
+    targets : mapping
+        For values to be written into a buffer: the name of the buffer.
+    control : callable
+        Writes an If or a Loop; False if it cannot.
+    """
+
+    def __init__(self, source: Source, calls: Calls, targets: Mapping[str, str], control: Control) -> None:
+        self.source, self.calls, self.targets, self.control = source, calls, targets, control
+        self.scratch: dict[str, np.dtype] = {}
+        self.fixed: Collection[str] = ()
+        self.once: Collection[str] = ()
+
+    def nodes(self, nodes: Sequence[Node], scope: Scope, samples: Mapping[str, Any], kept: Collection[str]) -> None:
+        """Write nodes; ``scope`` gets their outputs, ``samples`` says what their values look like.
+
+        ``kept`` are the values that are wanted after the nodes; others that are read once stay expressions.
+        """
+        outer, self.once = self.once, read_once(nodes, kept)
+        for node in nodes:
+            self._node(node, scope, samples)
+        self.once = outer
+
+    def _node(self, node: Node, scope: Scope, samples: Mapping[str, Any]) -> None:
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        if node.op == "Identity" and domain == "" and node.outputs[0]:
+            scope[node.outputs[0]] = scope[node.inputs[0]]
+            return
+        if any(True for _ in node.bodies):
+            if not (domain == "" and node.op in ("If", "Loop") and self.control(self, node, scope, samples)):
+                self._call(node, scope, samples)
+            return
+        if len([name for name in node.outputs if name]) == 1 and node.outputs[0] and all(node.inputs):
+            args = [scope[name] for name in node.inputs]
+            kind = self._kind(node.outputs[0], args, samples)
+            if self._expression(node, domain, args, kind, scope) or self._buffered(node, domain, args, kind, scope):
+                return
+            if self._element(node, domain, args, kind, scope):
+                return
+        if domain == "" and node.op in VIEWS and self._viewed(node, scope, samples):
+            return
+        self._call(node, scope, samples)
+
+    def _kind(self, name: str, args: Sequence[Operand], samples: Mapping[str, Any]) -> Kind:
+        """The kind of an output; its shape is open where that of an input is."""
+        kind = kind_of_value(samples[name])
+        if kind.form == ARRAY and any(arg.kind.form == ARRAY and arg.kind.shape is None for arg in args):
+            return Kind(ARRAY, kind.dtype, None)
+        if kind.form == ARRAY and any(arg.kind.form == OTHER for arg in args):
+            return Kind(ARRAY, kind.dtype, None)
+        return kind
+
+    def _expression(self, node: Node, domain: str, args: list[Operand], kind: Kind, scope: Scope) -> bool:
+        if node.attrs and node.op not in ("Cast",):
+            return False
+        if not takes_any_range(domain, node.op):
+            args = [self.checked(arg) for arg in args]
+        written = write_expression(domain, node.op, args, kind)
+        if written is None:
+            return False
+        if any(arg.inline and written[0].count(arg.text) != 1 for arg in args):
+            args = [self.named(arg) for arg in args]
+            written = write_expression(domain, node.op, args, kind)
+            assert written is not None
+        text, unchecked = written
+        if node.outputs[0] in self.once and len(text) < LONGEST:
+            scope[node.outputs[0]] = Operand(f"({text})", kind, unchecked=unchecked, inline=True)
+        else:
+            scope[node.outputs[0]] = self.named(Operand(text, kind, unchecked=unchecked, inline=True))
+        return True
+
+    def named(self, operand: Operand) -> Operand:
+        """An expression under a name of its own."""
+        if not operand.inline:
+            return operand
+        name = self.source.fresh("v")
+        text = operand.text
+        self.source.line(f"{name} = {text}")
+        return replace(operand, text=name, inline=False)
+
+    def _buffered(self, node: Node, domain: str, args: list[Operand], kind: Kind, scope: Scope) -> bool:
+        target = self.targets.get(node.outputs[0])
+        if target is None:
+            return False
+        args = [self.checked(arg) for arg in args]
+        if write_call(domain, node.op, node.attrs, args, kind) is None:
+            return False
+        statements = write_call(domain, node.op, node.attrs, [self.dimensionless(arg) for arg in args], kind)
+        assert statements is not None
+        for text, names in statements:
+            self.source.names.update(names)
+            self.source.line(text.replace("{out}", target))
+        scope[node.outputs[0]] = Operand(target, kind)
+        return True
+
+    def _element(self, node: Node, domain: str, args: list[Operand], kind: Kind, scope: Scope) -> bool:
+        """``data[i]`` of a vector that does not change, as a list."""
+        if (domain, node.op) != ("", "Gather") or node.attrs.get("axis", 0) != 0 or not kind.is_number:
+            return False
+        if not args[0].listed or args[1].kind.form != INT:
+            return False
+        index, name = self.checked(args[1]), self.source.fresh("v")
+        self.source.line(f"{name} = {args[0].listed}[{index.text}]")
+        scope[node.outputs[0]] = Operand(name, kind)
+        return True
+
+    def _viewed(self, node: Node, scope: Scope, samples: Mapping[str, Any]) -> bool:
+        if not all(name in self.fixed for name in node.inputs[1:] if name) or not all(node.outputs):
+            return False
+        kinds = [kind_of_value(samples[name]) for name in node.outputs]
+        texts = write_view(node, scope[node.inputs[0]], kinds)
+        if texts is None:
+            return False
+        for name, text, kind in zip(node.outputs, texts, kinds, strict=True):
+            scope[name] = self.named(Operand(text, kind, inline=True))
+        return True
+
+    def checked(self, operand: Operand) -> Operand:
+        """A whole number in the range of int64, into which it is wrapped if it left it."""
+        if not operand.unchecked:
+            return operand
+        operand = self.named(operand)
+        wrap = self.source.given("wrapped_", wrapped)
+        self.source.line(f"if not -{LARGEST} <= {operand.text} <= {LARGEST}: {operand.text} = {wrap}({operand.text})")
+        return Operand(operand.text, operand.kind)
+
+    def _call(self, node: Node, scope: Scope, samples: Mapping[str, Any]) -> None:
+        """Call a kernel as the interpreter does."""
+        bound = self.calls(node)[0]
+        args = [scope[name] if name else None for name in (*node.inputs, *node.captures)]
+        texts = ["run"] * bound.needs_run + [self.boxed(arg) if arg else "None" for arg in args]
+        call = f"{self.source.given('k', bound.call)}({', '.join(texts)})"
+        wanted = node.outputs[: max((k + 1 for k, name in enumerate(node.outputs) if name), default=0)]
+        shaped = [arg for arg in args if arg is not None]
+        if len(wanted) == 1:
+            self._one_result(node, bound, call, wanted[0], self._kind(wanted[0], shaped, samples), scope)
+            return
+        names = [self.source.fresh("v") for _ in wanted]
+        self.source.line(f"{', '.join(names)}, *_ = {call}" if wanted else call)
+        for name, output in zip(names, wanted, strict=True):
+            if output:
+                scope[output] = self.unboxed(name, self._kind(output, shaped, samples), True)
+
+    def _one_result(self, node: Node, bound: Bound, call: str, output: str, kind: Kind, scope: Scope) -> None:
+        name = self.source.fresh("v")
+        self.source.line(f"{name} = {call}")
+        plain = not list(node.bodies) and self.calls(node)[1].batch is elementwise
+        if not plain:
+            self.source.line(f"if type({name}) is tuple: {name} = {name}[0]")
+        scope[output] = self.unboxed(name, kind, not plain)
+
+    def dimensionless(self, operand: Operand) -> Operand:
+        """A number as an array without dimensions, which a ufunc takes in half the time."""
+        if operand.box or operand.kind.form not in (FLOAT, INT, SCALAR) or operand.kind.dtype is None:
+            return operand
+        name = self.source.fresh("g")
+        self.scratch[name] = operand.kind.dtype
+        self.source.line(f"{name}[()] = {operand.text}")
+        return replace(operand, box=name)
+
+    def boxed(self, operand: Operand) -> str:
+        """A value as kernels take it."""
+        if operand.box or not operand.kind.is_number or operand.kind.weak:
+            return operand.boxed
+        operand = self.checked(operand)
+        return f"{self.source.given(f'{operand.kind.form}_', TO_KERNEL[operand.kind.form])}({operand.text})"
+
+    def unboxed(self, name: str, kind: Kind, check_shape: bool) -> Operand:
+        """What a kernel gave, as it lives in emitted code."""
+        if kind.is_number and kind.weak:
+            python = {FLOAT: "float", INT: "int", BOOL: "bool"}[kind.form]
+            self.source.line(f"if type({name}) is not {python}: raise Changed")
+        elif kind.is_number:
+            self.source.line(f"{name} = {self.source.given(f'as_{kind.form}_', FROM_KERNEL[kind.form])}({name})")
+        elif kind.form == SCALAR:
+            assert kind.dtype is not None
+            self.source.line(
+                f"if type({name}) is not {self.source.given('t', kind.dtype.type)}: {name} = {self.scalar(kind)}({name})"
+            )
+        elif kind.form == ARRAY and check_shape and kind.shape is not None:
+            dtype, shape = self.source.given("d", kind.dtype), kind.shape
+            self.source.line(f"if {name}.shape != {shape!r} or {name}.dtype != {dtype}: raise Changed")
+        return Operand(name, kind)
+
+    def scalar(self, kind: Kind) -> str:
+        """The name of a function that makes a scalar of numpy from an array without dimensions."""
+
+        def as_scalar(value: Any) -> Any:
+            if not isinstance(value, np.ndarray | np.generic) or value.shape != () or value.dtype != kind.dtype:
+                raise Changed
+            return value.dtype.type(value)
+
+        return self.source.given("as_scalar_", as_scalar)
+
+
+def read_once(nodes: Sequence[Node], kept: Collection[str]) -> set[str]:
+    """Values that one node reads, once and not from inside a body of its own."""
+    counts = Counter(name for node in nodes for name in node.inputs if name)
+    captured = {name for node in nodes for name in node.captures}
+    aliases = {node.inputs[0] for node in nodes if node.op == "Identity"}
+    return {name for name, count in counts.items() if count == 1} - captured - aliases - set(kept)
+
+
+def wrapped(value: int) -> int:
+    """What is left of a whole number in 64 bits."""
+    return (value + (LARGEST + 1)) % (2 * (LARGEST + 1)) - (LARGEST + 1)
+
+
+def literal(value: Any) -> str | None:
+    """A finite number as it stands in Python; None for others."""
+    if type(value) is bool or type(value) is int:
+        return repr(value) if not isinstance(value, int) or value >= 0 else f"({value!r})"
+    if type(value) is float and np.isfinite(value):
+        return repr(value) if value >= 0 and not (value == 0 and str(value)[0] == "-") else f"({value!r})"
+    return None

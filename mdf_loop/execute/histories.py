@@ -1,0 +1,135 @@
+"""What a value was in each iteration of a block: stacked in one array, or one by one in a list, whichever is asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.execute.kinds import OTHER, TO_KERNEL, Kind, kind_of_value
+
+
+class NotStackable(Exception):
+    """The values of a block do not make one array."""
+
+
+class History:
+    """A value in each iteration of a block.
+
+    Either form is made from the other when it is first asked for.  ``kind`` says what the rows of a list are;
+    rows of numbers are Python's own numbers there.
+    """
+
+    __slots__ = ("_array", "_rows", "kind", "length")
+
+    def __init__(self, array: np.ndarray | None, rows: list[Any] | None, kind: Kind, length: int) -> None:
+        self._array, self._rows, self.kind, self.length = array, rows, kind, length
+
+    @classmethod
+    def of_array(cls, array: np.ndarray) -> History:
+        """From values stacked on axis 0."""
+        return cls(array, None, kind_of_row(array), len(array))
+
+    @classmethod
+    def of_rows(cls, rows: list[Any], kind: Kind) -> History:
+        """From one value for each iteration, as they are inside an emitted function."""
+        return cls(None, rows, kind, len(rows))
+
+    @classmethod
+    def of_values(cls, values: list[Any]) -> History:
+        """From one value for each iteration, as kernels give them."""
+        kinds = {kind_of_value(value) for value in values}
+        kind = kinds.pop() if len(kinds) == 1 else Kind(OTHER)
+        if kind.is_number and not kind.weak:
+            return cls(np.array(values, kind.dtype), None, kind, len(values))
+        return cls(None, values, kind, len(values))
+
+    def stacked(self) -> np.ndarray:
+        """One array with the iterations on axis 0.
+
+        Raises
+        ------
+        NotStackable
+            Shapes or types differ, or they are not tensors.
+        """
+        if self._array is None:
+            self._array = self._stack()
+        return self._array
+
+    def _stack(self) -> np.ndarray:
+        assert self._rows is not None
+        kind = self.kind
+        if kind.weak:
+            raise NotStackable
+        if kind.dtype is not None and kind.shape == ():
+            return np.array(self._rows, kind.dtype)
+        first = self._rows[0] if self._rows else None
+        if not isinstance(first, np.ndarray) or first.dtype.hasobject:
+            raise NotStackable
+        if any(type(row) is not np.ndarray or row.shape != first.shape or row.dtype != first.dtype for row in self._rows):
+            raise NotStackable
+        out = np.empty((len(self._rows), *first.shape), first.dtype)
+        np.stack(self._rows, out=out)
+        return out
+
+    def rows(self) -> list[Any]:
+        """One value for each iteration, as an emitted function takes them."""
+        if self._rows is None:
+            assert self._array is not None
+            if self.kind.is_number:
+                self._rows = self._array.tolist()
+            elif self._array.dtype.hasobject:
+                self._rows = [self._array[k : k + 1].reshape(self._array.shape[1:]) for k in range(self.length)]
+            else:
+                self._rows = list(self._array)
+        return self._rows
+
+    def values(self) -> list[Any]:
+        """One value for each iteration, as kernels take them."""
+        if self.kind.is_number and not self.kind.weak:
+            return list(self.stacked())
+        return self.rows()
+
+    def last(self) -> Any:
+        """The value of the last iteration, as kernels take it; a copy, so that no block is kept alive."""
+        if self._array is not None:
+            row = self._array[-1]
+            return row.copy() if isinstance(row, np.ndarray) else row if not self._array.dtype.hasobject else self.rows()[-1]
+        assert self._rows is not None
+        row = self._rows[-1]
+        if self.kind.is_number and not self.kind.weak:
+            return TO_KERNEL[self.kind.form](row)
+        return row.copy() if isinstance(row, np.ndarray) and row.base is not None else row
+
+    def head(self, length: int) -> History:
+        """The first iterations alone."""
+        array = None if self._array is None else self._array[:length]
+        rows = None if self._rows is None else self._rows[:length]
+        return History(array, rows, self.kind, length)
+
+    def shifted(self, first: Any) -> History:
+        """What the value was one iteration before, ``first`` at the beginning."""
+        kind = kind_of_value(first)
+        same = (kind.form, kind.dtype, kind.weak) == (self.kind.form, self.kind.dtype, self.kind.weak)
+        if same and self._array is not None and np.shape(first) == self._array.shape[1:]:
+            out = np.empty_like(self._array)
+            out[0] = first
+            out[1:] = self._array[:-1]
+            return History.of_array(out)
+        if same and kind.form != OTHER:
+            start = first.item() if kind.is_number and not kind.weak else first
+            return History.of_rows([start, *self.rows()[:-1]], kind if kind.shape == self.kind.shape else Kind(OTHER))
+        return History.of_values([first, *self.values()[:-1]])
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes it takes."""
+        if self._array is not None:
+            return self._array.nbytes
+        first = self._rows[0] if self._rows else None
+        return self.length * (first.nbytes if isinstance(first, np.ndarray) else 32)
+
+
+def kind_of_row(array: np.ndarray) -> Kind:
+    """The kind of one iteration's value out of a stacked array."""
+    return Kind(OTHER) if array.dtype.hasobject else kind_of_value(np.empty(array.shape[1:], array.dtype))

@@ -1,0 +1,302 @@
+"""A stepped part made into a function for the kinds of values that a session has, and called for a block.
+
+The function is kept: the next call with the same kinds takes it as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.analysis.invariants import Invariants
+from mdf_loop.execute import buffers
+from mdf_loop.execute.calls import Calls
+from mdf_loop.execute.emit import CannotEmit, Emitter, Scope, Source
+from mdf_loop.execute.emit_control import ControlWriter, constant
+from mdf_loop.execute.histories import History
+from mdf_loop.execute.interpret import truth
+from mdf_loop.execute.kinds import ARRAY, OTHER, Kind, common_kind, into, kind_of_value, out_of
+from mdf_loop.execute.scalars import Operand
+from mdf_loop.ir import Body, Node
+from mdf_loop.options import Run
+from mdf_loop.plan import Stepped
+
+PARAMETERS = "n, run, once, streams, carried, rows"
+
+
+@dataclass
+class Function:
+    """What was emitted for one set of kinds."""
+
+    call: Callable[..., Any]
+    source: Source
+    once: tuple[Callable[[Any], Any], ...]
+    carried: tuple[Callable[[Any], Any], ...]
+    kinds: tuple[Kind, ...]
+    condition: Kind
+    recorded: tuple[tuple[str, Kind], ...]
+    rows: tuple[tuple[str, Kind], ...]
+
+
+@dataclass
+class Stretch:
+    """What a stepped part gave for a block: iterations done, whether it goes on, histories, and values that went round."""
+
+    done: int
+    going: bool
+    histories: dict[str, History]
+    finals: dict[str, Any]
+
+
+class SteppedPart:
+    """A stepped part of a plan, with what it reads and what is wanted of it."""
+
+    def __init__(
+        self,
+        part: Stepped,
+        body: Body,
+        calls: Calls,
+        rounds: Mapping[str, str],
+        same: Invariants,
+        condition: str,
+        wanted: Collection[str],
+    ) -> None:
+        self.part, self.body, self.calls = part, body, calls
+        self.rounds = {name: rounds[name] for name in part.rounds}
+        written = {name for node in part.nodes for name in node.outputs if name}
+        reads = {name for node in part.nodes for name in node.reads} | set(self.rounds.values())
+        self.condition = condition if part.decides else ""
+        if self.condition:
+            reads.add(self.condition)
+        outside = sorted(reads - written - set(self.rounds))
+        self.constants = [name for name in outside if name in body.constants]
+        self.once = [name for name in outside if name in same and name not in body.constants]
+        self.streams = [name for name in outside if name not in same and name not in body.constants]
+        self.recorded = sorted(written & set(wanted))
+        self._functions: dict[Any, Function] = {}
+        self.latest: Function | None = None
+
+    def run(self, n: int, run: Run, same: Mapping[str, Any], streams: Mapping[str, History], now: Mapping[str, Any],
+            samples: Callable[[str], Any]) -> Stretch:  # fmt: skip
+        """Step through up to ``n`` iterations.
+
+        Parameters
+        ----------
+        same : mapping
+            Values that are the same in every iteration.
+        streams : mapping
+            Values computed for the block before.
+        now : mapping
+            What goes round, at the start of the block.
+        samples : callable
+            The value of a name in an iteration that was interpreted.
+        """
+        given = [same[name] for name in self.once]
+        histories = [streams[name] for name in self.streams]
+        function = self._function(run, given, histories, now, samples)
+        once = [make(value) for make, value in zip(function.once, given, strict=True)]
+        carried = [make(now[name]) for make, name in zip(function.carried, self.rounds, strict=True)]
+        blocks = [np.empty((n, *(kind.shape or ())), kind.dtype) for _, kind in function.rows]
+        done, going, condition, carried, lists = function.call(
+            n,
+            run,
+            (*once, *map(dimensionless, given)),
+            [h.rows() for h in histories],
+            carried,
+            [list(block) for block in blocks],
+        )
+        found = {name: History.of_rows(rows, kind) for (name, kind), rows in zip(function.recorded, lists, strict=True)}
+        found |= {name: History.of_array(block[:done]) for (name, _), block in zip(function.rows, blocks, strict=True)}
+        finals = [out_of(kind, value) for kind, value in zip(function.kinds, carried, strict=True)]
+        ended = dict(zip(self.rounds, finals, strict=True))
+        if self.condition:
+            ended[self.condition] = out_of(function.condition, condition)
+        return Stretch(done, going, found, ended)
+
+    def forget(self) -> None:
+        """Emit anew next time: the values were not what the function was made for."""
+        self._functions.clear()
+
+    def _function(
+        self, run: Run, given: Sequence[Any], histories: Sequence[History], now: Mapping[str, Any], samples: Callable[[str], Any]
+    ) -> Function:
+        once = tuple(kind_of_value(value) for value in given)
+        streams = tuple(history.kind for history in histories)
+        starts = tuple(kind_of_value(now[name]) for name in self.rounds)
+        key = once, streams, starts, run.options.max_iterations is None
+        if key not in self._functions:
+            if len(self._functions) > 16:
+                self._functions.clear()
+            self._functions[key] = _Writing(self, run, once, streams, starts, samples).function()
+        self.latest = self._functions[key]
+        return self.latest
+
+
+class _Writing:
+    """One function being written."""
+
+    def __init__(
+        self,
+        stepped: SteppedPart,
+        run: Run,
+        once: Sequence[Kind],
+        streams: Sequence[Kind],
+        starts: Sequence[Kind],
+        samples: Callable[[str], Any],
+    ) -> None:
+        self.stepped, self.run = stepped, run
+        part = stepped.part
+        names = {name for node in part.nodes for name in (*node.reads, *node.outputs) if name}
+        self.samples = {name: samples(name) for name in names | set(stepped.rounds)}
+        self.once_kinds, self.stream_kinds = once, streams
+        before = [kind_of_value(self.samples[name]) for name in stepped.rounds]
+        after = [kind_of_value(samples(output)) for output in stepped.rounds.values()]
+        self.round_kinds = [common_kind(start, common_kind(a, b)) for start, a, b in zip(starts, before, after, strict=True)]
+        self.source = Source(depth=2)
+        kinds = {name: kind_of_value(self.samples[name]) for node in part.nodes for name in node.outputs if name}
+        loose = any(kind.form == ARRAY and kind.shape is None for kind in (*self.round_kinds, *streams))
+        self.buffers = buffers.Buffers() if loose else buffers.assign(part.nodes, stepped.rounds, stepped.recorded, kinds)
+        self.kinds = kinds
+
+    def function(self) -> Function:
+        """Write the body, then what stands around it."""
+        stepped, source = self.stepped, self.source
+        scope = self._scope()
+        emitter = Emitter(source, stepped.calls, self.buffers.targets, ControlWriter(self.run))
+        emitter.fixed = {*stepped.constants, *stepped.once}
+        kept = {*stepped.recorded, *stepped.rounds.values(), stepped.condition}
+        emitter.nodes(stepped.part.nodes, scope, self.samples, kept)
+        used = {operand.text for operand in scope.values()}
+        rows = {name: row for name, row in self.buffers.rows.items() if scope[name].text == row}
+        lists = [name for name in stepped.recorded if name not in rows]
+        keepers = [emitter.checked(scope[name]) for name in lists]
+        for k, operand in enumerate(keepers):
+            source.line(f"keep{k}({operand.text})")
+        self._go_round(emitter, scope, used)
+        self.scratch = emitter.scratch
+        body, source.lines, source.depth = source.lines, [], 1
+        self._open(used, rows, len(lists))
+        source.lines += body
+        rounds, kept_lists = (f"x{k}, " for k in range(len(stepped.rounds))), (f"l{k}, " for k in range(len(lists)))
+        condition = scope[stepped.condition].text if stepped.condition else "True"
+        source.line(f"return done, going, {condition}, ({''.join(rounds)}), ({''.join(kept_lists)})")
+        return Function(
+            source.compiled(PARAMETERS),
+            source,
+            tuple(into(kind) for kind in self.once_kinds),
+            tuple(into(kind) for kind in self.round_kinds),
+            tuple(self.round_kinds),
+            scope[stepped.condition].kind if stepped.condition else Kind(OTHER),
+            tuple((name, operand.kind) for name, operand in zip(lists, keepers, strict=True)),
+            tuple((name, scope[name].kind) for name in rows),
+        )
+
+    def _scope(self) -> Scope:
+        stepped, scope = self.stepped, Scope()
+        emitter = Emitter(self.source, stepped.calls, {}, lambda *_: False)
+        for name in stepped.constants:
+            scope[name] = constant(emitter, stepped.body.constants[name])
+        for k, (name, kind) in enumerate(zip(stepped.once, self.once_kinds, strict=True)):
+            boxed = f"w{k}" if kind.is_number and not kind.weak else ""
+            scope[name] = Operand(f"u{k}", kind, box=boxed)
+        for k, (name, kind) in enumerate(zip(stepped.streams, self.stream_kinds, strict=True)):
+            scope[name] = Operand(f"s{k}", kind)
+        for k, (name, kind) in enumerate(zip(stepped.rounds, self.round_kinds, strict=True)):
+            scope[name] = Operand(f"x{k}", kind)
+        self._list_vectors(scope)
+        return scope
+
+    def _list_vectors(self, scope: Scope) -> None:
+        """Vectors of numbers that some Gather reads: as lists, whose elements cost a tenth of an array's."""
+        read = {node.inputs[0] for node in _all_nodes(self.stepped.part.nodes) if node.op == "Gather"}
+        fixed = (*self.stepped.constants, *self.stepped.once)
+        self.vectors = [
+            name for name in fixed if name in read and scope[name].kind.form == ARRAY and _is_vector(scope[name].kind)
+        ]
+        for k, name in enumerate(self.vectors):
+            old = scope[name]
+            scope[name] = Operand(old.text, old.kind, listed=f"list{k}")
+
+    def _open(self, used: Collection[str], rows: Mapping[str, str], lists: int) -> None:
+        """What is done once: names for what is given, buffers, lists, and the line of the loop."""
+        stepped, source = self.stepped, self.source
+        count = len(stepped.once)
+        if count:
+            source.line(f"{''.join(f'u{k}, ' for k in range(count))}{''.join(f'w{k}, ' for k in range(count))}= once")
+        for k, name in enumerate(self.vectors):
+            source.line(f"list{k} = {self._vector(name)}.tolist()")
+        if stepped.rounds:
+            source.line(f"{''.join(f'x{k}, ' for k in range(len(stepped.rounds)))}= carried")
+        for k in range(lists):
+            source.line(f"l{k} = []; keep{k} = l{k}.append")
+        for name, buffer in {**self.buffers.local, **self.buffers.turns}.items():
+            if buffer in used:
+                kind = self.kinds[name]
+                source.names["empty"] = np.empty
+                made = f"empty({kind.shape!r}, {source.given('d_', kind.dtype)})"
+                source.line(f"{buffer} = {made}" + (f"; other_{buffer} = {made}" if name in self.buffers.turns else ""))
+        for name, dtype in self.scratch.items():
+            source.names["empty"] = np.empty
+            source.line(f"{name} = empty((), {source.given('d_', dtype)})")
+        source.line("going = True; done = n")
+        iterated = [f"s{k}" for k in range(len(stepped.streams))] + list(rows.values())
+        if stepped.condition and iterated:
+            source.line(f"for done, {', '.join(iterated)} in zip(range(1, n + 1), *streams, *rows):")
+        elif stepped.condition:
+            source.line("for done in range(1, n + 1):")
+        elif iterated:
+            source.line(f"for {', '.join(iterated)}{',' * (len(iterated) == 1)} in zip(*streams, *rows):")
+        else:
+            source.line("for _ in range(n):")
+
+    def _vector(self, name: str) -> str:
+        if name in self.stepped.constants:
+            return self.source.given("c", self.stepped.body.constants[name])
+        return f"u{self.stepped.once.index(name)}"
+
+    def _go_round(self, emitter: Emitter, scope: Scope, used: Collection[str]) -> None:
+        """The end of an iteration: values go round, buffers take turns, the condition is looked at."""
+        stepped, source = self.stepped, self.source
+        if stepped.rounds:
+            kinds = zip(stepped.rounds.values(), self.round_kinds, strict=True)
+            ends = [_fitted(emitter, scope[output], kind) for output, kind in kinds]
+            source.line(f"{', '.join(f'x{k}' for k in range(len(ends)))} = {', '.join(ends)}")
+        for buffer in self.buffers.turns.values():
+            if buffer in used:
+                source.line(f"{buffer}, other_{buffer} = other_{buffer}, {buffer}")
+        if stepped.condition:
+            operand = scope[stepped.condition]
+            is_bool = operand.kind.form == "bool"
+            going = operand.text if is_bool else f"{source.given('truth', truth)}({operand.text}, 'the condition')"
+            source.line(f"if not {going}:")
+            source.line("    going = False; break")
+        elif not source.lines:
+            source.line("pass")
+
+
+def dimensionless(value: Any) -> Any:
+    """A number of numpy as an array without dimensions, which a ufunc takes in half the time."""
+    return np.asarray(value) if isinstance(value, np.generic) else value
+
+
+def _fitted(emitter: Emitter, operand: Operand, kind: Kind) -> str:
+    """The text of a value that goes round, in the form in which it was at the beginning of the iteration."""
+    if kind.form == OTHER:
+        return emitter.boxed(operand)
+    if (operand.kind.form, operand.kind.dtype, operand.kind.weak) != (kind.form, kind.dtype, kind.weak):
+        raise CannotEmit
+    return emitter.checked(operand).text
+
+
+def _is_vector(kind: Kind) -> bool:
+    return kind.shape is not None and len(kind.shape) == 1 and kind_of_value(np.empty((), kind.dtype)).is_number
+
+
+def _all_nodes(nodes: Sequence[Node]) -> Any:
+    for node in nodes:
+        yield node
+        for _, body in node.bodies:
+            yield from _all_nodes(body.nodes)

@@ -1,0 +1,77 @@
+"""A plan in words: what runs how, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mdf_loop.analysis.idioms import Accumulate, Building, Filter, Idiom
+from mdf_loop.execute.numpy_engine import NumpyLoop
+from mdf_loop.ir import Node
+from mdf_loop.plan import Batched, Plan, Shift, Stepped
+
+_CONDITION = {
+    "given": "the trip count is given",
+    "batched": "the condition is looked at for a block of iterations; the first false one ends it",
+    "stepped": "the condition is looked at in each iteration",
+}
+
+
+def explained(loop: NumpyLoop, source: bool = False) -> str:
+    """The plan of a loop, and of the loops inside it that are run as nodes."""
+    lines = list(_lines(loop, source))
+    return "\n".join(lines)
+
+
+def _lines(loop: NumpyLoop, source: bool) -> Iterator[str]:
+    plan = loop.plan
+    name = plan.loop.name or "loop"
+    if plan.refusal:
+        yield f"{name} over {plan.loop.body.name}: interpreted, node by node: {plan.refusal}"
+        return
+    yield f"{name} over {plan.loop.body.name}: {_CONDITION[plan.condition]}"
+    yield from _nodes("hoisted, run once:", plan.hoisted)
+    yield from _nodes("hoisted from the second iteration on:", plan.late)
+    for part in plan.parts:
+        if isinstance(part, Batched):
+            yield "batched, a block of iterations at once:"
+            for unit in part.units:
+                yield f"  {_unit(unit, plan)}"
+        else:
+            yield from _stepped(loop, part, plan, source)
+    if loop.last_length:
+        yield f"the last block had {loop.last_length} iterations"
+    for step in loop.program.steps:
+        for inner in getattr(step.bound.call, "loops", ()):
+            yield f"inside {step.node.op} -> {', '.join(filter(None, step.node.outputs))}:"
+            yield from (f"  {line}" for line in _lines(inner, source))
+
+
+def _nodes(title: str, nodes: tuple[Node, ...]) -> Iterator[str]:
+    if nodes:
+        yield title
+        yield from (f"  {node}" for node in nodes)
+
+
+def _unit(unit: Node | Shift | Idiom, plan: Plan) -> str:
+    if isinstance(unit, Shift):
+        return f"{unit.name} = {plan.rounds[unit.name]} of the iteration before"
+    if isinstance(unit, Accumulate):
+        return f"{unit.node}  [{unit.ufunc}.accumulate]"
+    if isinstance(unit, Filter):
+        return f"{unit.node}  [with {unit.product}: scipy.signal.lfilter where scipy is there, or else stepped]"
+    if isinstance(unit, Building):
+        return f"{unit.node}  [a list that grows]"
+    return str(unit)
+
+
+def _stepped(loop: NumpyLoop, part: Stepped, plan: Plan, source: bool) -> Iterator[str]:
+    yield "stepped, one iteration after the other" + (", up to the first false condition:" if part.decides else ":")
+    for node in part.nodes:
+        first = next(filter(None, node.outputs), node.name)
+        why = plan.reasons.get(first)
+        yield f"  {node}" + (f"  ({why})" if why else "")
+    for name in part.rounds:
+        yield f"  {name} = {plan.rounds[name]} of the iteration before"
+    if source and (text := loop.emitted(part)):
+        yield "  as Python:"
+        yield from (f"    {line}" for line in text.split("\n"))

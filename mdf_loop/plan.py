@@ -1,0 +1,249 @@
+"""How a loop will be run: what once, what for many iterations at once, what one iteration after the other, and why.
+
+The plan starts at the second iteration: the first is interpreted, so that what is hoisted has run exactly when the
+text runs it, and so that types and shapes are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mdf_loop.analysis.dependence import Component, components
+from mdf_loop.analysis.idioms import Idiom, find_idiom
+from mdf_loop.analysis.invariants import Invariants, invariants, rounds, sources
+from mdf_loop.analysis.purity import draws, is_pure, is_repeatable
+from mdf_loop.ir import Loop, Node
+from mdf_loop.registry import lookup
+
+
+@dataclass(frozen=True)
+class Shift:
+    """A value that goes round and is fed from outside the recurrence: what it was fed one iteration before."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Batched:
+    """Work for a whole block of iterations at once: nodes, shifted values and recurrences with an idiom."""
+
+    units: tuple[Node | Shift | Idiom, ...]
+
+
+@dataclass(frozen=True)
+class Stepped:
+    """Work for one iteration after the other; ``decides`` says that the condition is among it."""
+
+    nodes: tuple[Node, ...]
+    rounds: tuple[str, ...]
+    decides: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What :func:`make_plan` found.
+
+    Attributes
+    ----------
+    refusal : str
+        Why the whole loop is interpreted; empty if it is not.
+    hoisted : tuple of Node
+        Run once; what the first iteration computed is kept.
+    late : tuple of Node
+        Run once, for the second iteration: they need a carried value that changes only once.
+    varying : tuple of Node
+        The others.
+    parts : tuple of (Batched or Stepped)
+        In the order in which a block runs them.
+    rounds : mapping
+        Values that go round -> the value that feeds each.
+    condition : str
+        How the trip count is known: ``"given"``, ``"batched"`` or ``"stepped"``.
+    deciding : str
+        The value that ends the loop when it is false; empty if the trip count is given.
+    draws : bool
+        Whether random numbers are drawn.
+    reasons : mapping
+        Why a node is stepped, by its first output.
+    """
+
+    loop: Loop
+    refusal: str = ""
+    hoisted: tuple[Node, ...] = ()
+    late: tuple[Node, ...] = ()
+    varying: tuple[Node, ...] = ()
+    parts: tuple[Batched | Stepped, ...] = ()
+    rounds: Mapping[str, str] = field(default_factory=dict)
+    same: Invariants = field(default_factory=lambda: Invariants(frozenset(), frozenset()))
+    condition: str = "given"
+    deciding: str = ""
+    draws: bool = False
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+def make_plan(loop: Loop) -> Plan:
+    """Find out how a loop is run best.
+
+    >>> from mdf_loop.control import loop_record
+    >>> from mdf_loop.readers import read
+    >>> text = "b (int64 i, bool c, double s) => (bool c, double t, double d) { x = Gather (w, i) t = Add (s, x) d = Mul (t, k) }"
+    >>> plan = make_plan(loop_record(read(text, 1), 1))
+    >>> [unit.op if isinstance(unit, Node) else type(unit).__name__ for unit in plan.parts[0].units]
+    ['Gather', 'Accumulate', 'Mul']
+    """
+    nodes = loop.body.nodes
+    stubborn = [node for node in nodes if not is_repeatable(node)]
+    if stubborn:
+        return Plan(loop, refusal=f"{_called(stubborn[0])} may do more than compute, so it runs exactly once an iteration")
+    same, round_trips = invariants(loop), rounds(loop)
+    varying = [node for node in nodes if not _is_same(node, same)]
+    deciding = _deciding(loop, same)
+    moving = _moving(loop, varying, round_trips, same)
+    tied = [node for node in varying if draws(node)]
+    found = components(varying, moving, tied)
+    scheduled = _Schedule(loop, varying, found, moving, deciding, same)
+    return Plan(
+        loop,
+        hoisted=tuple(n for n in nodes if _is_same(n, same) and all(o in same.always for o in n.outputs if o)),
+        late=tuple(n for n in nodes if _is_same(n, same) and not all(o in same.always for o in n.outputs if o)),
+        varying=tuple(varying),
+        parts=tuple(scheduled.parts()),
+        rounds=round_trips,
+        same=same,
+        deciding=deciding,
+        condition="given" if not deciding else "stepped" if scheduled.decider is not None else "batched",
+        draws=bool(tied),
+        reasons=scheduled.reasons,
+    )
+
+
+def _deciding(loop: Loop, same: Invariants) -> str:
+    """The value that ends the loop, followed through Identity; empty if it never changes."""
+    output = loop.keep_going or ""
+    output = sources(loop.body).get(output, output)
+    return "" if output in same or output == loop.condition else output
+
+
+def _moving(loop: Loop, varying: Sequence[Node], round_trips: Mapping[str, str], same: Invariants) -> dict[str, str]:
+    """Values that go round, change, and are read by somebody."""
+    read = {name for node in varying for name in node.reads} | {c.output for c in loop.collected} | set(loop.last)
+    read |= set(round_trips.values()) | {_deciding(loop, same)}
+    return {name: output for name, output in round_trips.items() if name not in same and name in read}
+
+
+def _is_same(node: Node, same: Invariants) -> bool:
+    return all(name in same for name in node.reads) and is_pure(node)
+
+
+class _Schedule:
+    """Components put into parts: batched ones as early as possible, then all stepped ones that are ready, and so on."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        nodes: Sequence[Node],
+        found: Sequence[Component],
+        moving: Mapping[str, str],
+        deciding: str,
+        same: Invariants,
+    ) -> None:
+        self.found, self.moving, self.deciding, self.same = found, moving, deciding, same
+        self.outputs = set(loop.body.outputs) | set(loop.last)
+        self.reasons: dict[str, str] = {}
+        self.order = {id(node): k for k, node in enumerate(nodes)}
+        self.units = [self._unit(component) for component in found]
+        self.decider = self._decider()
+
+    def parts(self) -> Iterable[Batched | Stepped]:
+        """The parts, in order."""
+        done: set[int] = set()
+        waiting = [k for k in range(len(self.found)) if k not in (self.decider or ())]
+        while len(done) < len(self.found):
+            batched = []
+            for k in waiting:  # they stand in an order in which they can run
+                if self.units[k] is not None and self.found[k].needs <= done:
+                    batched.append(k)
+                    done.add(k)
+            stepped = [k for k in waiting if k not in done and self.units[k] is None and self.found[k].needs <= done]
+            decides = self.decider is not None and self._needs_of(self.decider) <= done and not self.decider <= done
+            if batched:
+                yield Batched(tuple(unit for k in batched for unit in self.units[k] or ()))
+            if decides:
+                assert self.decider is not None
+                stepped = [*stepped, *self.decider]
+            if stepped:
+                done.update(stepped)
+                yield self._stepped(stepped, decides)
+            waiting = [k for k in waiting if k not in done]
+
+    def _stepped(self, chosen: Iterable[int], decides: bool) -> Stepped:
+        nodes = [node for k in chosen for node in self.found[k].nodes]
+        names = [name for k in chosen for name in self.found[k].rounds]
+        return Stepped(tuple(sorted(nodes, key=lambda node: self.order[id(node)])), tuple(names), decides)
+
+    def _unit(self, component: Component) -> tuple[Node | Shift | Idiom, ...] | None:
+        """What a component is as batched work; None if it has to be stepped."""
+        if not component.cyclic:
+            if not component.nodes:
+                return (Shift(component.rounds[0]),)
+            node = component.nodes[0]
+            if draws(node):
+                self.reasons[_first(node)] = "draws random numbers, in order"
+            elif not _has_rule(node):
+                self.reasons[_first(node)] = "no rule runs it for many iterations at once"
+            else:
+                return (node,)
+            return None
+        idiom = find_idiom(component, self.moving, self.same, self._read_outside(component))
+        if idiom is not None:
+            return (idiom, *idiom.nodes_between)
+        for node in component.nodes:
+            drawing = draws(node) and not component.rounds
+            self.reasons[_first(node)] = "draws random numbers, in order" if drawing else self._needs_itself(component)
+        return None
+
+    def _read_outside(self, component: Component) -> set[str]:
+        """Values that other components or the loop's outputs read."""
+        others = (node for other in self.found if other is not component for node in other.nodes)
+        return {name for node in others for name in node.reads} | set(self.moving.values()) | self.outputs
+
+    def _needs_itself(self, component: Component) -> str:
+        return f"{' and '.join(component.rounds)} of the iteration before {'are' if len(component.rounds) > 1 else 'is'} needed"
+
+    def _decider(self) -> frozenset[int] | None:
+        """Stepped components that the condition needs, with all between them and it: they run up to the last iteration."""
+        home = {name: k for k, component in enumerate(self.found) for node in component.nodes for name in node.outputs if name}
+        home |= {name: k for k, component in enumerate(self.found) for name in component.rounds}
+        if self.deciding not in home:
+            return None
+        cone, todo = set[int](), [home[self.deciding]]
+        while todo:
+            k = todo.pop()
+            if k not in cone:
+                cone.add(k)
+                todo += self.found[k].needs
+        chosen: set[int] = set()
+        for k in sorted(cone):  # what a component needs has a lower number
+            if self.units[k] is None or self.found[k].needs & chosen:
+                chosen.add(k)
+        for k in chosen:
+            for node in self.found[k].nodes:
+                self.reasons.setdefault(_first(node), "the condition needs it, and it needs what is stepped")
+        return frozenset(chosen) or None
+
+    def _needs_of(self, group: Iterable[int]) -> set[int]:
+        group = set(group)
+        return {other for k in group for other in self.found[k].needs} - group
+
+
+def _has_rule(node: Node) -> bool:
+    return node.op == "If" or lookup(node.op, node.opset, node.domain).batch is not None
+
+
+def _first(node: Node) -> str:
+    return next(filter(None, node.outputs), node.name)
+
+
+def _called(node: Node) -> str:
+    return f"{node.op} {node.name!r}" if node.name else f"{node.op} -> {_first(node)}"

@@ -1,0 +1,476 @@
+"""Random loop bodies that ``generated.py`` leaves out: floats and what is not exact, tables read by the iteration number,
+random numbers, sequences, growing values, Scan.
+
+There is no second way to run them here; they are for comparing engines.  A case is ``exact`` if every engine
+has to give the same bits.  Others are kept from blowing small differences up: they run a few iterations only, or
+what goes round is halved each time, and nothing is compared with anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from generated import BOOL, INT, Names, Value
+from hypothesis import strategies as st
+from onnx import GraphProto, NodeProto, helper
+
+DOUBLE = np.dtype(np.float64)
+CODES = {DOUBLE: 11, INT: 7, BOOL: 9}
+SHAPES = [(), (), (3,), (2, 3), (3, 3), (1,)]
+MANY = 300
+
+
+@dataclass
+class Case:
+    """A loop with everything it is given; a Scan if there is a scanned value."""
+
+    graph: GraphProto
+    exact: bool
+    trip_count: int | None
+    cond: bool | None
+    carried: list[Any]
+    scanned: list[np.ndarray] = field(default_factory=list)
+    attrs: dict[str, Any] = field(default_factory=dict)
+    captured: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+class Drawing:
+    """A graph being drawn: its nodes and what is in scope.  Captures are made on the way, for all levels."""
+
+    def __init__(self, draw: Any, exact: bool, count: int) -> None:
+        self.draw, self.exact, self.count = draw, exact, count
+        self.names = Names()
+        self.scope: list[Value] = []
+        self.nodes: list[NodeProto] = []
+        self.captured: dict[str, np.ndarray] = {}
+        self.index: Value | None = None
+
+    def inner(self) -> Drawing:
+        """A graph inside this one, which sees what is in scope."""
+        other = Drawing(self.draw, self.exact, self.count)
+        other.names, other.captured, other.index = self.names, self.captured, self.index
+        other.scope = list(self.scope)
+        return other
+
+    def add(self, op: str, inputs: list[str], kind: np.dtype, size: tuple[int, ...], **attrs: Any) -> Value:
+        """A node and its output."""
+        output = Value(self.names.new(), kind, size)
+        self.nodes.append(helper.make_node(op, inputs, [output.name], **attrs))
+        self.scope.append(output)
+        return output
+
+    def constant(self, value: Any, dtype: np.dtype = INT) -> str:
+        """A constant, which does not come into scope."""
+        name, array = self.names.new(), np.asarray(value, dtype)
+        tensor = helper.make_tensor(name, CODES[dtype], array.shape, array.ravel().tolist())
+        self.nodes.append(helper.make_node("Constant", [], [name], value=tensor))
+        return name
+
+    def table(self, shape: tuple[int, ...], dtype: np.dtype = DOUBLE) -> str:
+        """A captured array of numbers."""
+        name = f"t{len(self.captured)}"
+        seed = self.draw(st.integers(0, 5))
+        numbers = np.random.default_rng(seed).integers(-8, 9, shape) / 4
+        self.captured[name] = np.asarray(numbers, dtype) if dtype != BOOL else numbers > 0
+        return name
+
+    def one_of(self, *dtypes: np.dtype, shapes: Any = None) -> Value | None:
+        """A value in scope of one of these types, or None."""
+        found = [v for v in self.scope if v.dtype in dtypes and (shapes is None or v.shape in shapes)]
+        return self.draw(st.sampled_from(found)) if found else None
+
+    def pair(self, *dtypes: np.dtype) -> tuple[Value, Value, tuple[int, ...]] | None:
+        """Two values of one type that can be broadcast, and the shape they give."""
+        first = self.one_of(*dtypes)
+        second = self.one_of(first.dtype) if first else None
+        if first is None or second is None:
+            return None
+        try:
+            return first, second, np.broadcast_shapes(first.shape, second.shape)
+        except ValueError:
+            return None
+
+
+# One operator each: a function that adds a node if something in scope fits it
+
+
+def unary(*ops: str, dtypes: tuple[np.dtype, ...] = (DOUBLE,)) -> Callable[[Drawing], None]:
+    """Operators of one value that keep its type and shape."""
+
+    def add(d: Drawing) -> None:
+        if x := d.one_of(*dtypes):
+            d.add(d.draw(st.sampled_from(ops)), [x.name], x.dtype, x.shape)
+
+    return add
+
+
+def binary(*ops: str, dtypes: tuple[np.dtype, ...] = (DOUBLE,), result: np.dtype | None = None) -> Callable[[Drawing], None]:
+    """Operators of two values, with broadcasting."""
+
+    def add(d: Drawing) -> None:
+        if found := d.pair(*dtypes):
+            a, b, shape = found
+            d.add(d.draw(st.sampled_from(ops)), [a.name, b.name], result or a.dtype, shape)
+
+    return add
+
+
+def where(d: Drawing) -> None:
+    """Where of a flag and two floats of its shape or a scalar's."""
+    flag, found = d.one_of(BOOL), d.pair(DOUBLE, INT)
+    if flag and found:
+        try:
+            shape = np.broadcast_shapes(flag.shape, found[2])
+        except ValueError:
+            return
+        d.add("Where", [flag.name, found[0].name, found[1].name], found[0].dtype, shape)
+
+
+def clip(d: Drawing) -> None:
+    """Clip between constants, one of which may be left out."""
+    if x := d.one_of(DOUBLE):
+        low = d.constant(-1.5, DOUBLE) if d.draw(st.booleans()) else ""
+        d.add("Clip", [x.name, low, d.constant(2.0, DOUBLE)], DOUBLE, x.shape)
+
+
+def reduced(*ops: str) -> Callable[[Drawing], None]:
+    """A reduction over some axes, kept or not."""
+
+    def add(d: Drawing) -> None:
+        x = d.one_of(DOUBLE)
+        if x is None or 0 in x.shape:
+            return
+        axes = d.draw(st.lists(st.sampled_from(range(len(x.shape))), unique=True)) if x.shape else []
+        keep = d.draw(st.booleans())
+        gone = set(axes or range(len(x.shape)))
+        shape = tuple(1 if k in gone else n for k, n in enumerate(x.shape) if keep or k not in gone)
+        names = [x.name, d.constant(axes)] if axes else [x.name]
+        d.add(d.draw(st.sampled_from(ops)), names, DOUBLE, shape, keepdims=int(keep))
+
+    return add
+
+
+def arg_max(d: Drawing) -> None:
+    """The place of the largest."""
+    if x := d.one_of(DOUBLE, shapes=[s for s in SHAPES if s]):
+        d.add("ArgMax", [x.name], INT, x.shape[1:], axis=0, keepdims=0)
+
+
+def by_number(d: Drawing) -> None:
+    """A row of a captured table; now and then it is too short, or read from its end."""
+    shape = d.draw(st.sampled_from(SHAPES))
+    dtype = d.draw(st.sampled_from([DOUBLE, DOUBLE, INT, BOOL]))
+    missing = d.draw(st.sampled_from([0] * 9 + [1]))
+    length = max(d.count - missing, 1)
+    if len(shape) == 1 and d.draw(st.booleans()):
+        d.add("Gather", [d.table((*shape, length), dtype), d.index.name], dtype, shape, axis=1)
+    else:
+        d.add("Gather", [d.table((length, *shape), dtype), d.index.name], dtype, shape)
+
+
+def window(d: Drawing) -> None:
+    """A slice of a captured table that moves with the iteration number."""
+    start, one = d.add("Unsqueeze", [d.index.name, d.constant([0])], INT, (1,)), d.constant([1])
+    end = d.add("Add", [start.name, one], INT, (1,))
+    width = d.draw(st.sampled_from([(), (3,)]))
+    d.add("Slice", [d.table((d.count + 1, *width)), start.name, end.name], DOUBLE, (1, *width))
+
+
+def prefix(d: Drawing) -> None:
+    """The sum of the first numbers of a table: a slice whose length is the iteration number."""
+    end = d.add("Unsqueeze", [d.index.name, d.constant([0])], INT, (1,))
+    part, total = d.names.new(), Value(d.names.new(), INT, ())
+    d.nodes.append(helper.make_node("Slice", [d.table((d.count + 1,), INT), d.constant([0]), end.name], [part]))
+    d.nodes.append(helper.make_node("ReduceSum", [part], [total.name], keepdims=0))
+    d.scope.append(total)
+
+
+def number_as_float(d: Drawing) -> None:
+    """The iteration number, or another int64, as a float."""
+    if x := d.one_of(INT):
+        d.add("Cast", [x.name], DOUBLE, x.shape, to=11)
+
+
+def flag_as_number(d: Drawing) -> None:
+    """True and false as 1 and 0."""
+    if x := d.one_of(BOOL):
+        dtype = d.draw(st.sampled_from([DOUBLE, INT]))
+        d.add("Cast", [x.name], dtype, x.shape, to=CODES[dtype])
+
+
+def joined(d: Drawing) -> None:
+    """Concat of a value with itself or another of its shape."""
+    first = d.one_of(DOUBLE, INT, shapes=[s for s in SHAPES if s])
+    if first:
+        second = d.one_of(first.dtype, shapes=[first.shape])
+        d.add("Concat", [first.name, second.name], first.dtype, (2 * first.shape[0], *first.shape[1:]), axis=0)
+
+
+def moved(d: Drawing) -> None:
+    """Transpose, Unsqueeze, or Reshape to one axis."""
+    if x := d.one_of(DOUBLE, INT, BOOL):
+        how = d.draw(st.sampled_from(["Transpose", "Unsqueeze", "Reshape"]))
+        if how == "Transpose":
+            d.add(how, [x.name], x.dtype, x.shape[::-1])
+        elif how == "Unsqueeze":
+            d.add(how, [x.name, d.constant([0])], x.dtype, (1, *x.shape))
+        else:
+            d.add(how, [x.name, d.constant([-1])], x.dtype, (int(np.prod(x.shape)),))
+
+
+def first_row(d: Drawing) -> None:
+    """An element or row by a constant number, and written back into the first place."""
+    if x := d.one_of(DOUBLE, INT, shapes=[s for s in SHAPES if s]):
+        row = d.add("Gather", [x.name, d.constant(-1)], x.dtype, x.shape[1:])
+        if d.draw(st.booleans()):
+            update = d.add("Unsqueeze", [row.name, d.constant([0])], x.dtype, (1, *x.shape[1:]))
+            d.add("ScatterND", [x.name, d.constant([[0]]), update.name], x.dtype, x.shape)
+
+
+def random_numbers(d: Drawing) -> None:
+    """Numbers of the run's stream, or of a seed of its own."""
+    attrs = {"seed": 3.0} if d.draw(st.sampled_from([False] * 4 + [True])) else {}
+    x = d.one_of(DOUBLE)
+    if x and d.draw(st.booleans()):
+        d.add(d.draw(st.sampled_from(["RandomNormalLike", "RandomUniformLike"])), [x.name], DOUBLE, x.shape, **attrs)
+    else:
+        d.add(d.draw(st.sampled_from(["RandomNormal", "RandomUniform"])), [], DOUBLE, (3,), shape=[3], dtype=11, **attrs)
+
+
+def product(d: Drawing) -> None:
+    """MatMul with a captured 3 x 3 table or a value of that shape."""
+    x, y = d.one_of(DOUBLE, shapes=[(3,), (2, 3), (3, 3)]), d.one_of(DOUBLE, shapes=[(3, 3), (3,)])
+    if x is None:
+        return
+    name, shape = (y.name, y.shape) if y and d.draw(st.booleans()) else (d.table((3, 3)), (3, 3))
+    d.add("MatMul", [x.name, name], DOUBLE, x.shape[:-1] + shape[1:])
+
+
+def summed(d: Drawing) -> None:
+    """Softmax or CumSum along the last axis."""
+    if x := d.one_of(DOUBLE, shapes=[s for s in SHAPES if s]):
+        if d.draw(st.booleans()):
+            d.add("Softmax", [x.name], DOUBLE, x.shape, axis=-1)
+        else:
+            d.add("CumSum", [x.name, d.constant(len(x.shape) - 1)], DOUBLE, x.shape)
+
+
+def branched(d: Drawing) -> None:
+    """An If with a step or two in each branch."""
+    flag = d.one_of(BOOL, shapes=[()])
+    wanted = d.one_of(DOUBLE, INT, BOOL)
+    if flag is None or wanted is None:
+        return
+    graphs = []
+    for name in ("then", "else"):
+        inner = d.inner()
+        steps(inner, 3, nested=False)
+        result = inner.one_of(wanted.dtype, shapes=[wanted.shape])
+        graphs.append(finished(inner, f"{name}_{d.names.new()}", [], [result]))
+    d.add("If", [flag.name], wanted.dtype, wanted.shape, then_branch=graphs[0], else_branch=graphs[1])
+
+
+def looped(d: Drawing) -> None:
+    """A Loop of a few iterations that carries one value and collects another."""
+    start = d.one_of(DOUBLE, INT)
+    if start is None:
+        return
+    inner = d.inner()
+    number, go, carried = (Value(d.names.new(), *kind) for kind in ((INT, ()), (BOOL, ()), (start.dtype, start.shape)))
+    inner.scope += [number, go, carried]
+    steps(inner, 3, nested=False)
+    out, row = inner.one_of(start.dtype, shapes=[start.shape]), inner.one_of(DOUBLE, INT, BOOL)
+    count = d.draw(st.integers(0, 3))
+    graph = finished(inner, f"inner_{d.names.new()}", [number, go, carried], [go, out, row])
+    last, rows = Value(d.names.new(), start.dtype, start.shape), Value(d.names.new(), row.dtype, (count, *row.shape))
+    d.nodes.append(helper.make_node("Loop", [d.constant(count), "", start.name], [last.name, rows.name], body=graph))
+    d.scope += [last] + [rows] * (count > 0)
+
+
+NUMBERS = (DOUBLE, INT)
+EXACT = [
+    unary("Neg", "Abs", "Sqrt", "Floor", "Ceil", "Round", "Relu", "Sign", "Reciprocal"),
+    unary("Neg", "Abs", "Sign", dtypes=(INT,)),
+    unary("Not", dtypes=(BOOL,)),
+    binary("Add", "Sub", "Mul", "Div", "Max", "Min", dtypes=NUMBERS),
+    binary("Add", "Sub", "Mul", "Div", dtypes=NUMBERS),
+    binary("Less", "Greater", "Equal", "LessOrEqual", "GreaterOrEqual", dtypes=NUMBERS, result=BOOL),
+    binary("And", "Or", "Xor", dtypes=(BOOL,)),
+    where,
+    clip,
+    reduced("ReduceMax", "ReduceMin"),
+    arg_max,
+    branched,
+    looped,
+]
+SMOOTH = [
+    unary("Sin", "Cos", "Tanh", "Sigmoid", "Erf", "Softplus", "Neg", "Atan"),
+    unary("Sin", "Tanh"),
+    binary("Add", "Sub", "Mul"),
+    reduced("ReduceSum", "ReduceMean", "ReduceSumSquare", "ReduceLogSumExp"),
+    product,
+    summed,
+    looped,
+]
+EITHER = [
+    by_number,
+    by_number,
+    by_number,
+    window,
+    prefix,
+    number_as_float,
+    flag_as_number,
+    joined,
+    moved,
+    first_row,
+    random_numbers,
+]
+
+
+def steps(d: Drawing, most: int, nested: bool = True) -> None:
+    """So many nodes at most, about; an operator that nothing fits is left out."""
+    table = 2 * (EXACT if d.exact else SMOOTH) + EITHER
+    table = [op for op in table if nested or op not in (branched, looped)]
+    wanted = len(d.nodes) + d.draw(st.integers(most // 3, most))
+    for _ in range(3 * most):
+        d.draw(st.sampled_from(table))(d)
+        if np.prod(d.scope[-1].shape) > 60:
+            d.scope.pop()
+        if len(d.nodes) >= wanted:
+            break
+
+
+def finished(d: Drawing, name: str, inputs: list[Value], outputs: list[Value]) -> GraphProto:
+    """The graph, its inputs and outputs declared."""
+    told = [[helper.make_tensor_value_info(v.name, CODES[v.dtype], v.shape) for v in values] for values in (inputs, outputs)]
+    return helper.make_graph(d.nodes, name, *told)
+
+
+# Whole loops
+
+
+@st.composite
+def loops(draw: Any) -> Case:
+    """A Loop: exact and of any length, or smooth and either short or contracting."""
+    exact = draw(st.booleans())
+    count = draw(st.sampled_from([0, 1, 2, 7, 33, MANY]))
+    d = Drawing(draw, exact, count)
+    carried = [Value(d.names.new(), draw(st.sampled_from([DOUBLE, DOUBLE, INT, BOOL])), shape) for shape in draw(shapes(3))]
+    d.index, go = Value(d.names.new(), INT, ()), Value(d.names.new(), BOOL, ())
+    inputs = [d.index, go, *carried]
+    contracting = not exact and count > 7
+    d.scope = [d.index, go, *([] if contracting else carried)]
+    steps(d, 14)
+    round_trip = [fed(d, value, contracting) for value in carried]
+    condition = ended(d, go)
+    collected = [draw(st.sampled_from([v for v in d.scope if v is not go])) for _ in range(draw(st.integers(0, 3)))]
+    graph = finished(d, "body", inputs, [condition, *round_trip, *collected])
+    given = [start(draw, value) for value in carried]
+    if draw(st.sampled_from([False] * 3 + [True])):
+        given.append(grown(d, graph, len(carried)))
+    cond = draw(st.sampled_from([True] * 6 + [None] * 2 + [False]))
+    return Case(graph, exact, count, cond, given, captured=used(graph, d.captured))
+
+
+@st.composite
+def scans(draw: Any) -> Case:
+    """A Scan, along any axis and in either direction."""
+    exact, count = draw(st.booleans()), draw(st.sampled_from([0, 1, 2, 7, 7, MANY]))
+    contracting = not exact and count > 7
+    d = Drawing(draw, exact, count)
+    carried = [Value(d.names.new(), draw(st.sampled_from([DOUBLE, INT])), shape) for shape in draw(shapes(2))]
+    scanned = [Value(d.names.new(), draw(st.sampled_from([DOUBLE, INT])), shape) for shape in draw(shapes(2, 1))]
+    d.scope = [*scanned, *([] if contracting else carried)]
+    table = [op for op in (EXACT if exact else SMOOTH) if op not in (looped, branched)] + [joined, moved, random_numbers]
+    for _ in range(draw(st.integers(0, 6))):
+        draw(st.sampled_from(table))(d)
+    d.scope = [v for v in d.scope if np.prod(v.shape) <= 60]
+    round_trip = [fed(d, value, contracting) for value in carried]
+    collected = [draw(st.sampled_from(d.scope)) for _ in range(draw(st.integers(0 if carried else 1, 2)))]
+    graph = finished(d, "body", [*carried, *scanned], [*round_trip, *collected])
+    axes = [draw(st.integers(0, len(v.shape))) for v in scanned]
+    attrs = {"scan_input_axes": axes, "scan_input_directions": [draw(st.integers(0, 1)) for _ in scanned]}
+    if collected and draw(st.booleans()):
+        attrs["scan_output_axes"] = [draw(st.integers(0, len(v.shape))) for v in collected]
+        attrs["scan_output_directions"] = [draw(st.integers(0, 1)) for _ in collected]
+    rng = np.random.default_rng(draw(st.integers(0, 3)))
+    arrays = [
+        np.moveaxis((rng.integers(-8, 9, (count, *v.shape)) / 4).astype(v.dtype), 0, axis)
+        for v, axis in zip(scanned, axes, strict=True)
+    ]
+    given = [start(draw, value) for value in carried]
+    return Case(graph, exact, None, None, given, arrays, attrs, used(graph, d.captured))
+
+
+@st.composite
+def shapes(draw: Any, most: int, least: int = 0) -> list[tuple[int, ...]]:
+    """Shapes of some values."""
+    return [draw(st.sampled_from(SHAPES)) for _ in range(draw(st.integers(least, most)))]
+
+
+def fed(d: Drawing, value: Value, contracting: bool) -> Value:
+    """What feeds a carried value: something of its type and shape, or half of itself and something bounded."""
+    same = [v for v in [*d.scope, value] if (v.dtype, v.shape) == (value.dtype, value.shape)]
+    if not contracting:
+        return d.draw(st.sampled_from(same))
+    other = d.draw(st.sampled_from(same))
+    if value.dtype != DOUBLE or other is value:
+        return value
+    half = d.add("Mul", [value.name, d.constant(0.5, DOUBLE)], DOUBLE, value.shape)
+    return d.add("Add", [half.name, d.add("Tanh", [other.name], DOUBLE, other.shape).name], DOUBLE, value.shape)
+
+
+def ended(d: Drawing, go: Value) -> Value:
+    """A condition: the one that came in, one of the iteration number or of a table, or anything boolean."""
+    kind = d.draw(st.sampled_from(["same", "number", "table", "any"]))
+    if kind == "number":
+        return d.add("Less", [d.index.name, d.constant(d.draw(st.sampled_from([0, 1, 5, 40, 299])))], BOOL, ())
+    if kind == "table":
+        table = d.table((max(d.count, 1),), DOUBLE)
+        d.captured[table] = np.arange(max(d.count, 1)) / 8
+        row = d.add("Gather", [table, d.index.name], DOUBLE, ())
+        return d.add("Less", [row.name, d.constant(d.draw(st.sampled_from([0.0, 0.5, 4.5, 100.0])), DOUBLE)], BOOL, ())
+    return (d.one_of(BOOL, shapes=[()]) or go) if kind == "any" and d.exact else go
+
+
+def grown(d: Drawing, graph: GraphProto, n_carried: int) -> Any:
+    """One more carried value: a vector that grows, or a sequence.  Returns what it starts with."""
+    name, out = d.names.new(), d.names.new()
+    scalars = [v for v in d.scope if v.dtype == DOUBLE and v.shape == ()]
+    added = d.draw(st.sampled_from(scalars)).name if scalars else None
+    nodes = []
+    if added is None:
+        added = d.names.new()
+        nodes.append(helper.make_node("Cast", [d.index.name], [added], to=11))
+    if d.draw(st.booleans()):
+        row, axis = d.names.new(), d.names.new()
+        nodes.append(helper.make_node("Constant", [], [axis], value_ints=[0]))
+        nodes.append(helper.make_node("Unsqueeze", [added, axis], [row]))
+        nodes.append(helper.make_node("Concat", [name, row], [out], axis=0))
+        kind, given = helper.make_tensor_type_proto(11, ["k"]), np.array([0.5, 1.0])
+    else:
+        nodes.append(helper.make_node("SequenceInsert", [name, added], [out]))
+        kind, given = helper.make_sequence_type_proto(helper.make_tensor_type_proto(11, [])), [np.array(1.5)]
+    graph.node.extend(nodes)
+    graph.input.append(helper.make_value_info(name, kind))
+    graph.output.insert(1 + n_carried, helper.make_value_info(out, kind))
+    return given
+
+
+def start(draw: Any, value: Value) -> np.ndarray:
+    """Initial contents of a carried value."""
+    numbers = np.random.default_rng(draw(st.integers(0, 3))).integers(-8, 9, value.shape) / 4
+    return np.asarray(numbers > 0 if value.dtype == BOOL else numbers, value.dtype)
+
+
+def used(graph: GraphProto, captured: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The captures that a graph or one inside it reads."""
+    names = {name for node in graph.node for name in node.input} | {value.name for value in graph.output}
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                names |= set(used(attribute.g, captured))
+    return {name: value for name, value in captured.items() if name in names}
