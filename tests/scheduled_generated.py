@@ -25,7 +25,15 @@ def generated_graph(seed):
 def _node(choose, place, names, edges):
     ports = [_port(choose, k, place, names, edges) for k in range(choose.randint(0, 2))]
     x = choose.choice([port.id for port in ports] or ["c"])
-    state = [f"s*0.5 + {x}", "s + 1", f"s + {x}", f"{x} - s", f"numpy.tanh(s + {x})", "s + 1 if s < 3 else 0", f"(s + {x})/2"]
+    state = [
+        f"s*0.5 + {x}",
+        "s + 1",
+        f"s + {x}",
+        f"{x} - s",
+        f"numpy.minimum(s + {x}, 3)",
+        "s + 1 if s < 3 else 0",
+        f"(s + {x})/2",
+    ]
     start = choose.choice([0, 1, 0.5, "c"])
     parameters = [
         Parameter(id="c", value=choose.choice([1, 0.25, 2.0])),

@@ -33,8 +33,11 @@ def assert_same(actual, expected):
 
 
 def assert_as_mdf(source, steps, increment=None):
-    lowered = lower(source, steps, increment)
-    assert_same(execute(lowered), by_mdf(source, steps, increment))
+    """On every engine."""
+    lowered, expected = lower(source, steps, increment), by_mdf(source, steps, increment)
+    for engine in ("interpret", "numpy"):
+        with mdf_loop.options(engine=engine):
+            assert_same(execute(lowered), expected)
     return lowered
 
 

@@ -28,7 +28,8 @@ from mdf_loop.convert.lowering_values import (
 )
 from mdf_loop.errors import ArgumentError, CollectedError, KindError, NotLowered
 from mdf_loop.execute.collect import Gathering
-from mdf_loop.execute.interpret import Arguments, InterpretedLoop
+from mdf_loop.execute.interpret import Arguments
+from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.ir import Body, Collected, Loop, Node
 from mdf_loop.kernels import load_kernels
 from mdf_loop.options import start_run
@@ -308,16 +309,21 @@ def execute(lowered: Lowered) -> dict[str, Any]:
     """
     results = lowered.first
     if lowered.loop is not None and lowered.trip_count != 0:
-        results = InterpretedLoop(lowered.loop)(Arguments(lowered.trip_count), start_run())
+        results = NumpyLoop(lowered.loop)(Arguments(lowered.trip_count), start_run())
     count = len(lowered.names)
     if not lowered.is_collecting:
-        return dict(zip(lowered.names, results[:count], strict=True))
+        return {name: _as_before(*pair) for name, *pair in zip(lowered.names, results[:count], lowered.first, strict=True)}
     over = None
     if len(results) > 2 * count:
         over = np.asarray(results[-1], bool)
     return {
         name: _rows(lowered, k, results[count + k] if results[count:] else None, over) for k, name in enumerate(lowered.names)
     }
+
+
+def _as_before(value: Any, first: Any) -> Any:
+    """A number of numpy as the array without dimensions that MDF's engine has there: to engines they are the same."""
+    return np.asarray(value) if isinstance(first, np.ndarray) and isinstance(value, np.generic) else value
 
 
 def _rows(lowered: Lowered, place: int, collected: np.ndarray | None, over: np.ndarray | None) -> np.ndarray:
