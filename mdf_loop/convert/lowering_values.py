@@ -121,7 +121,7 @@ def both(builder: Builder, left: Value, right: Value) -> Value:
         return right if left.literal else FALSE
     if is_known(right):
         return left if right.literal else FALSE
-    return builder.node("and", [left, right], "condition", number=Number.BOOL)
+    return builder.node("choose", [left, right, FALSE], "condition", number=Number.BOOL)
 
 
 def either_of(builder: Builder, left: Value, right: Value) -> Value:
@@ -130,7 +130,7 @@ def either_of(builder: Builder, left: Value, right: Value) -> Value:
         return TRUE if left.literal else right
     if is_known(right):
         return TRUE if right.literal else left
-    return builder.node("or", [left, right], "condition", number=Number.BOOL)
+    return builder.node("choose", [left, TRUE, right], "condition", number=Number.BOOL)
 
 
 def contrary(builder: Builder, value: Value) -> Value:
