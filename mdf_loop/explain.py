@@ -23,7 +23,7 @@ def explained(loop: NumpyLoop, source: bool = False) -> str:
 
 
 def _lines(loop: NumpyLoop, source: bool) -> Iterator[str]:
-    plan = loop.plan
+    plan = (loop.latest or loop.blocks).plan
     name = plan.loop.name or "loop"
     if plan.refusal:
         yield f"{name} over {plan.loop.body.name}: interpreted, node by node: {plan.refusal}"
@@ -72,6 +72,6 @@ def _stepped(loop: NumpyLoop, part: Stepped, plan: Plan, source: bool) -> Iterat
         yield f"  {node}" + (f"  ({why})" if why else "")
     for name in part.rounds:
         yield f"  {name} = {plan.rounds[name]} of the iteration before"
-    if source and (text := loop.emitted(part)):
+    if source and (text := (loop.latest or loop.blocks).emitted(part)):
         yield "  as Python:"
         yield from (f"    {line}" for line in text.split("\n"))

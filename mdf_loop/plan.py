@@ -7,12 +7,13 @@ text runs it, and so that types and shapes are known.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mdf_loop.analysis.dependence import Component, components
 from mdf_loop.analysis.idioms import Idiom, find_idiom
 from mdf_loop.analysis.invariants import Invariants, invariants, rounds, sources
 from mdf_loop.analysis.purity import draws, is_pure, is_repeatable
+from mdf_loop.batching import elementwise
 from mdf_loop.ir import Loop, Node
 from mdf_loop.registry import lookup
 
@@ -116,6 +117,33 @@ def make_plan(loop: Loop) -> Plan:
         draws=bool(tied),
         reasons=scheduled.reasons,
     )
+
+
+def all_stepped(plan: Plan) -> Plan:
+    """The same loop with everything that varies stepped: for rows so wide that nothing is gained by batching."""
+    names = {name for part in plan.parts for name in _names_of(part)}
+    part = Stepped(plan.varying, tuple(name for name in plan.rounds if name in names), bool(plan.deciding))
+    why = "its values are wide"
+    reasons = {_first(node): plan.reasons.get(_first(node), why) for node in plan.varying}
+    return replace(plan, parts=(part,), condition="stepped" if plan.deciding else "given", reasons=reasons)
+
+
+def _names_of(part: Batched | Stepped) -> set[str]:
+    """Values that go round in a part."""
+    if isinstance(part, Stepped):
+        return set(part.rounds)
+    return {unit.name for unit in part.units if not isinstance(unit, Node)}
+
+
+def is_light(node: Node) -> bool:
+    """Whether a node costs about as much as reading its inputs once."""
+    if any(True for _ in node.bodies) or draws(node):
+        return False
+    entry = lookup(node.op, node.opset, node.domain)
+    return entry.batch is elementwise or node.op.startswith("Reduce") or node.op in _LIGHT
+
+
+_LIGHT = {"Gather", "Slice", "Concat", "Split", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "ArgMax", "ArgMin", "Expand"}
 
 
 def _deciding(loop: Loop, same: Invariants) -> str:

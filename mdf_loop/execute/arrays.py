@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.execute.kinds import ARRAY, BOOL, SCALAR, Kind
+from mdf_loop.execute.kinds import ARRAY, BOOL, OTHER, SCALAR, Kind
 from mdf_loop.execute.scalars import Operand
 
 UFUNCS: dict[str, np.ufunc] = {
@@ -63,8 +63,8 @@ def write_call(domain: str, op: str, attrs: Any, args: Sequence[Operand], result
     """The lines that compute an operator into a buffer; None where only the kernel knows."""
     if not _fits_a_buffer(result):
         return None
-    if op in _SPECIAL and domain == "":
-        return _SPECIAL[op](attrs, args, result)
+    if op in SPECIAL and domain == "":
+        return SPECIAL[op](attrs, args, result)
     ufunc = (UFUNCS if domain == "" else MDF_UFUNCS if domain == "mdf" else {}).get(op)
     if op == "Div" and domain == "" and result.dtype is not None and result.dtype.kind == "f":
         ufunc = np.divide
@@ -90,7 +90,8 @@ def _same_types(ufunc: np.ufunc, args: Sequence[Operand], result: Kind) -> bool:
 
 def _call(function: Callable[..., Any], args: Sequence[Operand]) -> Statement:
     name = function.__name__
-    return f"{name}({', '.join(arg.boxed for arg in args)}, {{out}})", {name: function}
+    out = "out={out}" if name in ("maximum", "minimum") else "{out}"  # numpy deprecates their third argument
+    return f"{name}({', '.join(arg.boxed for arg in args)}, {out})", {name: function}
 
 
 def _matmul(attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statement] | None:
@@ -156,4 +157,40 @@ def _cast(attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statement] 
     return [(f"copyto({{out}}, {args[0].boxed}, casting='unsafe')", {"copyto": np.copyto})]
 
 
-_SPECIAL = {"MatMul": _matmul, "Gemm": _gemm, "Sigmoid": _sigmoid, "Where": _where, "Cast": _cast}
+def _concat(attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statement] | None:
+    """Arrays one behind the other."""
+    if any(arg.kind.form != ARRAY or arg.kind.dtype != result.dtype for arg in args) or "axis" not in attrs:
+        return None
+    texts = ", ".join(arg.boxed for arg in args)
+    return [(f"concatenate(({texts},), {int(attrs['axis'])}, {{out}})", {"concatenate": np.concatenate})]
+
+
+SPECIAL = {"MatMul": _matmul, "Gemm": _gemm, "Sigmoid": _sigmoid, "Where": _where, "Cast": _cast, "Concat": _concat}
+
+REDUCTIONS: dict[str, np.ufunc] = {
+    "ReduceSum": np.add,
+    "ReduceProd": np.multiply,
+    "ReduceMax": np.maximum,
+    "ReduceMin": np.minimum,
+}
+
+
+def write_reduction(node: Any, data: Operand, axes: Any, result: Kind, target: str | None) -> tuple[str, np.ufunc, bool] | None:
+    """The call that reduces axes, its ufunc, and whether it writes into the target; None where only the kernel knows."""
+    kind, ufunc = data.kind, REDUCTIONS[node.op]
+    if kind.form != ARRAY or not kind.shape or kind.dtype is None or 0 in kind.shape or kind.dtype.kind not in "fi":
+        return None
+    if kind.dtype.itemsize < 4 or (result.form == OTHER) or result.weak or result.dtype != kind.dtype:
+        return None
+    along = tuple(int(axis) for axis in np.ravel(axes)) if axes is not None else ()
+    if not along and node.attrs.get("noop_with_empty_axes"):
+        return None
+    places, keeps = repr(along or None), bool(node.attrs.get("keepdims", 1))
+    name = node.op.lower()
+    dtype = "" if ufunc in (np.maximum, np.minimum) else f", dtype={data.text}.dtype"
+    text = f"{name}.reduce({data.text}, {places}{dtype}, keepdims={keeps}"
+    if result.form == ARRAY:
+        if target is None or result.shape is None or not _fits_a_buffer(result):
+            return None
+        return f"{text}, out={target})", ufunc, True
+    return f"{text})" + (".item()" if result.is_number else ""), ufunc, False

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.batching import elementwise
-from mdf_loop.execute.arrays import write_call
+from mdf_loop.execute.arrays import REDUCTIONS, write_call, write_reduction
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.kinds import ARRAY, BOOL, FLOAT, FROM_KERNEL, INT, OTHER, SCALAR, TO_KERNEL, Changed, Kind, kind_of_value
 from mdf_loop.execute.scalars import FUNCTIONS, Operand, takes_any_range, write_expression
@@ -132,7 +132,7 @@ class Emitter:
             kind = self._kind(node.outputs[0], args, samples)
             if self._expression(node, domain, args, kind, scope) or self._buffered(node, domain, args, kind, scope):
                 return
-            if self._element(node, domain, args, kind, scope):
+            if self._element(node, domain, args, kind, scope) or self._reduced(node, domain, args, kind, scope, samples):
                 return
         if domain == "" and node.op in VIEWS and self._viewed(node, scope, samples):
             return
@@ -192,22 +192,46 @@ class Emitter:
 
     def _element(self, node: Node, domain: str, args: list[Operand], kind: Kind, scope: Scope) -> bool:
         """``data[i]`` of a vector that does not change, as a list."""
-        if (domain, node.op) != ("", "Gather") or node.attrs.get("axis", 0) != 0 or not kind.is_number:
+        if (domain, node.op) != ("", "Gather") or node.attrs.get("axis", 0) != 0 or args[1].kind.form != INT:
             return False
-        if not args[0].listed or args[1].kind.form != INT:
+        data = args[0]
+        is_row = data.kind.form == ARRAY and data.kind.shape is not None and kind.shape == data.kind.shape[1:]
+        if not (data.listed if kind.is_number else is_row and kind.form == ARRAY):
             return False
-        index, name = self.checked(args[1]), self.source.fresh("v")
-        self.source.line(f"{name} = {args[0].listed}[{index.text}]")
-        scope[node.outputs[0]] = Operand(name, kind)
+        index = self.checked(args[1])
+        scope[node.outputs[0]] = self.named(Operand(f"{data.listed or data.text}[{index.text}]", kind, inline=True))
+        return True
+
+    def _reduced(
+        self, node: Node, domain: str, args: list[Operand], kind: Kind, scope: Scope, samples: Mapping[str, Any]
+    ) -> bool:
+        """A sum, product or extreme along axes that do not change."""
+        if domain or node.op not in REDUCTIONS or not all(name in self.fixed for name in node.inputs[1:]):
+            return False
+        axes = samples[node.inputs[1]] if len(node.inputs) > 1 else node.attrs.get("axes")
+        target = self.targets.get(node.outputs[0])
+        written = write_reduction(node, args[0], axes, kind, target)
+        if written is None:
+            return False
+        text, ufunc, buffered = written
+        self.source.names[node.op.lower()] = ufunc
+        if buffered:
+            self.source.line(text)
+            scope[node.outputs[0]] = Operand(target or "", kind)
+        else:
+            scope[node.outputs[0]] = self.named(Operand(text, kind, inline=True))
         return True
 
     def _viewed(self, node: Node, scope: Scope, samples: Mapping[str, Any]) -> bool:
         if not all(name in self.fixed for name in node.inputs[1:] if name) or not all(node.outputs):
             return False
         kinds = [kind_of_value(samples[name]) for name in node.outputs]
-        texts = write_view(node, scope[node.inputs[0]], kinds)
-        if texts is None:
+        others = [samples[name] if name else None for name in node.inputs[1:]]
+        written = write_view(node, scope[node.inputs[0]], others, kinds)
+        if written is None:
             return False
+        texts, at = written
+        texts = [text.replace("{at}", self.source.given("at", at)) if at is not None else text for text in texts]
         for name, text, kind in zip(node.outputs, texts, kinds, strict=True):
             scope[name] = self.named(Operand(text, kind, inline=True))
         return True

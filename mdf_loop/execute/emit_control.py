@@ -12,7 +12,7 @@ import numpy as np
 from mdf_loop.analysis.invariants import sources
 from mdf_loop.analysis.purity import draws
 from mdf_loop.execute.emit import CannotEmit, Emitter, Scope, literal
-from mdf_loop.execute.kinds import ARRAY, BOOL, INT, OTHER, Changed, Kind, common_kind, kind_of_value
+from mdf_loop.execute.kinds import ARRAY, BOOL, INT, OTHER, SCALAR, Changed, Kind, common_kind, kind_of_value
 from mdf_loop.execute.sampling import NoSample, loop_inputs, sample_body
 from mdf_loop.execute.scalars import Operand
 from mdf_loop.ir import Body, Node
@@ -222,7 +222,8 @@ def constant(emitter: Emitter, value: Any) -> Operand:
     """A constant of a body: a number in the text where it is one, or else a name."""
     kind = kind_of_value(value)
     if not kind.is_number:
-        return Operand(emitter.source.given("c", value), kind)
+        box = emitter.source.given("b", np.asarray(value)) if kind.form == SCALAR else ""
+        return Operand(emitter.source.given("c", value[()] if box else value), kind, box=box)
     number = value if kind.weak else value.item()
     text = literal(number) or emitter.source.given("c", number)
     return Operand(text, kind, number, box="" if kind.weak else emitter.source.given("b", np.asarray(value)))

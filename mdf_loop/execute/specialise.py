@@ -18,7 +18,7 @@ from mdf_loop.execute.emit import CannotEmit, Emitter, Scope, Source
 from mdf_loop.execute.emit_control import ControlWriter, constant
 from mdf_loop.execute.histories import History
 from mdf_loop.execute.interpret import truth
-from mdf_loop.execute.kinds import ARRAY, OTHER, Kind, common_kind, into, kind_of_value, out_of
+from mdf_loop.execute.kinds import ARRAY, OTHER, SCALAR, Kind, common_kind, into, kind_of_value, out_of
 from mdf_loop.execute.scalars import Operand
 from mdf_loop.ir import Body, Node
 from mdf_loop.options import Run
@@ -109,7 +109,7 @@ class SteppedPart:
             [list(block) for block in blocks],
         )
         found = {name: History.of_rows(rows, kind) for (name, kind), rows in zip(function.recorded, lists, strict=True)}
-        found |= {name: History.of_array(block[:done]) for (name, _), block in zip(function.rows, blocks, strict=True)}
+        found |= {name: History.of_array(block[:done]) for (name, _), block in zip(function.rows, blocks, strict=True) if name}
         finals = [out_of(kind, value) for kind, value in zip(function.kinds, carried, strict=True)]
         ended = dict(zip(self.rounds, finals, strict=True))
         if self.condition:
@@ -166,12 +166,12 @@ class _Writing:
         stepped, source = self.stepped, self.source
         scope = self._scope()
         emitter = Emitter(source, stepped.calls, self.buffers.targets, ControlWriter(self.run))
-        emitter.fixed = {*stepped.constants, *stepped.once}
+        emitter.fixed = set(stepped.constants)
         kept = {*stepped.recorded, *stepped.rounds.values(), stepped.condition}
         emitter.nodes(stepped.part.nodes, scope, self.samples, kept)
         used = {operand.text for operand in scope.values()}
-        rows = {name: row for name, row in self.buffers.rows.items() if scope[name].text == row}
-        lists = [name for name in stepped.recorded if name not in rows]
+        rows = {name: row for name, row in self.buffers.rows.items() if row in used}
+        lists = [name for name in stepped.recorded if scope[name].text != rows.get(name)]
         keepers = [emitter.checked(scope[name]) for name in lists]
         for k, operand in enumerate(keepers):
             source.line(f"keep{k}({operand.text})")
@@ -191,7 +191,7 @@ class _Writing:
             tuple(self.round_kinds),
             scope[stepped.condition].kind if stepped.condition else Kind(OTHER),
             tuple((name, operand.kind) for name, operand in zip(lists, keepers, strict=True)),
-            tuple((name, scope[name].kind) for name in rows),
+            tuple((name if name not in lists else "", self.kinds[name]) for name in rows),
         )
 
     def _scope(self) -> Scope:
@@ -200,7 +200,7 @@ class _Writing:
         for name in stepped.constants:
             scope[name] = constant(emitter, stepped.body.constants[name])
         for k, (name, kind) in enumerate(zip(stepped.once, self.once_kinds, strict=True)):
-            boxed = f"w{k}" if kind.is_number and not kind.weak else ""
+            boxed = f"w{k}" if kind.form == SCALAR or (kind.is_number and not kind.weak) else ""
             scope[name] = Operand(f"u{k}", kind, box=boxed)
         for k, (name, kind) in enumerate(zip(stepped.streams, self.stream_kinds, strict=True)):
             scope[name] = Operand(f"s{k}", kind)
@@ -232,7 +232,9 @@ class _Writing:
             source.line(f"{''.join(f'x{k}, ' for k in range(len(stepped.rounds)))}= carried")
         for k in range(lists):
             source.line(f"l{k} = []; keep{k} = l{k}.append")
-        for name, buffer in {**self.buffers.local, **self.buffers.turns}.items():
+        shared = {*self.buffers.turns.values(), *self.buffers.rows.values()}
+        local = {buffer: name for name, buffer in self.buffers.local.items() if buffer not in shared}
+        for buffer, name in {**local, **{buffer: name for name, buffer in self.buffers.turns.items()}}.items():
             if buffer in used:
                 kind = self.kinds[name]
                 source.names["empty"] = np.empty

@@ -144,19 +144,30 @@ def _window(starts: np.ndarray, ends: np.ndarray, step: int, length: int) -> np.
 @kernel("Slice", since=10, batch=slice_rule)
 def slice_10(data, starts, ends, axes=None, steps=None):
     """From ``starts`` up to but not including ``ends``, in steps, along the given axes or the first ones."""
+    return data[sliced(data.shape, starts, ends, axes, steps)]
+
+
+def sliced(shape: tuple[int, ...], starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> tuple[slice, ...]:
+    """The numpy index that a Slice of an array of this shape stands for.
+
+    Raises
+    ------
+    ValueError
+        The lists are not equally long.
+    """
     starts, ends = numbers(starts), numbers(ends)
     steps = [1] * len(starts) if steps is None else numbers(steps)
     axes = range(len(starts)) if axes is None else numbers(axes)
     if not len(starts) == len(ends) == len(axes) == len(steps):
         raise ValueError(f"starts, ends, axes and steps must be equally long; got {starts}, {ends}, {list(axes)}, {steps}")
-    where = [slice(None)] * data.ndim
+    where = [slice(None)] * len(shape)
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        axis = place(axis, data.ndim)
+        axis = place(axis, len(shape))
         if step < 0:
             # ONNX clamps a start before the first element to the first one, Python to before it.
-            start = max(start, -data.shape[axis])
+            start = max(start, -shape[axis])
         where[axis] = slice(start, end, step)
-    return data[tuple(where)]
+    return tuple(where)
 
 
 def slice_attribute_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:

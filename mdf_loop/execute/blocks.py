@@ -1,0 +1,198 @@
+"""The parts of a plan, run for a block of iterations, and what they give taken over by the session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.analysis.idioms import Building, Idiom
+from mdf_loop.execute.block import Batch
+from mdf_loop.execute.calls import Calls
+from mdf_loop.execute.histories import History
+from mdf_loop.execute.interpret import Session
+from mdf_loop.execute.program import Program
+from mdf_loop.execute.recurrences import DoesNotFit, built, run_idiom
+from mdf_loop.execute.specialise import SteppedPart
+from mdf_loop.ir import Loop, Node
+from mdf_loop.plan import Batched, Plan, Shift, Stepped
+
+
+class Blocks:
+    """A plan made ready to run: its stepped parts know what they read and what is wanted of them."""
+
+    def __init__(self, loop: Loop, program: Program, calls: Calls, plan: Plan) -> None:
+        self.loop, self.program, self.calls, self.plan = loop, program, calls, plan
+        self.wanted = wanted_histories(plan)
+        self.stepped = {id(part): self._stepped(part) for part in plan.parts if isinstance(part, Stepped)}
+
+    def now(self, session: Session, name: str) -> Any:
+        """A value that goes round, as the next iteration will get it."""
+        if name == self.loop.condition:
+            return session.condition
+        for value, pair in zip(session.progress.carried, self.loop.carried, strict=True):
+            if pair.input == name:
+                return value
+        return session.env[self.program.slot(name)]
+
+    def run(self, session: Session, same: dict[str, Any], slices: list[Any], length: int) -> tuple[Batch, dict[str, Any], bool]:
+        """Compute a block of iterations; nothing is taken over yet."""
+        start, plan = session.progress.iteration, self.plan
+        batch = self._inputs(same, slices, start, length)
+        now = {name: self.now(session, name) for name in plan.rounds if name not in plan.same}
+        finals: dict[str, Any] = {}
+        going = True
+        for part in plan.parts:
+            if isinstance(part, Stepped):
+                going = self._step(session, batch, part, now, finals) and going
+            else:
+                going = self._batched(session, batch, part, now, finals) and going
+        return batch, finals, going
+
+    def _inputs(self, same: dict[str, Any], slices: list[Any], start: int, length: int) -> Batch:
+        index = np.arange(start, start + length)
+        rank = len(self.loop.body.type_of(self.loop.index or "").shape or ())
+        index = index.reshape(length, *(1,) * rank) if rank else index
+        batch = Batch(length, same, self.calls, index)
+        if self.loop.index:
+            batch.histories[self.loop.index] = History.of_array(index)
+        for scanned, rows in zip(self.loop.scanned, slices, strict=True):
+            batch.histories[scanned.input] = rows(start, length)
+        return batch
+
+    def _batched(self, session: Session, batch: Batch, part: Batched, now: dict[str, Any], finals: dict[str, Any]) -> bool:
+        for unit in part.units:
+            if isinstance(unit, Node):
+                batch.run_node(unit)
+            elif isinstance(unit, Shift):
+                self._shift(batch, unit.name, now)
+            else:
+                self._idiom(session, batch, unit, now, finals)
+        return self._stop(session, batch)
+
+    def _shift(self, batch: Batch, name: str, now: dict[str, Any]) -> None:
+        """A value fed from outside its own recurrence: what it was fed one iteration before."""
+        batch.histories[name] = batch.history(self.plan.rounds[name]).shifted(now[name])
+
+    def _idiom(self, session: Session, batch: Batch, idiom: Idiom, now: dict[str, Any], finals: dict[str, Any]) -> None:
+        needs_history = isinstance(idiom, Building) and {idiom.name, idiom.output} & self.wanted
+        try:
+            if needs_history:
+                raise DoesNotFit
+            run_idiom(idiom, batch, now[idiom.name])
+            if isinstance(idiom, Building):
+                finals[idiom.name] = lambda: built(idiom, batch, now[idiom.name])
+        except DoesNotFit:
+            key = id(idiom)
+            if key not in self.stepped:
+                self.stepped[key] = self._stepped(Stepped(idiom.nodes, (idiom.name,)))
+            self._run_stepped(session, batch, self.stepped[key], now, finals)
+
+    def _step(self, session: Session, batch: Batch, part: Stepped, now: dict[str, Any], finals: dict[str, Any]) -> bool:
+        return self._run_stepped(session, batch, self.stepped[id(part)], now, finals)
+
+    def _run_stepped(
+        self, session: Session, batch: Batch, stepped: SteppedPart, now: dict[str, Any], finals: dict[str, Any]
+    ) -> bool:
+        streams = {name: batch.history(name) for name in stepped.streams}
+        slot, env = self.program.slot, session.env
+        same = {name: batch.single(name) for name in stepped.once}
+        stretch = stepped.run(batch.length, session.run, same, streams, now, lambda name: env[slot(name)])
+        batch.head(stretch.done)
+        batch.histories.update(stretch.histories)
+        finals.update(stretch.finals)
+        for name in stepped.rounds:
+            if name in self.wanted and name not in batch.histories:
+                self._shift(batch, name, now)
+        return stretch.going
+
+    def _stop(self, session: Session, batch: Batch) -> bool:
+        """End the block behind the first iteration whose condition is false."""
+        name = self.plan.deciding
+        if self.plan.condition != "batched" or not batch.is_stacked(name) or not session.obeyed:
+            return True
+        stays = batch.histories[name].stacked().reshape(batch.length, -1)
+        if stays.shape[1] != 1 or stays.dtype != np.bool_:
+            raise DoesNotFit
+        first = int(stays[:, 0].argmin())
+        if stays[first, 0]:
+            return True
+        batch.head(first + 1)
+        return False
+
+    # Taking over
+
+    def take_over(self, session: Session, batch: Batch, finals: dict[str, Any], going: bool) -> None:
+        """Everything that can fail first; then the results of the block are the session's."""
+        progress, loop, rounds = session.progress, self.loop, self.plan.rounds
+        gathered = [self._gathered(batch, name) for name in (c.output for c in loop.collected)]
+        for gathering, value in zip(progress.gatherings, gathered, strict=True):
+            gathering.check_block(value, batch.length)
+
+        def final(name: str, output: str) -> Any:
+            value = finals[name] if name in finals else self._last(batch, output)
+            return value() if callable(value) else value
+
+        carried = [final(c.input, rounds.get(c.input, c.output)) for c in loop.carried]
+        hidden = [final(s.input, rounds.get(s.input, s.output)) for s in loop.body.state]
+        last = [self._last(batch, name) for name in loop.last]
+        condition = session.condition
+        if self.plan.deciding:
+            condition = final(self.plan.deciding, self.plan.deciding)
+        for gathering, value in zip(progress.gatherings, gathered, strict=True):
+            gathering.add_block(value, batch.length)
+        for slot, value in zip(self.program.state_in, hidden, strict=True):
+            session.env[slot] = value
+        progress.carried, progress.last, session.condition = carried, last, condition
+        progress.iteration += batch.length
+        if session.obeyed and not going:
+            session.going = False
+
+    def _gathered(self, batch: Batch, name: str) -> History | Any:
+        return batch.histories[name] if name in batch.histories else batch.single(name)
+
+    @staticmethod
+    def _last(batch: Batch, name: str) -> Any:
+        return batch.histories[name].last() if name in batch.histories else batch.single(name)
+
+    def emitted(self, part: Stepped) -> str:
+        """The Python that was emitted last for a stepped part; empty if there is none yet."""
+        latest = self.stepped[id(part)].latest
+        return latest.source.text if latest is not None else ""
+
+    def forget(self) -> None:
+        """Emit everything anew next time."""
+        for part in self.stepped.values():
+            part.forget()
+
+    def _stepped(self, part: Stepped) -> SteppedPart:
+        plan = self.plan
+        return SteppedPart(part, self.loop.body, self.calls, plan.rounds, plan.same, plan.deciding, self.wanted)
+
+
+def wanted_histories(plan: Plan) -> set[str]:
+    """Values of which more than the last iteration's is needed outside the part that computes them."""
+    loop = plan.loop
+    wanted = {c.output for c in loop.collected} | set(loop.last)
+    if plan.condition == "batched":
+        wanted.add(plan.deciding)
+    units = [unit for part in plan.parts if isinstance(part, Batched) for unit in part.units]
+    known_at_end = {name for part in plan.parts if isinstance(part, Stepped) for name in part.rounds}
+    known_at_end |= {unit.name for unit in units if isinstance(unit, Idiom)}
+    wanted |= {plan.rounds[name] for name in loop.goes_round if name not in known_at_end}
+    wanted |= {plan.rounds[unit.name] for unit in units if isinstance(unit, Shift)}
+    for part in plan.parts:
+        if isinstance(part, Batched):
+            for unit in part.units:
+                wanted |= set(unit.reads) if isinstance(unit, Node) else {unit.value} if isinstance(unit, Idiom) else set()
+        else:
+            written = {name for node in part.nodes for name in node.outputs if name}
+            reads = {name for node in part.nodes for name in node.reads} | {plan.rounds[name] for name in part.rounds}
+            wanted |= reads - written - set(part.rounds)
+    todo = list(wanted & set(plan.rounds))
+    while todo:
+        output = plan.rounds[todo.pop()]
+        if output in plan.rounds and output not in wanted:
+            todo.append(output)
+        wanted.add(output)
+    return wanted
