@@ -314,3 +314,17 @@ def test_the_loop_says_what_it_is():
     conditional = lower(abcd(), 1000)
     assert conditional.trip_count is None
     assert conditional.loop.keep_going
+
+
+def test_the_command_line_takes_steps(tmp_path, capsys):
+    from mdf_loop.cli import main
+
+    output = tmp_path / "out.npz"
+    how = ["--steps", "50", "--time-increment", "0.1", "--collect", "--set", "damping=0.25", "--output", str(output)]
+    with pytest.raises(SystemExit) as end:
+        main(["run", "examples/oscillator.yaml", *how])
+    assert not end.value.code
+    with np.load(output) as written:
+        expected = mdf_loop.run("examples/oscillator.yaml", steps=50, time_increment=0.1, collect=True, damping=0.25)
+        assert_same(dict(written), expected)
+    assert "[50]" in capsys.readouterr().out

@@ -118,7 +118,7 @@ class Pass:
             self._restart(UPDATE)
         going = TRUE
         for k, names in enumerate(schedule.sets):
-            if k and schedule.ends_inside:
+            if schedule.may_end_before(k):
                 going = both(self.builder, going, contrary(self.builder, self.holds(schedule.termination)))
             self._run_set(names, going)
         for scale in (UPDATE, SEQUENCE):

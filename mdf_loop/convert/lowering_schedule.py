@@ -63,11 +63,18 @@ class Schedule:
         """All conditions, and the conditions in them."""
         return tuple(part for c in (*self.conditions.values(), self.termination) for part in parts_of(c))
 
-    @property
-    def ends_inside(self) -> bool:
-        """Whether an evaluation may end in the middle of a pass."""
-        changing = Calls | AllRan | JustRan | Threshold
-        return self.passes is None and any(isinstance(part, changing) for part in parts_of(self.termination))
+    def may_end_before(self, place: int) -> bool:
+        """Whether the evaluation may be over before a set, because of what ran in the set before it."""
+        if place == 0 or self.passes is not None:
+            return False
+        ran = set(self.sets[place - 1])
+        for part in parts_of(self.termination):
+            watched = (
+                {part.node} if isinstance(part, Threshold) else set(part.nodes) if isinstance(part, Calls | AllRan) else set()
+            )
+            if isinstance(part, JustRan) or watched & ran:
+                return True
+        return False
 
 
 def read_schedule(graph: Any) -> Schedule:
