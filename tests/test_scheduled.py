@@ -328,3 +328,11 @@ def test_the_command_line_takes_steps(tmp_path, capsys):
         expected = mdf_loop.run("examples/oscillator.yaml", steps=50, time_increment=0.1, collect=True, damping=0.25)
         assert_same(dict(written), expected)
     assert "[50]" in capsys.readouterr().out
+
+
+def test_a_parameter_sees_the_new_values_of_those_before_it_in_the_first_run_too():
+    s = Parameter(id="s", value="c - s", default_initial_value=0)
+    source = graph(node("A", [Parameter(id="c", value=1), s, Parameter(id="d", value="s*2 + c")], d="d"))
+    assert execute(lower(source, 1)) == {"d": 3}
+    for steps in (1, 2, 3, 30):
+        assert_as_mdf(source, steps)

@@ -8,7 +8,7 @@ told from the later ones.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -113,13 +113,13 @@ class ScheduledNode(NodeReader):
         return one_of(self.builder, self.moment.ran, ([], [stored]), (nodes, [first]), self.base(parameter))[0]
 
     def _first(self, parameter: Any) -> Value | Unavailable:
-        """What MDF takes a parameter for before it was ever evaluated."""
+        """What MDF takes a parameter for before it was ever evaluated; it may be known, and will not stay as it is."""
         if parameter.default_initial_value is not None:
-            return self._initial(parameter)
+            return replace(self._initial(parameter), varies=True)
         if is_stateful(parameter):
-            return literal(START)
+            return replace(literal(START), varies=True)
         if parameter.value is not None:
-            return self.value(parameter.value, parameter)
+            return replace(self.value(parameter.value, parameter), varies=True)
         return Unavailable(f"parameter {self.base(parameter)} is read before it has a value")
 
     def _evaluated(self, parameter: Any) -> Value | Unavailable:
