@@ -12,8 +12,9 @@ import sys
 from timing import fastest, machine, onnxruntime_call  # isort: skip  (sets the number of threads before numpy loads)
 
 import numpy as np
-from bodies import WORKLOADS
 from onnx.reference import ReferenceEvaluator
+from workloads.networks import rnn
+from workloads.simulations import accumulate, fitzhugh_nagumo
 
 import mdf_loop
 
@@ -21,15 +22,14 @@ import mdf_loop
 def measure() -> list[tuple[str, int, float, float, float]]:
     """(name, iterations, seconds of the interpreter, of onnx.reference, of onnxruntime) of each workload."""
     rows = []
-    for make in WORKLOADS:
-        work = make()
+    for work in (accumulate(10_000), fitzhugh_nagumo(10_000), rnn(1000)):
         model = work.model
         rep, reference = mdf_loop.backend.prepare(model), ReferenceEvaluator(model)
         feeds = {name: np.asarray(value) for name, value in work.inputs.items()}
         with mdf_loop.options(engine="interpret"):
             ours = fastest(lambda rep=rep, feeds=feeds: rep.run(feeds))
         theirs = fastest(lambda reference=reference, feeds=feeds: reference.run(None, feeds))
-        rows.append((work.name, work.iterations, ours, theirs, fastest(onnxruntime_call(model, feeds))))
+        rows.append((work.name, work.trip_count, ours, theirs, fastest(onnxruntime_call(model, feeds))))
     return rows
 
 

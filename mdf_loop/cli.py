@@ -25,7 +25,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 
 @app.command()
 def run(
-    file: Annotated[Path, typer.Argument(help="A model: .yaml, .json or .onnx.")],
+    file: Annotated[Path, typer.Argument(help="A model: .yaml, .json, .onnx or .xml (OpenVINO).")],
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An input; the value is JSON.")] = None,
     input_: Annotated[Path | None, typer.Option("--input", help="Inputs by name: .npz or .json.")] = None,
     output: Annotated[Path | None, typer.Option("--output", help="Write the outputs: .npz or .json.")] = None,
@@ -48,6 +48,23 @@ def run(
     if output:
         write_outputs(output, outputs)
     Console().print(_table(file.name, outputs))
+
+
+@app.command()
+def explain(
+    file: Annotated[Path, typer.Argument(help="A model: .yaml, .json or .onnx.")],
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An input; the value is JSON.")] = None,
+    input_: Annotated[Path | None, typer.Option("--input", help="Inputs by name: .npz or .json.")] = None,
+    source: Annotated[bool, typer.Option("--source", help="Show the Python that is emitted for recurrences.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Run a model once and print how each of its loops ran: what once, what in blocks, what step by step, and why."""
+    from mdf_loop.integrations.explaining import explain_model
+
+    inputs = {**(_read_inputs(input_) if input_ else {}), **dict(map(_assignment, set_ or []))}
+    console = Console()
+    for text in explain_model(file, source=source, **inputs):
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()

@@ -100,6 +100,7 @@ def compile(body: Any, *, num_scan_inputs: int | None = None, **attributes: Any)
     batched, a block of iterations at once:
       x = Gather (w, i)
       t = Add (s, x)  [add.accumulate]
+    the last block had 3 iterations
     """
     if is_callable(required(body, "compile", "body")):
         raise ArgumentError("compile: a Python callable runs as it is; give a graph, ONNX text, a path or an MDF graph")

@@ -29,8 +29,8 @@ Call = Callable[..., Any]
 Batch = Callable[[Call, Sequence[Any], Sequence[bool], Mapping[str, Any]], tuple[tuple[Any, ...], tuple[bool, ...]] | None]
 """A vectorisation rule, see :mod:`mdf_loop.batching`."""
 
-INTERNAL_DOMAINS = {"mdf", "mdf.engine", "python"}
-"""Domains of what is not an ONNX operator: MDF expressions, MDF's engine, Python functions."""
+INTERNAL_DOMAINS = {"mdf", "mdf.engine", "openvino", "python", "record"}
+"""Domains of what is not an ONNX operator: MDF expressions and engine, OpenVINO layers, Python functions, finished records."""
 
 INJECTED = {"rng", "n_outputs"}
 """Keyword-only parameters that the executor fills in: not attributes of the operator."""

@@ -17,8 +17,10 @@ from generated import BOOL, INT, Names, Value
 from hypothesis import strategies as st
 from onnx import GraphProto, NodeProto, helper
 
-DOUBLE = np.dtype(np.float64)
-CODES = {DOUBLE: 11, INT: 7, BOOL: 9}
+DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
+SHORT, BYTE = np.dtype(np.int32), np.dtype(np.uint8)
+CODES = {DOUBLE: 11, INT: 7, BOOL: 9, SINGLE: 1, SHORT: 6, BYTE: 2}
+NUMBERS = (DOUBLE, SINGLE, INT, SHORT, BYTE)
 SHAPES = [(), (), (3,), (2, 3), (3, 3), (1,)]
 MANY = 300
 
@@ -34,7 +36,16 @@ class Case:
     carried: list[Any]
     scanned: list[np.ndarray] = field(default_factory=list)
     attrs: dict[str, Any] = field(default_factory=dict)
+    block_bytes: int = 1 << 19
     captured: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+def contents(seed: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Small numbers; quarters where there are fractions."""
+    numbers = np.random.default_rng(seed).integers(-8, 9, shape)
+    if dtype == BOOL:
+        return np.asarray(numbers > 0)
+    return np.asarray(numbers / 4 if dtype.kind == "f" else np.abs(numbers) if dtype.kind == "u" else numbers, dtype)
 
 
 class Drawing:
@@ -73,8 +84,7 @@ class Drawing:
         """A captured array of numbers."""
         name = f"t{len(self.captured)}"
         seed = self.draw(st.integers(0, 5))
-        numbers = np.random.default_rng(seed).integers(-8, 9, shape) / 4
-        self.captured[name] = np.asarray(numbers, dtype) if dtype != BOOL else numbers > 0
+        self.captured[name] = contents(seed, shape, dtype)
         return name
 
     def one_of(self, *dtypes: np.dtype, shapes: Any = None) -> Value | None:
@@ -120,7 +130,7 @@ def binary(*ops: str, dtypes: tuple[np.dtype, ...] = (DOUBLE,), result: np.dtype
 
 def where(d: Drawing) -> None:
     """Where of a flag and two floats of its shape or a scalar's."""
-    flag, found = d.one_of(BOOL), d.pair(DOUBLE, INT)
+    flag, found = d.one_of(BOOL), d.pair(*NUMBERS)
     if flag and found:
         try:
             shape = np.broadcast_shapes(flag.shape, found[2])
@@ -162,7 +172,7 @@ def arg_max(d: Drawing) -> None:
 def by_number(d: Drawing) -> None:
     """A row of a captured table; now and then it is too short, or read from its end."""
     shape = d.draw(st.sampled_from(SHAPES))
-    dtype = d.draw(st.sampled_from([DOUBLE, DOUBLE, INT, BOOL]))
+    dtype = d.draw(st.sampled_from([DOUBLE, DOUBLE, INT, BOOL, SINGLE, SHORT, BYTE]))
     missing = d.draw(st.sampled_from([0] * 9 + [1]))
     length = max(d.count - missing, 1)
     if len(shape) == 1 and d.draw(st.booleans()):
@@ -189,21 +199,22 @@ def prefix(d: Drawing) -> None:
 
 
 def number_as_float(d: Drawing) -> None:
-    """The iteration number, or another int64, as a float."""
-    if x := d.one_of(INT):
-        d.add("Cast", [x.name], DOUBLE, x.shape, to=11)
+    """The iteration number, or another whole number, as another type."""
+    if x := d.one_of(INT, SHORT, BYTE):
+        dtype = d.draw(st.sampled_from(NUMBERS))
+        d.add("Cast", [x.name], dtype, x.shape, to=CODES[dtype])
 
 
 def flag_as_number(d: Drawing) -> None:
     """True and false as 1 and 0."""
     if x := d.one_of(BOOL):
-        dtype = d.draw(st.sampled_from([DOUBLE, INT]))
+        dtype = d.draw(st.sampled_from([DOUBLE, INT, SINGLE, SHORT, BYTE]))
         d.add("Cast", [x.name], dtype, x.shape, to=CODES[dtype])
 
 
 def joined(d: Drawing) -> None:
     """Concat of a value with itself or another of its shape."""
-    first = d.one_of(DOUBLE, INT, shapes=[s for s in SHAPES if s])
+    first = d.one_of(*NUMBERS, shapes=[s for s in SHAPES if s])
     if first:
         second = d.one_of(first.dtype, shapes=[first.shape])
         d.add("Concat", [first.name, second.name], first.dtype, (2 * first.shape[0], *first.shape[1:]), axis=0)
@@ -211,7 +222,7 @@ def joined(d: Drawing) -> None:
 
 def moved(d: Drawing) -> None:
     """Transpose, Unsqueeze, or Reshape to one axis."""
-    if x := d.one_of(DOUBLE, INT, BOOL):
+    if x := d.one_of(*NUMBERS, BOOL):
         how = d.draw(st.sampled_from(["Transpose", "Unsqueeze", "Reshape"]))
         if how == "Transpose":
             d.add(how, [x.name], x.dtype, x.shape[::-1])
@@ -261,7 +272,7 @@ def summed(d: Drawing) -> None:
 def branched(d: Drawing) -> None:
     """An If with a step or two in each branch."""
     flag = d.one_of(BOOL, shapes=[()])
-    wanted = d.one_of(DOUBLE, INT, BOOL)
+    wanted = d.one_of(*NUMBERS, BOOL)
     if flag is None or wanted is None:
         return
     graphs = []
@@ -275,14 +286,14 @@ def branched(d: Drawing) -> None:
 
 def looped(d: Drawing) -> None:
     """A Loop of a few iterations that carries one value and collects another."""
-    start = d.one_of(DOUBLE, INT)
+    start = d.one_of(*NUMBERS)
     if start is None:
         return
     inner = d.inner()
     number, go, carried = (Value(d.names.new(), *kind) for kind in ((INT, ()), (BOOL, ()), (start.dtype, start.shape)))
     inner.scope += [number, go, carried]
     steps(inner, 3, nested=False)
-    out, row = inner.one_of(start.dtype, shapes=[start.shape]), inner.one_of(DOUBLE, INT, BOOL)
+    out, row = inner.one_of(start.dtype, shapes=[start.shape]), inner.one_of(*NUMBERS, BOOL)
     count = d.draw(st.integers(0, 3))
     graph = finished(inner, f"inner_{d.names.new()}", [number, go, carried], [go, out, row])
     last, rows = Value(d.names.new(), start.dtype, start.shape), Value(d.names.new(), row.dtype, (count, *row.shape))
@@ -290,10 +301,9 @@ def looped(d: Drawing) -> None:
     d.scope += [last] + [rows] * (count > 0)
 
 
-NUMBERS = (DOUBLE, INT)
 EXACT = [
-    unary("Neg", "Abs", "Sqrt", "Floor", "Ceil", "Round", "Relu", "Sign", "Reciprocal"),
-    unary("Neg", "Abs", "Sign", dtypes=(INT,)),
+    unary("Neg", "Abs", "Sqrt", "Floor", "Ceil", "Round", "Relu", "Sign", "Reciprocal", dtypes=(DOUBLE, SINGLE)),
+    unary("Neg", "Abs", "Sign", dtypes=(INT, SHORT)),
     unary("Not", dtypes=(BOOL,)),
     binary("Add", "Sub", "Mul", "Div", "Max", "Min", dtypes=NUMBERS),
     binary("Add", "Sub", "Mul", "Div", dtypes=NUMBERS),
@@ -358,7 +368,10 @@ def loops(draw: Any) -> Case:
     exact = draw(st.booleans())
     count = draw(st.sampled_from([0, 1, 2, 7, 33, MANY]))
     d = Drawing(draw, exact, count)
-    carried = [Value(d.names.new(), draw(st.sampled_from([DOUBLE, DOUBLE, INT, BOOL])), shape) for shape in draw(shapes(3))]
+    carried = [
+        Value(d.names.new(), draw(st.sampled_from([DOUBLE, DOUBLE, INT, BOOL, SINGLE, SHORT, BYTE])), shape)
+        for shape in draw(shapes(3))
+    ]
     d.index, go = Value(d.names.new(), INT, ()), Value(d.names.new(), BOOL, ())
     inputs = [d.index, go, *carried]
     contracting = not exact and count > 7
@@ -372,7 +385,8 @@ def loops(draw: Any) -> Case:
     if draw(st.sampled_from([False] * 3 + [True])):
         given.append(grown(d, graph, len(carried)))
     cond = draw(st.sampled_from([True] * 6 + [None] * 2 + [False]))
-    return Case(graph, exact, count, cond, given, captured=used(graph, d.captured))
+    size = draw(st.sampled_from([1, 1000, 1 << 19]))
+    return Case(graph, exact, count, cond, given, block_bytes=size, captured=used(graph, d.captured))
 
 
 @st.composite
@@ -402,7 +416,7 @@ def scans(draw: Any) -> Case:
         for v, axis in zip(scanned, axes, strict=True)
     ]
     given = [start(draw, value) for value in carried]
-    return Case(graph, exact, None, None, given, arrays, attrs, used(graph, d.captured))
+    return Case(graph, exact, None, None, given, arrays, attrs, captured=used(graph, d.captured))
 
 
 @st.composite
@@ -462,8 +476,7 @@ def grown(d: Drawing, graph: GraphProto, n_carried: int) -> Any:
 
 def start(draw: Any, value: Value) -> np.ndarray:
     """Initial contents of a carried value."""
-    numbers = np.random.default_rng(draw(st.integers(0, 3))).integers(-8, 9, value.shape) / 4
-    return np.asarray(numbers > 0 if value.dtype == BOOL else numbers, value.dtype)
+    return contents(draw(st.integers(0, 3)), value.shape, value.dtype)
 
 
 def used(graph: GraphProto, captured: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

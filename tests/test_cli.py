@@ -117,3 +117,17 @@ def test_types_that_files_lack_are_widened(tmp_path):
         }
     write_outputs(tmp_path / "o.json", outputs | {"c": np.array([1 + 2j])})
     assert json.loads((tmp_path / "o.json").read_text()) == {"b": [1.5], "i": [-3], "s": ["x"], "c": [[1.0, 2.0]]}
+
+
+def test_explain_prints_how_each_loop_of_a_model_ran(capsys):
+    assert run_main("explain", "examples/rnn.yaml", "--source") == 0
+    out = capsys.readouterr().out
+    assert out.startswith("Scan over rnn: the trip count is given\n")
+    assert "h_out = Tanh (biased)  (h of the iteration before is needed)" in out
+    assert "for s0, r0 in zip(*streams, *rows):" in out
+
+
+def test_explain_tells_of_inner_loops_inside_the_outer_one(capsys):
+    assert run_main("explain", "tests/models/nested_ts.onnx", "--set", "x=[[1, 2, 3], [4, 5, 6]]", "--set", "n=5") == 0
+    out = capsys.readouterr().out
+    assert "inside Loop ->" in out

@@ -157,6 +157,15 @@ def _cast(attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statement] 
     return [(f"copyto({{out}}, {args[0].boxed}, casting='unsafe')", {"copyto": np.copyto})]
 
 
+def _relu(attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statement] | None:
+    """The larger one of x and zero."""
+    if args[0].kind != result or result.dtype is None or result.dtype.kind != "f":
+        return None
+    zero = "zero32" if result.dtype == np.float32 else "zero" if result.dtype == np.float64 else ""
+    names = {"maximum": np.maximum, zero: np.zeros((), result.dtype)}
+    return [(f"maximum({args[0].boxed}, {zero}, out={{out}})", names)] if zero else None
+
+
 def _concat(attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statement] | None:
     """Arrays one behind the other."""
     if any(arg.kind.form != ARRAY or arg.kind.dtype != result.dtype for arg in args) or "axis" not in attrs:
@@ -165,7 +174,15 @@ def _concat(attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statement
     return [(f"concatenate(({texts},), {int(attrs['axis'])}, {{out}})", {"concatenate": np.concatenate})]
 
 
-SPECIAL = {"MatMul": _matmul, "Gemm": _gemm, "Sigmoid": _sigmoid, "Where": _where, "Cast": _cast, "Concat": _concat}
+SPECIAL = {
+    "MatMul": _matmul,
+    "Gemm": _gemm,
+    "Sigmoid": _sigmoid,
+    "Where": _where,
+    "Cast": _cast,
+    "Concat": _concat,
+    "Relu": _relu,
+}
 
 REDUCTIONS: dict[str, np.ufunc] = {
     "ReduceSum": np.add,

@@ -101,6 +101,8 @@ class Blocks:
         batch.head(stretch.done)
         batch.histories.update(stretch.histories)
         finals.update(stretch.finals)
+        if stepped.condition:
+            finals[""] = stretch.condition
         for name in stepped.rounds:
             if name in self.wanted and name not in batch.histories:
                 self._shift(batch, name, now)
@@ -125,6 +127,7 @@ class Blocks:
     def take_over(self, session: Session, batch: Batch, finals: dict[str, Any], going: bool) -> None:
         """Everything that can fail first; then the results of the block are the session's."""
         progress, loop, rounds = session.progress, self.loop, self.plan.rounds
+        most = session.given.trip_count if self.plan.condition == "given" else None
         gathered = [self._gathered(batch, name) for name in (c.output for c in loop.collected)]
         for gathering, value in zip(progress.gatherings, gathered, strict=True):
             gathering.check_block(value, batch.length)
@@ -138,9 +141,9 @@ class Blocks:
         last = [self._last(batch, name) for name in loop.last]
         condition = session.condition
         if self.plan.deciding:
-            condition = final(self.plan.deciding, self.plan.deciding)
+            condition = finals[""] if "" in finals else self._last(batch, self.plan.deciding)
         for gathering, value in zip(progress.gatherings, gathered, strict=True):
-            gathering.add_block(value, batch.length)
+            gathering.add_block(value, batch.length, most)
         for slot, value in zip(self.program.state_in, hidden, strict=True):
             session.env[slot] = value
         progress.carried, progress.last, session.condition = carried, last, condition
@@ -173,6 +176,8 @@ class Blocks:
 def wanted_histories(plan: Plan) -> set[str]:
     """Values of which more than the last iteration's is needed outside the part that computes them."""
     loop = plan.loop
+    if plan.refusal:
+        return set()
     wanted = {c.output for c in loop.collected} | set(loop.last)
     if plan.condition == "batched":
         wanted.add(plan.deciding)

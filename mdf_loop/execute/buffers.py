@@ -17,11 +17,13 @@ from mdf_loop.execute.arrays import MDF_UFUNCS, REDUCTIONS, SPECIAL, UFUNCS
 from mdf_loop.execute.kinds import ARRAY, Kind
 from mdf_loop.ir import Node
 
-FRESH = {("", op) for op in (*UFUNCS, *SPECIAL, *REDUCTIONS, "Div")} | {("mdf", op) for op in MDF_UFUNCS}
+_OTHERS = ("Div", "ReduceMean", "ReduceL2", "ReduceLogSumExp", "TopK", "ArgMax", "ArgMin", "Softmax", "Conv", "Pow", "Sqrt")
+
+FRESH = {("", op) for op in (*UFUNCS, *SPECIAL, *REDUCTIONS, *_OTHERS)} | {("mdf", op) for op in MDF_UFUNCS}
 """Operators whose result shares no memory with what they read."""
 
 
-IN_PLACE = {*UFUNCS, "Div", "Sigmoid"}
+IN_PLACE = {*UFUNCS, "Div", "Relu", "Sigmoid"}
 """Operators that may write over an operand of theirs."""
 
 
@@ -41,7 +43,8 @@ class Buffers:
 
 def assign(nodes: Sequence[Node], rounds: Mapping[str, str], recorded: Collection[str], kinds: Mapping[str, Kind]) -> Buffers:
     """Choose a buffer for each output of the nodes that can have one."""
-    kept, buffers = kept_elsewhere(nodes, rounds, recorded), Buffers()
+    recorded_arrays = [name for name in recorded if name not in kinds or kinds[name].shape != ()]
+    kept, buffers = kept_elsewhere(nodes, rounds, recorded_arrays), Buffers()
     for node in nodes:
         name = node.outputs[0] if node.outputs else ""
         kind = kinds.get(name)

@@ -16,8 +16,16 @@ NUMBERS = (bool, int, float, complex)
 """Python's numbers, which bodies that are MDF graphs may give: weak, they take the type of the others."""
 
 
+AT_ONCE = 1 << 28
+"""Bytes of results up to which room is made for all of them when the first come."""
+
+
 class Growing:
-    """An array that grows along its first axis; room is doubled, so that each row is copied about once."""
+    """An array that grows along its first axis.
+
+    Where the number of rows is known there is room for all of them at once, if that is not too much: memory that is
+    never touched costs nothing.  Otherwise room is doubled, so that each row is copied about once.
+    """
 
     def __init__(self, rows: np.ndarray) -> None:
         self._array, self.length = rows, len(rows)
@@ -27,8 +35,9 @@ class Growing:
         needed, room = self.length + len(rows), len(self._array)
         dtype = np.result_type(self._array, rows) if self._array.dtype != rows.dtype else rows.dtype
         if needed > room or dtype != self._array.dtype:
-            # Memory that is never touched costs nothing, so there may be much room where the end is known.
-            room = max(needed, 2 * room) if most is None else max(min(16 * room, most), needed)
+            room = max(needed, 2 * room)
+            if most is not None:
+                room = max(most if most * rows[:1].nbytes <= AT_ONCE else min(room, most), needed)
             larger = np.empty((room, *rows.shape[1:]), dtype)
             larger[: self.length] = self._array[: self.length]
             self._array = larger
@@ -45,8 +54,8 @@ class Growing:
 class Gathering:
     """What one collected output was in each iteration so far."""
 
-    def __init__(self, what: Collected, most: int | None = None) -> None:
-        self.what, self.most = what, most
+    def __init__(self, what: Collected) -> None:
+        self.what = what
         self.values: list[Any] = []
         self._blocks: Growing | None = None
         self._example: Any = None
@@ -104,8 +113,8 @@ class Gathering:
         elif length:
             self.check(values.stacked()[0] if isinstance(values, History) else values)
 
-    def add_block(self, values: History | Any, length: int) -> None:
-        """Keep the values of a block of iterations, which were checked."""
+    def add_block(self, values: History | Any, length: int, most: int | None = None) -> None:
+        """Keep the values of a block of iterations, which were checked; there will be ``most`` values, if that is known."""
         if not isinstance(values, History):
             value = self._tensor(values)
             if type(value) in NUMBERS or value.dtype.hasobject:
@@ -125,7 +134,7 @@ class Gathering:
         self._settle()
         if self._blocks is None:
             self._blocks = Growing(np.empty((0, *rows.shape[1:]), rows.dtype))
-        self._blocks.extend(rows, self.most)
+        self._blocks.extend(rows, most)
 
     def _settle(self) -> None:
         """Put the values kept one by one behind the blocks."""
@@ -134,7 +143,7 @@ class Gathering:
             if self._blocks is None:
                 self._blocks = Growing(rows)
             else:
-                self._blocks.extend(rows, self.most)
+                self._blocks.extend(rows, None)
             self.values = []
 
     def _tensor(self, value: Any) -> Any:

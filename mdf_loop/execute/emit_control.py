@@ -103,10 +103,10 @@ class ControlWriter:
         ends = [emitter.checked(inner[out]) for out in body.outputs[1 : 1 + n_carried]]
         if any(_stable(kind, end.kind) != kind for kind, end in zip(kinds, ends, strict=True)):
             raise CannotEmit
-        if carried:
-            source.line(f"{', '.join(carried)} = {', '.join(end.text for end in ends)}")
+        names, texts = [*carried, *[go] * decides], [*(end.text for end in ends), *[inner[body.outputs[0]].text] * decides]
+        if names:
+            source.line(f"{', '.join(names)} = {', '.join(texts)}")
         if decides:
-            source.line(f"{go} = {inner[body.outputs[0]].text}")
             source.line(f"if not {go}: break")
         if not (carried or decides or any(rows) or body.nodes):
             source.line("pass")

@@ -115,9 +115,7 @@ class InterpretedLoop:
         env = self.program.environment(given.captured, run)
         for slot, value in zip(self.invariant, given.invariant, strict=True):
             env[slot] = value
-        progress = Progress(
-            list(given.carried), [Gathering(c, given.trip_count) for c in self.loop.collected], [None] * len(self.last)
-        )
+        progress = Progress(list(given.carried), [Gathering(c) for c in self.loop.collected], [None] * len(self.last))
         parts = [part_of(s, array) for s, array in zip(self.loop.scanned, given.scanned, strict=True)]
         obeyed = given.go is not None or run.options.obey_body_condition
         condition: Any = np.ones((1,) * self.condition_rank, bool) if self.condition_rank else np.True_

@@ -7,8 +7,11 @@ is wrong, if anything is.
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import logging
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +19,10 @@ from mdf_loop.errors import PartialResults
 from mdf_loop.execute.block import Batch
 from mdf_loop.execute.blocks import Blocks
 from mdf_loop.execute.calls import Calls
-from mdf_loop.execute.interpret import InterpretedLoop, Session
+from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
 from mdf_loop.execute.slices import parts_of
 from mdf_loop.ir import Loop
+from mdf_loop.options import Run
 from mdf_loop.plan import Plan, all_stepped, is_light, make_plan
 
 FEW = 3
@@ -50,6 +54,20 @@ class Stage:
     failures: int = 0
 
 
+_watching: contextvars.ContextVar[list[NumpyLoop] | None] = contextvars.ContextVar("mdf_loop_watching", default=None)
+
+
+@contextlib.contextmanager
+def watched_loops() -> Iterator[list[NumpyLoop]]:
+    """The loops that run inside a ``with`` block, each once, in the order in which they first ran."""
+    found: list[NumpyLoop] = []
+    token = _watching.set(found)
+    try:
+        yield found
+    finally:
+        _watching.reset(token)
+
+
 class NumpyLoop(InterpretedLoop):
     """A loop that is planned when it is first run for more than a few iterations."""
 
@@ -61,12 +79,23 @@ class NumpyLoop(InterpretedLoop):
         self.latest: Blocks | None = None
         self.last_length = 0
 
+    def begin(self, given: Arguments, run: Run) -> Session:
+        """A new execution, before its first iteration."""
+        watching = _watching.get()
+        if watching is not None and self not in watching:
+            watching.append(self)
+        return super().begin(given, run)
+
     @property
     def blocks(self) -> Blocks:
         """The plan, ready to run."""
         if self._blocks is None:
             self._blocks = Blocks(self.loop, self.program, self.calls, make_plan(self.loop))
         return self._blocks
+
+    def inner_loops(self) -> list[NumpyLoop]:
+        """The loops of nodes of the body."""
+        return [loop for step in self.program.steps for loop in getattr(step.bound.call, "loops", ())]
 
     @property
     def plan(self) -> Plan:
@@ -152,8 +181,10 @@ class NumpyLoop(InterpretedLoop):
         begun = time.perf_counter()
         try:
             batch, finals, going = blocks.run(session, stage.same, stage.slices, length)
-            if plan.draws and batch.length < length and plan.condition == "batched":
-                session.run.stream.restore(saved)
+            if batch.length < length and plan.condition == "batched" and (plan.draws or not all(map(callable, finals.values()))):
+                # What was stepped went beyond the end that was found afterwards.
+                if saved is not None:
+                    session.run.stream.restore(saved)
                 batch, finals, going = blocks.run(session, stage.same, stage.slices, batch.length)
             blocks.take_over(session, batch, finals, going)
         except KeyboardInterrupt:

@@ -49,6 +49,7 @@ class Stretch:
     going: bool
     histories: dict[str, History]
     finals: dict[str, Any]
+    condition: Any = None
 
 
 class SteppedPart:
@@ -75,7 +76,8 @@ class SteppedPart:
         self.constants = [name for name in outside if name in body.constants]
         self.once = [name for name in outside if name in same and name not in body.constants]
         self.streams = [name for name in outside if name not in same and name not in body.constants]
-        self.recorded = sorted(written & set(wanted))
+        handed_on = {name for name, output in self.rounds.items() if output in self.rounds}
+        self.recorded = sorted((written | handed_on) & set(wanted))
         self._functions: dict[Any, Function] = {}
         self.latest: Function | None = None
 
@@ -112,9 +114,7 @@ class SteppedPart:
         found |= {name: History.of_array(block[:done]) for (name, _), block in zip(function.rows, blocks, strict=True) if name}
         finals = [out_of(kind, value) for kind, value in zip(function.kinds, carried, strict=True)]
         ended = dict(zip(self.rounds, finals, strict=True))
-        if self.condition:
-            ended[self.condition] = out_of(function.condition, condition)
-        return Stretch(done, going, found, ended)
+        return Stretch(done, going, found, ended, out_of(function.condition, condition) if self.condition else None)
 
     def forget(self) -> None:
         """Emit anew next time: the values were not what the function was made for."""
@@ -181,7 +181,7 @@ class _Writing:
         self._open(used, rows, len(lists))
         source.lines += body
         rounds, kept_lists = (f"x{k}, " for k in range(len(stepped.rounds))), (f"l{k}, " for k in range(len(lists)))
-        condition = scope[stepped.condition].text if stepped.condition else "True"
+        condition = self.condition if stepped.condition else "True"
         source.line(f"return done, going, {condition}, ({''.join(rounds)}), ({''.join(kept_lists)})")
         return Function(
             source.compiled(PARAMETERS),
@@ -259,9 +259,21 @@ class _Writing:
             return self.source.given("c", self.stepped.body.constants[name])
         return f"u{self.stepped.once.index(name)}"
 
+    def _condition(self, emitter: Emitter, scope: Scope) -> str:
+        """The condition as a name that stays what it is when values go round, and the text of its truth."""
+        operand = scope[self.stepped.condition]
+        self.condition = operand.text
+        if operand.text in (f"x{k}" for k in range(len(self.stepped.rounds))):
+            self.condition = self.source.fresh("v")
+            self.source.line(f"{self.condition} = {operand.text}")
+        if operand.kind.form == "bool":
+            return self.condition
+        return f"{self.source.given('truth', truth)}({self.condition}, 'the condition')"
+
     def _go_round(self, emitter: Emitter, scope: Scope, used: Collection[str]) -> None:
         """The end of an iteration: values go round, buffers take turns, the condition is looked at."""
         stepped, source = self.stepped, self.source
+        condition = self._condition(emitter, scope) if stepped.condition else ""
         if stepped.rounds:
             kinds = zip(stepped.rounds.values(), self.round_kinds, strict=True)
             ends = [_fitted(emitter, scope[output], kind) for output, kind in kinds]
@@ -269,11 +281,8 @@ class _Writing:
         for buffer in self.buffers.turns.values():
             if buffer in used:
                 source.line(f"{buffer}, other_{buffer} = other_{buffer}, {buffer}")
-        if stepped.condition:
-            operand = scope[stepped.condition]
-            is_bool = operand.kind.form == "bool"
-            going = operand.text if is_bool else f"{source.given('truth', truth)}({operand.text}, 'the condition')"
-            source.line(f"if not {going}:")
+        if condition:
+            source.line(f"if not {condition}:")
             source.line("    going = False; break")
         elif not source.lines:
             source.line("pass")

@@ -27,12 +27,12 @@ def run(
 
     An MDF model runs in MDF's engine, under graph-scheduler; what that prints goes to the log.  With ``steps`` it is
     evaluated so many times, and becomes one loop if it can: what MDF's engine gives, many times faster.  An ONNX
-    model runs in :mod:`mdf_loop.backend`.
+    model runs in :mod:`mdf_loop.backend`, an OpenVINO model in :mod:`mdf_loop.openvino`.
 
     Parameters
     ----------
     model : str, path-like, modeci_mdf Model or Graph, or onnx.ModelProto
-        A path ends in ``.json``, ``.yaml``, ``.yml`` or ``.onnx``.
+        A path ends in ``.json``, ``.yaml``, ``.yml``, ``.onnx`` or ``.xml`` (OpenVINO).
     steps : int, optional
         How many times an MDF model is evaluated; what its stateful parameters and conditions make of that is what
         repeated calls of ``EvaluableGraph.evaluate`` make of it.
@@ -43,13 +43,13 @@ def run(
         Return each output's values of all steps, along a new first axis, in place of the last one.
     **inputs : array_like
         Values by name.  For MDF the name of an input port without an edge, or of a parameter; ``node.name``
-        where several nodes have one of that name.  For ONNX the name of an input.
+        where several nodes have one of that name.  For ONNX and OpenVINO the name of an input.
 
     Returns
     -------
     dict of str to value
         For MDF every output port that no edge reads, by its id (``node.id`` where several share one); for ONNX
-        the outputs of the model.
+        and OpenVINO the outputs of the model.
 
     Raises
     ------
@@ -81,11 +81,13 @@ def run(
 
 
 def _run_file(path: Path, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    model = _load_any(path)
+    is_openvino = path.suffix.lower() == ".xml"
+    model = path if is_openvino else _load_any(path)
     try:
-        return run(model, **inputs)
+        return _run_openvino(path, inputs) if is_openvino else run(model, **inputs)
     except LoopError as error:
-        error.add_note(f"in {os.fspath(path)}")
+        if os.fspath(path) not in str(error):
+            error.add_note(f"in {os.fspath(path)}")
         raise
 
 
@@ -105,6 +107,13 @@ def _load_any(path: Path) -> Any:
 def _run_onnx(model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     prepared = prepare(model)
     return dict(zip(prepared.body.outputs, prepared.run(prepared.fit(inputs)), strict=True))
+
+
+def _run_openvino(path: Path, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    from mdf_loop.openvino import prepare as prepare_openvino
+
+    prepared = prepare_openvino(path)
+    return dict(zip(prepared.outputs, prepared.run(prepared.fit(inputs)), strict=True))
 
 
 def _only_graph(model: Any) -> Any:

@@ -1,0 +1,46 @@
+"""The loops that are measured are right: short runs of each on every engine, next to onnxruntime."""
+
+import inspect
+import sys
+from pathlib import Path
+
+import pytest
+from bodies import onnxruntime_run
+
+from mdf_loop import loop, options, scan
+from mdf_loop.options import ENGINES
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+
+from workloads import EVERY, differences
+
+SHORT = {"n": 12, "steps": 60, "outer": 5, "inner": 4, "a": 1e30, "width": 30}
+"""What makes workloads short; a size of 30 is enough where there is one."""
+
+FIXED = {"scatter": {"n": 12}, "sieve": {"size": 50}, "early_exit": {"n": 50, "width": 300}, "search": {"n": 50}}
+FIXED |= {"early_exit_batched": {"n": 50, "width": 300}}
+
+
+def short(make):
+    known = inspect.signature(make).parameters
+    return make(**FIXED.get(make.__name__) or {name: value for name, value in SHORT.items() if name in known})
+
+
+@pytest.mark.parametrize("make", EVERY, ids=lambda make: make.__name__)
+def test_measured_loop_gives_what_onnxruntime_gives(make):
+    work = short(make)
+    expected = onnxruntime_run(work.model, work.inputs)
+    body = {"onnx": work.text, "opset": 20}
+    for engine in ENGINES:
+        with options(engine=engine):
+            if work.scanned:
+                given = scan(*work.carried, *work.scanned, body=body, num_scan_inputs=len(work.scanned), **work.captured)
+            else:
+                given = loop(work.trip_count, work.cond, *work.carried, body=body, **work.captured)
+        assert differences(work, given if isinstance(given, tuple) else (given,), expected) == ""
+
+
+def test_every_measured_loop_has_a_name_of_its_own():
+    names = [short(make).name for make in EVERY]
+    assert len(set(names)) == len(names)
+    assert all(name.startswith(make.__name__.split("_")[0]) for name, make in zip(names, EVERY, strict=True))

@@ -1,0 +1,270 @@
+"""The plan of a loop, as ``explain()`` prints it, and that loops of each kind run as planned."""
+
+import logging
+
+import numpy as np
+import pytest
+
+from mdf_loop import compile, loop, options
+from mdf_loop.errors import ArgumentError, MalformedBody
+
+HEAD = "body (int64 i, bool go, double s) => (bool go_out, double t"
+
+
+def explained(text, *given, source=False, **named):
+    planned = compile(text, **{k: named.pop(k) for k in ("num_scan_inputs",) if k in named})
+    if given:
+        planned(*given, **named)
+    return planned.explain(source)
+
+
+def assert_bits_equal(results, expected):
+    if not isinstance(expected, tuple):
+        results, expected = (results,), (expected,)
+    for actual, wanted in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(actual, wanted, strict=True)
+
+
+def lines(text):
+    return [line.strip() for line in text.strip().splitlines()]
+
+
+def assert_explained(actual, expected):
+    assert lines(actual) == lines(expected)
+
+
+def test_what_depends_on_nothing_that_varies_is_hoisted():
+    assert_explained(
+        explained(f"{HEAD}) {{ go_out = Identity (go) a = Exp (w) b = Mul (a, w) t = Mul (s, b) }}"),
+        """
+        Loop over body: the trip count is given
+        hoisted, run once:
+          go_out = Identity (go)
+          a = Exp (w)
+          b = Mul (a, w)
+        batched, a block of iterations at once:
+          t = Mul (s, b)  [multiply.accumulate]
+        """,
+    )
+
+
+def test_what_needs_a_value_that_changes_once_is_hoisted_late():
+    assert_explained(
+        explained(f"{HEAD}, double u) {{ go_out = Identity (go) t = Identity (w) u = Exp (s) }}"),
+        """
+        Loop over body: the trip count is given
+        hoisted, run once:
+          go_out = Identity (go)
+          t = Identity (w)
+        hoisted from the second iteration on:
+          u = Exp (s)
+        """,
+    )
+
+
+def test_recurrence_is_stepped_and_what_feeds_it_or_follows_is_batched():
+    text = f"""{HEAD}, double d) {{ go_out = Identity (go) x = Gather (w, i) y = Sin (x)
+        a = Mul (s, s) t = Sub (a, y) d = Cos (t) }}"""
+    assert_explained(
+        explained(text),
+        """
+        Loop over body: the trip count is given
+        hoisted, run once:
+          go_out = Identity (go)
+        batched, a block of iterations at once:
+          x = Gather (w, i)
+          y = Sin (x)
+        stepped, one iteration after the other:
+          a = Mul (s, s)  (s of the iteration before is needed)
+          t = Sub (a, y)  (s of the iteration before is needed)
+          s = t of the iteration before
+        batched, a block of iterations at once:
+          d = Cos (t)
+        """,
+    )
+
+
+def test_recurrences_of_several_values_name_all_of_them():
+    text = """body (int64 i, bool go, double v, double w) => (bool go_out, double v2, double w2)
+        { go_out = Identity (go) a = Mul (v, w) v2 = Sub (a, w) w2 = Add (v, w) }"""
+    assert "v2 = Sub (a, w)  (v and w of the iteration before are needed)" in explained(text)
+
+
+def test_filter_and_growing_sequence_are_idioms():
+    text = f"{HEAD}) {{ go_out = Identity (go) x = Gather (w, i) a = Mul (s, k) t = Add (a, x) }}"
+    assert "t = Add (a, x)  [with a = Mul (s, k): scipy.signal.lfilter where scipy is there, or else stepped]" in explained(text)
+    text = """body (int64 i, bool go, seq(double[n]) s) => (bool go_out, seq(double[n]) t)
+        { go_out = Identity (go) x = Gather (w, i) t = SequenceInsert (s, x) }"""
+    assert "t = SequenceInsert (s, x)  [a list that grows]" in explained(text)
+
+
+def test_value_fed_from_outside_its_recurrence_is_shifted():
+    text = f"{HEAD}, double d) {{ go_out = Identity (go) t = Gather (w, i) d = Sub (t, s) }}"
+    assert "s = t of the iteration before" in explained(text)
+    assert "stepped" not in explained(text)
+
+
+def test_condition_of_batched_values_ends_a_block():
+    text = f"{HEAD}) {{ x = Gather (w, i) t = Add (s, x) go_out = Less (t, k) }}"
+    assert explained(text).startswith(
+        "Loop over body: the condition is looked at for a block of iterations; the first false one ends it"
+    )
+
+
+def test_condition_of_a_recurrence_is_stepped_with_it():
+    text = f"{HEAD}, double d) {{ a = Mul (s, s) t = Sub (a, k) b = Abs (t) go_out = Less (b, k) d = Exp (t) }}"
+    assert_explained(
+        explained(text),
+        """
+        Loop over body: the condition is looked at in each iteration
+        stepped, one iteration after the other, up to the first false condition:
+          a = Mul (s, s)  (s of the iteration before is needed)
+          t = Sub (a, k)  (s of the iteration before is needed)
+          b = Abs (t)  (the condition needs it, and it needs what is stepped)
+          go_out = Less (b, k)  (the condition needs it, and it needs what is stepped)
+          s = t of the iteration before
+        batched, a block of iterations at once:
+          d = Exp (t)
+        """,
+    )
+
+
+def test_random_numbers_are_drawn_in_order():
+    text = f"{HEAD}, double r) {{ go_out = Identity (go) r = RandomNormalLike (s) t = Add (s, r) }}"
+    assert "r = RandomNormalLike (w)  (draws random numbers, in order)" in explained(
+        f"{HEAD}, double r) {{ go_out = Identity (go) r = RandomNormalLike (w) t = Add (s, r) }}"
+    )
+    assert "(s of the iteration before is needed)" in explained(text)
+
+
+def test_scan_and_inner_loops_are_explained():
+    text = "body (double s, double x) => (double t, double y) { t = Add (s, x) y = Mul (t, x) }"
+    assert_explained(
+        explained(text, num_scan_inputs=1),
+        """
+        Scan over body: the trip count is given
+        batched, a block of iterations at once:
+          t = Add (s, x)  [add.accumulate]
+          y = Mul (t, x)
+        """,
+    )
+    inner = "inner (int64 j, bool c, double a) => (bool c, double b) { b = Add (a, s) }"
+    text = f"""{HEAD}) {{ go_out = Identity (go) n = Constant <value_int = 3> () t = Loop (n, go, s) <body = {inner}> }}"""
+    found = explained(text)
+    assert "inside Loop -> t:" in found
+    assert "b = Add (a, s)  [add.accumulate]" in found
+
+
+def test_source_shows_what_was_emitted_for_the_last_call():
+    text = f"{HEAD}) {{ go_out = Identity (go) a = Mul (s, s) t = Sub (a, k) }}"
+    assert "as Python" not in explained(text, source=True)
+    found = explained(text, 10, True, 0.5, k=0.25, source=True)
+    assert "as Python:" in found
+    assert "x0 = " in found
+    assert found.endswith("the last block had 9 iterations")
+
+
+def test_explain_shows_the_plan_for_wide_rows_once_they_came():
+    text = """b (int64 i, bool go, double[n] s) => (bool go_out, double[n] t, double[n] u)
+        { go_out = Identity (go) t = Add (s, w) u = Sin (t) }"""
+    planned = compile(text)
+    planned(9, True, np.zeros(5), w=np.ones(5))
+    assert "add.accumulate" in planned.explain()
+    planned(9, True, np.zeros(5000), w=np.ones(5000))
+    assert "u = Sin (t)  (its values are wide)" in planned.explain()
+
+
+KINDS = {
+    "scalars": (f"{HEAD}) {{ go_out = Identity (go) a = Mul (s, s) t = Sub (a, k) }}", (0.5,), {"k": 0.75}),
+    "vectors": (
+        """b (int64 i, bool go, double[n] s) => (bool go_out, double[n] t)
+        { go_out = Identity (go) a = Mul (s, s) t = Sub (a, k) }""",
+        (np.linspace(0, 1, 7),),
+        {"k": 0.75},
+    ),
+    "whole numbers": (
+        "b (int64 i, bool go, int64 s) => (bool go_out, int64 t) { go_out = Identity (go) a = Mul (s, k) t = Add (a, i) }",
+        (3,),
+        {"k": 6364136223846793005},
+    ),
+    "singles": (
+        "b (int64 i, bool go, float s) => (bool go_out, float t) { go_out = Identity (go) a = Mul (s, s) t = Sub (a, k) }",
+        (np.float32(0.5),),
+        {"k": np.float32(0.75)},
+    ),
+    "handed on": (
+        """b (int64 i, bool go, double x, double y, double z) => (bool go_out, double y, double z, double t, double y2)
+        { go_out = Identity (go) a = Mul (x, k) t = Sub (a, z) y2 = Identity (y) }""",
+        (0.1, 0.2, 0.3),
+        {"k": 0.75},
+    ),
+    "swapped": (
+        """b (int64 i, bool go, double x, double y) => (bool go_out, double y, double x, double y2)
+        { go_out = Identity (go) y2 = Sin (y) }""",
+        (0.1, 0.2),
+        {},
+    ),
+    "growing": (
+        "b (int64 i, bool go, double[n] s) => (bool go_out, double[m] t) { go_out = Identity (go) t = Concat <axis = 0> (s, k) }",
+        (np.ones(2),),
+        {"k": np.array([0.5])},
+    ),
+    "flags": (
+        "b (int64 i, bool go, bool s) => (bool go_out, bool t) { go_out = Identity (go) a = Not (s) t = Xor (a, k) }",
+        (True,),
+        {"k": False},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_no_block_of_an_ordinary_loop_is_given_up(name, caplog):
+    text, carried, captured = KINDS[name]
+    with caplog.at_level(logging.DEBUG, "mdf_loop"):
+        results = compile(text)(200, True, *carried, **captured)
+    assert "failed" not in caplog.text
+    with options(engine="interpret"):
+        expected = loop(200, True, *carried, body=text, **captured)
+    assert_bits_equal(results, expected)
+
+
+def test_compile_refuses_what_it_cannot_plan():
+    with pytest.raises(ArgumentError, match="compile: body is missing"):
+        compile(None)
+    with pytest.raises(ArgumentError, match="a Python callable runs as it is"):
+        compile(lambda i, go, x: (go, x))
+    with pytest.raises(ArgumentError, match="scan_input_axes belong to a Scan; give num_scan_inputs as well"):
+        compile(f"{HEAD}) {{ go_out = Identity (go) t = Neg (s) }}", scan_input_axes=[0])
+    with pytest.raises(ArgumentError, match="num_scan_inputs must be a whole number from 1 to 1; got 2"):
+        compile("b (double x) => (double y) { y = Neg (x) }", num_scan_inputs=2)
+    with pytest.raises(MalformedBody):
+        compile("b (double x) => (double y) { y = Neg (z ")
+
+
+def test_compiled_loop_takes_arguments_like_loop():
+    text = f"{HEAD}, double u) {{ go_out = Identity (go) t = Add (s, w) u = Mul (t, t) }}"
+    planned = compile(text)
+    for given in ((4, True, 1.0), (np.array([4]), None, 1)):
+        assert_bits_equal(planned(*given, w=2.0), loop(*given, body=text, w=2.0))
+    assert_bits_equal(planned(M=3, cond=True, v_initial=0.5, w=2.0), loop(M=3, cond=True, v_initial=0.5, body=text, w=2.0))
+    assert repr(planned) == "<Loop over <Body 'body': 3 inputs, 3 nodes, 3 outputs>>"
+
+
+WRONG = [
+    ((4, True), {"w": 2.0}),
+    ((4, True, 1.0, 2.0), {"w": 2.0}),
+    ((4.5, True, 1.0), {"w": 2.0}),
+    ((4, True, 1.0), {}),
+    ((4, True, 1.0), {"w": "text"}),
+    ((4, True, 1.0), {"w": 2.0, "v": 1.0}),
+    (("", "", 1.0), {"w": 2.0}),
+]
+
+
+@pytest.mark.parametrize(("given", "captured"), WRONG)
+def test_compiled_loop_refuses_what_loop_refuses(given, captured):
+    text = f"{HEAD}) {{ go_out = Identity (go) t = Add (s, w) }}"
+    with pytest.raises(ArgumentError) as expected:
+        loop(*given, body=text, **captured)
+    with pytest.raises(type(expected.value)):
+        compile(text)(*given, **captured)
