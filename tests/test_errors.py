@@ -22,8 +22,8 @@ from mdf_loop.errors import (
     LoopWarning,
     MalformedBody,
     MissingCapture,
-    PartialResults,
     NotLowered,
+    PartialResults,
     UnsupportedOp,
 )
 from mdf_loop.registry import KERNELS
