@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from mdf_loop.convert.lowering_conditions import (
     Usable,
 )
 from mdf_loop.convert.lowering_nodes import Moment, ScheduledNode, Sent, is_plain, port_value
-from mdf_loop.convert.lowering_schedule import Schedule, output_ports
+from mdf_loop.convert.lowering_plan import UPDATES, Plan
 from mdf_loop.convert.lowering_values import (
     FALSE,
     TRUE,
@@ -51,46 +50,6 @@ from mdf_loop.readers.values import DOMAIN, Builder, NotCompiled, Number, Unavai
 
 OPSETS = {"": DEFAULT_OPSET, DOMAIN: 1}
 
-UPDATES: Key = ("evaluations",)
-"""How many evaluations of the graph are over."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is to be run: a graph, its schedule, how many evaluations, and the time between them."""
-
-    graph: Any
-    schedule: Schedule
-    steps: int
-    time_increment: Any
-
-    @property
-    def outputs(self) -> dict[str, tuple[str, str]]:
-        """Output ports that no edge reads, by name."""
-        return output_ports(self.graph)
-
-    @property
-    def integrates(self) -> bool:
-        """Whether time matters."""
-        return any(p.time_derivative is not None for node in self.graph.nodes for p in node.parameters)
-
-
-def counters(plan: Plan) -> dict[Key, str]:
-    """The counts that conditions look at, and what each is relative to."""
-    found: dict[Key, str] = {}
-    for part in plan.schedule.looks_at:
-        if isinstance(part, Passes):
-            found["passes", part.scale] = part.scale
-        elif isinstance(part, Calls | AllRan):
-            found |= {("calls", name, part.scale): part.scale for name in part.nodes}
-        elif isinstance(part, Usable):
-            found["usable", part.dependency, part.owner] = UPDATE
-        elif isinstance(part, JustRan):
-            found["just ran", part.node] = SEQUENCE
-    if plan.schedule.passes != 1 and plan.schedule.passes is not None:
-        found["passes", UPDATE] = UPDATE
-    return found
-
 
 class Pass:
     """One pass, in the making.
@@ -105,8 +64,6 @@ class Pass:
 
     def __init__(self, plan: Plan, store: Store, builder: Builder) -> None:
         self.plan, self.store, self.builder = plan, store, builder
-        self.nodes = {node.id: node for node in plan.graph.nodes}
-        self.counters = counters(plan)
         self.is_known = store.builder is None
         self.anything = FALSE
 
@@ -122,9 +79,9 @@ class Pass:
                 going = both(self.builder, going, contrary(self.builder, self.holds(schedule.termination)))
             self._run_set(names, going)
         for scale in (UPDATE, SEQUENCE):
-            if ("passes", scale) in self.counters:
+            if ("passes", scale) in self.plan.counters:
                 self._add(("passes", scale), TRUE)
-        for key in self._watched():
+        for key in self.plan.watched:
             self.store.set(key, self._chosen_count(contrary(self.builder, self.anything), FALSE, key))
 
     def ended(self) -> Value:
@@ -140,7 +97,7 @@ class Pass:
         self.store.set(UPDATES, chosen(self.builder, ended, self._counted(UPDATES, TRUE), self._count(UPDATES), "evaluations"))
 
     def _restart(self, scale: str, when: Value = TRUE) -> None:
-        for key, relative in self.counters.items():
+        for key, relative in self.plan.counters.items():
             if relative == scale:
                 value = literal(0) if is_known(when) and when.literal else self._chosen_count(when, literal(0), key)
                 self.store.set(key, value)
@@ -172,23 +129,18 @@ class Pass:
 
     def _call(self, name: str, runs: Value) -> None:
         """Count a node that is about to run."""
-        for key in self.counters:
-            if key[0] == "usable" and key[2] == name:
-                self.store.set(key, self._chosen_count(runs, literal(0), key))
-        for key in self.counters:
-            if key[0] in ("usable", "calls") and key[1] == name:
-                self._add(key, runs)
+        for key in self.plan.spent.get(name, ()):
+            self.store.set(key, self._chosen_count(runs, literal(0), key))
+        for key in self.plan.counted.get(name, ()):
+            self._add(key, runs)
 
     def _remember_set(self, names: tuple[str, ...], runs: Mapping[str, Value]) -> None:
         some = FALSE
         for value in runs.values():
             some = either_of(self.builder, some, value)
         self.anything = either_of(self.builder, self.anything, some)
-        for key in self._watched():
+        for key in self.plan.watched:
             self.store.set(key, self._chosen_count(some, runs.get(key[1], FALSE), key))
-
-    def _watched(self) -> list[Key]:
-        return [key for key in self.counters if key[0] == "just ran"]
 
     def _node(self, name: str, runs: Value) -> None:
         """Run a node where its condition holds."""
@@ -240,7 +192,7 @@ class Pass:
 
     def _evaluate(self, name: str, builder: Builder) -> None:
         """Make one run of a node."""
-        node, path = self.nodes[name], (self.plan.graph.id, name)
+        node, path = self.plan.nodes[name], (self.plan.graph.id, name)
         ran = self._ran(name)
         moment = Moment(ran, self._later(), self.plan.time_increment)
         ports = {port.id: port_value(builder, node, port, self._sent(node, port), ran, path) for port in node.input_ports}
@@ -257,7 +209,7 @@ class Pass:
     def _later(self) -> Value:
         """Whether this is not the first evaluation of the graph, where time goes on."""
         plan = self.plan
-        if plan.time_increment is None or plan.steps == 1 or not plan.integrates:
+        if not plan.time_goes_on:
             return FALSE
         if self.store.known.get(UPDATES, 0) > 0:
             return TRUE
@@ -266,15 +218,12 @@ class Pass:
     def _sent(self, node: Any, port: Any) -> list[Sent]:
         """What the edges into a port bring."""
         sent = []
-        for edge in self.plan.graph.edges:
-            if (edge.receiver, edge.receiver_port) == (node.id, port.id):
-                key = ("output", edge.sender, edge.sender_port)
-                if edge.sender == edge.receiver and not is_plain(edge):
-                    raise NotCompiled(
-                        f"edge {edge.id!r} has a weight and no value to weigh before its node has run: MDF fails there"
-                    )
-                is_array = isinstance(self.store.known.get(key), np.ndarray)
-                sent.append(Sent(edge, self.store.get(key), self._ran(edge.sender), is_array))
+        for edge in self.plan.edges.get((node.id, port.id), ()):
+            key = ("output", edge.sender, edge.sender_port)
+            if edge.sender == edge.receiver and not is_plain(edge):
+                raise NotCompiled(f"edge {edge.id!r} has a weight and no value to weigh before its node has run: MDF fails there")
+            is_array = isinstance(self.store.known.get(key), np.ndarray)
+            sent.append(Sent(edge, self.store.get(key), self._ran(edge.sender), is_array))
         return sent
 
     def holds(self, condition: Condition) -> Value:
@@ -351,7 +300,7 @@ class Pass:
 
     def _compared_at_first(self, condition: Threshold) -> bool:
         """What MDF finds before the node has run: zeros at an output port, the initial value of a parameter."""
-        node = self.nodes[condition.node]
+        node = self.plan.nodes[condition.node]
         thing = next(thing for thing in getattr(node, condition.kind) if thing.id == condition.name)
         value = np.zeros(thing.shape or ()) if condition.kind == "output_ports" else thing.default_initial_value
         if not isinstance(value, bool | int | float | list | np.ndarray):

@@ -10,6 +10,7 @@ refused.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -60,8 +61,9 @@ class Schedule:
 
     @property
     def looks_at(self) -> tuple[Condition, ...]:
-        """All conditions, and the conditions in them."""
-        return tuple(part for c in (*self.conditions.values(), self.termination) for part in parts_of(c))
+        """All conditions that are looked at, and the conditions in them."""
+        conditions = (*self.conditions.values(), *(() if self.passes == 1 else (self.termination,)))
+        return tuple(part for condition in conditions for part in parts_of(condition))
 
     def may_end_before(self, place: int) -> bool:
         """Whether the evaluation may be over before a set, because of what ran in the set before it."""
@@ -100,7 +102,7 @@ def read_schedule(graph: Any) -> Schedule:
 def _waits(graph: Any) -> dict[str, list[str]]:
     """The nodes each node waits for: not those whose edges end in a port with a default value."""
     default = {(node.id, port.id): port.default_value for node in graph.nodes for port in node.input_ports}
-    waits: dict[str, list[str]] = {node.id: [] for node in graph.nodes}
+    waits: dict[str, dict[str, None]] = {node.id: {} for node in graph.nodes}
     for edge in graph.edges:
         if default[edge.receiver, edge.receiver_port] is not None:
             continue
@@ -108,22 +110,31 @@ def _waits(graph: Any) -> dict[str, list[str]]:
             raise NotLowered(
                 f"node {edge.sender!r} waits for itself: edge {edge.id!r} ends in a port without default_value", (graph.id,)
             )
-        if edge.sender not in waits[edge.receiver]:
-            waits[edge.receiver].append(edge.sender)
-    return waits
+        waits[edge.receiver][edge.sender] = None
+    return {name: list(needs) for name, needs in waits.items()}
 
 
 def _sets(graph: Any, waits: Mapping[str, list[str]]) -> list[list[str]]:
     """The nodes in the sets in which graph-scheduler looks at them."""
+    missing = {name: len(needs) for name, needs in waits.items()}
+    waiting: dict[str, list[str]] = {name: [] for name in waits}
+    for name, needs in waits.items():
+        for other in needs:
+            waiting[other].append(name)
     sets: list[list[str]] = []
-    done: set[str] = set()
-    while len(done) < len(waits):
-        ready = [name for name, needs in waits.items() if name not in done and done.issuperset(needs)]
-        if not ready:
-            waiting = ", ".join(repr(name) for name in waits if name not in done)
-            raise NotLowered(f"nodes {waiting} wait for each other in a cycle", (graph.id,))
+    ready = [name for name, count in missing.items() if count == 0]
+    while ready:
         sets.append(ready)
-        done.update(ready)
+        freed = []
+        for name in ready:
+            for other in waiting[name]:
+                missing[other] -= 1
+                if missing[other] == 0:
+                    freed.append(other)
+        ready = freed
+    if any(missing.values()):
+        cycle = ", ".join(repr(name) for name, count in missing.items() if count)
+        raise NotLowered(f"nodes {cycle} wait for each other in a cycle", (graph.id,))
     return sets
 
 
@@ -161,7 +172,8 @@ def _without_what_is_sure(
 
 def _order(graph: Any, names: list[str], conditions: Mapping[str, Condition]) -> tuple[str, ...]:
     """The nodes of a set, each behind those of them whose calls its condition counts."""
-    needs = {name: (called_in(conditions[name]) & set(names)) - {name} for name in names}
+    here = set(names)
+    needs = {name: (called_in(conditions[name]) & here) - {name} for name in names}
     for name in names:
         if needs[name] and not _only_rises(conditions[name], needs[name]):
             others = ", ".join(map(repr, sorted(needs[name])))
@@ -170,13 +182,13 @@ def _order(graph: Any, names: list[str], conditions: Mapping[str, Condition]) ->
                 "not wait for each other have no order",
                 (graph.id,),
             )
-    ordered: list[str] = []
+    ordered = {name: None for name in names if not needs[name]}
     while len(ordered) < len(names):
-        ready = [name for name in names if name not in ordered and needs[name] <= set(ordered)]
+        ready = [name for name in names if name not in ordered and needs[name] <= ordered.keys()]
         if not ready:
             cycle = ", ".join(repr(name) for name in names if name not in ordered)
             raise NotLowered(f"the conditions of nodes {cycle} count each other's calls in a cycle", (graph.id,))
-        ordered += ready
+        ordered |= dict.fromkeys(ready)
     return tuple(ordered)
 
 
@@ -234,5 +246,5 @@ def output_ports(graph: Any) -> dict[str, tuple[str, str]]:
     """Output ports that no edge reads, by name: their id, with the node's in front where several share one."""
     read = {(edge.sender, edge.sender_port) for edge in graph.edges}
     ports = [(node.id, port.id) for node in graph.nodes for port in node.output_ports if (node.id, port.id) not in read]
-    ids = [port for _, port in ports]
-    return {port if ids.count(port) == 1 else f"{node}.{port}": (node, port) for node, port in ports}
+    count = Counter(port for _, port in ports)
+    return {port if count[port] == 1 else f"{node}.{port}": (node, port) for node, port in ports}

@@ -45,7 +45,7 @@ class Store:
     def __init__(self, known: dict[Key, Any], builder: Builder | None, reading: Reading) -> None:
         self.known, self.builder, self.reading = known, builder, reading
         self.carried: dict[Key, Value] = {}
-        self._now: dict[Key, Value | Unavailable] = {}
+        self._layers: list[dict[Key, Value | Unavailable]] = [{}]
 
     def get(self, key: Key, default: Any = None) -> Value | Unavailable:
         """A value, as far as the pass has come; ``default`` is what it starts with where nothing is known."""
@@ -56,34 +56,35 @@ class Store:
 
     def peek(self, key: Key, default: Any = None) -> Value | Unavailable:
         """A value that is only handed on."""
-        if key in self._now:
-            return self._now[key]
+        for layer in reversed(self._layers):
+            if key in layer:
+                return layer[key]
         known = self.known.get(key, default)
         if isinstance(known, Unavailable):
             return known
         if self.builder is None:
             return Value(number=literal(known).number, literal=known)
         base = ".".join(key[1:]) if key[0] in ("parameter", "output") else " ".join(key)
-        self.carried[key] = self._now[key] = self.builder.hidden(key, base, known)
-        return self._now[key]
+        self.carried[key] = self._layers[0][key] = value = self.builder.hidden(key, base, known)
+        return value
 
     def set(self, key: Key, value: Value | Unavailable) -> None:
         """What a value is from now on."""
-        self._now[key] = value
+        self._layers[-1][key] = value
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[dict[Key, Value | Unavailable]]:
-        """Values set meanwhile are kept aside: the dict this gives holds them at the end."""
-        before = dict(self._now)
+        """Values set meanwhile are kept aside, in the dict this gives."""
         changed: dict[Key, Value | Unavailable] = {}
-        yield changed
-        old = {**self.carried, **before}
-        changed |= {key: value for key, value in self._now.items() if old.get(key) is not value}
-        self._now = old
+        self._layers.append(changed)
+        try:
+            yield changed
+        finally:
+            self._layers.pop()
 
     def now(self) -> dict[Key, Value | Unavailable]:
         """All values that were set or read, as far as the pass has come."""
-        return dict(self._now)
+        return dict(self._layers[0])
 
 
 def is_known(value: Value) -> bool:

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.check import check_body
-from mdf_loop.convert.lowering_passes import OPSETS, UPDATES, Pass, Plan, counters
+from mdf_loop.convert.lowering_passes import OPSETS, Pass
+from mdf_loop.convert.lowering_plan import UPDATES, Plan
 from mdf_loop.convert.lowering_schedule import read_schedule
 from mdf_loop.convert.lowering_values import (
     Key,
@@ -196,7 +197,7 @@ class _First:
         """Whether there is no further pass: an evaluation that ends before its first pass will always do so."""
         if self.known.get(UPDATES, 0) >= self.plan.steps:
             return True
-        return bool(before.holds(self.plan.schedule.termination).literal)
+        return self.plan.schedule.passes is None and bool(before.holds(self.plan.schedule.termination).literal)
 
     def _is_settled(self) -> bool:
         """Whether the loop can take over."""
@@ -204,8 +205,7 @@ class _First:
             return True
         if not all(self.known.get(("ran", node.id)) for node in self.plan.graph.nodes):
             return False
-        time_goes_on = self.plan.integrates and self.plan.time_increment is not None
-        return not time_goes_on or self.plan.schedule.passes != 1 or self.known.get(UPDATES, 0) > 1
+        return not self.plan.time_goes_on or self.plan.schedule.passes != 1 or self.known.get(UPDATES, 0) > 1
 
     def _keep(self, made: Pass) -> None:
         self.known |= {key: value.literal if isinstance(value, Value) else value for key, value in made.store.now().items()}
@@ -274,7 +274,7 @@ def _goes_on(plan: Plan, made: Pass, ended: Value) -> Value:
     goes_on = contrary(builder, ended)
     if plan.steps > 1:
         with store.aside():
-            for key, scale in counters(plan).items():
+            for key, scale in plan.counters.items():
                 if scale == "ENVIRONMENT_STATE_UPDATE":
                     store.set(key, literal(0))
             idle = made.holds(plan.schedule.termination)
