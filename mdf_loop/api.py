@@ -81,23 +81,29 @@ def run_loop(m: Any, cond: Any, carried: list[Any], body: Any, named: dict[str, 
 
     ``is_listed`` says that the carried values came as one tuple or list, which may mean one vector.
     """
-    if is_callable(body):
-        inner = made_once(loop_body, body, len(carried), tuple(named))
-        prepared, place = prepare_loop(inner, len(carried) + 1), len(carried)
-        values = [_changeable(as_untyped(value, f"carried value {k}")) for k, value in enumerate(carried)]
-        arguments = Arguments(trip_count(m), condition(cond), [*values, Gathered()], captured=_untyped(named))
-    else:
-        inner = read_once(body, len(carried), "loop")
-        if is_listed and len(inner.inputs) == 3 and len(carried) != 1:
-            carried = [carried]  # a list was meant as one vector
-        prepared, place = prepare_loop(inner, len(carried)), None
-        names = [c.input for c in prepared.record.carried]
-        named = _of_same_name([inner], named, M=m, cond=cond)
-        fitted, captured = prepared.fit(dict(zip(names, carried, strict=True)), named)
-        arguments = Arguments(trip_count(m), condition(cond), [fitted[name] for name in names], captured=captured)
+    prepared, arguments, place = prepared_loop(m, cond, carried, body, named, is_listed)
     run = start_run()
     refuse_endless(arguments.trip_count, arguments.go, run, prepared.record.name)
     return results_of(prepared, arguments, run, place)
+
+
+def prepared_loop(
+    m: Any, cond: Any, carried: list[Any], body: Any, named: dict[str, Any], is_listed: bool = False
+) -> tuple[PreparedLoop, Arguments, int | None]:
+    """What :func:`run_loop` runs: the loop, its arguments, and the place of what a Python body gathers."""
+    if is_callable(body):
+        inner = made_once(loop_body, body, len(carried), tuple(named))
+        values = [_changeable(as_untyped(value, f"carried value {k}")) for k, value in enumerate(carried)]
+        arguments = Arguments(trip_count(m), condition(cond), [*values, Gathered()], captured=_untyped(named))
+        return prepare_loop(inner, len(carried) + 1), arguments, len(carried)
+    inner = read_once(body, len(carried), "loop")
+    if is_listed and len(inner.inputs) == 3 and len(carried) != 1:
+        carried = [carried]  # a list was meant as one vector
+    prepared = prepare_loop(inner, len(carried))
+    names = [c.input for c in prepared.record.carried]
+    named = _of_same_name([inner], named, M=m, cond=cond)
+    fitted, captured = prepared.fit(dict(zip(names, carried, strict=True)), named)
+    return prepared, Arguments(trip_count(m), condition(cond), [fitted[name] for name in names], captured=captured), None
 
 
 def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **named: Any) -> Any:
@@ -216,7 +222,7 @@ def run_if(cond: Any, sources: dict[str, Any], named: dict[str, Any]) -> Any:
     with np.errstate(all="ignore"), random_stream(run.stream):
         results = branch.execute((), captured, run)
     is_function = any(node.domain == DOMAIN for node in branch.body.nodes)
-    return _handed_out(results[0] if is_function else results, captured)
+    return handed_out_all(results[0] if is_function else results, captured)
 
 
 def _branch(source: Any, name: str, named: dict[str, Any]) -> PreparedBranch:
@@ -308,7 +314,7 @@ def results_of(prepared: PreparedLoop, arguments: Arguments, run: Run, gathered:
     """Run a prepared loop; what a Python body gathered (at place ``gathered``) is put together."""
     given = [*arguments.carried, *arguments.scanned, *arguments.captured]
     if gathered is None:
-        return _handed_out(prepared.execute(arguments, run), given)
+        return handed_out_all(prepared.execute(arguments, run), given)
     try:
         with random_stream(run.stream):  # loops that a Python body starts belong to this run
             results = prepared.execute(arguments, run)
@@ -316,10 +322,10 @@ def results_of(prepared: PreparedLoop, arguments: Arguments, run: Run, gathered:
         if error.partial is not None:
             error.partial = put_together(error.partial, gathered, error.iteration)
         raise
-    return _handed_out(put_together(results, gathered), given)
+    return handed_out_all(put_together(results, gathered), given)
 
 
-def _handed_out(results: Sequence[Any], given: Sequence[Any]) -> Any:
+def handed_out_all(results: Sequence[Any], given: Sequence[Any]) -> Any:
     """Results as they are handed out: arrays that can be changed without changing anything else, one value alone."""
     arrays = [value for value in given if isinstance(value, np.ndarray)]
     values = tuple([handed_out(result, arrays) for result in results])

@@ -31,6 +31,9 @@ def run(
     output: Annotated[Path | None, typer.Option("--output", help="Write the outputs: .npz or .json.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the random stream.")] = None,
     max_iterations: Annotated[int | None, typer.Option("--max-iterations", help="Stop a loop that wants more.")] = None,
+    steps: Annotated[int | None, typer.Option("--steps", help="Evaluate an MDF model so many times.")] = None,
+    time_increment: Annotated[float | None, typer.Option("--time-increment", help="Time from step to step.")] = None,
+    collect: Annotated[bool, typer.Option("--collect", help="Keep the outputs of all steps.")] = False,
     debug: Debug = False,
 ) -> None:
     """Run a model and print its outputs as a table."""
@@ -38,6 +41,8 @@ def run(
     from mdf_loop.options import options
 
     inputs = {**(_read_inputs(input_) if input_ else {}), **dict(map(_assignment, set_ or []))}
+    how = {"steps": steps, "time_increment": time_increment, "collect": collect or None}
+    inputs |= {name: value for name, value in how.items() if value is not None}
     with options(seed=seed, max_iterations=max_iterations):
         outputs = run_model(file, **inputs)
     if output:

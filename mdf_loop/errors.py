@@ -45,6 +45,22 @@ class MalformedBody(LoopError, ValueError):
         super().__init__(f"{'/'.join(self.path)}: {message}" if self.path else message)
 
 
+class NotLowered(LoopError, NotImplementedError):
+    """A scheduled MDF graph that cannot become a loop; says which node or condition, and why.
+
+    Parameters
+    ----------
+    message : str
+        Why.
+    path : tuple of str
+        The graph, and the node.
+    """
+
+    def __init__(self, message: str, path: tuple[str, ...] = ()) -> None:
+        self.path = tuple(name for name in path if name)
+        super().__init__(f"{'/'.join(self.path)}: {message}" if self.path else message)
+
+
 class UnsupportedOp(LoopError, NotImplementedError):
     """An operator, version or attribute that mdf_loop has no kernel for."""
 

@@ -22,6 +22,7 @@ from mdf_loop.errors import (
     LoopWarning,
     MalformedBody,
     MissingCapture,
+    NotLowered,
     PartialResults,
     UnsupportedOp,
 )
@@ -41,6 +42,7 @@ FORMS = "give an ONNX graph, ONNX text, the path of an .onnx file, an MDF graph 
         (MissingCapture, (ValueError, NameError)),
         (MalformedBody, ValueError),
         (UnsupportedOp, NotImplementedError),
+        (NotLowered, NotImplementedError),
         (IterationError, RuntimeError),
         (CollectedError, (RuntimeError, ValueError)),
         (IterationLimit, RuntimeError),
@@ -61,7 +63,7 @@ def test_the_table_above_is_complete():
     kinds = {value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, BaseException)}
     assert kinds == {
         *(LoopError, ArgumentError, KindError, MissingCapture, MalformedBody, UnsupportedOp, IterationError, CollectedError),
-        *(IterationLimit, LoopInterrupted, PartialResults, LoopWarning),
+        *(IterationLimit, LoopInterrupted, PartialResults, LoopWarning, NotLowered),
     }
     assert mdf_loop.LoopError is LoopError
 

@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import graph_scheduler.condition
 import modeci_mdf.functions.onnx as onnx_functions
 import numpy as np
 from modeci_mdf import execution_engine
@@ -25,6 +26,8 @@ from mdf_loop.control import SCAN_ATTRIBUTES
 from mdf_loop.errors import LoopError
 from mdf_loop.integrations import mdf_engine  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
 from mdf_loop.integrations.required import refusing_missing_inputs
+from mdf_loop.integrations.scheduler import CONDITIONS
+from mdf_loop.integrations.stepped import SteppedLoop, mark_stepped, starting_afresh, stepped_of
 from mdf_loop.options import RandomStream, random_stream
 from mdf_loop.prepare import read_once
 
@@ -89,8 +92,9 @@ def _replacements() -> list[tuple[Any, str, Any]]:
         (parameter, "evaluate", _taking_over_parameters(parameter.evaluate)),
         (function, "evaluate", _taking_over_functions(function.evaluate)),
         (execution_engine.EvaluableNode, "__init__", _ordering_captures(execution_engine.EvaluableNode.__init__)),
-        (graph, "evaluate", refusing_missing_inputs(_with_one_stream(graph.evaluate))),
+        (graph, "evaluate", refusing_missing_inputs(_with_one_stream(starting_afresh(graph.evaluate)))),
         (execution_engine, "print", _print_or_log),
+        *((graph_scheduler.condition, condition.__name__, condition) for condition in CONDITIONS),
     ]
 
 
@@ -117,7 +121,8 @@ def _taking_over_parameters(original: Callable[..., Any]) -> Callable[..., Any]:
         parameter = self.parameter
         if parameter.value is not None or parameter.function not in FUNCTIONS:
             return original(self, parameters, time_increment=time_increment, array_format=array_format)
-        self.curr_value = run_function(parameter.function, parameter.args, parameters, parameter.id, array_format)
+        stepped = stepped_of(self)
+        self.curr_value = run_function(parameter.function, parameter.args, parameters, parameter.id, array_format, stepped)
         for condition in parameter.conditions:
             test, value = (_evaluated(text, parameters, array_format) for text in (condition.test, condition.value))
             self.curr_value = np.where(test, value, self.curr_value)
@@ -134,7 +139,8 @@ def _taking_over_functions(original: Callable[..., Any]) -> Callable[..., Any]:
         function = self.function
         if function.function not in FUNCTIONS:
             return original(self, parameters, array_format)
-        self.curr_value = run_function(function.function, function.args, parameters or {}, function.id, array_format)
+        known, stepped = {} if parameters is None else parameters, stepped_of(self)
+        self.curr_value = run_function(function.function, function.args, known, function.id, array_format, stepped)
         return self.curr_value
 
     return evaluate
@@ -155,7 +161,14 @@ def _taking_over_expressions(original: Callable[..., Any]) -> Callable[..., Any]
     return evaluate_onnx_expr
 
 
-def run_function(function: str, args: Mapping[str, Any] | None, known: Mapping[str, Any], name: str, array_format: str) -> Any:
+def run_function(
+    function: str,
+    args: Mapping[str, Any] | None,
+    known: dict[str, Any],
+    name: str,
+    array_format: str,
+    stepped: SteppedLoop | None = None,
+) -> Any:
     """Evaluate one of our functions as a node of an MDF graph says it.
 
     Parameters
@@ -168,12 +181,14 @@ def run_function(function: str, args: Mapping[str, Any] | None, known: Mapping[s
         Values of the node's ports and parameters; those that a body reads are captured.
     name : str
         Id of the parameter or function, for messages.
+    stepped : SteppedLoop, optional
+        The loop that the function goes on with; what it publishes is added to ``known``.
     """
     try:
         values = {key: _evaluated(text, known, array_format) for key, text in (args or {}).items()}
         bodies = {key: values.pop(key, known.get(key)) for key in BODIES[function]}  # as MDF finds attributes
         if function == "onnx::Loop":
-            return _run_loop(values, bodies["body"], known)
+            return _run_loop(values, bodies["body"], known, stepped)
         if function == "onnx::Scan":
             return _run_scan(values, bodies["body"], known)
         captured = _captured(tuple(bodies.values()), 0, "branch", {**values, **known})
@@ -183,10 +198,15 @@ def run_function(function: str, args: Mapping[str, Any] | None, known: Mapping[s
         raise
 
 
-def _run_loop(values: dict[str, Any], body: Any, known: Mapping[str, Any]) -> Any:
+def _run_loop(values: dict[str, Any], body: Any, known: dict[str, Any], stepped: SteppedLoop | None) -> Any:
     m, cond = values.pop("M", None), values.pop("cond", None)
     carried = [item for value in values.values() for item in (value if isinstance(value, tuple) else (value,))]
-    return run_loop(m, cond, carried, required(body, "loop", "body"), _captured((body,), len(carried), "loop", known))
+    body, captured = required(body, "loop", "body"), _captured((body,), len(carried), "loop", known)
+    if stepped is None:
+        return run_loop(m, cond, carried, body, captured)
+    value = stepped.execute(m, cond, carried, body, captured)
+    stepped.publish(known)
+    return value
 
 
 def _run_scan(values: dict[str, Any], body: Any, known: Mapping[str, Any]) -> Any:
@@ -229,6 +249,7 @@ def _ordering_captures(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def __init__(self: Any, node: Any, verbose: bool | None = False) -> None:
         original(self, node, verbose)
+        mark_stepped(self)
         for parameter in node.parameters:
             if parameter.function in FUNCTIONS:
                 _move_behind_captures(self.evaluable_parameters, parameter, node)

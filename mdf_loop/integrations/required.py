@@ -32,11 +32,21 @@ def refusing_missing_inputs(original: Callable[..., Any]) -> Callable[..., Any]:
     def evaluate(
         self: Any, time_increment: Any = None, array_format: str = "numpy", initializer: Mapping[str, Any] | None = None
     ) -> Any:
-        if missing := list(_missing(self.graph, initializer or {})):
-            raise MalformedBody(_message(missing), (self.graph.id,))
+        refuse_missing_inputs(self.graph, initializer or {})
         return original(self, time_increment, array_format, initializer)
 
     return evaluate
+
+
+def refuse_missing_inputs(graph: Any, given: Mapping[str, Any]) -> None:
+    """See that every required input port has a value.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    if missing := list(_missing(graph, given)):
+        raise MalformedBody(_message(missing), (graph.id,))
 
 
 def _missing(graph: Any, given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -13,21 +13,34 @@ import numpy as np
 
 from mdf_loop.backend import prepare
 from mdf_loop.convert.files import load
+from mdf_loop.convert.lowering_schedule import output_ports
 from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody
 from mdf_loop.integrations.mdf import quiet_mdf, register
 from mdf_loop.integrations.required import is_required_as
+from mdf_loop.integrations.scheduled import run_steps
 
 
-def run(model: Any, /, **inputs: Any) -> dict[str, Any]:
+def run(
+    model: Any, /, *, steps: int | None = None, time_increment: float | None = None, collect: bool = False, **inputs: Any
+) -> dict[str, Any]:
     """Run a model and return its outputs by name.
 
-    An MDF model runs in MDF's engine, under graph-scheduler; what that prints goes to the log.  An ONNX model
-    runs in :mod:`mdf_loop.backend`, an OpenVINO model in :mod:`mdf_loop.openvino`.
+    An MDF model runs in MDF's engine, under graph-scheduler; what that prints goes to the log.  With ``steps`` it is
+    evaluated so many times, and becomes one loop if it can: what MDF's engine gives, many times faster.  An ONNX
+    model runs in :mod:`mdf_loop.backend`, an OpenVINO model in :mod:`mdf_loop.openvino`.
 
     Parameters
     ----------
     model : str, path-like, modeci_mdf Model or Graph, or onnx.ModelProto
         A path ends in ``.json``, ``.yaml``, ``.yml``, ``.onnx`` or ``.xml`` (OpenVINO).
+    steps : int, optional
+        How many times an MDF model is evaluated; what its stateful parameters and conditions make of that is what
+        repeated calls of ``EvaluableGraph.evaluate`` make of it.
+    time_increment : float, optional
+        By how much time goes on from one step to the next, for parameters with a ``time_derivative``.  The first step
+        has none: it gives the initial values, as in MDF's own examples.
+    collect : bool
+        Return each output's values of all steps, along a new first axis, in place of the last one.
     **inputs : array_like
         Values by name.  For MDF the name of an input port without an edge, or of a parameter; ``node.name``
         where several nodes have one of that name.  For ONNX and OpenVINO the name of an input.
@@ -41,7 +54,7 @@ def run(model: Any, /, **inputs: Any) -> dict[str, Any]:
     Raises
     ------
     ArgumentError
-        There is no such input.
+        There is no such input; or ``time_increment`` or ``collect`` without ``steps``.
     MalformedBody
         The file cannot be read.
 
@@ -50,16 +63,21 @@ def run(model: Any, /, **inputs: Any) -> dict[str, Any]:
     >>> import mdf_loop
     >>> mdf_loop.run("examples/newton.yaml", a=9.0)["root"]
     array(3.)
+    >>> mdf_loop.run("examples/oscillator.yaml", steps=1000, time_increment=0.01)["count"]
+    1000
     """
+    how = {"steps": steps, "time_increment": time_increment, "collect": collect or None}
+    how = {name: value for name, value in how.items() if value is not None}
     if isinstance(model, str | os.PathLike):
-        return _run_file(Path(model), inputs)
+        return _run_file(Path(model), {**how, **inputs})
     if hasattr(model, "SerializeToString"):
-        return _run_onnx(model, inputs)
-    if hasattr(model, "graphs"):
-        return run_graph(_only_graph(model), inputs)
-    if hasattr(model, "nodes"):
-        return run_graph(model, inputs)
-    raise KindError(f"run takes a path, an MDF model or graph, or an ONNX model; got {type(model).__name__}")
+        return _run_onnx(model, {**how, **inputs})  # which may have inputs of these names
+    if not hasattr(model, "graphs") and not hasattr(model, "nodes"):
+        raise KindError(f"run takes a path, an MDF model or graph, or an ONNX model; got {type(model).__name__}")
+    if how and steps is None:
+        raise ArgumentError(f"{' and '.join(how)} without steps; steps is how many times the model is evaluated")
+    graph = with_inputs(_only_graph(model) if hasattr(model, "graphs") else model, inputs)
+    return run_graph(graph) if steps is None else run_steps(graph, steps, time_increment, collect)
 
 
 def _run_file(path: Path, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,22 +123,16 @@ def _only_graph(model: Any) -> Any:
     return model.graphs[0]
 
 
-def run_graph(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def run_graph(graph: Any) -> dict[str, Any]:
     """Run an MDF graph once, in MDF's engine; see :func:`run`."""
     from modeci_mdf.execution_engine import EvaluableGraph
 
     register()
-    graph = with_inputs(graph, inputs)
     with quiet_mdf():
         evaluable = EvaluableGraph(graph, verbose=False)
         evaluable.evaluate()
-    read = {(edge.sender, edge.sender_port) for edge in graph.edges}
-    ports = [(node.id, port.id) for node in graph.nodes for port in node.output_ports if (node.id, port.id) not in read]
-    ids = [port for _, port in ports]
-    return {
-        port if ids.count(port) == 1 else f"{node}.{port}": evaluable.enodes[node].evaluable_outputs[port].curr_value
-        for node, port in ports
-    }
+    ports = output_ports(graph)
+    return {name: evaluable.enodes[node].evaluable_outputs[port].curr_value for name, (node, port) in ports.items()}
 
 
 def with_inputs(graph: Any, inputs: Mapping[str, Any]) -> Any:

@@ -19,6 +19,9 @@ SCAN_ATTRIBUTES = ("scan_input_axes", "scan_input_directions", "scan_output_axes
 BODIES = {"Loop": ("body",), "Scan": ("body",), "If": ("then_branch", "else_branch"), "SequenceMap": ("body",)}
 """The operators with bodies, and the attributes that hold them."""
 
+STEPPED = "loop"
+"""The metadata of a Loop, or of its node, that says how it runs in steps, under MDF's scheduler."""
+
 
 class Asks(dict[str, Any]):
     """What a body asks of values, by name; prints as their types."""
@@ -33,6 +36,8 @@ def control(reader: NodeReader, thing: Any, path: tuple[str, ...], op: str, args
     The arguments are as in every MDF node (see the documentation of loops in MDF models): bodies and the attributes
     of a Scan by name, M and cond by name, all others inputs in order.
     """
+    if STEPPED in (thing.metadata or {}) or STEPPED in (reader.node.metadata or {}):
+        raise NotCompiled(f"loop {thing.id} runs in steps, under MDF's scheduler")
     values = {key: _argument(reader, thing, source) for key, source in args.items() if key not in BODIES[op]}
     if op == "If":
         condition, others = values.pop("cond", None), {key: value for key, value in values.items() if value is not None}

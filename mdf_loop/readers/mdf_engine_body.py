@@ -34,7 +34,7 @@ def engine_body(graph: Any, signature: Signature, reason: str) -> Body:
         The graph is broken as well.
     """
     check_expressions(graph)
-    _refuse_hanging(graph)
+    refuse_hanging(graph)
     fed: dict[str, list[Port]] = {}
     for place, name in signature.fed.items():
         fed.setdefault(name, []).append(place)
@@ -111,7 +111,7 @@ def _check_function(thing: Any, path: tuple[str, ...]) -> None:
     parse(name, path)
 
 
-def _refuse_hanging(graph: Any) -> None:
+def refuse_hanging(graph: Any) -> None:
     """MDF's engine never returns from a graph in which a cycle has no beginning.
 
     Raises

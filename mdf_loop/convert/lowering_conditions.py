@@ -1,0 +1,302 @@
+"""Conditions of graph-scheduler as records: what they look at, read from an MDF graph without running anything.
+
+Only conditions that depend on nothing outside the graph are read: on passes, on calls of nodes, on values.  Time in
+seconds, the random, and conditions written in Python are refused by name.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mdf_loop.errors import NotLowered
+
+PASS, UPDATE, SEQUENCE = "PASS", "ENVIRONMENT_STATE_UPDATE", "ENVIRONMENT_SEQUENCE"
+"""What counts are relative to: the pass, one evaluation of the graph, everything since the graph was made."""
+
+SCALES = {"CONSIDERATION_SET_EXECUTION": PASS, PASS: PASS, UPDATE: UPDATE, SEQUENCE: SEQUENCE, "LIFE": SEQUENCE}
+
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+}
+
+_SYMBOLS = {"<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal", "==": "equal", "!=": "not_equal"}
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Always or never."""
+
+    value: bool
+
+
+@dataclass(frozen=True)
+class Passes:
+    """The number of passes so far compared with ``n``, or its remainder by ``n`` with 0."""
+
+    comparison: str
+    n: Any
+    scale: str
+
+
+@dataclass(frozen=True)
+class Calls:
+    """How often nodes were called, altogether, compared with ``n``."""
+
+    comparison: str
+    nodes: tuple[str, ...]
+    n: Any
+    scale: str
+
+
+@dataclass(frozen=True)
+class Usable:
+    """``dependency`` was called at least ``n`` times since ``owner`` was."""
+
+    dependency: str
+    owner: str
+    n: Any
+
+
+@dataclass(frozen=True)
+class AllRan:
+    """Every one of these nodes was called."""
+
+    nodes: tuple[str, ...]
+    scale: str
+
+
+@dataclass(frozen=True)
+class JustRan:
+    """A node was in the last set of nodes that ran together."""
+
+    node: str
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A parameter's or output port's value compared with a number."""
+
+    node: str
+    kind: str
+    name: str
+    comparison: str
+    threshold: Any
+    indices: tuple[Any, ...]
+    atol: Any
+    rtol: Any
+
+
+@dataclass(frozen=True)
+class Every:
+    """All of several conditions, looked at in order."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Some:
+    """Any of several conditions, looked at in order."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Not:
+    """The contrary."""
+
+    part: Condition
+
+
+Condition = Constant | Passes | Calls | Usable | AllRan | JustRan | Threshold | Every | Some | Not
+
+ALWAYS, NEVER = Constant(True), Constant(False)
+
+_ON_PASSES = {
+    "BeforePass": "less",
+    "AtPass": "equal",
+    "AfterPass": "greater",
+    "AfterNPasses": "greater_equal",
+    "EveryNPasses": "remainder",
+}
+_ON_CALLS = {"BeforeNCalls": "less", "AtNCalls": "equal", "AfterCall": "greater", "AfterNCalls": "greater_equal"}
+_OTHERS = ("Always", "Never", "All", "And", "Any", "Or", "Not", "AllHaveRun", "EveryNCalls", "JustRan", "Threshold")
+
+KNOWN = (*_OTHERS, *_ON_PASSES, *_ON_CALLS)
+"""The conditions that can be read."""
+
+
+class ConditionReader:
+    """Reads conditions of one graph.
+
+    Parameters
+    ----------
+    graph : modeci_mdf.mdf.Graph
+    owner : str
+        The node whose condition it is; "" for a condition of termination.
+    """
+
+    def __init__(self, graph: Any, owner: str) -> None:
+        self.graph, self.owner = graph, owner
+        self.ids = {node.id: node for node in graph.nodes}
+        self.where = f"the condition of node {owner!r}" if owner else "the condition of termination"
+
+    def read(self, source: Any) -> Condition:
+        """A condition: an MDF Condition, or the dict of one.
+
+        Raises
+        ------
+        NotLowered
+            It depends on something outside the graph, or is not said as graph-scheduler wants it.
+        """
+        if isinstance(source, Mapping):
+            kind, arguments = source.get("type"), dict(source.get("kwargs") or {})
+        else:
+            kind, arguments = getattr(source, "type", None), dict(getattr(source, "kwargs", None) or {})
+        if not isinstance(kind, str):
+            raise self.refused(f"is {type(source).__name__}, not a condition")
+        if kind in ("Always", "Never"):
+            return Constant(kind == "Always")
+        if kind in ("All", "And", "Any", "Or"):
+            return self._composite(kind, arguments)
+        if kind == "Not":
+            return Not(self.read(self._argument(kind, arguments, "condition")))
+        if kind in _ON_PASSES:
+            n, scale = self._number(kind, arguments), self._scale(arguments, PASS)
+            if kind == "EveryNPasses" and n == 0:
+                raise self.refused("is EveryNPasses(0), a division by zero")
+            return Passes(_ON_PASSES[kind], n, scale)
+        if kind in _ON_CALLS:
+            return Calls(
+                _ON_CALLS[kind], (self._dependency(kind, arguments),), self._number(kind, arguments), self._scale(arguments)
+            )
+        return self._other(kind, arguments)
+
+    def _other(self, kind: str, arguments: dict[str, Any]) -> Condition:
+        if kind == "EveryNCalls":
+            if not self.owner:
+                raise self.refused("is EveryNCalls, which counts since the node it belongs to was called")
+            return Usable(self._dependency(kind, arguments), self.owner, self._number(kind, arguments))
+        if kind == "JustRan":
+            return JustRan(self._dependency(kind, arguments))
+        if kind == "AllHaveRun":
+            named = arguments.get("dependencies", ())
+            nodes = tuple(self._node(kind, thing) for thing in (named if isinstance(named, list | tuple) else [named]))
+            return AllRan(nodes or tuple(self.ids), self._scale(arguments))
+        if kind == "Threshold":
+            return self._threshold(arguments)
+        raise self.refused(f"is {kind}; a loop has counterparts of {', '.join(KNOWN)}")
+
+    def refused(self, why: str) -> NotLowered:
+        """The error for a condition that a loop has no counterpart of."""
+        return NotLowered(f"{self.where} {why}", (self.graph.id,))
+
+    def _composite(self, kind: str, arguments: dict[str, Any]) -> Condition:
+        if len(arguments) != 1 or not isinstance(parts := next(iter(arguments.values())), list | tuple):
+            raise self.refused(f"is {kind}, which takes one list of conditions")
+        read = tuple(self.read(part) for part in parts)
+        return Every(read) if kind in ("All", "And") else Some(read)
+
+    def _threshold(self, arguments: dict[str, Any]) -> Threshold:
+        node, name = self._dependency("Threshold", arguments), self._argument("Threshold", arguments, "parameter")
+        symbol = arguments.get("comparator")
+        if symbol not in _SYMBOLS:
+            raise self.refused(f"is a Threshold whose comparator is {symbol!r}, not one of {', '.join(_SYMBOLS)}")
+        indices = arguments.get("indices")
+        listed = () if indices is None else tuple(indices) if isinstance(indices, list | tuple) else (indices,)
+        if not all(type(index) is int for index in listed):
+            raise self.refused(f"is a Threshold whose indices are {indices!r}, not whole numbers")
+        numbers = [arguments.get(key, default) for key, default in (("threshold", None), ("atol", 0), ("rtol", 0))]
+        if any(isinstance(x, bool) or not isinstance(x, int | float) for x in numbers):
+            raise self.refused("is a Threshold whose threshold and tolerances are not all numbers")
+        return Threshold(node, self._kind_of(node, name), name, _SYMBOLS[symbol], numbers[0], listed, numbers[1], numbers[2])
+
+    def _kind_of(self, node: str, name: str) -> str:
+        """What MDF takes a name in a Threshold for: the first of ports, parameters, functions, output ports."""
+        for kind in ("input_ports", "parameters", "functions", "output_ports"):
+            if any(thing.id == name for thing in getattr(self.ids[node], kind)):
+                if kind in ("input_ports", "functions"):
+                    what = kind[:-1].replace("_", " ")
+                    raise self.refused(f"is a Threshold on {what} {name!r} of node {node!r}, which MDF empties between calls")
+                return kind
+        raise self.refused(f"is a Threshold on {name!r}, which node {node!r} has not")
+
+    def _argument(self, kind: str, arguments: Mapping[str, Any], key: str) -> Any:
+        if key not in arguments:
+            raise self.refused(f"is {kind} without {key}")
+        return arguments[key]
+
+    def _dependency(self, kind: str, arguments: Mapping[str, Any]) -> str:
+        key = "dependency" if "dependency" in arguments else "dependencies"
+        if key not in arguments:
+            raise self.refused(f"is {kind} without dependency")
+        return self._node(kind, arguments[key])
+
+    def _node(self, kind: str, thing: Any) -> str:
+        name = getattr(thing, "id", thing)
+        if not isinstance(name, str) or name not in self.ids:
+            raise self.refused(f"is {kind} of {name!r}, which is no node of the graph")
+        return name
+
+    def _number(self, kind: str, arguments: Mapping[str, Any]) -> Any:
+        n = self._argument(kind, arguments, "n")
+        if isinstance(n, bool) or not isinstance(n, int | float):
+            raise self.refused(f"is {kind} with n = {n!r}, which is no number")
+        return n
+
+    def _scale(self, arguments: Mapping[str, Any], refuse: str = "") -> str:
+        given = arguments.get("time_scale", UPDATE)
+        found = re.fullmatch(r"(?:TimeScale)?\.(\w+)", given) if isinstance(given, str) else None
+        name = found[1] if found else getattr(given, "name", given)
+        scale = SCALES.get(name) if isinstance(name, str) else None
+        if scale is None or scale == refuse:
+            raise self.refused(f"has the time scale {given!r}, which it cannot count in")
+        return scale
+
+
+def parts_of(condition: Condition) -> Iterator[Condition]:
+    """A condition and all those inside it."""
+    yield condition
+    if isinstance(condition, Not):
+        yield from parts_of(condition.part)
+    elif isinstance(condition, Every | Some):
+        for part in condition.parts:
+            yield from parts_of(part)
+
+
+def called_in(condition: Condition) -> set[str]:
+    """The nodes whose calls a condition counts."""
+    found: set[str] = set()
+    for part in parts_of(condition):
+        if isinstance(part, Calls | AllRan):
+            found.update(part.nodes)
+        elif isinstance(part, Usable):
+            found.add(part.dependency)
+    return found
+
+
+def simplified(condition: Condition, true: Callable[[Condition], bool]) -> Condition:
+    """The condition with parts that are surely true taken for that."""
+    if true(condition):
+        return ALWAYS
+    if isinstance(condition, Not):
+        part = simplified(condition.part, true)
+        return Constant(not part.value) if isinstance(part, Constant) else Not(part)
+    if isinstance(condition, Every | Some):
+        end = isinstance(condition, Some)  # what decides it alone
+        parts = [simplified(part, true) for part in condition.parts]
+        parts = [part for part in parts if part != Constant(not end)]
+        if Constant(end) in parts[:1]:
+            return Constant(end)
+        if not parts:
+            return Constant(not end)
+        return parts[0] if len(parts) == 1 else type(condition)(tuple(parts))
+    return condition

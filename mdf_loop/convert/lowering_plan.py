@@ -1,0 +1,86 @@
+"""What is to be run, looked up once: nodes, edges, outputs, and the counts that conditions look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from mdf_loop.convert.lowering_conditions import SEQUENCE, UPDATE, AllRan, Calls, JustRan, Passes, Usable
+from mdf_loop.convert.lowering_schedule import Schedule, output_ports
+from mdf_loop.convert.lowering_values import Key
+
+UPDATES: Key = ("evaluations",)
+"""How many evaluations of the graph are over."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A graph, its schedule, how many evaluations there are, and the time between them."""
+
+    graph: Any
+    schedule: Schedule
+    steps: int
+    time_increment: Any
+
+    @cached_property
+    def nodes(self) -> dict[str, Any]:
+        """The nodes by id."""
+        return {node.id: node for node in self.graph.nodes}
+
+    @cached_property
+    def edges(self) -> dict[tuple[str, str], list[Any]]:
+        """The edges into each port."""
+        found: dict[tuple[str, str], list[Any]] = {}
+        for edge in self.graph.edges:
+            found.setdefault((edge.receiver, edge.receiver_port), []).append(edge)
+        return found
+
+    @cached_property
+    def outputs(self) -> dict[str, tuple[str, str]]:
+        """Output ports that no edge reads, by name."""
+        return output_ports(self.graph)
+
+    @cached_property
+    def time_goes_on(self) -> bool:
+        """Whether later evaluations differ from the first by a step of time."""
+        derivatives = (p.time_derivative for node in self.graph.nodes for p in node.parameters)
+        return self.steps > 1 and self.time_increment is not None and any(d is not None for d in derivatives)
+
+    @cached_property
+    def counters(self) -> dict[Key, str]:
+        """The counts that conditions look at, and what each is relative to."""
+        found: dict[Key, str] = {}
+        for part in self.schedule.looks_at:
+            if isinstance(part, Passes):
+                found["passes", part.scale] = part.scale
+            elif isinstance(part, Calls | AllRan):
+                found |= {("calls", name, part.scale): part.scale for name in part.nodes}
+            elif isinstance(part, Usable):
+                found["usable", part.dependency, part.owner] = UPDATE
+            elif isinstance(part, JustRan):
+                found["just ran", part.node] = SEQUENCE
+        return found
+
+    @cached_property
+    def watched(self) -> list[Key]:
+        """What is kept of the last set of nodes that ran."""
+        return [key for key in self.counters if key[0] == "just ran"]
+
+    @cached_property
+    def spent(self) -> Mapping[str, list[Key]]:
+        """The counts that start again when a node runs, by the node."""
+        return self._by_node(("usable",), 2)
+
+    @cached_property
+    def counted(self) -> Mapping[str, list[Key]]:
+        """The counts that rise when a node runs, by the node."""
+        return self._by_node(("usable", "calls"), 1)
+
+    def _by_node(self, kinds: tuple[str, ...], place: int) -> dict[str, list[Key]]:
+        found: dict[str, list[Key]] = {}
+        for key in self.counters:
+            if key[0] in kinds:
+                found.setdefault(key[place], []).append(key)
+        return found

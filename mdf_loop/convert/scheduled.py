@@ -1,0 +1,342 @@
+"""Scheduled MDF graphs to loops: stateful parameters and conditions of graph-scheduler become the body of one Loop.
+
+One iteration is one *pass* of graph-scheduler through the graph.  What lives from pass to pass - stateful parameters,
+the values at output ports, counts of calls and passes - are hidden values of the body
+(:class:`~mdf_loop.ir.State`).  The first passes are run here, one by one, until every node has run: MDF's engine
+evaluates a node's first run differently, and the loop that follows need not know of that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.check import check_body
+from mdf_loop.convert.lowering_passes import OPSETS, Pass
+from mdf_loop.convert.lowering_plan import UPDATES, Plan
+from mdf_loop.convert.lowering_schedule import read_schedule
+from mdf_loop.convert.lowering_values import (
+    Key,
+    Reading,
+    Store,
+    both,
+    compared,
+    contrary,
+    either_of,
+    is_known,
+)
+from mdf_loop.errors import ArgumentError, CollectedError, KindError, NotLowered
+from mdf_loop.execute.collect import Gathering
+from mdf_loop.execute.interpret import Arguments
+from mdf_loop.execute.numpy_engine import NumpyLoop
+from mdf_loop.ir import Body, Collected, Loop, Node
+from mdf_loop.kernels import load_kernels
+from mdf_loop.options import start_run
+from mdf_loop.readers.mdf_body import check_graph
+from mdf_loop.readers.onnx_graph import DEFAULT_OPSET
+from mdf_loop.readers.values import Builder, NotCompiled, Number, Unavailable, Value, literal
+from mdf_loop.registry import lookup
+
+MOST_FIRST_PASSES = 20
+"""How many passes are run one by one at most: a node that has not run by then has its first run inside the loop."""
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A scheduled graph as a loop.
+
+    Attributes
+    ----------
+    loop : Loop or None
+        The loop; None if no pass is left to it.  Its ``last`` values are the outputs, in the order of ``names``; what
+        goes round is hidden (``loop.body.state``), with its initial values.  It carries nothing else and captures nothing.
+    trip_count : int or None
+        How many iterations; None where ``loop.keep_going`` alone ends it.
+    names : tuple of str
+        The outputs: every output port that no edge reads.
+    first : tuple
+        The outputs after the passes that were run one by one: the result, if the loop has no iteration.
+    evaluations : tuple of tuple
+        The outputs after each evaluation of the graph that was over by then.
+    steps : int
+        How many evaluations of the graph this is.
+    passes : int or None
+        How many passes, which are iterations, an evaluation has; None if that is found out by running.
+    is_collecting : bool
+        Whether the loop collects the outputs of each pass; and behind them, unless each pass is an evaluation, whether
+        the pass was the last one of its evaluation.
+    """
+
+    loop: Loop | None
+    trip_count: int | None
+    names: tuple[str, ...]
+    first: tuple[Any, ...]
+    evaluations: tuple[tuple[Any, ...], ...]
+    steps: int
+    passes: int | None
+    is_collecting: bool = False
+
+
+def lower(model: Any, steps: int = 1, time_increment: float | None = None, collect: bool = False) -> Lowered:
+    """A scheduled MDF graph as one loop that gives what MDF's engine gives.
+
+    Parameters
+    ----------
+    model : modeci_mdf Model or Graph
+    steps : int
+        How many times the graph is evaluated.
+    time_increment : float, optional
+        By how much time goes on between two evaluations: the first has none, as in MDF's examples.
+    collect : bool
+        Whether the loop collects the outputs of every evaluation.
+
+    Returns
+    -------
+    Lowered
+
+    Raises
+    ------
+    NotLowered
+        Something in the graph has no counterpart in a loop; says which node or condition, and why.
+    ArgumentError
+        ``steps`` or ``time_increment`` is no such number.
+    MalformedBody, UnsupportedOp
+        The graph is broken.
+
+    Examples
+    --------
+    >>> import mdf_loop
+    >>> from mdf_loop.convert.scheduled import lower
+    >>> lowered = lower(mdf_loop.load("examples/oscillator.yaml"), steps=1000, time_increment=0.01)
+    >>> lowered.trip_count, lowered.names
+    (998, ('count', 'level'))
+    """
+    check_steps(steps, time_increment)
+    load_kernels()
+    graph = _only_graph(model)
+    check_graph(graph)
+    plan = Plan(graph, read_schedule(graph), int(steps), time_increment)
+    try:
+        start = _First(plan, collect).run()
+        return start if isinstance(start, Lowered) else _loop(plan, start, collect)
+    except NotCompiled as reason:
+        raise NotLowered(str(reason), (graph.id,)) from reason
+
+
+def check_steps(steps: Any, time_increment: Any) -> None:
+    """See that these are numbers that one can go by.
+
+    Raises
+    ------
+    ArgumentError
+    """
+    if isinstance(steps, bool) or not isinstance(steps, int | np.integer):
+        raise KindError(f"steps must be a whole number, how many times the graph is evaluated; got {steps!r}")
+    if steps < 1:
+        raise ArgumentError(f"steps must be at least 1; got {steps}")
+    if time_increment is not None and (
+        isinstance(time_increment, bool) or not isinstance(time_increment, int | float | np.integer | np.floating)
+    ):
+        raise KindError(f"time_increment must be a number or None; got {time_increment!r}")
+
+
+def _only_graph(model: Any) -> Any:
+    graphs = getattr(model, "graphs", None)
+    if graphs is None:
+        return model
+    if len(graphs) != 1:
+        raise NotLowered(f"the model {model.id!r} has {len(graphs)} graphs, not one")
+    return graphs[0]
+
+
+@dataclass
+class _Start:
+    """What is known when the loop takes over."""
+
+    known: dict[Key, Any]
+    passes: int
+    evaluations: list[tuple[Any, ...]]
+
+
+class _First:
+    """The passes that are run one by one."""
+
+    def __init__(self, plan: Plan, collect: bool) -> None:
+        self.plan, self.collect = plan, collect
+        self.known: dict[Key, Any] = {}
+        self.evaluations: list[tuple[Any, ...]] = []
+        self.passes = 0
+
+    def run(self) -> _Start | Lowered:
+        """Run passes until every node has run; everything, if that is all there is to do."""
+        while not self._is_over(self._pass()):
+            made = self._pass()
+            made.run()
+            self.passes += 1
+            ended = made.ended()
+            self._keep(made)
+            if ended.literal:
+                self.evaluations.append(self._outputs())
+                made.next_evaluation(ended)
+                self._keep(made)
+            if self._is_settled():
+                if self._is_over(self._pass()):
+                    break
+                return _Start(self.known, self.passes, self.evaluations)
+        outputs = self._outputs()
+        rows = (*self.evaluations, *[outputs] * (self.plan.steps - len(self.evaluations)))
+        passes = self.plan.schedule.passes
+        return Lowered(None, 0, tuple(self.plan.outputs), outputs, rows, self.plan.steps, passes, self.collect)
+
+    def _pass(self) -> Pass:
+        return Pass(self.plan, Store(self.known, None, Reading()), Builder(Reading(), (), (), DEFAULT_OPSET))
+
+    def _is_over(self, before: Pass) -> bool:
+        """Whether there is no further pass: an evaluation that ends before its first pass will always do so."""
+        if self.known.get(UPDATES, 0) >= self.plan.steps:
+            return True
+        return self.plan.schedule.passes is None and bool(before.holds(self.plan.schedule.termination).literal)
+
+    def _is_settled(self) -> bool:
+        """Whether the loop can take over."""
+        if self.passes >= MOST_FIRST_PASSES:
+            return True
+        if not all(self.known.get(("ran", node.id)) for node in self.plan.graph.nodes):
+            return False
+        return not self.plan.time_goes_on or self.plan.schedule.passes != 1 or self.known.get(UPDATES, 0) > 1
+
+    def _keep(self, made: Pass) -> None:
+        self.known |= {key: value.literal if isinstance(value, Value) else value for key, value in made.store.now().items()}
+
+    def _outputs(self) -> tuple[Any, ...]:
+        return tuple(_known_output(self.known, place) for place in self.plan.outputs.values())
+
+
+def _known_output(known: dict[Key, Any], place: tuple[str, str]) -> Any:
+    """What an output port holds; None before its node has run."""
+    value = known.get(("output", *place)) if known.get(("ran", place[0])) else None
+    return None if isinstance(value, Unavailable) else value
+
+
+def _loop(plan: Plan, start: _Start, collect: bool) -> Lowered:
+    """The loop over all further passes.  Read again while that finds out something the reading before needed to know."""
+    reading = Reading()
+    while True:
+        reading.changed = False
+        body = _body(plan, start, reading, collect)
+        if not reading.changed:
+            break
+    _refuse_random(plan, body)
+    passes, count = plan.schedule.passes, len(plan.outputs)
+    last, more = body.outputs[:count], [*body.outputs[count:]]
+    keep_going = more.pop(0) if passes is None else None
+    collected = tuple(map(Collected, [*last, *more])) if collect else ()
+    name = f"passes of {plan.graph.id}"
+    loop = Loop(check_body(body, (plan.graph.id,)), last=last, collected=collected, keep_going=keep_going, name=name)
+    trip_count = None if passes is None else passes * plan.steps - start.passes
+    first = tuple(_known_output(start.known, place) for place in plan.outputs.values())
+    return Lowered(loop, trip_count, tuple(plan.outputs), first, tuple(start.evaluations), plan.steps, passes, collect)
+
+
+def _body(plan: Plan, start: _Start, reading: Reading, collect: bool) -> Body:
+    """The body: its outputs are those of the graph, whether to go on, and whether an evaluation is over, as far as needed."""
+    builder = Builder(reading, (), (), DEFAULT_OPSET)
+    store = Store(start.known, builder, reading)
+    made = Pass(plan, store, builder)
+    made.run()
+    results = [_output(store, name, place) for name, place in plan.outputs.items()]
+    ended = made.ended()
+    made.next_evaluation(ended)
+    if plan.schedule.passes is None:
+        results.append(_goes_on(plan, made, ended))
+    if collect and plan.schedule.passes != 1:
+        results.append(builder.node("builtins.bool", [ended], "evaluation is over", number=Number.BOOL))
+    for key in list(store.carried):
+        value = store.peek(key)
+        if isinstance(value, Unavailable):
+            raise NotCompiled(value.reason)
+        builder.goes_on(key, value)
+    return builder.finish(plan.graph.id, results, OPSETS)
+
+
+def _output(store: Store, name: str, place: tuple[str, str]) -> Value:
+    value = store.get(("output", *place))
+    if isinstance(value, Unavailable):
+        raise NotCompiled(f"output {name}: {value.reason}")
+    return value
+
+
+def _goes_on(plan: Plan, made: Pass, ended: Value) -> Value:
+    """Whether there is a further pass."""
+    builder, store = made.builder, made.store
+    goes_on = contrary(builder, ended)
+    if plan.steps > 1:
+        with store.aside():
+            for key, scale in plan.counters.items():
+                if scale == "ENVIRONMENT_STATE_UPDATE":
+                    store.set(key, literal(0))
+            idle = made.holds(plan.schedule.termination)
+        count = store.get(UPDATES, 0)
+        assert isinstance(count, Value)
+        another = both(builder, compared(builder, "less", count, plan.steps), contrary(builder, idle))
+        goes_on = either_of(builder, goes_on, another)
+    if is_known(goes_on):  # always: MDF would never end either
+        return builder.node("builtins.bool", [goes_on], "goes on", number=Number.BOOL)
+    return goes_on
+
+
+def _refuse_random(plan: Plan, body: Body) -> None:
+    for node in _nodes(body):
+        if not any(True for _ in node.bodies) and not lookup(node.op, node.opset, node.domain).pure:
+            raise NotLowered(f"{node.name} draws random numbers by {node.op}, and MDF's engine draws others", (plan.graph.id,))
+
+
+def _nodes(body: Body) -> list[Node]:
+    return [n for node in body.nodes for n in (node, *(x for _, inner in node.bodies for x in _nodes(inner)))]
+
+
+def execute(lowered: Lowered) -> dict[str, Any]:
+    """Run a loop that :func:`lower` made: the last outputs by name, or those of every evaluation, stacked.
+
+    Raises
+    ------
+    CollectedError
+        An output has no value in some evaluation, or changes its shape.
+    IterationError, IterationLimit, LoopInterrupted
+        See :class:`~mdf_loop.execute.interpret.InterpretedLoop`.
+    """
+    results = lowered.first
+    if lowered.loop is not None and lowered.trip_count != 0:
+        results = NumpyLoop(lowered.loop)(Arguments(lowered.trip_count), start_run())
+    count = len(lowered.names)
+    if not lowered.is_collecting:
+        return {name: _as_before(*pair) for name, *pair in zip(lowered.names, results[:count], lowered.first, strict=True)}
+    over = None
+    if len(results) > 2 * count:
+        over = np.asarray(results[-1], bool)
+    return {
+        name: _rows(lowered, k, results[count + k] if results[count:] else None, over) for k, name in enumerate(lowered.names)
+    }
+
+
+def _as_before(value: Any, first: Any) -> Any:
+    """A number of numpy as the array without dimensions that MDF's engine has there: to engines they are the same."""
+    return np.asarray(value) if isinstance(first, np.ndarray) and isinstance(value, np.generic) else value
+
+
+def _rows(lowered: Lowered, place: int, collected: np.ndarray | None, over: np.ndarray | None) -> np.ndarray:
+    """One output of every evaluation: those that were over before the loop, those in it, and those without a pass."""
+    name = lowered.names[place]
+    parts = Gathering(Collected(name))
+    for row in lowered.evaluations:
+        if row[place] is None:
+            raise CollectedError(f"output {name!r} has no value after the first evaluation: its node has not run")
+        parts.check(row[place])
+        parts.add(row[place])
+    first = parts.array()
+    found = [part for part in (first, collected if over is None or collected is None else collected[over]) if part is not None]
+    rows = np.concatenate(found) if found else np.empty(0)
+    missing = lowered.steps - len(rows)
+    return np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)]) if missing else rows

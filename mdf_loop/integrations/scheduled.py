@@ -1,0 +1,74 @@
+"""Running a scheduled MDF graph for many steps: as one loop, or in MDF's engine where that cannot be."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from mdf_loop.convert.lowering_schedule import output_ports
+from mdf_loop.convert.scheduled import check_steps, execute, lower
+from mdf_loop.errors import CollectedError, MalformedBody, NotLowered, UnsupportedOp
+from mdf_loop.execute.collect import Gathering
+from mdf_loop.integrations.mdf import quiet_mdf, register
+from mdf_loop.integrations.required import refuse_missing_inputs
+from mdf_loop.ir import Collected
+from mdf_loop.readers.mdf_engine_body import refuse_hanging
+
+log = logging.getLogger("mdf_loop.scheduled")
+
+
+def run_steps(graph: Any, steps: int, time_increment: float | None = None, collect: bool = False) -> dict[str, Any]:
+    """Evaluate a graph so many times, the first time without a time increment.
+
+    Where the graph cannot become a loop it runs in MDF's engine, and the log (INFO) says why.
+    """
+    check_steps(steps, time_increment)
+    refuse_missing_inputs(graph, {})
+    if time_increment is not None and hasattr(time_increment, "item"):
+        time_increment = time_increment.item()
+    try:
+        lowered = lower(graph, steps, time_increment, collect)
+    except (NotLowered, MalformedBody, UnsupportedOp) as reason:
+        log.info("runs in MDF's engine, not as a loop: %s", reason)
+        return run_in_mdf(graph, steps, time_increment, collect)
+    return execute(lowered)
+
+
+def run_in_mdf(graph: Any, steps: int, time_increment: float | None = None, collect: bool = False) -> dict[str, Any]:
+    """The same in MDF's engine.
+
+    Raises
+    ------
+    CollectedError
+        An output is no tensor, or changes its shape.
+    MalformedBody
+        MDF's engine would never return.
+    """
+    from modeci_mdf.execution_engine import EvaluableGraph
+
+    register()
+    refuse_hanging(graph)
+    places = output_ports(graph)
+    rows = {name: Gathering(Collected(name)) for name in places} if collect else {}
+    with quiet_mdf():
+        evaluable = EvaluableGraph(graph, verbose=False)
+        for step in range(steps):
+            evaluable.evaluate(**({} if step == 0 or time_increment is None else {"time_increment": time_increment}))
+            evaluable.order_of_execution[:] = dict.fromkeys(evaluable.order_of_execution)  # MDF never shortens it
+            for name, row in rows.items():
+                _keep(row, evaluable, *places[name])
+    if collect:
+        return {name: row.array() for name, row in rows.items()}
+    return {name: _value(evaluable, *place) for name, place in places.items()}
+
+
+def _keep(row: Gathering, evaluable: Any, node: str, port: str) -> None:
+    value = _value(evaluable, node, port)
+    if value is None:
+        raise CollectedError(f"output {node}.{port} has no value yet: its node has not run")
+    row.check(value)
+    row.add(value)
+
+
+def _value(evaluable: Any, node: str, port: str) -> Any:
+    return evaluable.enodes[node].evaluable_outputs[port].curr_value

@@ -1,0 +1,212 @@
+"""Stepped loops: an ``onnx::Loop`` of an MDF node that runs some iterations at each execution of the node.
+
+A loop is stepped if the metadata of its node, or of the parameter or function itself, say so::
+
+    metadata: {loop: {iterations_per_execution: 10}}
+
+Each evaluation of the graph starts it afresh.  In the first execution of its node a loop takes its inputs and runs
+the first iterations; each further execution runs the next ones.  Its value is what the loop would have given if it had
+ended there, and the names ``<id>_iteration`` and ``<id>_finished`` can be read by the node's output ports.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.api import handed_out_all, prepared_loop
+from mdf_loop.callables import put_together
+from mdf_loop.control import condition
+from mdf_loop.errors import MalformedBody, PartialResults
+from mdf_loop.execute.interpret import InterpretedLoop, Session
+from mdf_loop.options import random_stream, start_run
+from mdf_loop.readers.mdf_control import STEPPED
+
+KEY, ITERATIONS = STEPPED, "iterations_per_execution"
+
+
+@dataclass
+class Begun:
+    """A loop that has begun: its execution so far, and where a Python body gathers values."""
+
+    loop: InterpretedLoop
+    session: Session
+    gathered: int | None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether there is no further iteration."""
+        return not self.session.goes_on()
+
+    def advance(self, iterations: int) -> None:
+        """Run so many further iterations, or to the end."""
+        session = self.session
+        if self.is_finished:
+            return
+        try:
+            with random_stream(session.run.stream):  # loops that a Python body starts belong to this run
+                self.loop.advance(session, session.progress.iteration + iterations)
+        except PartialResults as error:
+            if self.gathered is not None and error.partial is not None:
+                error.partial = put_together(error.partial, self.gathered, error.iteration)
+            raise
+
+    def value(self) -> Any:
+        """What the loop gives if it ends here."""
+        results = self.loop.conclude(self.session)
+        if self.gathered is not None:
+            results = put_together(results, self.gathered)
+        given, progress = self.session.given, self.session.progress
+        return handed_out_all(results, [*given.carried, *given.captured, *progress.carried])
+
+
+@dataclass
+class SteppedLoop:
+    """A loop of one node of one graph that is being evaluated.
+
+    Attributes
+    ----------
+    name : str
+        Id of its parameter or function.
+    iterations : int
+        How many run at each execution.
+    begun : Begun or None
+        The loop since its node ran first.
+    watched : dict
+        What conditions keep of it: the iteration at which their node ran last.
+    """
+
+    name: str
+    iterations: int
+    begun: Begun | None = None
+    watched: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+
+    @property
+    def iteration(self) -> int:
+        """How many iterations are complete."""
+        return self.begun.session.progress.iteration if self.begun else 0
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it has run to its end."""
+        return self.begun is not None and self.begun.is_finished
+
+    def restart(self) -> None:
+        """Forget everything: the next execution begins the loop."""
+        self.begun = None
+        self.watched.clear()
+
+    def execute(self, m: Any, cond: Any, carried: list[Any], body: Any, captured: Mapping[str, Any]) -> Any:
+        """Run the next iterations; the value of the loop so far.
+
+        What it is given counts at the beginning; later only ``cond`` does, which ends the loop when it is false.
+        """
+        if self.begun is None:
+            own = {name: _copied(value) for name, value in captured.items()}
+            prepared, given, gathered = prepared_loop(m, cond, [_copied(value) for value in carried], body, own)
+            self.begun = Begun(prepared.execute, prepared.execute.begin(given, start_run()), gathered)
+        elif condition(cond) is False:
+            self.begun.session.going = False
+        self.begun.advance(self.iterations)
+        return self.begun.value()
+
+    def publish(self, known: Any) -> None:
+        """Add its iteration and whether it is finished to the values of its node."""
+        known[f"{self.name}_iteration"] = self.iteration
+        known[f"{self.name}_finished"] = self.is_finished
+
+
+def _copied(value: Any) -> Any:
+    """An array that nobody else changes while the loop waits."""
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+_stepped: weakref.WeakKeyDictionary[Any, SteppedLoop] = weakref.WeakKeyDictionary()
+"""The stepped loops of all graphs, by MDF's evaluable parameter or function."""
+
+_graphs: weakref.WeakKeyDictionary[Any, weakref.ref[Any]] = weakref.WeakKeyDictionary()
+"""The graph that a scheduler schedules."""
+
+
+def stepped_of(evaluable: Any) -> SteppedLoop | None:
+    """The stepped loop that an evaluable parameter or function is, if it is one."""
+    return _stepped.get(evaluable)
+
+
+def mark_stepped(evaluable_node: Any) -> None:
+    """Find the stepped loops of a node.
+
+    Raises
+    ------
+    MalformedBody
+        The metadata is not what it must be, or names clash.
+    """
+    node = evaluable_node.node
+    found = []
+    for evaluable, thing in _loops(evaluable_node):
+        iterations = _iterations(thing, (node.id, thing.id)) or _iterations(node, (node.id,))
+        if iterations is not None:
+            _stepped[evaluable] = SteppedLoop(thing.id, iterations)
+            found.append(thing.id)
+    if len(found) > 1:
+        raise MalformedBody(f"loops {' and '.join(map(repr, found))} are both stepped; a node has one stepped loop", (node.id,))
+    if not found and _iterations(node, (node.id,)) is not None:
+        raise MalformedBody(f"metadata {KEY} is there, and no parameter or function that is onnx::Loop", (node.id,))
+    ids = {thing.id for thing in (*node.input_ports, *node.parameters, *node.functions)}
+    for name in found:
+        if clash := ids & {f"{name}_iteration", f"{name}_finished"}:
+            raise MalformedBody(
+                f"{clash.pop()!r} is what the stepped loop {name!r} publishes; call the other thing otherwise", (node.id,)
+            )
+
+
+def _loops(evaluable_node: Any) -> Iterator[tuple[Any, Any]]:
+    for evaluable in evaluable_node.evaluable_parameters.values():
+        if evaluable.parameter.function == "onnx::Loop" and evaluable.parameter.value is None:
+            yield evaluable, evaluable.parameter
+    for evaluable in evaluable_node.evaluable_functions.values():
+        if evaluable.function.function == "onnx::Loop":
+            yield evaluable, evaluable.function
+
+
+def _iterations(thing: Any, path: tuple[str, ...]) -> int | None:
+    """How many iterations an execution runs, as the metadata of something says."""
+    said = (thing.metadata or {}).get(KEY)
+    if said is None:
+        return None
+    if not isinstance(said, Mapping) or set(said) != {ITERATIONS}:
+        raise MalformedBody(f"metadata {KEY} must be {{{ITERATIONS}: <whole number>}}; got {said!r}", path)
+    count = said[ITERATIONS]
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise MalformedBody(f"metadata {KEY}: {ITERATIONS} must be a whole number from 1 on; got {count!r}", path)
+    return count
+
+
+def starting_afresh(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``EvaluableGraph.evaluate``: stepped loops begin anew, and conditions can find them."""
+
+    @functools.wraps(original)
+    def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        _graphs[self.scheduler] = weakref.ref(self)
+        for node in self.enodes.values():
+            for evaluable, _ in _loops(node):
+                if stepped := stepped_of(evaluable):
+                    stepped.restart()
+        return original(self, *args, **kwargs)
+
+    return evaluate
+
+
+def stepped_loop_of(node: Any, scheduler: Any) -> SteppedLoop | None:
+    """The stepped loop of a node of the graph that a scheduler schedules."""
+    found = _graphs.get(scheduler)
+    graph = found() if found is not None else None
+    evaluable = graph.enodes.get(getattr(node, "id", None)) if graph is not None else None
+    if evaluable is None:
+        return None
+    return next((stepped for e, _ in _loops(evaluable) if (stepped := stepped_of(e)) is not None), None)

@@ -1,0 +1,101 @@
+"""Scheduled graphs at random: nodes in a row with stateful parameters, edges on and back, and conditions on all of it."""
+
+import random
+
+from modeci_mdf.mdf import Condition, Function, InputPort, Node, OutputPort, Parameter, ParameterCondition
+from scheduled_models import edge, graph
+
+SCALES = ("TimeScale.ENVIRONMENT_SEQUENCE", "TimeScale.ENVIRONMENT_STATE_UPDATE", "TimeScale.LIFE")
+ON_PASSES = ("EveryNPasses", "AtPass", "BeforePass", "AfterPass", "AfterNPasses")
+ON_CALLS = ("AfterNCalls", "BeforeNCalls", "AtNCalls", "AfterCall")
+
+
+def generated_graph(seed):
+    """A graph that a seed stands for; each evaluation ends after 12 passes at the latest."""
+    choose = random.Random(seed)
+    names = [f"N{k}" for k in range(choose.randint(1, 4))]
+    edges = []
+    nodes = [_node(choose, k, names, edges) for k in range(len(names))]
+    conditions = {name: _condition(choose, names, name) for name in names if choose.random() < 0.5}
+    limit = Condition("AfterNPasses", n=choose.randint(1, 12))
+    until = Condition("Any", dependencies=[_condition(choose, names, ""), limit]) if choose.random() < 0.6 else limit
+    return graph(*nodes, edges=edges, conditions=conditions, until=until)
+
+
+def _node(choose, place, names, edges):
+    ports = [_port(choose, k, place, names, edges) for k in range(choose.randint(0, 2))]
+    x = choose.choice([port.id for port in ports] or ["c"])
+    state = [
+        f"s*0.5 + {x}",
+        "s + 1",
+        f"s + {x}",
+        f"{x} - s",
+        f"numpy.minimum(s + {x}, 3)",
+        "s + 1 if s < 3 else 0",
+        f"(s + {x})/2",
+    ]
+    start = choose.choice([0, 1, 0.5, "c"])
+    parameters = [
+        Parameter(id="c", value=choose.choice([1, 0.25, 2.0])),
+        Parameter(id="s", value=choose.choice(state), default_initial_value=start),
+    ]
+    if choose.random() < 0.4:
+        switch = [ParameterCondition(id="k", test=f"{x} > 1", value=choose.choice(["s", "0"]))] if choose.random() < 0.4 else []
+        parameters.append(Parameter(id="d", value=choose.choice([f"s*2 + {x}", "c*3", f"{x}"]), conditions=switch))
+    if choose.random() < 0.3:
+        slope = choose.choice(["1", "s", "-t", f"{x}"])
+        parameters.append(Parameter(id="t", default_initial_value=choose.choice([0, 1, "c"]), time_derivative=slope))
+    if choose.random() < 0.3:
+        switch = ParameterCondition(id="k", test=choose.choice([f"{x} > 1", "s>2"]), value=choose.choice(["s", "5"]))
+        parameters.append(Parameter(id="w", conditions=[switch]))
+    functions = []
+    if choose.random() < 0.4:
+        functions.append(Function(id="f", function="linear", args={"variable0": x, "slope": 2, "intercept": "s"}))
+    ids = [thing.id for thing in (*parameters, *functions)]
+    outputs = {"o": choose.choice(ids), f"out_{names[place]}": choose.choice(ids), f"sum_{names[place]}": " + ".join(ids)}
+    return Node(
+        id=names[place],
+        input_ports=ports,
+        parameters=parameters,
+        functions=functions,
+        output_ports=[OutputPort(id=name, value=value) for name, value in outputs.items()],
+    )
+
+
+def _port(choose, k, place, names, edges):
+    """A port, and perhaps edges into it: those that come from behind or from the node itself need a default value."""
+    sender = choose.randrange(len(names))
+    default = choose.choice([0, 1.5, 2]) if sender >= place or choose.random() < 0.1 else None
+    reduce = choose.choice(["overwrite", "overwrite", "add"])
+    shape, kind = choose.choice([(), (), (1,)]), choose.choice([None, "float"])
+    into = f"{names[place]}.x{k}"
+    if choose.random() < 0.85:
+        weight = None if sender == place else choose.choice([None, 1, 0.5, 2])
+        edges.append(edge(f"{names[sender]}.o -> {into}", weight))
+        if reduce == "add" and default is None and choose.random() < 0.4:
+            edges.append(edge(f"{names[choose.randrange(place)]}.o -> {into}", choose.choice([None, 0.5])))
+    return InputPort(id=f"x{k}", default_value=default, shape=shape, type=kind, reduce=reduce)
+
+
+def _condition(choose, names, owner, depth=0):
+    kinds = ("Always", "EveryNCalls", "AllHaveRun", "Threshold", "JustRan", *ON_PASSES, *ON_CALLS)
+    kind = choose.choice((*kinds, "All", "Any", "Not") if depth < 2 else kinds)
+    n, dependency = choose.randint(0, 4), choose.choice(names)
+    scale = {} if choose.random() < 0.7 else {"time_scale": choose.choice(SCALES)}
+    if kind in ON_PASSES:
+        return Condition(kind, n=max(n, 1) if kind == "EveryNPasses" else n, **scale)
+    if kind in ON_CALLS:
+        return Condition(kind, dependency=dependency, n=n, **scale)
+    if kind == "EveryNCalls" and owner:
+        return Condition(kind, dependency=dependency, n=max(n, 1))
+    if kind in ("All", "Any"):
+        parts = [_condition(choose, names, owner, depth + 1) for _ in range(choose.randint(1, 3))]
+        return Condition(kind, dependencies=parts)
+    if kind == "Not":
+        return Condition(kind, condition=_condition(choose, names, owner, depth + 1))
+    if kind == "JustRan":  # MDF cannot answer it before anything ran
+        return Condition("All", dependencies=[Condition("AllHaveRun"), Condition(kind, dependency=dependency)])
+    if kind == "Threshold":
+        limit, comparator = choose.choice([0, 1, 2, 2.5, 4]), choose.choice(["<", "<=", ">", ">=", "==", "!="])
+        return Condition(kind, dependency=dependency, parameter=choose.choice(["s", "o"]), threshold=limit, comparator=comparator)
+    return Condition("AllHaveRun" if kind == "EveryNCalls" else kind)

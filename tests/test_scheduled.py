@@ -1,0 +1,338 @@
+"""Scheduled MDF models as loops: what MDF's engine gives, exactly."""
+
+import logging
+import re
+
+import numpy as np
+import pytest
+from modeci_mdf.mdf import Condition, ConditionSet, InputPort, Model, Parameter
+from scheduled_generated import generated_graph
+from scheduled_models import PUBLISHED, abcd, by_mdf, composite, counter, edge, graph, node, states, threshold
+
+import mdf_loop
+from mdf_loop.convert.scheduled import MOST_FIRST_PASSES, execute, lower
+from mdf_loop.errors import ArgumentError, CollectedError, IterationLimit, KindError, MalformedBody, NotLowered
+from mdf_loop.readers.mdf_engine_body import refuse_hanging
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*is dependent on:UserWarning",  # graph-scheduler, of a node whose condition counts its own calls
+    "ignore:overflow encountered:RuntimeWarning",  # MDF's engine, where models run away
+    "ignore:invalid value encountered:RuntimeWarning",
+)
+
+
+def assert_same(actual, expected):
+    """The same values of the same types, to the last bit."""
+    assert list(actual) == list(expected)
+    for name, wanted in expected.items():
+        value = actual[name]
+        assert type(value) is type(wanted), (name, value, wanted)
+        if wanted is not None:
+            np.testing.assert_array_equal(value, wanted, err_msg=name)
+            assert np.asarray(value).dtype == np.asarray(wanted).dtype
+
+
+def assert_as_mdf(source, steps, increment=None):
+    """On every engine."""
+    lowered, expected = lower(source, steps, increment), by_mdf(source, steps, increment)
+    for engine in ("interpret", "numpy"):
+        with mdf_loop.options(engine=engine):
+            assert_same(execute(lowered), expected)
+    return lowered
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 7, 150])
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_examples_are_exactly_as_in_mdf_s_engine(name, steps):
+    make, increment = PUBLISHED[name]
+    assert_as_mdf(make(), steps, increment)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("suffix", ["json", "yaml"])
+def test_run_takes_steps_of_a_model_file(name, suffix, tmp_path, caplog):
+    make, increment = PUBLISHED[name]
+    path = tmp_path / f"model.{suffix}"
+    getattr(Model(id="m", graphs=[make()]), f"to_{suffix}_file")(str(path))
+    with caplog.at_level(logging.INFO, logger="mdf_loop.scheduled"):
+        outputs = mdf_loop.run(path, steps=40, time_increment=increment)
+    assert not caplog.records, "it ran in MDF's engine"
+    assert_same(outputs, by_mdf(make(), 40, increment))
+
+
+@pytest.mark.parametrize("block", range(8))
+def test_generated_graphs_are_exactly_as_in_mdf_s_engine(block):
+    """Those that cannot be lowered, or that MDF's engine cannot begin, are few enough for this to mean something."""
+    compared = 0
+    for seed in range(40 * block, 40 * block + 40):
+        source, steps, increment = generated_graph(seed), (1, 2, 3, 5, 9)[seed % 5], (None, 0.1, 0.5)[seed % 3]
+        try:
+            refuse_hanging(source)
+            lowered = lower(source, steps, increment)
+        except (NotLowered, MalformedBody):
+            continue
+        assert_same(execute(lowered), by_mdf(source, steps, increment))
+        compared += 1
+    assert compared >= 10
+
+
+BY_PASSES = ["BeforePass", "AtPass", "AfterPass", "AfterNPasses", "EveryNPasses"]
+BY_CALLS = ["BeforeNCalls", "AtNCalls", "AfterCall", "AfterNCalls", "EveryNCalls"]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        *[Condition(kind, n=n) for kind in BY_PASSES for n in (1, 2, 3)],
+        *[Condition(kind, dependency="A", n=n) for kind in BY_CALLS for n in (1, 2, 3)],
+        *[Condition(kind, n=30, time_scale="TimeScale.LIFE") for kind in BY_PASSES],
+        *[Condition(kind, dependency="A", n=1, time_scale="TimeScale.PASS") for kind in BY_CALLS[:4]],
+        Condition("Always"),
+        Condition("Never"),
+        Condition("AllHaveRun"),
+        Condition("All", dependencies=[Condition("AfterPass", n=0), Condition("BeforePass", n=3)]),
+        Condition("Or", dependencies=[Condition("AtPass", n=0), Condition("AfterNCalls", dependency="A", n=3)]),
+        Condition("Not", condition=Condition("AtPass", n=1)),
+        Condition("JustRan", dependency="A"),
+        *[Condition("Threshold", dependency="A", parameter="count", threshold=7, comparator=c) for c in ("<", "<=", ">", ">=")],
+        *[Condition("Threshold", dependency="A", parameter="count", threshold=7, comparator=c) for c in ("==", "!=")],
+        Condition("Threshold", dependency="A", parameter="count", threshold=7, comparator="==", atol=2),
+        Condition("Threshold", dependency="A", parameter="count", threshold=7, comparator="!=", rtol=0.5),
+        Condition("Threshold", dependency="A", parameter="list", indices=[1], threshold=5, comparator=">"),
+    ],
+    ids=lambda condition: f"{condition.type}{condition.kwargs}",
+)
+def test_every_condition_decides_as_graph_scheduler_does(condition):
+    start = [
+        Parameter(id="count", value="count + 1", default_initial_value=0),
+        Parameter(id="list", value="[0, count, 2]", default_initial_value=[0, 0, 2]),
+    ]
+    a = node("A", start, a="count", list_out="list")
+    b = node("B", [Parameter(id="count", value="count + x", default_initial_value=0)], ["x"], b="count", n_B="count * 2")
+    until = Condition("AfterNPasses", n=5)
+    source = graph(a, b, edges=["A.a -> B.x"], conditions={"B": condition}, until=until)
+    assert_as_mdf(source, 9)
+    ends = graph(a, b, edges=["A.a -> B.x"], until=Condition("Any", dependencies=[condition, until]))
+    if condition.type not in ("EveryNCalls", "JustRan") and "TimeScale.PASS" not in condition.kwargs.values():
+        assert_as_mdf(ends, 9)
+
+
+def test_a_node_that_runs_late_has_its_first_run_inside_the_loop():
+    late = node(
+        "late",
+        [Parameter(id="base", value="x * 2"), Parameter(id="s", value="s + base", default_initial_value="base + 1")],
+        ["x"],
+        s="s",
+    )
+    follower = node("follower", [Parameter(id="sum", value="sum + y")], [InputPort(id="y", default_value=-1.5)], total="sum")
+    when = {"late": Condition("AfterPass", n=MOST_FIRST_PASSES + 10)}
+    until = Condition("AfterNPasses", n=MOST_FIRST_PASSES + 20)
+    source = graph(
+        counter("A", a="count"), late, follower, edges=["A.a -> late.x", "late.s -> follower.y"], conditions=when, until=until
+    )
+    lowered = assert_as_mdf(source, 2)
+    assert any(True for n in lowered.loop.body.nodes if n.op == "If" or n.op == "choose")
+    never = graph(counter("A", a="count"), late, edges=["A.a -> late.x"], conditions={"late": Condition("Never")}, until=until)
+    assert execute(lower(never, 2))["s"] is None
+
+
+def test_a_node_that_may_wait_is_an_if_unless_computing_it_can_do_no_harm():
+    def ops(expression):
+        waiting = node("B", [Parameter(id="s", value=expression, default_initial_value=1)], ["x"], s="s")
+        conditions = {"B": Condition("EveryNCalls", dependency="A", n=2)}
+        source = graph(counter("A", a="count"), waiting, edges=["A.a -> B.x"], conditions=conditions)
+        return {n.op for n in assert_as_mdf(source, 9).loop.body.nodes}
+
+    assert "If" not in ops("s + x")
+    assert "If" in ops("s / x")
+
+
+def test_vectors_go_round_like_numbers():
+    cells = node(
+        "cells",
+        [
+            Parameter(id="v0", value=np.array([-60.0, -65.0, -50.0])),
+            Parameter(id="v", default_initial_value="v0", time_derivative="-1 * (v + 70) / tau + drive"),
+            Parameter(id="tau", value=10.0),
+        ],
+        ["drive"],
+        v="v",
+    )
+    source = node("source", [Parameter(id="amplitude", value=np.array([0.0, 1.5, 3.0]))], level="amplitude")
+    assert_as_mdf(graph(source, cells, edges=[edge("source.level -> cells.drive", 2)]), 50, 0.1)
+
+
+def test_an_evaluation_that_ends_at_once_leaves_everything_as_it_is():
+    assert_as_mdf(threshold(limit=5), 3)
+    assert_as_mdf(threshold(limit=0), 3)
+    lowered = lower(threshold(limit=1000), 5)
+    assert execute(lowered)["level_out"] == 1000
+
+
+def test_outputs_of_every_evaluation_can_be_collected():
+    rows = [by_mdf(states(), steps, 0.01) for steps in range(1, 31)]
+    collected = mdf_loop.run(states(), steps=30, time_increment=0.01, collect=True)
+    for name, values in collected.items():
+        np.testing.assert_array_equal(values, [row[name] for row in rows])
+    assert collected["count_out"].dtype == np.int64
+
+
+@pytest.mark.parametrize("make", [composite, lambda: threshold(limit=60), abcd])
+def test_collected_values_are_of_evaluations_not_of_passes(make):
+    rows = [by_mdf(make(), steps) for steps in range(1, 13)]
+    collected = execute(lower(make(), 12, collect=True))
+    for name, values in collected.items():
+        np.testing.assert_array_equal(values, [row[name] for row in rows])
+
+
+def test_collected_values_are_the_same_from_mdf_s_engine():
+    def source(kind):
+        extra = {"conditions": {"A": Condition("TimeInterval", repeat=1)}} if kind == "mdf" else {}
+        return graph(counter("A", square="count ** 2"), **extra)
+
+    (by_loop, by_engine) = (mdf_loop.run(source(kind), steps=5, collect=True) for kind in ("loop", "mdf"))
+    assert_same(by_loop, by_engine)
+    np.testing.assert_array_equal(by_loop["square"], [1, 4, 9, 16, 25])
+
+
+def test_inputs_are_set_by_name_and_the_model_stays_as_it_was():
+    source = states()
+    assert mdf_loop.run(source, steps=10, increment=5, period=0.8, time_increment=0.01)["count_out"] == 50
+    assert source.nodes[0].get_parameter("increment").value == 1
+
+
+def test_a_loop_that_never_ends_stops_at_max_iterations():
+    endless = threshold(limit=-1, comparator="==")
+    with mdf_loop.options(max_iterations=100), pytest.raises(IterationLimit, match="options\\(max_iterations=100\\)"):
+        mdf_loop.run(endless, steps=1)
+
+
+REFUSED = {
+    "g: the condition of node 'A' is TimeInterval; a loop has counterparts of Always, Never, All, And, Any, Or, Not, AllHaveRun, "
+    "EveryNCalls, JustRan, Threshold, BeforePass, AtPass, AfterPass, AfterNPasses, EveryNPasses, BeforeNCalls, AtNCalls, "
+    "AfterCall, AfterNCalls": graph(counter("A"), conditions={"A": Condition("TimeInterval", repeat=1)}),
+    "g: the condition of node 'A' is AfterNCalls of 'Z', which is no node of the graph": graph(
+        counter("A"), conditions={"A": Condition("AfterNCalls", dependency="Z", n=1)}
+    ),
+    "g: there is a condition of 'Z', which is no node of the graph": graph(counter("A"), conditions={"Z": Condition("Always")}),
+    "g: the condition of termination is EveryNCalls, which counts since the node it belongs to was called": graph(
+        counter("A"), until=Condition("EveryNCalls", dependency="A", n=1)
+    ),
+    "g: the condition of termination is a Threshold on input port 'x' of node 'A', which MDF empties between calls": graph(
+        counter("A", "x"), until=Condition("Threshold", dependency="A", parameter="x", threshold=1, comparator=">")
+    ),
+    "g: a condition is a Threshold of A.count, which MDF looks at before it has a value": graph(
+        counter("A"), until=Condition("Threshold", dependency="A", parameter="count", threshold=1, comparator=">")
+    ),
+    "g: the condition of node 'B' depends on whether MDF looks at 'A' before or after it, and nodes that do not wait for each "
+    "other have no order": graph(counter("A"), counter("B"), conditions={"B": Condition("BeforeNCalls", dependency="A", n=3)}),
+    "g: edge 'A.n_A -> B.x' joins nodes 'A' and 'B', which do not wait for each other: MDF runs them in no particular order, so "
+    "that the value may be of this pass or of the one before": graph(
+        counter("A"), counter("B", InputPort(id="x", default_value=1)), edges=["A.n_A -> B.x"]
+    ),
+    "g: nodes 'A', 'B' wait for each other in a cycle": graph(
+        counter("A", "x"), counter("B", "x"), edges=["A.n_A -> B.x", "B.n_B -> A.x"]
+    ),
+    "g/C: 2 edges end in port C.x, and MDF takes them in no particular order": graph(
+        counter("A"), counter("B"), counter("C", "x", c="x"), edges=["A.n_A -> C.x", "B.n_B -> C.x"]
+    ),
+    "g/A: f is onnx::Relu, which MDF's engine hands to onnxruntime in 32 bits": graph(
+        node("A", [Parameter(id="f", function="onnx::Relu", args={"X": "x"})], ["x"], y="f")
+    ),
+    "g/A: parameter A.v has a time_derivative and no default_initial_value to start from": graph(
+        node("A", [Parameter(id="v", time_derivative="1")], v="v")
+    ),
+    "g: A.v draws random numbers by numpy.random.normal, and MDF's engine draws others": graph(
+        node("A", [Parameter(id="v", value="v + numpy.random.normal(0, 1)", default_initial_value=0)], v="v")
+    ),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED, ids=lambda message: message[:60])
+def test_what_cannot_be_lowered_is_refused_by_name(message):
+    with pytest.raises(NotLowered) as error:
+        lower(REFUSED[message], 30, 0.1)
+    assert str(error.value) == message
+
+
+def test_what_is_refused_runs_in_mdf_s_engine_and_the_log_says_why(caplog):
+    source = graph(counter("A"), conditions={"A": Condition("TimeInterval", repeat=1)})
+    with caplog.at_level(logging.INFO, logger="mdf_loop.scheduled"):
+        outputs = mdf_loop.run(source, steps=25)
+    assert outputs == {"n_A": 25}
+    (record,) = caplog.records
+    assert record.getMessage().startswith(
+        "runs in MDF's engine, not as a loop: g: the condition of node 'A' is TimeInterval; a loop has counterparts of Always"
+    )
+
+
+def test_a_graph_that_mdf_s_engine_would_never_begin_is_an_error():
+    source = graph(counter("A", "x"), counter("B", "x"), edges=["A.n_A -> B.x", "B.n_B -> A.x"])
+    with pytest.raises(MalformedBody, match="node 'A' is part of a cycle that has no beginning; MDF's engine would never end"):
+        mdf_loop.run(source, steps=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"steps": 0}, ArgumentError, "steps must be at least 1; got 0"),
+        ({"steps": 2.0}, KindError, "steps must be a whole number, how many times the graph is evaluated; got 2.0"),
+        ({"steps": True}, KindError, "steps must be a whole number, how many times the graph is evaluated; got True"),
+        ({"steps": 2, "time_increment": "1"}, KindError, "time_increment must be a number or None; got '1'"),
+        ({"time_increment": 0.1}, ArgumentError, "time_increment without steps; steps is how many times the model is evaluated"),
+        ({"collect": True}, ArgumentError, "collect without steps; steps is how many times the model is evaluated"),
+    ],
+)
+def test_steps_that_are_none_are_refused(arguments, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        mdf_loop.run(states(), **arguments)
+
+
+def test_what_has_no_value_cannot_be_collected():
+    late = graph(counter("A"), counter("B"), conditions={"B": Condition("AfterPass", n=3)}, until=Condition("AfterNPasses", n=2))
+    assert mdf_loop.run(late, steps=2) == {"n_A": 4, "n_B": None}
+    with pytest.raises(CollectedError, match="output 'n_B' has no value after the first evaluation: its node has not run"):
+        mdf_loop.run(late, steps=2, collect=True)
+
+
+def test_termination_of_the_whole_sequence_ends_it_for_good():
+    source = graph(counter("A"))
+    source.conditions = ConditionSet(
+        termination={"environment_sequence": Condition("AfterNPasses", n=4, time_scale="TimeScale.ENVIRONMENT_SEQUENCE")}
+    )
+    assert_as_mdf(source, 9)
+    assert execute(lower(source, 9)) == {"n_A": 4}
+
+
+def test_the_loop_says_what_it_is():
+    lowered = lower(states(), 1000, 0.01)
+    assert (lowered.trip_count, lowered.names) == (998, ("count_out", "sine_out"))
+    assert lowered.loop.keep_going is None
+    assert not lowered.loop.carried
+    assert not lowered.loop.body.captures
+    assert len(lowered.loop.body.state) == 3
+    conditional = lower(abcd(), 1000)
+    assert conditional.trip_count is None
+    assert conditional.loop.keep_going
+
+
+def test_the_command_line_takes_steps(tmp_path, capsys):
+    from mdf_loop.cli import main
+
+    output = tmp_path / "out.npz"
+    how = ["--steps", "50", "--time-increment", "0.1", "--collect", "--set", "damping=0.25", "--output", str(output)]
+    with pytest.raises(SystemExit) as end:
+        main(["run", "examples/oscillator.yaml", *how])
+    assert not end.value.code
+    with np.load(output) as written:
+        expected = mdf_loop.run("examples/oscillator.yaml", steps=50, time_increment=0.1, collect=True, damping=0.25)
+        assert_same(dict(written), expected)
+    assert "[50]" in capsys.readouterr().out
+
+
+def test_a_parameter_sees_the_new_values_of_those_before_it_in_the_first_run_too():
+    s = Parameter(id="s", value="c - s", default_initial_value=0)
+    source = graph(node("A", [Parameter(id="c", value=1), s, Parameter(id="d", value="s*2 + c")], d="d"))
+    assert execute(lower(source, 1)) == {"d": 3}
+    for steps in (1, 2, 3, 30):
+        assert_as_mdf(source, steps)
