@@ -25,6 +25,7 @@ from mdf_loop.control import SCAN_ATTRIBUTES
 from mdf_loop.errors import LoopError
 from mdf_loop.integrations import mdf_engine  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
 from mdf_loop.integrations.required import refusing_missing_inputs
+from mdf_loop.integrations.typed_graph import taking_over_nodes
 from mdf_loop.options import RandomStream, random_stream
 from mdf_loop.prepare import read_once
 
@@ -89,6 +90,7 @@ def _replacements() -> list[tuple[Any, str, Any]]:
         (parameter, "evaluate", _taking_over_parameters(parameter.evaluate)),
         (function, "evaluate", _taking_over_functions(function.evaluate)),
         (execution_engine.EvaluableNode, "__init__", _ordering_captures(execution_engine.EvaluableNode.__init__)),
+        (graph, "__init__", taking_over_nodes(graph.__init__)),
         (graph, "evaluate", refusing_missing_inputs(_with_one_stream(graph.evaluate))),
         (execution_engine, "print", _print_or_log),
     ]

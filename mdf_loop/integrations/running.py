@@ -16,6 +16,8 @@ from mdf_loop.convert.files import load
 from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody
 from mdf_loop.integrations.mdf import quiet_mdf, register
 from mdf_loop.integrations.required import is_required_as
+from mdf_loop.integrations.typed_graph import run_typed
+from mdf_loop.readers.mdf_typed import is_typed
 
 
 def run(model: Any, /, **inputs: Any) -> dict[str, Any]:
@@ -101,6 +103,8 @@ def run_graph(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     from modeci_mdf.execution_engine import EvaluableGraph
 
     register()
+    if is_typed(graph) and graph.conditions is None:
+        return run_typed(graph, inputs)
     graph = with_inputs(graph, inputs)
     with quiet_mdf():
         evaluable = EvaluableGraph(graph, verbose=False)

@@ -150,8 +150,11 @@ def check_graph(graph: Any) -> None:
 
 
 def _refuse_twins(kind: str, ids: list[str], path: tuple[str, ...]) -> None:
-    if twins := [name for name in dict.fromkeys(ids) if ids.count(name) > 1]:
-        raise MalformedBody(f"two {kind.replace('_', ' ')} are called {twins[0]!r}", path)
+    seen: set[str] = set()
+    for name in ids:
+        if name in seen:
+            raise MalformedBody(f"two {kind.replace('_', ' ')} are called {name!r}", path)
+        seen.add(name)
 
 
 def _compiled(graph: Any, signature: Signature, read_body: ReadBody) -> Body:

@@ -73,31 +73,45 @@ def order_nodes(graph: Any) -> Course:
 
 def _levels(graph: Any, edges: Sequence[Any]) -> dict[str, int] | None:
     """How many nodes stand before each one in the longest row; None if there is a cycle."""
-    senders: dict[str, set[str]] = {node.id: set() for node in graph.nodes}
+    receivers: dict[str, set[str]] = {node.id: set() for node in graph.nodes}
+    waits = dict.fromkeys(receivers, 0)
     for edge in edges:
-        senders[edge.receiver].add(edge.sender)
-    levels: dict[str, int] = {}
-    while len(levels) < len(senders):
-        ready = [name for name, needs in senders.items() if name not in levels and needs <= levels.keys()]
-        if not ready:
-            return None
-        level = {name: max((levels[other] + 1 for other in senders[name]), default=0) for name in ready}
-        levels |= level
-    return levels
+        if edge.receiver not in receivers[edge.sender]:
+            receivers[edge.sender].add(edge.receiver)
+            waits[edge.receiver] += 1
+    levels = dict.fromkeys(receivers, 0)
+    ready = [name for name, count in waits.items() if not count]
+    for name in ready:
+        for receiver in receivers[name]:
+            levels[receiver] = max(levels[receiver], levels[name] + 1)
+            waits[receiver] -= 1
+            if not waits[receiver]:
+                ready.append(receiver)
+    return levels if len(ready) == len(receivers) else None
 
 
 def _cycle(graph: Any, edges: Sequence[Any]) -> list[str]:
     """The nodes of one cycle."""
-    senders = {node.id: [edge.sender for edge in edges if edge.receiver == node.id] for node in graph.nodes}
-    done: set[str] = set()
-    while ready := [name for name, needs in senders.items() if name not in done and set(needs) <= done]:
-        done.update(ready)
-    name = next(name for name in senders if name not in done)
-    row: list[str] = []
+    senders: dict[str, list[str]] = {node.id: [] for node in graph.nodes}
+    receivers: dict[str, list[str]] = {node.id: [] for node in graph.nodes}
+    for edge in edges:
+        senders[edge.receiver].append(edge.sender)
+        receivers[edge.sender].append(edge.receiver)
+    waits = {name: len(names) for name, names in senders.items()}
+    done = [name for name, count in waits.items() if not count]
+    for name in done:
+        for receiver in receivers[name]:
+            waits[receiver] -= 1
+            if not waits[receiver]:
+                done.append(receiver)
+    ended = set(done)
+    name = next(name for name in senders if name not in ended)
+    row: dict[str, None] = {}
     while name not in row:
-        row.append(name)
-        name = next(sender for sender in senders[name] if sender not in done)
-    return row[row.index(name) :][::-1]
+        row[name] = None
+        name = next(sender for sender in senders[name] if sender not in ended)
+    names = list(row)
+    return names[names.index(name) :][::-1]
 
 
 def port_value(
