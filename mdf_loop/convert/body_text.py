@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from mdf_loop.convert.naming import Naming
+from mdf_loop.convert.naming import Naming, readable
 from mdf_loop.errors import LoopError, UnsupportedOp
 from mdf_loop.ir import Body, Node
 from mdf_loop.readers import read_text
@@ -57,7 +57,7 @@ def _renamed(body: Body, naming: Naming) -> Body:
 
     return replace(
         body,
-        name=naming.fresh(body.name),
+        name=readable(body.name),
         inputs=ids(body.inputs),
         outputs=ids(body.outputs),
         nodes=tuple(map(renamed, body.nodes)),

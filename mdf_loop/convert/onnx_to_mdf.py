@@ -261,7 +261,7 @@ class GraphWriter:
         path = (*self.path, node.name or node.op, key)
         if self.form == "onnx":
             return body_text(inner, naming, path)
-        id = naming.fresh(inner.name)
+        id = readable(inner.name)
         return {f"graph_{id}": GraphWriter(inner, naming, self.form, path).write(id)}
 
     def _output(self, name: str, is_whole: bool) -> str:
