@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx import checker, helper, shape_inference
 
 from mdf_loop.convert.files import load
+from mdf_loop.convert.lowering import lower
 from mdf_loop.convert.restoring import with_onnx_names
+from mdf_loop.convert.shapes import usable
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, UnsupportedOp
-from mdf_loop.ir import Body, ValueType
+from mdf_loop.ir import Body, Node, ValueType
 from mdf_loop.readers.mdf_body import read_mdf_graph
+from mdf_loop.readers.mdf_body import read_whole as read_as_it_is
+from mdf_loop.readers.mdf_signature import ports_of
 from mdf_loop.readers.mdf_typed import is_typed
 from mdf_loop.writers.onnx_graph import write_model
 
@@ -74,7 +81,40 @@ def read_whole(graph: Any) -> Body:
         if graph.conditions is not None and (graph.conditions.node_specific or graph.conditions.termination):
             raise UnsupportedOp(f"graph {graph.id!r} has conditions, which ONNX cannot express")
         return with_onnx_names(read_mdf_graph(graph, kind="branch"), graph)
-    raise NotImplementedError
+    body = read_as_it_is(graph)
+    ends = ports_of(graph).ends
+    ids = Counter(port for _, port in ends)
+    names = tuple(port if ids[port] == 1 else f"{node}.{port}" for node, port in ends)
+    return with_onnx_names(called(lower(body, _inputs(graph, body)), names))
+
+
+def _inputs(graph: Any, body: Body) -> dict[str, tuple[Any, ValueType]]:
+    """A sample and the type of each value that a graph needs, from its ports: numbers in MDF are float64."""
+    ports = {port.id: port for node in graph.nodes for port in node.input_ports if port.id in body.captures}
+    inputs = {}
+    for name in body.captures:
+        shape = ports[name].shape if usable(ports[name].shape) else ()
+        try:
+            dtype = np.dtype(ports[name].type or float)
+        except TypeError:
+            dtype = np.dtype(float)
+        inputs[name] = np.ones(shape, dtype), ValueType(dtype, tuple(shape))
+    return inputs
+
+
+def called(body: Body, names: Sequence[str]) -> Body:
+    """A body whose outputs have certain names."""
+    nodes, outputs = list(body.nodes), []
+    written = {output for node in nodes for output in node.outputs} | set(body.inputs)
+    for output, name in zip(body.outputs, names, strict=True):
+        if output != name:
+            while name in written:
+                name += "_"
+            nodes.append(Node("Identity", (output,), (name,), {}, "", body.opsets[""]))
+        written.add(name)
+        outputs.append(name)
+    types = {**body.types, **{name: body.types[old] for old, name in zip(body.outputs, outputs, strict=True)}}
+    return replace(body, nodes=tuple(nodes), outputs=tuple(outputs), types=types)
 
 
 def write_checked(body: Body) -> onnx.ModelProto:
@@ -113,8 +153,3 @@ def _infer_outputs(model: onnx.ModelProto) -> None:
 def _message(error: Exception) -> str:
     text = error.args[0] if error.args else error
     return " ".join((text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)).split())
-
-
-def declared(kinds: Mapping[str, Any]) -> dict[str, ValueType]:
-    """Types of values that are there."""
-    return {name: ValueType(value.dtype, value.shape) for name, value in kinds.items()}

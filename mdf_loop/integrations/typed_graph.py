@@ -72,7 +72,9 @@ class _Ends:
     """A graph without inputs and outputs."""
 
     def __init__(self, graph: Any) -> None:
-        self.id, self.nodes, self.edges = graph.id, [], []
+        self.id = graph.id
+        self.nodes: list[Any] = []
+        self.edges: list[Any] = []
         self.metadata = {**graph.metadata, "inputs": [], "outputs": []}
 
 
@@ -109,14 +111,16 @@ class TypedNode:
         inputs = tuple(dict.fromkeys(self._values.values()))
         needed = {name for part in body.nodes for name in part.reads} | set(self._outputs.values())
         constants = {name: value for name, value in body.constants.items() if name in needed and name not in inputs}
-        self._execute = InterpretedBody(replace(
-            body,
-            inputs=inputs,
-            outputs=tuple(self._outputs.values()),
-            constants=constants,
-            captures=(),
-            types={name: kind for name, kind in body.types.items() if name in needed},
-        ))
+        self._execute = InterpretedBody(
+            replace(
+                body,
+                inputs=inputs,
+                outputs=tuple(self._outputs.values()),
+                constants=constants,
+                captures=(),
+                types={name: kind for name, kind in body.types.items() if name in needed},
+            )
+        )
 
     def evaluate(self, time_increment: Any = None, array_format: str = "numpy") -> None:
         """Run the operator on what the ports have, and forget it, as MDF does."""
