@@ -101,10 +101,10 @@ def _lowered(emitter: Emitter, node: Node) -> Sequence[Traced]:
 
 def _expression(emitter: Emitter, node: Node, inputs: list[Traced]) -> Sequence[Traced]:
     """Python's operators and functions."""
-    samples = _samples(emitter, node, inputs)
+    samples, is_sure = _samples(emitter, node, inputs)
     if node.op == "fit":
         return [Traced(emitter.typed(value, np.asarray(new).dtype), new) for value, new in zip(inputs, samples, strict=True)]
-    if all(value.is_known for value in inputs) and _is_pure(node):
+    if is_sure and all(value.is_known for value in inputs) and _is_pure(node):
         return [Traced("", sample, is_known=True) for sample in samples]
     if node.op not in LOWERED:
         raise UnsupportedOp(f"{'/'.join((*emitter.path, node.name))}: {node.op} has no ONNX operator")
@@ -116,30 +116,51 @@ def _is_pure(node: Node) -> bool:
     return lookup(node.op, node.opset, node.domain).pure
 
 
-def _samples(emitter: Emitter, node: Node, inputs: Sequence[Traced | None]) -> list[Any]:
-    """What a node gives for the samples of its inputs."""
+def _samples(emitter: Emitter, node: Node, inputs: Sequence[Traced | None]) -> tuple[list[Any], bool]:
+    """What a node gives for the samples of its inputs; and whether it did: what cannot be computed, perhaps because it never
+    is, has the types that it gives for ones."""
     captured = [emitter[name] for name in node.captures]
     values = [None if value is None else value.value for value in (*inputs, *captured)]
+    if node.op == "getitem":
+        values[1:] = [int(value) if type(value) is float and value.is_integer() else value for value in values[1:]]
     try:
-        bound = bind(node)
-        if node.op == "Loop" and not node.domain:
-            values[:2] = [np.int64(1), np.True_]
-        results = bound.call(start_run(), *values) if bound.needs_run else bound.call(*values)
+        return _called(node, values), True
     except Exception as error:
-        if node.op.startswith("math."):  # Python refuses what ONNX makes nan of
-            return [0.5]
-        where = "/".join((*emitter.path, node.name))
-        raise UnsupportedOp(f"{where}: the types of a model are found by running it once, which failed: {error}") from error
+        try:
+            return _called(_at_first(node), list(map(_one, values))), False
+        except Exception:
+            where = "/".join((*emitter.path, node.name))
+            raise UnsupportedOp(f"{where}: the types of a model are found by running it once, which failed: {error}") from error
+
+
+def _called(node: Node, values: list[Any]) -> list[Any]:
+    """The outputs of a node; a loop runs for one iteration."""
+    bound = bind(node)
+    if node.op == "Loop" and not node.domain:
+        values[:2] = [np.int64(1), np.True_]
+    results = bound.call(start_run(), *values) if bound.needs_run else bound.call(*values)
     return list(results) if isinstance(results, tuple) else [results]
+
+
+def _one(value: Any) -> Any:
+    """Ones of the type and shape of a value."""
+    if type(value) in (bool, int, float):
+        return type(value)(1)
+    return np.ones_like(value) if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biuf" else value
+
+
+def _at_first(node: Node) -> Node:
+    """A node that takes an element takes the first one."""
+    return replace(node, attrs={"index": 0}) if node.op == "index" and isinstance(node.attrs["index"], int) else node
 
 
 def _operator(emitter: Emitter, node: Node, inputs: Sequence[Traced | None]) -> Sequence[Traced]:
     """An operator of ONNX: inputs that need one element type get it."""
     _same_version(emitter, node)
-    samples = _samples(emitter, node, inputs)
+    samples, _ = _samples(emitter, node, inputs)
     wanted = _common_types(node, inputs, emitter.opset)
     narrow = node.op in WITHOUT_DOUBLE and any(v is not None and v.is_tensor and v.dtype == DOUBLE for v in inputs)
-    names = []
+    names: list[str] = []
     for value, dtype in zip(inputs, wanted, strict=True):
         if value is None:
             names.append("")
@@ -167,12 +188,13 @@ def _same_version(emitter: Emitter, node: Node) -> None:
     """See that an operator means the same in the version of the whole model."""
     inner = [part for _, body in node.bodies for part in body.nodes]
     for part in (node, *inner):
-        if part.domain == "" and part.op not in _CONTROL:
-            if lookup(part.op, part.opset) is not lookup(part.op, emitter.opset):
-                raise UnsupportedOp(
-                    f"{'/'.join((*emitter.path, part.name))}: {part.op} of opset {part.opset} is not that of opset "
-                    f"{emitter.opset}, which the model has; say opset: {emitter.opset} in the metadata of its graph"
-                )
+        if part.domain or part.op in _CONTROL:
+            continue
+        if lookup(part.op, part.opset) is not lookup(part.op, emitter.opset):
+            raise UnsupportedOp(
+                f"{'/'.join((*emitter.path, part.name))}: {part.op} of opset {part.opset} is not that of opset "
+                f"{emitter.opset}, which the model has; say opset: {emitter.opset} in the metadata of its graph"
+            )
 
 
 def _common_types(node: Node, inputs: Sequence[Traced | None], opset: int) -> list[np.dtype | None]:
@@ -216,7 +238,8 @@ def _tensor(emitter: Emitter, value: Traced) -> str:
 
 def _initially(emitter: Emitter, previous: Traced | None, first: Traced | None) -> Traced:
     """The first value of a hidden one, or the previous."""
-    assert previous is not None and first is not None
+    assert previous is not None
+    assert first is not None
     if previous.value is None:
         return first
     dtype = np.result_type(previous.value, first.value)
@@ -243,10 +266,10 @@ def _lower_if(emitter: Emitter, node: Node, inputs: Sequence[Traced | None]) -> 
     emitter.where = where
     common = [_common(then.value, other.value) for then, other in zip(made[0][2], made[1][2], strict=True)]
     branches = {}
-    for key, inner, outputs in made:
+    for key, inner, results in made:
         names = [
             inner.typed(value, dtype) if dtype is not None else _tensor(inner, value)
-            for value, dtype in zip(outputs, common, strict=True)
+            for value, dtype in zip(results, common, strict=True)
         ]
         branches[key] = inner.body(key, (), names)
     captures = tuple(dict.fromkeys(name for body in branches.values() for name in body.captures))

@@ -24,15 +24,13 @@ from mdf_loop.convert.body_text import body_text
 from mdf_loop.convert.identifiers import ORIGINAL
 from mdf_loop.convert.mend import REQUIRED
 from mdf_loop.convert.naming import Naming, readable
+from mdf_loop.convert.restoring import NAMES
 from mdf_loop.convert.weights import save
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, UnsupportedOp
 from mdf_loop.readers import read_file
 from mdf_loop.readers.mdf_control import BODIES
 from mdf_loop.readers.onnx_graph import read_model
 from mdf_loop.readers.type_text import write_type_text
-
-NAMES = "names"
-"""In the metadata of a graph: what values are called in ONNX, by their ids."""
 
 FORMS = ("mdf", "onnx")
 

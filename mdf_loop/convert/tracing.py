@@ -18,48 +18,13 @@ from mdf_loop.ir import Body, Node, ValueType
 
 FLOAT, DOUBLE, INT64, BOOL = DTYPES[1], DTYPES[11], DTYPES[7], DTYPES[9]
 
-WITHOUT_DOUBLE = frozenset(
-    [
-        "Erf",
-        "Softplus",
-        "Softsign",
-        "Elu",
-        "Celu",
-        "Selu",
-        "Gelu",
-        "Mish",
-        "HardSigmoid",
-        "HardSwish",
-        "Swish",
-        "LeakyRelu",
-        "ThresholdedRelu",
-        "Shrink",
-        "PRelu",
-        "Asin",
-        "Acos",
-        "Atan",
-        "Sinh",
-        "Cosh",
-        "Asinh",
-        "Acosh",
-        "Atanh",
-        "Tan",
-        "Conv",
-        "ConvTranspose",
-        "InstanceNormalization",
-        "LRN",
-        "LpNormalization",
-        "CumSum",
-        "GlobalAveragePool",
-        "AveragePool",
-        "GlobalMaxPool",
-        "GridSample",
-        "Resize",
-        "Hardmax",
-        "MeanVarianceNormalization",
-        "GroupNormalization",
-    ]
+_FLOAT_ALONE = (
+    "Erf Softplus Softsign Elu Celu Selu Gelu Mish HardSigmoid HardSwish Swish LeakyRelu ThresholdedRelu Shrink PRelu Asin Acos",
+    "Atan Sinh Cosh Asinh Acosh Atanh Tan Conv ConvTranspose InstanceNormalization LRN LpNormalization GlobalAveragePool",
+    "AveragePool GlobalMaxPool GridSample Resize Hardmax MeanVarianceNormalization GroupNormalization",
 )
+
+WITHOUT_DOUBLE = frozenset(name for names in _FLOAT_ALONE for name in names.split())
 """Operators that onnxruntime does not run in float64 on the CPU: they run in float32, as they do in MDF's own engine."""
 
 
@@ -118,6 +83,7 @@ class Emitter:
         self._taken: set[str] = set()
         self._counts: dict[str, int] = {}
         self._known: dict[Any, str] = {}
+        self._bound: set[str] = set()
         self.where, self.where_op = "", ""
 
     def fresh(self, base: str) -> str:
@@ -177,6 +143,8 @@ class Emitter:
     def typed(self, value: Traced, dtype: np.dtype | None = None) -> str:
         """The name of a tensor, with another element type if one is given."""
         dtype = value.dtype if dtype is None else dtype
+        if dtype not in CODES or (dtype.kind == "O" and not isinstance(np.asarray(value.value).reshape(-1)[:1].tolist()[0], str)):
+            raise UnsupportedOp(f"{'/'.join(self.path)}: {value.value!r} fits into no element type of ONNX")
         if value.is_known:
             return self.constant(np.asarray(value.value).astype(dtype))
         return self.cast(value.name, value.dtype, dtype)
@@ -189,6 +157,12 @@ class Emitter:
             raise UnsupportedOp(f"{'/'.join(self.path)}: ONNX has no element type {want}")
         return self.op("Cast", name, to=CODES[want])
 
+    def where_true(self, condition: str, then: str, otherwise: str, dtype: np.dtype) -> str:
+        """One of two values, element by element; onnxruntime has no Where for booleans."""
+        if dtype != BOOL:
+            return self.op("Where", condition, then, otherwise)
+        return self.op("Or", self.op("And", condition, then), self.op("And", self.op("Not", condition), otherwise))
+
     def shaped(self, name: str, shape: Sequence[int]) -> str:
         """A value with another shape."""
         return self.op("Reshape", name, np.array(shape, np.int64))
@@ -198,12 +172,13 @@ class Emitter:
         return np.array(value, dtype)
 
     def call(self, made: str, wanted: str) -> str:
-        """Let the output of the last node have a name, if it is the value ``made`` and the name is free."""
-        if self.nodes and self.nodes[-1].outputs == (made,) and not self._has(wanted):
+        """Let the output of the last node have a name, if it is the value ``made``, has none yet, and the name is free."""
+        if self.nodes and self.nodes[-1].outputs == (made,) and made not in self._bound and not self._has(wanted):
             last = self.nodes[-1]
             self.nodes[-1] = Node(last.op, last.inputs, (wanted,), last.attrs, wanted, last.opset, last.domain, last.captures)
             self._taken.add(wanted)
-            return wanted
+            made = wanted
+        self._bound.add(made)
         return made
 
     def _has(self, name: str) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 
 from mdf_loop.backend import prepare
 from mdf_loop.convert.files import load
+from mdf_loop.convert.restoring import NAMES
 from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody
 from mdf_loop.integrations.mdf import quiet_mdf, register
 from mdf_loop.integrations.required import is_required_as
@@ -24,7 +25,8 @@ def run(model: Any, /, **inputs: Any) -> dict[str, Any]:
     """Run a model and return its outputs by name.
 
     An MDF model runs in MDF's engine, under graph-scheduler; what that prints goes to the log.  An ONNX model
-    runs in :mod:`mdf_loop.backend`.
+    runs in :mod:`mdf_loop.backend`, and so does an MDF graph that is an ONNX graph (its metadata says ``types``) and has no
+    conditions.
 
     Parameters
     ----------
@@ -37,8 +39,8 @@ def run(model: Any, /, **inputs: Any) -> dict[str, Any]:
     Returns
     -------
     dict of str to value
-        For MDF every output port that no edge reads, by its id (``node.id`` where several share one); for ONNX
-        the outputs of the model.
+        For MDF every output port that no edge reads, by its id (``node.id`` where several share one); for ONNX and a
+        converted model the outputs by their ONNX names.
 
     Raises
     ------
@@ -99,16 +101,11 @@ def _only_graph(model: Any) -> Any:
 
 
 def run_graph(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Run an MDF graph once, in MDF's engine; see :func:`run`."""
-    from modeci_mdf.execution_engine import EvaluableGraph
-
+    """Run an MDF graph once; see :func:`run`.  One that is an ONNX graph needs no scheduler."""
     register()
     if is_typed(graph) and graph.conditions is None:
         return run_typed(graph, inputs)
-    graph = with_inputs(graph, inputs)
-    with quiet_mdf():
-        evaluable = EvaluableGraph(graph, verbose=False)
-        evaluable.evaluate()
+    evaluable = _evaluated(with_inputs(graph, inputs))
     read = {(edge.sender, edge.sender_port) for edge in graph.edges}
     ports = [(node.id, port.id) for node in graph.nodes for port in node.output_ports if (node.id, port.id) not in read]
     ids = [port for _, port in ports]
@@ -116,6 +113,27 @@ def run_graph(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
         port if ids.count(port) == 1 else f"{node}.{port}": evaluable.enodes[node].evaluable_outputs[port].curr_value
         for node, port in ports
     }
+
+
+def run_in_mdf(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Run a graph that says types in MDF's engine; names are those of ONNX."""
+    names = (graph.metadata or {}).get(NAMES) or {}
+    ids = {name: id for id, name in names.items()}
+    used = {port.id for node in graph.nodes for port in node.input_ports}
+    given = {id: value for name, value in inputs.items() if (id := ids.get(name, name)) in used}
+    evaluable = _evaluated(with_inputs(graph, given))
+    ports = {port.id: node.id for node in graph.nodes for port in node.output_ports}
+    return {names.get(id, id): evaluable.enodes[ports[id]].evaluable_outputs[id].curr_value for id in graph.metadata["outputs"]}
+
+
+def _evaluated(graph: Any) -> Any:
+    """The ``EvaluableGraph`` of a graph, evaluated once; what MDF prints goes to the log."""
+    from modeci_mdf.execution_engine import EvaluableGraph
+
+    with quiet_mdf():
+        evaluable = EvaluableGraph(graph, verbose=False)
+        evaluable.evaluate()
+    return evaluable
 
 
 def with_inputs(graph: Any, inputs: Mapping[str, Any]) -> Any:

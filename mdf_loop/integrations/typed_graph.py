@@ -18,7 +18,7 @@ import numpy as np
 from mdf_loop.analysis.element_types import Asked, asked_types
 from mdf_loop.arguments import fit_values, handed_out
 from mdf_loop.backend import LoopRep, as_value
-from mdf_loop.convert.onnx_to_mdf import NAMES
+from mdf_loop.convert.restoring import NAMES
 from mdf_loop.errors import LoopError
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.ir import Body

@@ -182,7 +182,7 @@ def chosen(emitter: Emitter, condition: Traced, then: Traced, otherwise: Traced)
     is_number = type(then.value) in (bool, int, float) and type(otherwise.value) in (bool, int, float)
     sample = dtype.type(sample).item() if is_number else np.asarray(sample).astype(dtype)
     if np.shape(then.value) == np.shape(otherwise.value):
-        return Traced(emitter.op("Where", test, *names), sample)
+        return Traced(emitter.where_true(test, names[0], names[1], dtype), sample)
     return Traced(emitter.branch(test, *names), sample)
 
 
@@ -208,7 +208,8 @@ def or_(emitter: Emitter, inputs: Sequence[Traced], sample: Any) -> Traced:
 def where(emitter: Emitter, inputs: Sequence[Traced], sample: Any) -> str:
     """x where the condition is true, y elsewhere."""
     dtype = _dtype(sample)
-    return emitter.op("Where", emitter.typed(inputs[0], BOOL), *(emitter.typed(value, dtype) for value in inputs[1:]))
+    then, otherwise = (emitter.typed(value, dtype) for value in inputs[1:])
+    return emitter.where_true(emitter.typed(inputs[0], BOOL), then, otherwise, dtype)
 
 
 @lowered("tensor")

@@ -169,6 +169,22 @@ def take(emitter: Emitter, inputs: Sequence[Traced], sample: Any, *, axis: Any =
     return emitter.op("Gather", name, emitter.typed(inputs[1], INT64), axis=int(axis or 0))
 
 
+@lowered("numpy.repeat")
+def repeat(emitter: Emitter, inputs: Sequence[Traced], sample: Any, *, axis: Any = None) -> str:
+    """Each element several times."""
+    x, repeats = inputs
+    if np.size(repeats.value) != 1:
+        raise UnsupportedOp(f"{'/'.join(emitter.path)}: numpy.repeat with a number for each element has no ONNX operator")
+    name = emitter.typed(x)
+    if axis is None:
+        name, axis = emitter.shaped(name, (-1,)), 0
+    length = emitter.op("Gather", emitter.op("Shape", name), np.array(int(axis)), axis=0)
+    count = emitter.shaped(emitter.typed(repeats, INT64), ())
+    zero, one = np.array(0), np.array(1)
+    places = emitter.op("Range", emitter.constant(zero), emitter.op("Mul", length, count), emitter.constant(one))
+    return emitter.op("Gather", name, emitter.op("Div", places, count), axis=int(axis))
+
+
 def _triangle(name: str, upper: int) -> None:
     @lowered(f"numpy.{name}")
     def write(emitter: Emitter, inputs: Sequence[Traced], sample: Any, *, k: int = 0) -> str:

@@ -69,7 +69,7 @@ def _taken(emitter: Emitter, x: Traced, parts: list[Any]) -> str:
             name = _sliced(emitter, name, part, axis)
             axis += 1
         else:
-            if part.dtype.kind not in "iu":
+            if part.dtype.kind not in "iuf" or (part.dtype.kind == "f" and part.rank):
                 raise UnsupportedOp(f"{'/'.join(emitter.path)}: an index of type {part.dtype} has no ONNX operator")
             name = emitter.op("Gather", name, emitter.typed(part, INT64), axis=axis)
             axis += part.rank

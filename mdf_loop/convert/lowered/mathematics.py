@@ -81,7 +81,9 @@ def _cosh(f: Formulas, x: str) -> str:
 def _asinh(f: Formulas, x: str) -> str:
     a = f("Abs", x)
     root = f("Sqrt", f("Add", f("Mul", a, a), 1.0))
-    return f("Mul", f("Sign", x), f.log1p(f("Add", a, f("Div", f("Mul", a, a), f("Add", root, 1.0)))))
+    near = f.log1p(f("Add", a, f("Div", f("Mul", a, a), f("Add", root, 1.0))))
+    far = f("Add", f("Log", a), math.log(2))
+    return f("Mul", f("Sign", x), f.where(f("Greater", a, 1e17), far, near))
 
 
 def _acosh(f: Formulas, x: str) -> str:
@@ -101,7 +103,7 @@ def _cbrt(f: Formulas, x: str) -> str:
     root = f("Mul", f("Sign", x), f("Pow", f("Abs", x), 1 / 3))
     error = f("Sub", f("Mul", f("Mul", root, root), root), x)
     better = f("Sub", root, f("Div", error, f("Mul", f("Mul", root, root), 3.0)))
-    return f.where(f("Equal", x, 0.0), x, better)
+    return f.where(f("Or", f("Equal", x, 0.0), f("IsInf", x)), x, better)
 
 
 def _sinc(f: Formulas, x: str) -> str:
@@ -273,13 +275,33 @@ def heaviside(emitter: Emitter, inputs: Sequence[Traced], sample: Any) -> str:
     return f.where(f("Equal", a, 0.0), b, f.where(f("Less", a, 0.0), 0.0, f.where(f("IsNaN", a), a, 1.0)))
 
 
-@lowered("numpy.logaddexp")
+@lowered("numpy.logaddexp", "numpy.logaddexp2")
 def logaddexp(emitter: Emitter, inputs: Sequence[Traced], sample: Any) -> str:
-    """log(exp(a) + exp(b))."""
+    """log(exp(a) + exp(b)), or with 2 in the place of e."""
     f, (a, b) = _two(emitter, inputs, sample)
+    if emitter.where_op.endswith("2"):
+        a, b = (f("Mul", value, math.log(2)) for value in (a, b))
     larger = f.where(f("Greater", a, b), a, b)
     distance = f.where(f("Equal", a, b), 0.0, f("Abs", f("Sub", a, b)))
-    return f("Add", larger, f.log1p(f("Exp", f("Neg", distance))))
+    total = f("Add", larger, f.log1p(f("Exp", f("Neg", distance))))
+    return f("Div", total, math.log(2)) if emitter.where_op.endswith("2") else total
+
+
+@lowered("numpy.ldexp", "math.ldexp")
+def ldexp(emitter: Emitter, inputs: Sequence[Traced], sample: Any) -> str:
+    """a * 2 ** b."""
+    f, (a, b) = _two(emitter, inputs, sample)
+    return f("Mul", a, f("Pow", 2.0, b))
+
+
+@lowered("numpy.signbit")
+def signbit(emitter: Emitter, inputs: Sequence[Traced], sample: Any) -> str:
+    """Whether a number is negative, -0.0 too."""
+    f = Formulas(emitter, inputs[0].dtype)
+    x = emitter.typed(inputs[0])
+    if kind_of(f.dtype) != "float":
+        return f("Less", x, 0)
+    return f("Less", f.where(f("Equal", x, 0.0), f("Reciprocal", x), x), 0.0)
 
 
 def _testing(name: str, write_test: Callable[[Emitter, str], str]) -> None:

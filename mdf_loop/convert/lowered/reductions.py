@@ -9,6 +9,7 @@ import numpy as np
 
 from mdf_loop.convert.lowered.table import Emitter, Traced, lowered
 from mdf_loop.convert.tracing import BOOL, INT64
+from mdf_loop.element_types import kind_of
 from mdf_loop.errors import UnsupportedOp
 
 _REDUCTIONS = {
@@ -118,7 +119,7 @@ _place("argmin", "ArgMin")
 
 @lowered("numpy.cumsum")
 def cumsum(emitter: Emitter, inputs: Sequence[Traced], sample: Any, *, axis: Any = None) -> str:
-    """Running sums, by the product with a triangle of ones: onnxruntime has no CumSum in float64 everywhere."""
+    """Running sums."""
     dtype = np.asarray(sample).dtype
     x = emitter.typed(inputs[0], dtype)
     if axis is None:
@@ -138,6 +139,53 @@ def _sorting(name: str, place: int) -> None:
 
 _sorting("sort", 0)
 _sorting("argsort", 1)
+
+
+def _without_nan(name: str, op: str, neutral: Any) -> None:
+    @lowered(f"numpy.nan{name}")
+    def write(emitter: Emitter, inputs: Sequence[Traced], sample: Any, *, axis: Any = None, keepdims: Any = False) -> str:
+        dtype = np.asarray(sample).dtype
+        x = emitter.typed(inputs[0], dtype)
+        if kind_of(dtype) != "float":
+            return reduced(emitter, op, x, axis, keepdims)
+        is_nan = emitter.op("IsNaN", x)
+        made = reduced(emitter, op, emitter.op("Where", is_nan, np.array(neutral, dtype), x), axis, keepdims)
+        count = emitter.cast(emitter.op("Not", is_nan), BOOL, dtype)
+        if name == "mean":
+            return emitter.op("Div", made, reduced(emitter, "ReduceSum", count, axis, keepdims))
+        if name in ("sum", "prod"):
+            return made
+        is_empty = emitter.op("Equal", reduced(emitter, "ReduceMax", count, axis, keepdims), np.array(0, dtype))
+        return emitter.op("Where", is_empty, np.array(np.nan, dtype), made)
+
+
+_without_nan("sum", "ReduceSum", 0)
+_without_nan("prod", "ReduceProd", 1)
+_without_nan("mean", "ReduceSum", 0)
+_without_nan("min", "ReduceMin", np.inf)
+_without_nan("max", "ReduceMax", -np.inf)
+
+
+@lowered("numpy.median")
+def median(emitter: Emitter, inputs: Sequence[Traced], sample: Any, *, axis: Any = None, keepdims: Any = False) -> str:
+    """The middle one of the sorted elements, or the mean of the two in the middle."""
+    if keepdims or isinstance(axis, tuple):
+        raise UnsupportedOp(f"{'/'.join(emitter.path)}: numpy.median along several axes has no ONNX operator")
+    dtype = np.asarray(sample).dtype
+    x = emitter.typed(inputs[0], dtype)
+    if axis is None:
+        x, axis = emitter.shaped(x, (-1,)), 0
+    length = emitter.op("Gather", emitter.op("Shape", x), np.array([int(axis)]), axis=0)
+    ordered = emitter.several("TopK", [x, length], 2, axis=int(axis), largest=0, sorted=1)[0]
+    two = np.array([2])
+    low = emitter.op("Div", emitter.op("Sub", length, np.array([1])), two)
+    middle = (
+        emitter.op("Gather", ordered, emitter.shaped(at, ()), axis=int(axis)) for at in (low, emitter.op("Div", length, two))
+    )
+    mean = emitter.op("Div", emitter.op("Add", *middle), np.array(2, dtype))
+    flags = emitter.cast(emitter.op("IsNaN", x), BOOL, INT64)
+    is_nan = emitter.cast(reduced(emitter, "ReduceMax", flags, axis, False), INT64, BOOL)
+    return emitter.op("Where", is_nan, np.array(np.nan, dtype), mean)
 
 
 @lowered("numpy.diff")
