@@ -55,7 +55,7 @@ def with_onnx_names(body: Body, graph: Any = None, outer: Scope | None = None) -
 
     Names are unique along each row of nested bodies.  ``graph`` is None for a body that comes from something else.
     """
-    said = _names(graph)
+    said = names_of(graph)
     nodes = {node.id: node for node in graph.nodes} if graph is not None else {}
     scope = Scope(outer)
     for name in body.captures if outer is None else ():
@@ -95,7 +95,8 @@ def with_onnx_names(body: Body, graph: Any = None, outer: Scope | None = None) -
     )
 
 
-def _names(graph: Any) -> Mapping[str, str]:
+def names_of(graph: Any) -> Mapping[str, str]:
+    """What the metadata of a graph says values are called in ONNX, by their ids."""
     said = (getattr(graph, "metadata", None) or {}).get(NAMES)
     if not isinstance(said, Mapping):
         return {}

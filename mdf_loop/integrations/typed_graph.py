@@ -3,11 +3,13 @@
 MDF evaluates ONNX operators through float64, one output at a time and under one version of ONNX for all.  In a graph
 whose metadata says ``types`` (see :mod:`mdf_loop.readers.mdf_typed`) the nodes that are ONNX operators or constants are
 taken over when the graph is made evaluable: graph-scheduler still decides when they run, and values travel along MDF's
-edges, with the types they have in ONNX.  No text of such a node is evaluated.
+edges, with the types they have in ONNX.  No text of such a node is evaluated; MDF evaluates those of other nodes, if they
+are on the list of :mod:`mdf_loop.readers.expression`.
 """
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -18,15 +20,16 @@ import numpy as np
 from mdf_loop.analysis.element_types import Asked, asked_types
 from mdf_loop.arguments import fit_values, handed_out
 from mdf_loop.backend import LoopRep, as_value
-from mdf_loop.convert.restoring import NAMES
+from mdf_loop.convert.restoring import names_of
 from mdf_loop.errors import LoopError
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.ir import Body
 from mdf_loop.options import start_run
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf_body import check_graph, read_mdf_graph
+from mdf_loop.readers.mdf_engine_body import check_expressions, refuse_hanging
 from mdf_loop.readers.mdf_signature import Signature, read_signature
-from mdf_loop.readers.mdf_typed import GraphReader, finished, is_typed
+from mdf_loop.readers.mdf_typed import OPAQUE, GraphReader, finished, is_typed
 
 UNSET = object()
 """In place of a value that an input port did not get; None is the empty optional."""
@@ -37,26 +40,35 @@ def taking_over_nodes(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def __init__(self: Any, graph: Any, verbose: bool | None = False) -> None:
+        nodes = typed_nodes(graph) if is_typed(graph) else {}
+        refuse_hanging(graph)
         original(self, graph, verbose)
-        if is_typed(graph):
-            take_over(self)
+        self.enodes |= nodes
+        self.output_enodes = [self.enodes[node.id] for node in self.output_nodes]
 
     return __init__
 
 
-def take_over(evaluable: Any) -> None:
-    """Put nodes of ours in the places of those of an ``EvaluableGraph``."""
-    graph = evaluable.graph
+def typed_nodes(graph: Any) -> dict[str, TypedNode]:
+    """The nodes of a graph that are operators of ONNX or constants, ready to run.
+
+    Raises
+    ------
+    MalformedBody, UnsupportedOp
+        The graph is broken, or has an operator there is no kernel for.
+    """
     check_graph(graph)
     reader = GraphReader(graph, _signature(graph), read, is_lenient=True)
     body = finished(reader, reader.read())
     asked = asked_types(body)
+    nodes, others = {}, copy.copy(graph)
+    others.nodes = [node for node in graph.nodes if any(part.domain == OPAQUE for part in reader.made[node.id])]
+    check_expressions(others)  # what MDF's engine evaluates, in a model that somebody converted and changed
     for node in graph.nodes:
-        made = reader.made.get(node.id, [])
-        if any(part.domain == "unknown" for part in made):
-            continue
-        evaluable.enodes[node.id] = TypedNode(node, reader, replace(body, nodes=tuple(made)), asked)
-    evaluable.output_enodes = [evaluable.enodes[node.id] for node in evaluable.output_nodes]
+        made = reader.made[node.id]
+        if not any(part.domain == OPAQUE for part in made):
+            nodes[node.id] = TypedNode(node, reader, replace(body, nodes=tuple(made)), asked)
+    return nodes
 
 
 def _signature(graph: Any) -> Signature:
@@ -110,16 +122,11 @@ class TypedNode:
         """Make the operator ready to run; its inputs are the values of the ports."""
         inputs = tuple(dict.fromkeys(self._values.values()))
         needed = {name for part in body.nodes for name in part.reads} | set(self._outputs.values())
-        constants = {name: value for name, value in body.constants.items() if name in needed and name not in inputs}
+        constants = {name: body.constants[name] for name in needed if name in body.constants and name not in inputs}
+        types = {name: body.types[name] for name in needed if name in body.types}
+        outputs = tuple(self._outputs.values())
         self._execute = InterpretedBody(
-            replace(
-                body,
-                inputs=inputs,
-                outputs=tuple(self._outputs.values()),
-                constants=constants,
-                captures=(),
-                types={name: kind for name, kind in body.types.items() if name in needed},
-            )
+            replace(body, inputs=inputs, outputs=outputs, constants=constants, captures=(), types=types)
         )
 
     def evaluate(self, time_increment: Any = None, array_format: str = "numpy") -> None:
@@ -160,7 +167,7 @@ def _value_of(reader: GraphReader, node: Any, port: Any) -> str:
 
 def run_typed(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Run a whole graph that says types, as the ONNX graph it is; names are those of ONNX."""
-    names = (graph.metadata or {}).get(NAMES) or {}
+    names = names_of(graph)
     ids = {name: id for id, name in names.items()}
     prepared = LoopRep(read_mdf_graph(graph, kind="branch"))
     given = {ids.get(name, name): value for name, value in inputs.items()}

@@ -14,7 +14,7 @@ import numpy as np
 from mdf_loop.backend import prepare
 from mdf_loop.convert.files import load
 from mdf_loop.convert.mdf_to_onnx import to_onnx
-from mdf_loop.convert.restoring import NAMES
+from mdf_loop.convert.restoring import names_of
 from mdf_loop.element_types import DTYPES, kind_of
 from mdf_loop.errors import MalformedBody
 from mdf_loop.integrations.running import run, run_in_mdf
@@ -238,7 +238,7 @@ def needed(model: Any) -> dict[str, ValueType]:
     (graph,) = model.graphs
     if is_typed(graph):
         body = read_mdf_graph(graph, kind="branch")
-        names = (graph.metadata or {}).get(NAMES) or {}
+        names = names_of(graph)
         return {names.get(name, name): body.type_of(name) for name in _without_default(body)}
     ports = {(node.id, port.id): port for node in graph.nodes for port in node.input_ports}
     return {port: _of_port(ports[node, port]) for node, port in ports_of(graph).needy}

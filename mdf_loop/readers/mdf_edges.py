@@ -60,13 +60,16 @@ def order_nodes(graph: Any) -> Course:
             "carried value of the loop, lets it begin",
             (graph.id,),
         )
-    delayed = [e for e in graph.edges if e not in waited and (levels[e.sender] > levels[e.receiver] or e.sender == e.receiver)]
+    begins = [edge for edge in graph.edges if ports[edge.receiver, edge.receiver_port].default_value is not None]
+    delayed = [edge for edge in begins if levels[edge.sender] > levels[edge.receiver] or edge.sender == edge.receiver]
     for edge in delayed:
         if len(edges[edge.receiver, edge.receiver_port]) > 1:
             raise NotCompiled(f"several edges meet in port {edge.receiver}.{edge.receiver_port}, some of them an iteration late")
-    all_levels = _levels(graph, [edge for edge in graph.edges if edge not in delayed])
+    late = set(map(id, delayed))
+    in_time = [edge for edge in graph.edges if id(edge) not in late]
+    all_levels = _levels(graph, in_time)
     if all_levels is None:
-        cycle = _cycle(graph, [edge for edge in graph.edges if edge not in delayed])
+        cycle = _cycle(graph, in_time)
         raise NotCompiled(f"nodes {', '.join(cycle)} form a cycle in which MDF's scheduler decides who is first")
     return Course(sorted(graph.nodes, key=lambda node: all_levels[node.id]), edges, delayed)
 

@@ -110,7 +110,7 @@ def finished(reader: GraphReader, body: Body, kind: str = "branch") -> Body:
 
 def is_typed(graph: Any) -> bool:
     """Whether a graph says the types of its values: it is an ONNX graph."""
-    return isinstance((getattr(graph, "metadata", None) or {}).get("types"), Mapping)
+    return "types" in (getattr(graph, "metadata", None) or {})
 
 
 def _declared(graph: Any) -> dict[str, ValueType]:
