@@ -320,6 +320,8 @@ def _said(kind: ir.ValueType) -> dict[str, Any]:
 
 def _written(value: Any) -> Any:
     """A tensor as a model holds it: numbers as an array, a single number as it is, texts as lists."""
+    if not value.size:
+        return [[]]  # MDF drops an empty list
     if value.dtype == object:
         return [_text(text) for text in value.reshape(-1).tolist()]
     if value.dtype.kind == "c":

@@ -103,6 +103,12 @@ def names_of(graph: Any) -> Mapping[str, str]:
     return {id: name for id, name in said.items() if isinstance(id, str) and isinstance(name, str)}
 
 
+def input_ids(graph: Any) -> dict[str, str]:
+    """The ids of a graph's inputs by their ONNX names."""
+    names = names_of(graph)
+    return {names.get(id, id): id for id in (graph.metadata or {}).get("inputs") or ()}
+
+
 def _graph(node: Any, key: str) -> Any:
     """The MDF graph that a body of a node is; None if it is something else."""
     if node is None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from mdf_loop.backend import prepare
 from mdf_loop.convert.files import load
-from mdf_loop.convert.restoring import names_of
+from mdf_loop.convert.restoring import input_ids, names_of
 from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody
 from mdf_loop.integrations.mdf import quiet_mdf, register
 from mdf_loop.integrations.required import is_required_as
@@ -118,7 +118,7 @@ def run_graph(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
 def run_in_mdf(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Run a graph that says types in MDF's engine; names are those of ONNX."""
     names = names_of(graph)
-    ids = {name: id for id, name in names.items()}
+    ids = input_ids(graph)
     used = {port.id for node in graph.nodes for port in node.input_ports}
     given = {id: value for name, value in inputs.items() if (id := ids.get(name, name)) in used}
     evaluable = _evaluated(with_inputs(graph, given))

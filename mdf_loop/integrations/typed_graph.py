@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ import numpy as np
 from mdf_loop.analysis.element_types import Asked, asked_types
 from mdf_loop.arguments import fit_values, handed_out
 from mdf_loop.backend import LoopRep, as_value
-from mdf_loop.convert.restoring import names_of
+from mdf_loop.convert.restoring import input_ids, names_of
 from mdf_loop.errors import LoopError
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.ir import Body
@@ -28,7 +28,7 @@ from mdf_loop.options import start_run
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf_body import check_graph, read_mdf_graph
 from mdf_loop.readers.mdf_engine_body import check_expressions, refuse_hanging
-from mdf_loop.readers.mdf_signature import Signature, read_signature
+from mdf_loop.readers.mdf_signature import Signature, ports_of, read_signature
 from mdf_loop.readers.mdf_typed import OPAQUE, GraphReader, finished, is_typed
 
 UNSET = object()
@@ -60,7 +60,9 @@ def typed_nodes(graph: Any) -> dict[str, TypedNode]:
     check_graph(graph)
     reader = GraphReader(graph, _signature(graph), read, is_lenient=True)
     body = finished(reader, reader.read())
-    asked = asked_types(body)
+    given = [name for part in body.nodes if part.domain == OPAQUE for name in part.outputs]
+    ours = tuple(part for part in body.nodes if part.domain != OPAQUE)
+    asked = asked_types(replace(body, inputs=(*body.inputs, *given), nodes=ours))  # what MDF gives has no types
     nodes, others = {}, copy.copy(graph)
     others.nodes = [node for node in graph.nodes if any(part.domain == OPAQUE for part in reader.made[node.id])]
     check_expressions(others)  # what MDF's engine evaluates, in a model that somebody converted and changed
@@ -72,22 +74,23 @@ def typed_nodes(graph: Any) -> dict[str, TypedNode]:
 
 
 def _signature(graph: Any) -> Signature:
-    """The signature in a graph's metadata; without one every loose port is an input."""
+    """The signature in a graph's metadata, without inputs that an edge feeds by now; without one every loose port is an
+    input."""
     said = graph.metadata or {}
-    if "inputs" in said and "outputs" in said:
-        return read_signature(graph, None, "branch")
-    opset = read_signature(_Ends(graph), None, "branch").opset
-    return Signature((), {}, (), (), opset)
+    if not isinstance(said.get("inputs"), list | tuple) or "outputs" not in said:
+        return Signature((), {}, (), (), read_signature(_Like(graph, inputs=[], outputs=[]), None, "branch").opset)
+    ports = ports_of(graph)
+    fed = {port for _, port in ports.fed} - {port for _, port in ports.free}
+    inputs = [name for name in said["inputs"] if name not in fed]
+    return read_signature(_Like(graph, graph.nodes, graph.edges, inputs=inputs, outputs=said["outputs"]), None, "branch")
 
 
-class _Ends:
-    """A graph without inputs and outputs."""
+class _Like:
+    """A graph whose metadata says something else."""
 
-    def __init__(self, graph: Any) -> None:
-        self.id = graph.id
-        self.nodes: list[Any] = []
-        self.edges: list[Any] = []
-        self.metadata = {**graph.metadata, "inputs": [], "outputs": []}
+    def __init__(self, graph: Any, nodes: Sequence[Any] = (), edges: Sequence[Any] = (), **said: Any) -> None:
+        self.id, self.nodes, self.edges = graph.id, nodes, edges
+        self.metadata = {**graph.metadata, **said}
 
 
 class Port:
@@ -134,9 +137,10 @@ class TypedNode:
         given: dict[str, Any] = {}
         for id, port in self.evaluable_inputs.items():
             value = port.port.default_value if port.curr_value is UNSET else port.curr_value
-            given[self._values[id]] = as_value(value)
+            given[self._values[id]] = value
             port.curr_value = UNSET
-        given |= fit_values(self._asked, {name: value for name, value in given.items() if name in self._asked})
+        fitted = fit_values(self._asked, {name: value for name, value in given.items() if name in self._asked})
+        given = {name: fitted[name] if name in fitted else as_value(value) for name, value in given.items()}
         try:
             with np.errstate(all="ignore"):
                 results = self._execute(list(given.values()), (), start_run())
@@ -168,7 +172,7 @@ def _value_of(reader: GraphReader, node: Any, port: Any) -> str:
 def run_typed(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Run a whole graph that says types, as the ONNX graph it is; names are those of ONNX."""
     names = names_of(graph)
-    ids = {name: id for id, name in names.items()}
+    ids = input_ids(graph)
     prepared = LoopRep(read_mdf_graph(graph, kind="branch"))
     given = {ids.get(name, name): value for name, value in inputs.items()}
     results = prepared.run(prepared.fit(given))

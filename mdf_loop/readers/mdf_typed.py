@@ -458,6 +458,8 @@ def declared_array(value: Any, kind: ValueType) -> np.ndarray:
         It is no tensor of that type.
     """
     dtype = kind.dtype
+    if dtype is not None and not np.size(np.array(value, object)):
+        return np.empty(_lengths(kind, (0,)), dtype)
     if dtype is not None and dtype.kind == "c" and np.asarray(value).dtype.kind != "c":
         parts = np.asarray(value, dtype.type(0).real.dtype).reshape(*_lengths(kind, np.shape(value)[:-1]), 2)
         return np.asarray(parts[..., 0] + 1j * parts[..., 1]).astype(dtype)
