@@ -49,7 +49,7 @@ def load(path: str | os.PathLike) -> Any:
     if path.suffix.lower() == ".onnx":
         return convert(path)
     if path.suffix.lower() not in SUFFIXES:
-        raise MalformedBody(f"{os.fspath(path)!r}: a model is a file of type {', '.join(SUFFIXES)} or .onnx")
+        raise MalformedBody(f"{os.fspath(path)!r}: an MDF model is a file of type {', '.join(SUFFIXES)}; .onnx is read as well")
     try:
         content = _content(path)
         for body in _onnx_files(content):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ from mdf_loop.convert.lowering import lower
 from mdf_loop.convert.restoring import with_onnx_names
 from mdf_loop.convert.shapes import usable
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, UnsupportedOp
-from mdf_loop.ir import Body, Node, ValueType
+from mdf_loop.ir import Body, ValueType
 from mdf_loop.readers.mdf_body import read_mdf_graph
 from mdf_loop.readers.mdf_body import read_whole as read_as_it_is
 from mdf_loop.readers.mdf_signature import ports_of
@@ -85,7 +83,8 @@ def read_whole(graph: Any) -> Body:
     ends = ports_of(graph).ends
     ids = Counter(port for _, port in ends)
     names = tuple(port if ids[port] == 1 else f"{node}.{port}" for node, port in ends)
-    return with_onnx_names(called(lower(body, _inputs(graph, body)), names))
+    lowered = lower(body, _inputs(graph, body))
+    return with_onnx_names(lowered, names=dict(zip(lowered.outputs, names, strict=True)))
 
 
 def _inputs(graph: Any, body: Body) -> dict[str, tuple[Any, ValueType]]:
@@ -100,21 +99,6 @@ def _inputs(graph: Any, body: Body) -> dict[str, tuple[Any, ValueType]]:
             dtype = np.dtype(float)
         inputs[name] = np.ones(shape, dtype), ValueType(dtype, tuple(shape))
     return inputs
-
-
-def called(body: Body, names: Sequence[str]) -> Body:
-    """A body whose outputs have certain names."""
-    nodes, outputs = list(body.nodes), []
-    written = {output for node in nodes for output in node.outputs} | set(body.inputs)
-    for output, name in zip(body.outputs, names, strict=True):
-        if output != name:
-            while name in written:
-                name += "_"
-            nodes.append(Node("Identity", (output,), (name,), {}, "", body.opsets[""]))
-        written.add(name)
-        outputs.append(name)
-    types = {**body.types, **{name: body.types[old] for old, name in zip(body.outputs, outputs, strict=True)}}
-    return replace(body, nodes=tuple(nodes), outputs=tuple(outputs), types=types)
 
 
 def write_checked(body: Body) -> onnx.ModelProto:

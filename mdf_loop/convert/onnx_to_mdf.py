@@ -71,12 +71,12 @@ def convert(model: Any, path: str | os.PathLike | None = None, *, body: str = "m
     Examples
     --------
     >>> import mdf_loop, onnx.parser
-    >>> text = '<ir_version: 9, opset_import: ["": 20]> double (float[2] x) => (float[2] y.1) { y.1 = Add(x, x) }'
+    >>> text = '<ir_version: 9, opset_import: ["": 20]> double (float[2] x) => (float[2] body) { body = Add(x, x) }'
     >>> model = mdf_loop.convert(onnx.parser.parse_model(text))
     >>> model.graphs[0].nodes[0].id, model.graphs[0].metadata["outputs"], model.graphs[0].metadata["names"]
-    ('Add', ['y_1'], {'y_1': 'y.1'})
+    ('Add', ['body_2'], {'body_2': 'body'})
     >>> mdf_loop.run(model, x=[1.0, 2.0])
-    {'y.1': array([2., 4.], dtype=float32)}
+    {'body': array([2., 4.], dtype=float32)}
     """
     if body not in FORMS:
         raise ArgumentError(f"body must be one of {', '.join(FORMS)}; got {body!r}")

@@ -50,22 +50,24 @@ class Scope:
             scope = scope.outer
 
 
-def with_onnx_names(body: Body, graph: Any = None, outer: Scope | None = None) -> Body:
-    """A body in which values and nodes have the names that the metadata of its graph say.
+def with_onnx_names(body: Body, graph: Any = None, outer: Scope | None = None, names: Mapping[str, str] | None = None) -> Body:
+    """A body in which values and nodes have the names that the metadata of its graph say, or that ``names`` says.
 
     Names are unique along each row of nested bodies.  ``graph`` is None for a body that comes from something else.
     """
-    said = names_of(graph)
+    said = {**names_of(graph), **(names or {})}
     nodes = {node.id: node for node in graph.nodes} if graph is not None else {}
     scope = Scope(outer)
     for name in body.captures if outer is None else ():
         scope.call(name, name)
     outputs = [name for node in body.nodes for name in node.outputs if name]
-    for name in dict.fromkeys((*body.inputs, *outputs, *body.constants)):
+    for name in dict.fromkeys((*body.inputs, *body.outputs, *outputs, *body.constants)):
+        if name in body.captures:
+            continue
         last = name.rpartition(".")[2] if nodes else name
         scope.call(name, *(text for text in (said.get(name), said.get(last), last, name) if text))
 
-    def names(values: Any) -> tuple[str, ...]:
+    def called(values: Any) -> tuple[str, ...]:
         return tuple(scope[name] if name else "" for name in values)
 
     def renamed(node: Node) -> Node:
@@ -78,19 +80,19 @@ def with_onnx_names(body: Body, graph: Any = None, outer: Scope | None = None) -
         return replace(
             node,
             name=was if isinstance(was, str) else node.name,
-            inputs=names(node.inputs),
-            outputs=names(node.outputs),
-            captures=names(node.captures),
+            inputs=called(node.inputs),
+            outputs=called(node.outputs),
+            captures=called(node.captures),
             attrs=attrs,
         )
 
     return replace(
         body,
-        inputs=names(body.inputs),
-        outputs=names(body.outputs),
+        inputs=called(body.inputs),
+        outputs=called(body.outputs),
         nodes=tuple(map(renamed, body.nodes)),
         constants={scope[name]: value for name, value in body.constants.items()},
-        captures=names(body.captures),
+        captures=called(body.captures),
         types={scope[name]: kind for name, kind in body.types.items() if name in scope.names},
     )
 
