@@ -52,6 +52,7 @@ def convert(
     target: Annotated[Path, typer.Argument(metavar="OUT", help="What to write: .yaml or .json for MDF, .onnx for ONNX.")],
     body: Annotated[str, typer.Option("--body", help="Bodies of loops in MDF: mdf for MDF graphs, onnx for ONNX text.")] = "mdf",
     inline: Annotated[int, typer.Option("--inline", help="Larger weights go to a .npz file beside the MDF file.")] = 1024,
+    inputs: Annotated[list[str] | None, typer.Option("--as-input", help="A port or parameter that ONNX gets as input.")] = None,
     debug: Debug = False,
 ) -> None:
     """Convert an ONNX model to MDF, or an MDF model to ONNX."""
@@ -62,7 +63,7 @@ def convert(
     if is_onnx == [True, False]:
         to_mdf(source, target, body=body, inline=inline)
     elif is_onnx == [False, True]:
-        to_onnx(source, target)
+        to_onnx(source, target, inputs=inputs or ())
     else:
         raise MalformedBody(f"one of the two files is .onnx, the other .yaml or .json; got {str(source)!r} and {str(target)!r}")
 

@@ -282,3 +282,22 @@ def test_what_onnx_cannot_express_is_refused_by_name(model, error, message):
     with pytest.raises(error) as raised:
         mdf_loop.to_onnx(model())
     assert str(raised.value) == message
+
+
+def test_values_become_inputs_that_may_be_left_out():
+    node = Node(
+        id="A",
+        input_ports=[InputPort(id="x", default_value=[1.0, 2.0])],
+        parameters=[Parameter(id="gain", value=3.0)],
+        output_ports=[OutputPort(id="y", value="gain * x + 1")],
+    )
+    written = mdf_loop.to_onnx(model_of(node), inputs=["x", "A.gain"])
+    assert [value.name for value in written.graph.input] == ["x", "gain"]
+    assert {"x", "gain"} <= {tensor.name for tensor in written.graph.initializer}
+    prepared = backend.prepare(written)
+    assert prepared.run({})[0].tolist() == [4, 7]
+    assert prepared.run({"gain": np.float64(10), "x": np.float64([5, 0])})[0].tolist() == [51, 1]
+    with pytest.raises(ArgumentError, match="^there is no value 'gian' that could be an input$"):
+        mdf_loop.to_onnx(model_of(node), inputs=["gian"])
+    with pytest.raises(ArgumentError, match="inputs= is for other MDF models"):
+        mdf_loop.to_onnx(mdf_loop.convert(MODELS / "for_ts.onnx"), inputs=["x"])

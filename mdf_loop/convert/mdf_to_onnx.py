@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+from modeci_mdf.mdf import InputPort
 from onnx import checker, helper, shape_inference
 
 from mdf_loop.convert.files import load
@@ -20,11 +24,11 @@ from mdf_loop.ir import Body, ValueType
 from mdf_loop.readers.mdf_body import read_mdf_graph
 from mdf_loop.readers.mdf_body import read_whole as read_as_it_is
 from mdf_loop.readers.mdf_signature import ports_of
-from mdf_loop.readers.mdf_typed import is_typed
+from mdf_loop.readers.mdf_typed import has_conditions, is_typed
 from mdf_loop.writers.onnx_graph import write_model
 
 
-def to_onnx(model: Any, path: str | os.PathLike | None = None) -> onnx.ModelProto:
+def to_onnx(model: Any, path: str | os.PathLike | None = None, *, inputs: Sequence[str] = ()) -> onnx.ModelProto:
     """Convert an MDF model to an ONNX model that gives the same outputs.
 
     Parameters
@@ -33,6 +37,9 @@ def to_onnx(model: Any, path: str | os.PathLike | None = None) -> onnx.ModelProt
         A model with one graph, a graph, or the path of a model file.
     path : str or path-like, optional
         Write the ONNX model to this file as well.
+    inputs : sequence of str
+        Input ports with a default value, and parameters, that become inputs of the ONNX model too: by their ids, or as
+        ``node.id``.  Their values are initializers of the same names, so they may be left out.
 
     Returns
     -------
@@ -45,6 +52,8 @@ def to_onnx(model: Any, path: str | os.PathLike | None = None) -> onnx.ModelProt
         ONNX has no way to say something in the model; the message names it.
     MalformedBody
         The model is broken.
+    ArgumentError
+        There is no such port or parameter.
 
     Examples
     --------
@@ -54,7 +63,7 @@ def to_onnx(model: Any, path: str | os.PathLike | None = None) -> onnx.ModelProt
     ['Loop']
     """
     graph = _graph(model)
-    written = write_checked(read_whole(graph))
+    written = write_checked(read_whole(graph, inputs))
     if path is not None:
         onnx.save(written, Path(path))
     return written
@@ -73,21 +82,58 @@ def _graph(model: Any) -> Any:
     return model
 
 
-def read_whole(graph: Any) -> Body:
-    """The body of a whole graph, in operators of ONNX alone."""
+def read_whole(graph: Any, inputs: Sequence[str] = ()) -> Body:
+    """The body of a whole graph, in operators of ONNX alone; ``inputs`` are values that become inputs."""
     if is_typed(graph):
-        if graph.conditions is not None and (graph.conditions.node_specific or graph.conditions.termination):
+        if inputs:
+            raise ArgumentError("a converted model has the inputs of its ONNX model; inputs= is for other MDF models")
+        if has_conditions(graph):
             raise UnsupportedOp(f"graph {graph.id!r} has conditions, which ONNX cannot express")
         return with_onnx_names(read_mdf_graph(graph, kind="branch"), graph)
+    graph, values = _freed(graph, inputs)
     body = read_as_it_is(graph)
     ends = ports_of(graph).ends
     ids = Counter(port for _, port in ends)
     names = tuple(port if ids[port] == 1 else f"{node}.{port}" for node, port in ends)
-    lowered = lower(body, _inputs(graph, body))
+    lowered = lower(body, _inputs(graph, body, values))
+    lowered = replace(
+        lowered, constants={**lowered.constants, **{name: values[name] for name in body.captures if name in values}}
+    )
     return with_onnx_names(lowered, names=dict(zip(lowered.outputs, names, strict=True)))
 
 
-def _inputs(graph: Any, body: Body) -> dict[str, tuple[Any, ValueType]]:
+def _freed(graph: Any, names: Sequence[str]) -> tuple[Any, dict[str, Any]]:
+    """A graph in which some ports and parameters have lost their values, and these values by their ids."""
+    graph, values = (copy.deepcopy(graph) if names else graph), {}
+    fed = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
+    for name in names:
+        found = [
+            place for node in graph.nodes for place in _places(node, fed) if name in (place[1].id, f"{node.id}.{place[1].id}")
+        ]
+        if len(found) != 1:
+            raise ArgumentError(f"there {'are several values' if found else 'is no value'} {name!r} that could be an input")
+        node, thing, value = found[0]
+        if thing in node.parameters:
+            node.parameters.remove(thing)
+            node.input_ports.append(InputPort(id=thing.id, shape=np.shape(value), type=np.asarray(value).dtype.name))
+        else:
+            thing.default_value, thing.type, thing.shape = None, np.asarray(value).dtype.name, np.shape(value)
+        values[thing.id] = np.asarray(value)
+    return graph, values
+
+
+def _places(node: Any, fed: set[tuple[str, str]]) -> Iterator[tuple[Any, Any, Any]]:
+    """What has a value in a node, that is no expression: the node, the port or parameter, and the value."""
+    for port in node.input_ports:
+        if port.default_value is not None and (node.id, port.id) not in fed and not isinstance(port.default_value, str | dict):
+            yield node, port, port.default_value
+    for parameter in node.parameters:
+        others = (parameter.default_initial_value, parameter.function, parameter.time_derivative)
+        if parameter.value is not None and not isinstance(parameter.value, str | dict) and others == (None, None, None):
+            yield node, parameter, parameter.value
+
+
+def _inputs(graph: Any, body: Body, values: Mapping[str, Any]) -> dict[str, tuple[Any, ValueType]]:
     """A sample and the type of each value that a graph needs, from its ports: numbers in MDF are float64."""
     ports = {port.id: port for node in graph.nodes for port in node.input_ports if port.id in body.captures}
     inputs = {}
@@ -97,7 +143,7 @@ def _inputs(graph: Any, body: Body) -> dict[str, tuple[Any, ValueType]]:
             dtype = np.dtype(ports[name].type or float)
         except TypeError:
             dtype = np.dtype(float)
-        inputs[name] = np.ones(shape, dtype), ValueType(dtype, tuple(shape))
+        inputs[name] = values.get(name, np.ones(shape, dtype)), ValueType(dtype, tuple(shape))
     return inputs
 
 

@@ -18,7 +18,7 @@ from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody
 from mdf_loop.integrations.mdf import quiet_mdf, register
 from mdf_loop.integrations.required import is_required_as
 from mdf_loop.integrations.typed_graph import run_typed
-from mdf_loop.readers.mdf_typed import is_typed
+from mdf_loop.readers.mdf_typed import has_conditions, is_typed
 
 
 def run(model: Any, /, **inputs: Any) -> dict[str, Any]:
@@ -103,8 +103,8 @@ def _only_graph(model: Any) -> Any:
 def run_graph(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Run an MDF graph once; see :func:`run`.  One that is an ONNX graph needs no scheduler."""
     register()
-    if is_typed(graph) and graph.conditions is None:
-        return run_typed(graph, inputs)
+    if is_typed(graph):
+        return run_in_mdf(graph, inputs) if has_conditions(graph) else run_typed(graph, inputs)
     evaluable = _evaluated(with_inputs(graph, inputs))
     read = {(edge.sender, edge.sender_port) for edge in graph.edges}
     ports = [(node.id, port.id) for node in graph.nodes for port in node.output_ports if (node.id, port.id) not in read]
@@ -120,7 +120,7 @@ def run_in_mdf(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     names = names_of(graph)
     ids = input_ids(graph)
     used = {port.id for node in graph.nodes for port in node.input_ports}
-    given = {id: value for name, value in inputs.items() if (id := ids.get(name, name)) in used}
+    given = {ids.get(name, name): value for name, value in inputs.items() if name not in ids or ids[name] in used}
     evaluable = _evaluated(with_inputs(graph, given))
     ports = {port.id: node.id for node in graph.nodes for port in node.output_ports}
     return {names.get(id, id): evaluable.enodes[ports[id]].evaluable_outputs[id].curr_value for id in graph.metadata["outputs"]}

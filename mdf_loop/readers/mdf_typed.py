@@ -113,6 +113,12 @@ def is_typed(graph: Any) -> bool:
     return "types" in (getattr(graph, "metadata", None) or {})
 
 
+def has_conditions(graph: Any) -> bool:
+    """Whether graph-scheduler's conditions decide when the nodes of a graph run."""
+    conditions = graph.conditions
+    return conditions is not None and bool(conditions.node_specific or conditions.termination)
+
+
 def _declared(graph: Any) -> dict[str, ValueType]:
     """The types in the metadata of a graph."""
     said = (graph.metadata or {}).get("types") or {}
