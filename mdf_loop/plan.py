@@ -147,10 +147,10 @@ _LIGHT = {"Gather", "Slice", "Concat", "Split", "Reshape", "Squeeze", "Unsqueeze
 
 
 def _deciding(loop: Loop, same: Invariants) -> str:
-    """The value that ends the loop, followed through Identity; empty if it never changes."""
+    """The value that ends the loop, followed through Identity; empty if it is the same from the start."""
     output = loop.keep_going or ""
     output = sources(loop.body).get(output, output)
-    return "" if output in same or output == loop.condition else output
+    return "" if output in same.always or output == loop.condition else output
 
 
 def _moving(loop: Loop, varying: Sequence[Node], round_trips: Mapping[str, str], same: Invariants) -> dict[str, str]:

@@ -268,3 +268,18 @@ def test_compiled_loop_refuses_what_loop_refuses(given, captured):
         loop(*given, body=text, **captured)
     with pytest.raises(type(expected.value)):
         compile(text)(*given, **captured)
+
+SETTLING = {
+    "false": "w = Xor (a, a) z = Add (y, k)",
+    "true": "w = Or (a, a) z = Add (y, k)",
+    "false, and a recurrence that is stepped": "w = Xor (a, a) q = Mul (y, y) z = Sub (q, k)",
+}
+
+
+@pytest.mark.parametrize("text", SETTLING.values(), ids=list(SETTLING))
+def test_condition_that_changes_once_ends_the_loop_where_it_does(text):
+    body = f"b (int64 i, bool go, bool v, double y) => (bool v, bool w, double z) {{ {text} }}"
+    with options(engine="interpret"):
+        expected = loop(50, True, True, 1.0, body=body, a=True, k=1.0)
+    with options(engine="numpy"):
+        assert_bits_equal(loop(50, True, True, 1.0, body=body, a=True, k=1.0), expected)

@@ -10,7 +10,7 @@ from mdf_loop.analysis.idioms import Building, Idiom
 from mdf_loop.execute.block import Batch
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.histories import History
-from mdf_loop.execute.interpret import Session
+from mdf_loop.execute.interpret import Session, truth
 from mdf_loop.execute.program import Program
 from mdf_loop.execute.recurrences import DoesNotFit, built, run_idiom
 from mdf_loop.execute.specialise import SteppedPart
@@ -111,7 +111,12 @@ class Blocks:
     def _stop(self, session: Session, batch: Batch) -> bool:
         """End the block behind the first iteration whose condition is false."""
         name = self.plan.deciding
-        if self.plan.condition != "batched" or not batch.is_stacked(name) or not session.obeyed:
+        if self.plan.condition != "batched" or not session.obeyed:
+            return True
+        if name in self.plan.same.late and not truth(batch.single(name), "the body's condition"):
+            batch.head(1)
+            return False
+        if not batch.is_stacked(name):
             return True
         stays = batch.histories[name].stacked().reshape(batch.length, -1)
         if stays.shape[1] != 1 or stays.dtype != np.bool_:
