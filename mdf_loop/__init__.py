@@ -9,6 +9,8 @@ from mdf_loop import backend
 from mdf_loop.api import if_, loop, scan
 from mdf_loop.compiled import compile
 from mdf_loop.convert.files import load
+from mdf_loop.convert.mdf_to_onnx import to_onnx
+from mdf_loop.convert.onnx_to_mdf import convert
 from mdf_loop.errors import LoopError
 from mdf_loop.integrations.mdf import register, unregister
 from mdf_loop.integrations.running import run
@@ -16,7 +18,22 @@ from mdf_loop.options import options
 from mdf_loop.registry import kernel
 
 __version__ = "0.1.0"
-__all__ = ["LoopError", "backend", "compile", "if_", "kernel", "load", "loop", "options", "register", "run", "scan", "unregister"]
+__all__ = [
+    "LoopError",
+    "backend",
+    "compile",
+    "convert",
+    "if_",
+    "kernel",
+    "load",
+    "loop",
+    "options",
+    "register",
+    "run",
+    "scan",
+    "to_onnx",
+    "unregister",
+]
 
 logging.getLogger("mdf_loop").addHandler(logging.NullHandler())
 register()

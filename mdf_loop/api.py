@@ -328,5 +328,5 @@ def results_of(prepared: PreparedLoop, arguments: Arguments, run: Run, gathered:
 def handed_out_all(results: Sequence[Any], given: Sequence[Any]) -> Any:
     """Results as they are handed out: arrays that can be changed without changing anything else, one value alone."""
     arrays = [value for value in given if isinstance(value, np.ndarray)]
-    values = tuple(handed_out(result, arrays) for result in results)
+    values = tuple([handed_out(result, arrays) for result in results])
     return values[0] if len(values) == 1 else values

@@ -188,9 +188,11 @@ def _excerpt(array: np.ndarray) -> str:
 
 def handed_out(result: Any, given: Sequence[np.ndarray] = ()) -> Any:
     """A result as it leaves: it shares no memory with what was given, nor with a constant of a body (those are read-only)."""
+    if isinstance(result, np.generic):
+        return np.asarray(result)
     if isinstance(result, list):
         return [v if type(v) is np.ndarray and v.flags.writeable else handed_out(v) for v in result]
-    if isinstance(result, np.generic | bool | int | float | complex):
+    if isinstance(result, bool | int | float | complex):
         return np.asarray(result)
     if isinstance(result, np.ndarray) and (not result.flags.writeable or any(np.may_share_memory(result, g) for g in given)):
         return result.copy()

@@ -17,13 +17,14 @@ def check_body(body: Body, path: tuple[str, ...] = ()) -> Body:
     MalformedBody
         Names the node, the value and the path down to it.
     """
-    known = set(body.captures) | set(body.constants)
+    known, given = set(body.captures) | set(body.constants), set()
     for name in body.inputs:
         if not name:
             raise MalformedBody("an input has no name", path)
-        if body.inputs.count(name) > 1:
+        if name in given:
             raise MalformedBody(f"two inputs are called {name!r}", path)
-        known.add(name)
+        given.add(name)
+    known |= given
     hidden = {state.input for state in body.state}
     if clash := sorted(hidden & known):
         raise MalformedBody(f"{clash[0]!r} is hidden state and something else as well", path)

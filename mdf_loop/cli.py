@@ -13,6 +13,7 @@ try:
     import rich.box
     import typer
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 except ImportError:  # pragma: no cover - the extra is part of the test requirements
     sys.exit('mdf-loop needs typer and rich: pip install "mdf-loop[cli]"')
@@ -65,6 +66,53 @@ def explain(
     console = Console()
     for text in explain_model(file, source=source, **inputs):
         console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def convert(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="A model: .onnx, .yaml or .json.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="What to write: .yaml or .json for MDF, .onnx for ONNX.")],
+    body: Annotated[str, typer.Option("--body", help="Bodies of loops in MDF: mdf for MDF graphs, onnx for ONNX text.")] = "mdf",
+    inline: Annotated[int, typer.Option("--inline", help="Larger weights go to a .npz file beside the MDF file.")] = 1024,
+    inputs: Annotated[list[str] | None, typer.Option("--as-input", help="A port or parameter that ONNX gets as input.")] = None,
+    debug: Debug = False,
+) -> None:
+    """Convert an ONNX model to MDF, or an MDF model to ONNX."""
+    from mdf_loop.convert.mdf_to_onnx import to_onnx
+    from mdf_loop.convert.onnx_to_mdf import convert as to_mdf
+
+    is_onnx = [path.suffix.lower() == ".onnx" for path in (source, target)]
+    if is_onnx == [True, False]:
+        to_mdf(source, target, body=body, inline=inline)
+    elif is_onnx == [False, True]:
+        to_onnx(source, target, inputs=inputs or ())
+    else:
+        raise MalformedBody(f"one of the two files is .onnx, the other .yaml or .json; got {str(source)!r} and {str(target)!r}")
+
+
+@app.command()
+def verify(
+    file: Annotated[Path, typer.Argument(help="A model: .yaml, .json or .onnx.")],
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An input; the value is JSON.")] = None,
+    input_: Annotated[Path | None, typer.Option("--input", help="Inputs by name: .npz or .json.")] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the inputs that are not given, and of random operators.")] = 0,
+    rtol: Annotated[float, typer.Option("--rtol", help="Relative tolerance.")] = 1e-5,
+    atol: Annotated[float, typer.Option("--atol", help="Absolute tolerance.")] = 1e-6,
+    debug: Debug = False,
+) -> None:
+    """Run a model in every engine and in onnxruntime, and compare; exit code 1 if they disagree."""
+    from mdf_loop.integrations.verifying import verify as compare
+
+    inputs = {**(_read_inputs(input_) if input_ else {}), **dict(map(_assignment, set_ or []))}
+    report = compare(file, inputs, seed, rtol, atol)
+    Console().print(_agreement(file.name, report))
+    for place in report.others:
+        if place.outputs is None and not place.is_failure:
+            Console().print(f"not in {place.name}: {place.reason}", markup=False, highlight=False)
+    for text in report.disagreements:
+        Console(stderr=True).print(text, markup=False, highlight=False)
+    if report.disagreements:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -166,10 +214,21 @@ def _numpy_type(array: Any) -> Any:
     return array
 
 
+def _agreement(title: str, report: Any) -> Table:
+    """How the outputs at each place are related to those of the reference."""
+    from mdf_loop.integrations.verifying import REFERENCE
+
+    ran = [place.name for place in report.others if place.outputs is not None]
+    table = Table("output", "type", "shape", REFERENCE, *ran, title=title, box=rich.box.SIMPLE, title_justify="left")
+    for name, value in report.reference.items():
+        table.add_row(escape(name), *map(escape, describe(value)), *(report.findings[name, place] for place in ran))
+    return table
+
+
 def _table(title: str, outputs: dict[str, Any]) -> Table:
     table = Table("output", "type", "shape", "value", title=title, box=rich.box.SIMPLE, title_justify="left")
     for name, value in outputs.items():
-        table.add_row(name, *describe(value))
+        table.add_row(escape(name), *map(escape, describe(value)))
     return table
 
 

@@ -14,6 +14,8 @@ from mdf_loop.explain import explained
 from mdf_loop.options import start_run
 from mdf_loop.prepare import PreparedLoop, prepare_loop, prepare_scan, read_once
 
+_BY_NAME = {"M", "cond", "v_initial"}
+
 
 class Compiled:
     """A Loop or a Scan over a body that was read once.
@@ -23,6 +25,9 @@ class Compiled:
 
     def __init__(self, prepared: PreparedLoop, is_scan: bool) -> None:
         self._prepared, self._is_scan = prepared, is_scan
+        record = prepared.record
+        self._is_plain = {"M", "cond"}.isdisjoint(record.body.captures)
+        self._names = [*(c.input for c in record.carried), *(s.input for s in record.scanned)]
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Run the loop; arguments, results and errors as :func:`mdf_loop.loop` and :func:`mdf_loop.scan` have them."""
@@ -31,11 +36,19 @@ class Compiled:
         go: bool | None
         if self._is_scan:
             count, go, inputs = None, True, list(args)
-            names = [*(c.input for c in record.carried), *(s.input for s in record.scanned)]
+        elif (
+            self._is_plain
+            and len(args) > 1
+            and type(args[0]) is not str
+            and type(args[1]) is not str
+            and named.keys().isdisjoint(_BY_NAME)
+        ):
+            inputs = list(args[2:])
+            count, go = trip_count(args[0]), condition(args[1])
         else:
             m, cond, inputs, named = given_arguments(args, named, [record.body])
             count, go = trip_count(m), condition(cond)
-            names = [c.input for c in record.carried]
+        names = self._names
         if len(inputs) != len(names):
             given = f"{len(inputs)} value{'s' * (len(inputs) != 1)} given"
             raise ArgumentError(f"{record.name}: {given}, body {record.body.name!r} takes {len(names)}: {', '.join(names)}")
@@ -100,7 +113,6 @@ def compile(body: Any, *, num_scan_inputs: int | None = None, **attributes: Any)
     batched, a block of iterations at once:
       x = Gather (w, i)
       t = Add (s, x)  [add.accumulate]
-    the last block had 3 iterations
     """
     if is_callable(required(body, "compile", "body")):
         raise ArgumentError("compile: a Python callable runs as it is; give a graph, ONNX text, a path or an MDF graph")

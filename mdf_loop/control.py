@@ -58,8 +58,8 @@ def trip_count(m: Any) -> int | None:
     KindError
         It is not one integer.
     """
-    if m is None:
-        return None
+    if m is None or type(m) is int:
+        return m
     array = np.asarray(m)
     if kind_of(array.dtype) != "integer" or array.shape not in ((), (1,)):
         raise KindError(
@@ -76,8 +76,8 @@ def condition(cond: Any) -> bool | None:
     KindError
         It is not one boolean.
     """
-    if cond is None:
-        return None
+    if cond is None or type(cond) is bool:
+        return cond
     array = np.asarray(cond)
     if array.shape not in ((), (1,)):
         raise KindError(f"the condition cond must be one boolean, a scalar or of shape [1]; got {describe_value(array)}")

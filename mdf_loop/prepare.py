@@ -30,16 +30,16 @@ class PreparedLoop:
 
     def fit_listed(self, names: Sequence[str], inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
         """:meth:`fit` for inputs in an order; arrays of types that fitted before are not looked at again."""
-        captures = self.record.body.captures
-        types = tuple([getattr(value, "dtype", None) for value in (*inputs, *named.values())]), tuple(named)
-        arrays = all(type(value) is np.ndarray for value in (*inputs, *named.values()))
-        if arrays and types in self.fitting:
-            return list(inputs), [named[name] for name in captures]
+        given = [*inputs, *named.values()]
+        arrays = set(map(type, given)) <= {np.ndarray}
+        key = (*[value.dtype for value in given], *named) if arrays else ()
+        if arrays and key in self.fitting:
+            return list(inputs), [named[name] for name in self.record.body.captures]
         fitted, captured = self.fit(dict(zip(names, inputs, strict=True)), named)
         values = [fitted[name] for name in names]
-        given = (*inputs, *[named[name] for name in captures])
-        if arrays and all(a is b for a, b in zip((*values, *captured), given, strict=True)):
-            self.fitting.add(types)
+        wanted = [*inputs, *[named[name] for name in self.record.body.captures]]
+        if arrays and all(a is b for a, b in zip((*values, *captured), wanted, strict=True)):
+            self.fitting.add(key)
         return values, captured
 
     def fit(self, inputs: Mapping[str, Any], named: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:

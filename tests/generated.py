@@ -280,7 +280,7 @@ def run_step(step: Step, env: dict[str, Any], obey: bool) -> Any:
     if step.op == "Where":
         return np.where(*given)
     if step.op == "ReduceMax":
-        return np.max(given[0])
+        return np.max(given[0], initial=np.iinfo(np.int64).min)  # of no element, as the text has it
     return {**{k: f for k, (f, _) in {**UNARY, **BINARY}.items()}, **COMPARISON}[step.op](*given)
 
 

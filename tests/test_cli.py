@@ -120,11 +120,15 @@ def test_types_that_files_lack_are_widened(tmp_path):
 
 
 def test_explain_prints_how_each_loop_of_a_model_ran(capsys):
-    assert run_main("explain", "examples/rnn.yaml", "--source") == 0
+    assert run_main("explain", "examples/rnn.yaml") == 0
     out = capsys.readouterr().out
     assert out.startswith("Scan over rnn: the trip count is given\n")
     assert "h_out = Tanh (biased)  (h of the iteration before is needed)" in out
-    assert "for s0, r0 in zip(*streams, *rows):" in out
+
+
+def test_explain_shows_the_source_of_recurrences(capsys):
+    assert run_main("explain", "examples/newton.yaml", "--set", "a=1e300", "--source") == 0
+    assert "for done in range(1, n + 1):" in capsys.readouterr().out
 
 
 def test_explain_tells_of_inner_loops_inside_the_outer_one(capsys):

@@ -32,10 +32,15 @@ def test_the_suffix_may_be_written_in_any_way(name, tmp_path):
     assert mdf_loop.load(tmp_path / name).to_dict() == Model.from_file(str(source)).to_dict()
 
 
-@pytest.mark.parametrize("name", ["model.bson", "model.xml", "model.onnx", "model", ".yaml"])
+@pytest.mark.parametrize("name", ["model.bson", "model.xml", "model", ".yaml"])
 def test_other_types_of_files_are_named(name, tmp_path):
     (tmp_path / name).write_text("")
     refused(tmp_path / name, r"an MDF model is a file of type \.json, \.yaml, \.yml")
+
+
+def test_an_onnx_file_that_is_none_is_refused(tmp_path):
+    (tmp_path / "model.onnx").write_text("")
+    refused(tmp_path / "model.onnx", r"model\.onnx' holds no graph$")
 
 
 def test_a_folder_is_no_model(tmp_path):

@@ -57,7 +57,7 @@ FOREIGN = {
     "modeci_mdf": {"readers", "convert", "integrations"},
     "graph_scheduler": {"integrations"},
     "openvino": {"readers"},
-    "onnxruntime": set(),
+    "onnxruntime": {"integrations"},
     "torch": set(),
 }
 """Which parts may import which foreign package, anywhere in a file."""

@@ -17,6 +17,10 @@ MODELS = Path(__file__).parent / "models"
 EXPORTED = sorted(path.name for path in MODELS.glob("*.onnx"))
 
 
+NOT_COMPILED_THERE = ("ddm_ts.onnx", "ddm_dyn.onnx")
+"""Models that OpenVINO reads and cannot run: its plugin refuses a Loop whose value has no known rank."""
+
+
 @pytest.mark.parametrize("name", EXPORTED)
 def test_exported_model_gives_the_same_by_way_of_openvino(name, tmp_path):
     model = openvino.Core().read_model(MODELS / name)
@@ -29,6 +33,10 @@ def test_exported_model_gives_the_same_by_way_of_openvino(name, tmp_path):
     expected = backend.prepare(MODELS / name).run(values)
     for mine, wanted in zip(prepared.run(values), expected, strict=True):
         np.testing.assert_allclose(mine, wanted, rtol=1e-5, atol=1e-6)
+    if name in NOT_COMPILED_THERE:
+        with pytest.raises(RuntimeError, match="doesn't support Loop operation with dynamic rank"):
+            openvino_run(model, *values)
+        return
     for mine, theirs in zip(prepared.run(values), openvino_run(model, *values), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-6)
 

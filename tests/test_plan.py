@@ -158,19 +158,19 @@ def test_scan_and_inner_loops_are_explained():
 def test_source_shows_what_was_emitted_for_the_last_call():
     text = f"{HEAD}) {{ go_out = Identity (go) a = Mul (s, s) t = Sub (a, k) }}"
     assert "as Python" not in explained(text, source=True)
-    found = explained(text, 10, True, 0.5, k=0.25, source=True)
+    found = explained(text, 50, True, 0.5, k=0.25, source=True)
     assert "as Python:" in found
     assert "x0 = " in found
-    assert found.endswith("the last block had 9 iterations")
+    assert found.endswith("the last block had 49 iterations")
 
 
 def test_explain_shows_the_plan_for_wide_rows_once_they_came():
     text = """b (int64 i, bool go, double[n] s) => (bool go_out, double[n] t, double[n] u)
         { go_out = Identity (go) t = Add (s, w) u = Sin (t) }"""
     planned = compile(text)
-    planned(9, True, np.zeros(5), w=np.ones(5))
+    planned(50, True, np.zeros(5), w=np.ones(5))
     assert "add.accumulate" in planned.explain()
-    planned(9, True, np.zeros(5000), w=np.ones(5000))
+    planned(50, True, np.zeros(5000), w=np.ones(5000))
     assert "u = Sin (t)  (its values are wide)" in planned.explain()
 
 

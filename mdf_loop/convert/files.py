@@ -1,4 +1,4 @@
-"""Reading MDF model files: JSON and YAML, mended where MDF's importers wrote them wrongly."""
+"""Reading model files: JSON and YAML, mended where MDF's importers wrote them wrongly; ONNX converted."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from pathlib import Path
 from typing import Any
 
 from mdf_loop.convert.mend import mend
+from mdf_loop.convert.onnx_to_mdf import convert
 from mdf_loop.convert.shapes import mend_written_shapes
+from mdf_loop.convert.weights import SUFFIXES, read_weights
 from mdf_loop.errors import MalformedBody
-
-SUFFIXES = (".json", ".yaml", ".yml")
 
 MOST_VALUES = 10_000_000
 """A file may hold so many values, with each one counted that an alias (``*name``) of YAML repeats."""
 
 
 def load(path: str | os.PathLike) -> Any:
-    """Read an MDF model file.
+    """Read an MDF model file, or an ONNX one as an MDF model.
 
-    What MDF's own importers write wrongly is mended (see :mod:`mdf_loop.convert.mend`), and ``onnx_file``
-    paths of bodies, which are relative to the model file, are made absolute.
+    What MDF's own importers write wrongly is mended (see :mod:`mdf_loop.convert.mend`).  ``onnx_file`` paths of bodies,
+    which are relative to the model file, are made absolute, and weights that lie beside it are read.
 
     Parameters
     ----------
     path : str or path-like
-        A ``.json``, ``.yaml`` or ``.yml`` file.
+        A ``.json``, ``.yaml`` or ``.yml`` file; or ``.onnx``, which is converted (see :func:`mdf_loop.convert`).
 
     Returns
     -------
@@ -46,15 +46,15 @@ def load(path: str | os.PathLike) -> Any:
     ['square_root']
     """
     path = Path(path)
+    if path.suffix.lower() == ".onnx":
+        return convert(path)
     if path.suffix.lower() not in SUFFIXES:
-        raise MalformedBody(
-            f"{os.fspath(path)!r}: an MDF model is a file of type {', '.join(SUFFIXES)}; "
-            "an .onnx file is run by mdf_loop.run or mdf_loop.backend"
-        )
+        raise MalformedBody(f"{os.fspath(path)!r}: an MDF model is a file of type {', '.join(SUFFIXES)}; .onnx is read as well")
     try:
         content = _content(path)
         for body in _onnx_files(content):
             body["onnx_file"] = os.fspath(path.resolve().parent / body["onnx_file"])
+        read_weights(content, path.parent)
         mend_written_shapes(content)
         model = _model(content)
     except FileNotFoundError as error:

@@ -15,7 +15,7 @@ What is lost cannot be put right.  The importer drops the values of initializers
 gives a value.  Inputs of the model look just the same in the file: both become input ports marked as ``required`` in
 their metadata, and running the model without a value for one of them is an error that says so.
 
-A model that is fine comes back equal.
+A model that is fine comes back equal, and one whose graphs say types, which :func:`mdf_loop.convert` wrote, is fine.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from mdf_loop.element_types import DTYPES
 from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf_signature import ports_of
-from mdf_loop.readers.mdf_typed import function_of
+from mdf_loop.readers.mdf_typed import function_of, is_typed
 from mdf_loop.readers.onnx_graph import DEFAULT_OPSET
 
 REQUIRED = "required"
@@ -67,6 +67,8 @@ def mend(model: Any, where: str) -> Any:
     UnsupportedOp
         MDF's engine cannot run a function of it.
     """
+    if model.graphs and all(map(is_typed, model.graphs)):
+        return model
     model = copy.deepcopy(model)
     opened = [body for graph in model.graphs for body in open_bodies(graph)]
     graphs = [inner for graph in model.graphs for inner in graphs_in(graph)]

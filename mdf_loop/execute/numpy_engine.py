@@ -25,8 +25,8 @@ from mdf_loop.ir import Loop
 from mdf_loop.options import Run
 from mdf_loop.plan import Plan, all_stepped, is_light, make_plan
 
-FEW = 3
-"""Loops of so few iterations are interpreted: planning would take longer."""
+FEW, WORTH = 3, 80
+"""Iterations, and nodes run in all of them, up to which engine ``auto`` interprets: starting blocks would take longer."""
 
 SMALLEST, FIRST = 32, 64
 """Iterations of a block that is given up rather than tried in halves, and of the first block."""
@@ -114,10 +114,11 @@ class NumpyLoop(InterpretedLoop):
             return
         self._run_blocks(session, until)
 
-    @staticmethod
-    def _is_short(session: Session, until: int | None) -> bool:
+    def _is_short(self, session: Session, until: int | None) -> bool:
         ends = [end for end in (until, session.given.trip_count) if end is not None]
-        return bool(ends) and min(ends) - session.progress.iteration <= FEW
+        is_asked_for = session.run.options.engine == "numpy"
+        few = 1 if is_asked_for else max(FEW, WORTH // (len(self.program.steps) + 3))
+        return bool(ends) and min(ends) - session.progress.iteration <= few
 
     def _run_blocks(self, session: Session, until: int | None) -> None:
         if session.stage is None and session.goes_on():

@@ -28,6 +28,7 @@ from mdf_loop.integrations import mdf_engine  # noqa: F401  (registers the kerne
 from mdf_loop.integrations.required import refusing_missing_inputs
 from mdf_loop.integrations.scheduler import CONDITIONS
 from mdf_loop.integrations.stepped import SteppedLoop, mark_stepped, starting_afresh, stepped_of
+from mdf_loop.integrations.typed_graph import taking_over_nodes
 from mdf_loop.options import RandomStream, random_stream
 from mdf_loop.prepare import read_once
 
@@ -92,6 +93,7 @@ def _replacements() -> list[tuple[Any, str, Any]]:
         (parameter, "evaluate", _taking_over_parameters(parameter.evaluate)),
         (function, "evaluate", _taking_over_functions(function.evaluate)),
         (execution_engine.EvaluableNode, "__init__", _ordering_captures(execution_engine.EvaluableNode.__init__)),
+        (graph, "__init__", taking_over_nodes(graph.__init__)),
         (graph, "evaluate", refusing_missing_inputs(_with_one_stream(starting_afresh(graph.evaluate)))),
         (execution_engine, "print", _print_or_log),
         *((graph_scheduler.condition, condition.__name__, condition) for condition in CONDITIONS),

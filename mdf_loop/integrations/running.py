@@ -14,10 +14,13 @@ import numpy as np
 from mdf_loop.backend import prepare
 from mdf_loop.convert.files import load
 from mdf_loop.convert.lowering_schedule import output_ports
+from mdf_loop.convert.restoring import input_ids, names_of
 from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody
 from mdf_loop.integrations.mdf import quiet_mdf, register
 from mdf_loop.integrations.required import is_required_as
 from mdf_loop.integrations.scheduled import run_steps
+from mdf_loop.integrations.typed_graph import run_typed
+from mdf_loop.readers.mdf_typed import has_conditions, is_typed
 
 
 def run(
@@ -27,7 +30,8 @@ def run(
 
     An MDF model runs in MDF's engine, under graph-scheduler; what that prints goes to the log.  With ``steps`` it is
     evaluated so many times, and becomes one loop if it can: what MDF's engine gives, many times faster.  An ONNX
-    model runs in :mod:`mdf_loop.backend`, an OpenVINO model in :mod:`mdf_loop.openvino`.
+    model runs in :mod:`mdf_loop.backend`, and so does an MDF graph that is an ONNX graph (its metadata says ``types``)
+    and has no conditions.  An OpenVINO model runs in :mod:`mdf_loop.openvino`.
 
     Parameters
     ----------
@@ -48,8 +52,8 @@ def run(
     Returns
     -------
     dict of str to value
-        For MDF every output port that no edge reads, by its id (``node.id`` where several share one); for ONNX
-        and OpenVINO the outputs of the model.
+        For MDF every output port that no edge reads, by its id (``node.id`` where several share one); for ONNX, OpenVINO
+        and a converted model the outputs by the names they have there.
 
     Raises
     ------
@@ -76,8 +80,8 @@ def run(
         raise KindError(f"run takes a path, an MDF model or graph, or an ONNX model; got {type(model).__name__}")
     if how and steps is None:
         raise ArgumentError(f"{' and '.join(how)} without steps; steps is how many times the model is evaluated")
-    graph = with_inputs(_only_graph(model) if hasattr(model, "graphs") else model, inputs)
-    return run_graph(graph) if steps is None else run_steps(graph, steps, time_increment, collect)
+    graph = _only_graph(model) if hasattr(model, "graphs") else model
+    return run_graph(graph, inputs) if steps is None else run_steps(with_inputs(graph, inputs), steps, time_increment, collect)
 
 
 def _run_file(path: Path, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,16 +127,35 @@ def _only_graph(model: Any) -> Any:
     return model.graphs[0]
 
 
-def run_graph(graph: Any) -> dict[str, Any]:
-    """Run an MDF graph once, in MDF's engine; see :func:`run`."""
+def run_graph(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Run an MDF graph once; see :func:`run`.  One that is an ONNX graph needs no scheduler."""
+    register()
+    if is_typed(graph):
+        return run_in_mdf(graph, inputs) if has_conditions(graph) else run_typed(graph, inputs)
+    evaluable = _evaluated(with_inputs(graph, inputs))
+    ports = output_ports(graph)
+    return {name: evaluable.enodes[node].evaluable_outputs[port].curr_value for name, (node, port) in ports.items()}
+
+
+def run_in_mdf(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Run a graph that says types in MDF's engine; names are those of ONNX."""
+    names = names_of(graph)
+    ids = input_ids(graph)
+    used = {port.id for node in graph.nodes for port in node.input_ports}
+    given = {ids.get(name, name): value for name, value in inputs.items() if name not in ids or ids[name] in used}
+    evaluable = _evaluated(with_inputs(graph, given))
+    ports = {port.id: node.id for node in graph.nodes for port in node.output_ports}
+    return {names.get(id, id): evaluable.enodes[ports[id]].evaluable_outputs[id].curr_value for id in graph.metadata["outputs"]}
+
+
+def _evaluated(graph: Any) -> Any:
+    """The ``EvaluableGraph`` of a graph, evaluated once; what MDF prints goes to the log."""
     from modeci_mdf.execution_engine import EvaluableGraph
 
-    register()
     with quiet_mdf():
         evaluable = EvaluableGraph(graph, verbose=False)
         evaluable.evaluate()
-    ports = output_ports(graph)
-    return {name: evaluable.enodes[node].evaluable_outputs[port].curr_value for name, (node, port) in ports.items()}
+    return evaluable
 
 
 def with_inputs(graph: Any, inputs: Mapping[str, Any]) -> Any:

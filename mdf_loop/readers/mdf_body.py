@@ -11,13 +11,14 @@ A graph whose metadata says ``types`` is something else: an ONNX graph (:mod:`md
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.check import check_body
-from mdf_loop.errors import MalformedBody
+from mdf_loop.errors import MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.mdf_edges import Course, order_nodes, port_value
@@ -25,6 +26,7 @@ from mdf_loop.readers.mdf_engine_body import engine_body
 from mdf_loop.readers.mdf_node import NodeReader, ReadBody, default_of
 from mdf_loop.readers.mdf_signature import Port, Signature, ports_of, read_signature
 from mdf_loop.readers.mdf_typed import read_typed
+from mdf_loop.readers.onnx_graph import DEFAULT_OPSET
 from mdf_loop.readers.values import DOMAIN, Builder, Findings, NotCompiled, Number, Unavailable, Value
 
 FIELDS = {"id", "nodes", "edges", "parameters", "conditions", "metadata"}
@@ -75,6 +77,42 @@ def read_mdf_graph(source: Any, n_carried: int | None = None, kind: str = "loop"
         body = _compiled(graph, signature, read_body)
     except NotCompiled as reason:
         body = engine_body(graph, signature, str(reason))
+    return check_body(body, (graph.id,))
+
+
+def read_whole(graph: Any) -> Body:
+    """Read a graph that is a whole model.
+
+    Input ports that nothing gives a value are its inputs, by their ids: the body captures them.  Its outputs are the
+    output ports that no edge leaves, by their ids, with the node's in front where several share one.
+
+    Raises
+    ------
+    MalformedBody, UnsupportedOp
+        The graph is broken, or operators cannot express it; says why.
+    """
+    load_kernels()
+    check_graph(graph)
+    metadata = graph.metadata or {}
+    outputs = ports_of(graph).ends
+    ids = Counter(port for _, port in outputs)
+    names = tuple(port if ids[port] == 1 else f"{node}.{port}" for node, port in outputs)
+    opset = metadata.get("opset", DEFAULT_OPSET)
+    signature = Signature((), {}, outputs, names, opset if type(opset) is int and opset > 0 else DEFAULT_OPSET)
+    bodies: dict[Any, Body] = {}
+
+    def read_body(inner: Any, n_inner: int, inner_kind: str) -> Body:
+        from mdf_loop.readers import read
+
+        key = (id(inner), n_inner, inner_kind)
+        if key not in bodies:
+            bodies[key] = read(inner, n_inner, inner_kind)
+        return bodies[key]
+
+    try:
+        body = _compiled(graph, signature, read_body)
+    except NotCompiled as reason:
+        raise UnsupportedOp(f"{graph.id}: {reason}") from reason
     return check_body(body, (graph.id,))
 
 
@@ -150,8 +188,11 @@ def check_graph(graph: Any) -> None:
 
 
 def _refuse_twins(kind: str, ids: list[str], path: tuple[str, ...]) -> None:
-    if twins := [name for name in dict.fromkeys(ids) if ids.count(name) > 1]:
-        raise MalformedBody(f"two {kind.replace('_', ' ')} are called {twins[0]!r}", path)
+    seen: set[str] = set()
+    for name in ids:
+        if name in seen:
+            raise MalformedBody(f"two {kind.replace('_', ' ')} are called {name!r}", path)
+        seen.add(name)
 
 
 def _compiled(graph: Any, signature: Signature, read_body: ReadBody) -> Body:

@@ -60,44 +60,61 @@ def order_nodes(graph: Any) -> Course:
             "carried value of the loop, lets it begin",
             (graph.id,),
         )
-    delayed = [e for e in graph.edges if e not in waited and (levels[e.sender] > levels[e.receiver] or e.sender == e.receiver)]
+    begins = [edge for edge in graph.edges if ports[edge.receiver, edge.receiver_port].default_value is not None]
+    delayed = [edge for edge in begins if levels[edge.sender] > levels[edge.receiver] or edge.sender == edge.receiver]
     for edge in delayed:
         if len(edges[edge.receiver, edge.receiver_port]) > 1:
             raise NotCompiled(f"several edges meet in port {edge.receiver}.{edge.receiver_port}, some of them an iteration late")
-    all_levels = _levels(graph, [edge for edge in graph.edges if edge not in delayed])
+    late = set(map(id, delayed))
+    in_time = [edge for edge in graph.edges if id(edge) not in late]
+    all_levels = _levels(graph, in_time)
     if all_levels is None:
-        cycle = _cycle(graph, [edge for edge in graph.edges if edge not in delayed])
+        cycle = _cycle(graph, in_time)
         raise NotCompiled(f"nodes {', '.join(cycle)} form a cycle in which MDF's scheduler decides who is first")
     return Course(sorted(graph.nodes, key=lambda node: all_levels[node.id]), edges, delayed)
 
 
 def _levels(graph: Any, edges: Sequence[Any]) -> dict[str, int] | None:
     """How many nodes stand before each one in the longest row; None if there is a cycle."""
-    senders: dict[str, set[str]] = {node.id: set() for node in graph.nodes}
+    receivers: dict[str, set[str]] = {node.id: set() for node in graph.nodes}
+    waits = dict.fromkeys(receivers, 0)
     for edge in edges:
-        senders[edge.receiver].add(edge.sender)
-    levels: dict[str, int] = {}
-    while len(levels) < len(senders):
-        ready = [name for name, needs in senders.items() if name not in levels and needs <= levels.keys()]
-        if not ready:
-            return None
-        level = {name: max((levels[other] + 1 for other in senders[name]), default=0) for name in ready}
-        levels |= level
-    return levels
+        if edge.receiver not in receivers[edge.sender]:
+            receivers[edge.sender].add(edge.receiver)
+            waits[edge.receiver] += 1
+    levels = dict.fromkeys(receivers, 0)
+    ready = [name for name, count in waits.items() if not count]
+    for name in ready:
+        for receiver in receivers[name]:
+            levels[receiver] = max(levels[receiver], levels[name] + 1)
+            waits[receiver] -= 1
+            if not waits[receiver]:
+                ready.append(receiver)
+    return levels if len(ready) == len(receivers) else None
 
 
 def _cycle(graph: Any, edges: Sequence[Any]) -> list[str]:
     """The nodes of one cycle."""
-    senders = {node.id: [edge.sender for edge in edges if edge.receiver == node.id] for node in graph.nodes}
-    done: set[str] = set()
-    while ready := [name for name, needs in senders.items() if name not in done and set(needs) <= done]:
-        done.update(ready)
-    name = next(name for name in senders if name not in done)
-    row: list[str] = []
+    senders: dict[str, list[str]] = {node.id: [] for node in graph.nodes}
+    receivers: dict[str, list[str]] = {node.id: [] for node in graph.nodes}
+    for edge in edges:
+        senders[edge.receiver].append(edge.sender)
+        receivers[edge.sender].append(edge.receiver)
+    waits = {name: len(names) for name, names in senders.items()}
+    done = [name for name, count in waits.items() if not count]
+    for name in done:
+        for receiver in receivers[name]:
+            waits[receiver] -= 1
+            if not waits[receiver]:
+                done.append(receiver)
+    ended = set(done)
+    name = next(name for name in senders if name not in ended)
+    row: dict[str, None] = {}
     while name not in row:
-        row.append(name)
-        name = next(sender for sender in senders[name] if sender not in done)
-    return row[row.index(name) :][::-1]
+        row[name] = None
+        name = next(sender for sender in senders[name] if sender not in ended)
+    names = list(row)
+    return names[names.index(name) :][::-1]
 
 
 def port_value(

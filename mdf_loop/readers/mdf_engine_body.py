@@ -112,21 +112,29 @@ def _check_function(thing: Any, path: tuple[str, ...]) -> None:
 
 
 def refuse_hanging(graph: Any) -> None:
-    """MDF's engine never returns from a graph in which a cycle has no beginning.
+    """See that MDF's engine can find an order for the edges: it never returns from a graph in which a cycle has no beginning.
 
     Raises
     ------
     MalformedBody
     """
     receivers = {edge.receiver for edge in graph.edges}
-    begun = {node.id for node in graph.nodes if node.id not in receivers}
+    begun = [node.id for node in graph.nodes if node.id not in receivers]
     if not begun:
-        begun = {node.id for node in graph.nodes if any(port.default_value is not None for port in node.input_ports)}
-    edges = list(graph.edges)
-    while reached := [edge for edge in edges if edge.sender in begun]:
-        begun.update(edge.receiver for edge in reached)
-        edges = [edge for edge in edges if edge.sender not in begun]
-    if edges:
-        raise MalformedBody(
-            f"node {edges[0].sender!r} is part of a cycle that has no beginning; MDF's engine would never end", (graph.id,)
-        )
+        begun = [node.id for node in graph.nodes if any(port.default_value is not None for port in node.input_ports)]
+    following: dict[str, list[str]] = {}
+    for edge in graph.edges:
+        following.setdefault(edge.sender, []).append(edge.receiver)
+    reached = set(begun)
+    for name in begun:
+        new = [receiver for receiver in following.get(name, ()) if receiver not in reached]
+        reached.update(new)
+        begun += dict.fromkeys(new)
+    nodes = {node.id for node in graph.nodes}
+    for edge in graph.edges:
+        if edge.sender not in nodes:
+            raise MalformedBody(f"edge {edge.id!r} names node {edge.sender!r}, which is not there", (graph.id,))
+        if edge.sender not in reached:
+            raise MalformedBody(
+                f"node {edge.sender!r} is part of a cycle that has no beginning; MDF's engine would never end", (graph.id,)
+            )

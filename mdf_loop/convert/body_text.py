@@ -1,0 +1,67 @@
+"""Bodies of a converted model as ONNX text, with the ids that the MDF model gives to values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from mdf_loop.convert.naming import Naming, readable
+from mdf_loop.errors import LoopError, UnsupportedOp
+from mdf_loop.ir import Body, Node
+from mdf_loop.readers import read_text
+from mdf_loop.writers.onnx_graph import write_graph
+
+
+def body_text(body: Body, naming: Naming, path: tuple[str, ...]) -> dict[str, Any]:
+    """A body as a dict with its ONNX text, and the version of ONNX where the text does not say it.
+
+    Raises
+    ------
+    UnsupportedOp
+        ONNX text cannot say it, or not exactly.
+    """
+    from onnx import helper, printer
+
+    named = _renamed(body, naming)
+    proto = write_graph(named)
+    opset = {"opset": body.opsets[""]} if "" in body.opsets else {}
+    try:
+        if set(body.opsets) - {""}:
+            imports = [helper.make_opsetid(domain, version) for domain, version in body.opsets.items()]
+            text, opset = printer.to_text(helper.make_model(proto, opset_imports=imports)), {}
+        else:
+            text = printer.to_text(proto)
+        again = write_graph(read_text(text, opset.get("opset")))
+    except (LoopError, ValueError, RuntimeError) as error:
+        raise UnsupportedOp(f"{'/'.join(path)}: ONNX text cannot hold this body ({error}); convert with body='mdf'") from error
+    if again.SerializeToString(deterministic=True) != proto.SerializeToString(deterministic=True):
+        raise UnsupportedOp(f"{'/'.join(path)}: ONNX text does not hold this body exactly; convert with body='mdf'")
+    return {"onnx": text, **opset}
+
+
+def _renamed(body: Body, naming: Naming) -> Body:
+    """A body with the ids of its values for names."""
+    written = [name for node in body.nodes for name in node.outputs if name]
+    for name in dict.fromkeys((*body.inputs, *body.constants, *written)):
+        naming.value(name)
+
+    def ids(names: Any) -> tuple[str, ...]:
+        return tuple(naming[name] if name else "" for name in names)
+
+    def renamed(node: Node) -> Node:
+        attrs = {key: _renamed(v, Naming(naming)) if isinstance(v, Body) else v for key, v in node.attrs.items()}
+        name = naming.fresh(node.name) if node.name else ""
+        return replace(
+            node, name=name, inputs=ids(node.inputs), outputs=ids(node.outputs), captures=ids(node.captures), attrs=attrs
+        )
+
+    return replace(
+        body,
+        name=readable(body.name),
+        inputs=ids(body.inputs),
+        outputs=ids(body.outputs),
+        nodes=tuple(map(renamed, body.nodes)),
+        constants={naming[name]: value for name, value in body.constants.items()},
+        captures=ids(body.captures),
+        types={naming[name]: kind for name, kind in body.types.items() if name in naming.ids},
+    )

@@ -1,0 +1,464 @@
+"""Bodies of MDF graphs in operators of ONNX alone: loops, branches, hidden values, and operators with their types."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx
+
+from mdf_loop.convert.lowered import LOWERED
+from mdf_loop.convert.tracing import BOOL, DOUBLE, FLOAT, INT64, WITHOUT_DOUBLE, Emitter, Traced
+from mdf_loop.errors import UnsupportedOp
+from mdf_loop.ir import Body, Node, ValueType
+from mdf_loop.kernels import load_kernels
+from mdf_loop.options import start_run
+from mdf_loop.readers.mdf_control import rename_captures
+from mdf_loop.readers.values import DOMAIN
+from mdf_loop.registry import bind, lookup
+
+LEAST_OPSET = 18
+"""Version of ONNX that the operators written here are of; a model may say a later one."""
+
+
+def lower(body: Body, inputs: Mapping[str, tuple[Any, ValueType]]) -> Body:
+    """A body in operators of ONNX alone.
+
+    Parameters
+    ----------
+    body : Body
+        As it was read; what it captures becomes inputs.
+    inputs : mapping of str to (sample, ValueType)
+        For each input a value that it might have, and what is declared of it.
+
+    Raises
+    ------
+    UnsupportedOp
+        ONNX cannot say something; names it.
+    """
+    load_kernels()
+    emitter = Emitter(max(LEAST_OPSET, _newest(body)), path=(body.name,))
+    for name, (sample, kind) in inputs.items():
+        emitter.values[emitter.fresh(name)] = Traced(name, sample)
+        emitter.types[name] = kind
+    for state in body.state:
+        emitter.values[state.input] = Traced("", state.initial, is_known=True)
+    outputs = trace(body, emitter)
+    names = [emitter.call(_tensor(emitter, value), name) for name, value in zip(body.outputs, outputs, strict=True)]
+    written = emitter.body(body.name, tuple(inputs), names)
+    types = {name: _type(value) for name, value in zip(written.outputs, outputs, strict=True)}
+    return replace(written, types={**types, **emitter.types})
+
+
+def _newest(body: Body) -> int:
+    """The newest version of ONNX in a body and those in it."""
+    versions = [node.opset for node in body.nodes if node.domain == ""]
+    return max([*versions, *(_newest(inner) for node in body.nodes for _, inner in node.bodies)], default=0)
+
+
+def _type(value: Traced) -> ValueType:
+    if not value.is_tensor:
+        elements = value.value if isinstance(value.value, list) else []
+        return ValueType(kind="sequence", element=ValueType(np.asarray(elements[0]).dtype)) if elements else ValueType()
+    return ValueType(value.dtype, (None,) * value.rank)
+
+
+def trace(body: Body, emitter: Emitter) -> list[Traced]:
+    """Write the nodes of a body, whose inputs and captures the emitter has; returns its outputs."""
+    for name, constant in body.constants.items():
+        emitter.values[name] = Traced("", constant, is_known=True)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        for node in body.nodes:
+            emitter.where, emitter.where_op = node.name or node.op, node.op
+            for name, value in zip(node.outputs, _lowered(emitter, node), strict=False):
+                if name:
+                    emitter.values[name] = _named(emitter, value, name)
+    return [emitter[name] for name in body.outputs]
+
+
+def _named(emitter: Emitter, value: Traced, name: str) -> Traced:
+    return replace(value, name=emitter.call(value.name, name)) if value.name else value
+
+
+def _lowered(emitter: Emitter, node: Node) -> Sequence[Traced]:
+    """The outputs of a node, after it was written."""
+    inputs = [emitter[name] if name else None for name in node.inputs]
+    if node.domain == "" and node.op in _CONTROL and not all(body.typed for _, body in node.bodies):
+        return _CONTROL[node.op](emitter, node, inputs)
+    if node.domain == DOMAIN and node.op == "initially":
+        return [_initially(emitter, *inputs)]
+    if node.domain == DOMAIN:
+        return _expression(emitter, node, [value for value in inputs if value is not None])
+    if node.domain.startswith("mdf") or node.domain == "python":
+        reason = node.attrs.get("reason", f"{node.domain}::{node.op} has no ONNX operator")
+        raise UnsupportedOp(f"{'/'.join((*emitter.path, node.name))}: {reason}")
+    return _operator(emitter, node, inputs)
+
+
+def _expression(emitter: Emitter, node: Node, inputs: list[Traced]) -> Sequence[Traced]:
+    """Python's operators and functions."""
+    samples, is_sure = _samples(emitter, node, inputs)
+    if node.op == "fit":
+        return [Traced(emitter.typed(value, np.asarray(new).dtype), new) for value, new in zip(inputs, samples, strict=True)]
+    if is_sure and all(value.is_known for value in inputs) and _is_pure(node):
+        return [Traced("", sample, is_known=True) for sample in samples]
+    if node.op not in LOWERED:
+        raise UnsupportedOp(f"{'/'.join((*emitter.path, node.name))}: {node.op} has no ONNX operator")
+    made = LOWERED[node.op](emitter, inputs, samples[0], **node.attrs)
+    return [made if isinstance(made, Traced) else Traced(made, samples[0])]
+
+
+def _is_pure(node: Node) -> bool:
+    return lookup(node.op, node.opset, node.domain).pure
+
+
+def _samples(emitter: Emitter, node: Node, inputs: Sequence[Traced | None]) -> tuple[list[Any], bool]:
+    """What a node gives for the samples of its inputs; and whether it did: what cannot be computed, perhaps because it never
+    is, has the types that it gives for ones."""
+    captured = [emitter[name] for name in node.captures]
+    values = [None if value is None else value.value for value in (*inputs, *captured)]
+    if node.op == "getitem":
+        values[1:] = [int(value) if type(value) is float and value.is_integer() else value for value in values[1:]]
+    try:
+        return _called(node, values), True
+    except Exception as error:
+        try:
+            return _called(_at_first(node), list(map(_one, values))), False
+        except Exception:
+            where = "/".join((*emitter.path, node.name))
+            raise UnsupportedOp(f"{where}: the types of a model are found by running it once, which failed: {error}") from error
+
+
+def _called(node: Node, values: list[Any]) -> list[Any]:
+    """The outputs of a node; a loop runs for one iteration."""
+    bound = bind(node)
+    if node.op == "Loop" and not node.domain:
+        values[:2] = [np.int64(1), np.True_]
+    results = bound.call(start_run(), *values) if bound.needs_run else bound.call(*values)
+    return list(results) if isinstance(results, tuple) else [results]
+
+
+def _one(value: Any) -> Any:
+    """Ones of the type and shape of a value."""
+    if type(value) in (bool, int, float):
+        return type(value)(1)
+    return np.ones_like(value) if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biuf" else value
+
+
+def _at_first(node: Node) -> Node:
+    """A node that takes an element takes the first one."""
+    return replace(node, attrs={"index": 0}) if node.op == "index" and isinstance(node.attrs["index"], int) else node
+
+
+def _operator(emitter: Emitter, node: Node, inputs: Sequence[Traced | None]) -> Sequence[Traced]:
+    """An operator of ONNX: inputs that need one element type get it."""
+    _same_version(emitter, node)
+    samples, _ = _samples(emitter, node, inputs)
+    wanted = _common_types(node, inputs, emitter.opset)
+    narrow = node.op in WITHOUT_DOUBLE and any(v is not None and v.is_tensor and v.dtype == DOUBLE for v in inputs)
+    names: list[str] = []
+    for value, dtype in zip(inputs, wanted, strict=True):
+        if value is None:
+            names.append("")
+        elif not value.is_tensor:
+            names.append(value.name)
+        else:
+            names.append(emitter.typed(value, FLOAT if narrow and (dtype or value.dtype) == DOUBLE else dtype))
+    captures = {name: _tensor(emitter, emitter[name]) for name in node.captures}
+    attrs = {key: rename_captures(value, captures) if isinstance(value, Body) else value for key, value in node.attrs.items()}
+    outputs = tuple(emitter.fresh(name) if name else "" for name in node.outputs)
+    if node.op in ("Loop", "Scan", "If"):  # onnxruntime stumbles over outputs without names
+        outputs = tuple(name or emitter.fresh("unused") for name in outputs)
+    added = replace(node, inputs=tuple(names), outputs=outputs, attrs=attrs, opset=emitter.opset)
+    emitter.nodes.append(replace(added, captures=tuple(captures.values())))
+    return [_widened(emitter, Traced(name, sample), narrow) for name, sample in zip(outputs, samples, strict=False)]
+
+
+def _widened(emitter: Emitter, value: Traced, narrow: bool) -> Traced:
+    if not narrow or not value.is_tensor or value.dtype != DOUBLE:
+        return value
+    return replace(value, name=emitter.cast(value.name, FLOAT, DOUBLE))
+
+
+def _same_version(emitter: Emitter, node: Node) -> None:
+    """See that an operator means the same in the version of the whole model."""
+    inner = [part for _, body in node.bodies for part in body.nodes]
+    for part in (node, *inner):
+        if part.domain or part.op in _CONTROL:
+            continue
+        if lookup(part.op, part.opset) is not lookup(part.op, emitter.opset):
+            raise UnsupportedOp(
+                f"{'/'.join((*emitter.path, part.name))}: {part.op} of opset {part.opset} is not that of opset "
+                f"{emitter.opset}, which the model has; say opset: {emitter.opset} in the metadata of its graph"
+            )
+
+
+def _common_types(node: Node, inputs: Sequence[Traced | None], opset: int) -> list[np.dtype | None]:
+    """The element type of each input: one for all that share a type variable of the operator."""
+    try:
+        schema = onnx.defs.get_schema(node.op, opset, node.domain)
+    except onnx.defs.SchemaError:
+        return [None] * len(inputs)
+    groups: dict[str, list[Any]] = {}
+    texts = []
+    for k, value in enumerate(inputs):
+        formal = schema.inputs[min(k, len(schema.inputs) - 1)]
+        texts.append(formal.type_str if formal.is_homogeneous else f"{formal.type_str} {k}")
+        if value is not None and value.is_tensor:
+            groups.setdefault(texts[-1], []).append(value.value)
+    common = {text: np.result_type(*values) for text, values in groups.items() if not any(_is_text(v) for v in values)}
+    allowed = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
+    for text, dtype in common.items():
+        kinds = allowed.get(text, [text])
+        if dtype == DOUBLE and "tensor(double)" not in kinds and "tensor(float)" in kinds:
+            common[text] = FLOAT
+        elif kinds == ["tensor(int64)"]:
+            common[text] = INT64
+        elif kinds == ["tensor(bool)"]:
+            common[text] = BOOL
+    return [common.get(text) for text in texts]
+
+
+def _is_text(value: Any) -> bool:
+    return np.asarray(value).dtype.kind in "OUS"
+
+
+def _tensor(emitter: Emitter, value: Traced) -> str:
+    """The name of a value."""
+    if value.name:
+        return value.name
+    if not value.is_tensor:
+        raise UnsupportedOp(f"{'/'.join(emitter.path)}: {value.value!r} is no tensor")
+    return emitter.typed(value)
+
+
+def _initially(emitter: Emitter, previous: Traced | None, first: Traced | None) -> Traced:
+    """The first value of a hidden one, or the previous."""
+    assert previous is not None
+    assert first is not None
+    if previous.value is None:
+        return first
+    dtype = np.result_type(previous.value, first.value)
+    test, *values = (emitter.typed(emitter["is first"]), emitter.typed(first, dtype), emitter.typed(previous, dtype))
+    return Traced(emitter.branch(test, *values), np.asarray(first.value).astype(dtype))
+
+
+def _truth(emitter: Emitter, value: Traced) -> str:
+    """A condition: one boolean of rank 0."""
+    name = emitter.typed(value, BOOL)
+    return emitter.shaped(name, ()) if value.rank else name
+
+
+def _lower_if(emitter: Emitter, node: Node, inputs: Sequence[Traced | None]) -> Sequence[Traced]:
+    """Both branches, with results of one type each."""
+    condition = inputs[0]
+    assert condition is not None
+    where, made = emitter.where, []
+    for key in ("then_branch", "else_branch"):
+        inner = Emitter(emitter.opset, emitter, (*emitter.path, node.name, key))
+        for state in node.attrs[key].state:
+            inner.values[state.input] = Traced("", state.initial, is_known=True)
+        made.append((key, inner, trace(node.attrs[key], inner)))
+    emitter.where = where
+    common = [_common(then.value, other.value) for then, other in zip(made[0][2], made[1][2], strict=True)]
+    branches = {}
+    for key, inner, results in made:
+        names = [
+            inner.typed(value, dtype) if dtype is not None else _tensor(inner, value)
+            for value, dtype in zip(results, common, strict=True)
+        ]
+        branches[key] = inner.body(key, (), names)
+    captures = tuple(dict.fromkeys(name for body in branches.values() for name in body.captures))
+    outputs = tuple(emitter.fresh(name or "unused") for name in node.outputs)
+    emitter.nodes.append(Node("If", (_truth(emitter, condition),), outputs, branches, node.name, emitter.opset, "", captures))
+    taken = made[0][2] if np.all(condition.value) else made[1][2]
+    return [Traced(name, _as(value.value, dtype)) for name, value, dtype in zip(outputs, taken, common, strict=False)]
+
+
+def _common(left: Any, right: Any) -> np.dtype | None:
+    if isinstance(left, list) or isinstance(right, list):
+        return None
+    return np.result_type(left, right)
+
+
+def _as(value: Any, dtype: np.dtype | None) -> Any:
+    """A sample with an element type; a Python number stays one."""
+    if dtype is None:
+        return value
+    if type(value) in (bool, int, float, complex):
+        kind = {"b": bool, "i": int, "u": int, "f": float, "c": complex}[dtype.kind]
+        return kind(value)
+    return np.asarray(value).astype(dtype)
+
+
+class _Round:
+    """The values of a loop that go round: names of the body's inputs, samples, and what they start from."""
+
+    def __init__(self, body: Body, inputs: Sequence[str], carried: Sequence[Traced]) -> None:
+        self.names = [*inputs, *(state.input for state in body.state)]
+        first = [value.value for value in carried]
+        self.n_carried = len(first)
+        self.samples = [*first, *(0.0 if state.initial is None else state.initial for state in body.state)]
+        self.is_late = [False] * len(first) + [state.initial is None for state in body.state]
+        self.start = [*carried, *(Traced("", sample, is_known=True) for sample in self.samples[len(first) :])]
+
+    def settle(self, outputs: Sequence[Traced], path: tuple[str, ...]) -> bool:
+        """Take the types of what an iteration gives; whether they are those that were assumed."""
+        is_settled = True
+        for k, output in enumerate(outputs):
+            sample = self.samples[k]
+            if isinstance(sample, list) or isinstance(output.value, list):
+                continue
+            if self.is_late[k]:
+                is_settled = is_settled and (np.asarray(sample).dtype, np.ndim(sample)) == (output.dtype, output.rank)
+                self.samples[k] = output.value
+                self.start[k] = Traced("", np.zeros(np.shape(output.value), output.dtype), is_known=True)
+                continue
+            if np.ndim(sample) != output.rank:
+                raise UnsupportedOp(
+                    f"{'/'.join(path)}: {self.names[k]!r} starts with {np.ndim(sample)} axes and goes on with {output.rank}; "
+                    "ONNX needs to know the number of axes"
+                )
+            widest = _widest(sample, output.value)
+            if (type(widest), np.asarray(widest).dtype) != (type(sample), np.asarray(sample).dtype):
+                self.samples[k], is_settled = widest, False
+        return is_settled
+
+    def initial(self, emitter: Emitter) -> list[str]:
+        """The names of the values before the first iteration, in their types."""
+        names = []
+        for value, sample in zip(self.start, self.samples, strict=True):
+            names.append(emitter.typed(value, np.asarray(sample).dtype) if value.is_tensor else _tensor(emitter, value))
+        return names
+
+
+def _widest(sample: Any, output: Any) -> Any:
+    """The sample with a type that holds both.  What ever is an array is one from the beginning."""
+    is_number = all(type(value) in (bool, int, float, complex) for value in (sample, output))
+    dtype = np.result_type(np.asarray(sample), np.asarray(output)) if is_number else np.result_type(sample, output)
+    return _as(sample, dtype) if is_number else np.asarray(sample).astype(dtype)
+
+
+def _inside(emitter: Emitter, node: Node, goes_round: _Round, others: Mapping[str, Any], body: Body) -> Any:
+    """Trace the body of a loop until the types of what goes round stay what they are."""
+    path, where = (*emitter.path, node.name), emitter.where
+    for _ in range(8):
+        inner = Emitter(emitter.opset, emitter, path)
+        names = {name: inner.fresh(name) for name in (*others, *goes_round.names)}
+        first = inner.fresh("is first")
+        inner.values = {name: Traced(names[name], sample) for name, sample in others.items()}
+        samples = zip(goes_round.names, goes_round.samples, strict=True)
+        inner.values |= {name: Traced(names[name], sample) for name, sample in samples}
+        inner.values["is first"] = Traced(first, np.True_)
+        outputs = trace(body, inner)
+        states = [inner[state.output] for state in body.state]
+        around = [*outputs[_first(node) : _first(node) + len(goes_round.names) - len(states)], *states]
+        if goes_round.settle(around, path):
+            emitter.where = where
+            return inner, names, first, outputs, around
+    raise UnsupportedOp(f"{'/'.join(path)}: the element types of what goes round change from iteration to iteration")
+
+
+def _first(node: Node) -> int:
+    """How many outputs of a body come before what is carried: the condition of a Loop."""
+    return 1 if node.op == "Loop" else 0
+
+
+def _lower_loop(emitter: Emitter, node: Node, inputs: Sequence[Traced | None]) -> Sequence[Traced]:
+    """A Loop; hidden values of its body are carried as well."""
+    body: Body = node.attrs["body"]
+    carried = [value for value in inputs[2:] if value is not None]
+    goes_round = _Round(body, body.inputs[2:], carried)
+    others = {body.inputs[0]: np.int64(0), body.inputs[1]: np.True_}
+    inner, names, first, outputs, around = _inside(emitter, node, goes_round, others, body)
+    collected = outputs[1 + len(carried) :]
+    late = any(goes_round.is_late)
+    round_names = [names[name] for name in goes_round.names] + [first] * late
+    ends = [_truth(inner, outputs[0]), *_ends(inner, goes_round, around, late), *(_tensor(inner, v) for v in collected)]
+    inner.types |= {names[body.inputs[0]]: ValueType(INT64, ()), names[body.inputs[1]]: ValueType(BOOL, ())}
+    _declare(inner, [names[name] for name in goes_round.names], goes_round.samples)
+    written = inner.body(body.name, (*(names[name] for name in body.inputs[:2]), *round_names), ends)
+    start = [*goes_round.initial(emitter), *([emitter.constant(np.array(True))] if late else [])]
+    limits = [_limit(emitter, value, dtype) for value, dtype in zip((*inputs, None, None), (INT64, BOOL), strict=False)]
+    return _loop(emitter, node, (*limits, *start), written, {}, goes_round, collected)
+
+
+def _limit(emitter: Emitter, value: Traced | None, dtype: np.dtype) -> str:
+    if value is None:
+        return ""
+    name = emitter.typed(value, dtype)
+    return emitter.shaped(name, ()) if value.rank else name
+
+
+def _ends(inner: Emitter, goes_round: _Round, around: Sequence[Traced], late: bool) -> list[str]:
+    """What goes round after an iteration, in its types."""
+    names = [
+        inner.typed(value, np.asarray(sample).dtype) if value.is_tensor else _tensor(inner, value)
+        for value, sample in zip(around, goes_round.samples, strict=True)
+    ]
+    return [*names, inner.constant(np.array(False))] if late else names
+
+
+def _declare(inner: Emitter, names: Sequence[str], samples: Sequence[Any]) -> None:
+    for name, sample in zip(names, samples, strict=True):
+        if not isinstance(sample, list):
+            inner.types[name] = ValueType(np.asarray(sample).dtype)
+
+
+def _loop(
+    emitter: Emitter,
+    node: Node,
+    given: Sequence[str],
+    body: Body,
+    attrs: Mapping[str, Any],
+    goes_round: _Round,
+    collected: Sequence[Traced],
+) -> list[Traced]:
+    """Add the node of a Loop or Scan; returns the values that the model's own node has."""
+    n_carried, count = goes_round.n_carried, len(body.outputs) - _first(node)
+    said = [*node.outputs, *[""] * (n_carried + len(collected) - len(node.outputs))]
+    wanted = [*said[:n_carried], *[""] * (count - len(said)), *said[n_carried:]]
+    outputs = tuple(emitter.fresh(name or "unused") for name in wanted)  # onnxruntime stumbles over outputs without names
+    kept = {**attrs, "body": body}
+    emitter.nodes.append(Node(node.op, tuple(given), outputs, kept, node.name, emitter.opset, "", body.captures))
+    carried = [Traced(name, sample) for name, sample in zip(outputs, goes_round.samples[:n_carried], strict=False)]
+    rows = outputs[count - len(collected) :]
+    return carried + [Traced(name, np.asarray(value.value)[None]) for name, value in zip(rows, collected, strict=True)]
+
+
+def _lower_scan(emitter: Emitter, node: Node, inputs: Sequence[Traced | None]) -> Sequence[Traced]:
+    """A Scan; hidden values of its body are carried as well."""
+    body: Body = node.attrs["body"]
+    count = node.attrs["num_scan_inputs"]
+    values = [value for value in inputs if value is not None]
+    n_carried = len(values) - count
+    goes_round = _Round(body, body.inputs[:n_carried], values[:n_carried])
+    axes = node.attrs.get("scan_input_axes") or (0,) * count
+    parts = {
+        name: _part(value.value, axis)
+        for name, value, axis in zip(body.inputs[n_carried:], values[n_carried:], axes, strict=True)
+    }
+    inner, names, first, outputs, around = _inside(emitter, node, goes_round, parts, body)
+    collected, late = outputs[n_carried:], any(goes_round.is_late)
+    ends = [*_ends(inner, goes_round, around, late), *(_tensor(inner, value) for value in collected)]
+    _declare(inner, [names[name] for name in goes_round.names], goes_round.samples)
+    _declare(inner, [names[name] for name in parts], list(parts.values()))
+    round_names = [names[name] for name in goes_round.names] + [first] * late
+    written = inner.body(body.name, (*round_names, *(names[name] for name in parts)), ends)
+    start = [*goes_round.initial(emitter), *([emitter.constant(np.array(True))] if late else [])]
+    given = (*start, *(emitter.typed(value) for value in values[n_carried:]))
+    attrs = {key: value for key, value in node.attrs.items() if key != "body"}
+    return _loop(emitter, node, given, written, attrs, goes_round, collected)
+
+
+def _part(value: Any, axis: int) -> Any:
+    """A part of a scanned value."""
+    array = np.asarray(value)
+    return np.take(array, 0, axis) if array.shape[axis] else np.zeros(np.delete(array.shape, axis), array.dtype)
+
+
+_CONTROL: dict[str, Any] = {"Loop": _lower_loop, "Scan": _lower_scan, "If": _lower_if}

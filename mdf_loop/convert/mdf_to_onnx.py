@@ -1,0 +1,185 @@
+"""MDF models as ONNX models."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from modeci_mdf.mdf import InputPort
+from onnx import checker, helper, shape_inference
+
+from mdf_loop.convert.files import load
+from mdf_loop.convert.lowering import lower
+from mdf_loop.convert.restoring import with_onnx_names
+from mdf_loop.convert.shapes import usable
+from mdf_loop.errors import ArgumentError, KindError, MalformedBody, UnsupportedOp
+from mdf_loop.ir import Body, ValueType
+from mdf_loop.readers.mdf_body import read_mdf_graph
+from mdf_loop.readers.mdf_body import read_whole as read_as_it_is
+from mdf_loop.readers.mdf_signature import ports_of
+from mdf_loop.readers.mdf_typed import has_conditions, is_typed
+from mdf_loop.writers.onnx_graph import write_model
+
+
+def to_onnx(model: Any, path: str | os.PathLike | None = None, *, inputs: Sequence[str] = ()) -> onnx.ModelProto:
+    """Convert an MDF model to an ONNX model that gives the same outputs.
+
+    Parameters
+    ----------
+    model : modeci_mdf Model or Graph, str or path-like
+        A model with one graph, a graph, or the path of a model file.
+    path : str or path-like, optional
+        Write the ONNX model to this file as well.
+    inputs : sequence of str
+        Input ports with a default value, and parameters, that become inputs of the ONNX model too: by their ids, or as
+        ``node.id``.  Their values are initializers of the same names, so they may be left out.
+
+    Returns
+    -------
+    onnx.ModelProto
+        It has passed ``onnx.checker`` with shape inference.
+
+    Raises
+    ------
+    UnsupportedOp
+        ONNX has no way to say something in the model; the message names it.
+    MalformedBody
+        The model is broken.
+    ArgumentError
+        There is no such port or parameter.
+
+    Examples
+    --------
+    >>> import mdf_loop, onnx.printer
+    >>> onnx_model = mdf_loop.to_onnx("examples/newton.yaml")
+    >>> [node.op_type for node in onnx_model.graph.node]
+    ['Loop']
+    """
+    graph = _graph(model)
+    written = write_checked(read_whole(graph, inputs))
+    if path is not None:
+        onnx.save(written, Path(path))
+    return written
+
+
+def _graph(model: Any) -> Any:
+    if isinstance(model, str | os.PathLike):
+        model = load(model)
+    if hasattr(model, "graphs"):
+        if len(model.graphs) != 1:
+            names = ", ".join(repr(graph.id) for graph in model.graphs) or "none"
+            raise ArgumentError(f"the model {model.id!r} has {len(model.graphs)} graphs ({names}); give one of them")
+        return model.graphs[0]
+    if not hasattr(model, "nodes"):
+        raise KindError(f"to_onnx takes an MDF model or graph, or the path of one; got {type(model).__name__}")
+    return model
+
+
+def read_whole(graph: Any, inputs: Sequence[str] = ()) -> Body:
+    """The body of a whole graph, in operators of ONNX alone; ``inputs`` are values that become inputs."""
+    if is_typed(graph):
+        if inputs:
+            raise ArgumentError("a converted model has the inputs of its ONNX model; inputs= is for other MDF models")
+        if has_conditions(graph):
+            raise UnsupportedOp(f"graph {graph.id!r} has conditions, which ONNX cannot express")
+        return with_onnx_names(read_mdf_graph(graph, kind="branch"), graph)
+    graph, values = _freed(graph, inputs)
+    body = read_as_it_is(graph)
+    ends = ports_of(graph).ends
+    ids = Counter(port for _, port in ends)
+    names = tuple(port if ids[port] == 1 else f"{node}.{port}" for node, port in ends)
+    lowered = lower(body, _inputs(graph, body, values))
+    lowered = replace(
+        lowered, constants={**lowered.constants, **{name: values[name] for name in body.captures if name in values}}
+    )
+    return with_onnx_names(lowered, names=dict(zip(lowered.outputs, names, strict=True)))
+
+
+def _freed(graph: Any, names: Sequence[str]) -> tuple[Any, dict[str, Any]]:
+    """A graph in which some ports and parameters have lost their values, and these values by their ids."""
+    graph, values = (copy.deepcopy(graph) if names else graph), {}
+    fed = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
+    for name in names:
+        found = [
+            place for node in graph.nodes for place in _places(node, fed) if name in (place[1].id, f"{node.id}.{place[1].id}")
+        ]
+        if len(found) != 1:
+            raise ArgumentError(f"there {'are several values' if found else 'is no value'} {name!r} that could be an input")
+        node, thing, value = found[0]
+        if thing in node.parameters:
+            node.parameters.remove(thing)
+            node.input_ports.append(InputPort(id=thing.id, shape=np.shape(value), type=np.asarray(value).dtype.name))
+        else:
+            thing.default_value, thing.type, thing.shape = None, np.asarray(value).dtype.name, np.shape(value)
+        values[thing.id] = np.asarray(value)
+    return graph, values
+
+
+def _places(node: Any, fed: set[tuple[str, str]]) -> Iterator[tuple[Any, Any, Any]]:
+    """What has a value in a node, that is no expression: the node, the port or parameter, and the value."""
+    for port in node.input_ports:
+        if port.default_value is not None and (node.id, port.id) not in fed and not isinstance(port.default_value, str | dict):
+            yield node, port, port.default_value
+    for parameter in node.parameters:
+        others = (parameter.default_initial_value, parameter.function, parameter.time_derivative)
+        if parameter.value is not None and not isinstance(parameter.value, str | dict) and others == (None, None, None):
+            yield node, parameter, parameter.value
+
+
+def _inputs(graph: Any, body: Body, values: Mapping[str, Any]) -> dict[str, tuple[Any, ValueType]]:
+    """A sample and the type of each value that a graph needs, from its ports: numbers in MDF are float64."""
+    ports = {port.id: port for node in graph.nodes for port in node.input_ports if port.id in body.captures}
+    inputs = {}
+    for name in body.captures:
+        shape = ports[name].shape if usable(ports[name].shape) else ()
+        try:
+            dtype = np.dtype(ports[name].type or float)
+        except TypeError:
+            dtype = np.dtype(float)
+        inputs[name] = values.get(name, np.ones(shape, dtype)), ValueType(dtype, tuple(shape))
+    return inputs
+
+
+def write_checked(body: Body) -> onnx.ModelProto:
+    """A body in operators of ONNX as a model that has passed ONNX's checker.
+
+    Raises
+    ------
+    MalformedBody
+        It has not; says what the checker says.
+    """
+    if body.captures:
+        raise MalformedBody(f"reads {', '.join(map(repr, body.captures))}, which nothing in the model provides", (body.name,))
+    model = write_model(body)
+    for domain in {node.domain for node in model.graph.node} - {entry.domain for entry in model.opset_import}:
+        raise UnsupportedOp(f"nothing says the version of domain {domain!r}")
+    model.producer_name = "mdf-loop"
+    model.ir_version = helper.find_min_ir_version_for(list(model.opset_import), ignore_unknown=True)
+    try:
+        _infer_outputs(model)
+        checker.check_model(model, full_check=True)
+    except Exception as error:
+        raise MalformedBody(f"ONNX's checker refuses the model: {_message(error)}", (body.name,)) from error
+    return model
+
+
+def _infer_outputs(model: onnx.ModelProto) -> None:
+    """Declare the outputs whose types are not known, as far as ONNX can infer them."""
+    if all(value.type.WhichOneof("value") for value in model.graph.output):
+        return
+    inferred = {value.name: value.type for value in shape_inference.infer_shapes(model).graph.output}
+    for value in model.graph.output:
+        if not value.type.WhichOneof("value"):
+            value.type.CopyFrom(inferred[value.name])
+
+
+def _message(error: Exception) -> str:
+    text = error.args[0] if error.args else error
+    return " ".join((text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)).split())

@@ -1,0 +1,329 @@
+"""ONNX models as MDF models, with nothing lost.
+
+Each ONNX node becomes an MDF node with one ``onnx::`` function.  Its inputs are ports; weights and other constants are
+parameters of the node that reads them, or a node of their own where several do.  The bodies of loops and the branches of
+an If are MDF graphs too, or ONNX text.  The metadata of each graph say what MDF has no place for (see
+:mod:`mdf_loop.readers.mdf_typed`): inputs and outputs in order, versions of ONNX, types, and under ``names`` what a value
+is called in ONNX where that is no plain name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from modeci_mdf.mdf import Edge, Graph, InputPort, Model, Node, OutputPort, Parameter
+
+from mdf_loop import ir
+from mdf_loop.convert.body_text import body_text
+from mdf_loop.convert.identifiers import ORIGINAL
+from mdf_loop.convert.mend import REQUIRED
+from mdf_loop.convert.naming import Naming, readable
+from mdf_loop.convert.restoring import NAMES
+from mdf_loop.convert.weights import save
+from mdf_loop.errors import ArgumentError, KindError, MalformedBody, UnsupportedOp
+from mdf_loop.readers import read_file
+from mdf_loop.readers.mdf_control import BODIES
+from mdf_loop.readers.onnx_graph import read_model
+from mdf_loop.readers.type_text import write_type_text
+
+FORMS = ("mdf", "onnx")
+
+MOST_ZEROS = 1 << 20
+"""MDF fills every input port with zeros of its shape: larger shapes are said in the types alone."""
+
+
+def convert(model: Any, path: str | os.PathLike | None = None, *, body: str = "mdf", inline: int = 1024) -> Any:
+    """Convert an ONNX model to an MDF model that gives the same outputs.
+
+    Parameters
+    ----------
+    model : onnx.ModelProto, str or path-like
+        A model, or the path of an ``.onnx`` file.
+    path : str or path-like, optional
+        Write the MDF model to this ``.json``, ``.yaml`` or ``.yml`` file as well.
+    body : {"mdf", "onnx"}
+        Whether the bodies of loops and the branches of an If become MDF graphs or stay ONNX text.
+    inline : int
+        In a written file, weights with more elements than this go to a ``.npz`` file beside it.
+
+    Returns
+    -------
+    modeci_mdf.mdf.Model
+
+    Raises
+    ------
+    MalformedBody, UnsupportedOp
+        The model is broken, or says something that MDF cannot hold.
+    ArgumentError
+        An unknown form, or a file name with another ending.
+
+    Notes
+    -----
+    The model runs in MDF's engine once mdf_loop is imported, and by :func:`mdf_loop.run`, which knows inputs and outputs
+    by their ONNX names.  Functions of the model are written out where they are called.
+
+    Examples
+    --------
+    >>> import mdf_loop, onnx.parser
+    >>> text = '<ir_version: 9, opset_import: ["": 20]> double (float[2] x) => (float[2] body) { body = Add(x, x) }'
+    >>> model = mdf_loop.convert(onnx.parser.parse_model(text))
+    >>> model.graphs[0].nodes[0].id, model.graphs[0].metadata["outputs"], model.graphs[0].metadata["names"]
+    ('Add', ['body_2'], {'body_2': 'body'})
+    >>> mdf_loop.run(model, x=[1.0, 2.0])
+    {'body': array([2., 4.], dtype=float32)}
+    """
+    if body not in FORMS:
+        raise ArgumentError(f"body must be one of {', '.join(FORMS)}; got {body!r}")
+    converted = convert_body(_read(model), body)
+    if path is not None:
+        save(converted, Path(path), inline)
+    return converted
+
+
+def convert_body(read: ir.Body, form: str = "mdf") -> Any:
+    """The MDF model of a whole ONNX graph that was read."""
+    if read.captures:
+        raise MalformedBody(f"reads {', '.join(map(repr, read.captures))}, which nothing in the model provides", (read.name,))
+    naming = Naming()
+    graph = GraphWriter(read, naming, form, (read.name,)).write(readable(read.name), is_whole=True)
+    return Model(id=f"{graph.id}_model", graphs=[graph], onnx_opset_version=str(read.opsets.get("", "")) or None)
+
+
+def _read(model: Any) -> ir.Body:
+    if isinstance(model, str | os.PathLike):
+        return read_file(model)
+    if not isinstance(model, onnx.ModelProto):
+        raise KindError(f"convert takes an ONNX model or the path of one; got {type(model).__name__}")
+    return read_model(model)
+
+
+class GraphWriter:
+    """Writes one graph.
+
+    Parameters
+    ----------
+    body : Body
+        What to write.
+    naming : Naming
+        Ids of its values.
+    form : str
+        How bodies in it are written.
+    path : tuple of str
+        Where it stands, for messages.
+    """
+
+    def __init__(self, body: ir.Body, naming: Naming, form: str, path: tuple[str, ...]) -> None:
+        self.body, self.naming, self.form, self.path = body, naming, form, path
+        reads = Counter(name for node in body.nodes for name in set(node.reads))
+        self.reads = reads + Counter(dict.fromkeys(body.outputs, 2))
+        self.given = set(body.inputs)
+        self.senders: dict[str, str] = {}
+        self.types: dict[str, str] = {}
+        self.passed: dict[str, str] = {}
+        self.graph = Graph(id="")
+
+    def write(self, id: str, is_whole: bool = False) -> Any:
+        """The MDF graph."""
+        body = self.body
+        outputs = [name for node in body.nodes for name in node.outputs if name]
+        for name in dict.fromkeys((*body.inputs, *body.constants, *outputs)):
+            self.naming.value(name)
+        for name, value in body.constants.items():
+            if self.reads[name] > 1 and name not in self.given:
+                self._constant_node(name, value)
+        for node in body.nodes:
+            self._node(node)
+        ids = [self._output(name, is_whole) for name in body.outputs]
+        for name in (*body.inputs, *outputs):
+            if body.type_of(name) != ir.ValueType():
+                self.types[self.naming[name]] = write_type_text(body.type_of(name))
+        self.graph.id = id
+        self.graph.metadata = self._metadata(ids)
+        if is_whole:
+            self._mark_inputs()
+        return self.graph
+
+    def _metadata(self, outputs: list[str]) -> dict[str, Any]:
+        said: dict[str, Any] = {"inputs": [self.naming[name] for name in self.body.inputs], "outputs": outputs}
+        said["opset"] = self.body.opsets.get("", onnx.defs.onnx_opset_version())
+        if others := {domain: version for domain, version in self.body.opsets.items() if domain}:
+            said["opsets"] = others
+        said["types"] = self.types
+        if renamed := {id: name for name, id in self.naming.ids.items() if id != name} | self.passed:
+            said[NAMES] = renamed
+        return said
+
+    def _mark_inputs(self) -> None:
+        """Mark the ports of the model's inputs: without a value there is no result."""
+        inputs = {self.naming[name]: name for name in self.body.inputs}
+        for node in self.graph.nodes:
+            for port in node.input_ports:
+                if port.id in inputs and port.default_value is None:
+                    was = {ORIGINAL: inputs[port.id]} if inputs[port.id] != port.id else {}
+                    port.metadata = {**was, REQUIRED: True}
+
+    def _constant_node(self, name: str, value: Any) -> None:
+        """A node that holds a constant for several readers."""
+        id = self.naming[name]
+        node = Node(id=self.naming.fresh(f"{id}_value"), parameters=[Parameter(id=id, value=_written(value))])
+        node.output_ports.append(OutputPort(id=id, value=id))
+        self._declare(id, value)
+        self._put(node, [name])
+
+    def _declare(self, key: str, value: Any) -> None:
+        self.types[key] = write_type_text(ir.ValueType(value.dtype, value.shape))
+
+    def _put(self, node: Any, outputs: list[str]) -> None:
+        self.graph.nodes.append(node)
+        self.senders.update((name, node.id) for name in outputs)
+
+    def _node(self, node: ir.Node) -> None:
+        made = Node(id=self.naming.fresh(node.name or node.op))
+        if node.name and node.name != made.id:
+            made.metadata = {ORIGINAL: node.name}
+        for name in dict.fromkeys(node.reads):
+            self._give(made, name)
+        function = f"{node.domain or 'onnx'}::{node.op}"
+        args = dict(self._arguments(node))
+        for key, value in node.attrs.items():
+            if isinstance(value, ir.Body):
+                made.parameters.append(Parameter(id=key, value=self._body(node, key, value)))
+                args[key] = key
+            else:
+                args[key] = self._attribute(f"{made.id}.{key}", value, (*self.path, made.id))
+        made.parameters.append(Parameter(id=made.id, function=function, args=args))
+        outputs = self._outputs(node)
+        for k, id in outputs.items():
+            is_only = len(outputs) == 1 and k == 0 and node.op not in BODIES
+            value = made.id if is_only else f"{made.id}[{k}]"
+            made.output_ports.append(OutputPort(id=id, value=value, **_said(self.body.type_of(node.outputs[k]))))
+        self._put(made, [name for name in node.outputs if name])
+
+    def _give(self, node: Any, name: str) -> None:
+        """Give a node a value: a port with an edge or without, or a constant of its own."""
+        id = self.naming[name]
+        is_input = name in self.given
+        if name in self.body.constants and not is_input and name not in self.senders:
+            node.parameters.append(Parameter(id=id, value=_written(self.body.constants[name])))
+            self._declare(f"{node.id}.{id}", self.body.constants[name])
+            return
+        port = InputPort(id=id, **_said(self.body.type_of(name)))
+        if is_input and name in self.body.constants:
+            port.default_value = _written(self.body.constants[name])
+        node.input_ports.append(port)
+        if name in self.senders:
+            sender = self.senders[name]
+            edge = Edge(id=f"{sender}.{id}_{node.id}.{id}", sender=sender, sender_port=id, receiver=node.id, receiver_port=id)
+            self.graph.edges.append(edge)
+
+    def _arguments(self, node: ir.Node) -> Iterator[tuple[str, Any]]:
+        """The inputs, by the names that ONNX gives them; those of a loop by the names its body gives them."""
+        names = [self.naming[name] if name else "" for name in node.inputs]
+        keys = _argument_names(node, len(names))
+        for key, name in zip(keys, names, strict=True):
+            if name or not _is_formal(node, key):
+                yield key, name
+
+    def _outputs(self, node: ir.Node) -> dict[int, str]:
+        """The ids of the outputs by their places.  Where their number means something, unnamed ones get an id too."""
+        is_counted = node.op == "Split" and not node.domain
+        named = {k: self.naming[name] for k, name in enumerate(node.outputs) if name}
+        return {k: named.get(k) or self.naming.fresh("unused") for k in range(len(node.outputs)) if k in named or is_counted}
+
+    def _attribute(self, key: str, value: Any, path: tuple[str, ...]) -> Any:
+        """An attribute.  A text stands in a list: MDF would take it for an expression."""
+        if isinstance(value, np.ndarray):
+            self._declare(key, value)
+            written = _written(value)
+            return written.tolist() if isinstance(written, np.ndarray) else written
+        if isinstance(value, ir.ValueType):
+            return [write_type_text(value)]
+        if isinstance(value, str | bytes):
+            return [_text(value)]
+        if isinstance(value, tuple) and all(isinstance(item, str | bytes) for item in value):
+            return [_text(item) for item in value]
+        if isinstance(value, int | float):
+            return value
+        if isinstance(value, tuple) and all(isinstance(item, int | float) for item in value):
+            return list(value)
+        raise UnsupportedOp(f"{'/'.join(path)}: attribute {key.rpartition('.')[2]} cannot be said in an MDF graph")
+
+    def _body(self, node: ir.Node, key: str, inner: ir.Body) -> dict[str, Any]:
+        naming = Naming(self.naming)
+        path = (*self.path, node.name or node.op, key)
+        if self.form == "onnx":
+            return body_text(inner, naming, path)
+        id = readable(inner.name)
+        return {f"graph_{id}": GraphWriter(inner, naming, self.form, path).write(id)}
+
+    def _output(self, name: str, is_whole: bool) -> str:
+        """The port or input that is an output of the graph; what is neither is passed through a node."""
+        if name in self.senders or (name in self.given and not is_whole):
+            return self.naming[name]
+        node = Node(id=self.naming.fresh("Identity"))
+        self._give(node, name)
+        id = self.naming.fresh(f"{self.naming[name]}_out")
+        node.parameters.append(Parameter(id=node.id, function="onnx::Identity", args={"input": self.naming[name]}))
+        node.output_ports.append(OutputPort(id=id, value=node.id))
+        self.passed[id] = name
+        self.graph.nodes.append(node)
+        return id
+
+
+def _argument_names(node: ir.Node, count: int) -> list[str]:
+    """Names for the arguments of a node, in order."""
+    if node.op == "Loop" and not node.domain:
+        return ["M", "cond", *(f"v_{k}" for k in range(1, count - 1))][:count]
+    try:
+        schema = onnx.defs.get_schema(node.op, node.opset, node.domain)
+    except onnx.defs.SchemaError:
+        return [f"input_{k}" for k in range(1, count + 1)]
+    variadic = onnx.defs.OpSchema.FormalParameterOption.Variadic
+    names = [formal.name for formal in schema.inputs if formal.option != variadic]
+    stem = schema.inputs[-1].name if schema.inputs else "input"
+    rest = [f"{stem}_{k}" for k in range(1, count - len(names) + 1)]
+    return [*names, *rest][:count]
+
+
+def _is_formal(node: ir.Node, key: str) -> bool:
+    """Whether an argument may be left out: all arguments of the node are found by their names."""
+    if node.op == "Loop" and not node.domain:
+        return key in ("M", "cond")
+    try:
+        schema = onnx.defs.get_schema(node.op, node.opset, node.domain)
+    except onnx.defs.SchemaError:
+        return False
+    return all(formal.option != onnx.defs.OpSchema.FormalParameterOption.Variadic for formal in schema.inputs)
+
+
+def _text(text: str | bytes) -> Any:
+    return text if isinstance(text, str) else {"hex": text.hex()}
+
+
+def _said(kind: ir.ValueType) -> dict[str, Any]:
+    """What a port can say of a type: MDF's shapes have numbers alone."""
+    said: dict[str, Any] = {}
+    if kind.dtype is not None and kind.kind == "tensor":
+        said["type"] = write_type_text(ir.ValueType(kind.dtype))
+    if kind.shape and all(isinstance(dim, int) for dim in kind.shape):
+        size = int(np.prod([dim for dim in kind.shape if isinstance(dim, int)], dtype=object))
+        if size <= MOST_ZEROS and min(dim for dim in kind.shape if isinstance(dim, int)) >= 0:
+            said["shape"] = kind.shape
+    return said
+
+
+def _written(value: Any) -> Any:
+    """A tensor as a model holds it: numbers as an array, a single number as it is, texts as lists."""
+    if not value.size:
+        return [[]]  # MDF drops an empty list
+    if value.dtype == object:
+        return [_text(text) for text in value.reshape(-1).tolist()]
+    if value.dtype.kind == "c":
+        value = np.stack([value.real, value.imag], -1)
+    return value if value.ndim else value.item()

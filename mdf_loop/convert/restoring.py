@@ -1,0 +1,120 @@
+"""The ONNX names of values and nodes, put back into a body that was read from a converted MDF graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from mdf_loop.convert.identifiers import ORIGINAL
+from mdf_loop.ir import Body, Node
+from mdf_loop.readers.mdf_body import as_graph
+
+NAMES = "names"
+"""In the metadata of a graph: what values are called in ONNX, by their ids."""
+
+
+class Scope:
+    """The names of a body that is renamed, and of those around it.
+
+    Attributes
+    ----------
+    names : dict of str to str
+        From the names that values have to those that they get.
+    """
+
+    def __init__(self, outer: Scope | None = None) -> None:
+        self.outer, self.names = outer, dict[str, str]()
+        self._taken: set[str] = set()
+
+    def __getitem__(self, name: str) -> str:
+        return next((scope.names[name] for scope in self._outwards() if name in scope.names), name)
+
+    def call(self, name: str, *wanted: str) -> None:
+        """Give a value the first of some names that nothing has yet, or one with a number."""
+        k, found = 1, next((text for text in wanted if not self._is_taken(text)), "")
+        while not found:
+            k += 1
+            text = f"{wanted[0]}_{k}"
+            found = "" if self._is_taken(text) else text
+        self._taken.add(found)
+        self.names[name] = found
+
+    def _is_taken(self, name: str) -> bool:
+        return not name or any(name in scope._taken for scope in self._outwards())
+
+    def _outwards(self) -> Iterator[Scope]:
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.outer
+
+
+def with_onnx_names(body: Body, graph: Any = None, outer: Scope | None = None, names: Mapping[str, str] | None = None) -> Body:
+    """A body in which values and nodes have the names that the metadata of its graph say, or that ``names`` says.
+
+    Names are unique along each row of nested bodies.  ``graph`` is None for a body that comes from something else.
+    """
+    said = {**names_of(graph), **(names or {})}
+    nodes = {node.id: node for node in graph.nodes} if graph is not None else {}
+    scope = Scope(outer)
+    for name in body.captures if outer is None else ():
+        scope.call(name, name)
+    outputs = [name for node in body.nodes for name in node.outputs if name]
+    for name in dict.fromkeys((*body.inputs, *body.outputs, *outputs, *body.constants)):
+        if name in body.captures:
+            continue
+        last = name.rpartition(".")[2] if nodes else name
+        scope.call(name, *(text for text in (said.get(name), said.get(last), last, name) if text))
+
+    def called(values: Any) -> tuple[str, ...]:
+        return tuple(scope[name] if name else "" for name in values)
+
+    def renamed(node: Node) -> Node:
+        made = nodes.get(node.name)
+        attrs = {
+            key: with_onnx_names(value, _graph(made, key), scope) if isinstance(value, Body) else value
+            for key, value in node.attrs.items()
+        }
+        was = (getattr(made, "metadata", None) or {}).get(ORIGINAL)
+        return replace(
+            node,
+            name=was if isinstance(was, str) else node.name,
+            inputs=called(node.inputs),
+            outputs=called(node.outputs),
+            captures=called(node.captures),
+            attrs=attrs,
+        )
+
+    return replace(
+        body,
+        inputs=called(body.inputs),
+        outputs=called(body.outputs),
+        nodes=tuple(map(renamed, body.nodes)),
+        constants={scope[name]: value for name, value in body.constants.items()},
+        captures=called(body.captures),
+        types={scope[name]: kind for name, kind in body.types.items() if name in scope.names},
+    )
+
+
+def names_of(graph: Any) -> Mapping[str, str]:
+    """What the metadata of a graph says values are called in ONNX, by their ids."""
+    said = (getattr(graph, "metadata", None) or {}).get(NAMES)
+    if not isinstance(said, Mapping):
+        return {}
+    return {id: name for id, name in said.items() if isinstance(id, str) and isinstance(name, str)}
+
+
+def input_ids(graph: Any) -> dict[str, str]:
+    """The ids of a graph's inputs by their ONNX names."""
+    names = names_of(graph)
+    return {names.get(id, id): id for id in (graph.metadata or {}).get("inputs") or ()}
+
+
+def _graph(node: Any, key: str) -> Any:
+    """The MDF graph that a body of a node is; None if it is something else."""
+    if node is None:
+        return None
+    value = next((parameter.value for parameter in node.parameters if parameter.id == key), None)
+    is_graph = isinstance(value, Mapping) and len(value) == 1 and all(str(key).startswith("graph_") for key in value)
+    return as_graph(value) if is_graph else None

@@ -1,0 +1,180 @@
+"""MDF graphs that are ONNX graphs in MDF's engine: each of their nodes is run by our kernels.
+
+MDF evaluates ONNX operators through float64, one output at a time and under one version of ONNX for all.  In a graph
+whose metadata says ``types`` (see :mod:`mdf_loop.readers.mdf_typed`) the nodes that are ONNX operators or constants are
+taken over when the graph is made evaluable: graph-scheduler still decides when they run, and values travel along MDF's
+edges, with the types they have in ONNX.  No text of such a node is evaluated; MDF evaluates those of other nodes, if they
+are on the list of :mod:`mdf_loop.readers.expression`.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.analysis.element_types import Asked, asked_types
+from mdf_loop.arguments import fit_values, handed_out
+from mdf_loop.backend import LoopRep, as_value
+from mdf_loop.convert.restoring import input_ids, names_of
+from mdf_loop.errors import LoopError
+from mdf_loop.execute.interpret import InterpretedBody
+from mdf_loop.ir import Body
+from mdf_loop.options import start_run
+from mdf_loop.readers import read
+from mdf_loop.readers.mdf_body import check_graph, read_mdf_graph
+from mdf_loop.readers.mdf_engine_body import check_expressions, refuse_hanging
+from mdf_loop.readers.mdf_signature import Signature, ports_of, read_signature
+from mdf_loop.readers.mdf_typed import OPAQUE, GraphReader, finished, is_typed
+
+UNSET = object()
+"""In place of a value that an input port did not get; None is the empty optional."""
+
+
+def taking_over_nodes(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``EvaluableGraph.__init__``: the nodes of a graph that says types are ours."""
+
+    @functools.wraps(original)
+    def __init__(self: Any, graph: Any, verbose: bool | None = False) -> None:
+        nodes = typed_nodes(graph) if is_typed(graph) else {}
+        refuse_hanging(graph)
+        original(self, graph, verbose)
+        self.enodes |= nodes
+        self.output_enodes = [self.enodes[node.id] for node in self.output_nodes]
+
+    return __init__
+
+
+def typed_nodes(graph: Any) -> dict[str, TypedNode]:
+    """The nodes of a graph that are operators of ONNX or constants, ready to run.
+
+    Raises
+    ------
+    MalformedBody, UnsupportedOp
+        The graph is broken, or has an operator there is no kernel for.
+    """
+    check_graph(graph)
+    reader = GraphReader(graph, _signature(graph), read, is_lenient=True)
+    body = finished(reader, reader.read())
+    given = [name for part in body.nodes if part.domain == OPAQUE for name in part.outputs]
+    ours = tuple(part for part in body.nodes if part.domain != OPAQUE)
+    asked = asked_types(replace(body, inputs=(*body.inputs, *given), nodes=ours))  # what MDF gives has no types
+    nodes, others = {}, copy.copy(graph)
+    others.nodes = [node for node in graph.nodes if any(part.domain == OPAQUE for part in reader.made[node.id])]
+    check_expressions(others)  # what MDF's engine evaluates, in a model that somebody converted and changed
+    for node in graph.nodes:
+        made = reader.made[node.id]
+        if not any(part.domain == OPAQUE for part in made):
+            nodes[node.id] = TypedNode(node, reader, replace(body, nodes=tuple(made)), asked)
+    return nodes
+
+
+def _signature(graph: Any) -> Signature:
+    """The signature in a graph's metadata, without inputs that an edge feeds by now; without one every loose port is an
+    input."""
+    said = graph.metadata or {}
+    if not isinstance(said.get("inputs"), list | tuple) or "outputs" not in said:
+        return Signature((), {}, (), (), read_signature(_Like(graph, inputs=[], outputs=[]), None, "branch").opset)
+    ports = ports_of(graph)
+    fed = {port for _, port in ports.fed} - {port for _, port in ports.free}
+    inputs = [name for name in said["inputs"] if name not in fed]
+    return read_signature(_Like(graph, graph.nodes, graph.edges, inputs=inputs, outputs=said["outputs"]), None, "branch")
+
+
+class _Like:
+    """A graph whose metadata says something else."""
+
+    def __init__(self, graph: Any, nodes: Sequence[Any] = (), edges: Sequence[Any] = (), **said: Any) -> None:
+        self.id, self.nodes, self.edges = graph.id, nodes, edges
+        self.metadata = {**graph.metadata, **said}
+
+
+class Port:
+    """An input or output port of a node of ours, as MDF's engine sees it."""
+
+    def __init__(self, port: Any) -> None:
+        self.port, self.curr_value = port, UNSET
+
+    def set_input_value(self, value: Any) -> None:
+        """What an edge or an initializer brings."""
+        self.curr_value = value
+
+
+class TypedNode:
+    """A node of a graph that says types: one operator of ONNX, or constants.
+
+    It stands in the place of an ``EvaluableNode`` and has what MDF's engine and its conditions ask of one.
+    """
+
+    def __init__(self, node: Any, reader: GraphReader, body: Body, asked: Mapping[str, Asked]) -> None:
+        self.node, self.evaluable_parameters, self.evaluable_functions = node, {}, {}  # type: ignore[var-annotated]
+        self.evaluable_inputs = {port.id: Port(port) for port in node.input_ports}
+        self.evaluable_outputs = {port.id: Port(port) for port in node.output_ports}
+        for port in self.evaluable_outputs.values():
+            port.curr_value = None
+        self._values = {port.id: _value_of(reader, node, port) for port in node.input_ports}
+        self._outputs = {port.id: reader.names[node.id, port.id] for port in node.output_ports}
+        self._asked = {name: asked[name] for name in self._values.values() if name in asked}
+        self._prepare(body)
+
+    def _prepare(self, body: Body) -> None:
+        """Make the operator ready to run; its inputs are the values of the ports."""
+        inputs = tuple(dict.fromkeys(self._values.values()))
+        needed = {name for part in body.nodes for name in part.reads} | set(self._outputs.values())
+        constants = {name: body.constants[name] for name in needed if name in body.constants and name not in inputs}
+        types = {name: body.types[name] for name in needed if name in body.types}
+        outputs = tuple(self._outputs.values())
+        self._execute = InterpretedBody(
+            replace(body, inputs=inputs, outputs=outputs, constants=constants, captures=(), types=types)
+        )
+
+    def evaluate(self, time_increment: Any = None, array_format: str = "numpy") -> None:
+        """Run the operator on what the ports have, and forget it, as MDF does."""
+        given: dict[str, Any] = {}
+        for id, port in self.evaluable_inputs.items():
+            value = port.port.default_value if port.curr_value is UNSET else port.curr_value
+            given[self._values[id]] = value
+            port.curr_value = UNSET
+        fitted = fit_values(self._asked, {name: value for name, value in given.items() if name in self._asked})
+        given = {name: fitted[name] if name in fitted else as_value(value) for name, value in given.items()}
+        try:
+            with np.errstate(all="ignore"):
+                results = self._execute(list(given.values()), (), start_run())
+        except LoopError as error:
+            error.add_note(f"in MDF node {self.node.id!r}")
+            raise
+        arrays = [value for value in given.values() if isinstance(value, np.ndarray)]
+        for port, result in zip(self.evaluable_outputs.values(), results, strict=True):
+            port.curr_value = handed_out(result, arrays)
+
+    def get_output(self, id: str | None = None) -> Any:
+        """The value of an output port; of all of them, or the only one, without an id."""
+        if id is not None:
+            return self.evaluable_outputs[id].curr_value if id in self.evaluable_outputs else None
+        values = tuple(port.curr_value for port in self.evaluable_outputs.values())
+        return values[0] if len(values) == 1 else values
+
+
+def _value_of(reader: GraphReader, node: Any, port: Any) -> str:
+    """What the value of an input port is called in the body."""
+    place = (node.id, port.id)
+    if place in reader.sent:
+        return reader.names[reader.sent[place]]
+    if place in reader.signature.fed:
+        return reader.signature.fed[place]
+    return port.id if port.default_value is None else f"{node.id}.{port.id}"
+
+
+def run_typed(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Run a whole graph that says types, as the ONNX graph it is; names are those of ONNX."""
+    names = names_of(graph)
+    ids = input_ids(graph)
+    prepared = LoopRep(read_mdf_graph(graph, kind="branch"))
+    given = {ids.get(name, name): value for name, value in inputs.items()}
+    results = prepared.run(prepared.fit(given))
+    said = graph.metadata["outputs"]
+    return {names.get(id, id): value for id, value in zip(said, results, strict=True)}

@@ -1,0 +1,278 @@
+"""Whether a model gives the same outputs wherever it can run: in each engine, in MDF's own, and in onnxruntime."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.backend import prepare
+from mdf_loop.convert.files import load
+from mdf_loop.convert.mdf_to_onnx import to_onnx
+from mdf_loop.convert.restoring import names_of
+from mdf_loop.element_types import DTYPES, kind_of
+from mdf_loop.errors import MalformedBody
+from mdf_loop.integrations.running import run, run_in_mdf
+from mdf_loop.ir import Body, ValueType
+from mdf_loop.options import ENGINES, options
+from mdf_loop.readers.mdf_body import read_mdf_graph
+from mdf_loop.readers.mdf_signature import ports_of
+from mdf_loop.readers.mdf_typed import is_typed
+
+REFERENCE = "interpret"
+"""The engine that says what is right."""
+
+MDF, ONNXRUNTIME = "MDF", "onnxruntime"
+
+UNKNOWN_LENGTH = 2
+"""A dimension that a model leaves open."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a model gave at one place.
+
+    Attributes
+    ----------
+    name : str
+        The engine.
+    outputs : mapping of str to value, or None
+        None if it did not run.
+    reason : str
+        Why it did not run.
+    is_failure : bool
+        It could have run, and failed.
+    """
+
+    name: str
+    outputs: Mapping[str, Any] | None
+    reason: str = ""
+    is_failure: bool = False
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a model gave everywhere.
+
+    Attributes
+    ----------
+    reference : mapping of str to value
+        The outputs in the engine that says what is right.
+    others : list of Place
+    inputs : mapping of str to value
+        What the model was given.
+    findings : mapping of (output, place) to str
+        How an output there is related to the reference: ``"same"``, ``"within 1e-07"`` or what is different.
+    disagreements : list of str
+        What is wrong, in words.
+    """
+
+    reference: Mapping[str, Any]
+    others: list[Place]
+    inputs: Mapping[str, Any]
+    findings: dict[tuple[str, str], str] = field(default_factory=dict)
+    disagreements: list[str] = field(default_factory=list)
+
+
+def verify(path: Path, given: Mapping[str, Any], seed: int = 0, rtol: float = 1e-5, atol: float = 1e-6) -> Report:
+    """Run a model everywhere and compare.
+
+    Parameters
+    ----------
+    path : Path
+        A model file.
+    given : mapping of str to value
+        Inputs by name; those that are missing are drawn by their declared types.
+    seed : int
+        Of the inputs that are drawn, and of random operators.
+    rtol, atol : float
+        Numbers agree if they differ by at most ``atol + rtol * |reference|``.
+
+    Raises
+    ------
+    LoopError
+        The model does not run in the engine that says what is right.
+    """
+    is_onnx = path.suffix.lower() == ".onnx"
+    model = load(path)
+    inputs = {**drawn(needed(model), seed, set(given)), **given}
+    with options(engine=REFERENCE, seed=seed):
+        reference = run(path if is_onnx else model, **inputs)
+    with options(engine=REFERENCE, seed=seed + 1):
+        is_random = bool(_differences(reference, run(path if is_onnx else model, **inputs), 0.0, 0.0))
+    others = [_engine(name, path if is_onnx else model, inputs, seed) for name in ENGINES if name != REFERENCE]
+    if is_typed(model.graphs[0]) and not is_random:  # the scheduler may draw in another order
+        others.append(_attempt(MDF, lambda: run_in_mdf(model.graphs[0], inputs), seed))
+    others.append(_onnxruntime(path, model, inputs, is_onnx, is_random))
+    report = Report(reference, others, inputs)
+    for place in others:
+        _compare(report, place, rtol, atol)
+    return report
+
+
+def _engine(name: str, model: Any, inputs: Mapping[str, Any], seed: int) -> Place:
+    with options(engine=name):
+        return _attempt(name, lambda: run(model, **inputs), seed)
+
+
+def _attempt(name: str, call: Callable[[], Mapping[str, Any]], seed: int) -> Place:
+    try:
+        with options(seed=seed):
+            return Place(name, call())
+    except Exception as error:
+        return Place(name, None, _message(error), is_failure=True)
+
+
+def _message(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _onnxruntime(path: Path, model: Any, inputs: Mapping[str, Any], is_onnx: bool, is_random: bool) -> Place:
+    """The outputs in onnxruntime, where the model can be said in ONNX and onnxruntime has the operators."""
+    if is_random:
+        return Place(ONNXRUNTIME, None, "the model draws random numbers")
+    try:
+        import onnx
+        import onnxruntime  # type: ignore[import-untyped]
+    except ImportError:
+        return Place(ONNXRUNTIME, None, "not installed")
+    os.environ.setdefault("ALLOW_RELEASED_ONNX_OPSET_ONLY", "0")  # it refuses the newest opsets without
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = 4
+    try:
+        written = onnx.load(path) if is_onnx else to_onnx(model)
+        fitted = prepare(written).fit({name: value for name, value in inputs.items() if name in _inputs(written)})
+        session = onnxruntime.InferenceSession(written.SerializeToString(), settings)
+    except Exception as error:
+        return Place(ONNXRUNTIME, None, _message(error))
+    feed = {name: _fed(value) for name, value in fitted.items()}
+    return _attempt(ONNXRUNTIME, lambda: dict(zip(_outputs(session), session.run(None, feed), strict=True)), 0)
+
+
+def _fed(value: Any) -> Any:
+    """A value as onnxruntime takes it."""
+    return [np.asarray(item) for item in value] if isinstance(value, list) else None if value is None else np.asarray(value)
+
+
+def _inputs(model: Any) -> set[str]:
+    return {value.name for value in model.graph.input}
+
+
+def _outputs(session: Any) -> list[str]:
+    return [value.name for value in session.get_outputs()]
+
+
+def _compare(report: Report, place: Place, rtol: float, atol: float) -> None:
+    """Add to a report how the outputs at a place are related to the reference."""
+    if place.outputs is None:
+        if place.is_failure:
+            report.disagreements.append(f"{place.name} failed: {place.reason}")
+        return
+    wrong = _differences(report.reference, place.outputs, rtol, atol)
+    for name, value in report.reference.items():
+        if name in wrong:
+            report.findings[name, place.name] = wrong[name]
+            report.disagreements.append(f"output {name!r} in {place.name}: {wrong[name]}")
+        else:
+            distance = _distance(value, place.outputs[name])
+            report.findings[name, place.name] = f"within {distance:.0e}" if distance else "same"
+
+
+def _differences(reference: Mapping[str, Any], outputs: Mapping[str, Any], rtol: float, atol: float) -> dict[str, str]:
+    """Which outputs differ, and how."""
+    found = {}
+    for name, value in reference.items():
+        if name not in outputs:
+            found[name] = "is missing"
+        elif difference := _difference(value, outputs[name], rtol, atol):
+            found[name] = difference
+    return found
+
+
+def _difference(wanted: Any, actual: Any, rtol: float, atol: float) -> str:
+    """How two values differ; empty if they agree."""
+    if wanted is None or actual is None:
+        return "" if wanted is actual else "one of them is an empty optional"
+    if isinstance(wanted, list) or isinstance(actual, list):
+        if not isinstance(wanted, list) or not isinstance(actual, list) or len(wanted) != len(actual):
+            return "the sequences have different lengths"
+        return next((text for a, b in zip(wanted, actual, strict=True) if (text := _difference(a, b, rtol, atol))), "")
+    wanted, actual = np.asarray(wanted), np.asarray(actual)
+    if wanted.shape != actual.shape:
+        return f"shape {list(actual.shape)}, not {list(wanted.shape)}"
+    if wanted.dtype.kind in "OUS":
+        return "" if (wanted.astype(object) == actual.astype(object)).all() else "other texts"
+    kinds = kind_of(wanted.dtype), kind_of(actual.dtype)
+    if kinds[0] != kinds[1] and set(kinds) != {"integer", "float"}:
+        return f"type {actual.dtype}, not {wanted.dtype}"
+    if np.allclose(_wide(actual), _wide(wanted), rtol=rtol, atol=atol, equal_nan=True):
+        return ""
+    return f"differs by {_distance(wanted, actual):.2g}"
+
+
+def _wide(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+
+
+def _distance(wanted: Any, actual: Any) -> float:
+    """The largest difference of two values that have the same shape."""
+    if isinstance(wanted, list):
+        return max((_distance(a, b) for a, b in zip(wanted, actual, strict=True)), default=0.0)
+    if wanted is None or np.asarray(wanted).dtype.kind in "OUS":
+        return 0.0
+    wide = _wide(np.asarray(wanted)), _wide(np.asarray(actual))
+    with np.errstate(all="ignore"):
+        distances = np.where(wide[0] == wide[1], 0.0, np.abs(wide[0] - wide[1]))
+    return float(np.nanmax(distances)) if distances.size and not np.isnan(distances).all() else 0.0
+
+
+def needed(model: Any) -> dict[str, ValueType]:
+    """The inputs that a model cannot do without, by name, with what is declared of them."""
+    if len(model.graphs) != 1:
+        raise MalformedBody(f"the model {model.id!r} has {len(model.graphs)} graphs; one is verified at a time")
+    (graph,) = model.graphs
+    if is_typed(graph):
+        body = read_mdf_graph(graph, kind="branch")
+        names = names_of(graph)
+        return {names.get(name, name): body.type_of(name) for name in _without_default(body)}
+    ports = {(node.id, port.id): port for node in graph.nodes for port in node.input_ports}
+    return {port: _of_port(ports[node, port]) for node, port in ports_of(graph).needy}
+
+
+def _without_default(body: Body) -> Iterator[str]:
+    return (name for name in body.inputs if name not in body.constants)
+
+
+def _of_port(port: Any) -> ValueType:
+    dtype = np.dtype(float)
+    with contextlib.suppress(TypeError):
+        dtype = np.dtype(port.type or float)
+    return ValueType(dtype, tuple(dim if isinstance(dim, int) else None for dim in port.shape or ()))
+
+
+def drawn(kinds: Mapping[str, ValueType], seed: int, given: set[str]) -> dict[str, Any]:
+    """Values of declared types: numbers around 0, small integers; dimensions of one name have one length."""
+    rng = np.random.default_rng(seed)
+    return {name: _draw(kind, rng, name) for name, kind in kinds.items() if name not in given}
+
+
+def _draw(kind: ValueType, rng: np.random.Generator, name: str) -> Any:
+    if kind.kind == "sequence":
+        return [_draw(kind.element or ValueType(), rng, name) for _ in range(UNKNOWN_LENGTH)]
+    if kind.kind == "optional":
+        return _draw(kind.element or ValueType(), rng, name)
+    if kind.kind != "tensor":
+        raise MalformedBody(f"values of input {name!r} ({kind}) cannot be drawn; give it")
+    shape = tuple(dim if isinstance(dim, int) else UNKNOWN_LENGTH for dim in kind.shape or ())
+    dtype = DTYPES[1] if kind.dtype is None else kind.dtype
+    if dtype.kind == "O":
+        return np.array(rng.choice(["a", "b", "c"], shape), object)
+    of_kind = kind_of(dtype)
+    if of_kind == "bool":
+        return rng.integers(0, 2, shape).astype(bool)
+    return (rng.integers(0, 4, shape) if of_kind == "integer" else rng.normal(size=shape)).astype(dtype)

@@ -1,0 +1,85 @@
+"""Types of values as texts, as the metadata of an MDF graph says them: ``float[2,n]``, ``int64``, ``seq(float)``.
+
+Element types are called as in ONNX or numpy.  A dimension is a number, a name, or ``?``; a name that is no word stands in
+quotes, as in JSON.  Without brackets nothing is said of the shape, and ``?`` says nothing of the element type.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+
+from mdf_loop.element_types import DTYPES, NAMES
+from mdf_loop.ir import Dim, ValueType
+
+_ONNX_NAMES = {DTYPES[1]: "float", DTYPES[8]: "string", DTYPES[11]: "double"}
+
+_AROUND = {"sequence": "seq", "optional": "optional", "map": "map"}
+
+_DIM = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^",\]]*)\s*(,|$)')
+
+DEEPEST = 20
+"""Sequences and optionals may be nested so deep."""
+
+
+def write_type_text(kind: ValueType) -> str:
+    """A declared type as a text.
+
+    >>> write_type_text(ValueType(np.dtype("float32"), (2, "batch", None)))
+    'float[2,batch,?]'
+    """
+    if kind.kind != "tensor":
+        return f"{_AROUND[kind.kind]}({write_type_text(kind.element or ValueType())})"
+    name = "?" if kind.dtype is None else _ONNX_NAMES.get(kind.dtype, kind.dtype.name)
+    return name if kind.shape is None else f"{name}[{','.join(map(_write_dim, kind.shape))}]"
+
+
+def _write_dim(dim: Dim) -> str:
+    if dim is None or dim == "":
+        return "?"
+    text = str(dim)
+    is_plain = isinstance(dim, int) or (re.fullmatch(r"\w+", text) and not text.isdigit())
+    return text if is_plain else json.dumps(text, ensure_ascii=False)
+
+
+def read_type_text(text: str, depth: int = 0) -> ValueType:
+    """The type that a text says.
+
+    Raises
+    ------
+    ValueError
+        It says none.
+    """
+    text = text.strip()
+    for kind, around in _AROUND.items():
+        if text.startswith(f"{around}(") and text.endswith(")") and depth < DEEPEST:
+            return ValueType(kind=kind, element=read_type_text(text[len(around) + 1 : -1], depth + 1))
+    name, bracket, dims = text.partition("[")
+    if (name != "?" and name not in NAMES) or (bracket and not dims.endswith("]")):
+        raise ValueError(f"{text!r} is no type")
+    dtype: np.dtype | None = None if name == "?" else NAMES[name]
+    return ValueType(dtype, _read_dims(dims[:-1]) if bracket else None)
+
+
+def _read_dims(text: str) -> tuple[Dim, ...]:
+    dims: list[Dim] = []
+    place = 0
+    while text.strip():
+        found = _DIM.match(text, place)
+        if found is None:
+            raise ValueError(f"{text!r} are no dimensions")
+        dims.append(_read_dim(found[1].strip()))
+        place = found.end()
+        if not found[2]:
+            break
+    return tuple(dims)
+
+
+def _read_dim(text: str) -> Dim:
+    if text in ("", "?"):
+        return None
+    if text.startswith('"'):
+        return str(json.loads(text))
+    return int(text) if text.isdigit() and text.isascii() else text

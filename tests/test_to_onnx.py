@@ -1,0 +1,303 @@
+"""MDF models become ONNX models that onnxruntime runs with the same outputs."""
+
+import numpy as np
+import onnx
+import pytest
+from bodies import MODELS
+from converting import (
+    assert_close,
+    assert_onnxruntime_agrees,
+    assert_published,
+    by_onnxruntime,
+    looping,
+    model_of,
+    named_inputs,
+)
+from modeci_mdf.mdf import (
+    Condition,
+    ConditionSet,
+    Function,
+    InputPort,
+    Model,
+    Node,
+    OutputPort,
+    Parameter,
+)
+from node_cases import node_cases
+from samples_expression import SAMPLES
+from test_convert import CONTROL, INPUTS
+from test_expression import ARITHMETIC, FUNCTIONS, INDEXING, LOGIC, VALUES, listed
+from test_mdf_body import SAME_AS_MDF
+
+import mdf_loop
+from mdf_loop import backend
+from mdf_loop.convert.lowering import lower
+from mdf_loop.convert.mdf_to_onnx import write_checked
+from mdf_loop.errors import ArgumentError, KindError, UnsupportedOp
+from mdf_loop.ir import Body, ValueType
+from mdf_loop.ir import Node as Operator
+from mdf_loop.kernels import load_kernels
+from mdf_loop.registry import bind
+
+load_kernels()
+
+LEFT = {"test_mvn": "onnx's own checker, asked to infer shapes, refuses the published model: its function has an empty Constant"}
+"""Node cases that do not come back as a checked ONNX model, each with its reason."""
+
+
+@pytest.mark.parametrize("name", [name for name in node_cases() if name not in LEFT])
+def test_a_node_case_comes_back_through_mdf(name):
+    case = node_cases()[name]
+    written = mdf_loop.to_onnx(mdf_loop.convert(case.model))
+    for kind in ("input", "output"):
+        before, after = ([value.name for value in getattr(model.graph, kind)] for model in (case.model, written))
+        assert after == before
+    for inputs, expected in case.data_sets:
+        assert_published(case, list(backend.run_model(written, inputs)), expected)
+
+
+def test_what_is_left_out_is_refused_by_the_checker_before_as_well():
+    for name in LEFT:
+        with pytest.raises(onnx.shape_inference.InferenceError):
+            onnx.checker.check_model(node_cases()[name].model, full_check=True)
+
+
+NOT_IN_ONNXRUNTIME = {
+    "test_range_bfloat16_type_positive_delta_expanded": "bfloat16 cannot be fed from numpy",
+    "test_loop16_seq_none": "an empty optional cannot be fed by name",
+    "test_if_opt": "an empty optional cannot be fed by name",
+}
+
+
+@pytest.mark.parametrize("name", [name for name in CONTROL if name not in NOT_IN_ONNXRUNTIME])
+def test_a_case_with_bodies_runs_in_onnxruntime_after_mdf(name):
+    import onnxruntime
+
+    case = node_cases()[name]
+    written = mdf_loop.to_onnx(mdf_loop.convert(case.model))
+    session = onnxruntime.InferenceSession(written.SerializeToString())
+    for inputs, expected in case.data_sets:
+        feed = {name: v if isinstance(v, list) else np.asarray(v) for name, v in named_inputs(case.model, inputs).items()}
+        assert_published(case, session.run(None, feed), expected)
+
+
+@pytest.mark.parametrize("body", ["mdf", "onnx"])
+@pytest.mark.parametrize("name", sorted(INPUTS))
+def test_what_pytorch_exported_comes_back_through_a_file(name, body, tmp_path):
+    original = onnx.load(MODELS / f"{name}.onnx")
+    mdf_loop.convert(original, tmp_path / "model.yaml", body=body)
+    written = mdf_loop.to_onnx(tmp_path / "model.yaml", tmp_path / "again.onnx")
+    assert_close(by_onnxruntime(written, INPUTS[name]), by_onnxruntime(original, INPUTS[name]), rtol=0)
+    assert onnx.load(tmp_path / "again.onnx") == written
+    names = [[node.name for node in model.graph.node if node.op_type != "Constant"] for model in (original, written)]
+    assert names[0] == names[1]
+
+
+def test_a_weight_is_an_initializer_with_its_name():
+    written = mdf_loop.to_onnx(mdf_loop.convert(MODELS / "while_ts.onnx"))
+    assert {"lin.weight", "lin.bias"} <= {tensor.name for tensor in written.graph.initializer}
+
+
+@pytest.mark.parametrize("name", ["accumulate", "leaky_accumulator", "newton", "newton_mdf", "rnn"])
+def test_an_example_gives_the_same_in_onnxruntime(name):
+    assert_onnxruntime_agrees(mdf_loop.load(f"examples/{name}.yaml"))
+
+
+UNSAID = {
+    "nextafter": "ONNX has no operator",
+    "gcd": "ONNX has no operator",
+    "lcm": "ONNX has no operator",
+    "interp": "ONNX has no operator",
+    "cumprod": "ONNX has no operator",
+}
+"""Functions of expressions that cannot be written, with the reason."""
+
+
+@pytest.mark.parametrize("number", range(len(SAMPLES)))
+def test_an_operator_of_expressions_gives_the_same_in_onnxruntime(number):
+    op, _, inputs, attrs = SAMPLES[number]
+    op = op.removeprefix("mdf::")
+    names = [f"x{k}" for k in range(len(inputs))]
+    given = {name: value for name, value in zip(names, inputs, strict=True) if isinstance(value, np.ndarray)}
+    constants = {name: value for name, value in zip(names, inputs, strict=True) if name not in given}
+    node = Operator(op, tuple(names), ("y",), attrs, "y", 1, "mdf")
+    body = Body("b", (), ("y",), (node,), constants, tuple(given), opsets={"": 18, "mdf": 1}, typed=False)
+    declared = {name: (value, ValueType(value.dtype, value.shape)) for name, value in given.items()}
+    if op.removeprefix("numpy.") in UNSAID:
+        with pytest.raises(UnsupportedOp, match=f"^b/y: {op} has no ONNX operator$"):
+            lower(body, declared)
+        return
+    with np.errstate(all="ignore"):
+        expected = np.asarray(bind(node).call(*inputs))
+    (actual,) = by_onnxruntime(write_checked(lower(body, declared)), given).values()
+    assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+    rtol = {"float64": 1e-13, "float32": 1e-6, "float16": 1e-3}.get(expected.dtype.name, 0)
+    np.testing.assert_allclose(actual.astype(float), expected.astype(float), rtol=rtol, atol=1e-15)
+
+
+NOT_IN_MDF = {"numpy.inf", "- numpy.inf", "np.exp(x)"}
+"""Expressions that MDF's own engine cannot evaluate."""
+
+NOT_IN_ONNX = {
+    "1j ** 2": "onnxruntime has no complex numbers",
+    "(-8) ** (1 / 3)": "onnxruntime has no complex numbers",
+    "10 ** 20 + 1": "ONNX has no integers without end",
+    "numpy.eye(k)": "ONNX has no operator",
+    "numpy.diag(x)": "ONNX has no operator",
+    "numpy.interp(s, x * 0 + n, x)": "ONNX has no operator",
+}
+
+TEXTS = [text for text in listed(ARITHMETIC, LOGIC, INDEXING, FUNCTIONS) if text not in NOT_IN_MDF]
+
+
+@pytest.mark.parametrize("text", [text for text in TEXTS if text not in NOT_IN_ONNX])
+def test_an_expression_gives_what_mdf_says(text):
+    ports = [InputPort(id=name, shape=np.shape(v), type=np.asarray(v).dtype.name) for name, v in VALUES.items()]
+    free = model_of(Node(id="A", input_ports=ports, output_ports=[OutputPort(id="y", value=text)]))
+    assert_onnxruntime_agrees(free, **VALUES)
+    for port in ports:
+        port.default_value = VALUES[port.id]
+    assert_onnxruntime_agrees(free)
+
+
+@pytest.mark.parametrize("name", SAME_AS_MDF)
+def test_a_loop_over_an_mdf_graph_gives_the_same(name):
+    body = SAME_AS_MDF[name]
+    assert_onnxruntime_agrees(looping(body, len(body.metadata["outputs"]) - 1))
+
+
+def test_inputs_are_the_ports_that_nothing_feeds_and_parameters_are_initializers():
+    weights = np.arange(6.0).reshape(2, 3) / 7
+    node = Node(
+        id="layer",
+        input_ports=[InputPort(id="x", shape=(2,), type="float")],
+        parameters=[
+            Parameter(id="w", value=weights.tolist()),
+            Parameter(id="h", function="onnx::MatMul", args={"A": "x", "B": "w"}),
+            Parameter(id="r", function="onnx::LeakyRelu", args={"X": "h", "alpha": 0.1}),
+            Parameter(id="p", function="logistic", args={"variable0": "r", "gain": 2, "bias": 1, "offset": 0}),
+        ],
+        output_ports=[OutputPort(id="out", value="p"), OutputPort(id="norm", value="math.sqrt(numpy.sum(r ** 2))")],
+    )
+    written = assert_onnxruntime_agrees(model_of(node), x=np.array([1.5, -2.0]))
+    assert [value.name for value in written.graph.input] == ["x"]
+    assert [value.name for value in written.graph.output] == ["out", "norm"]
+    assert any(np.array_equal(onnx.numpy_helper.to_array(tensor), weights) for tensor in written.graph.initializer)
+
+
+def test_a_stateful_graph_is_its_first_evaluation():
+    node = Node(
+        id="A",
+        input_ports=[InputPort(id="x")],
+        parameters=[Parameter(id="level", value="level + x", default_initial_value=3)],
+        output_ports=[OutputPort(id="y", value="level")],
+    )
+    assert_onnxruntime_agrees(model_of(node), x=2.5)
+
+
+def test_a_state_of_a_body_is_carried():
+    node = Node(
+        id="A",
+        input_ports=[InputPort(id="x")],
+        parameters=[Parameter(id="seen", value="seen + x", default_initial_value="x")],
+        output_ports=[OutputPort(id="y", value="x * 2"), OutputPort(id="sum", value="seen")],
+    )
+    body = model_of(node, metadata={"inputs": ["i", "go", "x"], "outputs": ["go", "y", "sum"]}).graphs[0]
+    written = assert_onnxruntime_agrees(looping(body, 2))
+    (loop,) = written.graph.node[:1]
+    assert len(loop.input) == 2 + 3  # the carried value, the state, and whether it is the first iteration
+
+
+def test_an_onnx_body_keeps_its_types():
+    text = "b (int64 i, bool c, float x) => (bool c, float y, float s) { y = Add (x, k)  s = Identity (y) }"
+    parameters = [
+        Parameter(id="k", value=0.1),
+        Parameter(id="body", value={"onnx": text}),
+        Parameter(id="run", function="onnx::Loop", args={"M": 3, "x": 1.5, "body": "body"}),
+    ]
+    ports = [OutputPort(id="y", value="run[0]"), OutputPort(id="rows", value="run[1]")]
+    written = assert_onnxruntime_agrees(model_of(Node(id="n", parameters=parameters, output_ports=ports)))
+    assert {value.type.tensor_type.elem_type for value in written.graph.output} == {onnx.TensorProto.FLOAT}
+
+
+def test_random_numbers_become_onnxs():
+    text = "numpy.random.normal(2.0, 0.5, 4) + numpy.random.uniform(0, 1)"
+    model = model_of(Node(id="A", output_ports=[OutputPort(id="y", value=text)]))
+    written = mdf_loop.to_onnx(model)
+    assert {node.op_type for node in written.graph.node} >= {"RandomNormal", "RandomUniform"}
+    drawn = by_onnxruntime(written, {})["y"]
+    assert drawn.shape == (4,)
+    assert len(set(drawn.tolist())) == 4
+
+
+def scheduled():
+    node = Node(id="A", output_ports=[OutputPort(id="y", value="1")])
+    model = model_of(node)
+    model.graphs[0].conditions = ConditionSet(
+        termination={"ENVIRONMENT_STATE_UPDATE": Condition("AfterNCalls", dependency="A", n=3)}
+    )
+    return model
+
+
+def expression(text, **parameters):
+    values = [Parameter(id=name, value=value) for name, value in parameters.items()]
+    return model_of(Node(id="A", parameters=values, output_ports=[OutputPort(id="y", value=text)]))
+
+
+def growing():
+    node = Node(id="A", input_ports=[InputPort(id="x")], output_ports=[OutputPort(id="y", value="x[None]")])
+    metadata = {"inputs": ["i", "go", "x"], "outputs": ["go", "y"]}
+    return looping(model_of(node, metadata=metadata).graphs[0], 1)
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "message"),
+    [
+        (scheduled, UnsupportedOp, "graph: the graph has conditions, which graph-scheduler decides about"),
+        (
+            lambda: model_of(
+                Node(
+                    id="A",
+                    functions=[Function(id="f", function="chunk_to_string", args={"chunk": "1"})],
+                    output_ports=[OutputPort(id="y", value="f")],
+                )
+            ),
+            UnsupportedOp,
+            "graph: actr.chunk_to_string is a Python function of MDF",
+        ),
+        (lambda: expression("numpy.gcd(a, b[0])", a=4, b=[6]), None, ""),
+        (
+            growing,
+            UnsupportedOp,
+            "graph/loop.run: 'x' starts with 0 axes and goes on with 1; ONNX needs to know the number of axes",
+        ),
+        (lambda: 3, KindError, "to_onnx takes an MDF model or graph, or the path of one; got int"),
+        (lambda: Model(id="m"), ArgumentError, "the model 'm' has 0 graphs (none); give one of them"),
+    ],
+)
+def test_what_onnx_cannot_express_is_refused_by_name(model, error, message):
+    if error is None:
+        mdf_loop.to_onnx(model())  # what is known is computed at once
+        return
+    with pytest.raises(error) as raised:
+        mdf_loop.to_onnx(model())
+    assert str(raised.value) == message
+
+
+def test_values_become_inputs_that_may_be_left_out():
+    node = Node(
+        id="A",
+        input_ports=[InputPort(id="x", default_value=[1.0, 2.0])],
+        parameters=[Parameter(id="gain", value=3.0)],
+        output_ports=[OutputPort(id="y", value="gain * x + 1")],
+    )
+    written = mdf_loop.to_onnx(model_of(node), inputs=["x", "A.gain"])
+    assert [value.name for value in written.graph.input] == ["x", "gain"]
+    assert {"x", "gain"} <= {tensor.name for tensor in written.graph.initializer}
+    prepared = backend.prepare(written)
+    assert prepared.run({})[0].tolist() == [4, 7]
+    assert prepared.run({"gain": np.float64(10), "x": np.float64([5, 0])})[0].tolist() == [51, 1]
+    with pytest.raises(ArgumentError, match=r"^there is no value 'gian' that could be an input$"):
+        mdf_loop.to_onnx(model_of(node), inputs=["gian"])
+    with pytest.raises(ArgumentError, match="inputs= is for other MDF models"):
+        mdf_loop.to_onnx(mdf_loop.convert(MODELS / "for_ts.onnx"), inputs=["x"])
