@@ -70,24 +70,31 @@ def explain(
 
 @app.command()
 def convert(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="A model: .onnx, .yaml or .json.")],
+    source: Annotated[Path, typer.Argument(metavar="IN", help="A model: .onnx, .yaml, .json, or .xml of OpenVINO.")],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="What to write: .yaml or .json for MDF, .onnx for ONNX.")],
     body: Annotated[str, typer.Option("--body", help="Bodies of loops in MDF: mdf for MDF graphs, onnx for ONNX text.")] = "mdf",
     inline: Annotated[int, typer.Option("--inline", help="Larger weights go to a .npz file beside the MDF file.")] = 1024,
     inputs: Annotated[list[str] | None, typer.Option("--as-input", help="A port or parameter that ONNX gets as input.")] = None,
     debug: Debug = False,
 ) -> None:
-    """Convert an ONNX model to MDF, or an MDF model to ONNX."""
+    """Convert an ONNX or OpenVINO model to MDF, or an MDF or OpenVINO model to ONNX."""
     from mdf_loop.convert.mdf_to_onnx import to_onnx
     from mdf_loop.convert.onnx_to_mdf import convert as to_mdf
 
-    is_onnx = [path.suffix.lower() == ".onnx" for path in (source, target)]
-    if is_onnx == [True, False]:
+    kinds = tuple({".onnx": "onnx", ".xml": "openvino"}.get(path.suffix.lower(), "mdf") for path in (source, target))
+    if kinds in (("onnx", "mdf"), ("openvino", "mdf")):
         to_mdf(source, target, body=body, inline=inline)
-    elif is_onnx == [False, True]:
+    elif kinds == ("mdf", "onnx"):
         to_onnx(source, target, inputs=inputs or ())
+    elif kinds == ("openvino", "onnx"):
+        from mdf_loop.convert.openvino_to_onnx import openvino_to_onnx
+
+        target.write_bytes(openvino_to_onnx(source).SerializeToString())
     else:
-        raise MalformedBody(f"one of the two files is .onnx, the other .yaml or .json; got {str(source)!r} and {str(target)!r}")
+        raise MalformedBody(
+            f"IN is .onnx or .xml and OUT .yaml or .json, or IN is .yaml, .json or .xml and OUT .onnx; "
+            f"got {str(source)!r} and {str(target)!r}"
+        )
 
 
 @app.command()

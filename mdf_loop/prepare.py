@@ -30,6 +30,8 @@ class PreparedLoop:
 
     def fit_listed(self, names: Sequence[str], inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
         """:meth:`fit` for inputs in an order; arrays of types that fitted before are not looked at again."""
+        if any(isinstance(value, np.generic) for value in inputs):
+            inputs = [np.asarray(value) if isinstance(value, np.generic) else value for value in inputs]
         given = [*inputs, *named.values()]
         arrays = set(map(type, given)) <= {np.ndarray}
         key = (*[value.dtype for value in given], *named) if arrays else ()

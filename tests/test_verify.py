@@ -113,7 +113,7 @@ def test_convert_goes_both_ways(tmp_path, capsys):
     capsys.readouterr()
     assert run_main("convert", there, tmp_path / "again.json") == 1
     assert capsys.readouterr().err == (
-        "mdf-loop: one of the two files is .onnx, the other .yaml or .json; "
+        "mdf-loop: IN is .onnx or .xml and OUT .yaml or .json, or IN is .yaml, .json or .xml and OUT .onnx; "
         f"got {str(there)!r} and {str(tmp_path / 'again.json')!r}\n"
     )
     assert run_main("convert", MODELS / "for_ts.onnx", tmp_path / "m.txt") == 1

@@ -24,6 +24,7 @@ from mdf_loop.convert.body_text import body_text
 from mdf_loop.convert.identifiers import ORIGINAL
 from mdf_loop.convert.mend import REQUIRED
 from mdf_loop.convert.naming import Naming, readable
+from mdf_loop.convert.openvino_to_onnx import openvino_to_onnx
 from mdf_loop.convert.restoring import NAMES
 from mdf_loop.convert.weights import save
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, UnsupportedOp
@@ -39,12 +40,12 @@ MOST_ZEROS = 1 << 20
 
 
 def convert(model: Any, path: str | os.PathLike | None = None, *, body: str = "mdf", inline: int = 1024) -> Any:
-    """Convert an ONNX model to an MDF model that gives the same outputs.
+    """Convert an ONNX model, or an OpenVINO model, to an MDF model that gives the same outputs.
 
     Parameters
     ----------
     model : onnx.ModelProto, str or path-like
-        A model, or the path of an ``.onnx`` file.
+        A model, or the path of an ``.onnx`` file, or of the ``.xml`` file of an OpenVINO model.
     path : str or path-like, optional
         Write the MDF model to this ``.json``, ``.yaml`` or ``.yml`` file as well.
     body : {"mdf", "onnx"}
@@ -97,7 +98,7 @@ def convert_body(read: ir.Body, form: str = "mdf") -> Any:
 
 def _read(model: Any) -> ir.Body:
     if isinstance(model, str | os.PathLike):
-        return read_file(model)
+        return read_model(openvino_to_onnx(model)) if Path(model).suffix.lower() == ".xml" else read_file(model)
     if not isinstance(model, onnx.ModelProto):
         raise KindError(f"convert takes an ONNX model or the path of one; got {type(model).__name__}")
     return read_model(model)

@@ -20,7 +20,6 @@ Anything unexpected (a kind that changed, Python's own errors) raises: the block
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -31,6 +30,7 @@ from mdf_loop.batching import elementwise
 from mdf_loop.execute.arrays import REDUCTIONS, write_call, write_reduction
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.kinds import ARRAY, BOOL, FLOAT, FROM_KERNEL, INT, OTHER, SCALAR, TO_KERNEL, Changed, Kind, kind_of_value
+from mdf_loop.execute.rounds import read_once
 from mdf_loop.execute.scalars import FUNCTIONS, Operand, takes_any_range, write_expression
 from mdf_loop.execute.views import VIEWS, write_view
 from mdf_loop.ir import Node
@@ -57,6 +57,11 @@ class Source:
     def line(self, text: str) -> None:
         """Write a line at the present depth."""
         self.lines.append("    " * self.depth + text)
+
+    def assign(self, values: Mapping[str, str]) -> None:
+        """Write one assignment of several values at once."""
+        if values:
+            self.line(f"{', '.join(values)} = {', '.join(values.values())}")
 
     def fresh(self, letter: str) -> str:
         """A name that was not used before."""
@@ -107,16 +112,27 @@ class Emitter:
         self.scratch: dict[str, np.dtype] = {}
         self.fixed: Collection[str] = ()
         self.once: Collection[str] = ()
+        self.renames: Mapping[str, str] = {}
 
-    def nodes(self, nodes: Sequence[Node], scope: Scope, samples: Mapping[str, Any], kept: Collection[str]) -> None:
+    def nodes(
+        self,
+        nodes: Sequence[Node],
+        scope: Scope,
+        samples: Mapping[str, Any],
+        kept: Collection[str],
+        renames: Mapping[str, str] | None = None,
+    ) -> None:
         """Write nodes; ``scope`` gets their outputs, ``samples`` says what their values look like.
 
         ``kept`` are the values that are wanted after the nodes; others that are read once stay expressions.
+        ``renames`` are the variables into which some are written.
         """
-        outer, self.once = self.once, read_once(nodes, kept)
+        outer = self.once, self.renames
+        self.renames = renames or {}
+        self.once = read_once(nodes, kept, self.renames)
         for node in nodes:
             self._node(node, scope, samples)
-        self.once = outer
+        self.once, self.renames = outer
 
     def _node(self, node: Node, scope: Scope, samples: Mapping[str, Any]) -> None:
         domain = "" if node.domain == "ai.onnx" else node.domain
@@ -163,14 +179,15 @@ class Emitter:
         if node.outputs[0] in self.once and len(text) < LONGEST:
             scope[node.outputs[0]] = Operand(f"({text})", kind, unchecked=unchecked, inline=True)
         else:
-            scope[node.outputs[0]] = self.named(Operand(text, kind, unchecked=unchecked, inline=True))
+            name = self.renames.get(node.outputs[0])
+            scope[node.outputs[0]] = self.named(Operand(text, kind, unchecked=unchecked, inline=True), name)
         return True
 
-    def named(self, operand: Operand) -> Operand:
+    def named(self, operand: Operand, name: str | None = None) -> Operand:
         """An expression under a name of its own."""
         if not operand.inline:
             return operand
-        name = self.source.fresh("v")
+        name = name or self.source.fresh("v")
         text = operand.text
         self.source.line(f"{name} = {text}")
         return replace(operand, text=name, inline=False)
@@ -312,14 +329,6 @@ class Emitter:
             return value.dtype.type(value)
 
         return self.source.given("as_scalar_", as_scalar)
-
-
-def read_once(nodes: Sequence[Node], kept: Collection[str]) -> set[str]:
-    """Values that one node reads, once and not from inside a body of its own."""
-    counts = Counter(name for node in nodes for name in node.inputs if name)
-    captured = {name for node in nodes for name in node.captures}
-    aliases = {node.inputs[0] for node in nodes if node.op == "Identity"}
-    return {name for name, count in counts.items() if count == 1} - captured - aliases - set(kept)
 
 
 def wrapped(value: int) -> int:

@@ -13,6 +13,7 @@ from mdf_loop.analysis.invariants import sources
 from mdf_loop.analysis.purity import draws
 from mdf_loop.execute.emit import CannotEmit, Emitter, Scope, literal
 from mdf_loop.execute.kinds import ARRAY, BOOL, INT, OTHER, SCALAR, Changed, Kind, common_kind, kind_of_value
+from mdf_loop.execute.rounds import renamed
 from mdf_loop.execute.sampling import NoSample, loop_inputs, sample_body
 from mdf_loop.execute.scalars import Operand
 from mdf_loop.ir import Body, Node
@@ -96,19 +97,23 @@ class ControlWriter:
         emitter.nodes(first, inner, {**samples, **values}, {name for node in first for name in node.outputs})
         source.line(f"for {index} in {self._range(emitter, node, scope)}:")
         source.depth += 1
-        emitter.nodes(rest, inner, {**samples, **values}, body.outputs)
+        start_of_body = len(source.lines)
+        rounds = dict(zip(body.inputs[2:], body.outputs[1:], strict=False))
+        variables = dict(zip(body.inputs[2:], carried, strict=True))
+        others = {*body.outputs[:1], *body.outputs[1 + n_carried :]}
+        renames = renamed(rest, rounds, variables, others)
+        emitter.nodes(rest, inner, {**samples, **values}, body.outputs, renames)
         for name, out in zip(rows, body.outputs[1 + n_carried :], strict=False):
             if name:
                 source.line(f"keep_{name}({emitter.checked(inner[out]).text})")
         ends = [emitter.checked(inner[out]) for out in body.outputs[1 : 1 + n_carried]]
         if any(_stable(kind, end.kind) != kind for kind, end in zip(kinds, ends, strict=True)):
             raise CannotEmit
-        names, texts = [*carried, *[go] * decides], [*(end.text for end in ends), *[inner[body.outputs[0]].text] * decides]
-        if names:
-            source.line(f"{', '.join(names)} = {', '.join(texts)}")
+        ends_by_name = {name: end.text for name, end in zip(carried, ends, strict=True) if name != end.text}
+        source.assign({**ends_by_name, **({go: inner[body.outputs[0]].text} if decides else {})})
         if decides:
             source.line(f"if not {go}: break")
-        if not (carried or decides or any(rows) or body.nodes):
+        if len(source.lines) == start_of_body:
             source.line("pass")
         source.depth -= 1
         self._results(emitter, node, body, scope, inner, list(zip(carried, kinds, strict=True)), rows)

@@ -19,6 +19,7 @@ from mdf_loop.execute.emit_control import ControlWriter, constant
 from mdf_loop.execute.histories import History
 from mdf_loop.execute.interpret import truth
 from mdf_loop.execute.kinds import ARRAY, OTHER, SCALAR, Kind, common_kind, into, kind_of_value, out_of
+from mdf_loop.execute.rounds import renamed
 from mdf_loop.execute.scalars import Operand
 from mdf_loop.ir import Body, Node
 from mdf_loop.options import Run
@@ -168,7 +169,9 @@ class _Writing:
         emitter = Emitter(source, stepped.calls, self.buffers.targets, ControlWriter(self.run))
         emitter.fixed = set(stepped.constants)
         kept = {*stepped.recorded, *stepped.rounds.values(), stepped.condition}
-        emitter.nodes(stepped.part.nodes, scope, self.samples, kept)
+        variables = {name: scope[name].text for name in stepped.rounds}
+        renames = renamed(stepped.part.nodes, stepped.rounds, variables, {*stepped.recorded, stepped.condition})
+        emitter.nodes(stepped.part.nodes, scope, self.samples, kept, renames)
         used = {operand.text for operand in scope.values()}
         rows = {name: row for name, row in self.buffers.rows.items() if row in used}
         lists = [name for name in stepped.recorded if scope[name].text != rows.get(name)]
@@ -276,8 +279,8 @@ class _Writing:
         condition = self._condition(emitter, scope) if stepped.condition else ""
         if stepped.rounds:
             kinds = zip(stepped.rounds.values(), self.round_kinds, strict=True)
-            ends = [_fitted(emitter, scope[output], kind) for output, kind in kinds]
-            source.line(f"{', '.join(f'x{k}' for k in range(len(ends)))} = {', '.join(ends)}")
+            ends = {f"x{k}": _fitted(emitter, scope[output], kind) for k, (output, kind) in enumerate(kinds)}
+            source.assign({name: end for name, end in ends.items() if name != end})
         for buffer in self.buffers.turns.values():
             if buffer in used:
                 source.line(f"{buffer}, other_{buffer} = other_{buffer}, {buffer}")

@@ -17,6 +17,7 @@ from typing import Any
 
 import graph_scheduler.condition
 import modeci_mdf.functions.onnx as onnx_functions
+import modelspec.utils
 import numpy as np
 from modeci_mdf import execution_engine
 from modeci_mdf.functions.standard import mdf_functions
@@ -29,6 +30,7 @@ from mdf_loop.integrations.required import refusing_missing_inputs
 from mdf_loop.integrations.scheduler import CONDITIONS
 from mdf_loop.integrations.stepped import SteppedLoop, mark_stepped, starting_afresh, stepped_of
 from mdf_loop.integrations.typed_graph import taking_over_nodes
+from mdf_loop.integrations.unheard import silent, unheard_inside
 from mdf_loop.options import RandomStream, random_stream
 from mdf_loop.prepare import read_once
 
@@ -96,6 +98,9 @@ def _replacements() -> list[tuple[Any, str, Any]]:
         (graph, "__init__", taking_over_nodes(graph.__init__)),
         (graph, "evaluate", refusing_missing_inputs(_with_one_stream(starting_afresh(graph.evaluate)))),
         (execution_engine, "print", _print_or_log),
+        (execution_engine, "evaluate_expr", unheard_inside(execution_engine.evaluate_expr)),
+        (modelspec.utils, "_params_info", silent(modelspec.utils._params_info)),
+        (modelspec.utils, "_val_info", silent(modelspec.utils._val_info)),
         *((graph_scheduler.condition, condition.__name__, condition) for condition in CONDITIONS),
     ]
 
