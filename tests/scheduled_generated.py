@@ -18,7 +18,8 @@ def generated_graph(seed):
     nodes = [_node(choose, k, names, edges) for k in range(len(names))]
     conditions = {name: _condition(choose, names, name) for name in names if choose.random() < 0.5}
     limit = Condition("AfterNPasses", n=choose.randint(1, 12))
-    until = Condition("Any", dependencies=[_condition(choose, names, ""), limit]) if choose.random() < 0.6 else limit
+    other = Condition("AllHaveRun") if choose.random() < 0.3 else _condition(choose, names, "")
+    until = Condition("Any", dependencies=[other, limit]) if choose.random() < 0.7 else limit
     return graph(*nodes, edges=edges, conditions=conditions, until=until)
 
 

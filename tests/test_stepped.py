@@ -284,11 +284,14 @@ def test_metadata_that_say_something_else_are_refused(metadata, message):
         evaluated(graph(node))
 
 
-def test_a_node_without_a_loop_cannot_be_stepped_and_names_must_not_clash():
+@pytest.mark.parametrize("metadata", [{"loop": "of the heart"}, steps_of(2)])
+def test_metadata_of_a_node_without_a_loop_are_its_own_business(metadata):
     node = counter("A")
-    node.metadata = steps_of(2)
-    with pytest.raises(MalformedBody, match="A: metadata loop is there, and no parameter or function that is onnx::Loop"):
-        evaluated(graph(node))
+    node.metadata = metadata
+    assert outputs_of(evaluated(graph(node)), "A") == {"n_A": 1}
+
+
+def test_a_node_has_one_stepped_loop_and_names_must_not_clash():
     node = loop_node(2)
     node.parameters.append(Parameter(id="run_iteration", value=1))
     with pytest.raises(MalformedBody, match="L: 'run_iteration' is what the stepped loop 'run' publishes; call the other thing"):

@@ -96,6 +96,8 @@ def read_schedule(graph: Any) -> Schedule:
     _refuse_side_by_side(graph, level)
     termination = _termination(graph)
     passes = _passes(termination, conditions)
+    if passes is None:
+        termination = _without_what_follows(termination, conditions, level)
     return Schedule(ordered, conditions, termination, passes)
 
 
@@ -231,6 +233,25 @@ def _termination(graph: Any) -> Condition:
     if any(isinstance(part, Calls | AllRan) and part.scale == PASS for part in parts_of(condition)):
         raise NotLowered("the condition of termination counts calls in one pass", (graph.id,))
     return condition
+
+
+def _without_what_follows(condition: Condition, conditions: Mapping[str, Condition], level: Mapping[str, int]) -> Condition:
+    """``AllHaveRun`` of fewer nodes: a node that waits for another one has run only if that one has."""
+    if isinstance(condition, Not):
+        return Not(_without_what_follows(condition.part, conditions, level))
+    if isinstance(condition, Every | Some):
+        return type(condition)(tuple(_without_what_follows(part, conditions, level) for part in condition.parts))
+    if not isinstance(condition, AllRan):
+        return condition
+    follows: set[str] = set()
+    last = max((name for name in condition.nodes if conditions[name] == ALWAYS), key=level.__getitem__, default=None)
+    follows.update(name for name in condition.nodes if conditions[name] == ALWAYS and name != last)
+    for name in condition.nodes:
+        own = conditions[name]
+        for part in own.parts if isinstance(own, Every) else (own,):
+            if isinstance(part, Usable) and part.n > 0 and level[part.dependency] < level[name]:
+                follows.add(part.dependency)
+    return AllRan(tuple(name for name in condition.nodes if name not in follows), condition.scale)
 
 
 def _passes(termination: Condition, conditions: Mapping[str, Condition]) -> int | None:

@@ -155,8 +155,6 @@ def mark_stepped(evaluable_node: Any) -> None:
             found.append(thing.id)
     if len(found) > 1:
         raise MalformedBody(f"loops {' and '.join(map(repr, found))} are both stepped; a node has one stepped loop", (node.id,))
-    if not found and _iterations(node, (node.id,)) is not None:
-        raise MalformedBody(f"metadata {KEY} is there, and no parameter or function that is onnx::Loop", (node.id,))
     ids = {thing.id for thing in (*node.input_ports, *node.parameters, *node.functions)}
     for name in found:
         if clash := ids & {f"{name}_iteration", f"{name}_finished"}:

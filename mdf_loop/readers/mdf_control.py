@@ -36,7 +36,7 @@ def control(reader: NodeReader, thing: Any, path: tuple[str, ...], op: str, args
     The arguments are as in every MDF node (see the documentation of loops in MDF models): bodies and the attributes
     of a Scan by name, M and cond by name, all others inputs in order.
     """
-    if STEPPED in (thing.metadata or {}) or STEPPED in (reader.node.metadata or {}):
+    if op == "Loop" and (STEPPED in (thing.metadata or {}) or STEPPED in (reader.node.metadata or {})):
         raise NotCompiled(f"loop {thing.id} runs in steps, under MDF's scheduler")
     values = {key: _argument(reader, thing, source) for key, source in args.items() if key not in BODIES[op]}
     if op == "If":

@@ -149,17 +149,19 @@ class Builder:
         self.constants: dict[str, Any] = {}
         self.untouched: set[str] = set()
         self._names = {*inputs, *captures, *findings.reserved}
+        self._last: dict[str, int] = {}
         self._constant_names: dict[Any, str] = {}
         self._hidden: dict[Hashable, tuple[str, Any]] = {}
         self._updates: dict[Hashable, Value] = {}
 
     def fresh(self, base: str) -> str:
         """A name nothing has yet: the one given, or with a number behind it."""
-        name, k = base, 1
+        name, k = base, self._last.get(base, 1)
         while not name or name in self._names:
             k += 1
             name = f"{base}~{k}"
         self._names.add(name)
+        self._last[base] = k
         return name
 
     def capture(self, name: str) -> Value:
