@@ -119,11 +119,10 @@ def make_plan(loop: Loop) -> Plan:
     )
 
 
-def all_stepped(plan: Plan) -> Plan:
-    """The same loop with everything that varies stepped: for rows so wide that nothing is gained by batching."""
+def all_stepped(plan: Plan, why: str) -> Plan:
+    """The same loop with everything that varies stepped, where nothing is gained by batching."""
     names = {name for part in plan.parts for name in _names_of(part)}
     part = Stepped(plan.varying, tuple(name for name in plan.rounds if name in names), bool(plan.deciding))
-    why = "its values are wide"
     reasons = {_first(node): plan.reasons.get(_first(node), why) for node in plan.varying}
     return replace(plan, parts=(part,), condition="stepped" if plan.deciding else "given", reasons=reasons)
 

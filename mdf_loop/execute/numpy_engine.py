@@ -19,6 +19,7 @@ from mdf_loop.errors import PartialResults
 from mdf_loop.execute.block import Batch
 from mdf_loop.execute.blocks import Blocks
 from mdf_loop.execute.calls import Calls
+from mdf_loop.execute.collect import NUMBERS
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
 from mdf_loop.execute.slices import parts_of
 from mdf_loop.ir import Loop
@@ -75,7 +76,7 @@ class NumpyLoop(InterpretedLoop):
         super().__init__(loop)
         self.calls = Calls(self.program)
         self._blocks: Blocks | None = None
-        self._wide: Blocks | None = None
+        self._one_by_one: Blocks | None = None
         self.latest: Blocks | None = None
         self.last_length = 0
 
@@ -157,16 +158,23 @@ class NumpyLoop(InterpretedLoop):
             log.debug("%s: what stays the same cannot be computed ahead (%s)", self.loop.name, error)
             return None
         slices = [parts_of(s, array) for s, array in zip(self.loop.scanned, session.given.scanned, strict=True)]
-        sizes = [getattr(env[slot(name)], "nbytes", 8) for node in plan.varying for name in node.outputs if name]
-        blocks = self._for_wide_rows() if sum(sizes) > WIDE * len(sizes) else self.blocks
-        return Stage(blocks, {**same, **late.fixed}, slices, self._first_length(session, blocks.plan, sum(sizes)))
+        values = [env[slot(name)] for node in plan.varying for name in node.outputs if name]
+        size = sum(getattr(value, "nbytes", 8) for value in values)
+        blocks = self._for_rows(values, size)
+        return Stage(blocks, {**same, **late.fixed}, slices, self._first_length(session, blocks.plan, size))
 
-    def _for_wide_rows(self) -> Blocks:
-        """The plan for rows so wide that many of them at once would only leave the processor's cache."""
-        if self._wide is None:
-            light = all(is_light(node) for node in self.plan.varying)
-            self._wide = Blocks(self.loop, self.program, self.calls, all_stepped(self.plan)) if light else self.blocks
-        return self._wide
+    def _for_rows(self, values: list[Any], size: int) -> Blocks:
+        """The plan for values such as these: many iterations at once, or all stepped if nothing is gained by that.
+
+        Wide rows would only leave the processor's cache, and Python's numbers (MDF bodies) make no arrays.
+        """
+        is_wide = size > WIDE * len(values) and all(is_light(node) for node in self.plan.varying)
+        if not is_wide and 2 * sum(type(value) in NUMBERS for value in values) <= len(values):
+            return self.blocks
+        if self._one_by_one is None:
+            why = "its values are wide" if is_wide else "its values are Python's numbers"
+            self._one_by_one = Blocks(self.loop, self.program, self.calls, all_stepped(self.plan, why))
+        return self._one_by_one
 
     @staticmethod
     def _first_length(session: Session, plan: Plan, bytes_each: int) -> int:
