@@ -13,6 +13,7 @@ from converting import (
     model_of,
     named_inputs,
 )
+from mdf_bodies import edge
 from modeci_mdf.mdf import (
     Condition,
     ConditionSet,
@@ -22,6 +23,7 @@ from modeci_mdf.mdf import (
     Node,
     OutputPort,
     Parameter,
+    ParameterCondition,
 )
 from node_cases import node_cases
 from samples_expression import SAMPLES
@@ -183,6 +185,38 @@ def test_inputs_are_the_ports_that_nothing_feeds_and_parameters_are_initializers
     assert [value.name for value in written.graph.input] == ["x"]
     assert [value.name for value in written.graph.output] == ["out", "norm"]
     assert any(np.array_equal(onnx.numpy_helper.to_array(tensor), weights) for tensor in written.graph.initializer)
+
+
+def test_a_network_of_nodes_with_weighted_edges():
+    hidden = Node(
+        id="hidden",
+        input_ports=[InputPort(id="x", shape=(3,), reduce="add")],
+        parameters=[Parameter(id="bias", value=[0.5, -0.25, 1.0])],
+        functions=[
+            Function(id="net", function="linear", args={"variable0": "x", "slope": 1.5, "intercept": "bias"}),
+            Function(id="rate", function="logistic", args={"variable0": "net", "gain": 2, "bias": 0.1, "offset": 0}),
+        ],
+        output_ports=[OutputPort(id="out", value="rate"), OutputPort(id="largest", value="numpy.argmax(rate)")],
+    )
+    sources = [
+        Node(id=id, input_ports=[InputPort(id=f"of_{id}", shape=(3,))], output_ports=[OutputPort(id="y", value=f"of_{id} - 1")])
+        for id in ("a", "b")
+    ]
+    end = Node(
+        id="end",
+        input_ports=[InputPort(id="r", shape=(3,)), InputPort(id="k")],
+        parameters=[
+            Parameter(id="clipped", conditions=[ParameterCondition(id="low", test="r < 0.5", value=0)], value="r"),
+            Parameter(id="w", value=[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),
+        ],
+        functions=[Function(id="product", function="onnx::MatMul", args={"A": "r", "B": "w"})],
+        output_ports=[OutputPort(id="y", value="product * k"), OutputPort(id="clipped_rate", value="clipped")],
+    )
+    edges = [edge("a.y -> hidden.x", weight=[1.0, 0.0, 2.0]), edge("b.y -> hidden.x", weight=-0.5)]
+    edges += [edge("hidden.out -> end.r"), edge("hidden.largest -> end.k")]
+    model = model_of(end, hidden, *sources, edges=edges)
+    written = assert_onnxruntime_agrees(model, of_a=np.array([1.0, 2.0, 3.5]), of_b=np.array([0.0, -1.0, 2.0]))
+    assert [value.name for value in written.graph.output] == ["y", "clipped_rate"]
 
 
 def test_a_stateful_graph_is_its_first_evaluation():
