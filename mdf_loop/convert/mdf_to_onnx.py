@@ -16,7 +16,6 @@ from modeci_mdf.mdf import InputPort
 from onnx import checker, helper, shape_inference
 
 from mdf_loop.convert.files import load
-from mdf_loop.convert.lowering import lower
 from mdf_loop.convert.restoring import with_onnx_names
 from mdf_loop.convert.shapes import usable
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, UnsupportedOp
@@ -114,6 +113,8 @@ def written_as_onnx(
     defaults : mapping of str to array, optional
         Values of inputs that may be left out.
     """
+    from mdf_loop.convert.lowering import lower  # 50 ms, which importing mdf_loop does not have to take
+
     lowered = lower(body, inputs)
     constants = {name: value for name, value in (defaults or {}).items() if name in body.captures}
     lowered = replace(lowered, constants={**lowered.constants, **constants})
