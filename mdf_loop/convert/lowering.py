@@ -300,10 +300,10 @@ class _Round:
 
     def __init__(self, body: Body, inputs: Sequence[str], carried: Sequence[Traced]) -> None:
         self.names = [*inputs, *(state.input for state in body.state)]
-        first = [value.value for value in carried]
+        first = [0.0 if value.value is None else value.value for value in carried]
         self.n_carried = len(first)
         self.samples = [*first, *(0.0 if state.initial is None else state.initial for state in body.state)]
-        self.is_late = [False] * len(first) + [state.initial is None for state in body.state]
+        self.is_late = [value.value is None for value in carried] + [state.initial is None for state in body.state]
         self.start = [*carried, *(Traced("", sample, is_known=True) for sample in self.samples[len(first) :])]
 
     def settle(self, outputs: Sequence[Traced], path: tuple[str, ...]) -> bool:
