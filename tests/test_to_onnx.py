@@ -242,6 +242,27 @@ def test_a_state_of_a_body_is_carried():
     assert len(loop.input) == 2 + 3  # the carried value, the state, and whether it is the first iteration
 
 
+def test_a_state_may_start_as_a_number_and_go_on_as_an_array():
+    node = Node(
+        id="A",
+        input_ports=[InputPort(id="x")],
+        parameters=[
+            Parameter(id="level", value="level + numpy.tanh(x) * 0.5", default_initial_value=0),
+            Parameter(id="peak", value="numpy.maximum(peak, level)", default_initial_value=-1.0),
+        ],
+        output_ports=[OutputPort(id="y", value="x * 2 - level"), OutputPort(id="s", value="numpy.sum(level)")],
+    )
+    node.output_ports.append(OutputPort(id="p", value="numpy.max(peak)"))
+    body = model_of(node, metadata={"inputs": ["i", "go", "x"], "outputs": ["go", "y", "s", "p"]}).graphs[0]
+    assert_onnxruntime_agrees(looping(body, 3, start=[1.0, -2.0]))
+
+
+def test_what_is_carried_may_grow():
+    node = Node(id="A", input_ports=[InputPort(id="x")], output_ports=[OutputPort(id="y", value="numpy.concatenate([x, x * 2])")])
+    body = model_of(node, metadata={"inputs": ["i", "go", "x"], "outputs": ["go", "y"]}).graphs[0]
+    assert_onnxruntime_agrees(looping(body, 1, start=[1.0]))
+
+
 def test_an_onnx_body_keeps_its_types():
     text = "b (int64 i, bool c, float x) => (bool c, float y, float s) { y = Add (x, k)  s = Identity (y) }"
     parameters = [
@@ -303,7 +324,7 @@ def growing():
         (
             growing,
             UnsupportedOp,
-            "graph/loop.run: 'x' starts with 0 axes and goes on with 1; ONNX needs to know the number of axes",
+            "graph/loop.run: 'x' starts with 1 axes and goes on with 2; what is written in ONNX is for one number of axes",
         ),
         (lambda: 3, KindError, "to_onnx takes an MDF model or graph, or the path of one; got int"),
         (lambda: Model(id="m"), ArgumentError, "the model 'm' has 0 graphs (none); give one of them"),
