@@ -55,9 +55,9 @@ def test_a_loop_over_hidden_values_gives_the_same(trip_count, keep_going):
 
 
 def test_without_an_iteration_there_are_the_first_values():
-    written = loop_to_onnx(replace(LOOP, collected=()), 0, ([1.0, 2.0], 5.0), ("x", "energy"))
-    outputs = by_onnxruntime(written, {})
-    assert (outputs["x"].tolist(), float(outputs["energy"])) == ([1, 2], 5)
+    for loop, count in ((replace(LOOP, collected=()), 0), (None, None)):
+        outputs = by_onnxruntime(loop_to_onnx(loop, count, ([1.0, 2.0], 5.0), ("x", "energy")), {})
+        assert (outputs["x"].tolist(), float(outputs["energy"])) == ([1, 2], 5)
 
 
 @pytest.mark.parametrize(
@@ -69,4 +69,9 @@ def test_without_an_iteration_there_are_the_first_values():
 )
 def test_what_is_not_of_that_kind_is_refused(loop, message):
     with pytest.raises(UnsupportedOp, match=message):
-        loop_to_onnx(loop, 3, (), ())
+        loop_to_onnx(loop, 3, (), ("y",))
+
+
+def test_a_model_without_outputs_is_refused():
+    with pytest.raises(UnsupportedOp, match="^a model without outputs has no ONNX model$"):
+        loop_to_onnx(LOOP, 3, (), ())

@@ -14,13 +14,13 @@ from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Body, Loop, Node
 
 
-def loop_to_onnx(loop: Loop, trip_count: int | None, first: Sequence[Any], names: Sequence[str]) -> onnx.ModelProto:
+def loop_to_onnx(loop: Loop | None, trip_count: int | None, first: Sequence[Any], names: Sequence[str]) -> onnx.ModelProto:
     """A loop that carries only hidden values as a checked ONNX model without inputs.
 
     Parameters
     ----------
-    loop : Loop
-        Its body has hidden values; ``last`` and then ``collected`` are the outputs of the model.
+    loop : Loop or None
+        Its body has hidden values; ``last`` and then ``collected`` are the outputs of the model.  None is no iteration.
     trip_count : int or None
         How many iterations; None where ``keep_going`` alone ends it.
     first : sequence
@@ -31,21 +31,23 @@ def loop_to_onnx(loop: Loop, trip_count: int | None, first: Sequence[Any], names
     Raises
     ------
     UnsupportedOp
-        ONNX cannot express something in it, or its hidden values change their rank.
+        ONNX cannot express something in it, or its hidden values change their rank; or there is no output.
     """
+    if not names:
+        raise UnsupportedOp("a model without outputs has no ONNX model")
     return write_checked(written_as_onnx(body_around(loop, trip_count, first), {}, names))
 
 
-def body_around(loop: Loop, trip_count: int | None, first: Sequence[Any]) -> Body:
+def body_around(loop: Loop | None, trip_count: int | None, first: Sequence[Any]) -> Body:
     """The graph with the node of a loop and nothing else."""
+    if loop is None or trip_count == 0:
+        known = {f"first {k}": np.asarray(value) for k, value in enumerate(first)}
+        return Body("loop" if loop is None else loop.body.name, (), tuple(known), constants=known, typed=False)
     inner = loop.body
     if loop.carried or loop.scanned or loop.invariant or inner.captures:
         raise UnsupportedOp(f"loop {loop.name or inner.name!r} needs values from outside")
     if any(c.axis or not c.stack or c.reverse for c in loop.collected):
         raise UnsupportedOp(f"loop {loop.name or inner.name!r} collects along other axes than a new first one")
-    if trip_count == 0:
-        known = {f"first {k}": np.asarray(value) for k, value in enumerate(first)}
-        return replace(inner, inputs=(), outputs=tuple(known), nodes=(), constants=known, types={}, state=())
     taken = {*inner.inputs, *inner.constants, *(name for node in inner.nodes for name in node.outputs)}
     index = loop.index or _unused("iteration", taken)
     condition = loop.condition or _unused("condition", taken)
