@@ -73,5 +73,5 @@ def test_what_is_not_of_that_kind_is_refused(loop, message):
 
 
 def test_a_model_without_outputs_is_refused():
-    with pytest.raises(UnsupportedOp, match="^a model without outputs has no ONNX model$"):
+    with pytest.raises(UnsupportedOp, match=r"^a model without outputs has no ONNX model$"):
         loop_to_onnx(LOOP, 3, (), ())
