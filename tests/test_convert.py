@@ -9,7 +9,7 @@ import yaml
 from bodies import MODELS
 from converting import assert_published, by_engine, by_onnxruntime, named_inputs
 from imported import HEADER, onnx_model
-from modeci_mdf.mdf import Model, Node, OutputPort, Parameter
+from modeci_mdf.mdf import Condition, ConditionSet, Model, Node, OutputPort, Parameter
 from node_cases import assert_same, node_cases
 from onnx import helper, parser
 
@@ -224,6 +224,21 @@ def test_a_converted_graph_may_be_changed_with_mdfs_means():
     graph.nodes[-1].parameters[0].value = "open('/etc/passwd')"
     with pytest.raises(MalformedBody, match="source/a: expression"):
         by_engine(model, {})
+
+
+def test_conditions_of_graph_scheduler_decide_when_converted_nodes_run():
+    source = "g (float[2] x) => (float[2] y__1, float[2] r) { y__1 = Add (x, x)  r = RandomNormalLike (x) }"
+    model = mdf_loop.convert(dotted(onnx_model(source)))
+    condition = Condition(type="AfterNCalls", kwargs={"dependencies": "RandomNormalLike", "n": 3})
+    model.graphs[0].conditions = ConditionSet(termination={"environment_state_update": condition})
+    with mdf_loop.options(seed=5):
+        outputs = mdf_loop.run(model, x=[1.0, 2.0])
+        once = mdf_loop.run(mdf_loop.convert(dotted(onnx_model(source))), x=[1.0, 2.0])
+    assert outputs["y..1"].tolist() == [2, 4]
+    assert outputs.keys() == once.keys()
+    assert (outputs["r"] != once["r"]).all()  # the third draw
+    with pytest.raises(ArgumentError, match=r"no input port without an edge and no parameter called 'z'"):
+        mdf_loop.run(model, x=[1.0, 2.0], z=3)
 
 
 def mdf_edge(sender, sender_port, receiver, receiver_port):

@@ -13,6 +13,7 @@ from converting import (
     model_of,
     named_inputs,
 )
+from mdf_bodies import edge
 from modeci_mdf.mdf import (
     Condition,
     ConditionSet,
@@ -22,6 +23,7 @@ from modeci_mdf.mdf import (
     Node,
     OutputPort,
     Parameter,
+    ParameterCondition,
 )
 from node_cases import node_cases
 from samples_expression import SAMPLES
@@ -185,6 +187,38 @@ def test_inputs_are_the_ports_that_nothing_feeds_and_parameters_are_initializers
     assert any(np.array_equal(onnx.numpy_helper.to_array(tensor), weights) for tensor in written.graph.initializer)
 
 
+def test_a_network_of_nodes_with_weighted_edges():
+    hidden = Node(
+        id="hidden",
+        input_ports=[InputPort(id="x", shape=(3,), reduce="add")],
+        parameters=[Parameter(id="bias", value=[0.5, -0.25, 1.0])],
+        functions=[
+            Function(id="net", function="linear", args={"variable0": "x", "slope": 1.5, "intercept": "bias"}),
+            Function(id="rate", function="logistic", args={"variable0": "net", "gain": 2, "bias": 0.1, "offset": 0}),
+        ],
+        output_ports=[OutputPort(id="out", value="rate"), OutputPort(id="largest", value="numpy.argmax(rate)")],
+    )
+    sources = [
+        Node(id=id, input_ports=[InputPort(id=f"of_{id}", shape=(3,))], output_ports=[OutputPort(id="y", value=f"of_{id} - 1")])
+        for id in ("a", "b")
+    ]
+    end = Node(
+        id="end",
+        input_ports=[InputPort(id="r", shape=(3,)), InputPort(id="k")],
+        parameters=[
+            Parameter(id="clipped", conditions=[ParameterCondition(id="low", test="r < 0.5", value=0)], value="r"),
+            Parameter(id="w", value=[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),
+        ],
+        functions=[Function(id="product", function="onnx::MatMul", args={"A": "r", "B": "w"})],
+        output_ports=[OutputPort(id="y", value="product * k"), OutputPort(id="clipped_rate", value="clipped")],
+    )
+    edges = [edge("a.y -> hidden.x", weight=[1.0, 0.0, 2.0]), edge("b.y -> hidden.x", weight=-0.5)]
+    edges += [edge("hidden.out -> end.r"), edge("hidden.largest -> end.k")]
+    model = model_of(end, hidden, *sources, edges=edges)
+    written = assert_onnxruntime_agrees(model, of_a=np.array([1.0, 2.0, 3.5]), of_b=np.array([0.0, -1.0, 2.0]))
+    assert [value.name for value in written.graph.output] == ["y", "clipped_rate"]
+
+
 def test_a_stateful_graph_is_its_first_evaluation():
     node = Node(
         id="A",
@@ -206,6 +240,27 @@ def test_a_state_of_a_body_is_carried():
     written = assert_onnxruntime_agrees(looping(body, 2))
     (loop,) = written.graph.node[:1]
     assert len(loop.input) == 2 + 3  # the carried value, the state, and whether it is the first iteration
+
+
+def test_a_state_may_start_as_a_number_and_go_on_as_an_array():
+    node = Node(
+        id="A",
+        input_ports=[InputPort(id="x")],
+        parameters=[
+            Parameter(id="level", value="level + numpy.tanh(x) * 0.5", default_initial_value=0),
+            Parameter(id="peak", value="numpy.maximum(peak, level)", default_initial_value=-1.0),
+        ],
+        output_ports=[OutputPort(id="y", value="x * 2 - level"), OutputPort(id="s", value="numpy.sum(level)")],
+    )
+    node.output_ports.append(OutputPort(id="p", value="numpy.max(peak)"))
+    body = model_of(node, metadata={"inputs": ["i", "go", "x"], "outputs": ["go", "y", "s", "p"]}).graphs[0]
+    assert_onnxruntime_agrees(looping(body, 3, start=[1.0, -2.0]))
+
+
+def test_what_is_carried_may_grow():
+    node = Node(id="A", input_ports=[InputPort(id="x")], output_ports=[OutputPort(id="y", value="numpy.concatenate([x, x * 2])")])
+    body = model_of(node, metadata={"inputs": ["i", "go", "x"], "outputs": ["go", "y"]}).graphs[0]
+    assert_onnxruntime_agrees(looping(body, 1, start=[1.0]))
 
 
 def test_an_onnx_body_keeps_its_types():
@@ -269,7 +324,7 @@ def growing():
         (
             growing,
             UnsupportedOp,
-            "graph/loop.run: 'x' starts with 0 axes and goes on with 1; ONNX needs to know the number of axes",
+            "graph/loop.run: 'x' starts with 1 axes and goes on with 2; what is written in ONNX is for one number of axes",
         ),
         (lambda: 3, KindError, "to_onnx takes an MDF model or graph, or the path of one; got int"),
         (lambda: Model(id="m"), ArgumentError, "the model 'm' has 0 graphs (none); give one of them"),

@@ -54,6 +54,15 @@ def test_what_fails_in_one_place_alone_is_a_disagreement(monkeypatch, capsys):
     assert capsys.readouterr().err == "MDF failed: no luck\n"
 
 
+def test_an_engine_whose_package_is_missing_is_no_disagreement(monkeypatch, capsys):
+    def missing(*_):
+        raise ImportError("needs something")
+
+    monkeypatch.setattr(verifying, "run_in_mdf", missing)
+    assert run_main("verify", MODELS / "for_ts.onnx") == 0
+    assert "not in MDF: needs something" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("wanted", "actual", "difference"),
     [

@@ -300,14 +300,18 @@ class _Round:
 
     def __init__(self, body: Body, inputs: Sequence[str], carried: Sequence[Traced]) -> None:
         self.names = [*inputs, *(state.input for state in body.state)]
-        first = [value.value for value in carried]
+        first = [0.0 if value.value is None else value.value for value in carried]
         self.n_carried = len(first)
         self.samples = [*first, *(0.0 if state.initial is None else state.initial for state in body.state)]
-        self.is_late = [False] * len(first) + [state.initial is None for state in body.state]
+        self.is_late = [value.value is None for value in carried] + [state.initial is None for state in body.state]
         self.start = [*carried, *(Traced("", sample, is_known=True) for sample in self.samples[len(first) :])]
 
-    def settle(self, outputs: Sequence[Traced], path: tuple[str, ...]) -> bool:
-        """Take the types of what an iteration gives; whether they are those that were assumed."""
+    def settle(self, outputs: Sequence[Traced], where: str, may_grow: bool) -> bool:
+        """Take the types of what an iteration gives; whether they are those that were assumed.
+
+        A value that starts as a number and goes on as an array does so in ONNX, too: what is written for arrays of its
+        rank works for the number, or fails there as it does in Python.
+        """
         is_settled = True
         for k, output in enumerate(outputs):
             sample = self.samples[k]
@@ -318,13 +322,17 @@ class _Round:
                 self.samples[k] = output.value
                 self.start[k] = Traced("", np.zeros(np.shape(output.value), output.dtype), is_known=True)
                 continue
-            if np.ndim(sample) != output.rank:
+            if np.ndim(sample) != output.rank and not (may_grow and np.ndim(sample) == 0):
                 raise UnsupportedOp(
-                    f"{'/'.join(path)}: {self.names[k]!r} starts with {np.ndim(sample)} axes and goes on with {output.rank}; "
-                    "ONNX needs to know the number of axes"
+                    f"{where}: {self.names[k]!r} starts with {np.ndim(sample)} axes and goes on with {output.rank}; what is "
+                    "written in ONNX is for one number of axes"
                 )
-            widest = _widest(sample, output.value)
-            if (type(widest), np.asarray(widest).dtype) != (type(sample), np.asarray(sample).dtype):
+            widest = _widest(sample if np.ndim(sample) == output.rank else _as_one(sample, output.value), output.value)
+            if (np.shape(widest), type(widest), np.asarray(widest).dtype) != (
+                np.shape(sample),
+                type(sample),
+                np.asarray(sample).dtype,
+            ):
                 self.samples[k], is_settled = widest, False
         return is_settled
 
@@ -334,6 +342,11 @@ class _Round:
         for value, sample in zip(self.start, self.samples, strict=True):
             names.append(emitter.typed(value, np.asarray(sample).dtype) if value.is_tensor else _tensor(emitter, value))
         return names
+
+
+def _as_one(number: Any, like: Any) -> np.ndarray:
+    """An array of the shape of another, with one number in all places."""
+    return np.full(np.shape(like), number)
 
 
 def _widest(sample: Any, output: Any) -> Any:
@@ -357,7 +370,7 @@ def _inside(emitter: Emitter, node: Node, goes_round: _Round, others: Mapping[st
         outputs = trace(body, inner)
         states = [inner[state.output] for state in body.state]
         around = [*outputs[_first(node) : _first(node) + len(goes_round.names) - len(states)], *states]
-        if goes_round.settle(around, path):
+        if goes_round.settle(around, "/".join(path), node.op == "Loop"):
             emitter.where = where
             return inner, names, first, outputs, around
     raise UnsupportedOp(f"{'/'.join(path)}: the element types of what goes round change from iteration to iteration")

@@ -16,7 +16,6 @@ from modeci_mdf.mdf import InputPort
 from onnx import checker, helper, shape_inference
 
 from mdf_loop.convert.files import load
-from mdf_loop.convert.lowering import lower
 from mdf_loop.convert.restoring import with_onnx_names
 from mdf_loop.convert.shapes import usable
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, UnsupportedOp
@@ -95,10 +94,30 @@ def read_whole(graph: Any, inputs: Sequence[str] = ()) -> Body:
     ends = ports_of(graph).ends
     ids = Counter(port for _, port in ends)
     names = tuple(port if ids[port] == 1 else f"{node}.{port}" for node, port in ends)
-    lowered = lower(body, _inputs(graph, body, values))
-    lowered = replace(
-        lowered, constants={**lowered.constants, **{name: values[name] for name in body.captures if name in values}}
-    )
+    return written_as_onnx(body, _inputs(graph, body, values), names, values)
+
+
+def written_as_onnx(
+    body: Body, inputs: Mapping[str, tuple[Any, ValueType]], names: Sequence[str], defaults: Mapping[str, Any] | None = None
+) -> Body:
+    """A body of an MDF graph in operators of ONNX alone.
+
+    Parameters
+    ----------
+    body : Body
+        What it captures becomes inputs.
+    inputs : mapping of str to (sample, ValueType)
+        For each of them a value that it might have, and its type.
+    names : sequence of str
+        What the outputs are called.
+    defaults : mapping of str to array, optional
+        Values of inputs that may be left out.
+    """
+    from mdf_loop.convert.lowering import lower  # 50 ms, which importing mdf_loop does not have to take
+
+    lowered = lower(body, inputs)
+    constants = {name: value for name, value in (defaults or {}).items() if name in body.captures}
+    lowered = replace(lowered, constants={**lowered.constants, **constants})
     return with_onnx_names(lowered, names=dict(zip(lowered.outputs, names, strict=True)))
 
 

@@ -23,7 +23,7 @@ from mdf_loop.backend import LoopRep, as_value
 from mdf_loop.convert.restoring import input_ids, names_of
 from mdf_loop.errors import LoopError
 from mdf_loop.execute.interpret import InterpretedBody
-from mdf_loop.ir import Body
+from mdf_loop.ir import Body, Node
 from mdf_loop.options import start_run
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf_body import check_graph, read_mdf_graph
@@ -60,17 +60,23 @@ def typed_nodes(graph: Any) -> dict[str, TypedNode]:
     check_graph(graph)
     reader = GraphReader(graph, _signature(graph), read, is_lenient=True)
     body = finished(reader, reader.read())
-    given = [name for part in body.nodes if part.domain == OPAQUE for name in part.outputs]
-    ours = tuple(part for part in body.nodes if part.domain != OPAQUE)
+    left = {node.id for node in graph.nodes if _is_left_to_mdf(node, reader.made[node.id])}
+    given = [name for id in left for part in reader.made[id] for name in part.outputs if name]
+    ours = tuple(part for id, parts in reader.made.items() if id not in left for part in parts)
     asked = asked_types(replace(body, inputs=(*body.inputs, *given), nodes=ours))  # what MDF gives has no types
     nodes, others = {}, copy.copy(graph)
-    others.nodes = [node for node in graph.nodes if any(part.domain == OPAQUE for part in reader.made[node.id])]
+    others.nodes = [node for node in graph.nodes if node.id in left]
     check_expressions(others)  # what MDF's engine evaluates, in a model that somebody converted and changed
     for node in graph.nodes:
-        made = reader.made[node.id]
-        if not any(part.domain == OPAQUE for part in made):
-            nodes[node.id] = TypedNode(node, reader, replace(body, nodes=tuple(made)), asked)
+        if node.id not in left:
+            nodes[node.id] = TypedNode(node, reader, replace(body, nodes=tuple(reader.made[node.id])), asked)
     return nodes
+
+
+def _is_left_to_mdf(node: Any, parts: Sequence[Node]) -> bool:
+    """Whether a node is no operator of ONNX, or a loop whose metadata say how it runs under graph-scheduler."""
+    things = (node, *node.parameters, *node.functions)
+    return any(part.domain == OPAQUE for part in parts) or any("loop" in (thing.metadata or {}) for thing in things)
 
 
 def _signature(graph: Any) -> Signature:

@@ -116,14 +116,15 @@ def verify(path: Path, given: Mapping[str, Any], seed: int = 0, rtol: float = 1e
 
 
 def _engine(name: str, model: Any, inputs: Mapping[str, Any], seed: int) -> Place:
-    with options(engine=name):
-        return _attempt(name, lambda: run(model, **inputs), seed)
+    return _attempt(name, lambda: run(model, **inputs), seed, engine=name)
 
 
-def _attempt(name: str, call: Callable[[], Mapping[str, Any]], seed: int) -> Place:
+def _attempt(name: str, call: Callable[[], Mapping[str, Any]], seed: int, **chosen: Any) -> Place:
     try:
-        with options(seed=seed):
+        with options(seed=seed, **chosen):
             return Place(name, call())
+    except ImportError as error:
+        return Place(name, None, _message(error))
     except Exception as error:
         return Place(name, None, _message(error), is_failure=True)
 
