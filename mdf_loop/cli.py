@@ -75,6 +75,8 @@ def convert(
     body: Annotated[str, typer.Option("--body", help="Bodies of loops in MDF: mdf for MDF graphs, onnx for ONNX text.")] = "mdf",
     inline: Annotated[int, typer.Option("--inline", help="Larger weights go to a .npz file beside the MDF file.")] = 1024,
     inputs: Annotated[list[str] | None, typer.Option("--as-input", help="A port or parameter that ONNX gets as input.")] = None,
+    steps: Annotated[int | None, typer.Option("--steps", help="To ONNX: how many times the model is evaluated.")] = None,
+    time_increment: Annotated[float | None, typer.Option("--time-increment", help="By how much time goes on each step.")] = None,
     debug: Debug = False,
 ) -> None:
     """Convert an ONNX or OpenVINO model to MDF, or an MDF or OpenVINO model to ONNX."""
@@ -85,7 +87,7 @@ def convert(
     if kinds in (("onnx", "mdf"), ("openvino", "mdf")):
         to_mdf(source, target, body=body, inline=inline)
     elif kinds == ("mdf", "onnx"):
-        to_onnx(source, target, inputs=inputs or ())
+        to_onnx(source, target, inputs=inputs or (), steps=steps, time_increment=time_increment)
     elif kinds == ("openvino", "onnx"):
         from mdf_loop.convert.openvino_to_onnx import openvino_to_onnx
 

@@ -269,6 +269,7 @@ def test_compiled_loop_refuses_what_loop_refuses(given, captured):
     with pytest.raises(type(expected.value)):
         compile(text)(*given, **captured)
 
+
 SETTLING = {
     "false": "w = Xor (a, a) z = Add (y, k)",
     "true": "w = Or (a, a) z = Add (y, k)",

@@ -27,7 +27,14 @@ from mdf_loop.readers.mdf_typed import has_conditions, is_typed
 from mdf_loop.writers.onnx_graph import write_model
 
 
-def to_onnx(model: Any, path: str | os.PathLike | None = None, *, inputs: Sequence[str] = ()) -> onnx.ModelProto:
+def to_onnx(
+    model: Any,
+    path: str | os.PathLike | None = None,
+    *,
+    inputs: Sequence[str] = (),
+    steps: int | None = None,
+    time_increment: float | None = None,
+) -> onnx.ModelProto:
     """Convert an MDF model to an ONNX model that gives the same outputs.
 
     Parameters
@@ -39,6 +46,11 @@ def to_onnx(model: Any, path: str | os.PathLike | None = None, *, inputs: Sequen
     inputs : sequence of str
         Input ports with a default value, and parameters, that become inputs of the ONNX model too: by their ids, or as
         ``node.id``.  Their values are initializers of the same names, so they may be left out.
+    steps : int, optional
+        How many times the model is evaluated, as in :func:`mdf_loop.run`: its stateful parameters and its conditions of
+        graph-scheduler become one Loop.  A model with conditions is evaluated once if this is not said.
+    time_increment : float, optional
+        By how much time goes on from one step to the next.
 
     Returns
     -------
@@ -49,10 +61,12 @@ def to_onnx(model: Any, path: str | os.PathLike | None = None, *, inputs: Sequen
     ------
     UnsupportedOp
         ONNX has no way to say something in the model; the message names it.
+    NotLowered
+        A condition, or something else in a scheduled model, has no counterpart in a loop; the message names it.
     MalformedBody
         The model is broken.
     ArgumentError
-        There is no such port or parameter.
+        There is no such port or parameter; or ``inputs`` and ``steps`` are both given.
 
     Examples
     --------
@@ -60,12 +74,31 @@ def to_onnx(model: Any, path: str | os.PathLike | None = None, *, inputs: Sequen
     >>> onnx_model = mdf_loop.to_onnx("examples/newton.yaml")
     >>> [node.op_type for node in onnx_model.graph.node]
     ['Loop']
+    >>> scheduled = mdf_loop.to_onnx("examples/oscillator.yaml", steps=1000, time_increment=0.01)
+    >>> [node.op_type for node in scheduled.graph.node]
+    ['Loop']
     """
     graph = _graph(model)
-    written = write_checked(read_whole(graph, inputs))
+    if steps is None and time_increment is None and (is_typed(graph) or not has_conditions(graph)):
+        written = write_checked(read_whole(graph, inputs))
+    else:
+        written = _scheduled(graph, steps, time_increment, inputs)
     if path is not None:
         onnx.save(written, Path(path))
     return written
+
+
+def _scheduled(graph: Any, steps: int | None, time_increment: float | None, inputs: Sequence[str]) -> onnx.ModelProto:
+    """A graph under graph-scheduler as a model of one Loop."""
+    from mdf_loop.convert.loop_to_onnx import loop_to_onnx
+    from mdf_loop.convert.scheduled import lower
+
+    if inputs:
+        raise ArgumentError("a scheduled model has all its values inside when it becomes a loop; leave out inputs=")
+    if steps is None and time_increment is not None:
+        raise ArgumentError("time_increment without steps; steps is how many times the model is evaluated")
+    lowered = lower(graph, 1 if steps is None else steps, time_increment)
+    return loop_to_onnx(lowered.loop, lowered.trip_count, lowered.first, lowered.names)
 
 
 def _graph(model: Any) -> Any:

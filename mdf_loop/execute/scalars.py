@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,7 @@ EXPRESSIONS: dict[tuple[str, str], Expression] = {}
 """By (domain, operator)."""
 
 RING = {("", op) for op in ("Add", "Sub", "Mul", "Neg", "Abs", "Div", "Identity", "Where")}
-RING |= {("mdf", op) for op in ("add", "subtract", "multiply", "negative", "choose")}
+RING |= {("mdf", op) for op in ("add", "subtract", "multiply", "negative", "choose", "numpy.where")}
 """Operators that can make whole numbers out of range (and, but for the ones below, may be given them)."""
 
 NEEDS_RANGE = {("", op) for op in ("Abs", "Div", "Cast")}
@@ -147,7 +147,30 @@ def true_divide(args: Sequence[Operand], result: Kind) -> str | None:
     a, b = args
     if result.form != FLOAT or not all(x.kind.form in (FLOAT, INT) for x in args):
         return None
-    return f"{a.text} / {b.text}" if result.weak else _quotient(a, b) if _all(args, FLOAT) else None
+    return f"{a.text} / {b.text}" if result.weak else _quotient(_as_float(a), _as_float(b))
+
+
+def _as_float(operand: Operand) -> Operand:
+    """A whole number as a float."""
+    if operand.kind.form == FLOAT:
+        return operand
+    if type(operand.number) is int and abs(operand.number) < 2**53:
+        number = float(operand.number)
+        return replace(operand, text=repr(number) if number >= 0 else f"({number!r})", number=number)
+    return replace(operand, text=f"float({operand.text})")
+
+
+@expression("numpy.where", domain="mdf")
+def where(args: Sequence[Operand], result: Kind) -> str | None:
+    """One of two numbers, in the type that numpy gives both."""
+    condition, a, b = args
+    if condition.kind.form != BOOL or not all(x.kind.is_number for x in (a, b)):
+        return None
+    if result.form == FLOAT and all(x.kind.form in (FLOAT, INT) for x in (a, b)):
+        a, b = _as_float(a), _as_float(b)
+    elif not a.kind.form == b.kind.form == result.form:
+        return None
+    return f"{a.text} if {condition.text} else {b.text}"
 
 
 @expression("Neg")
@@ -171,7 +194,7 @@ def identity(args: Sequence[Operand], result: Kind) -> str | None:
 
 
 @expression("Where")
-@expression("choose", "numpy.where", domain="mdf")
+@expression("choose", domain="mdf")
 def choose(args: Sequence[Operand], result: Kind) -> str | None:
     """One of two values of one kind."""
     condition, a, b = args
@@ -394,7 +417,7 @@ def write_expression(domain: str, op: str, args: Sequence[Operand], result: Kind
     if text is None:
         return None
     unchecked = result.form == INT and not result.weak and (domain, op) in RING
-    if op in ("Identity", "Where", "choose"):
+    if op in ("Identity", "Where", "choose", "numpy.where"):
         unchecked = unchecked and any(arg.unchecked for arg in args)
     return text, unchecked
 

@@ -1,0 +1,52 @@
+"""Scheduled MDF models as ONNX models: one Loop that onnxruntime runs as MDF's engine runs the model."""
+
+import numpy as np
+import onnx
+import pytest
+from converting import by_onnxruntime
+from modeci_mdf.mdf import Condition
+from scheduled_models import PUBLISHED, by_mdf, counter, graph
+from test_cli import run_main
+
+import mdf_loop
+from mdf_loop.errors import ArgumentError, NotLowered
+
+
+def assert_close(actual, expected):
+    assert actual.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(np.asarray(actual[name], np.float64), np.asarray(value, np.float64), rtol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 60])
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_example_gives_in_onnxruntime_what_mdf_gives(name, steps):
+    make, increment = PUBLISHED[name]
+    model = mdf_loop.to_onnx(make(), steps=steps, time_increment=increment)
+    onnx.checker.check_model(model, full_check=True)
+    assert_close(by_onnxruntime(model, {}), by_mdf(make(), steps, increment))
+
+
+def test_model_with_conditions_is_evaluated_once_if_nothing_is_said():
+    make, _ = PUBLISHED["ABCD conditions"]
+    assert_close(by_onnxruntime(mdf_loop.to_onnx(make()), {}), by_mdf(make(), 1, None))
+
+
+def test_what_a_loop_cannot_say_is_refused_by_name():
+    never = graph(counter("A", "x", a="x"), until=Condition("AfterNCallsCombined", dependencies=["A"], n=3))
+    with pytest.raises(NotLowered, match="AfterNCallsCombined"):
+        mdf_loop.to_onnx(never, steps=3)
+
+
+def test_inputs_and_steps_exclude_each_other():
+    with pytest.raises(ArgumentError, match="leave out inputs="):
+        mdf_loop.to_onnx("examples/oscillator.yaml", steps=3, inputs=["level"])
+    with pytest.raises(ArgumentError, match="time_increment without steps"):
+        mdf_loop.to_onnx("examples/oscillator.yaml", time_increment=0.1)
+
+
+def test_command_takes_steps(tmp_path):
+    target = tmp_path / "oscillator.onnx"
+    assert run_main("convert", "examples/oscillator.yaml", target, "--steps", "100", "--time-increment", "0.01") == 0
+    expected = mdf_loop.run("examples/oscillator.yaml", steps=100, time_increment=0.01)
+    assert_close(by_onnxruntime(onnx.load(target), {}), expected)
