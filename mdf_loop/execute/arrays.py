@@ -55,6 +55,9 @@ MDF_UFUNCS = {
 
 COMPARISONS = {np.less, np.less_equal, np.greater, np.greater_equal, np.equal, *map(UFUNCS.get, ("And", "Or", "Xor", "Not"))}
 
+LARGEST_SPREAD = 1 << 16
+"""Elements up to which a value is copied to be as large as what it is combined with."""
+
 Statement = tuple[str, dict[str, Any]]
 """A line of Python, ``{out}`` standing for the buffer, and the names of ours that it uses."""
 
@@ -88,6 +91,14 @@ def _same_types(ufunc: np.ufunc, args: Sequence[Operand], result: Kind) -> bool:
     return result.dtype == np.bool_ if ufunc in COMPARISONS else result.dtype in types
 
 
+def to_spread(domain: str, op: str, arg: Operand, result: Kind) -> bool:
+    """Whether a value that stays the same is better brought to the result's shape once: broadcasting costs more than it."""
+    shape, wanted = arg.kind.shape, result.shape
+    if not arg.fixed or arg.kind.form != ARRAY or not shape or wanted is None or shape == wanted:
+        return False
+    return (op in UFUNCS or op == "Div" or op in MDF_UFUNCS) and int(np.prod(wanted)) <= LARGEST_SPREAD
+
+
 def _call(function: Callable[..., Any], args: Sequence[Operand]) -> Statement:
     name = function.__name__
     out = "out={out}" if name in ("maximum", "minimum") else "{out}"  # numpy deprecates their third argument
@@ -95,12 +106,12 @@ def _call(function: Callable[..., Any], args: Sequence[Operand]) -> Statement:
 
 
 def _matmul(attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statement] | None:
-    """A product of matrices or vectors; numpy's dot costs half of matmul."""
+    """A product of matrices or vectors; the method dot costs half of matmul."""
     if any(arg.kind.form != ARRAY or arg.kind.shape is None or len(arg.kind.shape) > 2 for arg in args):
         return None
     if {arg.kind.dtype for arg in args} != {result.dtype} or result.dtype.kind != "f":  # type: ignore[union-attr]
         return None
-    return [_call(np.dot, args)]
+    return [(f"{args[0].boxed}.dot({args[1].boxed}, {{out}})", {})]
 
 
 def _gemm(attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statement] | None:
@@ -113,7 +124,7 @@ def _gemm(attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statement] 
     if a.kind.shape is None or b.kind.shape is None or len(a.kind.shape) != 2 or len(b.kind.shape) != 2:
         return None
     second = f"{b.boxed}.T" if attrs.get("transB") else b.boxed
-    lines: list[Statement] = [(f"dot({a.boxed}, {second}, {{out}})", {"dot": np.dot})]
+    lines: list[Statement] = [(f"{a.boxed}.dot({second}, {{out}})", {})]
     if len(args) > 2:
         lines.append((f"add({{out}}, {args[2].boxed}, {{out}})", {"add": np.add}))
     return lines

@@ -13,8 +13,9 @@ What is emitted holds names and numbers made here, never a string of the model::
             x0, x1 = v0, v1
         return done, going, True, (x0, x1), (l0,)
 
-``u`` is what stays the same (``w`` as numpy has it), ``s`` what was computed before for each iteration, ``x`` and
-``z`` what goes round (in inner loops), ``v`` what an operator gives, ``g``, ``h``, ``y`` and ``r`` buffers, ``k`` kernels.
+``u`` is what stays the same (``w`` as numpy has it, ``p`` brought to a larger shape), ``s`` what was computed before
+for each iteration, ``x`` and ``z`` what goes round (in inner loops), ``v`` what an operator gives, ``g``, ``h``, ``y``
+and ``r`` buffers, ``k`` kernels.
 Anything unexpected (a kind that changed, Python's own errors) raises: the block is then run by the interpreter.
 """
 
@@ -27,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.batching import elementwise
-from mdf_loop.execute.arrays import REDUCTIONS, write_call, write_reduction
+from mdf_loop.execute.arrays import REDUCTIONS, to_spread, write_call, write_reduction
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.kinds import ARRAY, BOOL, FLOAT, FROM_KERNEL, INT, OTHER, SCALAR, TO_KERNEL, Changed, Kind, kind_of_value
 from mdf_loop.execute.rounds import read_once
@@ -57,6 +58,11 @@ class Source:
     def line(self, text: str) -> None:
         """Write a line at the present depth."""
         self.lines.append("    " * self.depth + text)
+
+    def spread(self, name: str, text: str, shape: tuple[int, ...]) -> None:
+        """Write down how a value comes to a larger shape."""
+        self.names["spread"] = spread
+        self.line(f"{name} = spread({text}, {shape!r})")
 
     def assign(self, values: Mapping[str, str]) -> None:
         """Write one assignment of several values at once."""
@@ -110,6 +116,7 @@ class Emitter:
     def __init__(self, source: Source, calls: Calls, targets: Mapping[str, str], control: Control) -> None:
         self.source, self.calls, self.targets, self.control = source, calls, targets, control
         self.scratch: dict[str, np.dtype] = {}
+        self.spreads: dict[tuple[str, tuple[int, ...]], str] = {}
         self.fixed: Collection[str] = ()
         self.once: Collection[str] = ()
         self.renames: Mapping[str, str] = {}
@@ -199,7 +206,8 @@ class Emitter:
         args = [self.checked(arg) for arg in args]
         if write_call(domain, node.op, node.attrs, args, kind) is None:
             return False
-        statements = write_call(domain, node.op, node.attrs, [self.dimensionless(arg) for arg in args], kind)
+        args = [self.spread(arg, kind) if to_spread(domain, node.op, arg, kind) else self.dimensionless(arg) for arg in args]
+        statements = write_call(domain, node.op, node.attrs, args, kind)
         assert statements is not None
         for text, names in statements:
             self.source.names.update(names)
@@ -296,6 +304,13 @@ class Emitter:
         self.source.line(f"{name}[()] = {operand.text}")
         return replace(operand, box=name)
 
+    def spread(self, operand: Operand, kind: Kind) -> Operand:
+        """A value that stays the same, in the shape of what it is combined with."""
+        key = operand.boxed, kind.shape or ()
+        if key not in self.spreads:
+            self.spreads[key] = self.source.fresh("p")
+        return replace(operand, box=self.spreads[key], kind=replace(operand.kind, shape=kind.shape))
+
     def boxed(self, operand: Operand) -> str:
         """A value as kernels take it."""
         if operand.box or not operand.kind.is_number or operand.kind.weak:
@@ -329,6 +344,11 @@ class Emitter:
             return value.dtype.type(value)
 
         return self.source.given("as_scalar_", as_scalar)
+
+
+def spread(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """A copy of a value in the shape that broadcasting would give it."""
+    return np.broadcast_to(value, shape).copy()
 
 
 def wrapped(value: int) -> int:

@@ -228,7 +228,7 @@ def constant(emitter: Emitter, value: Any) -> Operand:
     kind = kind_of_value(value)
     if not kind.is_number:
         box = emitter.source.given("b", np.asarray(value)) if kind.form == SCALAR else ""
-        return Operand(emitter.source.given("c", value[()] if box else value), kind, box=box)
+        return Operand(emitter.source.given("c", value[()] if box else value), kind, box=box, fixed=True)
     number = value if kind.weak else value.item()
     text = literal(number) or emitter.source.given("c", number)
     return Operand(text, kind, number, box="" if kind.weak else emitter.source.given("b", np.asarray(value)))

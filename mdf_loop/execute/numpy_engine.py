@@ -24,13 +24,14 @@ from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
 from mdf_loop.execute.slices import parts_of
 from mdf_loop.ir import Loop
 from mdf_loop.options import Run
-from mdf_loop.plan import Plan, all_stepped, is_light, make_plan
+from mdf_loop.plan import Plan, Stepped, all_stepped, is_light, make_plan
 
 FEW, WORTH = 3, 80
 """Iterations, and nodes run in all of them, up to which engine ``auto`` interprets: starting blocks would take longer."""
 
-SMALLEST, FIRST = 32, 64
-"""Iterations of a block that is given up rather than tried in halves, and of the first block."""
+SMALLEST, FIRST, STEPPED = 32, 64, 1 << 12
+"""Iterations of a block that is given up rather than made smaller, of the first block of a loop that may end soon, and of
+the first one of a loop whose condition is looked at in each iteration."""
 
 FEW_BYTES = 1 << 14
 """Bytes of a first block that may be computed in vain."""
@@ -178,8 +179,12 @@ class NumpyLoop(InterpretedLoop):
 
     @staticmethod
     def _first_length(session: Session, plan: Plan, bytes_each: int) -> int:
-        """Iterations of the first block; few, if the loop may end soon and an iteration is much work."""
+        """Iterations of the first block; few, if the loop may end soon and work would be in vain."""
         most = max(session.run.options.block_bytes // max(bytes_each, 1), 1)
+        if plan.condition == "given":
+            return most
+        if isinstance(plan.parts[0], Stepped):
+            return min(most, STEPPED)  # which stops where the loop ends
         few = max(FEW_BYTES // max(bytes_each, 1), 1)
         return min(FIRST, most, few if plan.condition == "batched" else most)
 

@@ -41,6 +41,8 @@ class Operand:
         A name under which a vector is at hand as a list of Python's numbers, or empty.
     inline : bool
         The text is an expression.
+    fixed : bool
+        It is the same in every iteration.
     """
 
     text: str
@@ -50,6 +52,7 @@ class Operand:
     box: str = ""
     listed: str = ""
     inline: bool = False
+    fixed: bool = False
 
     @property
     def boxed(self) -> str:

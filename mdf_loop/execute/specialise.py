@@ -179,7 +179,7 @@ class _Writing:
         for k, operand in enumerate(keepers):
             source.line(f"keep{k}({operand.text})")
         self._go_round(emitter, scope, used)
-        self.scratch = emitter.scratch
+        self.scratch, self.spreads = emitter.scratch, emitter.spreads
         body, source.lines, source.depth = source.lines, [], 1
         self._open(used, rows, len(lists))
         source.lines += body
@@ -204,7 +204,7 @@ class _Writing:
             scope[name] = constant(emitter, stepped.body.constants[name])
         for k, (name, kind) in enumerate(zip(stepped.once, self.once_kinds, strict=True)):
             boxed = f"w{k}" if kind.form == SCALAR or (kind.is_number and not kind.weak) else ""
-            scope[name] = Operand(f"u{k}", kind, box=boxed)
+            scope[name] = Operand(f"u{k}", kind, box=boxed, fixed=True)
         for k, (name, kind) in enumerate(zip(stepped.streams, self.stream_kinds, strict=True)):
             scope[name] = Operand(f"s{k}", kind)
         for k, (name, kind) in enumerate(zip(stepped.rounds, self.round_kinds, strict=True)):
@@ -243,6 +243,8 @@ class _Writing:
                 source.names["empty"] = np.empty
                 made = f"empty({kind.shape!r}, {source.given('d_', kind.dtype)})"
                 source.line(f"{buffer} = {made}" + (f"; other_{buffer} = {made}" if name in self.buffers.turns else ""))
+        for (text, shape), name in self.spreads.items():
+            source.spread(name, text, shape)
         for name, dtype in self.scratch.items():
             source.names["empty"] = np.empty
             source.line(f"{name} = empty((), {source.given('d_', dtype)})")
