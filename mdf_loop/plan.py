@@ -6,6 +6,7 @@ text runs it, and so that types and shapes are known.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -176,7 +177,8 @@ class _Schedule:
         same: Invariants,
     ) -> None:
         self.found, self.moving, self.deciding, self.same = found, moving, deciding, same
-        self.outputs = set(loop.body.outputs) | set(loop.last)
+        reads = Counter(name for node in nodes for name in node.reads)
+        self.read_often = {name for name, count in reads.items() if count > 1} | {*loop.body.outputs, *loop.last}
         self.reasons: dict[str, str] = {}
         self.order = {id(node): k for k, node in enumerate(nodes)}
         self.units = [self._unit(component) for component in found]
@@ -222,18 +224,13 @@ class _Schedule:
             else:
                 return (node,)
             return None
-        idiom = find_idiom(component, self.moving, self.same, self._read_outside(component))
+        idiom = find_idiom(component, self.moving, self.same, self.read_often)
         if idiom is not None:
             return (idiom, *idiom.nodes_between)
         for node in component.nodes:
             drawing = draws(node) and not component.rounds
             self.reasons[_first(node)] = "draws random numbers, in order" if drawing else self._needs_itself(component)
         return None
-
-    def _read_outside(self, component: Component) -> set[str]:
-        """Values that other components or the loop's outputs read."""
-        others = (node for other in self.found if other is not component for node in other.nodes)
-        return {name for node in others for name in node.reads} | set(self.moving.values()) | self.outputs
 
     def _needs_itself(self, component: Component) -> str:
         return f"{' and '.join(component.rounds)} of the iteration before {'are' if len(component.rounds) > 1 else 'is'} needed"

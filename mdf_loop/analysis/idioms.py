@@ -78,7 +78,7 @@ class Building(Idiom):
 
 
 def find_idiom(component: Component, moving: Mapping[str, str], same: Invariants, read: Collection[str]) -> Idiom | None:
-    """The idiom of a recurrence, if it is one; ``read`` are the values that somebody outside it reads."""
+    """The idiom of a recurrence, if it is one; ``read`` are values with more than one reader."""
     if len(component.rounds) != 1 or any(node.domain not in ("", "ai.onnx") for node in component.nodes):
         return None
     (name,) = component.rounds

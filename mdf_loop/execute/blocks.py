@@ -24,15 +24,15 @@ class Blocks:
     def __init__(self, loop: Loop, program: Program, calls: Calls, plan: Plan) -> None:
         self.loop, self.program, self.calls, self.plan = loop, program, calls, plan
         self.wanted = wanted_histories(plan)
+        self.places = {carried.input: k for k, carried in enumerate(loop.carried)}
         self.stepped = {id(part): self._stepped(part) for part in plan.parts if isinstance(part, Stepped)}
 
     def now(self, session: Session, name: str) -> Any:
         """A value that goes round, as the next iteration will get it."""
         if name == self.loop.condition:
             return session.condition
-        for value, pair in zip(session.progress.carried, self.loop.carried, strict=True):
-            if pair.input == name:
-                return value
+        if name in self.places:
+            return session.progress.carried[self.places[name]]
         return session.env[self.program.slot(name)]
 
     def run(self, session: Session, same: dict[str, Any], slices: list[Any], length: int) -> tuple[Batch, dict[str, Any], bool]:
@@ -44,7 +44,7 @@ class Blocks:
         going = True
         for part in plan.parts:
             if isinstance(part, Stepped):
-                going = self._step(session, batch, part, now, finals) and going
+                going = self._run_stepped(session, batch, self.stepped[id(part)], now, finals) and going
             else:
                 going = self._batched(session, batch, part, now, finals) and going
         return batch, finals, going
@@ -87,9 +87,6 @@ class Blocks:
             if key not in self.stepped:
                 self.stepped[key] = self._stepped(Stepped(idiom.nodes, (idiom.name,)))
             self._run_stepped(session, batch, self.stepped[key], now, finals)
-
-    def _step(self, session: Session, batch: Batch, part: Stepped, now: dict[str, Any], finals: dict[str, Any]) -> bool:
-        return self._run_stepped(session, batch, self.stepped[id(part)], now, finals)
 
     def _run_stepped(
         self, session: Session, batch: Batch, stepped: SteppedPart, now: dict[str, Any], finals: dict[str, Any]

@@ -54,6 +54,7 @@ class Source:
     names: dict[str, Any] = field(default_factory=dict)
     depth: int = 1
     _counts: dict[str, int] = field(default_factory=dict)
+    _given: dict[tuple[str, int], str] = field(default_factory=dict)
 
     def line(self, text: str) -> None:
         """Write a line at the present depth."""
@@ -76,12 +77,11 @@ class Source:
 
     def given(self, letter: str, value: Any) -> str:
         """A name for an object of ours."""
-        for name, known in self.names.items():
-            if known is value and name.rstrip("0123456789") == letter:
-                return name
-        name = self.fresh(letter)
-        self.names[name] = value
-        return name
+        key = letter, id(value)
+        if key not in self._given:
+            self._given[key] = self.fresh(letter)
+            self.names[self._given[key]] = value  # which keeps it alive, and its id its own
+        return self._given[key]
 
     def compiled(self, parameters: str) -> Callable[..., Any]:
         """The function that the lines are the body of.  Every name and number in them was made by this package."""

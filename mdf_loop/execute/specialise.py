@@ -82,8 +82,15 @@ class SteppedPart:
         self._functions: dict[Any, Function] = {}
         self.latest: Function | None = None
 
-    def run(self, n: int, run: Run, same: Mapping[str, Any], streams: Mapping[str, History], now: Mapping[str, Any],
-            samples: Callable[[str], Any]) -> Stretch:  # fmt: skip
+    def run(
+        self,
+        n: int,
+        run: Run,
+        same: Mapping[str, Any],
+        streams: Mapping[str, History],
+        now: Mapping[str, Any],
+        samples: Callable[[str], Any],
+    ) -> Stretch:
         """Step through up to ``n`` iterations.
 
         Parameters
