@@ -15,8 +15,6 @@ from converting import (
 )
 from mdf_bodies import edge
 from modeci_mdf.mdf import (
-    Condition,
-    ConditionSet,
     Function,
     InputPort,
     Model,
@@ -285,15 +283,6 @@ def test_random_numbers_become_onnxs():
     assert len(set(drawn.tolist())) == 4
 
 
-def scheduled():
-    node = Node(id="A", output_ports=[OutputPort(id="y", value="1")])
-    model = model_of(node)
-    model.graphs[0].conditions = ConditionSet(
-        termination={"ENVIRONMENT_STATE_UPDATE": Condition("AfterNCalls", dependency="A", n=3)}
-    )
-    return model
-
-
 def expression(text, **parameters):
     values = [Parameter(id=name, value=value) for name, value in parameters.items()]
     return model_of(Node(id="A", parameters=values, output_ports=[OutputPort(id="y", value=text)]))
@@ -308,7 +297,6 @@ def growing():
 @pytest.mark.parametrize(
     ("model", "error", "message"),
     [
-        (scheduled, UnsupportedOp, "graph: the graph has conditions, which graph-scheduler decides about"),
         (
             lambda: model_of(
                 Node(

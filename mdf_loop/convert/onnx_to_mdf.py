@@ -270,6 +270,8 @@ class GraphWriter:
         node = Node(id=self.naming.fresh("Identity"))
         self._give(node, name)
         id = self.naming.fresh(f"{self.naming[name]}_out")
+        if (declared := self.body.type_of(name)).dtype is not None:
+            self.types[id] = write_type_text(declared)
         node.parameters.append(Parameter(id=node.id, function="onnx::Identity", args={"input": self.naming[name]}))
         node.output_ports.append(OutputPort(id=id, value=node.id))
         self.passed[id] = name

@@ -15,6 +15,9 @@ from mdf_loop.kernels.normalization import per_channel, widened
 from mdf_loop.kernels.windows import halves, pairs, per_axis, windows
 from mdf_loop.registry import kernel
 
+FEW_TAPS = 49
+"""Elements of a filter of one channel up to which adding up shifted inputs is faster than a matrix product."""
+
 
 def convolved(x: np.ndarray, w: np.ndarray, group: int, kernel_shape: Sequence[int] | None, **layout: Any) -> np.ndarray:
     """The sum of products of each window with each filter: (N, C, ...) and (M, C / group, ...) give (N, M, ...)."""
@@ -24,6 +27,8 @@ def convolved(x: np.ndarray, w: np.ndarray, group: int, kernel_shape: Sequence[i
     where = windows(x.shape[2:], w.shape[2:], **layout)
     rank, n = len(where.out), x.shape[0]
     view = where.of(x)
+    if w.shape[1] == 1 and w.shape[0] == group and math.prod(w.shape[2:]) <= FEW_TAPS:
+        return _tap_by_tap(view, w, rank)
     grouped = view.reshape(n, group, w.shape[1], *view.shape[2:]) if group > 1 else view[:, None]
     # Groups in front; then samples and places as rows, and what a filter sees as columns.
     places, seen = [0, *range(3, 3 + rank)], [2, *range(3 + rank, 3 + 2 * rank)]
@@ -31,6 +36,17 @@ def convolved(x: np.ndarray, w: np.ndarray, group: int, kernel_shape: Sequence[i
     filters = w.reshape(group, w.shape[0] // group, math.prod(w.shape[1:]))
     out = rows @ filters.mT
     return np.moveaxis(out.reshape(group, n, *where.out, -1), (0, -1), (1, 2)).reshape(n, w.shape[0], *where.out)
+
+
+def _tap_by_tap(view: np.ndarray, w: np.ndarray, rank: int) -> np.ndarray:
+    """Each channel with a filter of its own: one product for each element of the filters, added up."""
+    taps = w.reshape(len(w), -1).T.reshape(-1, len(w), *(1,) * rank)
+    out = None
+    for place, tap in zip(np.ndindex(*w.shape[2:]), taps, strict=True):
+        part = view[(..., *place)] * tap
+        out = part if out is None else np.add(out, part, out=out)
+    assert out is not None
+    return out
 
 
 def _check_channels(x: np.ndarray, w: np.ndarray, channels: int, kernel_shape: Sequence[int] | None) -> None:

@@ -39,7 +39,9 @@ class Windows:
         behind = [max(end, r - n - begin) for n, r, (begin, end) in zip(spatial, self.reach, self.pads, strict=True)]
         widths = [(0, 0)] * (x.ndim - len(self.out)) + [(p[0], b) for p, b in zip(self.pads, behind, strict=True)]
         if any(map(any, widths)):
-            x = np.pad(x, widths, constant_values=fill)
+            padded = np.full([n + sum(pair) for n, pair in zip(x.shape, widths, strict=True)], fill, x.dtype)
+            padded[tuple(slice(begin, begin + n) for n, (begin, _) in zip(x.shape, widths, strict=True))] = x
+            x = padded
         front = x.ndim - len(self.out)
         steps = x.strides[front:]
         shape = (*x.shape[:front], *self.out, *self.kernel)
