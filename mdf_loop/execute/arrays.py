@@ -94,7 +94,9 @@ def _same_types(ufunc: np.ufunc, args: Sequence[Operand], result: Kind) -> bool:
 def to_spread(domain: str, op: str, arg: Operand, result: Kind) -> bool:
     """Whether a value that stays the same is better brought to the result's shape once: broadcasting costs more than it."""
     shape, wanted = arg.kind.shape, result.shape
-    if not arg.fixed or arg.kind.form != ARRAY or not shape or wanted is None or shape == wanted:
+    if not arg.fixed or shape is None or wanted is None or shape == wanted or arg.kind.weak or arg.kind.form == OTHER:
+        return False
+    if not shape and op not in ("Max", "Min"):  # which are slow with one number for all
         return False
     return (op in UFUNCS or op == "Div" or op in MDF_UFUNCS) and int(np.prod(wanted)) <= LARGEST_SPREAD
 
@@ -168,15 +170,6 @@ def _cast(attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statement] 
     return [(f"copyto({{out}}, {args[0].boxed}, casting='unsafe')", {"copyto": np.copyto})]
 
 
-def _relu(attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statement] | None:
-    """The larger one of x and zero."""
-    if args[0].kind != result or result.dtype is None or result.dtype.kind != "f":
-        return None
-    zero = "zero32" if result.dtype == np.float32 else "zero" if result.dtype == np.float64 else ""
-    names = {"maximum": np.maximum, zero: np.zeros((), result.dtype)}
-    return [(f"maximum({args[0].boxed}, {zero}, out={{out}})", names)] if zero else None
-
-
 def _concat(attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statement] | None:
     """Arrays one behind the other."""
     if any(arg.kind.form != ARRAY or arg.kind.dtype != result.dtype for arg in args) or "axis" not in attrs:
@@ -192,7 +185,6 @@ SPECIAL = {
     "Where": _where,
     "Cast": _cast,
     "Concat": _concat,
-    "Relu": _relu,
 }
 
 REDUCTIONS: dict[str, np.ufunc] = {

@@ -17,7 +17,20 @@ from mdf_loop.execute.arrays import MDF_UFUNCS, REDUCTIONS, SPECIAL, UFUNCS
 from mdf_loop.execute.kinds import ARRAY, Kind
 from mdf_loop.ir import Node
 
-_OTHERS = ("Div", "ReduceMean", "ReduceL2", "ReduceLogSumExp", "TopK", "ArgMax", "ArgMin", "Softmax", "Conv", "Pow", "Sqrt")
+_OTHERS = (
+    "Div",
+    "Relu",
+    "ReduceMean",
+    "ReduceL2",
+    "ReduceLogSumExp",
+    "TopK",
+    "ArgMax",
+    "ArgMin",
+    "Softmax",
+    "Conv",
+    "Pow",
+    "Sqrt",
+)
 
 FRESH = {("", op) for op in (*UFUNCS, *SPECIAL, *REDUCTIONS, *_OTHERS)} | {("mdf", op) for op in MDF_UFUNCS}
 """Operators whose result shares no memory with what they read."""

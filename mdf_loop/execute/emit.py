@@ -203,11 +203,14 @@ class Emitter:
         target = self.targets.get(node.outputs[0])
         if target is None:
             return False
-        args = [self.checked(arg) for arg in args]
-        if write_call(domain, node.op, node.attrs, args, kind) is None:
+        op, args = node.op, [self.checked(arg) for arg in args]
+        if op == "Relu" and domain == "" and kind.dtype is not None and kind.dtype.kind == "f":
+            zero = np.zeros((), kind.dtype)
+            op, args = "Max", [*args, Operand("0.0", kind_of_value(zero), box=self.source.given("b", zero), fixed=True)]
+        if write_call(domain, op, node.attrs, args, kind) is None:
             return False
-        args = [self.spread(arg, kind) if to_spread(domain, node.op, arg, kind) else self.dimensionless(arg) for arg in args]
-        statements = write_call(domain, node.op, node.attrs, args, kind)
+        args = [self.spread(arg, kind) if to_spread(domain, op, arg, kind) else self.dimensionless(arg) for arg in args]
+        statements = write_call(domain, op, node.attrs, args, kind)
         assert statements is not None
         for text, names in statements:
             self.source.names.update(names)

@@ -231,4 +231,5 @@ def constant(emitter: Emitter, value: Any) -> Operand:
         return Operand(emitter.source.given("c", value[()] if box else value), kind, box=box, fixed=True)
     number = value if kind.weak else value.item()
     text = literal(number) or emitter.source.given("c", number)
-    return Operand(text, kind, number, box="" if kind.weak else emitter.source.given("b", np.asarray(value)))
+    box = "" if kind.weak else emitter.source.given("b", np.asarray(value))
+    return Operand(text, kind, number, box=box, fixed=True)
