@@ -10,7 +10,7 @@ import numpy as np
 from mdf_loop.arguments import as_tensor, as_untyped, handed_out
 from mdf_loop.callables import DOMAIN, Gathered, branch_body, loop_body, put_together, scan_body
 from mdf_loop.control import SCAN_ATTRIBUTES, condition, refuse_endless, scan_length, trip_count
-from mdf_loop.errors import ArgumentError, PartialResults
+from mdf_loop.errors import ArgumentError, KindError, PartialResults
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.ir import Body
 from mdf_loop.options import Run, random_stream, start_run
@@ -144,7 +144,7 @@ def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **n
     (array(6), array([1, 3, 6]))
     """
     required(body, "scan", "body")
-    attrs = {name: tuple(axes) for name in SCAN_ATTRIBUTES if (axes := named.pop(name, None)) is not None}
+    attrs = {name: listed(name, axes) for name in SCAN_ATTRIBUTES if (axes := named.pop(name, None)) is not None}
     n_scanned = _scanned_count(num_scan_inputs, len(inputs))
     n_carried = len(inputs) - n_scanned
     if is_callable(body):
@@ -282,6 +282,20 @@ def required(source: Any, function: str, name: str) -> Any:
 def is_callable(source: Any) -> bool:
     """Whether a body is a plain Python function; an onnxscript function can be called too, but is read."""
     return callable(source) and not hasattr(source, "to_function_proto")
+
+
+def listed(name: str, axes: Any) -> tuple[int, ...]:
+    """Axes or directions: one for each value, or one number for a single value.
+
+    Raises
+    ------
+    KindError
+        They are not whole numbers.
+    """
+    values = axes if isinstance(axes, tuple | list | np.ndarray) else (axes,)
+    if not all(isinstance(value, int | np.integer) and not isinstance(value, bool) for value in values):
+        raise KindError(f"{name} must be whole numbers, one for each value; got {axes!r}")
+    return tuple(int(value) for value in values)
 
 
 def _scanned_count(count: Any, available: int) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.api import given_arguments, is_callable, required, results_of
+from mdf_loop.api import given_arguments, is_callable, listed, required, results_of
 from mdf_loop.control import SCAN_ATTRIBUTES, condition, refuse_endless, scan_length, trip_count
 from mdf_loop.errors import ArgumentError
 from mdf_loop.execute.interpret import Arguments
@@ -128,5 +128,5 @@ def compile(body: Any, *, num_scan_inputs: int | None = None, **attributes: Any)
         raise ArgumentError(
             f"compile: num_scan_inputs must be a whole number from 1 to {len(inner.inputs)}; got {num_scan_inputs!r}"
         )
-    attrs = {name: tuple(axes) for name, axes in attributes.items() if axes is not None}
+    attrs = {name: listed(name, axes) for name, axes in attributes.items() if axes is not None}
     return Compiled(prepare_scan(inner, int(num_scan_inputs), attrs), is_scan=True)

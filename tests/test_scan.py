@@ -11,7 +11,7 @@ from node_cases import assert_same
 from onnx import helper
 
 from mdf_loop import LoopError, backend, scan
-from mdf_loop.errors import ArgumentError, CollectedError
+from mdf_loop.errors import ArgumentError, CollectedError, KindError
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop
 from mdf_loop.ir import Body, Carried, Collected, Loop, Node, Scanned
 from mdf_loop.options import start_run
@@ -305,3 +305,12 @@ def test_loop_record_hands_out_the_iteration_number_and_obeys_its_condition():
     record = Loop(body, (Carried("x", "y"),), index="i", keep_going="go", last=("go",))
     y, go = InterpretedLoop(record)(Arguments(None, True, [np.int64(0)], captured=[np.int64(3)]), start_run())
     assert (y, go) == (0 + 1 + 2 + 3, False)
+
+
+def test_one_axis_may_be_a_number_and_anything_else_is_refused():
+    body = "b (double s, double x) => (double t, double y) { t = Add (s, x) y = Identity (t) }"
+    total, sums = scan(0.0, np.arange(3.0), body=body, num_scan_inputs=1, scan_input_directions=1)
+    assert total == 3.0
+    np.testing.assert_array_equal(sums, [2.0, 3.0, 3.0])
+    with pytest.raises(KindError, match="scan_input_axes must be whole numbers, one for each value; got 'x'"):
+        scan(0.0, np.arange(3.0), body=body, num_scan_inputs=1, scan_input_axes="x")

@@ -4,12 +4,12 @@ import numpy as np
 import onnx
 import pytest
 from converting import by_onnxruntime
-from modeci_mdf.mdf import Condition
+from modeci_mdf.mdf import Condition, Graph, Node, OutputPort, Parameter
 from scheduled_models import PUBLISHED, by_mdf, counter, graph
 from test_cli import run_main
 
 import mdf_loop
-from mdf_loop.errors import ArgumentError, NotLowered
+from mdf_loop.errors import ArgumentError, NotLowered, UnsupportedOp
 
 
 def assert_close(actual, expected):
@@ -43,6 +43,14 @@ def test_inputs_and_steps_exclude_each_other():
         mdf_loop.to_onnx("examples/oscillator.yaml", steps=3, inputs=["level"])
     with pytest.raises(ArgumentError, match="time_increment without steps"):
         mdf_loop.to_onnx("examples/oscillator.yaml", time_increment=0.1)
+
+
+@pytest.mark.parametrize(("value", "start", "steps"), [("x**2", 3.0, 8), ("x*3", 1, 50), ("x**2", 2.0, 15)])
+def test_whole_numbers_that_leave_64_bits_are_refused(value, start, steps):
+    parameter = Parameter(id="x", value=value, default_initial_value=start)
+    model = Graph(id="g", nodes=[Node(id="n", parameters=[parameter], output_ports=[OutputPort(id="o", value="x")])])
+    with pytest.raises(UnsupportedOp, match=r"output 'o' is .+ after these steps, and -?[0-9]+ with the 64 bits"):
+        mdf_loop.to_onnx(model, steps=steps)
 
 
 def test_command_takes_steps(tmp_path):

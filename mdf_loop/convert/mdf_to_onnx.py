@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 from collections import Counter
@@ -18,13 +19,17 @@ from onnx import checker, helper, shape_inference
 from mdf_loop.convert.files import load
 from mdf_loop.convert.restoring import with_onnx_names
 from mdf_loop.convert.shapes import usable
-from mdf_loop.errors import ArgumentError, KindError, MalformedBody, UnsupportedOp
+from mdf_loop.errors import ArgumentError, IterationLimit, KindError, MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, ValueType
+from mdf_loop.options import options
 from mdf_loop.readers.mdf_body import read_mdf_graph
 from mdf_loop.readers.mdf_body import read_whole as read_as_it_is
 from mdf_loop.readers.mdf_signature import ports_of
 from mdf_loop.readers.mdf_typed import has_conditions, is_typed
 from mdf_loop.writers.onnx_graph import write_model
+
+MOST_PASSES = 100_000
+"""Passes of a scheduled model up to which it is run to see whether whole numbers stay in 64 bits."""
 
 
 def to_onnx(
@@ -90,15 +95,35 @@ def to_onnx(
 
 def _scheduled(graph: Any, steps: int | None, time_increment: float | None, inputs: Sequence[str]) -> onnx.ModelProto:
     """A graph under graph-scheduler as a model of one Loop."""
+    from mdf_loop.backend import prepare
     from mdf_loop.convert.loop_to_onnx import loop_to_onnx
-    from mdf_loop.convert.scheduled import lower
+    from mdf_loop.convert.scheduled import execute, lower
 
     if inputs:
         raise ArgumentError("a scheduled model has all its values inside when it becomes a loop; leave out inputs=")
     if steps is None and time_increment is not None:
         raise ArgumentError("time_increment without steps; steps is how many times the model is evaluated")
     lowered = lower(graph, 1 if steps is None else steps, time_increment)
-    return loop_to_onnx(lowered.loop, lowered.trip_count, lowered.first, lowered.names)
+    written = loop_to_onnx(lowered.loop, lowered.trip_count, lowered.first, lowered.names)
+    with contextlib.suppress(IterationLimit), options(max_iterations=MOST_PASSES):
+        _check_numbers(execute(lowered), prepare(written).run([]))
+    return written
+
+
+def _check_numbers(expected: Mapping[str, Any], written: Sequence[Any]) -> None:
+    """Python's whole numbers have no end, those of ONNX have 64 bits: what leaves them is found by running both."""
+    for (name, value), other in zip(expected.items(), written, strict=True):
+        if np.asarray(value).dtype.kind in "biuO" and not np.array_equal(value, other):
+            raise UnsupportedOp(
+                f"output {name!r} is {_told(value)} after these steps, and {other} with the 64 bits of ONNX's whole numbers; "
+                "MDF makes whole numbers of floats without a fraction (3.0 is 3)"
+            )
+
+
+def _told(value: Any) -> str:
+    """A number in words; Python refuses to write down very long ones."""
+    is_long = isinstance(value, int) and value.bit_length() > 200
+    return f"a whole number of {value.bit_length()} bits" if is_long else str(value)
 
 
 def _graph(model: Any) -> Any:

@@ -8,12 +8,14 @@ evaluates a node's first run differently, and the loop that follows need not kno
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.check import check_body
+from mdf_loop.convert.files import load
 from mdf_loop.convert.lowering_passes import OPSETS, Pass
 from mdf_loop.convert.lowering_plan import UPDATES, Plan
 from mdf_loop.convert.lowering_schedule import read_schedule
@@ -84,7 +86,7 @@ def lower(model: Any, steps: int = 1, time_increment: float | None = None, colle
 
     Parameters
     ----------
-    model : modeci_mdf Model or Graph
+    model : modeci_mdf Model or Graph, str or path-like
     steps : int
         How many times the graph is evaluated.
     time_increment : float, optional
@@ -143,6 +145,8 @@ def check_steps(steps: Any, time_increment: Any) -> None:
 
 
 def _only_graph(model: Any) -> Any:
+    if isinstance(model, str | os.PathLike):
+        model = load(model)
     graphs = getattr(model, "graphs", None)
     if graphs is None:
         return model

@@ -46,9 +46,12 @@ class Growing:
 
     def rows(self) -> np.ndarray:
         """What there is; room that is left over is given back."""
-        if len(self._array) > self.length:
+        if len(self._array) == self.length:
+            return self._array
+        try:
             return self._array[: self.length].copy()
-        return self._array
+        except MemoryError:
+            return self._array[: self.length]
 
 
 class Gathering:

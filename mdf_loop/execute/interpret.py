@@ -198,7 +198,11 @@ class InterpretedLoop:
     def _ended_early(self, error: PartialResults, progress: Progress) -> None:
         """Tell an error where it happened and what had been computed."""
         error.within(self._place(progress.iteration))
-        error.iteration, error.partial = progress.iteration, progress.results()
+        error.iteration = progress.iteration
+        try:
+            error.partial = progress.results()
+        except MemoryError:  # rather the carried values alone than nothing
+            error.partial = (*progress.carried, *progress.last, *(None for _ in progress.gatherings))
 
     def _place(self, iteration: int) -> str:
         return f"iteration {iteration} of {self.loop.name or self.loop.body.name}"

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mdf_loop.errors import PartialResults
+from mdf_loop.errors import IterationError, PartialResults
 from mdf_loop.execute.block import Batch
 from mdf_loop.execute.blocks import Blocks
 from mdf_loop.execute.calls import Calls
@@ -203,17 +203,25 @@ class NumpyLoop(InterpretedLoop):
             blocks.take_over(session, batch, finals, going)
         except KeyboardInterrupt:
             raise
+        except MemoryError as error:
+            if length <= SMALLEST:
+                raise IterationError("there is not enough memory for the next iterations") from error
+            return self._given_up(session, length, error, saved)
         except (Exception, PartialResults) as error:
-            log.debug("%s: a block of %d iterations failed (%r)", self.loop.name, length, error)
-            if saved is not None:
-                session.run.stream.restore(saved)
             blocks.forget()
-            return False
+            return self._given_up(session, length, error, saved)
         stage.failures, self.latest, self.last_length = 0, blocks, length
         each = max(sum(history.nbytes for history in batch.histories.values()) / batch.length, 1.0)
         most = max(int(session.run.options.block_bytes / each), 1)
         stage.length = max(min(next_length(session, plan, length, time.perf_counter() - begun), most), 1)
         return True
+
+    def _given_up(self, session: Session, length: int, error: BaseException, saved: Any) -> bool:
+        """Put back what a block drew, and say why it failed."""
+        log.debug("%s: a block of %d iterations failed (%r)", self.loop.name, length, error)
+        if saved is not None:
+            session.run.stream.restore(saved)
+        return False
 
 
 def next_length(session: Session, plan: Plan, length: int, seconds: float) -> int:

@@ -81,7 +81,13 @@ def run(
     if how and steps is None:
         raise ArgumentError(f"{' and '.join(how)} without steps; steps is how many times the model is evaluated")
     graph = _only_graph(model) if hasattr(model, "graphs") else model
-    return run_graph(graph, inputs) if steps is None else run_steps(with_inputs(graph, inputs), steps, time_increment, collect)
+    if steps is None:
+        return run_graph(graph, inputs)
+    names = names_of(graph) if is_typed(graph) else {}
+    ids = {name: id for id, name in names.items()}
+    given = {ids.get(name, name): value for name, value in inputs.items()}
+    outputs = run_steps(with_inputs(graph, given), steps, time_increment, collect)
+    return {names.get(id, id): value for id, value in outputs.items()}
 
 
 def _run_file(path: Path, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,10 +137,16 @@ def run_graph(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Run an MDF graph once; see :func:`run`.  One that is an ONNX graph needs no scheduler."""
     register()
     if is_typed(graph):
-        return run_in_mdf(graph, inputs) if has_conditions(graph) else run_typed(graph, inputs)
+        return run_in_mdf(graph, inputs) if has_conditions(graph) or _is_fed(graph) else run_typed(graph, inputs)
     evaluable = _evaluated(with_inputs(graph, inputs))
     ports = output_ports(graph)
     return {name: evaluable.enodes[node].evaluable_outputs[port].curr_value for name, (node, port) in ports.items()}
+
+
+def _is_fed(graph: Any) -> bool:
+    """Whether an edge from a node of one's own feeds an input of a converted graph."""
+    fed = {edge.receiver_port for edge in graph.edges}
+    return any(name in fed for name in (graph.metadata or {}).get("inputs") or ())
 
 
 def run_in_mdf(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
