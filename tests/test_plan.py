@@ -284,3 +284,23 @@ def test_condition_that_changes_once_ends_the_loop_where_it_does(text):
         expected = loop(50, True, True, 1.0, body=body, a=True, k=1.0)
     with options(engine="numpy"):
         assert_bits_equal(loop(50, True, True, 1.0, body=body, a=True, k=1.0), expected)
+
+
+def test_loop_that_runs_out_of_memory_ends_and_keeps_what_it_has(monkeypatch):
+    from mdf_loop.errors import IterationError
+    from mdf_loop.execute.collect import Growing
+
+    extend = Growing.extend
+
+    def short_of_memory(self, rows, most):
+        if self.length + len(rows) > 10_000:
+            raise MemoryError("Unable to allocate")
+        extend(self, rows, most)
+
+    monkeypatch.setattr(Growing, "extend", short_of_memory)
+    text = f"{HEAD}, double u) {{ go_out = Identity (go) t = Add (s, w) u = Identity (t) }}"
+    with options(block_bytes=1000), pytest.raises(IterationError, match="not enough memory for the next iterations") as raised:
+        loop(10**9, True, 0.0, body=text, w=1.0)
+    carried, collected = raised.value.partial
+    assert raised.value.iteration == len(collected) == carried <= 10_000
+    assert isinstance(raised.value.__cause__, MemoryError)
