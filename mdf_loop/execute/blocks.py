@@ -118,7 +118,7 @@ class Blocks:
         stays = batch.histories[name].stacked().reshape(batch.length, -1)
         if stays.shape[1] != 1 or stays.dtype != np.bool_:
             raise DoesNotFit
-        first = int(stays[:, 0].argmin())
+        first = int(np.argmin(stays[:, 0]))
         if stays[first, 0]:
             return True
         batch.head(first + 1)
