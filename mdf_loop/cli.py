@@ -53,7 +53,7 @@ def run(
 
 @app.command()
 def explain(
-    file: Annotated[Path, typer.Argument(help="A model: .yaml, .json or .onnx.")],
+    file: Annotated[Path, typer.Argument(help="A model: .yaml, .json, .onnx or .xml (OpenVINO).")],
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An input; the value is JSON.")] = None,
     input_: Annotated[Path | None, typer.Option("--input", help="Inputs by name: .npz or .json.")] = None,
     source: Annotated[bool, typer.Option("--source", help="Show the Python that is emitted for recurrences.")] = False,
@@ -101,7 +101,7 @@ def convert(
 
 @app.command()
 def verify(
-    file: Annotated[Path, typer.Argument(help="A model: .yaml, .json or .onnx.")],
+    file: Annotated[Path, typer.Argument(help="A model: .yaml, .json, .onnx or .xml (OpenVINO).")],
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An input; the value is JSON.")] = None,
     input_: Annotated[Path | None, typer.Option("--input", help="Inputs by name: .npz or .json.")] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the inputs that are not given, and of random operators.")] = 0,
