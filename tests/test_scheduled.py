@@ -236,9 +236,11 @@ REFUSED = {
     "g/C: 2 edges end in port C.x, and MDF takes them in no particular order": graph(
         counter("A"), counter("B"), counter("C", "x", c="x"), edges=["A.n_A -> C.x", "B.n_B -> C.x"]
     ),
-    "g/A: f is onnx::Relu, which MDF's engine hands to onnxruntime in 32 bits": graph(
-        node("A", [Parameter(id="f", function="onnx::Relu", args={"X": "x"})], ["x"], y="f")
+    "g/A: f is onnx::Loop: a loop or branch in a node does not become part of the loop over steps": graph(
+        node("A", [Parameter(id="f", function="onnx::Loop", args={"M": 3, "cond": True, "v": "x", "body": "b"})], ["x"], y="f")
     ),
+    "g/A: f is onnx::Relu, which computes in types of its own: 32 bits in MDF's engine, those that the graph says in a converted "
+    "graph": graph(node("A", [Parameter(id="f", function="onnx::Relu", args={"X": "x"})], ["x"], y="f")),
     "g/A: parameter A.v has a time_derivative and no default_initial_value to start from": graph(
         node("A", [Parameter(id="v", time_derivative="1")], v="v")
     ),
