@@ -57,14 +57,24 @@ def load(path: str | os.PathLike) -> Any:
         content = _content(path)
         for body in _onnx_files(content):
             body["onnx_file"] = os.fspath(path.resolve().parent / body["onnx_file"])
-        read_weights(content, path.parent)
+        _read_weights(content, path)
         mend_written_shapes(content)
         model = _model(content)
     except FileNotFoundError as error:
         raise MalformedBody(f"there is no file {os.fspath(path)!r}") from error
+    except MalformedBody:
+        raise
     except Exception as error:
         raise MalformedBody(f"{os.fspath(path)!r} is not an MDF model: {_message(error)}") from error
     return mend(model, os.fspath(path))
+
+
+def _read_weights(content: Any, path: Path) -> None:
+    """The weights beside a model: what is wrong with them is not wrong with the model."""
+    try:
+        read_weights(content, path.parent)
+    except ValueError as error:
+        raise MalformedBody(f"{os.fspath(path)!r}: {error}") from error
 
 
 def _content(path: Path) -> Any:

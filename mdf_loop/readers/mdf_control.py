@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,9 @@ SCAN_ATTRIBUTES = ("scan_input_axes", "scan_input_directions", "scan_output_axes
 
 BODIES = {"Loop": ("body",), "Scan": ("body",), "If": ("then_branch", "else_branch"), "SequenceMap": ("body",)}
 """The operators with bodies, and the attributes that hold them."""
+
+_ONNX_TEXT = re.compile(r"\)\s*=>\s*\(")
+"""Between the inputs and the outputs of a graph; no expression of Python has it."""
 
 STEPPED = "loop"
 """The metadata of a Loop, or of its node, that says how it runs in steps, under MDF's scheduler."""
@@ -91,6 +95,7 @@ def _known(reader: NodeReader, values: dict[str, Value | None], key: str) -> Any
 def _body(reader: NodeReader, args: Mapping[str, Any], key: str, path: tuple[str, ...], n_carried: int, kind: str) -> Body:
     """A body: itself among the arguments, or the value that an argument or the attribute's own name names."""
     source = args.get(key, key)
+    refuse_onnx_text(source, path)
     if isinstance(source, str):
         source = read(reader.scope, source).literal if source in reader.scope else None
     if source is None or source is UNKNOWN:
@@ -215,3 +220,14 @@ def rename_captures(body: Body, names: Mapping[str, str]) -> Body:
 
 def _unique(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
+
+
+def refuse_onnx_text(value: Any, path: tuple[str, ...]) -> None:
+    """See that ONNX text does not stand where MDF takes text for an expression.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    if isinstance(value, str) and _ONNX_TEXT.search(value):
+        raise MalformedBody('ONNX text stands where MDF has expressions; write {onnx: "..."} around it', path)
