@@ -465,9 +465,10 @@ def test_onnx_text_without_braces_around_it_is_refused_with_its_place(run):
         run(Graph(id="g", nodes=[node]))
 
 
-def test_onnx_text_as_a_parameters_value_is_refused_with_its_place():
+@pytest.mark.parametrize(("run", "place"), [(mdf_loop.run, "n/body"), (mdf_loop.to_onnx, "g/n/body")])
+def test_onnx_text_as_a_parameters_value_is_refused_with_its_place(run, place):
     text = "b (int64 i, bool go, float x) => (bool go, float y) { y = Add (x, x) }"
-    node = Node(id="n", parameters=[Parameter(id="body", value=text)], output_ports=[OutputPort(id="y", value="1")])
+    node = Node(id="n", parameters=[Parameter(id="body", value=text)], output_ports=[OutputPort(id="y", value="body")])
     with pytest.raises(MalformedBody) as error:
-        mdf_loop.run(Graph(id="g", nodes=[node]))
-    assert str(error.value) == 'n/body: ONNX text stands where MDF has expressions; write {onnx: "..."} around it'
+        run(Graph(id="g", nodes=[node]))
+    assert str(error.value) == f'{place}: ONNX text stands where MDF has expressions; write {{onnx: "..."}} around it'

@@ -33,7 +33,7 @@ from mdf_loop.integrations.typed_graph import taking_over_nodes
 from mdf_loop.integrations.unheard import silent, unheard_inside
 from mdf_loop.options import RandomStream, random_stream
 from mdf_loop.prepare import read_once
-from mdf_loop.readers.mdf_control import refuse_onnx_text
+from mdf_loop.readers.expression import refuse_onnx_text
 
 FUNCTIONS = {"onnx::Loop": "loop", "onnx::Scan": "scan", "onnx::If": "if"}
 """MDF's name of each function, and the name MDF calls it by."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mdf_loop.analysis.element_types import asked_types
 from mdf_loop.errors import MalformedBody
 from mdf_loop.ir import Body, Node
+from mdf_loop.readers.expression import refuse_onnx_text
 from mdf_loop.readers.values import DOMAIN, UNKNOWN, Builder, NotCompiled, Number, Value, known, read
 
 if TYPE_CHECKING:
@@ -19,9 +19,6 @@ SCAN_ATTRIBUTES = ("scan_input_axes", "scan_input_directions", "scan_output_axes
 
 BODIES = {"Loop": ("body",), "Scan": ("body",), "If": ("then_branch", "else_branch"), "SequenceMap": ("body",)}
 """The operators with bodies, and the attributes that hold them."""
-
-_ONNX_TEXT = re.compile(r"\)\s*=>\s*\(")
-"""Between the inputs and the outputs of a graph; no expression of Python has it."""
 
 STEPPED = "loop"
 """The metadata of a Loop, or of its node, that says how it runs in steps, under MDF's scheduler."""
@@ -220,14 +217,3 @@ def rename_captures(body: Body, names: Mapping[str, str]) -> Body:
 
 def _unique(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
-
-
-def refuse_onnx_text(value: Any, path: tuple[str, ...]) -> None:
-    """See that ONNX text does not stand where MDF takes text for an expression.
-
-    Raises
-    ------
-    MalformedBody
-    """
-    if isinstance(value, str) and _ONNX_TEXT.search(value):
-        raise MalformedBody('ONNX text stands where MDF has expressions; write {onnx: "..."} around it', path)

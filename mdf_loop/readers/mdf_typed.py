@@ -27,7 +27,8 @@ from mdf_loop.analysis.element_types import Groups, visit_body
 from mdf_loop.element_types import CODES, DTYPES, kind_of
 from mdf_loop.errors import MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, Node, ValueType
-from mdf_loop.readers.mdf_control import BODIES, local_names, refuse_onnx_text, rename_captures
+from mdf_loop.readers.expression import refuse_onnx_text
+from mdf_loop.readers.mdf_control import BODIES, local_names, rename_captures
 from mdf_loop.readers.mdf_edges import order_nodes
 from mdf_loop.readers.mdf_signature import Port, Signature
 from mdf_loop.readers.type_text import read_type_text
