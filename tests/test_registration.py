@@ -456,6 +456,7 @@ def test_nodes_of_one_graph_draw_different_numbers():
         assert drawn(graph, "a") != outputs(graph, "b")["s"].ravel().tolist()
 
 
+@pytest.mark.filterwarnings("ignore:the model runs in MDF:mdf_loop.errors.LoopWarning")
 @pytest.mark.parametrize("run", [mdf_loop.run, lambda graph: mdf_loop.run(graph, steps=2), mdf_loop.to_onnx])
 def test_onnx_text_without_braces_around_it_is_refused_with_its_place(run):
     text = "b (int64 i, bool go, float x) => (bool go, float y) { y = Add (x, x) }"
