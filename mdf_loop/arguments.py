@@ -49,9 +49,20 @@ def as_tensor(value: Any, what: str) -> np.ndarray:
         array = array.astype(array.dtype.newbyteorder("="))
     is_other = array.dtype == object and not all(isinstance(item, str | bytes) for item in array.flat)
     if is_other or kind_of(array.dtype) == "other":
+        _refuse_large(array, what)
         got = type(value).__name__ if is_other or not isinstance(value, np.ndarray) else str(array.dtype)
         raise KindError(f"{what} must be numbers, booleans or strings; got {got}")
     return array
+
+
+def _refuse_large(array: np.ndarray, what: str) -> None:
+    """Say of numbers that no type of ONNX holds that this is what is wrong with them."""
+    if array.dtype == object and array.size and all(isinstance(item, int) for item in array.flat):
+        largest = max(array.flat, key=abs)
+        shown_number = str(largest) if abs(largest) < 10**40 else "a number of more than 40 digits"
+        raise KindError(f"{what} must fit into a type of ONNX, whole numbers into int64 or uint64; got {shown_number}")
+    if array.dtype.kind in "fc":
+        raise KindError(f"{what} must fit into a type of ONNX, such as float64; got {array.dtype}")
 
 
 def as_untyped(value: Any, what: str) -> Any:

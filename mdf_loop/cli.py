@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,7 +26,20 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 """Every command takes it; :func:`main` looks for it."""
 
 
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Say how far a model came when Ctrl-C ended it; typer alone would end without a word."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        done = getattr(error, "iteration", None)
+        far = "" if done is None else f" after {done} iteration{'' if done == 1 else 's'} of the outermost loop"
+        print(f"mdf-loop: interrupted{far}", file=sys.stderr)
+        raise typer.Exit(130) from error
+
+
 @app.command()
+@_interruptible()
 def run(
     file: Annotated[Path, typer.Argument(help="A model: .yaml, .json, .onnx or .xml (OpenVINO).")],
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An input; the value is JSON.")] = None,
@@ -52,8 +67,9 @@ def run(
 
 
 @app.command()
+@_interruptible()
 def explain(
-    file: Annotated[Path, typer.Argument(help="A model: .yaml, .json or .onnx.")],
+    file: Annotated[Path, typer.Argument(help="A model: .yaml, .json, .onnx or .xml (OpenVINO).")],
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An input; the value is JSON.")] = None,
     input_: Annotated[Path | None, typer.Option("--input", help="Inputs by name: .npz or .json.")] = None,
     source: Annotated[bool, typer.Option("--source", help="Show the Python that is emitted for recurrences.")] = False,
@@ -64,11 +80,12 @@ def explain(
 
     inputs = {**(_read_inputs(input_) if input_ else {}), **dict(map(_assignment, set_ or []))}
     console = Console()
-    for text in explain_model(file, source=source, **inputs):
+    for text in explain_model(file, source=source, **inputs) or ["no Loop or Scan ran"]:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()
+@_interruptible()
 def convert(
     source: Annotated[Path, typer.Argument(metavar="IN", help="A model: .onnx, .yaml, .json, or .xml of OpenVINO.")],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="What to write: .yaml or .json for MDF, .onnx for ONNX.")],
@@ -100,8 +117,9 @@ def convert(
 
 
 @app.command()
+@_interruptible()
 def verify(
-    file: Annotated[Path, typer.Argument(help="A model: .yaml, .json or .onnx.")],
+    file: Annotated[Path, typer.Argument(help="A model: .yaml, .json, .onnx or .xml (OpenVINO).")],
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An input; the value is JSON.")] = None,
     input_: Annotated[Path | None, typer.Option("--input", help="Inputs by name: .npz or .json.")] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the inputs that are not given, and of random operators.")] = 0,

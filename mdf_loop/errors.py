@@ -61,6 +61,10 @@ class NotLowered(LoopError, NotImplementedError):
         super().__init__(f"{'/'.join(self.path)}: {message}" if self.path else message)
 
 
+class UnknownNode(NotLowered, ValueError):
+    """A condition names a node that the scheduled MDF graph does not have: nothing can run that."""
+
+
 class UnsupportedOp(LoopError, NotImplementedError):
     """An operator, version or attribute that mdf_loop has no kernel for."""
 

@@ -12,7 +12,7 @@ from mdf_loop.analysis.element_types import Asked, asked_types
 from mdf_loop.arguments import as_untyped, fit_values
 from mdf_loop.cache import Cache, fingerprint
 from mdf_loop.control import loop_record, scan_record
-from mdf_loop.errors import ArgumentError, MalformedBody, MissingCapture
+from mdf_loop.errors import ArgumentError, KindError, MalformedBody, MissingCapture
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.ir import Body, Loop
@@ -115,6 +115,10 @@ def prepare_branch(body: Body, name: str) -> PreparedBranch:
 
 def fit_to(body: Body, asked: Mapping[str, Asked], values: Mapping[str, Any]) -> dict[str, Any]:
     """Values with the types a typed body asks for; as they are for an untyped one."""
+    for name, value in values.items():
+        declared = body.type_of(name)
+        if value is None and declared.kind == "tensor" and declared.dtype is not None:
+            raise KindError(f"value {name!r} must be {declared.dtype.name}; got None, which is an empty optional")
     if body.typed:
         return fit_values(asked, values)
     return {name: as_untyped(value, f"value {name!r}") for name, value in values.items()}

@@ -7,6 +7,7 @@ import pytest
 from bodies import COUNTER, RUNNING_SUM, passing
 from onnx import parser
 
+import mdf_loop
 from mdf_loop import if_, loop, scan
 from mdf_loop.errors import ArgumentError, KindError
 
@@ -305,3 +306,36 @@ def test_scan_axes_of_a_python_body_are_its_own_business():
 def test_if_takes_its_condition_by_position_or_by_keyword():
     branches = {"then_branch": "t () => (k) <float k = {1}> { }", "else_branch": "e () => (k) <float k = {2}> { }"}
     assert if_(True, **branches) == if_(cond=True, **branches) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (None, "value 'x' must be float32; got None, which is an empty optional"),
+        (
+            [10**30, 1],
+            f"value 'x' must fit into a type of ONNX, whole numbers into int64 or uint64; got {10**30}",
+        ),
+        (
+            -(10**5000),
+            "value 'x' must fit into a type of ONNX, whole numbers into int64 or uint64; got a number of more than 40 digits",
+        ),
+    ],
+    ids=["None", "10**30", "-10**5000"],
+)
+def test_what_no_tensor_holds_is_named(value, message):
+    body = "b (int64 i, bool go, float[n] x) => (bool go, float[n] y) { y = Neg (x) }"
+    with pytest.raises(KindError) as error:
+        mdf_loop.loop(1, True, value, body=body)
+    assert str(error.value) == message
+
+
+@pytest.mark.skipif(np.dtype(np.longdouble).itemsize == 8, reason="long doubles are float64 on this platform")
+def test_a_long_double_fits_into_no_type_of_onnx():
+    with pytest.raises(KindError, match="value 'x' must fit into a type of ONNX, such as float64; got"):
+        mdf_loop.loop(1, True, np.longdouble(1), body="b (int64 i, bool go, x) => (bool go, y) { y = Neg (x) }")
+
+
+def test_none_is_an_empty_optional_where_the_body_declares_one():
+    body = "b (int64 i, bool go, optional(float) x) => (bool go, optional(float) x, bool has) { has = OptionalHasElement (x) }"
+    assert not mdf_loop.loop(1, True, None, body=body)[1].any()

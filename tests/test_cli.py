@@ -5,10 +5,12 @@ import subprocess
 import sys
 
 import numpy as np
+import onnx.parser
 import pytest
 from test_run import counting_model
 
 from mdf_loop.cli import describe, main, write_outputs
+from mdf_loop.errors import LoopInterrupted
 
 
 @pytest.fixture
@@ -135,3 +137,33 @@ def test_explain_tells_of_inner_loops_inside_the_outer_one(capsys):
     assert run_main("explain", "tests/models/nested_ts.onnx", "--set", "x=[[1, 2, 3], [4, 5, 6]]", "--set", "n=5") == 0
     out = capsys.readouterr().out
     assert "inside Loop ->" in out
+
+
+def test_explain_says_that_no_loop_ran(tmp_path, capsys):
+    model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 18]> g (float x) => (float y) { y = Add (x, x) }')
+    onnx.save(model, tmp_path / "double.onnx")
+    assert run_main("explain", tmp_path / "double.onnx", "--set", "x=1") == 0
+    assert capsys.readouterr().out == "no Loop or Scan ran\n"
+
+
+@pytest.mark.parametrize(
+    ("place", "arguments"),
+    [("running.run", ["run"]), ("explaining.explain_model", ["explain"]), ("verifying.verify", ["verify"])],
+)
+@pytest.mark.parametrize(
+    ("done", "message"),
+    [
+        (None, "mdf-loop: interrupted\n"),
+        (1, "mdf-loop: interrupted after 1 iteration of the outermost loop\n"),
+        (7, "mdf-loop: interrupted after 7 iterations of the outermost loop\n"),
+    ],
+)
+def test_an_interrupted_command_says_how_far_it_came(place, arguments, done, message, model_file, monkeypatch, capsys):
+    def interrupted(*_, **__):
+        error = LoopInterrupted("interrupted") if done is not None else KeyboardInterrupt()
+        error.iteration = done
+        raise error
+
+    monkeypatch.setattr(f"mdf_loop.integrations.{place}", interrupted)
+    assert run_main(*arguments, model_file) == 130
+    assert capsys.readouterr().err == message

@@ -24,6 +24,7 @@ from mdf_loop.errors import (
     MissingCapture,
     NotLowered,
     PartialResults,
+    UnknownNode,
     UnsupportedOp,
 )
 from mdf_loop.registry import KERNELS
@@ -43,6 +44,7 @@ FORMS = "give an ONNX graph, ONNX text, the path of an .onnx file, an MDF graph 
         (MalformedBody, ValueError),
         (UnsupportedOp, NotImplementedError),
         (NotLowered, NotImplementedError),
+        (UnknownNode, (NotImplementedError, ValueError)),
         (IterationError, RuntimeError),
         (CollectedError, (RuntimeError, ValueError)),
         (IterationLimit, RuntimeError),
@@ -63,7 +65,7 @@ def test_the_table_above_is_complete():
     kinds = {value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, BaseException)}
     assert kinds == {
         *(LoopError, ArgumentError, KindError, MissingCapture, MalformedBody, UnsupportedOp, IterationError, CollectedError),
-        *(IterationLimit, LoopInterrupted, PartialResults, LoopWarning, NotLowered),
+        *(IterationLimit, LoopInterrupted, PartialResults, LoopWarning, NotLowered, UnknownNode),
     }
     assert mdf_loop.LoopError is LoopError
 

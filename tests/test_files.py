@@ -32,7 +32,7 @@ def test_the_suffix_may_be_written_in_any_way(name, tmp_path):
     assert mdf_loop.load(tmp_path / name).to_dict() == Model.from_file(str(source)).to_dict()
 
 
-@pytest.mark.parametrize("name", ["model.bson", "model.xml", "model", ".yaml"])
+@pytest.mark.parametrize("name", ["model.bson", "model.pb", "model", ".yaml"])
 def test_other_types_of_files_are_named(name, tmp_path):
     (tmp_path / name).write_text("")
     refused(tmp_path / name, r"an MDF model is a file of type \.json, \.yaml, \.yml")

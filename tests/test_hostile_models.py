@@ -321,7 +321,7 @@ def test_weights_are_read_from_the_folder_of_the_model_alone(name, tmp_path):
     (folder / "link.npz").symlink_to(tmp_path / "m.npz")
     path.write_text(path.read_text().replace("npz: m.npz", f"npz: '{name}'"))
     reason = "there is no file" if name == "none.npz" else "weights must lie in the folder of the model"
-    with pytest.raises(MalformedBody, match=f"is not an MDF model: {reason}"):
+    with pytest.raises(MalformedBody, match=rf"m\.yaml': {reason}"):
         mdf_loop.load(path)
 
 

@@ -1,11 +1,14 @@
 """OpenVINO models as MDF models: ``convert`` and ``mdf-loop convert``."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from modeci_mdf.execution_engine import EvaluableGraph
 from test_cli import run_main
 
 import mdf_loop
+from mdf_loop.integrations.verifying import verify
 
 MODELS = {
     "tests/models/ov_loop.xml": {"X": np.arange(8, dtype=np.float32).reshape(4, 2), "S": np.float32([[1, -1]])},
@@ -44,3 +47,17 @@ def test_converted_loop_is_onnx_loop_in_mdfs_engine():
 def test_command_refuses_what_it_cannot_write(tmp_path, capsys):
     assert run_main("convert", "examples/newton.yaml", tmp_path / "model.xml") == 1
     assert "IN is .onnx or .xml and OUT .yaml or .json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_load_and_to_onnx_take_the_file_itself(name):
+    expected = mdf_loop.run(name, **MODELS[name])
+    assert_same(mdf_loop.run(mdf_loop.load(name), **MODELS[name]), expected)
+    assert_same(mdf_loop.run(mdf_loop.to_onnx(name), **MODELS[name]), expected)
+
+
+def test_verify_compares_an_openvino_model_everywhere():
+    report = verify(Path("examples/openvino_loop.xml"), {})
+    assert report.disagreements == []
+    assert {place.name for place in report.others} >= {"MDF", "onnxruntime"}
+    assert set(report.findings.values()) == {"same"}

@@ -15,7 +15,7 @@ from modeci_mdf.utils import load_mdf
 
 import mdf_loop
 from mdf_loop import options, prepare, readers
-from mdf_loop.errors import KindError, LoopWarning, MissingCapture
+from mdf_loop.errors import KindError, LoopWarning, MalformedBody, MissingCapture
 
 SWAPPING_SUM = """b (int64 i, bool c, float x, float h) => (bool c, float h, float s, float t) {
     s = Add (x, h) t = Mul (s, gain)
@@ -454,3 +454,22 @@ def test_nodes_of_one_graph_draw_different_numbers():
     with options(seed=3):
         graph = noise_graph(("a", "b"))
         assert drawn(graph, "a") != outputs(graph, "b")["s"].ravel().tolist()
+
+
+@pytest.mark.filterwarnings("ignore:the model runs in MDF:mdf_loop.errors.LoopWarning")
+@pytest.mark.parametrize("run", [mdf_loop.run, lambda graph: mdf_loop.run(graph, steps=2), mdf_loop.to_onnx])
+def test_onnx_text_without_braces_around_it_is_refused_with_its_place(run):
+    text = "b (int64 i, bool go, float x) => (bool go, float y) { y = Add (x, x) }"
+    loop = Parameter(id="count", function="onnx::Loop", args={"M": 3, "cond": "", "v": "1.0", "body": text})
+    node = Node(id="n", parameters=[loop], output_ports=[OutputPort(id="y", value="count")])
+    with pytest.raises(MalformedBody, match=r'n/count.*: ONNX text stands where MDF has expressions; write \{onnx: "\.\.\."\}'):
+        run(Graph(id="g", nodes=[node]))
+
+
+@pytest.mark.parametrize(("run", "place"), [(mdf_loop.run, "n/body"), (mdf_loop.to_onnx, "g/n/body")])
+def test_onnx_text_as_a_parameters_value_is_refused_with_its_place(run, place):
+    text = "b (int64 i, bool go, float x) => (bool go, float y) { y = Add (x, x) }"
+    node = Node(id="n", parameters=[Parameter(id="body", value=text)], output_ports=[OutputPort(id="y", value="body")])
+    with pytest.raises(MalformedBody) as error:
+        run(Graph(id="g", nodes=[node]))
+    assert str(error.value) == f'{place}: ONNX text stands where MDF has expressions; write {{onnx: "..."}} around it'

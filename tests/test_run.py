@@ -150,3 +150,39 @@ def test_an_onnx_file_of_a_body_is_found_next_to_the_model(tmp_path, monkeypatch
     model.to_yaml_file(str(tmp_path / "model.yaml"))
     monkeypatch.chdir(tmp_path.parent)
     assert mdf_loop.run(tmp_path / "model.yaml")["total"] == 16.0
+
+
+@pytest.mark.parametrize("name", ["tests/models/while_ts.onnx", "examples/openvino_loop.xml"])
+@pytest.mark.parametrize("option", [{"steps": 3}, {"time_increment": 0.1}, {"collect": True}])
+def test_steps_of_a_model_that_is_not_mdf_are_refused(name, option):
+    with pytest.raises(ArgumentError, match=f"^{next(iter(option))} is for MDF models, and the model has no input of that name"):
+        mdf_loop.run(name, **option)
+
+
+def test_an_onnx_input_may_be_called_steps():
+    model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 18]> g (int64 steps) => (int64 y) { y = Neg (steps) }')
+    assert mdf_loop.run(model, steps=3)["y"] == -3
+
+
+@pytest.mark.parametrize("option", [{}, {"steps": 2}])
+def test_none_is_no_value_of_an_mdf_model(option):
+    with pytest.raises(KindError, match=r"^input 'step' must be numbers, booleans or strings; got None$"):
+        mdf_loop.run(counting_model(), step=None, **option)
+
+
+@pytest.mark.parametrize("read", [mdf_loop.convert, lambda path: mdf_loop.loop(1, True, 0.0, body=path)])
+def test_an_mdf_file_where_onnx_is_wanted_points_to_what_takes_it(read):
+    with pytest.raises(MalformedBody) as error:
+        read("examples/newton.yaml")
+    assert str(error.value) == (
+        "'examples/newton.yaml' is no ONNX file; if it is an MDF model, mdf_loop.run runs it and mdf_loop.to_onnx converts it"
+    )
+
+
+def test_missing_weights_are_not_called_a_broken_model(tmp_path):
+    path = tmp_path / "w.yaml"
+    mdf_loop.convert("tests/models/while_ts.onnx", path, inline=0)
+    path.with_suffix(".npz").unlink()
+    with pytest.raises(MalformedBody) as error:
+        mdf_loop.load(path)
+    assert str(error.value) == f"{str(path)!r}: there is no file 'w.npz' beside the model, which holds its weights"

@@ -1,7 +1,7 @@
 """Scheduled MDF models as loops: what MDF's engine gives, exactly."""
 
-import logging
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -11,7 +11,16 @@ from scheduled_models import PUBLISHED, abcd, by_mdf, composite, counter, edge, 
 
 import mdf_loop
 from mdf_loop.convert.scheduled import MOST_FIRST_PASSES, execute, lower
-from mdf_loop.errors import ArgumentError, CollectedError, IterationLimit, KindError, MalformedBody, NotLowered
+from mdf_loop.errors import (
+    ArgumentError,
+    CollectedError,
+    IterationLimit,
+    KindError,
+    LoopWarning,
+    MalformedBody,
+    NotLowered,
+    UnknownNode,
+)
 from mdf_loop.readers.mdf_engine_body import refuse_hanging
 
 pytestmark = pytest.mark.filterwarnings(
@@ -50,13 +59,13 @@ def test_published_examples_are_exactly_as_in_mdf_s_engine(name, steps):
 
 @pytest.mark.parametrize("name", PUBLISHED)
 @pytest.mark.parametrize("suffix", ["json", "yaml"])
-def test_run_takes_steps_of_a_model_file(name, suffix, tmp_path, caplog):
+def test_run_takes_steps_of_a_model_file(name, suffix, tmp_path):
     make, increment = PUBLISHED[name]
     path = tmp_path / f"model.{suffix}"
     getattr(Model(id="m", graphs=[make()]), f"to_{suffix}_file")(str(path))
-    with caplog.at_level(logging.INFO, logger="mdf_loop.scheduled"):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LoopWarning)  # it ran in MDF's engine
         outputs = mdf_loop.run(path, steps=40, time_increment=increment)
-    assert not caplog.records, "it ran in MDF's engine"
     assert_same(outputs, by_mdf(make(), 40, increment))
 
 
@@ -190,7 +199,9 @@ def test_collected_values_are_the_same_from_mdf_s_engine():
         extra = {"conditions": {"A": Condition("TimeInterval", repeat=1)}} if kind == "mdf" else {}
         return graph(counter("A", square="count ** 2"), **extra)
 
-    (by_loop, by_engine) = (mdf_loop.run(source(kind), steps=5, collect=True) for kind in ("loop", "mdf"))
+    by_loop = mdf_loop.run(source("loop"), steps=5, collect=True)
+    with pytest.warns(LoopWarning, match="the model runs in MDF's engine"):
+        by_engine = mdf_loop.run(source("mdf"), steps=5, collect=True)
     assert_same(by_loop, by_engine)
     np.testing.assert_array_equal(by_loop["square"], [1, 4, 9, 16, 25])
 
@@ -236,9 +247,11 @@ REFUSED = {
     "g/C: 2 edges end in port C.x, and MDF takes them in no particular order": graph(
         counter("A"), counter("B"), counter("C", "x", c="x"), edges=["A.n_A -> C.x", "B.n_B -> C.x"]
     ),
-    "g/A: f is onnx::Relu, which MDF's engine hands to onnxruntime in 32 bits": graph(
-        node("A", [Parameter(id="f", function="onnx::Relu", args={"X": "x"})], ["x"], y="f")
+    "g/A: f is onnx::Loop: a loop or branch in a node does not become part of the loop over steps": graph(
+        node("A", [Parameter(id="f", function="onnx::Loop", args={"M": 3, "cond": True, "v": "x", "body": "b"})], ["x"], y="f")
     ),
+    "g/A: f is onnx::Relu, which computes in types of its own: 32 bits in MDF's engine, those that the graph says in a converted "
+    "graph": graph(node("A", [Parameter(id="f", function="onnx::Relu", args={"X": "x"})], ["x"], y="f")),
     "g/A: parameter A.v has a time_derivative and no default_initial_value to start from": graph(
         node("A", [Parameter(id="v", time_derivative="1")], v="v")
     ),
@@ -255,15 +268,33 @@ def test_what_cannot_be_lowered_is_refused_by_name(message):
     assert str(error.value) == message
 
 
-def test_what_is_refused_runs_in_mdf_s_engine_and_the_log_says_why(caplog):
+def test_what_is_refused_runs_in_mdf_s_engine_and_a_warning_says_why():
     source = graph(counter("A"), conditions={"A": Condition("TimeInterval", repeat=1)})
-    with caplog.at_level(logging.INFO, logger="mdf_loop.scheduled"):
+    with pytest.warns(LoopWarning) as caught:
         outputs = mdf_loop.run(source, steps=25)
     assert outputs == {"n_A": 25}
-    (record,) = caplog.records
-    assert record.getMessage().startswith(
-        "runs in MDF's engine, not as a loop: g: the condition of node 'A' is TimeInterval; a loop has counterparts of Always"
+    (warning,) = caught
+    assert str(warning.message).startswith(
+        "the model runs in MDF's engine, not as a loop, which is slower: g: the condition of node 'A' is TimeInterval; a "
     )
+    assert warning.filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("conditions", "message"),
+    [
+        (
+            {"A": Condition("AfterNCalls", dependency="ZZ", n=1)},
+            "g: the condition of node 'A' is AfterNCalls of 'ZZ', which is no node of the graph",
+        ),
+        ({"ZZ": Condition("Always")}, "g: there is a condition of 'ZZ', which is no node of the graph"),
+    ],
+    ids=["dependency", "owner"],
+)
+def test_a_condition_that_names_no_node_is_an_error(conditions, message):
+    with pytest.raises(UnknownNode) as error:
+        mdf_loop.run(graph(counter("A"), conditions=conditions), steps=3)
+    assert str(error.value) == message
 
 
 def test_a_graph_that_mdf_s_engine_would_never_begin_is_an_error():

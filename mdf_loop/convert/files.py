@@ -19,7 +19,7 @@ MOST_VALUES = 10_000_000
 
 
 def load(path: str | os.PathLike) -> Any:
-    """Read an MDF model file, or an ONNX one as an MDF model.
+    """Read an MDF model file, or an ONNX or OpenVINO one as an MDF model.
 
     What MDF's own importers write wrongly is mended (see :mod:`mdf_loop.convert.mend`).  ``onnx_file`` paths of bodies,
     which are relative to the model file, are made absolute, and weights that lie beside it are read.
@@ -27,7 +27,8 @@ def load(path: str | os.PathLike) -> Any:
     Parameters
     ----------
     path : str or path-like
-        A ``.json``, ``.yaml`` or ``.yml`` file; or ``.onnx``, which is converted (see :func:`mdf_loop.convert`).
+        A ``.json``, ``.yaml`` or ``.yml`` file; or ``.onnx`` or ``.xml`` (OpenVINO), which is converted (see
+        :func:`mdf_loop.convert`).
 
     Returns
     -------
@@ -46,22 +47,34 @@ def load(path: str | os.PathLike) -> Any:
     ['square_root']
     """
     path = Path(path)
-    if path.suffix.lower() == ".onnx":
+    if path.suffix.lower() in (".onnx", ".xml"):
         return convert(path)
     if path.suffix.lower() not in SUFFIXES:
-        raise MalformedBody(f"{os.fspath(path)!r}: an MDF model is a file of type {', '.join(SUFFIXES)}; .onnx is read as well")
+        raise MalformedBody(
+            f"{os.fspath(path)!r}: an MDF model is a file of type {', '.join(SUFFIXES)}; .onnx and .xml are read as well"
+        )
     try:
         content = _content(path)
         for body in _onnx_files(content):
             body["onnx_file"] = os.fspath(path.resolve().parent / body["onnx_file"])
-        read_weights(content, path.parent)
+        _read_weights(content, path)
         mend_written_shapes(content)
         model = _model(content)
     except FileNotFoundError as error:
         raise MalformedBody(f"there is no file {os.fspath(path)!r}") from error
+    except MalformedBody:
+        raise
     except Exception as error:
         raise MalformedBody(f"{os.fspath(path)!r} is not an MDF model: {_message(error)}") from error
     return mend(model, os.fspath(path))
+
+
+def _read_weights(content: Any, path: Path) -> None:
+    """The weights beside a model: what is wrong with them is not wrong with the model."""
+    try:
+        read_weights(content, path.parent)
+    except ValueError as error:
+        raise MalformedBody(f"{os.fspath(path)!r}: {error}") from error
 
 
 def _content(path: Path) -> Any:

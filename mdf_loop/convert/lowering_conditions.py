@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mdf_loop.errors import NotLowered
+from mdf_loop.errors import NotLowered, UnknownNode
 
 PASS, UPDATE, SEQUENCE = "PASS", "ENVIRONMENT_STATE_UPDATE", "ENVIRONMENT_SEQUENCE"
 """What counts are relative to: the pass, one evaluation of the graph, everything since the graph was made."""
@@ -243,7 +243,7 @@ class ConditionReader:
     def _node(self, kind: str, thing: Any) -> str:
         name = getattr(thing, "id", thing)
         if not isinstance(name, str) or name not in self.ids:
-            raise self.refused(f"is {kind} of {name!r}, which is no node of the graph")
+            raise UnknownNode(f"{self.where} is {kind} of {name!r}, which is no node of the graph", (self.graph.id,))
         return name
 
     def _number(self, kind: str, arguments: Mapping[str, Any]) -> Any:

@@ -182,8 +182,13 @@ def _no_bodies(*_: Any) -> Any:
 def _refuse_onnx(thing: Any) -> None:
     name = thing.function or ""
     text = thing.value if isinstance(thing.value, str) else ""
+    if name in ("onnx::Loop", "onnx::Scan", "onnx::If"):
+        raise NotCompiled(f"{thing.id} is {name}: a loop or branch in a node does not become part of the loop over steps")
     if name.startswith("onnx::") or "onnx_ops." in name or "onnx_ops." in text:
-        raise NotCompiled(f"{thing.id} is {name or text}, which MDF's engine hands to onnxruntime in 32 bits")
+        raise NotCompiled(
+            f"{thing.id} is {name or text}, which computes in types of its own: 32 bits in MDF's engine, those that the graph "
+            "says in a converted graph"
+        )
 
 
 @dataclass(frozen=True)

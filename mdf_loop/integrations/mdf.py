@@ -33,6 +33,7 @@ from mdf_loop.integrations.typed_graph import taking_over_nodes
 from mdf_loop.integrations.unheard import silent, unheard_inside
 from mdf_loop.options import RandomStream, random_stream
 from mdf_loop.prepare import read_once
+from mdf_loop.readers.expression import refuse_onnx_text
 
 FUNCTIONS = {"onnx::Loop": "loop", "onnx::Scan": "scan", "onnx::If": "if"}
 """MDF's name of each function, and the name MDF calls it by."""
@@ -255,6 +256,10 @@ def _ordering_captures(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def __init__(self: Any, node: Any, verbose: bool | None = False) -> None:
+        for thing in (*node.parameters, *node.functions):
+            refuse_onnx_text(thing.value, (node.id, thing.id))
+            for key, value in (thing.args or {}).items():
+                refuse_onnx_text(value, (node.id, thing.id, key))
         original(self, node, verbose)
         mark_stepped(self)
         for parameter in node.parameters:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import difflib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,8 @@ def run(
     if how and steps is None:
         raise ArgumentError(f"{' and '.join(how)} without steps; steps is how many times the model is evaluated")
     graph = _only_graph(model) if hasattr(model, "graphs") else model
+    if not is_typed(graph):
+        _refuse_nothing(inputs)
     if steps is None:
         return run_graph(graph, inputs)
     names = names_of(graph) if is_typed(graph) else {}
@@ -116,6 +118,7 @@ def _load_any(path: Path) -> Any:
 
 def _run_onnx(model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     prepared = prepare(model)
+    _refuse_steps(inputs, prepared.body.inputs)
     return dict(zip(prepared.body.outputs, prepared.run(prepared.fit(inputs)), strict=True))
 
 
@@ -123,7 +126,22 @@ def _run_openvino(path: Path, inputs: Mapping[str, Any]) -> dict[str, Any]:
     from mdf_loop.openvino import prepare as prepare_openvino
 
     prepared = prepare_openvino(path)
+    _refuse_steps(prepared.fit(inputs), prepared.body.inputs)
     return dict(zip(prepared.outputs, prepared.run(prepared.fit(inputs)), strict=True))
+
+
+def _refuse_nothing(inputs: Mapping[str, Any]) -> None:
+    """See that each input has a value: only ONNX has empty optionals."""
+    for name, value in inputs.items():
+        if value is None:
+            raise KindError(f"input {name!r} must be numbers, booleans or strings; got None")
+
+
+def _refuse_steps(inputs: Mapping[str, Any], names: Iterable[str]) -> None:
+    """See that nobody asks for steps of a model that is not MDF; inputs of such names are inputs."""
+    for name in ("steps", "time_increment", "collect"):
+        if name in inputs and name not in names:
+            raise ArgumentError(f"{name} is for MDF models, and the model has no input of that name")
 
 
 def _only_graph(model: Any) -> Any:

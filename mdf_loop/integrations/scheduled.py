@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from mdf_loop.convert.lowering_schedule import output_ports
 from mdf_loop.convert.scheduled import check_steps, execute, lower
-from mdf_loop.errors import CollectedError, MalformedBody, NotLowered, UnsupportedOp
+from mdf_loop.errors import CollectedError, MalformedBody, NotLowered, UnknownNode, UnsupportedOp, warn_user
 from mdf_loop.execute.collect import Gathering
 from mdf_loop.integrations.mdf import quiet_mdf, register
 from mdf_loop.integrations.required import refuse_missing_inputs
 from mdf_loop.ir import Collected
 from mdf_loop.readers.mdf_engine_body import refuse_hanging
 
-log = logging.getLogger("mdf_loop.scheduled")
-
 
 def run_steps(graph: Any, steps: int, time_increment: float | None = None, collect: bool = False) -> dict[str, Any]:
     """Evaluate a graph so many times, the first time without a time increment.
 
-    Where the graph cannot become a loop it runs in MDF's engine, and the log (INFO) says why.
+    Where the graph cannot become a loop it runs in MDF's engine, and a warning says why.
+
+    Raises
+    ------
+    UnknownNode
+        A condition names a node that is not there: MDF's engine could not run that either.
+    MalformedBody
+        MDF's engine would never return.
     """
     check_steps(steps, time_increment)
     refuse_missing_inputs(graph, {})
@@ -28,8 +32,11 @@ def run_steps(graph: Any, steps: int, time_increment: float | None = None, colle
         time_increment = time_increment.item()
     try:
         lowered = lower(graph, steps, time_increment, collect)
+    except UnknownNode:
+        raise
     except (NotLowered, MalformedBody, UnsupportedOp) as reason:
-        log.info("runs in MDF's engine, not as a loop: %s", reason)
+        refuse_hanging(graph)
+        warn_user(f"the model runs in MDF's engine, not as a loop, which is slower: {reason}")
         return run_in_mdf(graph, steps, time_increment, collect)
     return execute(lowered)
 
@@ -41,13 +48,10 @@ def run_in_mdf(graph: Any, steps: int, time_increment: float | None = None, coll
     ------
     CollectedError
         An output is no tensor, or changes its shape.
-    MalformedBody
-        MDF's engine would never return.
     """
     from modeci_mdf.execution_engine import EvaluableGraph
 
     register()
-    refuse_hanging(graph)
     places = output_ports(graph)
     rows = {name: Gathering(Collected(name)) for name in places} if collect else {}
     with quiet_mdf():

@@ -100,12 +100,13 @@ def verify(path: Path, given: Mapping[str, Any], seed: int = 0, rtol: float = 1e
     """
     is_onnx = path.suffix.lower() == ".onnx"
     model = load(path)
+    source = path if path.suffix.lower() in (".onnx", ".xml") else model
     inputs = {**drawn(needed(model), seed, set(given)), **given}
     with options(engine=REFERENCE, seed=seed):
-        reference = run(path if is_onnx else model, **inputs)
+        reference = run(source, **inputs)
     with options(engine=REFERENCE, seed=seed + 1):
-        is_random = bool(_differences(reference, run(path if is_onnx else model, **inputs), 0.0, 0.0))
-    others = [_engine(name, path if is_onnx else model, inputs, seed) for name in ENGINES if name != REFERENCE]
+        is_random = bool(_differences(reference, run(source, **inputs), 0.0, 0.0))
+    others = [_engine(name, source, inputs, seed) for name in ENGINES if name != REFERENCE]
     if is_typed(model.graphs[0]) and not is_random:  # the scheduler may draw in another order
         others.append(_attempt(MDF, lambda: run_in_mdf(model.graphs[0], inputs), seed))
     others.append(_onnxruntime(path, model, inputs, is_onnx, is_random))

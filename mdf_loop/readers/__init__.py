@@ -153,6 +153,10 @@ def read_file(path: Any) -> Body:
     from mdf_loop.readers.onnx_graph import read_model
 
     path = Path(path)
+    if path.suffix.lower() in (".yaml", ".yml", ".json") and path.is_file():
+        raise MalformedBody(
+            f"{os.fspath(path)!r} is no ONNX file; if it is an MDF model, mdf_loop.run runs it and mdf_loop.to_onnx converts it"
+        )
     try:
         model = onnx.load(path)
     except FileNotFoundError as error:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -77,6 +78,7 @@ def parse(text: str, path: tuple[str, ...] = ()) -> ast.expr:
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as error:
+        refuse_onnx_text(text, path)
         where = f", column {error.offset}" if error.offset else ""
         raise MalformedBody(f"expression {_excerpt(text)}{where}: {error.msg}", path) from error
     except (ValueError, MemoryError, RecursionError) as error:
@@ -440,3 +442,18 @@ def number_in(text: str) -> int | float | None:
         except ValueError:
             continue
     return None
+
+
+def refuse_onnx_text(value: Any, path: tuple[str, ...]) -> None:
+    """See that ONNX text does not stand where MDF takes text for an expression.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    if isinstance(value, str) and _ONNX_TEXT.search(value):
+        raise MalformedBody('ONNX text stands where MDF has expressions; write {onnx: "..."} around it', path)
+
+
+_ONNX_TEXT = re.compile(r"\)\s*=>\s*\(")
+"""Between the inputs and the outputs of a graph; no expression of Python has it."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mdf_loop.analysis.element_types import asked_types
 from mdf_loop.errors import MalformedBody
 from mdf_loop.ir import Body, Node
+from mdf_loop.readers.expression import refuse_onnx_text
 from mdf_loop.readers.values import DOMAIN, UNKNOWN, Builder, NotCompiled, Number, Value, known, read
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ def _known(reader: NodeReader, values: dict[str, Value | None], key: str) -> Any
 def _body(reader: NodeReader, args: Mapping[str, Any], key: str, path: tuple[str, ...], n_carried: int, kind: str) -> Body:
     """A body: itself among the arguments, or the value that an argument or the attribute's own name names."""
     source = args.get(key, key)
+    refuse_onnx_text(source, path)
     if isinstance(source, str):
         source = read(reader.scope, source).literal if source in reader.scope else None
     if source is None or source is UNKNOWN:

@@ -27,6 +27,7 @@ from mdf_loop.analysis.element_types import Groups, visit_body
 from mdf_loop.element_types import CODES, DTYPES, kind_of
 from mdf_loop.errors import MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, Node, ValueType
+from mdf_loop.readers.expression import refuse_onnx_text
 from mdf_loop.readers.mdf_control import BODIES, local_names, rename_captures
 from mdf_loop.readers.mdf_edges import order_nodes
 from mdf_loop.readers.mdf_signature import Port, Signature
@@ -350,6 +351,7 @@ class GraphReader:
 
     def _body(self, node: Any, holder: Any, key: str, n_carried: int, path: tuple[str, ...]) -> Body | None:
         source = (holder.args or {}).get(key, key)
+        refuse_onnx_text(source, path)
         if isinstance(source, str):
             source = next((p.value for p in node.parameters if p.id == source), None)
         if source is None:
