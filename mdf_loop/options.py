@@ -26,7 +26,7 @@ class Options:
     max_iterations: int | None = None
     seed: int | None = None
     obey_body_condition: bool = False
-    block_bytes: int = 1 << 21
+    block_bytes: int = 1 << 22
 
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
