@@ -129,3 +129,8 @@ def test_convert_goes_both_ways(tmp_path, capsys):
     assert capsys.readouterr().err == (
         f"mdf-loop: an MDF model is a file of type .json, .yaml, .yml; got {str(tmp_path / 'm.txt')!r}\n"
     )
+
+
+def test_values_given_to_ports_and_parameters_count_in_onnxruntime_too(capsys):
+    assert run_main("verify", "examples/newton.yaml", "--set", "a=9", "--set", "tolerance=0.1") == 0
+    assert "differs" not in capsys.readouterr().out

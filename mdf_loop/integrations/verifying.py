@@ -17,7 +17,7 @@ from mdf_loop.convert.mdf_to_onnx import to_onnx
 from mdf_loop.convert.restoring import names_of
 from mdf_loop.element_types import DTYPES, kind_of
 from mdf_loop.errors import MalformedBody
-from mdf_loop.integrations.running import run, run_in_mdf
+from mdf_loop.integrations.running import run, run_in_mdf, with_inputs
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.options import ENGINES, options
 from mdf_loop.readers.mdf_body import read_mdf_graph
@@ -147,13 +147,19 @@ def _onnxruntime(path: Path, model: Any, inputs: Mapping[str, Any], is_onnx: boo
     settings = onnxruntime.SessionOptions()
     settings.log_severity_level = 4
     try:
-        written = onnx.load(path) if is_onnx else to_onnx(model)
+        written = onnx.load(path) if is_onnx else _written(model, inputs)
         fitted = prepare(written).fit({name: value for name, value in inputs.items() if name in _inputs(written)})
         session = onnxruntime.InferenceSession(written.SerializeToString(), settings)
     except Exception as error:
         return Place(ONNXRUNTIME, None, _message(error))
     feed = {name: _fed(value) for name, value in fitted.items()}
     return _attempt(ONNXRUNTIME, lambda: dict(zip(_outputs(session), session.run(None, feed), strict=True)), 0)
+
+
+def _written(model: Any, inputs: Mapping[str, Any]) -> Any:
+    """An MDF model in ONNX; ports and parameters that are no inputs there have the values they were given."""
+    graph = model.graphs[0]
+    return to_onnx(model) if is_typed(graph) else to_onnx(with_inputs(graph, inputs))
 
 
 def _fed(value: Any) -> Any:
