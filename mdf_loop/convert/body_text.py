@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from mdf_loop.convert.naming import Naming, readable
+from mdf_loop.convert.renaming import renamed
 from mdf_loop.errors import LoopError, UnsupportedOp
 from mdf_loop.ir import Body, Node
 from mdf_loop.readers import read_text
@@ -45,23 +46,8 @@ def _renamed(body: Body, naming: Naming) -> Body:
     for name in dict.fromkeys((*body.inputs, *body.constants, *written)):
         naming.value(name)
 
-    def ids(names: Any) -> tuple[str, ...]:
-        return tuple(naming[name] if name else "" for name in names)
-
-    def renamed(node: Node) -> Node:
+    def change(node: Node) -> dict[str, Any]:
         attrs = {key: _renamed(v, Naming(naming)) if isinstance(v, Body) else v for key, v in node.attrs.items()}
-        name = naming.fresh(node.name) if node.name else ""
-        return replace(
-            node, name=name, inputs=ids(node.inputs), outputs=ids(node.outputs), captures=ids(node.captures), attrs=attrs
-        )
+        return {"attrs": attrs, "name": naming.fresh(node.name) if node.name else ""}
 
-    return replace(
-        body,
-        name=readable(body.name),
-        inputs=ids(body.inputs),
-        outputs=ids(body.outputs),
-        nodes=tuple(map(renamed, body.nodes)),
-        constants={naming[name]: value for name, value in body.constants.items()},
-        captures=ids(body.captures),
-        types={naming[name]: kind for name, kind in body.types.items() if name in naming.ids},
-    )
+    return replace(renamed(body, naming.__getitem__, naming.ids, change), name=readable(body.name))

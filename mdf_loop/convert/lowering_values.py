@@ -19,8 +19,6 @@ from mdf_loop.readers.values import DOMAIN, UNKNOWN, Builder, Findings, Number, 
 Key = tuple[str, ...]
 """What a value is: its kind (``"parameter"``, ``"output"``, ``"calls"``, ...) and whose."""
 
-NOTHING = literal(None)
-
 TRUE, FALSE = literal(True), literal(False)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from mdf_loop.convert.identifiers import ORIGINAL
+from mdf_loop.convert.renaming import renamed
 from mdf_loop.ir import Body, Node
 from mdf_loop.readers.mdf_body import as_graph
 
@@ -67,34 +67,16 @@ def with_onnx_names(body: Body, graph: Any = None, outer: Scope | None = None, n
         last = name.rpartition(".")[2] if nodes else name
         scope.call(name, *(text for text in (said.get(name), said.get(last), last, name) if text))
 
-    def called(values: Any) -> tuple[str, ...]:
-        return tuple(scope[name] if name else "" for name in values)
-
-    def renamed(node: Node) -> Node:
+    def change(node: Node) -> dict[str, Any]:
         made = nodes.get(node.name)
         attrs = {
             key: with_onnx_names(value, _graph(made, key), scope) if isinstance(value, Body) else value
             for key, value in node.attrs.items()
         }
         was = (getattr(made, "metadata", None) or {}).get(ORIGINAL)
-        return replace(
-            node,
-            name=was if isinstance(was, str) else node.name,
-            inputs=called(node.inputs),
-            outputs=called(node.outputs),
-            captures=called(node.captures),
-            attrs=attrs,
-        )
+        return {"attrs": attrs, "name": was if isinstance(was, str) else node.name}
 
-    return replace(
-        body,
-        inputs=called(body.inputs),
-        outputs=called(body.outputs),
-        nodes=tuple(map(renamed, body.nodes)),
-        constants={scope[name]: value for name, value in body.constants.items()},
-        captures=called(body.captures),
-        types={scope[name]: kind for name, kind in body.types.items() if name in scope.names},
-    )
+    return renamed(body, scope.__getitem__, scope.names, change)
 
 
 def names_of(graph: Any) -> Mapping[str, str]:
