@@ -40,6 +40,8 @@ def _lines(loop: NumpyLoop, source: bool) -> Iterator[str]:
             yield from _stepped(loop, part, plan, source)
     if loop.last_length:
         yield f"the last block had {loop.last_length} iterations"
+    if loop.last_failure:
+        yield f"a block that failed: {loop.last_failure}"
     for step in loop.program.steps:
         for inner in getattr(step.bound.call, "loops", ()):
             yield f"inside {step.node.op} -> {', '.join(filter(None, step.node.outputs))}:"

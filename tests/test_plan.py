@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mdf_loop import compile, loop, options
-from mdf_loop.errors import ArgumentError, MalformedBody
+from mdf_loop.errors import ArgumentError, IterationError, MalformedBody
 
 HEAD = "body (int64 i, bool go, double s) => (bool go_out, double t"
 
@@ -174,6 +174,15 @@ def test_explain_shows_the_plan_for_wide_rows_once_they_came():
     assert "u = Sin (t)  (its values are wide)" in planned.explain()
 
 
+def test_explain_tells_of_blocks_that_the_interpreter_had_to_run():
+    planned = compile(f"{HEAD}) {{ go_out = Identity (go) x = Gather (w, i) t = Add (s, x) }}")
+    assert planned(100, True, 0.0, w=np.ones(100)) == 100.0
+    assert "a block that failed" not in planned.explain()
+    with pytest.raises(IterationError):
+        planned(200, True, 0.0, w=np.ones(100))
+    assert "a block that failed: 32 iterations were given back to the interpreter: IndexError" in planned.explain()
+
+
 KINDS = {
     "scalars": (f"{HEAD}) {{ go_out = Identity (go) a = Mul (s, s) t = Sub (a, k) }}", (0.5,), {"k": 0.75}),
     "vectors": (
@@ -287,7 +296,6 @@ def test_condition_that_changes_once_ends_the_loop_where_it_does(text):
 
 
 def test_loop_that_runs_out_of_memory_ends_and_keeps_what_it_has(monkeypatch):
-    from mdf_loop.errors import IterationError
     from mdf_loop.execute.collect import Growing
 
     extend = Growing.extend

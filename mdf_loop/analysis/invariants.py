@@ -7,7 +7,7 @@ too.  That is what ``late`` is for: the condition that most bodies set to true i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mdf_loop.analysis.purity import is_pure
@@ -61,8 +61,3 @@ def _closed(nodes: Iterable[Node], same: set[str]) -> set[str]:
         if all(name in same for name in node.reads) and is_pure(node):
             same.update(filter(None, node.outputs))
     return same
-
-
-def producers(nodes: Iterable[Node]) -> Mapping[str, Node]:
-    """The node that writes each name."""
-    return {name: node for node in nodes for name in node.outputs if name}

@@ -79,7 +79,7 @@ class NumpyLoop(InterpretedLoop):
         self._blocks: Blocks | None = None
         self._one_by_one: Blocks | None = None
         self.latest: Blocks | None = None
-        self.last_length = 0
+        self.last_length, self.last_failure = 0, ""
 
     def begin(self, given: Arguments, run: Run) -> Session:
         """A new execution, before its first iteration."""
@@ -219,6 +219,7 @@ class NumpyLoop(InterpretedLoop):
     def _given_up(self, session: Session, length: int, error: BaseException, saved: Any) -> bool:
         """Put back what a block drew, and say why it failed."""
         log.debug("%s: a block of %d iterations failed (%r)", self.loop.name, length, error)
+        self.last_failure = f"{length} iterations were given back to the interpreter: {type(error).__name__} {error}".strip()
         if saved is not None:
             session.run.stream.restore(saved)
         return False
