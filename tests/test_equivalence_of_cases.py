@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from test_equivalence import assert_same_on_every_engine
 
-from mdf_loop import loop, scan
+from mdf_loop import loop, options, scan
 from mdf_loop.errors import CollectedError, IterationError, IterationLimit
 
 
@@ -120,6 +120,26 @@ def test_linear_recurrence_is_bit_identical(start, coefficient, rng):
     assert_same_on_every_engine(run(text, 500, True, np.full(5, float(start)), table=table, k=np.linspace(-1, 1, 5)))
     table[250, 3] = np.inf
     assert_same_on_every_engine(run(text, 500, True, np.full(5, float(start)), table=table, k=np.float64(coefficient)))
+
+
+@pytest.mark.parametrize("bad", [None, np.inf, np.nan, 1e308])
+@pytest.mark.parametrize("coefficient", [0.9, -1.01, 1.0, 0.0, 1e-300, 1e30, np.nan])
+@pytest.mark.parametrize("n", [2, 16, 17, 18, 33, 500])
+def test_linear_recurrence_of_wide_rows(n, coefficient, bad, rng):
+    text = """filter (int64 i, bool go, double[4,10] y) => (bool go_out, y_out, s) {
+        go_out = Identity (go) x = Gather (table, i) scaled = Mul (y, k) y_out = Add (x, scaled) s = Identity (y_out) }"""
+    table = rng.standard_normal((500, 10))
+    if bad is not None:
+        table[n // 2, 3] = bad
+    given = run(text, n, True, rng.standard_normal((4, 10)), table=table, k=np.float64(coefficient))
+    expected, found = (in_engine(engine, given) for engine in ("interpret", "numpy"))
+    for values, right in zip(found, expected, strict=True):
+        np.testing.assert_allclose(values, right, rtol=1e-11, atol=1e-13 if abs(coefficient) < 2 else 0)
+
+
+def in_engine(engine, call):
+    with options(engine=engine):
+        return call()
 
 
 # Failing iterations

@@ -92,7 +92,9 @@ def test_recurrences_of_several_values_name_all_of_them():
 
 def test_filter_and_growing_sequence_are_idioms():
     text = f"{HEAD}) {{ go_out = Identity (go) x = Gather (w, i) a = Mul (s, k) t = Add (a, x) }}"
-    assert "t = Add (a, x)  [with a = Mul (s, k): scipy.signal.lfilter where scipy is there, or else stepped]" in explained(text)
+    assert "t = Add (a, x)  [with a = Mul (s, k): scipy.signal.lfilter, or products with powers of k for wide rows]" in explained(
+        text
+    )
     text = """body (int64 i, bool go, seq(double[n]) s) => (bool go_out, seq(double[n]) t)
         { go_out = Identity (go) x = Gather (w, i) t = SequenceInsert (s, x) }"""
     assert "t = SequenceInsert (s, x)  [a list that grows]" in explained(text)

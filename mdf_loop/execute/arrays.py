@@ -13,6 +13,7 @@ import numpy as np
 
 from mdf_loop.execute.kinds import ARRAY, BOOL, OTHER, SCALAR, Kind
 from mdf_loop.execute.scalars import Operand
+from mdf_loop.kernels.sine import sine_into
 
 UFUNCS: dict[str, np.ufunc] = {
     "Add": np.add,
@@ -24,7 +25,6 @@ UFUNCS: dict[str, np.ufunc] = {
     "Log": np.log,
     "Sqrt": np.sqrt,
     "Tanh": np.tanh,
-    "Sin": np.sin,
     "Cos": np.cos,
     "Floor": np.floor,
     "Ceil": np.ceil,
@@ -147,6 +147,13 @@ def _sigmoid(attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statemen
     ]
 
 
+def _sine(attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statement] | None:
+    """The kernel's own way, which for many elements is not numpy's."""
+    if result.dtype not in (np.float32, np.float64) or args[0].kind != result:
+        return None
+    return [(f"sine_into({args[0].boxed}, {{out}})", {"sine_into": sine_into})]
+
+
 def _where(attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statement] | None:
     """One value copied, the other one put over it where the condition says so."""
     condition, a, b = args
@@ -182,6 +189,7 @@ SPECIAL = {
     "MatMul": _matmul,
     "Gemm": _gemm,
     "Sigmoid": _sigmoid,
+    "Sin": _sine,
     "Where": _where,
     "Cast": _cast,
     "Concat": _concat,

@@ -36,7 +36,7 @@ FRESH = {("", op) for op in (*UFUNCS, *SPECIAL, *REDUCTIONS, *_OTHERS)} | {("mdf
 """Operators whose result shares no memory with what they read."""
 
 
-IN_PLACE = {*UFUNCS, "Div", "Relu", "Sigmoid"}
+IN_PLACE = {*UFUNCS, "Div", "Relu", "Sigmoid", "Sin"}
 """Operators that may write over an operand of theirs."""
 
 

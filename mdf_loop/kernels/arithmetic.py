@@ -45,7 +45,6 @@ for _op, _since, _function in (
     ("Cosh", 9, np.cosh),
     ("Round", 11, np.rint),
     ("Sign", 9, np.sign),
-    ("Sin", 7, np.sin),
     ("Sinh", 9, np.sinh),
     ("Tan", 7, np.tan),
 ):
