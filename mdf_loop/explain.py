@@ -60,7 +60,8 @@ def _unit(unit: Node | Shift | Idiom, plan: Plan) -> str:
     if isinstance(unit, Accumulate):
         return f"{unit.node}  [{unit.ufunc}.accumulate]"
     if isinstance(unit, Filter):
-        return f"{unit.node}  [with {unit.product}: scipy.signal.lfilter, or products with powers of {unit.coefficient} for wide rows]"
+        ways = f"scipy.signal.lfilter, or products with powers of {unit.coefficient} for wide rows"
+        return f"{unit.node}  [with {unit.product}: {ways}]"
     if isinstance(unit, Building):
         return f"{unit.node}  [a list that grows]"
     return str(unit)

@@ -15,6 +15,7 @@ import numpy as np
 
 from mdf_loop.execute.arrays import MDF_UFUNCS, REDUCTIONS, SPECIAL, UFUNCS
 from mdf_loop.execute.kinds import ARRAY, Kind
+from mdf_loop.execute.updates import SCATTERS, in_place
 from mdf_loop.ir import Node
 
 _OTHERS = (
@@ -29,7 +30,7 @@ _OTHERS = (
     "Softmax",
     "Conv",
     "Pow",
-    "Sqrt",
+    *SCATTERS,
 )
 
 FRESH = {("", op) for op in (*UFUNCS, *SPECIAL, *REDUCTIONS, *_OTHERS)} | {("mdf", op) for op in MDF_UFUNCS}
@@ -71,6 +72,11 @@ def assign(nodes: Sequence[Node], rounds: Mapping[str, str], recorded: Collectio
             buffers.local[name] = f"h{len(buffers.local)}"
     _share(nodes, buffers, kinds)
     return buffers
+
+
+def written_over(nodes: Sequence[Node], rounds: Mapping[str, str], recorded: Collection[str]) -> dict[str, str]:
+    """Results of scatters that may be written into the value of the iteration before."""
+    return in_place(nodes, rounds, {*recorded, *kept_elsewhere(nodes, rounds, recorded)}, _is_fresh)
 
 
 def _share(nodes: Sequence[Node], buffers: Buffers, kinds: Mapping[str, Kind]) -> None:

@@ -15,7 +15,7 @@ What is emitted holds names and numbers made here, never a string of the model::
 
 ``u`` is what stays the same (``w`` as numpy has it, ``p`` brought to a larger shape), ``s`` what was computed before
 for each iteration, ``x`` and ``z`` what goes round (in inner loops), ``v`` what an operator gives, ``g``, ``h``, ``y``
-and ``r`` buffers, ``k`` kernels.
+and ``r`` buffers, ``j`` places in an array, ``k`` kernels.
 Anything unexpected (a kind that changed, Python's own errors) raises: the block is then run by the interpreter.
 """
 
@@ -33,7 +33,9 @@ from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.kinds import ARRAY, BOOL, FLOAT, FROM_KERNEL, INT, OTHER, SCALAR, TO_KERNEL, Changed, Kind, kind_of_value
 from mdf_loop.execute.rounds import read_once
 from mdf_loop.execute.scalars import FUNCTIONS, Operand, takes_any_range, write_expression
-from mdf_loop.execute.views import VIEWS, write_view
+from mdf_loop.execute.updates import FUNCTIONS as UPDATES
+from mdf_loop.execute.updates import write_scatter
+from mdf_loop.execute.views import VIEWS, from_end, write_gather, write_view
 from mdf_loop.ir import Node
 from mdf_loop.registry import Bound
 
@@ -120,6 +122,10 @@ class Emitter:
         self.fixed: Collection[str] = ()
         self.once: Collection[str] = ()
         self.renames: Mapping[str, str] = {}
+        self.in_place: Mapping[str, str] = {}
+        self.written: set[str] = set()
+        self.growing: Collection[str] = ()
+        self.behind: list[str] = []
 
     def nodes(
         self,
@@ -158,6 +164,10 @@ class Emitter:
             if self._element(node, domain, args, kind, scope) or self._reduced(node, domain, args, kind, scope, samples):
                 return
         if domain == "" and node.op in VIEWS and self._viewed(node, scope, samples):
+            return
+        if node.outputs[0] in self.in_place and self._written_into(node, scope):
+            return
+        if (domain, node.op) == ("", "Concat") and self._put_behind(node, scope, samples):
             return
         self._call(node, scope, samples)
 
@@ -219,15 +229,20 @@ class Emitter:
         return True
 
     def _element(self, node: Node, domain: str, args: list[Operand], kind: Kind, scope: Scope) -> bool:
-        """``data[i]`` of a vector that does not change, as a list."""
-        if (domain, node.op) != ("", "Gather") or node.attrs.get("axis", 0) != 0 or args[1].kind.form != INT:
+        """``data[i]``: of a vector that does not change, as a list; else a view."""
+        if (domain, node.op) != ("", "Gather"):
             return False
-        data = args[0]
-        is_row = data.kind.form == ARRAY and data.kind.shape is not None and kind.shape == data.kind.shape[1:]
-        if not (data.listed if kind.is_number else is_row and kind.form == ARRAY):
+        data, index = args[0], self.checked(args[1])
+        if data.listed and kind.is_number and index.kind.form == INT:
+            scope[node.outputs[0]] = self.named(Operand(f"{data.listed}[{index.text}]", kind, inline=True))
+            return True
+        written = write_gather(node, data, index, kind, self.source.fresh("j"))
+        if written is None:
             return False
-        index = self.checked(args[1])
-        scope[node.outputs[0]] = self.named(Operand(f"{data.listed or data.text}[{index.text}]", kind, inline=True))
+        self.source.names["from_end"] = from_end
+        for line in written[0]:
+            self.source.line(line)
+        scope[node.outputs[0]] = self.named(Operand(written[1], kind, inline=True))
         return True
 
     def _reduced(
@@ -253,7 +268,7 @@ class Emitter:
     def _viewed(self, node: Node, scope: Scope, samples: Mapping[str, Any]) -> bool:
         if not all(name in self.fixed for name in node.inputs[1:] if name) or not all(node.outputs):
             return False
-        kinds = [kind_of_value(samples[name]) for name in node.outputs]
+        kinds = [self._kind(name, [scope[node.inputs[0]]], samples) for name in node.outputs]
         others = [samples[name] if name else None for name in node.inputs[1:]]
         written = write_view(node, scope[node.inputs[0]], others, kinds)
         if written is None:
@@ -262,6 +277,33 @@ class Emitter:
         texts = [text.replace("{at}", self.source.given("at", at)) if at is not None else text for text in texts]
         for name, text, kind in zip(node.outputs, texts, kinds, strict=True):
             scope[name] = self.named(Operand(text, kind, inline=True))
+        return True
+
+    def _written_into(self, node: Node, scope: Scope) -> bool:
+        """A scatter into what goes round, which nobody else wants."""
+        data, index, updates = (self.checked(scope[name]) for name in node.inputs)
+        lines = write_scatter(node, (data, index, updates), self.source.fresh("j"))
+        if lines is None:
+            return False
+        self.source.names.update({**UPDATES, "from_end": from_end})
+        for line in lines:
+            self.source.line(line)
+        self.written.add(data.text)
+        scope[node.outputs[0]] = data
+        return True
+
+    def _put_behind(self, node: Node, scope: Scope, samples: Mapping[str, Any]) -> bool:
+        """Rows behind an array that grows from iteration to iteration."""
+        args = [scope[name] for name in node.inputs if name]
+        if len(args) != 2 or any(arg.kind.form != ARRAY for arg in args) or args[0].kind.shape is not None:
+            return False
+        if node.attrs.get("axis") != 0 or node.inputs[0] not in self.growing:
+            return False
+        name = self.source.fresh("behind")
+        self.behind.append(name)
+        text = f"{name}({', '.join(arg.text for arg in args)})"
+        kind = self._kind(node.outputs[0], args, samples)
+        scope[node.outputs[0]] = self.named(Operand(text, kind, inline=True))
         return True
 
     def checked(self, operand: Operand) -> Operand:

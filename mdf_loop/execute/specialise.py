@@ -21,6 +21,7 @@ from mdf_loop.execute.interpret import truth
 from mdf_loop.execute.kinds import ARRAY, OTHER, SCALAR, Kind, common_kind, into, kind_of_value, out_of
 from mdf_loop.execute.rounds import renamed
 from mdf_loop.execute.scalars import Operand
+from mdf_loop.execute.updates import Behind
 from mdf_loop.ir import Body, Node
 from mdf_loop.options import Run
 from mdf_loop.plan import Stepped
@@ -167,6 +168,7 @@ class _Writing:
         kinds = {name: kind_of_value(self.samples[name]) for node in part.nodes for name in node.outputs if name}
         loose = any(kind.form == ARRAY and kind.shape is None for kind in (*self.round_kinds, *streams))
         self.buffers = buffers.Buffers() if loose else buffers.assign(part.nodes, stepped.rounds, stepped.recorded, kinds)
+        self.in_place = {} if loose else buffers.written_over(part.nodes, stepped.rounds, stepped.recorded)
         self.kinds = kinds
 
     def function(self) -> Function:
@@ -176,6 +178,7 @@ class _Writing:
         emitter = Emitter(source, stepped.calls, self.buffers.targets, ControlWriter(self.run))
         emitter.fixed = set(stepped.constants)
         kept = {*stepped.recorded, *stepped.rounds.values(), stepped.condition}
+        emitter.in_place, emitter.growing = self.in_place, stepped.rounds
         variables = {name: scope[name].text for name in stepped.rounds}
         renames = renamed(stepped.part.nodes, stepped.rounds, variables, {*stepped.recorded, stepped.condition})
         emitter.nodes(stepped.part.nodes, scope, self.samples, kept, renames)
@@ -186,7 +189,7 @@ class _Writing:
         for k, operand in enumerate(keepers):
             source.line(f"keep{k}({operand.text})")
         self._go_round(emitter, scope, used)
-        self.scratch, self.spreads = emitter.scratch, emitter.spreads
+        self.scratch, self.spreads, self.written, self.behind = emitter.scratch, emitter.spreads, emitter.written, emitter.behind
         body, source.lines, source.depth = source.lines, [], 1
         self._open(used, rows, len(lists))
         source.lines += body
@@ -240,6 +243,11 @@ class _Writing:
             source.line(f"list{k} = {self._vector(name)}.tolist()")
         if stepped.rounds:
             source.line(f"{''.join(f'x{k}, ' for k in range(len(stepped.rounds)))}= carried")
+        for name in sorted(self.written):
+            source.line(f"{name} = {name}.copy()")
+        for name in self.behind:
+            source.names["Behind"] = Behind
+            source.line(f"{name} = Behind()")
         for k in range(lists):
             source.line(f"l{k} = []; keep{k} = l{k}.append")
         shared = {*self.buffers.turns.values(), *self.buffers.rows.values()}

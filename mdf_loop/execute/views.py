@@ -10,7 +10,9 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from mdf_loop.execute.kinds import ARRAY, Kind
+import numpy as np
+
+from mdf_loop.execute.kinds import ARRAY, INT, INT64, Changed, Kind
 from mdf_loop.execute.scalars import Operand
 from mdf_loop.ir import Node
 from mdf_loop.kernels.indexing import sliced
@@ -27,6 +29,9 @@ def write_view(node: Node, data: Operand, others: Sequence[Any], results: Sequen
     ``others`` are the values of the other inputs, constants of the body.
     """
     shape = data.kind.shape
+    if node.op == "Slice" and data.kind.form == ARRAY and shape is None:
+        at = _slices(*others)
+        return None if at is None else ([f"{data.text}[{{at}}]"], at)
     if data.kind.form != ARRAY or shape is None or any(k.form != ARRAY or k.shape is None for k in results):
         return None
     if node.op in SHAPES:
@@ -38,6 +43,44 @@ def write_view(node: Node, data: Operand, others: Sequence[Any], results: Sequen
         order = tuple(int(axis) for axis in node.attrs.get("perm") or reversed(range(len(shape))))
         return [f"{data.text}.transpose({order!r})"], None
     return _split(node, data.text, len(shape), results), None
+
+
+def _slices(starts: Any = None, ends: Any = None, axes: Any = None, steps: Any = None) -> tuple[slice, ...] | None:
+    """A numpy index for slices forwards, of an array whose shape may change: numpy counts from the end as ONNX does."""
+    if starts is None or ends is None or (steps is not None and np.any(np.asarray(steps) != 1)):
+        return None
+    firsts, lasts = np.ravel(starts).tolist(), np.ravel(ends).tolist()
+    along = np.ravel(axes).tolist() if axes is not None else list(range(len(firsts)))
+    if along != list(range(len(along))):
+        return None
+    return tuple(slice(first, last) for first, last in zip(firsts, lasts, strict=True))
+
+
+def write_gather(node: Node, data: Operand, index: Operand, result: Kind, size: str) -> tuple[list[str], str] | None:
+    """Lines, and the expression behind them, for the entry of an axis that one index names; None where only the kernel knows.
+
+    ``size`` is a name that is free for the index.  One that is out of range raises, as does whatever is unexpected.
+    """
+    shape, at = data.kind.shape, index.kind
+    if data.kind.form != ARRAY or not shape or result.dtype != data.kind.dtype or data.kind.dtype.kind not in "fiub":  # type: ignore[union-attr]
+        return None
+    axis = int(node.attrs.get("axis", 0)) % len(shape)
+    front = ":, " * axis
+    if at.form == INT and result.form == ARRAY:
+        return [], f"{data.text}[{front}{index.text}]"
+    if at.form == INT and len(shape) == 1:
+        return [], f"{data.text}.item({index.text})" if result.is_number else f"{data.text}[{index.text}]"
+    if at.form != ARRAY or at.dtype != INT64 or at.shape != (1,) or result.form != ARRAY:
+        return None
+    lines = [f"{size} = {index.text}.item()", f"if not 0 <= {size} < {shape[axis]}: {size} = from_end({size}, {shape[axis]})"]
+    return lines, f"{data.text}[{front}{size}:{size} + 1]"
+
+
+def from_end(index: int, size: int) -> int:
+    """The place that a negative index means."""
+    if not -size <= index < 0:
+        raise Changed
+    return index + size
 
 
 def _split(node: Node, text: str, rank: int, results: Sequence[Kind]) -> list[str]:

@@ -1,0 +1,102 @@
+"""Operators that change a part of what goes round, or put something behind it, without copying all of it.
+
+``table = ScatterND (table, where, row)`` is written into the table if nobody wants the one before any more.
+``cache = Concat (cache, row)`` is written behind the rows there are, in memory with room for more: the values of earlier
+iterations are the first rows of the same memory, which never change.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.execute.kinds import ARRAY, INT64, Changed
+from mdf_loop.execute.scalars import Operand
+from mdf_loop.ir import Node
+from mdf_loop.kernels.indexing import element_places, rows_of
+
+SCATTERS = ("ScatterND", "ScatterElements", "Scatter")
+
+
+def in_place(nodes: Sequence[Node], rounds: Mapping[str, str], held: Collection[str], is_fresh: Any) -> dict[str, str]:
+    """For results of scatters that go round: the value of the iteration before, which they may be written into.
+
+    Nobody may read that, or look at it in another way, after the scatter, nor hold either (``held``) beyond the iteration.
+    """
+    feeds, found = Counter(rounds.values()), dict[str, str]()
+    for place, node in enumerate(nodes):
+        if node.op not in SCATTERS or node.domain not in ("", "ai.onnx") or node.attrs.get("reduction", "none") != "none":
+            continue
+        before, after = node.inputs[0], node.outputs[0]
+        is_one = rounds.get(before) == after and feeds[after] == 1 and before not in feeds
+        if is_one and before not in held and after not in held and _last_look(before, nodes, is_fresh) <= place:
+            found[after] = before
+    return found
+
+
+def _last_look(name: str, nodes: Sequence[Node], is_fresh: Any) -> int:
+    """The place of the last node that reads a value, or what may be a view of it."""
+    views, last = {name}, -1
+    for place, node in enumerate(nodes):
+        if views.intersection(node.reads):
+            last = place
+            if not is_fresh(node):
+                views.update(filter(None, node.outputs))
+    return last
+
+
+def write_scatter(node: Node, args: Sequence[Operand], free: str) -> list[str] | None:
+    """The lines that write updates into the first operand; None where only the kernel knows."""
+    data, index, updates = args
+    shape, places = data.kind.shape, index.kind.shape
+    if data.kind.form != ARRAY or not shape or places is None or updates.kind.shape is None or not places:
+        return None
+    if updates.kind.dtype != data.kind.dtype or updates.kind.weak or index.kind.dtype != INT64 or index.kind.form != ARRAY:
+        return None
+    if node.op != "ScatterND":
+        axis = int(node.attrs.get("axis", 0))
+        fits = updates.kind.shape == places and len(places) == len(shape)
+        return [f"scatter_elements({data.text}, {index.text}, {updates.boxed}, {axis})"] if fits else None
+    if updates.kind.shape != places[:-1] + shape[places[-1] :] or not 1 <= places[-1] <= len(shape):
+        return None
+    if places not in ((1,), (1, 1)):
+        return [f"{data.text}[rows_of({index.text})] = {updates.boxed}"]
+    part = free if places == (1,) else f"{free}:{free} + 1"
+    return [
+        f"{free} = {index.text}.item()",
+        f"if not 0 <= {free} < {shape[0]}: {free} = from_end({free}, {shape[0]})",
+        f"{data.text}[{part}] = {updates.text}",
+    ]
+
+
+def scatter_elements(data: np.ndarray, indices: np.ndarray, updates: Any, axis: int) -> None:
+    """ONNX's ScatterElements, written into the data."""
+    data[element_places(data, indices, axis)] = updates
+
+
+FUNCTIONS = {"rows_of": rows_of, "scatter_elements": scatter_elements}
+
+
+class Behind:
+    """Puts rows behind an array, again and again: each time only the new rows are copied, if there is room."""
+
+    __slots__ = ("last", "room")
+
+    def __init__(self) -> None:
+        self.room = self.last = np.empty(0)
+
+    def __call__(self, before: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """``before`` and the rows as one array."""
+        if before.dtype != rows.dtype or before.shape[1:] != rows.shape[1:] or not before.ndim:
+            raise Changed
+        length = len(before)
+        end = length + len(rows)
+        if before is not self.last or end > len(self.room):
+            self.room = np.empty((2 * end + 8, *before.shape[1:]), before.dtype)
+            self.room[:length] = before
+        self.room[length:end] = rows
+        self.last = self.room[:end]
+        return self.last
