@@ -64,7 +64,7 @@ Statement = tuple[str, dict[str, Any]]
 
 def write_call(domain: str, op: str, attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statement] | None:
     """The lines that compute an operator into a buffer; None where only the kernel knows."""
-    if not _fits_a_buffer(result):
+    if not fits_a_buffer(result):
         return None
     if op in SPECIAL and domain == "":
         return SPECIAL[op](attrs, args, result)
@@ -76,7 +76,8 @@ def write_call(domain: str, op: str, attrs: Any, args: Sequence[Operand], result
     return [_call(ufunc, args)]
 
 
-def _fits_a_buffer(kind: Kind) -> bool:
+def fits_a_buffer(kind: Kind) -> bool:
+    """Whether a value is written over in place of made anew."""
     if kind.form != ARRAY or kind.shape is None or kind.dtype is None:
         return False
     return kind.dtype.kind in "fiub" and int(np.prod(kind.shape)) > 1
@@ -160,10 +161,10 @@ def _where(attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statement]
     if condition.kind.dtype != np.bool_ or any(x.kind.dtype != result.dtype or x.kind.weak for x in (a, b)):
         return None
     if condition.kind.form == BOOL:
-        return [(f"copyto({{out}}, {a.boxed} if {condition.text} else {b.boxed})", {"copyto": np.copyto})]
+        return [(f"{{out}}[...] = {a.boxed} if {condition.text} else {b.boxed}", {})]
     return [
-        (f"copyto({{out}}, {b.boxed})", {"copyto": np.copyto}),
-        (f"copyto({{out}}, {a.boxed}, where={condition.boxed})", {}),
+        (f"{{out}}[...] = {b.boxed}", {}),
+        (f"copyto({{out}}, {a.boxed}, where={condition.boxed})", {"copyto": np.copyto}),
     ]
 
 
@@ -174,7 +175,7 @@ def _cast(attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statement] 
         return None
     if have.kind not in "bi" or want.kind not in "fi":
         return None
-    return [(f"copyto({{out}}, {args[0].boxed}, casting='unsafe')", {"copyto": np.copyto})]
+    return [(f"{{out}}[...] = {args[0].boxed}", {})]
 
 
 def _concat(attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statement] | None:
@@ -194,31 +195,3 @@ SPECIAL = {
     "Cast": _cast,
     "Concat": _concat,
 }
-
-REDUCTIONS: dict[str, np.ufunc] = {
-    "ReduceSum": np.add,
-    "ReduceProd": np.multiply,
-    "ReduceMax": np.maximum,
-    "ReduceMin": np.minimum,
-}
-
-
-def write_reduction(node: Any, data: Operand, axes: Any, result: Kind, target: str | None) -> tuple[str, np.ufunc, bool] | None:
-    """The call that reduces axes, its ufunc, and whether it writes into the target; None where only the kernel knows."""
-    kind, ufunc = data.kind, REDUCTIONS[node.op]
-    if kind.form != ARRAY or not kind.shape or kind.dtype is None or 0 in kind.shape or kind.dtype.kind not in "fi":
-        return None
-    if kind.dtype.itemsize < 4 or (result.form == OTHER) or result.weak or result.dtype != kind.dtype:
-        return None
-    along = tuple(int(axis) for axis in np.ravel(axes)) if axes is not None else ()
-    if not along and node.attrs.get("noop_with_empty_axes"):
-        return None
-    places, keeps = repr(along or None), bool(node.attrs.get("keepdims", 1))
-    name = node.op.lower()
-    dtype = "" if ufunc in (np.maximum, np.minimum) else f", dtype={data.text}.dtype"
-    text = f"{name}.reduce({data.text}, {places}{dtype}, keepdims={keeps}"
-    if result.form == ARRAY:
-        if target is None or result.shape is None or not _fits_a_buffer(result):
-            return None
-        return f"{text}, out={target})", ufunc, True
-    return f"{text})" + (".item()" if result.is_number else ""), ufunc, False

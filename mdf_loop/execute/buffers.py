@@ -1,27 +1,26 @@
 """Which values of a stepped part may live in memory that is written over, and where.
 
-A value computed by one ufunc call can be put into a buffer.  One that goes round needs two, used in turns: the
-iteration before must stay readable.  One whose history is wanted gets the iteration's row of the block's array.
-A value that somebody may keep a view of (a reshaped one that goes round, say) gets fresh memory.
+A value computed by one ufunc call can be put into a buffer.  One that goes round is written over itself if nobody reads
+the one before any more; else it needs two, used in turns.  One whose history is wanted gets the iteration's row of the
+block's array.  A value that somebody may keep a view of (a reshaped one that goes round, say) gets fresh memory.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from mdf_loop.execute.arrays import MDF_UFUNCS, REDUCTIONS, SPECIAL, UFUNCS
+from mdf_loop.execute import reductions
+from mdf_loop.execute.arrays import MDF_UFUNCS, SPECIAL, UFUNCS
 from mdf_loop.execute.kinds import ARRAY, Kind
-from mdf_loop.execute.updates import SCATTERS, in_place
+from mdf_loop.execute.updates import SCATTERS, is_scatter, last_look, successors
 from mdf_loop.ir import Node
 
 _OTHERS = (
     "Div",
     "Relu",
-    "ReduceMean",
     "ReduceL2",
     "ReduceLogSumExp",
     "TopK",
@@ -33,7 +32,7 @@ _OTHERS = (
     *SCATTERS,
 )
 
-FRESH = {("", op) for op in (*UFUNCS, *SPECIAL, *REDUCTIONS, *_OTHERS)} | {("mdf", op) for op in MDF_UFUNCS}
+FRESH = {("", op) for op in (*UFUNCS, *SPECIAL, *reductions.UFUNCS, *_OTHERS)} | {("mdf", op) for op in MDF_UFUNCS}
 """Operators whose result shares no memory with what they read."""
 
 
@@ -43,22 +42,26 @@ IN_PLACE = {*UFUNCS, "Div", "Relu", "Sigmoid", "Sin"}
 
 @dataclass
 class Buffers:
-    """Names of buffers for values: rows of the block, one of two, or one that is written over each time."""
+    """Names of buffers for values: rows of the block, that of the iteration before, one of two, or one of the iteration's."""
 
     rows: dict[str, str] = field(default_factory=dict)
+    over: dict[str, str] = field(default_factory=dict)
     turns: dict[str, str] = field(default_factory=dict)
     local: dict[str, str] = field(default_factory=dict)
 
     @property
     def targets(self) -> Mapping[str, str]:
         """All of them."""
-        return {**self.local, **self.turns, **self.rows}
+        return {**self.local, **self.turns, **self.over, **self.rows}
 
 
 def assign(nodes: Sequence[Node], rounds: Mapping[str, str], recorded: Collection[str], kinds: Mapping[str, Kind]) -> Buffers:
     """Choose a buffer for each output of the nodes that can have one."""
     recorded_arrays = [name for name in recorded if name not in kinds or kinds[name].shape != ()]
     kept, buffers = kept_elsewhere(nodes, rounds, recorded_arrays), Buffers()
+    free = successors(nodes, rounds, {*kept, *recorded}, _is_fresh)
+    variables = {name: f"x{k}" for k, name in enumerate(rounds)}
+    before = {variable: name for name, variable in variables.items()}
     for node in nodes:
         name = node.outputs[0] if node.outputs else ""
         kind = kinds.get(name)
@@ -66,28 +69,39 @@ def assign(nodes: Sequence[Node], rounds: Mapping[str, str], recorded: Collectio
             continue
         if name in recorded:
             buffers.rows[name] = f"r{len(buffers.rows)}"
+        elif name in free and kinds.get(free[name]) == kind and _writes_over(node, free[name]):
+            buffers.over[name] = variables[free[name]]
         elif name in rounds.values():
             buffers.turns[name] = f"y{len(buffers.turns)}"
         else:
             buffers.local[name] = f"h{len(buffers.local)}"
-    _share(nodes, buffers, kinds)
+    _share(nodes, buffers, kinds, before)
     return buffers
 
 
-def written_over(nodes: Sequence[Node], rounds: Mapping[str, str], recorded: Collection[str]) -> dict[str, str]:
-    """Results of scatters that may be written into the value of the iteration before."""
-    return in_place(nodes, rounds, {*recorded, *kept_elsewhere(nodes, rounds, recorded)}, _is_fresh)
+def _writes_over(node: Node, before: str) -> bool:
+    """Whether a node's result may be written into the memory of a value that it may read itself."""
+    if is_scatter(node):
+        return node.inputs[0] == before
+    return before not in node.reads or node.op in IN_PLACE
 
 
-def _share(nodes: Sequence[Node], buffers: Buffers, kinds: Mapping[str, Kind]) -> None:
-    """Let an operator write over the operand that nobody else reads: less memory to go through."""
-    reads = Counter(name for node in nodes for name in node.reads)
-    for node in reversed(nodes):
-        target = buffers.targets.get(node.outputs[0]) if node.outputs else None
+def _share(nodes: Sequence[Node], buffers: Buffers, kinds: Mapping[str, Kind], before: Mapping[str, str]) -> None:
+    """Let an operator write over the operand that nobody reads after it: less memory to go through.
+
+    ``before`` says what is in a buffer at first; nothing is written there before it was last read.
+    """
+    places = {name: place for place, node in enumerate(nodes) for name in node.outputs if name}
+    for place, node in reversed(list(enumerate(nodes))):
+        output = node.outputs[0] if node.outputs else ""
+        target = buffers.targets.get(output)
         if target is None or node.op not in IN_PLACE:
             continue
         for name in node.inputs:
-            if name in buffers.local and reads[name] == 1 and kinds[name] == kinds[node.outputs[0]]:
+            if name not in buffers.local or last_look(name, nodes, _is_fresh) != place or kinds[name] != kinds[output]:
+                continue
+            first, writer = before.get(target, ""), nodes[places[name]]
+            if not first or (last_look(first, nodes, _is_fresh) <= places[name] and _writes_over(writer, first)):
                 buffers.local[name] = target
                 break
 

@@ -28,13 +28,14 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.batching import elementwise
-from mdf_loop.execute.arrays import REDUCTIONS, to_spread, write_call, write_reduction
+from mdf_loop.execute import reductions
+from mdf_loop.execute.arrays import to_spread, write_call
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.kinds import ARRAY, BOOL, FLOAT, FROM_KERNEL, INT, OTHER, SCALAR, TO_KERNEL, Changed, Kind, kind_of_value
 from mdf_loop.execute.rounds import read_once
 from mdf_loop.execute.scalars import FUNCTIONS, Operand, takes_any_range, write_expression
 from mdf_loop.execute.updates import FUNCTIONS as UPDATES
-from mdf_loop.execute.updates import write_scatter
+from mdf_loop.execute.updates import is_scatter, write_scatter
 from mdf_loop.execute.views import VIEWS, from_end, write_gather, write_view
 from mdf_loop.ir import Node
 from mdf_loop.registry import Bound
@@ -122,9 +123,9 @@ class Emitter:
         self.fixed: Collection[str] = ()
         self.once: Collection[str] = ()
         self.renames: Mapping[str, str] = {}
-        self.in_place: Mapping[str, str] = {}
-        self.written: set[str] = set()
         self.growing: Collection[str] = ()
+        self.products: Mapping[str, str] = {}
+        self.dots: set[str] = set()
         self.behind: list[str] = []
 
     def nodes(
@@ -140,12 +141,13 @@ class Emitter:
         ``kept`` are the values that are wanted after the nodes; others that are read once stay expressions.
         ``renames`` are the variables into which some are written.
         """
-        outer = self.once, self.renames
+        outer = self.once, self.renames, self.products
         self.renames = renames or {}
         self.once = read_once(nodes, kept, self.renames)
+        self.products = reductions.dot_products(nodes, kept)
         for node in nodes:
             self._node(node, scope, samples)
-        self.once, self.renames = outer
+        self.once, self.renames, self.products = outer
 
     def _node(self, node: Node, scope: Scope, samples: Mapping[str, Any]) -> None:
         domain = "" if node.domain == "ai.onnx" else node.domain
@@ -159,13 +161,15 @@ class Emitter:
         if len([name for name in node.outputs if name]) == 1 and node.outputs[0] and all(node.inputs):
             args = [scope[name] for name in node.inputs]
             kind = self._kind(node.outputs[0], args, samples)
+            if node.op == "Mul" and self._dot(node, args, scope, samples):
+                return
             if self._expression(node, domain, args, kind, scope) or self._buffered(node, domain, args, kind, scope):
                 return
             if self._element(node, domain, args, kind, scope) or self._reduced(node, domain, args, kind, scope, samples):
                 return
         if domain == "" and node.op in VIEWS and self._viewed(node, scope, samples):
             return
-        if node.outputs[0] in self.in_place and self._written_into(node, scope):
+        if node.outputs[0] in self.targets and is_scatter(node) and self._written_into(node, scope):
             return
         if (domain, node.op) == ("", "Concat") and self._put_behind(node, scope, samples):
             return
@@ -248,21 +252,35 @@ class Emitter:
     def _reduced(
         self, node: Node, domain: str, args: list[Operand], kind: Kind, scope: Scope, samples: Mapping[str, Any]
     ) -> bool:
-        """A sum, product or extreme along axes that do not change."""
-        if domain or node.op not in REDUCTIONS or not all(name in self.fixed for name in node.inputs[1:]):
+        """A sum, product, mean or extreme along axes that do not change."""
+        if node.inputs[0] in self.dots:
+            scope[node.outputs[0]] = args[0]
+            return True
+        if domain or node.op not in reductions.UFUNCS or not all(name in self.fixed for name in node.inputs[1:]):
             return False
         axes = samples[node.inputs[1]] if len(node.inputs) > 1 else node.attrs.get("axes")
         target = self.targets.get(node.outputs[0])
-        written = write_reduction(node, args[0], axes, kind, target)
+        written = reductions.write_reduction(node, args[0], axes, kind, target)
         if written is None:
             return False
-        text, ufunc, buffered = written
-        self.source.names[node.op.lower()] = ufunc
-        if buffered:
-            self.source.line(text)
-            scope[node.outputs[0]] = Operand(target or "", kind)
+        self.source.names.update(written.names)
+        for line in written.lines:
+            self.source.line(line.replace("{out}", target or ""))
+        if written.expression:
+            scope[node.outputs[0]] = self.named(Operand(written.expression, kind, inline=True))
         else:
-            scope[node.outputs[0]] = self.named(Operand(text, kind, inline=True))
+            scope[node.outputs[0]] = Operand(target or "", kind)
+        return True
+
+    def _dot(self, node: Node, args: list[Operand], scope: Scope, samples: Mapping[str, Any]) -> bool:
+        """A product of which only the sum is wanted: the sum, in its place."""
+        total = self.products.get(node.outputs[0])
+        kind = kind_of_value(samples[total]) if total else Kind(OTHER)
+        text = reductions.write_dot(args, kind) if total and not node.domain else None
+        if text is None:
+            return False
+        scope[node.outputs[0]] = self.named(Operand(text, kind, inline=True))
+        self.dots.add(node.outputs[0])
         return True
 
     def _viewed(self, node: Node, scope: Scope, samples: Mapping[str, Any]) -> bool:
@@ -282,13 +300,14 @@ class Emitter:
     def _written_into(self, node: Node, scope: Scope) -> bool:
         """A scatter into what goes round, which nobody else wants."""
         data, index, updates = (self.checked(scope[name]) for name in node.inputs)
+        if data.text != self.targets[node.outputs[0]]:
+            return False
         lines = write_scatter(node, (data, index, updates), self.source.fresh("j"))
         if lines is None:
             return False
         self.source.names.update({**UPDATES, "from_end": from_end})
         for line in lines:
             self.source.line(line)
-        self.written.add(data.text)
         scope[node.outputs[0]] = data
         return True
 

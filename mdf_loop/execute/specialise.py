@@ -166,9 +166,9 @@ class _Writing:
         self.round_kinds = [common_kind(start, common_kind(a, b)) for start, a, b in zip(starts, before, after, strict=True)]
         self.source = Source(depth=2)
         kinds = {name: kind_of_value(self.samples[name]) for node in part.nodes for name in node.outputs if name}
+        kinds |= dict(zip(stepped.rounds, self.round_kinds, strict=True))
         loose = any(kind.form == ARRAY and kind.shape is None for kind in (*self.round_kinds, *streams))
         self.buffers = buffers.Buffers() if loose else buffers.assign(part.nodes, stepped.rounds, stepped.recorded, kinds)
-        self.in_place = {} if loose else buffers.written_over(part.nodes, stepped.rounds, stepped.recorded)
         self.kinds = kinds
 
     def function(self) -> Function:
@@ -178,7 +178,7 @@ class _Writing:
         emitter = Emitter(source, stepped.calls, self.buffers.targets, ControlWriter(self.run))
         emitter.fixed = set(stepped.constants)
         kept = {*stepped.recorded, *stepped.rounds.values(), stepped.condition}
-        emitter.in_place, emitter.growing = self.in_place, stepped.rounds
+        emitter.growing = stepped.rounds
         variables = {name: scope[name].text for name in stepped.rounds}
         renames = renamed(stepped.part.nodes, stepped.rounds, variables, {*stepped.recorded, stepped.condition})
         emitter.nodes(stepped.part.nodes, scope, self.samples, kept, renames)
@@ -189,7 +189,7 @@ class _Writing:
         for k, operand in enumerate(keepers):
             source.line(f"keep{k}({operand.text})")
         self._go_round(emitter, scope, used)
-        self.scratch, self.spreads, self.written, self.behind = emitter.scratch, emitter.spreads, emitter.written, emitter.behind
+        self.scratch, self.spreads, self.behind = emitter.scratch, emitter.spreads, emitter.behind
         body, source.lines, source.depth = source.lines, [], 1
         self._open(used, rows, len(lists))
         source.lines += body
@@ -243,14 +243,14 @@ class _Writing:
             source.line(f"list{k} = {self._vector(name)}.tolist()")
         if stepped.rounds:
             source.line(f"{''.join(f'x{k}, ' for k in range(len(stepped.rounds)))}= carried")
-        for name in sorted(self.written):
+        for name in sorted({*used} & {*self.buffers.over.values()}):
             source.line(f"{name} = {name}.copy()")
         for name in self.behind:
             source.names["Behind"] = Behind
             source.line(f"{name} = Behind()")
         for k in range(lists):
             source.line(f"l{k} = []; keep{k} = l{k}.append")
-        shared = {*self.buffers.turns.values(), *self.buffers.rows.values()}
+        shared = {*self.buffers.over.values(), *self.buffers.turns.values(), *self.buffers.rows.values()}
         local = {buffer: name for name, buffer in self.buffers.local.items() if buffer not in shared}
         for buffer, name in {**local, **{buffer: name for name, buffer in self.buffers.turns.items()}}.items():
             if buffer in used:

@@ -8,7 +8,7 @@ iterations are the first rows of the same memory, which never change.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,23 +21,30 @@ from mdf_loop.kernels.indexing import element_places, rows_of
 SCATTERS = ("ScatterND", "ScatterElements", "Scatter")
 
 
-def in_place(nodes: Sequence[Node], rounds: Mapping[str, str], held: Collection[str], is_fresh: Any) -> dict[str, str]:
-    """For results of scatters that go round: the value of the iteration before, which they may be written into.
+def successors(
+    nodes: Sequence[Node], rounds: Mapping[str, str], held: Collection[str], is_fresh: Callable[[Node], bool]
+) -> dict[str, str]:
+    """For values that feed the next iteration: the value of the iteration before, if they may be written into its memory.
 
-    Nobody may read that, or look at it in another way, after the scatter, nor hold either (``held``) beyond the iteration.
+    Nobody may read that, or look at it in another way, after the node that makes the new one, nor hold either (``held``)
+    beyond the iteration.
     """
     feeds, found = Counter(rounds.values()), dict[str, str]()
-    for place, node in enumerate(nodes):
-        if node.op not in SCATTERS or node.domain not in ("", "ai.onnx") or node.attrs.get("reduction", "none") != "none":
+    places = {name: place for place, node in enumerate(nodes) for name in node.outputs if name}
+    for before, after in rounds.items():
+        if feeds[after] > 1 or before in feeds or before in held or after in held or after not in places:
             continue
-        before, after = node.inputs[0], node.outputs[0]
-        is_one = rounds.get(before) == after and feeds[after] == 1 and before not in feeds
-        if is_one and before not in held and after not in held and _last_look(before, nodes, is_fresh) <= place:
+        if last_look(before, nodes, is_fresh) <= places[after]:
             found[after] = before
     return found
 
 
-def _last_look(name: str, nodes: Sequence[Node], is_fresh: Any) -> int:
+def is_scatter(node: Node) -> bool:
+    """Whether a node writes over elements, whatever they were."""
+    return node.op in SCATTERS and node.domain in ("", "ai.onnx") and node.attrs.get("reduction", "none") == "none"
+
+
+def last_look(name: str, nodes: Sequence[Node], is_fresh: Callable[[Node], bool]) -> int:
     """The place of the last node that reads a value, or what may be a view of it."""
     views, last = {name}, -1
     for place, node in enumerate(nodes):

@@ -1,0 +1,142 @@
+"""Sums, products, means and extremes inside an emitted function."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.execute.arrays import fits_a_buffer
+from mdf_loop.execute.kinds import ARRAY, FLOAT, FLOAT64, OTHER, Kind
+from mdf_loop.execute.scalars import Operand
+from mdf_loop.ir import Node
+
+UFUNCS: dict[str, np.ufunc] = {
+    "ReduceSum": np.add,
+    "ReduceMean": np.add,
+    "ReduceProd": np.multiply,
+    "ReduceMax": np.maximum,
+    "ReduceMin": np.minimum,
+}
+
+PLACES = {"ReduceMax": "argmax", "ReduceMin": "argmin"}
+"""Methods that find an extreme in a fifth of the time of a reduction, as long as the array is not large."""
+
+LARGE = 1 << 14
+"""Elements from which on a reduction finds an extreme as fast."""
+
+SHORT, MANY = 8, 64
+"""The length of a last axis up to which slices are added, if there are this many sums for each: numpy takes 10 ns for every
+sum along the last axis, however short it is."""
+
+
+@dataclass
+class Written:
+    """Lines that write into ``{out}``, or else an expression, and the names of ours in them."""
+
+    lines: list[str] = field(default_factory=list)
+    expression: str = ""
+    names: dict[str, Any] = field(default_factory=dict)
+
+
+def write_reduction(node: Node, data: Operand, axes: Any, result: Kind, target: str | None) -> Written | None:
+    """How axes are reduced; None where only the kernel knows."""
+    kind = data.kind
+    if kind.form != ARRAY or not kind.shape or kind.dtype is None or 0 in kind.shape or kind.dtype.kind not in "fi":
+        return None
+    if kind.dtype.itemsize < 4 or (result.form == OTHER) or result.weak or result.dtype != kind.dtype:
+        return None
+    if node.op == "ReduceMean" and kind.dtype.kind != "f":
+        return None
+    along = tuple(sorted(int(axis) % len(kind.shape) for axis in np.ravel(axes))) if axes is not None else ()
+    if not along and node.attrs.get("noop_with_empty_axes"):
+        return None
+    along = along or tuple(range(len(kind.shape)))
+    if result.form == ARRAY:
+        if target is None or not fits_a_buffer(result):
+            return None
+        return _into_a_buffer(node, data, along, result)
+    return _of_all(node, data, result)
+
+
+def _of_all(node: Node, data: Operand, result: Kind) -> Written:
+    """All elements made one number."""
+    size = int(np.prod(data.kind.shape or ()))
+    if result.is_number and node.op in PLACES and size < LARGE:
+        return Written(expression=f"{data.text}.item({data.text}.{PLACES[node.op]}())")
+    text, names = _call(node, data, "None")
+    if result.is_number:
+        text = f"{result.form}({text})"
+    if node.op == "ReduceMean":
+        text, names = f"{text} / {(count := _count(size, result))[0]}", {**names, **dict([count])}
+    return Written([], text, names)
+
+
+def _into_a_buffer(node: Node, data: Operand, along: tuple[int, ...], result: Kind) -> Written:
+    """Some axes reduced."""
+    shape, keeps = data.kind.shape or (), bool(node.attrs.get("keepdims", 1))
+    n, rows = shape[-1], int(np.prod(shape[:-1]))
+    if along == (len(shape) - 1,) and 2 <= n <= SHORT and rows >= MANY * n and not keeps:
+        written = _by_slices(UFUNCS[node.op], data.text, n)
+    else:
+        text, names = _call(node, data, repr(along), "{out}", repr(keeps))
+        written = Written([text], "", names)
+    if node.op == "ReduceMean":
+        name, count = _count(int(np.prod([shape[axis] for axis in along])), result)
+        written.lines.append(f"divide({{out}}, {name}, {{out}})")
+        written.names |= {name: np.asarray(count), "divide": np.divide}
+    return written
+
+
+def _call(node: Node, data: Operand, axes: str, *others: str) -> tuple[str, dict[str, Any]]:
+    """The call of a ufunc's reduce."""
+    ufunc = UFUNCS[node.op]
+    dtype = "None" if node.op in PLACES else f"{data.text}.dtype"  # or small whole numbers would come out larger
+    name = f"{ufunc.__name__}_reduce"
+    return f"{name}({', '.join([data.text, axes, dtype, *others])})", {name: ufunc.reduce}
+
+
+def _count(count: int, result: Kind) -> tuple[str, Any]:
+    """What a mean is divided by, and a name for it."""
+    assert result.dtype is not None
+    return f"n{count}_{result.dtype.name}", float(count) if result.form == FLOAT else result.dtype.type(count)
+
+
+def _by_slices(ufunc: np.ufunc, text: str, n: int) -> Written:
+    """The elements of a short last axis worked together one after the other, in the order in which numpy does it."""
+    name = ufunc.__name__
+    pairs = [(f"{text}[..., 0]", f"{text}[..., 1]")]
+    if n > 2:
+        pairs = [(f"{text}[..., 1]", f"{text}[..., 2]"), *(("{out}", f"{text}[..., {k}]") for k in range(3, n))]
+        pairs.append((f"{text}[..., 0]", "{out}"))
+    return Written([f"{name}({one}, {other}, out={{out}})" for one, other in pairs], "", {name: ufunc})
+
+
+def dot_products(nodes: Sequence[Node], kept: Collection[str]) -> dict[str, str]:
+    """Products of which nobody wants more than the sum over all elements -> that sum: one call in place of two."""
+    reads = Counter(name for node in nodes for name in node.reads)
+    written = {name: node for node in nodes for name in node.outputs if name}
+    found = {}
+    for node in nodes:
+        if node.op != "ReduceSum" or not node.inputs or node.attrs.get("axes") or any(node.inputs[1:]):
+            continue
+        product = written.get(node.inputs[0])
+        is_plain = (
+            product is not None and product.op == "Mul" and not product.attrs and not node.attrs.get("noop_with_empty_axes")
+        )
+        if is_plain and reads[node.inputs[0]] == 1 and node.inputs[0] not in kept:
+            found[node.inputs[0]] = node.outputs[0]
+    return found
+
+
+def write_dot(args: Sequence[Operand], total: Kind) -> str | None:
+    """The sum of the products of two arrays of float64; None where they are anything else."""
+    a, b = args
+    if total != Kind(FLOAT, FLOAT64) or a.kind.form != ARRAY or a.kind != b.kind or not a.kind.shape or a.kind.dtype != FLOAT64:
+        return None
+    if len(a.kind.shape) == 1:
+        return f"float({a.boxed}.dot({b.boxed}))"
+    return f"float({a.boxed}.ravel().dot({b.boxed}.ravel()))"
