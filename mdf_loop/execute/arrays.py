@@ -7,6 +7,7 @@ element would cost three times as much as without.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,9 @@ MDF_UFUNCS = {
 
 COMPARISONS = {np.less, np.less_equal, np.greater, np.greater_equal, np.equal, *map(UFUNCS.get, ("And", "Or", "Xor", "Not"))}
 
+SHORT_ROW, MANY = 128, 512
+"""Elements of a row, and of all rows, for which copying and a call on whole arrays take less than broadcasting."""
+
 LARGEST_SPREAD = 1 << 16
 """Elements up to which a value is copied to be as large as what it is combined with."""
 
@@ -62,8 +66,8 @@ Statement = tuple[str, dict[str, Any]]
 """A line of Python, ``{out}`` standing for the buffer, and the names of ours that it uses."""
 
 
-def write_call(domain: str, op: str, attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statement] | None:
-    """The lines that compute an operator into a buffer; None where only the kernel knows."""
+def write_call(domain: str, op: str, attrs: Any, args: Sequence[Operand], result: Kind, target: str) -> list[Statement] | None:
+    """The lines that compute an operator into a buffer, the target; None where only the kernel knows."""
     if not fits_a_buffer(result):
         return None
     if op in SPECIAL and domain == "":
@@ -73,7 +77,21 @@ def write_call(domain: str, op: str, attrs: Any, args: Sequence[Operand], result
         ufunc = np.divide
     if ufunc is None or attrs or len(args) != ufunc.nin or not _same_types(ufunc, args, result):
         return None
-    return [_call(ufunc, args)]
+    widened = _to_widen(args, result, target)
+    if widened is None:
+        return [_call(ufunc, args)]
+    whole = [replace(arg, text="{out}", box="") if arg is widened else arg for arg in args]
+    return [(f"{{out}}[...] = {widened.boxed}", {}), _call(ufunc, whole)]
+
+
+def _to_widen(args: Sequence[Operand], result: Kind, target: str) -> Operand | None:
+    """The one operand that is better written all over the target first: ufuncs take long to broadcast short rows."""
+    narrow = [arg for arg in args if arg.kind.shape != result.shape]
+    if len(args) != 2 or len(narrow) != 1 or any(arg.boxed == target for arg in args) or args[0].kind.dtype != result.dtype:
+        return None
+    shape, size = result.shape or (), int(np.prod(result.shape or ()))
+    is_array = narrow[0].kind.form == ARRAY and len(shape) > 1
+    return narrow[0] if is_array and shape[-1] <= SHORT_ROW and MANY <= size <= LARGEST_SPREAD else None
 
 
 def fits_a_buffer(kind: Kind) -> bool:

@@ -221,10 +221,10 @@ class Emitter:
         if op == "Relu" and domain == "" and kind.dtype is not None and kind.dtype.kind == "f":
             zero = np.zeros((), kind.dtype)
             op, args = "Max", [*args, Operand("0.0", kind_of_value(zero), box=self.source.given("b", zero), fixed=True)]
-        if write_call(domain, op, node.attrs, args, kind) is None:
+        if write_call(domain, op, node.attrs, args, kind, target) is None:
             return False
         args = [self.spread(arg, kind) if to_spread(domain, op, arg, kind) else self.dimensionless(arg) for arg in args]
-        statements = write_call(domain, op, node.attrs, args, kind)
+        statements = write_call(domain, op, node.attrs, args, kind, target)
         assert statements is not None
         for text, names in statements:
             self.source.names.update(names)

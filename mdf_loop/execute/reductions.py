@@ -32,6 +32,9 @@ SHORT, MANY = 8, 64
 """The length of a last axis up to which slices are added, if there are this many sums for each: numpy takes 10 ns for every
 sum along the last axis, however short it is."""
 
+EVEN = 1024
+"""Terms of a sum up to which a product with ones loses no more digits than numpy's sum, which adds pairs of sums."""
+
 
 @dataclass
 class Written:
@@ -67,7 +70,10 @@ def _of_all(node: Node, data: Operand, result: Kind) -> Written:
     size = int(np.prod(data.kind.shape or ()))
     if result.is_number and node.op in PLACES and size < LARGE:
         return Written(expression=f"{data.text}.item({data.text}.{PLACES[node.op]}())")
-    text, names = _call(node, data, "None")
+    if result.form == FLOAT and UFUNCS[node.op] is np.add and size <= EVEN:
+        text, names = _of_ones(data, size)
+    else:
+        text, names = _call(node, data, "None")
     if result.is_number:
         text = f"{result.form}({text})"
     if node.op == "ReduceMean":
@@ -81,6 +87,8 @@ def _into_a_buffer(node: Node, data: Operand, along: tuple[int, ...], result: Ki
     n, rows = shape[-1], int(np.prod(shape[:-1]))
     if along == (len(shape) - 1,) and 2 <= n <= SHORT and rows >= MANY * n and not keeps:
         written = _by_slices(UFUNCS[node.op], data.text, n)
+    elif UFUNCS[node.op] is np.add and result.dtype in (np.float32, np.float64) and (matrix := _as_matrix(shape, along)):
+        written = _by_product(data, along, matrix, result)
     else:
         text, names = _call(node, data, repr(along), "{out}", repr(keeps))
         written = Written([text], "", names)
@@ -89,6 +97,34 @@ def _into_a_buffer(node: Node, data: Operand, along: tuple[int, ...], result: Ki
         written.lines.append(f"divide({{out}}, {name}, {{out}})")
         written.names |= {name: np.asarray(count), "divide": np.divide}
     return written
+
+
+def _as_matrix(shape: tuple[int, ...], along: tuple[int, ...]) -> tuple[int, int] | None:
+    """The shape of a matrix whose rows or columns are summed, if not too many at once lose digits."""
+    count = len(along)
+    if along not in (tuple(range(count)), tuple(range(len(shape) - count, len(shape)))):
+        return None
+    split = count if along[0] == 0 else len(shape) - count
+    rows, columns = int(np.prod(shape[:split])), int(np.prod(shape[split:]))
+    return (rows, columns) if (rows if along[0] == 0 else columns) <= EVEN else None
+
+
+def _by_product(data: Operand, along: tuple[int, ...], matrix: tuple[int, int], result: Kind) -> Written:
+    """Sums of rows or columns as a product with ones, which takes a third to a tenth of a reduction's time."""
+    (rows, columns), dtype = matrix, result.dtype
+    text = data.text if data.kind.shape == matrix else f"{data.text}.reshape({matrix!r})"
+    if along[0] == 0:
+        name, ones, call, flat = f"ones_{rows}_{dtype}", np.ones(rows, dtype), "{name}.dot({text}, {out})", (columns,)
+    else:
+        name, ones, call, flat = f"ones_{columns}_{dtype}", np.ones(columns, dtype), "{text}.dot({name}, {out})", (rows,)
+    out = "{out}" if result.shape == flat else f"{{out}}.reshape({flat!r})"
+    return Written([call.format(name=name, text=text, out=out)], "", {name: ones})
+
+
+def _of_ones(data: Operand, size: int) -> tuple[str, dict[str, Any]]:
+    """The sum of all elements, as a product with ones."""
+    text = data.text if data.kind.shape == (size,) else f"{data.text}.ravel()"
+    return f"{text}.dot(ones_{size}_float64)", {f"ones_{size}_float64": np.ones(size)}
 
 
 def _call(node: Node, data: Operand, axes: str, *others: str) -> tuple[str, dict[str, Any]]:
