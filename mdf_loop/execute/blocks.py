@@ -11,9 +11,10 @@ from mdf_loop.execute.block import Batch
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.histories import History
 from mdf_loop.execute.interpret import Session, truth
+from mdf_loop.execute.kinds import Kind
 from mdf_loop.execute.program import Program
 from mdf_loop.execute.recurrences import DoesNotFit, built, run_idiom
-from mdf_loop.execute.specialise import SteppedPart
+from mdf_loop.execute.specialise import SteppedPart, new_rows
 from mdf_loop.ir import Loop, Node
 from mdf_loop.plan import Batched, Plan, Shift, Stepped
 
@@ -24,6 +25,7 @@ class Blocks:
     def __init__(self, loop: Loop, program: Program, calls: Calls, plan: Plan) -> None:
         self.loop, self.program, self.calls, self.plan = loop, program, calls, plan
         self.wanted = wanted_histories(plan)
+        self.collected = {what.output: k for k, what in reversed(list(enumerate(loop.collected)))}
         self.places = {carried.input: k for k, carried in enumerate(loop.carried)}
         self.stepped = {id(part): self._stepped(part) for part in plan.parts if isinstance(part, Stepped)}
 
@@ -94,7 +96,11 @@ class Blocks:
         streams = {name: batch.history(name) for name in stepped.streams}
         slot, env = self.program.slot, session.env
         same = {name: batch.single(name) for name in stepped.once}
-        stretch = stepped.run(batch.length, session.run, same, streams, now, lambda name: env[slot(name)])
+
+        def room(name: str, kind: Kind, count: int) -> np.ndarray:
+            return self._room(session, name, kind, count)
+
+        stretch = stepped.run(batch.length, session.run, same, streams, now, lambda name: env[slot(name)], room)
         batch.head(stretch.done)
         batch.histories.update(stretch.histories)
         finals.update(stretch.finals)
@@ -104,6 +110,18 @@ class Blocks:
             if name in self.wanted and name not in batch.histories:
                 self._shift(batch, name, now)
         return stretch.going
+
+    def _room(self, session: Session, name: str, kind: Kind, count: int) -> np.ndarray:
+        """Memory for a block of values: where they are collected, if they are."""
+        place = self.collected.get(name)
+        found = None
+        if place is not None and kind.dtype is not None:
+            gathering = session.progress.gatherings[place]
+            found = gathering.room(count, kind.shape or (), kind.dtype, self._most(session))
+        return new_rows(kind, count) if found is None else found
+
+    def _most(self, session: Session) -> int | None:
+        return session.given.trip_count if self.plan.condition == "given" else None
 
     def _stop(self, session: Session, batch: Batch) -> bool:
         """End the block behind the first iteration whose condition is false."""
@@ -129,7 +147,7 @@ class Blocks:
     def take_over(self, session: Session, batch: Batch, finals: dict[str, Any], going: bool) -> None:
         """Everything that can fail first; then the results of the block are the session's."""
         progress, loop, rounds = session.progress, self.loop, self.plan.rounds
-        most = session.given.trip_count if self.plan.condition == "given" else None
+        most = self._most(session)
         gathered = [self._gathered(batch, name) for name in (c.output for c in loop.collected)]
         for gathering, value in zip(progress.gatherings, gathered, strict=True):
             gathering.check_block(value, batch.length)

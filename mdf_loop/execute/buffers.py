@@ -57,7 +57,9 @@ class Buffers:
 
 def assign(nodes: Sequence[Node], rounds: Mapping[str, str], recorded: Collection[str], kinds: Mapping[str, Kind]) -> Buffers:
     """Choose a buffer for each output of the nodes that can have one."""
-    recorded_arrays = [name for name in recorded if name not in kinds or kinds[name].shape != ()]
+    recorded_arrays = {name for name in recorded if name not in kinds or kinds[name].shape != ()}
+    copied = {name: node.inputs[0] for node in nodes if node.op == "Identity" for name in node.outputs}
+    rows = recorded_arrays | {copied[name] for name in recorded_arrays if name in copied}
     kept, buffers = kept_elsewhere(nodes, rounds, recorded_arrays), Buffers()
     free = successors(nodes, rounds, {*kept, *recorded}, _is_fresh)
     variables = {name: f"x{k}" for k, name in enumerate(rounds)}
@@ -65,9 +67,16 @@ def assign(nodes: Sequence[Node], rounds: Mapping[str, str], recorded: Collectio
     for node in nodes:
         name = node.outputs[0] if node.outputs else ""
         kind = kinds.get(name)
-        if not name or name in kept or kind is None or kind.form != ARRAY or kind.shape is None or int(np.prod(kind.shape)) < 2:
+        if (
+            not name
+            or (name in kept and name not in rows)
+            or kind is None
+            or kind.form != ARRAY
+            or kind.shape is None
+            or int(np.prod(kind.shape)) < 2
+        ):
             continue
-        if name in recorded:
+        if name in rows:
             buffers.rows[name] = f"r{len(buffers.rows)}"
         elif name in free and kinds.get(free[name]) == kind and _writes_over(node, free[name]):
             buffers.over[name] = variables[free[name]]

@@ -32,17 +32,30 @@ class Growing:
 
     def extend(self, rows: np.ndarray, most: int | None) -> None:
         """Put rows behind those there are; there will be ``most`` at the most, if that is known."""
-        needed, room = self.length + len(rows), len(self._array)
+        needed = self.length + len(rows)
         dtype = np.result_type(self._array, rows) if self._array.dtype != rows.dtype else rows.dtype
-        if needed > room or dtype != self._array.dtype:
-            room = max(needed, 2 * room)
-            if most is not None:
-                room = max(most if most * rows[:1].nbytes <= AT_ONCE else min(room, most), needed)
-            larger = np.empty((room, *rows.shape[1:]), dtype)
-            larger[: self.length] = self._array[: self.length]
-            self._array = larger
-        self._array[self.length : needed] = rows
+        self._make_room(needed, dtype, most)
+        behind = self._array[self.length : needed]
+        if rows.__array_interface__ != behind.__array_interface__:  # or else they were written there
+            behind[...] = rows
         self.length = needed
+
+    def _make_room(self, needed: int, dtype: np.dtype, most: int | None) -> None:
+        room = len(self._array)
+        if needed <= room and dtype == self._array.dtype:
+            return
+        room = max(needed, 2 * room)
+        if most is not None:
+            each = self._array[:1].nbytes or int(np.prod(self._array.shape[1:])) * dtype.itemsize
+            room = max(most if most * each <= AT_ONCE else min(room, most), needed)
+        larger = np.empty((room, *self._array.shape[1:]), dtype)
+        larger[: self.length] = self._array[: self.length]
+        self._array = larger
+
+    def behind(self, count: int, most: int | None) -> np.ndarray:
+        """Memory for the next rows, which become some of them when they are given to ``extend``."""
+        self._make_room(self.length + count, self._array.dtype, most)
+        return self._array[self.length : self.length + count]
 
     def rows(self) -> np.ndarray:
         """What there is; room that is left over is given back."""
@@ -115,6 +128,13 @@ class Gathering:
                 self.check(value)
         elif length:
             self.check(values.stacked()[0] if isinstance(values, History) else values)
+
+    def room(self, count: int, shape: tuple[int, ...], dtype: np.dtype, most: int | None) -> np.ndarray | None:
+        """Memory for the values of a block, so that ``add_block`` has nothing to copy; None for values of another kind."""
+        if (self._shape, self._dtype) != (shape, dtype):
+            return None
+        self._settle()
+        return self._blocks.behind(count, most) if self._blocks is not None else None
 
     def add_block(self, values: History | Any, length: int, most: int | None = None) -> None:
         """Keep the values of a block of iterations, which were checked; there will be ``most`` values, if that is known."""

@@ -40,7 +40,7 @@ class Function:
     kinds: tuple[Kind, ...]
     condition: Kind
     recorded: tuple[tuple[str, Kind], ...]
-    rows: tuple[tuple[str, Kind], ...]
+    rows: tuple[tuple[tuple[str, ...], Kind], ...]
 
 
 @dataclass
@@ -91,6 +91,7 @@ class SteppedPart:
         streams: Mapping[str, History],
         now: Mapping[str, Any],
         samples: Callable[[str], Any],
+        room: Callable[[str, Kind, int], np.ndarray],
     ) -> Stretch:
         """Step through up to ``n`` iterations.
 
@@ -104,13 +105,15 @@ class SteppedPart:
             What goes round, at the start of the block.
         samples : callable
             The value of a name in an iteration that was interpreted.
+        room : callable
+            Memory for the values that an array has in so many iterations.
         """
         given = [same[name] for name in self.once]
         histories = [streams[name] for name in self.streams]
         function = self._function(run, given, histories, now, samples)
         once = [make(value) for make, value in zip(function.once, given, strict=True)]
         carried = [make(now[name]) for make, name in zip(function.carried, self.rounds, strict=True)]
-        blocks = [np.empty((n, *(kind.shape or ())), kind.dtype) for _, kind in function.rows]
+        blocks = [room(names[0], kind, n) if names else new_rows(kind, n) for names, kind in function.rows]
         done, going, condition, carried, lists = function.call(
             n,
             run,
@@ -120,7 +123,8 @@ class SteppedPart:
             [list(block) for block in blocks],
         )
         found = {name: History.of_rows(rows, kind) for (name, kind), rows in zip(function.recorded, lists, strict=True)}
-        found |= {name: History.of_array(block[:done]) for (name, _), block in zip(function.rows, blocks, strict=True) if name}
+        for (names, _), block in zip(function.rows, blocks, strict=True):
+            found |= dict.fromkeys(names, History.of_array(block[:done]))
         finals = [out_of(kind, value) for kind, value in zip(function.kinds, carried, strict=True)]
         ended = dict(zip(self.rounds, finals, strict=True))
         return Stretch(done, going, found, ended, out_of(function.condition, condition) if self.condition else None)
@@ -184,7 +188,8 @@ class _Writing:
         emitter.nodes(stepped.part.nodes, scope, self.samples, kept, renames)
         used = {operand.text for operand in scope.values()}
         rows = {name: row for name, row in self.buffers.rows.items() if row in used}
-        lists = [name for name in stepped.recorded if scope[name].text != rows.get(name)]
+        named = {row: tuple(name for name in stepped.recorded if scope[name].text == row) for row in rows.values()}
+        lists = [name for name in stepped.recorded if not any(name in names for names in named.values())]
         keepers = [emitter.checked(scope[name]) for name in lists]
         for k, operand in enumerate(keepers):
             source.line(f"keep{k}({operand.text})")
@@ -204,7 +209,7 @@ class _Writing:
             tuple(self.round_kinds),
             scope[stepped.condition].kind if stepped.condition else Kind(OTHER),
             tuple((name, operand.kind) for name, operand in zip(lists, keepers, strict=True)),
-            tuple((name if name not in lists else "", self.kinds[name]) for name in rows),
+            tuple((named[row], self.kinds[name]) for name, row in rows.items()),
         )
 
     def _scope(self) -> Scope:
@@ -306,6 +311,11 @@ class _Writing:
             source.line("    going = False; break")
         elif not source.lines:
             source.line("pass")
+
+
+def new_rows(kind: Kind, count: int) -> np.ndarray:
+    """Memory for a number of arrays of one kind."""
+    return np.empty((count, *(kind.shape or ())), kind.dtype)
 
 
 def dimensionless(value: Any) -> Any:
