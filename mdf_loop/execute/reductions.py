@@ -69,7 +69,11 @@ def _of_all(node: Node, data: Operand, result: Kind) -> Written:
     """All elements made one number."""
     size = int(np.prod(data.kind.shape or ()))
     if result.is_number and node.op in PLACES and size < LARGE:
-        return Written(expression=f"{data.text}.item({data.text}.{PLACES[node.op]}())")
+        text = f"{data.text}.item({data.text}.{PLACES[node.op]}())"
+        if result.form != FLOAT:
+            return Written(expression=text)
+        again, names = _call(node, data, "None")  # of 0 and -0 the first one is not always numpy's
+        return Written([], f"{text} or float({again})", names)
     if result.form == FLOAT and UFUNCS[node.op] is np.add and size <= EVEN:
         text, names = _of_ones(data, size)
     else:

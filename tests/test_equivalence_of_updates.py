@@ -1,0 +1,240 @@
+"""Every engine gives what ``interpret`` gives where emitted code writes over memory that it has: scatters, growing arrays,
+values that go round; and where it takes views for copies and products for sums."""
+
+import numpy as np
+import pytest
+from test_equivalence import assert_same_on_every_engine
+
+from mdf_loop import loop, options
+
+N = 60
+
+
+def run(text, n, *carried, opset=20, **captured):
+    return lambda: loop(n, True, *carried, body={"onnx": text, "opset": opset}, **captured)
+
+
+# Scatters into what goes round
+
+SCATTERS = {
+    "one row of a vector": "at = Unsqueeze (i, last) y_out = ScatterND (y, at2, new)",
+    "read before": "old = Gather (y, where) sum = Add (old, new) y_out = ScatterND (y, at2, sum)",
+    "a view read before and after": "old = Gather (y, where) y_out = ScatterND (y, at2, new) extra = Add (old, new)",
+    "the one before read after": "y_out = ScatterND (y, at2, new) extra = Sub (y, new)",
+    "the one before collected": "y_out = ScatterND (y, at2, new) extra = Identity (y)",
+    "the new one collected": "y_out = ScatterND (y, at2, new) extra = Identity (y_out)",
+    "a slice of the new one collected": "y_out = ScatterND (y, at2, new) extra = Slice (y_out, three, seven)",
+    "a slice of the one before put in": "part = Slice (y, three, seven) y_out = ScatterND (y, four, part)",
+    "twice": "y_1 = ScatterND (y, at2, new) y_out = ScatterND (y_1, four, y_part)",
+    "elements": "y_out = ScatterElements (y, where, new)",
+    "elements from the end": "y_out = ScatterElements <axis = -1> (y, minus, new)",
+    "added up": 'y_out = ScatterND <reduction = "add"> (y, at2, new)',
+    "in a branch": "c = Less (i, half) y_out = If (c) <then_branch = t () => (a) { a = ScatterND (y, at2, new) }, "
+    "else_branch = e () => (b) { b = Identity (y) }>",
+}
+
+
+@pytest.mark.parametrize("how", SCATTERS)
+@pytest.mark.parametrize("kind", ["double", "int64", "float"])
+def test_scatter_into_what_goes_round(how, kind, rng):
+    extra = "extra" if "extra =" in SCATTERS[how] else "new"
+    text = f"""table (int64 i, bool go, {kind}[12] y) => (bool go_out, y_out, {extra}_out)
+        <int64[1] last = {{0}}, int64[1] three = {{3}}, int64[1] seven = {{7}}, int64[4,1] four = {{5, 0, 11, -2}},
+         int64 half = {{30}}, int64 size = {{12}}, int64[1] minus = {{-3}}> {{
+        go_out = Identity (go) j = Mod (i, size) where = Unsqueeze (j, last) at2 = Unsqueeze (where, last)
+        new = Gather (values, where) y_part = Slice (values, three, seven) {SCATTERS[how]} {extra}_out = Identity ({extra}) }}"""
+    dtype = {"double": np.float64, "float": np.float32}.get(kind, np.int64)
+    start, values = rng.integers(-9, 9, 12).astype(dtype), rng.integers(-9, 9, 12).astype(dtype)
+    before = start.copy()
+    assert_same_on_every_engine(run(text, N, start, values=values))
+    np.testing.assert_array_equal(start, before)
+
+
+def test_scatter_of_rows_and_of_single_elements(rng):
+    text = """table (int64 i, bool go, double[5,4] y, double[5,4] z) => (bool go_out, y_out, z_out)
+        <int64[1] one = {0}, int64[1] last = {-1}, int64[2] shape = {1, 2}, int64 rows = {5}, int64 columns = {4}> {
+        go_out = Identity (go) r = Mod (i, rows) c = Mod (i, columns) r1 = Unsqueeze (r, one) c1 = Unsqueeze (c, one)
+        row = Gather (z, r) y_out = ScatterND (y, r1, row)
+        rc = Concat <axis = 0> (r1, c1) at = Reshape (rc, shape) element = GatherND (y_out, at) twice = Add (element, element)
+        half = Mul (twice, k) z_out = ScatterND (z, at, half) }"""
+    assert_same_on_every_engine(run(text, N, rng.random((5, 4)), rng.random((5, 4)), k=np.float64(0.25)))
+
+
+@pytest.mark.parametrize("at", [12, -13])
+@pytest.mark.parametrize("op", ["y_out = ScatterND (y, at2, new)", "x = Gather (y, where) y_out = Add (y, x)"])
+def test_place_out_of_range_fails_in_the_same_iteration(op, at, rng):
+    text = f"""table (int64 i, bool go, double[12] y) => (bool go_out, y_out) <int64[1] last = {{0}}> {{
+        go_out = Identity (go) where = Gather (places, i) w = Unsqueeze (where, last) at2 = Unsqueeze (w, last)
+        new = Gather (values, last) {op.replace("where)", "w)")} }}"""
+    places = rng.integers(-12, 12, N)
+    places[40] = at
+    expected = assert_same_on_every_engine(run(text, N, rng.random(12), values=rng.random(12), places=places))
+    assert expected.error.iteration == 40
+
+
+# Arrays that grow
+
+
+GROWING = {
+    "one row": "y_out = Concat <axis = 0> (y, row)",
+    "two rows": "two = Concat <axis = 0> (row, row) y_out = Concat <axis = 0> (y, two)",
+    "in front": "y_out = Concat <axis = 0> (row, y)",
+    "begun anew": "c = Less (size, limit) y_out = If (c) <then_branch = t () => (a) { a = Concat <axis = 0> (y, row) }, "
+    "else_branch = e () => (b) { b = Identity (row) }>",
+    "and a slice of the end": "tail = Slice (y, minus, huge) row2 = Mul (tail, half) y_out = Concat <axis = 0> (y, row2)",
+    "and the one before": "y_out = Concat <axis = 0> (y, row) total = ReduceSum <keepdims = 0> (y)",
+}
+
+
+@pytest.mark.parametrize("how", GROWING)
+@pytest.mark.parametrize("shape", ["", ",3"])
+def test_growing_array(how, shape, rng):
+    more = "total" if "total =" in GROWING[how] else "size"
+    text = f"""cache (int64 i, bool go, double[n{shape}] y, double[n{shape}] z) => (bool go_out, y_out, z_out, {more}_out)
+        <int64[1] zero = {{0}}, int64[1] minus = {{-1}}, int64[1] huge = {{9223372036854775807}}, int64 limit = {{20}}> {{
+        go_out = Identity (go) w = Unsqueeze (i, zero) row = Gather (rows, w)
+        dims = Shape (y) size = Gather (dims, first) {GROWING[how]} z_out = Concat <axis = 0> (z, row)
+        {more}_out = Identity ({more}) }}"""
+    rows = rng.random((N, *(int(s) for s in shape.split(",") if s)))
+    captured = {"rows": rows, "first": np.int64(0)} | ({"half": np.float64(0.5)} if "half" in text else {})
+    given = rows[:2].copy()
+    expected = assert_same_on_every_engine(run(text, N, given, given, **captured), exact="total" not in text)
+    assert len(expected.results[1]) == 2 + N
+    np.testing.assert_array_equal(given, rows[:2])
+
+
+def test_row_of_another_shape_does_not_grow_an_array(rng):
+    text = """cache (int64 i, bool go, double[n,3] y) => (bool go_out, y_out) <int64[1] zero = {0}> {
+        go_out = Identity (go) c = Less (i, k) y_out = If (c) <then_branch = t () => (a) { a = Concat <axis = 0> (y, row) },
+        else_branch = e () => (b) { b = Concat <axis = 0> (y, column) }> }"""
+    given = {"row": rng.random((1, 3)), "column": rng.random((1, 1)), "k": np.int64(30)}
+    expected = assert_same_on_every_engine(run(text, N, rng.random((2, 3)), **given))
+    assert expected.error.iteration == 30
+
+
+# Values that go round, written over
+
+ROUNDS = {
+    "read once": "a = Add (y, x) y_out = Mul (a, half)",
+    "read twice": "a = Add (y, x) b = Mul (y, half) y_out = Sub (b, a)",
+    "read at last": "a = Mul (x, half) b = Tanh (a) y_out = Sub (b, y)",
+    "viewed": "v = Reshape (y, shape) a = Add (v, v) b = Reshape (a, flat) y_out = Mul (b, quarter)",
+    "viewed to the end": "v = Transpose (y2) w = Reshape (v, flat) a = Add (y, x) b = Mul (a, quarter) y_out = Sub (b, w)",
+    "chosen": "c = Less (y, x) y_out = Where (c, x, y)",
+    "chosen the other way": "c = Less (x, y) y_out = Where (c, y, x)",
+    "exchanged": "y_out = Mul (z, half)",
+    "clipped": "a = Add (y, x) y_out = Min (a, half)",
+    "shifted": "a = Slice (y, one, huge) b = Slice (y, zero, one) c = Concat <axis = 0> (a, b) y_out = Mul (c, half)",
+    "turned over": "y_out = Slice (y, minus, least, zero, minus)",
+    "of a product": "a = MatMul (matrix, y) y_out = Mul (a, half)",
+    "a sum of itself": "s = ReduceSum <keepdims = 1> (y) a = Add (y, s) y_out = Mul (a, tiny)",
+}
+
+
+@pytest.mark.parametrize("how", ROUNDS)
+@pytest.mark.parametrize("collected", ["y", "y_out", "x"])
+def test_value_that_goes_round(how, collected, rng):
+    text = f"""round (int64 i, bool go, double[6] y, double[6] z) => (bool go_out, y_out, z_out, kept)
+        <int64[2] shape = {{2, 3}}, int64[1] flat = {{6}}, int64[1] zero = {{0}}, int64[1] one = {{1}}, int64[1] minus = {{-1}},
+         int64[1] huge = {{9223372036854775807}}, int64[1] least = {{-9223372036854775807}},
+         double half = {{0.5}}, double quarter = {{0.25}}, double tiny = {{0.1}}> {{
+        go_out = Identity (go) x = Gather (table, i) y2 = Reshape (y, shape) {ROUNDS[how]}
+        z_out = Add (y, x) kept = Identity ({collected}) }}"""
+    start, table = rng.standard_normal(6), rng.standard_normal((N, 6))
+    captured = {"table": table} | ({"matrix": rng.random((6, 6)) / 6} if "matrix" in text else {})
+    before = start.copy()
+    assert_same_on_every_engine(run(text, N, start, start, **captured), exact=False)
+    np.testing.assert_array_equal(start, before)
+    alone = (
+        text.replace(", double[6] z)", ")")
+        .replace("z_out, ", "")
+        .replace("z_out = Add (y, x)", "")
+        .replace("(z, half)", "(x, half)")
+    )
+    assert_same_on_every_engine(run(alone, N, start, **captured), exact=False)
+
+
+# Sums and extremes
+
+TOTALS = {
+    "ReduceSum": ["double", "float", "int64", "int32"],
+    "ReduceMean": ["double", "float"],
+    "ReduceMax": ["double", "float", "int64"],
+    "ReduceMin": ["double", "float", "int32"],
+    "ReduceProd": ["double", "int64"],
+}
+SHAPES = [(7,), (40, 3), (2, 300), (500, 2), (100, 8), (5, 40, 2), (3, 4, 5), (1, 6), (40, 1), (20, 1500)]
+TYPES = {"double": np.float64, "float": np.float32, "int64": np.int64, "int32": np.int32}
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("op", "kind"), [(op, kind) for op, kinds in TOTALS.items() for kind in kinds])
+def test_reduction_of_what_goes_round(op, kind, shape, keepdims, rng):
+    dtype = TYPES[kind]
+    start = (
+        rng.integers(-2, 3, shape).astype(dtype)
+        if op == "ReduceProd" or kind[0] == "i"
+        else rng.standard_normal(shape).astype(dtype)
+    )
+    for axes in ((), *((k,) for k in range(len(shape))), (-1, 0), (0, 1))[: 2 + 2 * len(shape)]:
+        given = f", axes{len(axes)}" if axes and (len(axes) == 1 or len(shape) > 1) else ""
+        if axes and not given:
+            continue
+        version = 20 if op == "ReduceSum" else 18
+        text = f"""sums (int64 i, bool go, {kind}[{",".join(map(str, shape))}] y) => (bool go_out, y_out, total)
+            <int64[{max(len(axes), 1)}] axes{len(axes)} = {{{", ".join(map(str, axes or (0,)))}}}> {{
+            go_out = Identity (go) total = {op} <keepdims = {keepdims}> (y{given}) y_out = Neg (y) }}"""
+        call = run(text, 12, start, opset=version)
+        for engine in ("auto", "numpy"):
+            with options(engine="interpret"):
+                expected = call()
+            with options(engine=engine):
+                found = call()
+            units = (
+                np.finfo(dtype).eps * 8 * np.abs(start).sum() if dtype in (np.float32, np.float64) and op != "ReduceProd" else 0
+            )
+            np.testing.assert_allclose(found[1], expected[1], rtol=1e-5 if kind == "float" else 1e-13, atol=units, strict=True)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, -0.0])
+@pytest.mark.parametrize("op", ["ReduceMax", "ReduceMin", "ReduceSum", "ReduceMean"])
+def test_reduction_of_special_values(op, bad, rng):
+    text = f"""sums (int64 i, bool go, double[4,40] y) => (bool go_out, y_out, all, rows, columns)
+        <int64[1] one = {{1}}, int64[1] zero = {{0}}> {{
+        go_out = Identity (go) all = {op} <keepdims = 0> (y) rows = {op} <keepdims = 0> (y, one) columns = {op} (y, zero)
+        y_out = Neg (y) }}"""
+    start = rng.standard_normal((4, 40)) if bad else rng.choice([0.0, -0.0], (4, 40))
+    start[2, 7] = bad
+    assert_same_on_every_engine(run(text, N, start), exact=op in ("ReduceMax", "ReduceMin"))
+
+
+@pytest.mark.parametrize("shape", [(9,), (4, 5), (2, 3, 4)])
+def test_sum_of_products_of_what_goes_round(shape, rng):
+    size = ",".join(map(str, shape))
+    text = f"""norm (int64 i, bool go, double[{size}] y, double[{size}] z) => (bool go_out, y_out, z_out, own, both, kept)
+        <double half = {{0.5}}> {{
+        go_out = Identity (go) yy = Mul (y, y) own = ReduceSum <keepdims = 0> (yy)
+        yz = Mul (y, z) both = ReduceSum <keepdims = 0> (yz)
+        zz = Mul (z, z) kept = ReduceSum <keepdims = 0> (zz) y_out = Neg (zz) z_out = Mul (z, half) }}"""
+    assert_same_on_every_engine(run(text, N, rng.standard_normal(shape), rng.standard_normal(shape)), exact=False)
+
+
+def test_rows_are_widened_to_what_they_are_combined_with(rng):
+    text = """wide (int64 i, bool go, double[30,40] y, double[40] row) => (bool go_out, y_out, row_out)
+        <int64[1] one = {1}, int64[1] zero = {0}, double half = {0.5}> {
+        go_out = Identity (go) column = ReduceMax (y, one) a = Div (y, column) b = Sub (row, a) c = Mul (b, b) d = Less (c, row)
+        e = Where (d, a, b) y_out = Add (e, row) m = ReduceMin <keepdims = 0> (y_out, zero) row_out = Mul (m, half) }"""
+    assert_same_on_every_engine(run(text, N, rng.random((30, 40)) + 1, rng.random(40)))
+
+
+def test_one_value_collected_twice_and_last_shares_no_memory(rng):
+    text = """twice (int64 i, bool go, double[4] y) => (bool go_out, y_out, double[4] one, double[4] two, double[2,2] three)
+        <int64[2] shape = {2, 2}> {
+        go_out = Identity (go) x = Gather (table, i) a = Mul (y, x) y_out = Sub (a, y) one = Identity (y_out)
+        two = Identity (y_out) three = Reshape (y_out, shape) }"""
+    call = run(text, N, rng.random(4), table=rng.random((N, 4)))
+    assert_same_on_every_engine(call)
+    with options(engine="numpy"):
+        results = call()
+    assert not any(np.shares_memory(a, b) for k, a in enumerate(results) for b in results[:k])
