@@ -14,6 +14,7 @@ from mdf_loop.analysis.dependence import Component, components
 from mdf_loop.analysis.idioms import Idiom, find_idiom
 from mdf_loop.analysis.invariants import Invariants, invariants, rounds, sources
 from mdf_loop.analysis.purity import draws, is_pure, is_repeatable
+from mdf_loop.analysis.regrouping import regrouped
 from mdf_loop.batching import elementwise
 from mdf_loop.ir import Loop, Node
 from mdf_loop.registry import lookup
@@ -102,6 +103,7 @@ def make_plan(loop: Loop) -> Plan:
     varying = [node for node in nodes if not _is_same(node, same)]
     deciding = _deciding(loop, same)
     moving = _moving(loop, varying, round_trips, same)
+    varying = regrouped(varying, moving, same, {*loop.body.outputs, *loop.last, *round_trips.values(), deciding})
     tied = [node for node in varying if draws(node)]
     found = components(varying, moving, tied)
     scheduled = _Schedule(loop, varying, found, moving, deciding, same)

@@ -90,6 +90,25 @@ def test_recurrences_of_several_values_name_all_of_them():
     assert "v2 = Sub (a, w)  (v and w of the iteration before are needed)" in explained(text)
 
 
+@pytest.mark.parametrize("total", ["s = Add (a, r) z = Add (s, bias)", "s = Add (r, a) z = Add (bias, s)"])
+def test_bias_is_added_to_the_product_that_needs_no_recurrence(total):
+    text = f"""body (int64 i, bool go, float[2,4] h) => (bool go_out, float[2,4] h_out) {{
+        go_out = Identity (go) x = Gather (xs, i) a = MatMul (x, W) r = MatMul (h, R) {total} h_out = Tanh (z) }}"""
+    rng = np.random.default_rng(0)
+    given = {"xs": (50, 2, 3), "W": (3, 4), "R": (4, 4), "bias": (4,)}
+    captured = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in given.items()}
+    call = (50, True, np.zeros((2, 4), np.float32))
+    with options(engine="interpret"):
+        expected = loop(*call, body=text, **captured)
+    planned = compile(text)
+    np.testing.assert_allclose(planned(*call, **captured), expected, rtol=1e-4, atol=1e-5)
+    batched, stepped = planned.explain().split("stepped, ")
+    assert "s = Add (a, bias)" in batched
+    assert "z = Add (s, r)" in stepped
+    kept = text.replace("float[2,4] h_out)", "float[2,4] h_out, float[2,4] s)", 1)
+    assert "Add (a, bias)" not in compile(kept).explain()
+
+
 def test_filter_and_growing_sequence_are_idioms():
     text = f"{HEAD}) {{ go_out = Identity (go) x = Gather (w, i) a = Mul (s, k) t = Add (a, x) }}"
     assert "t = Add (a, x)  [with a = Mul (s, k): scipy.signal.lfilter, or products with powers of k for wide rows]" in explained(
