@@ -238,3 +238,28 @@ def test_one_value_collected_twice_and_last_shares_no_memory(rng):
     with options(engine="numpy"):
         results = call()
     assert not any(np.shares_memory(a, b) for k, a in enumerate(results) for b in results[:k])
+
+
+@pytest.mark.parametrize("bad", [None, np.inf, -np.inf, np.nan, "all -inf", 800.0])
+@pytest.mark.parametrize(("shape", "axis"), [((5,), 0), ((1, 6), -1), ((4, 7), 1), ((4, 7), 0), ((2, 3, 4), 2), ((2, 3, 4), 1)])
+@pytest.mark.parametrize("kind", ["double", "float"])
+def test_exponentials_of_what_goes_round(kind, shape, axis, bad, rng):
+    size = ",".join(map(str, shape))
+    text = f"""powers (int64 i, bool go, {kind}[{size}] y) => (bool go_out, y_out, soft, log, total, kept)
+        <int64[1] axes = {{{axis}}}> {{
+        go_out = Identity (go) soft = Softmax <axis = {axis}> (y) log = LogSoftmax <axis = {axis}> (y)
+        total = ReduceLogSumExp <keepdims = 0> (y, axes) kept = ReduceLogSumExp (y, axes) y_out = Neg (y) }}"""
+    start = rng.standard_normal(shape).astype(TYPES[kind])
+    if bad == "all -inf":
+        start[...] = -np.inf
+    elif bad is not None:
+        start.flat[3] = bad
+    call = run(text, 30, start, opset=18)
+    with options(engine="interpret"):
+        expected = call()
+    with options(engine="numpy"):
+        found = call()
+    for a, e in zip(found, expected, strict=True):
+        np.testing.assert_allclose(
+            a, e, rtol=1e-5 if kind == "float" else 1e-13, atol=1e-6 if kind == "float" else 1e-14, strict=True
+        )

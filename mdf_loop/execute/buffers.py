@@ -23,6 +23,7 @@ _OTHERS = (
     "Relu",
     "ReduceL2",
     "ReduceLogSumExp",
+    "LogSoftmax",
     "TopK",
     "ArgMax",
     "ArgMin",

@@ -14,8 +14,8 @@ What is emitted holds names and numbers made here, never a string of the model::
         return done, going, True, (x0, x1), (l0,)
 
 ``u`` is what stays the same (``w`` as numpy has it, ``p`` brought to a larger shape), ``s`` what was computed before
-for each iteration, ``x`` and ``z`` what goes round (in inner loops), ``v`` what an operator gives, ``g``, ``h``, ``y``
-and ``r`` buffers, ``j`` places in an array, ``k`` kernels.
+for each iteration, ``x`` and ``z`` what goes round (in inner loops), ``v`` what an operator gives, ``g``, ``h``,
+``m``, ``y`` and ``r`` buffers, ``j`` places in an array, ``k`` kernels.
 Anything unexpected (a kind that changed, Python's own errors) raises: the block is then run by the interpreter.
 """
 
@@ -31,16 +31,18 @@ from mdf_loop.batching import elementwise
 from mdf_loop.execute import reductions
 from mdf_loop.execute.arrays import to_spread, write_call
 from mdf_loop.execute.calls import Calls
+from mdf_loop.execute.exponentials import OPERATORS, write_exponentials
 from mdf_loop.execute.kinds import ARRAY, BOOL, FLOAT, FROM_KERNEL, INT, OTHER, SCALAR, TO_KERNEL, Changed, Kind, kind_of_value
 from mdf_loop.execute.rounds import read_once
 from mdf_loop.execute.scalars import FUNCTIONS, Operand, takes_any_range, write_expression
 from mdf_loop.execute.updates import FUNCTIONS as UPDATES
-from mdf_loop.execute.updates import is_scatter, write_scatter
+from mdf_loop.execute.updates import Behind, is_scatter, write_scatter
 from mdf_loop.execute.views import VIEWS, from_end, write_gather, write_view
 from mdf_loop.ir import Node
 from mdf_loop.registry import Bound
 
 LARGEST = 2**63 - 1
+REDUCING = (*reductions.UFUNCS, *OPERATORS)
 LONGEST = 100
 """Characters of an expression that stays within another one."""
 
@@ -62,11 +64,6 @@ class Source:
     def line(self, text: str) -> None:
         """Write a line at the present depth."""
         self.lines.append("    " * self.depth + text)
-
-    def spread(self, name: str, text: str, shape: tuple[int, ...]) -> None:
-        """Write down how a value comes to a larger shape."""
-        self.names["spread"] = spread
-        self.line(f"{name} = spread({text}, {shape!r})")
 
     def assign(self, values: Mapping[str, str]) -> None:
         """Write one assignment of several values at once."""
@@ -118,7 +115,7 @@ class Emitter:
 
     def __init__(self, source: Source, calls: Calls, targets: Mapping[str, str], control: Control) -> None:
         self.source, self.calls, self.targets, self.control = source, calls, targets, control
-        self.scratch: dict[str, np.dtype] = {}
+        self.prologue: dict[str, str] = {}
         self.spreads: dict[tuple[str, tuple[int, ...]], str] = {}
         self.fixed: Collection[str] = ()
         self.once: Collection[str] = ()
@@ -126,7 +123,6 @@ class Emitter:
         self.growing: Collection[str] = ()
         self.products: Mapping[str, str] = {}
         self.dots: set[str] = set()
-        self.behind: list[str] = []
 
     def nodes(
         self,
@@ -256,21 +252,39 @@ class Emitter:
         if node.inputs[0] in self.dots:
             scope[node.outputs[0]] = args[0]
             return True
-        if domain or node.op not in reductions.UFUNCS or not all(name in self.fixed for name in node.inputs[1:]):
+        if domain or node.op not in REDUCING or not all(name in self.fixed for name in node.inputs[1:]):
             return False
         axes = samples[node.inputs[1]] if len(node.inputs) > 1 else node.attrs.get("axes")
         target = self.targets.get(node.outputs[0])
-        written = reductions.write_reduction(node, args[0], axes, kind, target)
+        written = None
+        if node.op in reductions.UFUNCS:
+            written = reductions.write_reduction(node, args[0], axes, kind, target)
+        elif target is not None:
+            written = write_exponentials(node, args[0], axes, kind)
         if written is None:
             return False
-        self.source.names.update(written.names)
-        for line in written.lines:
-            self.source.line(line.replace("{out}", target or ""))
+        self._write(written, target or "", kind)
         if written.expression:
             scope[node.outputs[0]] = self.named(Operand(written.expression, kind, inline=True))
         else:
             scope[node.outputs[0]] = Operand(target or "", kind)
         return True
+
+    def _write(self, written: reductions.Written, target: str, kind: Kind) -> None:
+        """Lines with names of their own for what is made before the loop."""
+        self.source.names.update(written.names)
+        stands_for = {"{out}": target, "{dtype}": self.source.given("d_", kind.dtype)}
+
+        def filled(text: str) -> str:
+            for place, name in stands_for.items():
+                text = text.replace(place, name)
+            return text
+
+        for place, made in written.prologue.items():
+            stands_for[place] = self.source.fresh("m")
+            self.prologue[stands_for[place]] = filled(made)
+        for line in written.lines:
+            self.source.line(filled(line))
 
     def _dot(self, node: Node, args: list[Operand], scope: Scope, samples: Mapping[str, Any]) -> bool:
         """A product of which only the sum is wanted: the sum, in its place."""
@@ -319,7 +333,8 @@ class Emitter:
         if node.attrs.get("axis") != 0 or node.inputs[0] not in self.growing:
             return False
         name = self.source.fresh("behind")
-        self.behind.append(name)
+        self.source.names["Behind"] = Behind
+        self.prologue[name] = "Behind()"
         text = f"{name}({', '.join(arg.text for arg in args)})"
         kind = self._kind(node.outputs[0], args, samples)
         scope[node.outputs[0]] = self.named(Operand(text, kind, inline=True))
@@ -364,7 +379,8 @@ class Emitter:
         if operand.box or operand.kind.form not in (FLOAT, INT, SCALAR) or operand.kind.dtype is None:
             return operand
         name = self.source.fresh("g")
-        self.scratch[name] = operand.kind.dtype
+        self.source.names["empty"] = np.empty
+        self.prologue[name] = f"empty((), {self.source.given('d_', operand.kind.dtype)})"
         self.source.line(f"{name}[()] = {operand.text}")
         return replace(operand, box=name)
 
@@ -373,6 +389,8 @@ class Emitter:
         key = operand.boxed, kind.shape or ()
         if key not in self.spreads:
             self.spreads[key] = self.source.fresh("p")
+            self.source.names["spread"] = spread
+            self.prologue[self.spreads[key]] = f"spread({operand.boxed}, {kind.shape!r})"
         return replace(operand, box=self.spreads[key], kind=replace(operand.kind, shape=kind.shape))
 
     def boxed(self, operand: Operand) -> str:

@@ -38,11 +38,15 @@ EVEN = 1024
 
 @dataclass
 class Written:
-    """Lines that write into ``{out}``, or else an expression, and the names of ours in them."""
+    """Lines that write into ``{out}``, or else an expression, and the names of ours in them.
+
+    ``prologue`` says what other names in braces stand for; that is made once, before the loop.
+    """
 
     lines: list[str] = field(default_factory=list)
     expression: str = ""
     names: dict[str, Any] = field(default_factory=dict)
+    prologue: dict[str, str] = field(default_factory=dict)
 
 
 def write_reduction(node: Node, data: Operand, axes: Any, result: Kind, target: str | None) -> Written | None:
@@ -54,15 +58,20 @@ def write_reduction(node: Node, data: Operand, axes: Any, result: Kind, target: 
         return None
     if node.op == "ReduceMean" and kind.dtype.kind != "f":
         return None
-    along = tuple(sorted(int(axis) % len(kind.shape) for axis in np.ravel(axes))) if axes is not None else ()
-    if not along and node.attrs.get("noop_with_empty_axes"):
+    along = along_axes(node, kind.shape, axes)
+    if not along:
         return None
-    along = along or tuple(range(len(kind.shape)))
     if result.form == ARRAY:
         if target is None or not fits_a_buffer(result):
             return None
         return _into_a_buffer(node, data, along, result)
     return _of_all(node, data, result)
+
+
+def along_axes(node: Node, shape: tuple[int, ...], axes: Any) -> tuple[int, ...]:
+    """The axes that are reduced, in order; none if nothing is."""
+    along = tuple(sorted(int(axis) % len(shape) for axis in np.ravel(axes))) if axes is not None else ()
+    return along or (() if node.attrs.get("noop_with_empty_axes") else tuple(range(len(shape))))
 
 
 def _of_all(node: Node, data: Operand, result: Kind) -> Written:
@@ -91,8 +100,10 @@ def _into_a_buffer(node: Node, data: Operand, along: tuple[int, ...], result: Ki
     n, rows = shape[-1], int(np.prod(shape[:-1]))
     if along == (len(shape) - 1,) and 2 <= n <= SHORT and rows >= MANY * n and not keeps:
         written = _by_slices(UFUNCS[node.op], data.text, n)
-    elif UFUNCS[node.op] is np.add and result.dtype in (np.float32, np.float64) and (matrix := _as_matrix(shape, along)):
-        written = _by_product(data, along, matrix, result)
+    elif UFUNCS[node.op] is np.add and result.dtype in (np.float32, np.float64) and (matrix := as_matrix(shape, along)):
+        sums = matrix[1] if along[0] == 0 else matrix[0]
+        flat = "{out}" if result.shape == (sums,) else f"{{out}}.reshape({(sums,)!r})"
+        written = sums_of(data.text, shape, along, result.dtype, flat)
     else:
         text, names = _call(node, data, repr(along), "{out}", repr(keeps))
         written = Written([text], "", names)
@@ -103,7 +114,7 @@ def _into_a_buffer(node: Node, data: Operand, along: tuple[int, ...], result: Ki
     return written
 
 
-def _as_matrix(shape: tuple[int, ...], along: tuple[int, ...]) -> tuple[int, int] | None:
+def as_matrix(shape: tuple[int, ...], along: tuple[int, ...]) -> tuple[int, int] | None:
     """The shape of a matrix whose rows or columns are summed, if not too many at once lose digits."""
     count = len(along)
     if along not in (tuple(range(count)), tuple(range(len(shape) - count, len(shape)))):
@@ -113,16 +124,18 @@ def _as_matrix(shape: tuple[int, ...], along: tuple[int, ...]) -> tuple[int, int
     return (rows, columns) if (rows if along[0] == 0 else columns) <= EVEN else None
 
 
-def _by_product(data: Operand, along: tuple[int, ...], matrix: tuple[int, int], result: Kind) -> Written:
-    """Sums of rows or columns as a product with ones, which takes a third to a tenth of a reduction's time."""
-    (rows, columns), dtype = matrix, result.dtype
-    text = data.text if data.kind.shape == matrix else f"{data.text}.reshape({matrix!r})"
-    if along[0] == 0:
-        name, ones, call, flat = f"ones_{rows}_{dtype}", np.ones(rows, dtype), "{name}.dot({text}, {out})", (columns,)
-    else:
-        name, ones, call, flat = f"ones_{columns}_{dtype}", np.ones(columns, dtype), "{text}.dot({name}, {out})", (rows,)
-    out = "{out}" if result.shape == flat else f"{{out}}.reshape({flat!r})"
-    return Written([call.format(name=name, text=text, out=out)], "", {name: ones})
+def sums_of(text: str, shape: tuple[int, ...], along: tuple[int, ...], dtype: Any, out: str) -> Written:
+    """Sums of rows or columns as a product with ones, which takes a third to a tenth of a reduction's time.
+
+    ``out`` is a vector for them.
+    """
+    matrix = as_matrix(shape, along)
+    assert matrix is not None
+    given = text if shape == matrix else f"{text}.reshape({matrix!r})"
+    terms = matrix[0] if along[0] == 0 else matrix[1]
+    name = f"ones_{terms}_{dtype}"
+    line = f"{name}.dot({given}, {out})" if along[0] == 0 else f"{given}.dot({name}, {out})"
+    return Written([line], "", {name: np.ones(terms, dtype)})
 
 
 def _of_ones(data: Operand, size: int) -> tuple[str, dict[str, Any]]:

@@ -21,7 +21,6 @@ from mdf_loop.execute.interpret import truth
 from mdf_loop.execute.kinds import ARRAY, OTHER, SCALAR, Kind, common_kind, into, kind_of_value, out_of
 from mdf_loop.execute.rounds import renamed
 from mdf_loop.execute.scalars import Operand
-from mdf_loop.execute.updates import Behind
 from mdf_loop.ir import Body, Node
 from mdf_loop.options import Run
 from mdf_loop.plan import Stepped
@@ -194,7 +193,7 @@ class _Writing:
         for k, operand in enumerate(keepers):
             source.line(f"keep{k}({operand.text})")
         self._go_round(emitter, scope, used)
-        self.scratch, self.spreads, self.behind = emitter.scratch, emitter.spreads, emitter.behind
+        self.prologue = emitter.prologue
         body, source.lines, source.depth = source.lines, [], 1
         self._open(used, rows, len(lists))
         source.lines += body
@@ -250,9 +249,6 @@ class _Writing:
             source.line(f"{''.join(f'x{k}, ' for k in range(len(stepped.rounds)))}= carried")
         for name in sorted({*used} & {*self.buffers.over.values()}):
             source.line(f"{name} = {name}.copy()")
-        for name in self.behind:
-            source.names["Behind"] = Behind
-            source.line(f"{name} = Behind()")
         for k in range(lists):
             source.line(f"l{k} = []; keep{k} = l{k}.append")
         shared = {*self.buffers.over.values(), *self.buffers.turns.values(), *self.buffers.rows.values()}
@@ -263,11 +259,8 @@ class _Writing:
                 source.names["empty"] = np.empty
                 made = f"empty({kind.shape!r}, {source.given('d_', kind.dtype)})"
                 source.line(f"{buffer} = {made}" + (f"; other_{buffer} = {made}" if name in self.buffers.turns else ""))
-        for (text, shape), name in self.spreads.items():
-            source.spread(name, text, shape)
-        for name, dtype in self.scratch.items():
-            source.names["empty"] = np.empty
-            source.line(f"{name} = empty((), {source.given('d_', dtype)})")
+        for name, made in self.prologue.items():
+            source.line(f"{name} = {made}")
         source.line("going = True; done = n")
         iterated = [f"s{k}" for k in range(len(stepped.streams))] + list(rows.values())
         if stepped.condition and iterated:
