@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.execute.kinds import ARRAY, BOOL, OTHER, SCALAR, Kind
-from mdf_loop.execute.scalars import Operand
+from mdf_loop.execute.scalars import FUNCTIONS, Operand
 from mdf_loop.kernels.sine import sine_into
 
 UFUNCS: dict[str, np.ufunc] = {
@@ -121,7 +121,7 @@ def to_spread(domain: str, op: str, arg: Operand, result: Kind) -> bool:
 
 
 def _call(function: Callable[..., Any], args: Sequence[Operand]) -> Statement:
-    name = function.__name__
+    name = f"{function.__name__}_" if function.__name__ in FUNCTIONS else function.__name__  # those are for numbers
     out = "out={out}" if name in ("maximum", "minimum") else "{out}"  # numpy deprecates their third argument
     return f"{name}({', '.join(arg.boxed for arg in args)}, {out})", {name: function}
 
@@ -155,14 +155,14 @@ def _sigmoid(attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statemen
     """1 / (1 + e^-x), in four calls on one buffer."""
     if result.dtype not in (np.float32, np.float64) or args[0].kind != result:
         return None
-    names = {"negative": np.negative, "exp": np.exp, "add": np.add, "divide": np.divide}
+    names = {"negative": np.negative, "exp_": np.exp, "add": np.add, "divide_": np.divide}
     one = {"one" if result.dtype == np.float64 else "one32": np.ones((), result.dtype)}
     text = next(iter(one))
     return [
         (f"negative({args[0].boxed}, {{out}})", names),
-        ("exp({out}, {out})", {}),
+        ("exp_({out}, {out})", {}),
         (f"add({{out}}, {text}, {{out}})", one),
-        (f"divide({text}, {{out}}, {{out}})", {}),
+        (f"divide_({text}, {{out}}, {{out}})", {}),
     ]
 
 

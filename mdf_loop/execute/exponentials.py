@@ -14,12 +14,13 @@ from mdf_loop.ir import Node
 
 OPERATORS = ("Softmax", "LogSoftmax", "ReduceLogSumExp")
 
+# Names that end in _ stand for numbers of Python without it.
 NAMES = {
     "maximum_reduce": np.maximum.reduce,
     "subtract": np.subtract,
-    "divide": np.divide,
+    "divide_": np.divide,
     "add": np.add,
-    "exp_": np.exp,  # exp and log are Python's there
+    "exp_": np.exp,
     "log_": np.log,
     "empty": np.empty,
 }
@@ -50,7 +51,7 @@ def _softmax(node: Node, data: Operand, axis: int, result: Kind) -> Written | No
     total = sums_of(powers, shape, (axis,), result.dtype, "{flat}")
     lines = [*_less_the_largest(data, (axis,), "{out}"), f"exp_({{out}}, {powers})", *total.lines]
     if node.op == "Softmax":
-        lines.append("divide({out}, {peak}, {out})")
+        lines.append("divide_({out}, {peak}, {out})")
     else:
         lines += ["log_({peak}, {peak})", "subtract({out}, {peak}, {out})"]
     prologue = {"{peak}": f"empty({kept!r}, {{dtype}})", "{flat}": "{peak}.reshape(-1)"}

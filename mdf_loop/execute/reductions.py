@@ -109,8 +109,8 @@ def _into_a_buffer(node: Node, data: Operand, along: tuple[int, ...], result: Ki
         written = Written([text], "", names)
     if node.op == "ReduceMean":
         name, count = _count(int(np.prod([shape[axis] for axis in along])), result)
-        written.lines.append(f"divide({{out}}, {name}, {{out}})")
-        written.names |= {name: np.asarray(count), "divide": np.divide}
+        written.lines.append(f"divide_({{out}}, {name}, {{out}})")
+        written.names |= {name: np.asarray(count), "divide_": np.divide}
     return written
 
 
