@@ -263,3 +263,15 @@ def test_exponentials_of_what_goes_round(kind, shape, axis, bad, rng):
         np.testing.assert_allclose(
             a, e, rtol=1e-5 if kind == "float" else 1e-13, atol=1e-6 if kind == "float" else 1e-14, strict=True
         )
+
+
+def test_number_as_an_array_of_one_element(rng):
+    text = """single (int64 i, bool go, int64 k, double x, bool b, double[9] y) => (bool go_out, k_out, x_out, b_out, y_out, ks, xs, bs)
+        <int64[1] zero = {0}, int64[2] both = {0, 1}, int64[1] one = {1}, int64[3] cube = {1, 1, 1}, int64 nine = {9},
+         double half = {0.5}> {
+        go_out = Identity (go) k1 = Unsqueeze (k, zero) k_next = Add (k, i) k_mod = Mod (k_next, nine) k_out = Mul (k_mod, sign)
+        at = Unsqueeze (k, both) old = Gather (y, k1) ks = Reshape (k_out, cube) x1 = Unsqueeze (x, zero)
+        new = Add (old, x1) y_out = ScatterND (y, at, new) taken = Gather (y_out, k) x_out = Mul (taken, half)
+        xs = Unsqueeze (x_out, both) b_out = Not (b) bs = Reshape (b_out, one) }"""
+    for sign in (1, -1):
+        assert_same_on_every_engine(run(text, N, np.int64(3 * sign), 0.5, np.True_, rng.random(9), sign=np.int64(sign)))

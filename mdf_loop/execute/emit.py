@@ -37,7 +37,7 @@ from mdf_loop.execute.rounds import read_once
 from mdf_loop.execute.scalars import FUNCTIONS, Operand, takes_any_range, write_expression
 from mdf_loop.execute.updates import FUNCTIONS as UPDATES
 from mdf_loop.execute.updates import Behind, is_scatter, write_scatter
-from mdf_loop.execute.views import VIEWS, from_end, write_gather, write_view
+from mdf_loop.execute.views import SHAPES, VIEWS, from_end, write_gather, write_single, write_view
 from mdf_loop.ir import Node
 from mdf_loop.registry import Bound
 
@@ -301,6 +301,8 @@ class Emitter:
         if not all(name in self.fixed for name in node.inputs[1:] if name) or not all(node.outputs):
             return False
         kinds = [self._kind(name, [scope[node.inputs[0]]], samples) for name in node.outputs]
+        if node.op in SHAPES and self._made_single(node, scope, kinds[0]):
+            return True
         others = [samples[name] if name else None for name in node.inputs[1:]]
         written = write_view(node, scope[node.inputs[0]], others, kinds)
         if written is None:
@@ -309,6 +311,20 @@ class Emitter:
         texts = [text.replace("{at}", self.source.given("at", at)) if at is not None else text for text in texts]
         for name, text, kind in zip(node.outputs, texts, kinds, strict=True):
             scope[name] = self.named(Operand(text, kind, inline=True))
+        return True
+
+    def _made_single(self, node: Node, scope: Scope, kind: Kind) -> bool:
+        """A number as an array of one element: whoever wants the number itself still finds it."""
+        number = self.named(self.checked(scope[node.inputs[0]]))
+        text = write_single(number, kind, self.source.given("d_", kind.dtype))
+        if text is None:
+            return False
+        if number.text in self.renames.values():  # and so may be another one later in the iteration
+            number = replace(number, text=self.source.fresh("v"))
+            self.source.line(f"{number.text} = {scope[node.inputs[0]].text}")
+            text = write_single(number, kind, self.source.given("d_", kind.dtype))
+        self.source.names["array"] = np.array
+        scope[node.outputs[0]] = Operand(text or "", kind, element=number.text, inline=True)
         return True
 
     def _written_into(self, node: Node, scope: Scope) -> bool:

@@ -39,6 +39,8 @@ class Operand:
         A name under which numpy's form of the number is at hand, or empty.
     listed : str
         A name under which a vector is at hand as a list of Python's numbers, or empty.
+    element : str
+        For an array of one element that was made of a number: the number's name, or empty.
     inline : bool
         The text is an expression.
     fixed : bool
@@ -51,6 +53,7 @@ class Operand:
     unchecked: bool = False
     box: str = ""
     listed: str = ""
+    element: str = ""
     inline: bool = False
     fixed: bool = False
 

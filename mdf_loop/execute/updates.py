@@ -73,7 +73,7 @@ def write_scatter(node: Node, args: Sequence[Operand], free: str) -> list[str] |
         return [f"{data.text}[rows_of({index.text})] = {updates.boxed}"]
     part = free if places == (1,) else f"{free}:{free} + 1"
     return [
-        f"{free} = {index.text}.item()",
+        f"{free} = {index.element or f'{index.text}.item()'}",
         f"if not 0 <= {free} < {shape[0]}: {free} = from_end({free}, {shape[0]})",
         f"{data.text}[{part}] = {updates.text}",
     ]

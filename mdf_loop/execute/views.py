@@ -45,6 +45,14 @@ def write_view(node: Node, data: Operand, others: Sequence[Any], results: Sequen
     return _split(node, data.text, len(shape), results), None
 
 
+def write_single(data: Operand, result: Kind, dtype: str) -> str | None:
+    """An expression for a number as an array of one element; None where that is not what is wanted."""
+    shape = result.shape
+    if not data.kind.is_number or data.kind.weak or result.form != ARRAY or not shape or result.dtype != data.kind.dtype:
+        return None
+    return f"array({'[' * len(shape)}{data.text}{']' * len(shape)}, {dtype})"
+
+
 def _slices(starts: Any = None, ends: Any = None, axes: Any = None, steps: Any = None) -> tuple[slice, ...] | None:
     """A numpy index for slices forwards, of an array whose shape may change: numpy counts from the end as ONNX does."""
     if starts is None or ends is None or (steps is not None and np.any(np.asarray(steps) != 1)):
@@ -72,7 +80,10 @@ def write_gather(node: Node, data: Operand, index: Operand, result: Kind, size: 
         return [], f"{data.text}.item({index.text})" if result.is_number else f"{data.text}[{index.text}]"
     if at.form != ARRAY or at.dtype != INT64 or at.shape != (1,) or result.form != ARRAY:
         return None
-    lines = [f"{size} = {index.text}.item()", f"if not 0 <= {size} < {shape[axis]}: {size} = from_end({size}, {shape[axis]})"]
+    lines = [
+        f"{size} = {index.element or f'{index.text}.item()'}",
+        f"if not 0 <= {size} < {shape[axis]}: {size} = from_end({size}, {shape[axis]})",
+    ]
     return lines, f"{data.text}[{front}{size}:{size} + 1]"
 
 
