@@ -266,7 +266,8 @@ def test_exponentials_of_what_goes_round(kind, shape, axis, bad, rng):
 
 
 def test_number_as_an_array_of_one_element(rng):
-    text = """single (int64 i, bool go, int64 k, double x, bool b, double[9] y) => (bool go_out, k_out, x_out, b_out, y_out, ks, xs, bs)
+    text = """single (int64 i, bool go, int64 k, double x, bool b, double[9] y)
+        => (bool go_out, k_out, x_out, b_out, y_out, ks, xs, bs)
         <int64[1] zero = {0}, int64[2] both = {0, 1}, int64[1] one = {1}, int64[3] cube = {1, 1, 1}, int64 nine = {9},
          double half = {0.5}> {
         go_out = Identity (go) k1 = Unsqueeze (k, zero) k_next = Add (k, i) k_mod = Mod (k_next, nine) k_out = Mul (k_mod, sign)
