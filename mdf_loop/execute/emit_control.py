@@ -11,11 +11,12 @@ import numpy as np
 
 from mdf_loop.analysis.invariants import sources
 from mdf_loop.analysis.purity import draws
-from mdf_loop.execute.emit import CannotEmit, Emitter, Scope, literal
+from mdf_loop.execute.emit import CannotEmit, Emitter, Scope
 from mdf_loop.execute.kinds import ARRAY, BOOL, INT, OTHER, SCALAR, Changed, Kind, common_kind, kind_of_value
 from mdf_loop.execute.rounds import renamed
 from mdf_loop.execute.sampling import NoSample, loop_inputs, sample_body
 from mdf_loop.execute.scalars import Operand
+from mdf_loop.execute.source import literal
 from mdf_loop.ir import Body, Node
 from mdf_loop.options import Run
 

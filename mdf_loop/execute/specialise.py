@@ -14,13 +14,14 @@ import numpy as np
 from mdf_loop.analysis.invariants import Invariants
 from mdf_loop.execute import buffers
 from mdf_loop.execute.calls import Calls
-from mdf_loop.execute.emit import CannotEmit, Emitter, Scope, Source
+from mdf_loop.execute.emit import CannotEmit, Emitter, Scope
 from mdf_loop.execute.emit_control import ControlWriter, constant
 from mdf_loop.execute.histories import History
 from mdf_loop.execute.interpret import truth
 from mdf_loop.execute.kinds import ARRAY, OTHER, SCALAR, Kind, common_kind, into, kind_of_value, out_of
 from mdf_loop.execute.rounds import renamed
 from mdf_loop.execute.scalars import Operand
+from mdf_loop.execute.source import Source
 from mdf_loop.ir import Body, Node
 from mdf_loop.options import Run
 from mdf_loop.plan import Stepped
