@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -83,7 +84,9 @@ def _log_sum(data: Any, axes: Axes, keepdims: bool) -> Any:
 def _log_sum_exp(data: Any, axes: Axes, keepdims: bool) -> Any:
     """The largest element is taken off first so that exp cannot overflow."""
     peak = _largest(data, axes, True)
-    peak = np.where(np.isfinite(peak), peak, data.dtype.type(0))
+    flat = peak.ravel()
+    if not math.isfinite(flat.dot(flat)):  # the quickest way to ask all; a square that overflows does no harm
+        peak = np.where(np.isfinite(peak), peak, data.dtype.type(0))
     out = np.log(_sum(np.exp(data - peak), axes, True)) + peak
     return out if keepdims else out.squeeze(axes)
 
