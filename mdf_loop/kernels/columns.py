@@ -11,12 +11,15 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from mdf_loop.kernels.windows import Windows
+
+Index = tuple[Any, ...]
 
 BLOCK = 1 << 19
 """Bytes of columns made at a time: they should still be in the cache when they are multiplied."""
@@ -35,41 +38,39 @@ class Columns:
         Shape of the padded input.
     inside : tuple of slice
         Where the input lies in it.
-    view : tuple of int
-        Shape of all columns: samples, groups, channels, the axes of a filter, places.
-    strides : tuple of int
-        Their strides, in elements of the padded input.
-    blocks : tuple of (slice, slice)
-        Samples and groups to be taken together.
-    matrix : (int, int)
-        Rows and columns of each matrix.
+    view, strides : tuple of int
+        All columns as a view of it: samples, groups, channels, the axes of a filter, places.
+    blocks : tuple of (index, shape)
+        Samples and groups to be taken together, and the shape of their matrices.
+    product : tuple of int
+        Shape in which the products are written: samples, groups, filters, places and what is left out.
+    used : tuple of slice
+        The places in it.
     wide : tuple of int
-        Shape in which the products are written.
+        The same as an image.
     out : tuple of slice
         What of that is the output.
     """
 
     image: tuple[int, ...]
-    inside: tuple[slice, ...]
+    inside: Index
     view: tuple[int, ...]
     strides: tuple[int, ...]
-    blocks: tuple[tuple[slice, slice], ...]
-    matrix: tuple[int, int]
+    blocks: tuple[tuple[Index, tuple[int, ...]], ...]
+    product: tuple[int, ...]
+    used: Index
     wide: tuple[int, ...]
-    out: tuple[slice, ...]
+    out: Index
 
     def products(self, x: np.ndarray, filters: np.ndarray) -> np.ndarray:
         """Filters of shape (groups, filters of each, elements of each) times the windows: (N, M, ...)."""
         image = self._padded(x)
-        strides = [image.itemsize * step for step in self.strides]
-        view = np.ndarray(self.view, image.dtype, image, 0, strides)
-        n, groups, each = self.view[0], *filters.shape[:2]
-        y = np.empty((n, groups, each, math.prod(self.wide)), np.result_type(x, filters))
-        used = y[..., : self.matrix[1]]
-        for samples, some in self.blocks:
-            part = view[samples, some]
-            np.matmul(filters[some], part.reshape(*part.shape[:2], *self.matrix), used[samples, some])
-        return y.reshape(n, groups * each, *self.wide)[self.out]
+        view = np.ndarray(self.view, image.dtype, image, 0, self.strides)
+        y = np.empty(self.product, x.dtype if x.dtype == filters.dtype else np.result_type(x, filters))
+        used = y[self.used]
+        for where, shape in self.blocks:
+            np.matmul(filters[where[1]], view[where].reshape(shape), used[where])
+        return y.reshape(self.wide)[self.out]
 
     def _padded(self, x: np.ndarray) -> np.ndarray:
         if x.shape == self.image:
@@ -95,26 +96,24 @@ def columns(where: Windows, shape: tuple[int, ...], group: int, filters: int, it
     else:
         wide = places = where.out
         moves = [step * s for step, s in zip(steps, where.strides, strict=True)]
-    matrix = (channels // group * math.prod(where.kernel), math.prod(places))
-    size = math.prod(sizes)
+    seen, size = channels // group, math.prod(sizes)
     return Columns(
         image=(n, channels, *sizes),
         inside=(..., *(slice(begin, begin + length) for length, (begin, _) in zip(spatial, where.pads, strict=True))),
-        view=(n, group, channels // group, *where.kernel, *places),
-        strides=(channels * size, channels // group * size, size, *taps, *moves),
-        blocks=tuple(_blocks(n, group, math.prod(matrix) * itemsize)),
-        matrix=matrix,
-        wide=wide,
+        view=(n, group, seen, *where.kernel, *places),
+        strides=tuple(itemsize * step for step in (channels * size, seen * size, size, *taps, *moves)),
+        blocks=tuple(_blocks(n, group, (seen * math.prod(where.kernel), math.prod(places)), itemsize)),
+        product=(n, group, filters, math.prod(wide)),
+        used=(..., slice(math.prod(places))),
+        wide=(n, group * filters, *wide),
         out=(..., *map(slice, where.out)),
     )
 
 
-def _blocks(samples: int, groups: int, size: int) -> Sequence[tuple[slice, slice]]:
+def _blocks(samples: int, groups: int, matrix: tuple[int, int], itemsize: int) -> Iterator[tuple[Index, tuple[int, ...]]]:
     """As many groups as go into a block; where all do, as many samples."""
-    of_groups = min(groups, max(BLOCK // size, 1))
-    of_samples = max(BLOCK // (size * groups), 1)
-    return list(itertools.product(_cut(samples, of_samples), _cut(groups, of_groups)))
-
-
-def _cut(length: int, size: int) -> list[slice]:
-    return [slice(first, min(first + size, length)) for first in range(0, length, size)]
+    size = math.prod(matrix) * itemsize
+    some_samples, some_groups = max(BLOCK // (size * groups), 1), max(BLOCK // size, 1)
+    for sample, group in itertools.product(range(0, samples, some_samples), range(0, groups, some_groups)):
+        ends = min(sample + some_samples, samples), min(group + some_groups, groups)
+        yield (slice(sample, ends[0]), slice(group, ends[1])), (ends[0] - sample, ends[1] - group, *matrix)

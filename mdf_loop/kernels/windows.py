@@ -62,9 +62,8 @@ def windows(
     ceil_mode: int = 0,
 ) -> Windows:
     """Lay out windows over an input of the given spatial shape, by the attributes ONNX has for it."""
-    return _laid_out(
-        tuple(spatial), tuple(kernel), auto_pad, *(None if v is None else tuple(v) for v in (strides, dilations, pads)), ceil_mode
-    )
+    strides, dilations, pads = strides and tuple(strides), dilations and tuple(dilations), pads and tuple(pads)
+    return _laid_out(tuple(spatial), tuple(kernel), auto_pad, strides, dilations, pads, ceil_mode)
 
 
 @functools.lru_cache(maxsize=256)
