@@ -121,3 +121,26 @@ def test_scatter_nd_at_one_place_is_numpys_assignment(index):
 def test_slice_of_a_vector_is_pythons(length, start, end):
     x = np.arange(length)
     same(lookup("Slice", 13).run(x, np.array([start]), np.array([end])), x[start:end])
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from([(8, 2048), (2, 16, 600), (3, 32, 2, 128), (4, 64, 64)]),
+    st.integers(-4, 3),
+    st.sampled_from(["f4", "f8", "f2", "i1", "u8"]),
+    st.sampled_from([2, 100]),
+    st.sampled_from([(), (np.nan,), (np.inf, -np.inf), (-0.0,)]),
+    st.booleans(),
+)
+def test_arg_max_across_long_rows_is_numpys(shape, axis, dtype, different, specials, keepdims):
+    rng = np.random.default_rng(different)
+    x = rng.integers(0, different, shape).astype(dtype)
+    if x.dtype.kind == "f":
+        x.flat[rng.integers(0, x.size, 9)] = rng.choice([0.0, *specials], 9)
+    for op, definition in (("ArgMax", np.argmax), ("ArgMin", np.argmin)):
+        run = lookup(op, 13).run
+        if -x.ndim <= axis < x.ndim:
+            same(run(x, axis=axis, keepdims=int(keepdims)), definition(x, axis, keepdims=keepdims))
+        else:
+            with pytest.raises(np.exceptions.AxisError):
+                run(x, axis=axis)
