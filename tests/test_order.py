@@ -25,6 +25,8 @@ def assert_best(x, k, axis, largest):
     expected_values, expected_places = defined(x, k, axis, largest)
     np.testing.assert_array_equal(places, expected_places)
     assert places.dtype == np.int64
+    assert places.flags.c_contiguous
+    assert values.flags.c_contiguous
     assert values.dtype == x.dtype
     assert values.shape == expected_values.shape
     assert values.tobytes() == np.ascontiguousarray(expected_values).tobytes()  # the same zero, the same NaN

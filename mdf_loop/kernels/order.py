@@ -54,7 +54,10 @@ def _places(x: Any, k: int, largest: int) -> np.ndarray:
         return _sorted(x, k, largest)
     candidates = _candidates(x, k, largest)
     if candidates is not None:
-        return _taken(candidates, _sorted(_taken(x, candidates), k, largest))
+        # Back to front twice: the largest come first, but equal ones still in their order.
+        candidates = candidates[..., ::-1] if largest else candidates
+        order = _taken(x, candidates).argsort(-1, "stable")
+        return _taken(candidates, (order[..., ::-1] if largest else order)[..., :k])
     if x.ndim == 1 or length < MANY:
         return _sorted(x, k, largest)
     return np.array([_places(lane, k, largest) for lane in x.reshape(-1, length)]).reshape(*x.shape[:-1], k)
@@ -72,7 +75,7 @@ def _candidates(x: Any, k: int, largest: int) -> np.ndarray | None:
     kth = x.shape[-1] - k if largest else k - 1
     parted = x.copy()
     parted.partition(kth)
-    limit = parted[..., kth, None]
+    limit = parted[kth] if x.ndim == 1 else parted[..., kth, None]
     worse = x < limit if largest else x > limit
     found = (~worse).ravel().nonzero()[0]  # NaN is not worse than anything, so it is sorted too
     if x.ndim == 1:
@@ -86,8 +89,7 @@ def _candidates(x: Any, k: int, largest: int) -> np.ndarray | None:
 def _sorted(x: Any, k: int, largest: int) -> np.ndarray:
     """The first k places of a stable sort from the best element to the worst."""
     if not largest:
-        return x.argsort(-1, "stable")[..., :k]
-    # Back to front twice: the largest come first, but equal ones still in their order.
+        return np.ascontiguousarray(x.argsort(-1, "stable")[..., :k])
     backwards = x[..., ::-1].argsort(-1, "stable")[..., ::-1]
     return x.shape[-1] - 1 - backwards[..., :k]
 
