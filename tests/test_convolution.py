@@ -59,18 +59,26 @@ def test_every_layout_is_the_sum_of_products_of_windows_and_filters(layout):
     np.testing.assert_array_equal(y, expected)  # whole numbers: no order of adding up rounds
 
 
+@pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize(
     ("shape", "filters", "group"),
-    [((3, 8, 40, 40), (8, 8, 3, 3), 1), ((3, 96, 16, 16), (96, 1, 3, 3), 96), ((2, 64, 60, 60), (64, 8, 3, 3), 8)],
+    [
+        ((3, 8, 40, 40), (8, 8, 3, 3), 1),
+        ((3, 96, 16, 16), (96, 1, 3, 3), 96),
+        ((2, 64, 60, 60), (64, 8, 3, 3), 8),
+        ((1, 1, 400, 300), (1, 1, 5, 5), 1),
+        ((1, 20, 100, 100), (40, 20, 3, 3), 1),
+    ],
 )
-def test_an_input_of_many_blocks_is_the_sum_of_shifted_products(shape, filters, group):
+def test_an_input_of_many_blocks_is_the_sum_of_shifted_products(shape, filters, group, stride):
     rng = np.random.default_rng(0)
     x, w = rng.integers(-4, 5, shape).astype(np.float32), rng.integers(-2, 3, filters).astype(np.float32)
-    y = lookup("Conv", 11).run(x, w, group=group)
-    n, each, rows, columns = len(x), len(w) // group, shape[2] - 2, shape[3] - 2
-    expected = np.zeros((n, len(w), rows, columns), np.float32)
+    y = lookup("Conv", 11).run(x, w, group=group, strides=(stride, stride))
+    each, rows, columns = len(w) // group, shape[2] - filters[2] + 1, shape[3] - filters[3] + 1
+    expected = np.zeros_like(y)
     for m, channel, i, j in itertools.product(*map(range, filters)):
-        expected[:, m] += x[:, m // each * filters[1] + channel, i : i + rows, j : j + columns] * w[m, channel, i, j]
+        seen = x[:, m // each * filters[1] + channel, i : i + rows : stride, j : j + columns : stride]
+        expected[:, m] += seen * w[m, channel, i, j]
     np.testing.assert_array_equal(y, expected)
 
 

@@ -40,12 +40,13 @@ class Columns:
         Where the input lies in it.
     view, strides : tuple of int
         All columns as a view of it: samples, groups, channels, the axes of a filter, places.
-    blocks : tuple of (index, shape)
-        Samples and groups to be taken together, and the shape of their matrices.
+    seen : int
+        What one window sees: rows of each matrix.
+    blocks : (tuple of slice, tuple of slice, tuple of (index, slice))
+        What is taken together: samples, groups, and places, which are an index into what the view has for a sample and
+        group, and a slice of the products.
     product : tuple of int
         Shape in which the products are written: samples, groups, filters, places and what is left out.
-    used : tuple of slice
-        The places in it.
     wide : tuple of int
         The same as an image.
     out : tuple of slice
@@ -56,9 +57,9 @@ class Columns:
     inside: Index
     view: tuple[int, ...]
     strides: tuple[int, ...]
-    blocks: tuple[tuple[Index, tuple[int, ...]], ...]
+    seen: int
+    blocks: tuple[tuple[slice, ...], tuple[slice, ...], tuple[tuple[Index, slice], ...]]
     product: tuple[int, ...]
-    used: Index
     wide: tuple[int, ...]
     out: Index
 
@@ -67,9 +68,10 @@ class Columns:
         image = self._padded(x)
         view = np.ndarray(self.view, image.dtype, image, 0, self.strides)
         y = np.empty(self.product, x.dtype if x.dtype == filters.dtype else np.result_type(x, filters))
-        used = y[self.used]
-        for where, shape in self.blocks:
-            np.matmul(filters[where[1]], view[where].reshape(shape), used[where])
+        for samples, groups, (places, products) in itertools.product(*self.blocks):
+            part = view[(samples, groups, *places)]
+            matrices = part.reshape(*part.shape[:2], self.seen, -1)
+            np.matmul(filters[groups], matrices, y[samples, groups, :, products])
         return y.reshape(self.wide)[self.out]
 
     def _padded(self, x: np.ndarray) -> np.ndarray:
@@ -96,24 +98,34 @@ def columns(where: Windows, shape: tuple[int, ...], group: int, filters: int, it
     else:
         wide = places = where.out
         moves = [step * s for step, s in zip(steps, where.strides, strict=True)]
-    seen, size = channels // group, math.prod(sizes)
+    channels, size = channels // group, math.prod(sizes)  # of each group
+    seen, each = channels * math.prod(where.kernel), math.prod(places[1:])
+    # A product with many filters takes so long that the columns need not be in the cache.
+    some_places = _fitting(seen * each * itemsize, places[0]) if filters <= FEW_FILTERS else places[0]
+    some_groups = _fitting(seen * each * some_places * itemsize, group)
+    some_samples = _fitting(seen * each * some_places * some_groups * itemsize, n)
+    front = (slice(None),) * (1 + len(sizes))
     return Columns(
-        image=(n, channels, *sizes),
+        image=(n, channels * group, *sizes),
         inside=(..., *(slice(begin, begin + length) for length, (begin, _) in zip(spatial, where.pads, strict=True))),
-        view=(n, group, seen, *where.kernel, *places),
-        strides=tuple(itemsize * step for step in (channels * size, seen * size, size, *taps, *moves)),
-        blocks=tuple(_blocks(n, group, (seen * math.prod(where.kernel), math.prod(places)), itemsize)),
+        view=(n, group, channels, *where.kernel, *places),
+        strides=tuple(itemsize * step for step in (channels * group * size, channels * size, size, *taps, *moves)),
+        seen=seen,
+        blocks=(
+            tuple(_cut(n, some_samples)),
+            tuple(_cut(group, some_groups)),
+            tuple(((*front, cut), slice(cut.start * each, cut.stop * each)) for cut in _cut(places[0], some_places)),
+        ),
         product=(n, group, filters, math.prod(wide)),
-        used=(..., slice(math.prod(places))),
         wide=(n, group * filters, *wide),
         out=(..., *map(slice, where.out)),
     )
 
 
-def _blocks(samples: int, groups: int, matrix: tuple[int, int], itemsize: int) -> Iterator[tuple[Index, tuple[int, ...]]]:
-    """As many groups as go into a block; where all do, as many samples."""
-    size = math.prod(matrix) * itemsize
-    some_samples, some_groups = max(BLOCK // (size * groups), 1), max(BLOCK // size, 1)
-    for sample, group in itertools.product(range(0, samples, some_samples), range(0, groups, some_groups)):
-        ends = min(sample + some_samples, samples), min(group + some_groups, groups)
-        yield (slice(sample, ends[0]), slice(group, ends[1])), (ends[0] - sample, ends[1] - group, *matrix)
+def _fitting(size: int, most: int) -> int:
+    """How many things of a size go into a block; at least one."""
+    return min(max(BLOCK // size, 1), most)
+
+
+def _cut(length: int, size: int) -> Iterator[slice]:
+    return (slice(first, min(first + size, length)) for first in range(0, length, size))
