@@ -64,7 +64,35 @@ def div(a, b):
 @kernel("Mod", since=10, batch=elementwise)
 def mod(a, b, *, fmod=0):
     """The remainder of a / b: with the sign of b, or with that of a if ``fmod``."""
-    return np.fmod(a, b) if fmod else a % b
+    if fmod:
+        return np.fmod(a, b)
+    if type(a) is np.ndarray and a.size >= LONG and a.dtype.kind in "iu" and a.dtype == getattr(b, "dtype", None):
+        return _remainder(a, b)
+    return a % b
+
+
+LONG = 1024
+"""Elements from which on division by one whole number, which is done in SIMD registers, makes up for more calls."""
+
+
+def _remainder(a: np.ndarray, b: Any) -> np.ndarray:
+    """a % b of whole numbers: what the quotient leaves, where many elements have one divisor.
+
+    Exact for all numbers, as each step wraps around, but a divisor 0 must give what it gives elsewhere.
+    """
+    if b.size == 1 and b.ndim <= a.ndim and b.item():
+        divisor = b.reshape(())
+        out = a // divisor
+        out *= divisor
+    elif a.shape[-1] >= LONG and b.ndim == 2 and b.shape[1] == 1 and (a.ndim == 1 or a.shape == (len(b), a.shape[1])) and b.all():
+        out = np.empty((len(b), a.shape[-1]), a.dtype)
+        # numpy notices that there is one divisor only in arrays of one axis.
+        for row, divisor, quotient in zip(np.broadcast_to(a, out.shape), b, out, strict=True):
+            np.floor_divide(row, divisor, quotient)
+        out *= b
+    else:
+        return a % b
+    return np.subtract(a, out, out)
 
 
 @of_two("Pow")

@@ -1,4 +1,4 @@
-"""Convolution: as one matrix product over the windows of the input."""
+"""Convolution: matrix products over the windows of the input."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.kernels.columns import columns
 from mdf_loop.kernels.folding import folding
 from mdf_loop.kernels.linear import as_int32, requantized
 from mdf_loop.kernels.normalization import per_channel, widened
 from mdf_loop.kernels.windows import halves, pairs, per_axis, windows
 from mdf_loop.registry import kernel
-
-FEW_TAPS = 49
-"""Elements of a filter of one channel up to which adding up shifted inputs is faster than a matrix product."""
 
 
 def convolved(x: np.ndarray, w: np.ndarray, group: int, kernel_shape: Sequence[int] | None, **layout: Any) -> np.ndarray:
@@ -25,28 +23,24 @@ def convolved(x: np.ndarray, w: np.ndarray, group: int, kernel_shape: Sequence[i
     if w.shape[0] % group:
         raise ValueError(f"{w.shape[0]} filters cannot be divided into {group} groups")
     where = windows(x.shape[2:], w.shape[2:], **layout)
-    rank, n = len(where.out), x.shape[0]
-    view = where.of(x)
-    if w.shape[1] == 1 and w.shape[0] == group and math.prod(w.shape[2:]) <= FEW_TAPS:
-        return _tap_by_tap(view, w, rank)
-    grouped = view.reshape(n, group, w.shape[1], *view.shape[2:]) if group > 1 else view[:, None]
+    n, each, places = x.shape[0], w.shape[0] // group, math.prod(where.out)
+    if not (x.size and w.size and places):
+        return np.zeros((n, w.shape[0], *where.out), np.result_type(x, w))
+    filters = w.reshape(group, each, -1)
+    if n > 1 and places < each:
+        return _with_windows_as_rows(where.of(x), filters, where.out)
+    return columns(where, x.shape, group, each, x.itemsize).products(x, filters)
+
+
+def _with_windows_as_rows(view: np.ndarray, filters: np.ndarray, out: tuple[int, ...]) -> np.ndarray:
+    """The windows of all samples in one product: where a sample has few, the filters would be read again for each."""
+    (group, each, size), n, rank = filters.shape, len(view), len(out)
+    grouped = view.reshape(n, group, -1, *view.shape[2:]) if group > 1 else view[:, None]
     # Groups in front; then samples and places as rows, and what a filter sees as columns.
     places, seen = [0, *range(3, 3 + rank)], [2, *range(3 + rank, 3 + 2 * rank)]
-    rows = grouped.transpose(1, *places, *seen).reshape(group, n * math.prod(where.out), math.prod(w.shape[1:]))
-    filters = w.reshape(group, w.shape[0] // group, math.prod(w.shape[1:]))
-    out = rows @ filters.mT
-    return np.moveaxis(out.reshape(group, n, *where.out, -1), (0, -1), (1, 2)).reshape(n, w.shape[0], *where.out)
-
-
-def _tap_by_tap(view: np.ndarray, w: np.ndarray, rank: int) -> np.ndarray:
-    """Each channel with a filter of its own: one product for each element of the filters, added up."""
-    taps = w.reshape(len(w), -1).T.reshape(-1, len(w), *(1,) * rank)
-    out = None
-    for place, tap in zip(np.ndindex(*w.shape[2:]), taps, strict=True):
-        part = view[(..., *place)] * tap
-        out = part if out is None else np.add(out, part, out=out)
-    assert out is not None
-    return out
+    rows = grouped.transpose(1, *places, *seen).reshape(group, n * math.prod(out), size)
+    products = rows @ filters.mT
+    return np.moveaxis(products.reshape(group, n, *out, each), (0, -1), (1, 2)).reshape(n, group * each, *out)
 
 
 def _check_channels(x: np.ndarray, w: np.ndarray, channels: int, kernel_shape: Sequence[int] | None) -> None:
@@ -63,7 +57,7 @@ def conv(x, w, b=None, *, auto_pad="NOTSET", dilations=None, group=1, kernel_sha
     y = convolved(widened(x), widened(w), group, kernel_shape, **layout)
     if b is not None:
         y = y + per_channel(b, y)
-    return y.astype(x.dtype, copy=False)
+    return np.ascontiguousarray(y, x.dtype)
 
 
 @kernel("ConvInteger", since=10, batch=folding())

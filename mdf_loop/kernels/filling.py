@@ -110,24 +110,39 @@ def one_hot_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs:
 @kernel("OneHot", since=11, batch=settled((1, 2), one_hot_rule))
 def one_hot(indices, depth, values, *, axis=-1):
     """``values[1]`` where the index points to along a new axis, also from its end, and ``values[0]`` elsewhere."""
-    indices, length = indices.astype(np.int64), int(depth.astype(np.int64).item())
-    return _marked(np.where(indices < 0, indices + length, indices), length, values, axis)
+    return _marked(indices, depth, values, axis, from_end=True)
 
 
 @kernel("OneHot", since=9, batch=settled((1, 2), one_hot_rule))
 def one_hot_9(indices, depth, values, *, axis=-1):
     """``values[1]`` where the index points to along a new axis, and ``values[0]`` elsewhere; a negative index points nowhere."""
-    return _marked(indices.astype(np.int64), int(depth.astype(np.int64).item()), values, axis)
+    return _marked(indices, depth, values, axis, from_end=False)
 
 
-def _marked(indices: Any, length: int, values: Any, axis: int) -> Any:
+def _marked(indices: Any, depth: Any, values: Any, axis: int, from_end: bool) -> Any:
+    indices, length = indices.astype(np.int64), int(depth.astype(np.int64).item())
     if values.shape != (2,):
         raise ValueError(f"values must be [off, on]; got shape {list(values.shape)}")
+    if axis in (-1, indices.ndim) and 0 < length <= indices.size and (from_end or indices.min() >= 0):
+        try:
+            return _unit_rows(length, values).take(indices, 0)
+        except IndexError:  # some index points nowhere
+            pass
+    if from_end:
+        indices = np.where(indices < 0, indices + length, indices)
     indices = np.expand_dims(indices, axis)
     steps = [1] * indices.ndim
     steps[axis] = length
     # The truth values are places in [off, on]: this keeps any type, texts too.
     return values.take((indices == np.arange(length).reshape(steps)).astype(np.intp))
+
+
+def _unit_rows(length: int, values: Any) -> np.ndarray:
+    """A matrix with ``values[1]`` on the diagonal and ``values[0]`` elsewhere."""
+    rows = np.empty((length, length), values.dtype)
+    rows[...] = values[0]
+    rows.ravel()[:: length + 1] = values[1]
+    return rows
 
 
 @kernel("Trilu", since=14, batch=settled((1,), trailing))

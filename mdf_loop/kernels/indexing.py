@@ -144,6 +144,8 @@ def _window(starts: np.ndarray, ends: np.ndarray, step: int, length: int) -> np.
 @kernel("Slice", since=10, batch=slice_rule)
 def slice_10(data, starts, ends, axes=None, steps=None):
     """From ``starts`` up to but not including ``ends``, in steps, along the given axes or the first ones."""
+    if axes is None and steps is None and data.ndim == 1 and starts.size == ends.size == 1:
+        return data[int(starts.item()) : int(ends.item())]
     return data[sliced(data.shape, starts, ends, axes, steps)]
 
 
@@ -179,7 +181,7 @@ def slice_attribute_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool]
 @kernel("Slice", since=1, batch=slice_attribute_rule)
 def slice_1(data, *, starts, ends, axes=None):
     """From ``starts`` up to but not including ``ends``."""
-    return slice_10(data, starts, ends, axes)
+    return data[sliced(data.shape, starts, ends, axes)]
 
 
 def compress_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:

@@ -36,17 +36,67 @@ def _best(x: Any, k: int, axis: int, largest: int) -> tuple[Any, Any]:
     length = x.shape[axis]
     if not 0 <= k <= length:
         raise ValueError(f"K must be in [0, {length}], the elements along axis {axis}; got {k}")
-    # The likeliest of a hundred thousand words is found without sorting.
-    where = x.argmax(axis, keepdims=True) if k == 1 and largest else _order(x, axis, largest).take(range(k), axis)
-    return np.take_along_axis(x, where, axis), where
+    if k == 1 and largest:  # the likeliest of a hundred thousand words is found without sorting
+        where = x.argmax(axis, keepdims=True)
+        return np.take_along_axis(x, where, axis), where
+    if axis == x.ndim - 1:
+        where = _places(x, k, largest)
+        return _taken(x, where), where
+    lanes = np.ascontiguousarray(x.swapaxes(axis, -1))
+    where = _places(lanes, k, largest)
+    return tuple(np.ascontiguousarray(found.swapaxes(axis, -1)) for found in (_taken(lanes, where), where))
 
 
-def _order(x: Any, axis: int, largest: int) -> np.ndarray:
-    """Places from the best element to the worst."""
+def _places(x: Any, k: int, largest: int) -> np.ndarray:
+    """Where the k best elements of the last axis are, the best first."""
+    length = x.shape[-1]
+    if x.dtype.kind not in "fiu" or length < FEW or not 0 < k <= length // 4 or not x.size:
+        return _sorted(x, k, largest)
+    candidates = _candidates(x, k, largest)
+    if candidates is not None:
+        # Back to front twice: the largest come first, but equal ones still in their order.
+        candidates = candidates[..., ::-1] if largest else candidates
+        order = _taken(x, candidates).argsort(-1, "stable")
+        return _taken(candidates, (order[..., ::-1] if largest else order)[..., :k])
+    if x.ndim == 1 or length < MANY:
+        return _sorted(x, k, largest)
+    return np.array([_places(lane, k, largest) for lane in x.reshape(-1, length)]).reshape(*x.shape[:-1], k)
+
+
+FEW, MANY = 100, 256
+"""Elements from which on it is faster to sort the best alone, and to look at each lane of many alone."""
+
+
+def _candidates(x: Any, k: int, largest: int) -> np.ndarray | None:
+    """Places, rising, of those that are at least as good as the k-th best: all that have to be sorted.
+
+    None if lanes differ in how many these are, because of ties or NaN.
+    """
+    kth = x.shape[-1] - k if largest else k - 1
+    parted = x.copy()
+    parted.partition(kth)
+    limit = parted[kth] if x.ndim == 1 else parted[..., kth, None]
+    worse = x < limit if largest else x > limit
+    found = (~worse).ravel().nonzero()[0]  # NaN is not worse than anything, so it is sorted too
+    if x.ndim == 1:
+        return found
+    length, lanes = x.shape[-1], x.size // x.shape[-1]
+    if len(found) > lanes * k:
+        return None
+    return (found.reshape(lanes, k) - length * np.arange(lanes)[:, None]).reshape(*x.shape[:-1], k)
+
+
+def _sorted(x: Any, k: int, largest: int) -> np.ndarray:
+    """The first k places of a stable sort from the best element to the worst."""
     if not largest:
-        return x.argsort(axis, "stable")
-    # Back to front twice: the largest come first, but equal ones still in their order.
-    return x.shape[axis] - 1 - np.flip(np.flip(x, axis).argsort(axis, "stable"), axis)
+        return np.ascontiguousarray(x.argsort(-1, "stable")[..., :k])
+    backwards = x[..., ::-1].argsort(-1, "stable")[..., ::-1]
+    return x.shape[-1] - 1 - backwards[..., :k]
+
+
+def _taken(x: Any, where: np.ndarray) -> Any:
+    """The elements at places of the last axis."""
+    return x.take(where) if x.ndim == 1 else np.take_along_axis(x, where, -1)
 
 
 @kernel("Unique", since=11)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -83,7 +84,9 @@ def _log_sum(data: Any, axes: Axes, keepdims: bool) -> Any:
 def _log_sum_exp(data: Any, axes: Axes, keepdims: bool) -> Any:
     """The largest element is taken off first so that exp cannot overflow."""
     peak = _largest(data, axes, True)
-    peak = np.where(np.isfinite(peak), peak, data.dtype.type(0))
+    flat = peak.ravel()
+    if not math.isfinite(flat.dot(flat)):  # the quickest way to ask all; a square that overflows does no harm
+        peak = np.where(np.isfinite(peak), peak, data.dtype.type(0))
     out = np.log(_sum(np.exp(data - peak), axes, True)) + peak
     return out if keepdims else out.squeeze(axes)
 
@@ -132,13 +135,13 @@ _register("ReduceLogSumExp", _widened(_log_sum_exp, integers=True))
 @kernel("ArgMax", since=12, batch=along("axis", 0))
 def arg_max(data, *, axis=0, keepdims=1, select_last_index=0):
     """The place of the first, or last, largest element along an axis."""
-    return _last(data, axis, keepdims, np.argmax) if select_last_index else data.argmax(axis, keepdims=bool(keepdims))
+    return _last(data, axis, keepdims, np.argmax) if select_last_index else arg_max_1(data, axis=axis, keepdims=keepdims)
 
 
 @kernel("ArgMin", since=12, batch=along("axis", 0))
 def arg_min(data, *, axis=0, keepdims=1, select_last_index=0):
     """The place of the first, or last, smallest element along an axis."""
-    return _last(data, axis, keepdims, np.argmin) if select_last_index else data.argmin(axis, keepdims=bool(keepdims))
+    return _last(data, axis, keepdims, np.argmin) if select_last_index else arg_min_1(data, axis=axis, keepdims=keepdims)
 
 
 def _last(data: Any, axis: int, keepdims: int, first: Callable[..., Any]) -> Any:
@@ -149,10 +152,43 @@ def _last(data: Any, axis: int, keepdims: int, first: Callable[..., Any]) -> Any
 @kernel("ArgMax", since=1, batch=along("axis", 0))
 def arg_max_1(data, *, axis=0, keepdims=1):
     """The place of the first largest element along an axis."""
+    if data.size >= MANY and _lies_across(data, axis):
+        found = _first_across(data, axis + data.ndim * (axis < 0), keepdims, np.maximum)
+        if found is not None:
+            return found
     return data.argmax(axis, keepdims=bool(keepdims))
 
 
 @kernel("ArgMin", since=1, batch=along("axis", 0))
 def arg_min_1(data, *, axis=0, keepdims=1):
     """The place of the first smallest element along an axis."""
+    if data.size >= MANY and _lies_across(data, axis):
+        found = _first_across(data, axis + data.ndim * (axis < 0), keepdims, np.minimum)
+        if found is not None:
+            return found
     return data.argmin(axis, keepdims=bool(keepdims))
+
+
+WIDE, SHORT, MANY = 128, 32, 1 << 14
+"""Elements side by side, in an axis across them, and in all, where comparing them all is faster than column after column."""
+
+
+def _lies_across(data: Any, axis: int) -> bool:
+    """Whether this axis is short and a long one lies behind it."""
+    rank = data.ndim
+    return (
+        -rank <= axis < rank
+        and axis not in (-1, rank - 1)
+        and data.shape[-1] >= WIDE
+        and data.shape[axis] <= SHORT
+        and data.dtype.kind in "fiu"
+    )
+
+
+def _first_across(data: Any, axis: int, keepdims: int, best: np.ufunc) -> Any:
+    """The place of the first best element; None where that is NaN, which equals nothing."""
+    length = data.shape[axis]
+    ranks = np.equal(data, best.reduce(data, axis, None, None, True)).view(np.int8)
+    ranks *= np.arange(length, 0, -1, np.int8).reshape(-1, *(1,) * (data.ndim - axis - 1))
+    first = np.maximum.reduce(ranks, axis, None, None, bool(keepdims))
+    return np.subtract(length, first, dtype=np.int64) if first.all() else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Windows:
     """Where the windows lie.
 
@@ -61,6 +62,21 @@ def windows(
     ceil_mode: int = 0,
 ) -> Windows:
     """Lay out windows over an input of the given spatial shape, by the attributes ONNX has for it."""
+    strides, dilations, pads = strides and tuple(strides), dilations and tuple(dilations), pads and tuple(pads)
+    return _laid_out(tuple(spatial), tuple(kernel), auto_pad, strides, dilations, pads, ceil_mode)
+
+
+@functools.lru_cache(maxsize=256)
+def _laid_out(
+    spatial: tuple[int, ...],
+    kernel: tuple[int, ...],
+    auto_pad: str,
+    strides: tuple[int, ...] | None,
+    dilations: tuple[int, ...] | None,
+    pads: tuple[int, ...] | None,
+    ceil_mode: int,
+) -> Windows:
+    """Worked out once for each shape: it takes longer than a small convolution."""
     rank = len(spatial)
     strides, dilations = per_axis(strides, rank, "strides"), per_axis(dilations, rank, "dilations")
     if len(kernel) != rank:
