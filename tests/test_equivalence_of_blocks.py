@@ -265,3 +265,13 @@ def test_mdf_body_of_expressions_is_the_same_on_every_engine(m):
     }
     assert_same_on_every_engine(lambda: loop(m, True, -1.0, 0.0, body=body, current=0.5), exact=False)
     assert_same_on_every_engine(lambda: loop(m, True, np.linspace(-1, 1, 5), np.zeros(5), body=body, current=0.5), exact=False)
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("then", [True, False])
+def test_body_without_nodes_whose_condition_changes_once(first, then):
+    text = "empty (int64 i, bool go, int64 x, bool y) => (bool y, int64 k, bool later) { }"
+    expected = assert_same_on_every_engine(
+        run(text, 5, True, 7, first, k=np.int64(3), later=np.bool_(then)), obey_body_condition=True
+    )
+    assert expected.results[0] == 3

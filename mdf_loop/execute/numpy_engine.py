@@ -183,7 +183,7 @@ class NumpyLoop(InterpretedLoop):
         most = max(session.run.options.block_bytes // max(bytes_each, 1), 1)
         if plan.condition == "given":
             return most
-        if isinstance(plan.parts[0], Stepped):
+        if plan.parts and isinstance(plan.parts[0], Stepped):
             return min(most, STEPPED)  # which stops where the loop ends
         few = max(FEW_BYTES // max(bytes_each, 1), 1)
         return min(FIRST, most, few if plan.condition == "batched" else most)

@@ -119,11 +119,15 @@ def one_hot_9(indices, depth, values, *, axis=-1):
     return _marked(indices, depth, values, axis, from_end=False)
 
 
+SHORT = 256
+"""Length of a new axis up to which rows of a matrix are taken: that matrix is small, whatever the result is."""
+
+
 def _marked(indices: Any, depth: Any, values: Any, axis: int, from_end: bool) -> Any:
     indices, length = indices.astype(np.int64), int(depth.astype(np.int64).item())
     if values.shape != (2,):
         raise ValueError(f"values must be [off, on]; got shape {list(values.shape)}")
-    if axis in (-1, indices.ndim) and 0 < length <= indices.size and (from_end or indices.min() >= 0):
+    if axis in (-1, indices.ndim) and 0 < length <= min(indices.size, SHORT) and (from_end or indices.min() >= 0):
         try:
             return _unit_rows(length, values).take(indices, 0)
         except IndexError:  # some index points nowhere
