@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mdf_loop.analysis.idioms import Accumulate, Building, Filter, Idiom
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.ir import Node
-from mdf_loop.plan import Batched, Plan, Shift, Stepped
+from mdf_loop.plan import Ahead, Batched, Plan, Shift, Stepped
 
 _CONDITION = {
     "given": "the trip count is given",
@@ -36,6 +36,8 @@ def _lines(loop: NumpyLoop, source: bool) -> Iterator[str]:
             yield "batched, a block of iterations at once:"
             for unit in part.units:
                 yield f"  {_unit(unit, plan)}"
+        elif isinstance(part, Ahead):
+            yield from _nodes("a few iterations ahead of what is stepped:", part.nodes)
         else:
             yield from _stepped(loop, part, plan, source)
     if loop.last_length:

@@ -276,3 +276,52 @@ def test_number_as_an_array_of_one_element(rng):
         xs = Unsqueeze (x_out, both) b_out = Not (b) bs = Reshape (b_out, one) }"""
     for sign in (1, -1):
         assert_same_on_every_engine(run(text, N, np.int64(3 * sign), 0.5, np.True_, rng.random(9), sign=np.int64(sign)))
+
+
+# Wide rows, worked on a few iterations ahead
+
+AHEAD = {
+    "one": "a = Mul (x, k) y_out = Add (y, a)",
+    "several": "a = Mul (x, k) b = Sub (a, w) c = Abs (b) y1 = Add (y, c) y2 = Mul (y1, half) y_out = Min (y2, a)",
+    "of another shape": "a = Mul (x, column) y_out = Add (y, a)",
+    "of a scanned value": "a = Mul (z, k) b = Add (a, x) y1 = Add (y, b) y_out = Mul (y1, half)",
+    "fed on": "a = Mul (x, k) b = Add (y, a) y_out = Identity (a)",
+    "collected too": "a = Mul (x, k) y_out = Add (y, a) extra = Identity (a)",
+    "reshaped": "a = Mul (x, k) b = Reshape (a, flat) c = Reshape (b, shape) y_out = Add (y, c)",
+    "into the condition": "a = Abs (x) b = ReduceMax <keepdims = 0> (a) y_out = Add (y, a) go_on = Less (b, limit)",
+    "sines": "a = Sin (x) b = Div (a, k) y1 = Add (y, b) y_out = Mul (y1, half)",
+}
+
+
+@pytest.mark.parametrize("n", [2, 17, 18, 75])
+@pytest.mark.parametrize("kind", ["double", "float"])
+@pytest.mark.parametrize("how", AHEAD)
+def test_wide_rows_worked_on_ahead(how, kind, n, rng):
+    extra = "extra" if "extra =" in AHEAD[how] else "x"
+    go = "go_on" if "go_on =" in AHEAD[how] else "go"
+    text = f"""wide (int64 i, bool go, {kind}[5,400] y) => (bool go_out, y_out, kept)
+        <int64[1] flat = {{2000}}, int64[2] shape = {{5, 400}}> {{
+        x = Gather (table, i) z = Gather (other, i) {AHEAD[how]} go_out = Identity ({go})
+        kept = ReduceSum <keepdims = 0> ({extra}) }}"""
+    dtype = TYPES[kind]
+    table, other = (rng.standard_normal((75, 5, 400)).astype(dtype) for _ in range(2))
+    table[60, 2, 7] = 50
+    given = {
+        "table": table,
+        "other": other,
+        "k": dtype(0.5),
+        "w": rng.standard_normal((5, 400)).astype(dtype),
+        "half": dtype(0.5),
+    }
+    given |= {"column": rng.standard_normal((5, 1)).astype(dtype), "limit": dtype(40)}
+    captured = {name: value for name, value in given.items() if f"{name})" in text or f"{name}," in text}
+    call = run(text, n, rng.standard_normal((5, 400)).astype(dtype), **captured)
+    for chosen in ({}, {"obey_body_condition": True}):
+        with options(engine="interpret", **chosen):
+            expected = call()
+        with options(engine="numpy", **chosen):
+            found = call()
+        for a, e in zip(found, expected, strict=True):
+            np.testing.assert_allclose(
+                a, e, rtol=2e-5 if kind == "float" else 1e-12, atol=1e-4 if kind == "float" else 1e-10, strict=True
+            )

@@ -97,7 +97,7 @@ class Batch:
         first = int(self.index.flat[0])
         if self.index.ndim != 1 or rows.ndim < 1 or first + self.length > len(rows):
             return False
-        self.histories[node.outputs[0]] = History.of_array(rows[first : first + self.length])
+        self.histories[node.outputs[0]] = History.of_array(rows[first : first + self.length], is_borrowed=True)
         return True
 
     def _one_by_one(self, node: Node) -> None:

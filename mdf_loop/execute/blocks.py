@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.analysis.idioms import Building, Idiom
+from mdf_loop.execute.ahead import AheadPart
 from mdf_loop.execute.block import Batch
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.histories import History
@@ -16,7 +17,7 @@ from mdf_loop.execute.program import Program
 from mdf_loop.execute.recurrences import DoesNotFit, built, run_idiom
 from mdf_loop.execute.specialise import SteppedPart, new_rows
 from mdf_loop.ir import Loop, Node
-from mdf_loop.plan import Batched, Plan, Shift, Stepped
+from mdf_loop.plan import Ahead, Batched, Plan, Shift, Stepped
 
 
 class Blocks:
@@ -28,6 +29,8 @@ class Blocks:
         self.collected = {what.output: k for k, what in reversed(list(enumerate(loop.collected)))}
         self.places = {carried.input: k for k, carried in enumerate(loop.carried)}
         self.stepped = {id(part): self._stepped(part) for part in plan.parts if isinstance(part, Stepped)}
+
+        self.ahead = {id(part): AheadPart(part, loop.body, calls) for part in plan.parts if isinstance(part, Ahead)}
 
     def now(self, session: Session, name: str) -> Any:
         """A value that goes round, as the next iteration will get it."""
@@ -45,7 +48,9 @@ class Blocks:
         finals: dict[str, Any] = {}
         going = True
         for part in plan.parts:
-            if isinstance(part, Stepped):
+            if isinstance(part, Ahead):
+                self.ahead[id(part)].run(batch, lambda name: session.env[self.program.slot(name)])
+            elif isinstance(part, Stepped):
                 going = self._run_stepped(session, batch, self.stepped[id(part)], now, finals) and going
             else:
                 going = self._batched(session, batch, part, now, finals) and going
@@ -212,8 +217,9 @@ def wanted_histories(plan: Plan) -> set[str]:
                 wanted |= set(unit.reads) if isinstance(unit, Node) else {unit.value} if isinstance(unit, Idiom) else set()
         else:
             written = {name for node in part.nodes for name in node.outputs if name}
-            reads = {name for node in part.nodes for name in node.reads} | {plan.rounds[name] for name in part.rounds}
-            wanted |= reads - written - set(part.rounds)
+            rounds = part.rounds if isinstance(part, Stepped) else ()
+            reads = {name for node in part.nodes for name in node.reads} | {plan.rounds[name] for name in rounds}
+            wanted |= reads - written - set(rounds)
     todo = list(wanted & set(plan.rounds))
     while todo:
         output = plan.rounds[todo.pop()]

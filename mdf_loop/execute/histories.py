@@ -20,15 +20,18 @@ class History:
     rows of numbers are Python's own numbers there.
     """
 
-    __slots__ = ("_array", "_rows", "kind", "length")
+    __slots__ = ("_array", "_rows", "is_borrowed", "kind", "length")
 
-    def __init__(self, array: np.ndarray | None, rows: list[Any] | None, kind: Kind, length: int) -> None:
+    def __init__(
+        self, array: np.ndarray | None, rows: list[Any] | None, kind: Kind, length: int, is_borrowed: bool = False
+    ) -> None:
         self._array, self._rows, self.kind, self.length = array, rows, kind, length
+        self.is_borrowed = is_borrowed
 
     @classmethod
-    def of_array(cls, array: np.ndarray) -> History:
-        """From values stacked on axis 0."""
-        return cls(array, None, kind_of_row(array), len(array))
+    def of_array(cls, array: np.ndarray, is_borrowed: bool = False) -> History:
+        """From values stacked on axis 0; borrowed are those in memory that was there before."""
+        return cls(array, None, kind_of_row(array), len(array), is_borrowed)
 
     @classmethod
     def of_rows(cls, rows: list[Any], kind: Kind) -> History:
@@ -105,7 +108,7 @@ class History:
         """The first iterations alone."""
         array = None if self._array is None else self._array[:length]
         rows = None if self._rows is None else self._rows[:length]
-        return History(array, rows, self.kind, length)
+        return History(array, rows, self.kind, length, self.is_borrowed)
 
     def shifted(self, first: Any) -> History:
         """What the value was one iteration before, ``first`` at the beginning."""
@@ -124,6 +127,8 @@ class History:
     @property
     def nbytes(self) -> int:
         """About how many bytes it takes."""
+        if self.is_borrowed:
+            return 128 * self.length  # for views of it
         if self._array is not None:
             return self._array.nbytes
         first = self._rows[0] if self._rows else None

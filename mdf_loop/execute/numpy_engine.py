@@ -36,6 +36,9 @@ the first one of a loop whose condition is looked at in each iteration."""
 FEW_BYTES = 1 << 14
 """Bytes of a first block that may be computed in vain."""
 
+LARGE = 1 << 19
+"""Bytes of a value that goes round from which on a block is worth starting for two iterations: it is written over itself."""
+
 WIDE = 4096
 """Bytes of a value from which on one call of numpy for each iteration costs little beside the work."""
 
@@ -119,7 +122,8 @@ class NumpyLoop(InterpretedLoop):
     def _is_short(self, session: Session, until: int | None) -> bool:
         ends = [end for end in (until, session.given.trip_count) if end is not None]
         is_asked_for = session.run.options.engine == "numpy"
-        few = 1 if is_asked_for else max(FEW, WORTH // (len(self.program.steps) + 3))
+        is_large = any(getattr(value, "nbytes", 0) >= LARGE for value in session.progress.carried)
+        few = 1 if is_asked_for or is_large else max(FEW, WORTH // (len(self.program.steps) + 3))
         return bool(ends) and min(ends) - session.progress.iteration <= few
 
     def _run_blocks(self, session: Session, until: int | None) -> None:
@@ -162,7 +166,14 @@ class NumpyLoop(InterpretedLoop):
         values = [env[slot(name)] for node in plan.varying for name in node.outputs if name]
         size = sum(getattr(value, "nbytes", 8) for value in values)
         blocks = self._for_rows(values, size)
-        return Stage(blocks, {**same, **late.fixed}, slices, self._first_length(session, blocks.plan, size))
+        if blocks is self._one_by_one:  # which keeps what is collected alone, and stops where the loop ends
+            kept = [env[slot(name)] for part in blocks.stepped.values() for name in part.recorded]
+            length = self._first_length(session, "given", sum(getattr(value, "nbytes", 8) for value in kept))
+            length = length if blocks.plan.condition == "given" else min(length, STEPPED)
+        else:
+            is_stepped = bool(plan.parts) and isinstance(plan.parts[0], Stepped)
+            length = self._first_length(session, plan.condition, size, STEPPED if is_stepped else FIRST)
+        return Stage(blocks, {**same, **late.fixed}, slices, length)
 
     def _for_rows(self, values: list[Any], size: int) -> Blocks:
         """The plan for values such as these: many iterations at once, or all stepped if nothing is gained by that.
@@ -174,19 +185,17 @@ class NumpyLoop(InterpretedLoop):
             return self.blocks
         if self._one_by_one is None:
             why = "its values are wide" if is_wide else "its values are Python's numbers"
-            self._one_by_one = Blocks(self.loop, self.program, self.calls, all_stepped(self.plan, why))
+            self._one_by_one = Blocks(self.loop, self.program, self.calls, all_stepped(self.plan, why, is_wide))
         return self._one_by_one
 
     @staticmethod
-    def _first_length(session: Session, plan: Plan, bytes_each: int) -> int:
+    def _first_length(session: Session, condition: str, bytes_each: int, longest: int = FIRST) -> int:
         """Iterations of the first block; few, if the loop may end soon and work would be in vain."""
         most = max(session.run.options.block_bytes // max(bytes_each, 1), 1)
-        if plan.condition == "given":
+        if condition == "given":
             return most
-        if plan.parts and isinstance(plan.parts[0], Stepped):
-            return min(most, STEPPED)  # which stops where the loop ends
         few = max(FEW_BYTES // max(bytes_each, 1), 1)
-        return min(FIRST, most, few if plan.condition == "batched" else most)
+        return min(longest, most, few if condition == "batched" else most)
 
     def _try_block(self, session: Session, stage: Stage, length: int) -> bool:
         """Run a block and take it over; False, and nothing happened, if it failed."""

@@ -14,7 +14,7 @@ from mdf_loop.ir import Scanned
 def parts_of(scanned: Scanned, array: np.ndarray) -> Callable[[int, int], History]:
     """The function that gives iterations ``start`` to ``start + length`` their parts of a scanned input."""
     rows = rows_of(scanned, array)
-    return lambda start, length: History.of_array(rows[start : start + length])
+    return lambda start, length: History.of_array(rows[start : start + length], is_borrowed=True)
 
 
 def rows_of(scanned: Scanned, array: np.ndarray) -> np.ndarray:
