@@ -16,6 +16,7 @@ import contextvars
 import gc
 import json
 import math
+import random
 import time
 from collections.abc import Callable
 from typing import Any
@@ -72,9 +73,11 @@ def in_turns(calls: dict[str, Call], seconds: float) -> dict[str, list[float]]:
     gc.disable()
     try:
         start = time.perf_counter()
+        order, chance = list(calls), random.Random(0)
         while time.perf_counter() - start < seconds or min(map(len, times.values())) < 3:
-            for name, call in calls.items():
-                times[name].append(_sample(call, often[name]) / often[name])
+            for name in order:
+                times[name].append(_sample(calls[name], often[name]) / often[name])
+            chance.shuffle(order)  # nobody always runs on what the same other one left in the caches
     finally:
         if enabled:
             gc.enable()
