@@ -62,7 +62,7 @@ class Blocks:
         index = index.reshape(length, *(1,) * rank) if rank else index
         batch = Batch(length, same, self.calls, index)
         if self.loop.index:
-            batch.histories[self.loop.index] = History.of_array(index)
+            batch.histories[self.loop.index] = History.of_index(index)
         for scanned, rows in zip(self.loop.scanned, slices, strict=True):
             batch.histories[scanned.input] = rows(start, length)
         return batch

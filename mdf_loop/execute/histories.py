@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ class History:
     __slots__ = ("_array", "_rows", "is_borrowed", "kind", "length")
 
     def __init__(
-        self, array: np.ndarray | None, rows: list[Any] | None, kind: Kind, length: int, is_borrowed: bool = False
+        self, array: np.ndarray | None, rows: Sequence[Any] | None, kind: Kind, length: int, is_borrowed: bool = False
     ) -> None:
         self._array, self._rows, self.kind, self.length = array, rows, kind, length
         self.is_borrowed = is_borrowed
@@ -32,6 +33,13 @@ class History:
     def of_array(cls, array: np.ndarray, is_borrowed: bool = False) -> History:
         """From values stacked on axis 0; borrowed are those in memory that was there before."""
         return cls(array, None, kind_of_row(array), len(array), is_borrowed)
+
+    @classmethod
+    def of_index(cls, index: np.ndarray) -> History:
+        """From iteration numbers, one after the other."""
+        if index.ndim > 1:
+            return cls.of_array(index)
+        return cls(index, range(int(index[0]), int(index[-1]) + 1), kind_of_row(index), len(index))
 
     @classmethod
     def of_rows(cls, rows: list[Any], kind: Kind) -> History:
@@ -75,7 +83,7 @@ class History:
         np.stack(self._rows, out=out)
         return out
 
-    def rows(self) -> list[Any]:
+    def rows(self) -> Sequence[Any]:
         """One value for each iteration, as an emitted function takes them."""
         if self._rows is None:
             assert self._array is not None
@@ -87,7 +95,7 @@ class History:
                 self._rows = list(self._array)
         return self._rows
 
-    def values(self) -> list[Any]:
+    def values(self) -> Sequence[Any]:
         """One value for each iteration, as kernels take them."""
         if self.kind.is_number and not self.kind.weak:
             return list(self.stacked())

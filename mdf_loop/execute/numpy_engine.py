@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import functools
 import logging
 import time
 from collections.abc import Iterator
@@ -98,6 +99,10 @@ class NumpyLoop(InterpretedLoop):
             self._blocks = Blocks(self.loop, self.program, self.calls, make_plan(self.loop))
         return self._blocks
 
+    @functools.cached_property
+    def _is_light(self) -> bool:
+        return all(is_light(node) for node in self.plan.varying)
+
     def inner_loops(self) -> list[NumpyLoop]:
         """The loops of nodes of the body."""
         return [loop for step in self.program.steps for loop in getattr(step.bound.call, "loops", ())]
@@ -180,7 +185,7 @@ class NumpyLoop(InterpretedLoop):
 
         Wide rows would only leave the processor's cache, and Python's numbers (MDF bodies) make no arrays.
         """
-        is_wide = size > WIDE * len(values) and all(is_light(node) for node in self.plan.varying)
+        is_wide = size > WIDE * len(values) and self._is_light
         if not is_wide and 2 * sum(type(value) in NUMBERS for value in values) <= len(values):
             return self.blocks
         if self._one_by_one is None:
