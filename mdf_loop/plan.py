@@ -229,6 +229,13 @@ class _Schedule:
         self.found, self.moving, self.deciding, self.same = found, moving, deciding, same
         reads = Counter(name for node in nodes for name in node.reads)
         self.read_often = {name for name, count in reads.items() if count > 1} | {*loop.body.outputs, *loop.last}
+        self.index = loop.index
+        self.wanted = {*loop.body.outputs, *loop.last, deciding, *moving.values()}
+        self.recurrent = {id(node) for component in found if component.cyclic for node in component.nodes}
+        self.readers: dict[str, list[int]] = {}
+        for node in nodes:
+            for name in node.reads:
+                self.readers.setdefault(name, []).append(id(node))
         self.reasons: dict[str, str] = {}
         self.order = {id(node): k for k, node in enumerate(nodes)}
         self.units = [self._unit(component) for component in found]
@@ -244,8 +251,12 @@ class _Schedule:
                 if self.units[k] is not None and self.found[k].needs <= done:
                     batched.append(k)
                     done.add(k)
-            stepped = [k for k in waiting if k not in done and self.units[k] is None and self.found[k].needs <= done]
-            decides = self.decider is not None and self._needs_of(self.decider) <= done and not self.decider <= done
+            stepped, ready = list[int](), set(done)
+            for k in waiting:
+                if k not in done and self.units[k] is None and self.found[k].needs <= ready:
+                    stepped.append(k)
+                    ready.add(k)
+            decides = self.decider is not None and self._needs_of(self.decider) <= ready and not self.decider <= done
             if batched:
                 yield Batched(tuple(unit for k in batched for unit in self.units[k] or ()))
             if decides:
@@ -261,13 +272,21 @@ class _Schedule:
         names = [name for k in chosen for name in self.found[k].rounds]
         return Stepped(tuple(sorted(nodes, key=lambda node: self.order[id(node)])), tuple(names), decides)
 
+    def _only_a_place(self, node: Node) -> bool:
+        """Whether it makes an array of the iteration number for a place in something that is stepped."""
+        if node.op not in ("Unsqueeze", "Reshape") or node.inputs[0] != self.index or node.outputs[0] in self.wanted:
+            return False
+        return all(reader in self.recurrent for reader in self.readers.get(node.outputs[0], ()))
+
     def _unit(self, component: Component) -> tuple[Node | Shift | Idiom, ...] | None:
         """What a component is as batched work; None if it has to be stepped."""
         if not component.cyclic:
             if not component.nodes:
                 return (Shift(component.rounds[0]),)
             node = component.nodes[0]
-            if draws(node):
+            if self._only_a_place(node):
+                self.reasons[_first(node)] = "the iteration number, for something that is stepped"
+            elif draws(node):
                 self.reasons[_first(node)] = "draws random numbers, in order"
             elif not _has_rule(node):
                 self.reasons[_first(node)] = "no rule runs it for many iterations at once"

@@ -78,6 +78,7 @@ class Emitter:
         self.renames: Mapping[str, str] = {}
         self.growing: Collection[str] = ()
         self.products: Mapping[str, str] = {}
+        self.places: dict[tuple[str, int], str] = {}
         self.dots: set[str] = set()
 
     def nodes(
@@ -93,13 +94,14 @@ class Emitter:
         ``kept`` are the values that are wanted after the nodes; others that are read once stay expressions.
         ``renames`` are the variables into which some are written.
         """
-        outer = self.once, self.renames, self.products
+        outer = self.once, self.renames, self.products, self.places
+        self.places = dict(self.places)  # what comes before holds inside as well, but not the other way round
         self.renames = renames or {}
         self.once = read_once(nodes, kept, self.renames)
         self.products = reductions.dot_products(nodes, kept)
         for node in nodes:
             self._node(node, scope, samples)
-        self.once, self.renames, self.products = outer
+        self.once, self.renames, self.products, self.places = outer
 
     def _node(self, node: Node, scope: Scope, samples: Mapping[str, Any]) -> None:
         domain = "" if node.domain == "ai.onnx" else node.domain
@@ -192,14 +194,21 @@ class Emitter:
         if data.listed and kind.is_number and index.kind.form == INT:
             scope[node.outputs[0]] = self.named(Operand(f"{data.listed}[{index.text}]", kind, inline=True))
             return True
-        written = write_gather(node, data, index, kind, self.source.fresh("j"))
-        if written is None:
+        text = write_gather(node, data, index, kind, self.place)
+        if text is None:
             return False
-        self.source.names["from_end"] = from_end
-        for line in written[0]:
-            self.source.line(line)
-        scope[node.outputs[0]] = self.named(Operand(written[1], kind, inline=True))
+        scope[node.outputs[0]] = self.named(Operand(text, kind, inline=True))
         return True
+
+    def place(self, index: Operand, size: int) -> str:
+        """The name of a whole number in range(size): the element of an index, which may count from the end."""
+        key = index.element or index.text, size
+        if key not in self.places:
+            name = self.places[key] = self.source.fresh("j")
+            self.source.names["from_end"] = from_end
+            self.source.line(f"{name} = {index.element or f'{index.text}.item()'}")
+            self.source.line(f"if not 0 <= {name} < {size}: {name} = from_end({name}, {size})")
+        return self.places[key]
 
     def _reduced(
         self, node: Node, domain: str, args: list[Operand], kind: Kind, scope: Scope, samples: Mapping[str, Any]
@@ -288,12 +297,11 @@ class Emitter:
         data, index, updates = (self.checked(scope[name]) for name in node.inputs)
         if data.text != self.targets[node.outputs[0]]:
             return False
-        lines = write_scatter(node, (data, index, updates), self.source.fresh("j"))
-        if lines is None:
+        line = write_scatter(node, (data, index, updates), self.place)
+        if line is None:
             return False
-        self.source.names.update({**UPDATES, "from_end": from_end})
-        for line in lines:
-            self.source.line(line)
+        self.source.names.update(UPDATES)
+        self.source.line(line)
         scope[node.outputs[0]] = data
         return True
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from mdf_loop.execute.kinds import ARRAY, INT64, Changed
 from mdf_loop.execute.scalars import Operand
+from mdf_loop.execute.views import Place
 from mdf_loop.ir import Node
 from mdf_loop.kernels.indexing import element_places, rows_of
 
@@ -55,8 +56,8 @@ def last_look(name: str, nodes: Sequence[Node], is_fresh: Callable[[Node], bool]
     return last
 
 
-def write_scatter(node: Node, args: Sequence[Operand], free: str) -> list[str] | None:
-    """The lines that write updates into the first operand; None where only the kernel knows."""
+def write_scatter(node: Node, args: Sequence[Operand], place: Place) -> str | None:
+    """The line that writes updates into the first operand; None where only the kernel knows."""
     data, index, updates = args
     shape, places = data.kind.shape, index.kind.shape
     if data.kind.form != ARRAY or not shape or places is None or updates.kind.shape is None or not places:
@@ -66,17 +67,13 @@ def write_scatter(node: Node, args: Sequence[Operand], free: str) -> list[str] |
     if node.op != "ScatterND":
         axis = int(node.attrs.get("axis", 0))
         fits = updates.kind.shape == places and len(places) == len(shape)
-        return [f"scatter_elements({data.text}, {index.text}, {updates.boxed}, {axis})"] if fits else None
+        return f"scatter_elements({data.text}, {index.text}, {updates.boxed}, {axis})" if fits else None
     if updates.kind.shape != places[:-1] + shape[places[-1] :] or not 1 <= places[-1] <= len(shape):
         return None
     if places not in ((1,), (1, 1)):
-        return [f"{data.text}[rows_of({index.text})] = {updates.boxed}"]
-    part = free if places == (1,) else f"{free}:{free} + 1"
-    return [
-        f"{free} = {index.element or f'{index.text}.item()'}",
-        f"if not 0 <= {free} < {shape[0]}: {free} = from_end({free}, {shape[0]})",
-        f"{data.text}[{part}] = {updates.text}",
-    ]
+        return f"{data.text}[rows_of({index.text})] = {updates.boxed}"
+    name = place(index, shape[0])
+    return f"{data.text}[{name if places == (1,) else f'{name}:{name} + 1'}] = {updates.text}"
 
 
 def scatter_elements(data: np.ndarray, indices: np.ndarray, updates: Any, axis: int) -> None:

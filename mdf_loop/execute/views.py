@@ -7,7 +7,7 @@ the operator reads is the same in every iteration.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,10 +64,14 @@ def _slices(starts: Any = None, ends: Any = None, axes: Any = None, steps: Any =
     return tuple(slice(first, last) for first, last in zip(firsts, lasts, strict=True))
 
 
-def write_gather(node: Node, data: Operand, index: Operand, result: Kind, size: str) -> tuple[list[str], str] | None:
-    """Lines, and the expression behind them, for the entry of an axis that one index names; None where only the kernel knows.
+Place = Callable[[Operand, int], str]
+"""Writes the lines that bring the one element of an index into a range from 0 on, and returns its name."""
 
-    ``size`` is a name that is free for the index.  One that is out of range raises, as does whatever is unexpected.
+
+def write_gather(node: Node, data: Operand, index: Operand, result: Kind, place: Place) -> str | None:
+    """An expression for the entry of an axis that one index names; None where only the kernel knows.
+
+    An index that is out of range raises, as does whatever is unexpected.
     """
     shape, at = data.kind.shape, index.kind
     if data.kind.form != ARRAY or not shape or result.dtype != data.kind.dtype or data.kind.dtype.kind not in "fiub":  # type: ignore[union-attr]
@@ -75,16 +79,13 @@ def write_gather(node: Node, data: Operand, index: Operand, result: Kind, size: 
     axis = int(node.attrs.get("axis", 0)) % len(shape)
     front = ":, " * axis
     if at.form == INT and result.form == ARRAY:
-        return [], f"{data.text}[{front}{index.text}]"
+        return f"{data.text}[{front}{index.text}]"
     if at.form == INT and len(shape) == 1:
-        return [], f"{data.text}.item({index.text})" if result.is_number else f"{data.text}[{index.text}]"
+        return f"{data.text}.item({index.text})" if result.is_number else f"{data.text}[{index.text}]"
     if at.form != ARRAY or at.dtype != INT64 or at.shape != (1,) or result.form != ARRAY:
         return None
-    lines = [
-        f"{size} = {index.element or f'{index.text}.item()'}",
-        f"if not 0 <= {size} < {shape[axis]}: {size} = from_end({size}, {shape[axis]})",
-    ]
-    return lines, f"{data.text}[{front}{size}:{size} + 1]"
+    name = place(index, shape[axis])
+    return f"{data.text}[{front}{name}:{name} + 1]"
 
 
 def from_end(index: int, size: int) -> int:
