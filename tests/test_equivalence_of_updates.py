@@ -325,3 +325,46 @@ def test_wide_rows_worked_on_ahead(how, kind, n, rng):
             np.testing.assert_allclose(
                 a, e, rtol=2e-5 if kind == "float" else 1e-12, atol=1e-4 if kind == "float" else 1e-10, strict=True
             )
+
+
+# Convolutions
+
+CONVOLUTIONS = {
+    "one channel": ((1, 1, 9, 8), (1, 1, 3, 3), "pads = [1, 1, 1, 1]"),
+    "as many filters as channels": ((1, 3, 6, 7), (3, 3, 3, 3), "pads = [1, 1, 1, 1]"),
+    "even filters": ((1, 2, 6, 7), (2, 2, 2, 4), 'auto_pad = "SAME_UPPER"'),
+    "even filters before": ((1, 2, 6, 7), (2, 2, 2, 4), 'auto_pad = "SAME_LOWER"'),
+    "far apart": ((1, 2, 9, 9), (2, 2, 3, 3), "pads = [2, 2, 2, 2], dilations = [2, 2]"),
+    "one axis": ((1, 4, 30), (4, 4, 5), "pads = [2, 2]"),
+    "three axes": ((1, 2, 4, 5, 6), (2, 2, 3, 1, 3), "pads = [1, 0, 1, 1, 0, 1]"),
+    "padded on one side": ((1, 1, 8, 8), (1, 1, 3, 3), "pads = [2, 0, 0, 2]"),
+    "single points": ((1, 5, 4, 4), (5, 5, 1, 1), "strides = [1, 1]"),
+    "groups": ((1, 4, 6, 6), (4, 2, 3, 3), "pads = [1, 1, 1, 1], group = 2"),
+    "two samples": ((2, 2, 6, 6), (2, 2, 3, 3), "pads = [1, 1, 1, 1]"),
+    "many filters": ((1, 40, 5, 5), (40, 40, 3, 3), "pads = [1, 1, 1, 1]"),
+}
+
+
+@pytest.mark.parametrize("bad", [None, np.inf, np.nan])
+@pytest.mark.parametrize("bias", ["", ", b"])
+@pytest.mark.parametrize("kind", ["double", "float"])
+@pytest.mark.parametrize("how", CONVOLUTIONS)
+def test_convolution_of_what_goes_round(how, kind, bias, bad, rng):
+    shape, weights, layout = CONVOLUTIONS[how]
+    text = f"""image (int64 i, bool go, {kind}[{",".join(map(str, shape))}] x) => (bool go_out, x_out, trace) {{
+        go_out = Identity (go) c = Conv <{layout}> (x, w{bias}) x_out = Tanh (c) d = Conv <{layout}> (x_out, w)
+        trace = Identity (d) }}"""
+    dtype = TYPES[kind]
+    start, w = rng.standard_normal(shape).astype(dtype), rng.standard_normal(weights).astype(dtype) / 4
+    if bad is not None:
+        start.flat[11] = bad
+    captured = {"w": w} | ({"b": rng.standard_normal(weights[0]).astype(dtype)} if bias else {})
+    call = run(text, 3 if bad is not None else 8, start, **captured)
+    found = {}
+    for engine in ("interpret", "numpy"):
+        with options(engine=engine):
+            found[engine] = call()
+    for a, e in zip(found["numpy"], found["interpret"], strict=True):
+        np.testing.assert_allclose(
+            a, e, rtol=1e-3 if kind == "float" else 1e-10, atol=1e-4 if kind == "float" else 1e-11, strict=True
+        )

@@ -31,6 +31,7 @@ from mdf_loop.batching import elementwise
 from mdf_loop.execute import reductions
 from mdf_loop.execute.arrays import to_spread, write_call
 from mdf_loop.execute.calls import Calls
+from mdf_loop.execute.convolutions import write_convolution
 from mdf_loop.execute.exponentials import OPERATORS, write_exponentials
 from mdf_loop.execute.kinds import ARRAY, BOOL, FLOAT, FROM_KERNEL, INT, OTHER, SCALAR, TO_KERNEL, Changed, Kind, kind_of_value
 from mdf_loop.execute.rounds import read_once
@@ -120,6 +121,8 @@ class Emitter:
             if self._expression(node, domain, args, kind, scope) or self._buffered(node, domain, args, kind, scope):
                 return
             if self._element(node, domain, args, kind, scope) or self._reduced(node, domain, args, kind, scope, samples):
+                return
+            if self._convolved(node, domain, args, kind, scope):
                 return
         if domain == "" and node.op in VIEWS and self._viewed(node, scope, samples):
             return
@@ -239,6 +242,7 @@ class Emitter:
         """Lines with names of their own for what is made before the loop."""
         self.source.names.update(written.names)
         stands_for = {"{out}": target, "{dtype}": self.source.given("d_", kind.dtype)}
+        stands_for |= {place: self.source.given("c", value) for place, value in written.given.items()}
 
         def filled(text: str) -> str:
             for place, name in stands_for.items():
@@ -250,6 +254,15 @@ class Emitter:
             self.prologue[stands_for[place]] = filled(made)
         for line in written.lines:
             self.source.line(filled(line))
+
+    def _convolved(self, node: Node, domain: str, args: list[Operand], kind: Kind, scope: Scope) -> bool:
+        target = self.targets.get(node.outputs[0])
+        written = write_convolution(node, args, kind) if (domain, node.op) == ("", "Conv") and target else None
+        if written is None or target is None:
+            return False
+        self._write(written, target, kind)
+        scope[node.outputs[0]] = Operand(target, kind)
+        return True
 
     def _dot(self, node: Node, args: list[Operand], scope: Scope, samples: Mapping[str, Any]) -> bool:
         """A product of which only the sum is wanted: the sum, in its place."""

@@ -40,13 +40,14 @@ EVEN = 1024
 class Written:
     """Lines that write into ``{out}``, or else an expression, and the names of ours in them.
 
-    ``prologue`` says what other names in braces stand for; that is made once, before the loop.
+    ``given`` are objects that other names in braces stand for, and ``prologue`` says what is made for some before the loop.
     """
 
     lines: list[str] = field(default_factory=list)
     expression: str = ""
     names: dict[str, Any] = field(default_factory=dict)
     prologue: dict[str, str] = field(default_factory=dict)
+    given: dict[str, Any] = field(default_factory=dict)
 
 
 def write_reduction(node: Node, data: Operand, axes: Any, result: Kind, target: str | None) -> Written | None:
