@@ -126,10 +126,12 @@ class NumpyLoop(InterpretedLoop):
 
     def _is_short(self, session: Session, until: int | None) -> bool:
         ends = [end for end in (until, session.given.trip_count) if end is not None]
-        is_asked_for = session.run.options.engine == "numpy"
-        is_large = any(getattr(value, "nbytes", 0) >= LARGE for value in session.progress.carried)
-        few = 1 if is_asked_for or is_large else max(FEW, WORTH // (len(self.program.steps) + 3))
-        return bool(ends) and min(ends) - session.progress.iteration <= few
+        left = min(ends) - session.progress.iteration if ends else None
+        if left is None or left <= 1:
+            return left is not None
+        if session.run.options.engine == "numpy" or any(getattr(v, "nbytes", 0) >= LARGE for v in session.progress.carried):
+            return False
+        return left <= max(FEW, WORTH // (len(self.program.steps) + 3))
 
     def _run_blocks(self, session: Session, until: int | None) -> None:
         if session.stage is None and session.goes_on():
