@@ -241,6 +241,33 @@ def first_row(d: Drawing) -> None:
             d.add("ScatterND", [x.name, d.constant([[0]]), update.name], x.dtype, x.shape)
 
 
+def by_place(d: Drawing) -> None:
+    """An entry at a place that moves with the iteration number, or that goes round; perhaps written at another place."""
+    x = d.one_of(*NUMBERS, shapes=[s for s in SHAPES if s])
+    number = d.one_of(INT, shapes=[()])
+    if x is None:
+        return
+    at = d.add("Mod", [(number or d.index).name, d.constant(x.shape[0])], INT, ())
+    where = d.add("Unsqueeze", [at.name, d.constant([0])], INT, (1,))
+    row = d.add("Gather", [x.name, where.name], x.dtype, (1, *x.shape[1:]))
+    if d.draw(st.booleans()):
+        new = d.one_of(x.dtype, shapes=[row.shape]) or row
+        to = d.constant([[d.draw(st.integers(-x.shape[0], x.shape[0] - 1))]])
+        if d.draw(st.booleans()):
+            to = d.add("Unsqueeze", [where.name, d.constant([0])], INT, (1, 1)).name
+        d.add("ScatterND", [x.name, to, new.name], x.dtype, x.shape)
+    elif len(x.shape) == 1 and d.draw(st.booleans()):
+        d.add("ScatterElements", [x.name, where.name, row.name], x.dtype, x.shape)
+
+
+def piece(d: Drawing) -> None:
+    """A slice, forwards or backwards."""
+    if x := d.one_of(*NUMBERS, BOOL, shapes=[s for s in SHAPES if s]):
+        start, end, step = d.draw(st.sampled_from([(0, 9, 1), (1, 9, 1), (-1, 9, 1), (-1, -9, -1), (0, -1, 1), (0, 9, 2)]))
+        length = len(range(x.shape[0])[slice(start, end if step > 0 or end > -9 else None, step)])
+        d.add("Slice", [x.name, *(d.constant([v]) for v in (start, end, 0, step))], x.dtype, (length, *x.shape[1:]))
+
+
 def random_numbers(d: Drawing) -> None:
     """Numbers of the run's stream, or of a seed of its own."""
     attrs = {"seed": 3.0} if d.draw(st.sampled_from([False] * 4 + [True])) else {}
@@ -328,6 +355,9 @@ SMOOTH = [
 EITHER = [
     by_number,
     by_number,
+    by_place,
+    by_place,
+    piece,
     by_number,
     window,
     prefix,
