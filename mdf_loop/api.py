@@ -327,20 +327,24 @@ def _untyped(named: dict[str, Any]) -> list[Any]:
 def results_of(prepared: PreparedLoop, arguments: Arguments, run: Run, gathered: int | None = None) -> Any:
     """Run a prepared loop; what a Python body gathered (at place ``gathered``) is put together."""
     given = [*arguments.carried, *arguments.scanned, *arguments.captured]
-    if gathered is None:
-        return handed_out_all(prepared.execute(arguments, run), given)
     try:
+        if gathered is None:
+            return handed_out_all(prepared.execute(arguments, run), given)
         with random_stream(run.stream):  # loops that a Python body starts belong to this run
-            results = prepared.execute(arguments, run)
+            return handed_out_all(put_together(prepared.execute(arguments, run), gathered), given)
     except PartialResults as error:
         if error.partial is not None:
-            error.partial = put_together(error.partial, gathered, error.iteration)
+            found = error.partial if gathered is None else put_together(error.partial, gathered, error.iteration)
+            error.partial = tuple(handed_out(value, _arrays(given)) for value in found)
         raise
-    return handed_out_all(put_together(results, gathered), given)
 
 
 def handed_out_all(results: Sequence[Any], given: Sequence[Any]) -> Any:
     """Results as they are handed out: arrays that can be changed without changing anything else, one value alone."""
-    arrays = [value for value in given if isinstance(value, np.ndarray)]
+    arrays = _arrays(given)
     values = tuple([handed_out(result, arrays) for result in results])
     return values[0] if len(values) == 1 else values
+
+
+def _arrays(values: Sequence[Any]) -> list[np.ndarray]:
+    return [value for value in values if isinstance(value, np.ndarray)]

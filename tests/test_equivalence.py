@@ -35,8 +35,7 @@ def outcome(engine, call, **chosen):
         try:
             results, error = call(), None
         except LoopError as raised:
-            partial = getattr(raised, "partial", None) or ()
-            results, error = tuple(np.asarray(v) if isinstance(v, np.generic) else v for v in partial), raised
+            results, error = getattr(raised, "partial", None) or (), raised
     results = results if isinstance(results, tuple) else (results,)
     return Outcome(results, error, [str(w.message) for w in caught], stream.shared().random())
 
