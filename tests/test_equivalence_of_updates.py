@@ -154,6 +154,26 @@ def test_value_that_goes_round(how, collected, rng):
     assert_same_on_every_engine(run(alone, N, start, **captured), exact=False)
 
 
+PARTS = {
+    "turned": "a = Slice (y, one, huge) b = Slice (y, zero, one) y_out = Concat <axis = 0> (a, b)",
+    "turned the other way": "a = Slice (y, zero, minus) b = Slice (y, minus, huge) y_out = Concat <axis = 0> (b, a)",
+    "chosen": "a = Slice (y, minus, least, zero, minus) c = Less (a, x) y_out = Where (c, a, x)",
+    "less a row for all": "v = Transpose (y) y_out = Sub (v, row)",
+    "a product and itself": "v = Transpose (y) w = Tanh (v) y_out = Gemm (w, x, v)",
+    "logarithms": "v = Transpose (y) y_out = LogSoftmax (v)",
+    "turned, then halved": "a = Slice (y, one, huge) b = Slice (y, zero, one) c = Concat <axis = 0> (a, b) y_out = Mul (c, half)",
+}
+
+
+@pytest.mark.parametrize("how", PARTS)
+def test_value_made_of_parts_of_the_one_before(how, rng):
+    text = f"""parts (int64 i, bool go, double[30,30] y) => (bool go_out, y_out, trace) <int64[1] zero = {{0}}, int64[1] one = {{1}},
+        int64[1] minus = {{-1}}, int64[1] huge = {{99}}, int64[1] least = {{-99}}, double half = {{0.5}}> {{
+        go_out = Identity (go) x = Gather (table, i) row = Slice (x, zero, one) {PARTS[how]} trace = ReduceSum <keepdims = 0> (y_out) }}"""
+    table = rng.standard_normal((N, 30, 30)) / 30
+    assert_same_on_every_engine(run(text, N, rng.random((30, 30)), table=table), exact=False)
+
+
 # Sums and extremes
 
 TOTALS = {
