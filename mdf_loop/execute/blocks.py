@@ -42,8 +42,8 @@ class Blocks:
 
     def run(self, session: Session, same: dict[str, Any], slices: list[Any], length: int) -> tuple[Batch, dict[str, Any], bool]:
         """Compute a block of iterations; nothing is taken over yet."""
-        start, plan = session.progress.iteration, self.plan
-        batch = self._inputs(same, slices, start, length)
+        plan = self.plan
+        batch = self._inputs(session, same, slices, length)
         now = {name: self.now(session, name) for name in plan.rounds if name not in plan.same}
         finals: dict[str, Any] = {}
         going = True
@@ -56,11 +56,12 @@ class Blocks:
                 going = self._batched(session, batch, part, now, finals) and going
         return batch, finals, going
 
-    def _inputs(self, same: dict[str, Any], slices: list[Any], start: int, length: int) -> Batch:
+    def _inputs(self, session: Session, same: dict[str, Any], slices: list[Any], length: int) -> Batch:
+        start = session.progress.iteration
         index = np.arange(start, start + length)
         rank = len(self.loop.body.type_of(self.loop.index or "").shape or ())
         index = index.reshape(length, *(1,) * rank) if rank else index
-        batch = Batch(length, same, self.calls, index)
+        batch = Batch(length, same, self.calls, session.run, index)
         if self.loop.index:
             batch.histories[self.loop.index] = History.of_index(index)
         for scanned, rows in zip(self.loop.scanned, slices, strict=True):

@@ -160,7 +160,7 @@ class NumpyLoop(InterpretedLoop):
         names = [name for name in plan.same.always if name in self.program]
         same = {name: env[slot(name)] for name in names}
         same.update((name, self.blocks.now(session, name)) for name in plan.rounds if name in plan.same.late)
-        late = Batch(1, same, self.calls)
+        late = Batch(1, same, self.calls, session.run)
         try:
             for node in plan.late:
                 late.run_node(node)
