@@ -175,6 +175,13 @@ def test_value_made_of_parts_of_the_one_before(how, rng):
     assert_same_on_every_engine(run(text, N, rng.random((30, 30)), table=table), exact=False)
 
 
+@pytest.mark.parametrize("same", ["Max (y)", "Min (y)", "Cast <to = 11> (y)"])
+def test_operator_that_gives_back_what_it_got(same, rng):
+    text = f"""same (int64 i, bool go, double[2,3] y, double[2,3] z) => (bool go_out, y_out, z_out) {{
+        go_out = Identity (go) a = {same} b = Tanh (a) y_out = Sub (b, y) c = Add (a, z) z_out = Tanh (c) }}"""
+    assert_same_on_every_engine(run(text, N, rng.random((2, 3)), rng.random((2, 3))), exact=False)
+
+
 # Sums and extremes
 
 TOTALS = {

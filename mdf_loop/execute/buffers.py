@@ -34,7 +34,7 @@ _OTHERS = (
 )
 
 FRESH = {("", op) for op in (*UFUNCS, *SPECIAL, *reductions.UFUNCS, *_OTHERS)} | {("mdf", op) for op in MDF_UFUNCS}
-"""Operators whose result shares no memory with what they read."""
+"""Operators whose result shares no memory with what they read, but for those of ``_is_fresh``."""
 
 
 IN_PLACE = {*UFUNCS, "Div", "Relu", "Sigmoid", "Sin"}
@@ -140,4 +140,8 @@ def _escapes(name: str, rounds: Mapping[str, str], recorded: Collection[str], ke
 
 
 def _is_fresh(node: Node) -> bool:
+    if node.op == "Cast" or (
+        node.op in ("Max", "Min") and len(node.inputs) == 1
+    ):  # what has that type, or is alone, is given back
+        return False
     return ("" if node.domain == "ai.onnx" else node.domain, node.op) in FRESH
