@@ -129,7 +129,8 @@ def test_loop_inside_ends_by_a_value_that_goes_round(condition, feed):
 
 
 INSIDE = {
-    "loop": "a, rows = Loop (three, , x) <body = t (int64 j, bool on, double v) => (bool on, double w, double v) { w = Mul (v, half) }>",
+    "loop": "a, rows = Loop (three, , x) <body = t (int64 j, bool on, double v) => (bool on, double w, double v) "
+    "{ w = Mul (v, half) }>",
     "branch": "a = If (flag) <then_branch = p () => (d) { d = Neg (half) }, else_branch = q () => (e) { e = Identity (half) }>",
 }
 
