@@ -355,6 +355,17 @@ def test_wide_rows_worked_on_ahead(how, kind, n, rng):
             )
 
 
+@pytest.mark.parametrize("same", ["Identity", "Max", "Min", "Sum", "Clip", "Dropout"])
+@pytest.mark.parametrize("kept", ["b", "old"])
+def test_row_worked_on_ahead_that_is_given_back(kept, same, rng):
+    text = f"""wide (int64 i, bool go, double[5,400] y, double[5,400] z) => (bool go_out, y_out, z_out, kept) {{
+        go_out = Identity (go) x = Gather (table, i) a = Mul (x, k) b = {same} (a) y_out = {same} (a)
+        old = Sub (a, y) c = Add (z, old) z_out = Mul (c, k) kept = Neg ({kept}) again = Identity (b) }}"""
+    text = text if kept == "old" else text.replace("kept) {", "b) {")
+    start = rng.random((5, 400))
+    assert_same_on_every_engine(run(text, N, start, start, table=rng.random((N, 5, 400)), k=np.float64(0.5)), exact=False)
+
+
 # Convolutions
 
 CONVOLUTIONS = {
