@@ -128,6 +128,17 @@ def test_loop_inside_ends_by_a_value_that_goes_round(condition, feed):
     assert expected.error is None
 
 
+@pytest.mark.parametrize("m", [20, 60])
+def test_recurrence_that_does_not_fit_its_idiom_beside_a_stepped_condition(m, rng):
+    text = """ended (int64 i, bool go, double y, seq(double[1]) s, double w) => (bool go_out, y_out, s_out, w_out)
+        <double half = {0.5}, double tenth = {0.1}, double end = {0.19}> {
+        x = Gather (table, i) t = Mul (y, k) y_out = Add (t, x) s_out = SequenceInsert (s, new)
+        c = Mul (w, half) d = Add (c, tenth) w_out = Sin (d) go_out = Less (w_out, end) }"""
+    given = {"table": rng.random(m), "k": np.float64(-0.5), "new": np.zeros(1)}
+    expected = assert_same_on_every_engine(run(text, m, True, 1.0, [np.ones(1)], 0.0, **given))
+    assert 2 < len(expected.results[1]) < 10
+
+
 INSIDE = {
     "loop": "a, rows = Loop (three, , x) <body = t (int64 j, bool on, double v) => (bool on, double w, double v) "
     "{ w = Mul (v, half) }>",

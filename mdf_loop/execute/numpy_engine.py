@@ -209,7 +209,8 @@ class NumpyLoop(InterpretedLoop):
         begun = time.perf_counter()
         try:
             batch, finals, going = blocks.run(session, stage.same, stage.slices, length)
-            if batch.length < length and plan.condition == "batched" and (plan.draws or not all(map(callable, finals.values()))):
+            is_late = plan.condition == "batched" and (plan.draws or not all(map(callable, finals.values())))
+            if batch.length < length and (is_late or blocks.overran):
                 # What was stepped went beyond the end that was found afterwards.
                 if saved is not None:
                     session.run.stream.restore(saved)
