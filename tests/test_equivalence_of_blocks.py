@@ -9,6 +9,7 @@ from test_equivalence import OTHERS, assert_equal, assert_same_on_every_engine, 
 
 import mdf_loop
 from mdf_loop import loop, options, scan
+from mdf_loop.execute.numpy_engine import watched_loops
 
 LENGTHS = [4, 5, 64, 65, 66, 321, 2000]
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -125,6 +126,38 @@ def test_loop_inside_ends_by_a_value_that_goes_round(condition, feed):
     captured = {"five": np.int64(5), "half": np.float64(0.5)}
     expected = assert_same_on_every_engine(run(text, 100, True, 8.0, **captured))
     assert expected.error is None
+
+
+@pytest.mark.parametrize("m", [20, 60])
+def test_recurrence_that_does_not_fit_its_idiom_beside_a_stepped_condition(m, rng):
+    text = """ended (int64 i, bool go, double y, seq(double[1]) s, double w) => (bool go_out, y_out, s_out, w_out)
+        <double half = {0.5}, double tenth = {0.1}, double end = {0.19}> {
+        x = Gather (table, i) t = Mul (y, k) y_out = Add (t, x) s_out = SequenceInsert (s, new)
+        c = Mul (w, half) d = Add (c, tenth) w_out = Sin (d) go_out = Less (w_out, end) }"""
+    given = {"table": rng.random(m), "k": np.float64(-0.5), "new": np.zeros(1)}
+    expected = assert_same_on_every_engine(run(text, m, True, 1.0, [np.ones(1)], 0.0, **given))
+    assert 2 < len(expected.results[1]) < 10
+
+
+INSIDE = {
+    "loop": "a, rows = Loop (three, , x) <body = t (int64 j, bool on, double v) => (bool on, double w, double v) "
+    "{ w = Mul (v, half) }>",
+    "branch": "a = If (flag) <then_branch = p () => (d) { d = Neg (half) }, else_branch = q () => (e) { e = Identity (half) }>",
+}
+
+
+@pytest.mark.parametrize("inside", INSIDE)
+def test_branch_with_a_loop_or_a_branch_inside_runs_in_blocks(inside, rng):
+    text = f"""nested (int64 i, bool go, double y) => (bool go_out, y_out, row) <int64 three = {{3}}, int64 five = {{5}}> {{
+        go_out = Identity (go) x = Gather (table, i) c = Less (i, five)
+        row = If (c) <then_branch = t () => (a) {{ {INSIDE[inside]} }}, else_branch = f () => (b) {{ b = Identity (x) }}>
+        y_out = Mul (y, half) }}"""
+    captured = {"table": rng.random(60), "half": np.float64(0.5)} | ({"flag": np.True_} if "flag" in text else {})
+    call = run(text, 60, True, 1.0, **captured)
+    assert assert_same_on_every_engine(call).error is None
+    with options(engine="numpy"), watched_loops() as loops:
+        call()
+    assert (loops[0].latest is not None, loops[0].last_failure) == (True, "")
 
 
 # Random numbers

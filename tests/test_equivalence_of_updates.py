@@ -154,6 +154,34 @@ def test_value_that_goes_round(how, collected, rng):
     assert_same_on_every_engine(run(alone, N, start, **captured), exact=False)
 
 
+PARTS = {
+    "turned": "a = Slice (y, one, huge) b = Slice (y, zero, one) y_out = Concat <axis = 0> (a, b)",
+    "turned the other way": "a = Slice (y, zero, minus) b = Slice (y, minus, huge) y_out = Concat <axis = 0> (b, a)",
+    "chosen": "a = Slice (y, minus, least, zero, minus) c = Less (a, x) y_out = Where (c, a, x)",
+    "less a row for all": "v = Transpose (y) y_out = Sub (v, row)",
+    "a product and itself": "v = Transpose (y) w = Tanh (v) y_out = Gemm (w, x, v)",
+    "logarithms": "v = Transpose (y) y_out = LogSoftmax (v)",
+    "turned, then halved": "a = Slice (y, one, huge) b = Slice (y, zero, one) c = Concat <axis = 0> (a, b) y_out = Mul (c, half)",
+}
+
+
+@pytest.mark.parametrize("n", [4, 30])
+@pytest.mark.parametrize("how", PARTS)
+def test_value_made_of_parts_of_the_one_before(how, n, rng):
+    text = f"""parts (int64 i, bool go, double[{n},{n}] y) => (bool go_out, y_out) <int64[1] zero = {{0}},
+        int64[1] one = {{1}}, int64[1] minus = {{-1}}, int64[1] huge = {{99}}, int64[1] least = {{-99}}, double half = {{0.5}}> {{
+        go_out = Identity (go) x = Gather (table, i) row = Slice (x, zero, one) {PARTS[how]} }}"""
+    table = rng.standard_normal((N, n, n)) / n
+    assert_same_on_every_engine(run(text, N, rng.random((n, n)), table=table), exact=False)
+
+
+@pytest.mark.parametrize("same", ["Max (y)", "Min (y)", "Cast <to = 11> (y)"])
+def test_operator_that_gives_back_what_it_got(same, rng):
+    text = f"""same (int64 i, bool go, double[2,3] y, double[2,3] z) => (bool go_out, y_out, z_out) {{
+        go_out = Identity (go) a = {same} b = Tanh (a) y_out = Sub (b, y) c = Add (a, z) z_out = Tanh (c) }}"""
+    assert_same_on_every_engine(run(text, N, rng.random((2, 3)), rng.random((2, 3))), exact=False)
+
+
 # Sums and extremes
 
 TOTALS = {
@@ -325,6 +353,17 @@ def test_wide_rows_worked_on_ahead(how, kind, n, rng):
             np.testing.assert_allclose(
                 a, e, rtol=2e-5 if kind == "float" else 1e-12, atol=1e-4 if kind == "float" else 1e-10, strict=True
             )
+
+
+@pytest.mark.parametrize("same", ["Identity", "Max", "Min", "Sum", "Clip", "Dropout"])
+@pytest.mark.parametrize("kept", ["b", "old"])
+def test_row_worked_on_ahead_that_is_given_back(kept, same, rng):
+    text = f"""wide (int64 i, bool go, double[5,400] y, double[5,400] z) => (bool go_out, y_out, z_out, kept) {{
+        go_out = Identity (go) x = Gather (table, i) a = Mul (x, k) b = {same} (a) y_out = {same} (a)
+        old = Sub (a, y) c = Add (z, old) z_out = Mul (c, k) kept = Neg ({kept}) again = Identity (b) }}"""
+    text = text if kept == "old" else text.replace("kept) {", "b) {")
+    start = rng.random((5, 400))
+    assert_same_on_every_engine(run(text, N, start, start, table=rng.random((N, 5, 400)), k=np.float64(0.5)), exact=False)
 
 
 # Convolutions

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from mdf_loop.execute.histories import History, NotStackable
 from mdf_loop.execute.interpret import truth
 from mdf_loop.execute.kinds import ARRAY
 from mdf_loop.ir import Body, Node
+from mdf_loop.options import Run
 
 
 class Batch:
@@ -22,12 +24,14 @@ class Batch:
     length : int
     same : mapping
         Values that are the same in every iteration.
+    run : Run
+        What inner loops share with this one.
     index : numpy.ndarray or None
         The iteration numbers, for views in place of copies.
     """
 
-    def __init__(self, length: int, same: Mapping[str, Any], calls: Calls, index: np.ndarray | None = None) -> None:
-        self.length, self.same, self.calls, self.index = length, same, calls, index
+    def __init__(self, length: int, same: Mapping[str, Any], calls: Calls, run: Run, index: np.ndarray | None = None) -> None:
+        self.length, self.same, self.calls, self.run, self.index = length, same, calls, run, index
         self.histories: dict[str, History] = {}
         self.fixed: dict[str, Any] = {}
 
@@ -58,7 +62,7 @@ class Batch:
 
     def _once(self, node: Node) -> None:
         values = [self.single(name) if name else None for name in (*node.inputs, *node.captures)]
-        result = self.calls(node)[0].call(*values)
+        result = self._kernel(node)(*values)
         results = result if type(result) is tuple else (result,)
         self.fixed.update((name, value) for name, value in zip(node.outputs, results, strict=False) if name)
 
@@ -101,13 +105,17 @@ class Batch:
         return True
 
     def _one_by_one(self, node: Node) -> None:
-        call = self.calls(node)[0].call
+        call = self._kernel(node)
         columns = [self._column(name) for name in (*node.inputs, *node.captures)]
         results = [call(*row) for row in zip(*columns, strict=True)]
         outputs = list(zip(*[r if type(r) is tuple else (r,) for r in results], strict=True))
         for name, values in zip(node.outputs, outputs, strict=False):
             if name:
                 self.histories[name] = History.of_values(list(values))
+
+    def _kernel(self, node: Node) -> Callable[..., Any]:
+        bound = self.calls(node)[0]
+        return functools.partial(bound.call, self.run) if bound.needs_run else bound.call
 
     def _column(self, name: str) -> Sequence[Any]:
         if not name:
@@ -140,7 +148,7 @@ class Batch:
         if not len(places):
             return None
         known = {name: self.single(name) for name in body.captures if name not in self.histories}
-        inner = Batch(len(places), {**body.constants, **known}, self.calls)
+        inner = Batch(len(places), {**body.constants, **known}, self.calls, self.run)
         for name in body.captures:
             if name in self.histories:
                 inner.histories[name] = taken(self.histories[name], places)

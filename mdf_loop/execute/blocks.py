@@ -27,6 +27,8 @@ class Blocks:
         self.loop, self.program, self.calls, self.plan = loop, program, calls, plan
         self.wanted = wanted_histories(plan)
         self.collected = {what.output: k for k, what in reversed(list(enumerate(loop.collected)))}
+        self.overran = False
+        """Whether what was stepped in the last block went beyond the end that was found afterwards."""
         self.places = {carried.input: k for k, carried in enumerate(loop.carried)}
         self.stepped = {id(part): self._stepped(part) for part in plan.parts if isinstance(part, Stepped)}
 
@@ -42,25 +44,28 @@ class Blocks:
 
     def run(self, session: Session, same: dict[str, Any], slices: list[Any], length: int) -> tuple[Batch, dict[str, Any], bool]:
         """Compute a block of iterations; nothing is taken over yet."""
-        start, plan = session.progress.iteration, self.plan
-        batch = self._inputs(same, slices, start, length)
+        plan = self.plan
+        batch = self._inputs(session, same, slices, length)
         now = {name: self.now(session, name) for name in plan.rounds if name not in plan.same}
         finals: dict[str, Any] = {}
-        going = True
+        going, self.overran = True, False
         for part in plan.parts:
+            ran, has_ended = batch.length, not all(map(callable, finals.values()))
             if isinstance(part, Ahead):
                 self.ahead[id(part)].run(batch, lambda name: session.env[self.program.slot(name)])
             elif isinstance(part, Stepped):
                 going = self._run_stepped(session, batch, self.stepped[id(part)], now, finals) and going
             else:
                 going = self._batched(session, batch, part, now, finals) and going
+            self.overran |= has_ended and batch.length < ran
         return batch, finals, going
 
-    def _inputs(self, same: dict[str, Any], slices: list[Any], start: int, length: int) -> Batch:
+    def _inputs(self, session: Session, same: dict[str, Any], slices: list[Any], length: int) -> Batch:
+        start = session.progress.iteration
         index = np.arange(start, start + length)
         rank = len(self.loop.body.type_of(self.loop.index or "").shape or ())
         index = index.reshape(length, *(1,) * rank) if rank else index
-        batch = Batch(length, same, self.calls, index)
+        batch = Batch(length, same, self.calls, session.run, index)
         if self.loop.index:
             batch.histories[self.loop.index] = History.of_index(index)
         for scanned, rows in zip(self.loop.scanned, slices, strict=True):

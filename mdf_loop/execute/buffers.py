@@ -15,7 +15,7 @@ import numpy as np
 from mdf_loop.execute import reductions
 from mdf_loop.execute.arrays import MDF_UFUNCS, SPECIAL, UFUNCS
 from mdf_loop.execute.kinds import ARRAY, Kind
-from mdf_loop.execute.updates import SCATTERS, is_scatter, last_look, successors
+from mdf_loop.execute.updates import SCATTERS, is_scatter, last_look, successors, views_of
 from mdf_loop.ir import Node
 
 _OTHERS = (
@@ -34,7 +34,7 @@ _OTHERS = (
 )
 
 FRESH = {("", op) for op in (*UFUNCS, *SPECIAL, *reductions.UFUNCS, *_OTHERS)} | {("mdf", op) for op in MDF_UFUNCS}
-"""Operators whose result shares no memory with what they read."""
+"""Operators whose result shares no memory with what they read, but for those of ``_is_fresh``."""
 
 
 IN_PLACE = {*UFUNCS, "Div", "Relu", "Sigmoid", "Sin"}
@@ -79,7 +79,7 @@ def assign(nodes: Sequence[Node], rounds: Mapping[str, str], recorded: Collectio
             continue
         if name in rows:
             buffers.rows[name] = f"r{len(buffers.rows)}"
-        elif name in free and kinds.get(free[name]) == kind and _writes_over(node, free[name]):
+        elif name in free and kinds.get(free[name]) == kind and _writes_over(node, free[name], nodes):
             buffers.over[name] = variables[free[name]]
         elif name in rounds.values():
             buffers.turns[name] = f"y{len(buffers.turns)}"
@@ -89,11 +89,15 @@ def assign(nodes: Sequence[Node], rounds: Mapping[str, str], recorded: Collectio
     return buffers
 
 
-def _writes_over(node: Node, before: str) -> bool:
-    """Whether a node's result may be written into the memory of a value that it may read itself."""
+def _writes_over(node: Node, before: str, nodes: Sequence[Node]) -> bool:
+    """Whether a node's result may be written into the memory of a value that it may read itself.
+
+    One that looks at the value in another way, turned over for instance, would read elements that it wrote already.
+    """
     if is_scatter(node):
         return node.inputs[0] == before
-    return before not in node.reads or node.op in IN_PLACE
+    looked_at = views_of(before, nodes, _is_fresh).intersection(node.reads)
+    return not looked_at or (looked_at == {before} and node.op in IN_PLACE)
 
 
 def _share(nodes: Sequence[Node], buffers: Buffers, kinds: Mapping[str, Kind], before: Mapping[str, str]) -> None:
@@ -111,7 +115,7 @@ def _share(nodes: Sequence[Node], buffers: Buffers, kinds: Mapping[str, Kind], b
             if name not in buffers.local or last_look(name, nodes, _is_fresh) != place or kinds[name] != kinds[output]:
                 continue
             first, writer = before.get(target, ""), nodes[places[name]]
-            if not first or (last_look(first, nodes, _is_fresh) <= places[name] and _writes_over(writer, first)):
+            if not first or (last_look(first, nodes, _is_fresh) <= places[name] and _writes_over(writer, first, nodes)):
                 buffers.local[name] = target
                 break
 
@@ -136,4 +140,8 @@ def _escapes(name: str, rounds: Mapping[str, str], recorded: Collection[str], ke
 
 
 def _is_fresh(node: Node) -> bool:
+    if node.op == "Cast" or (
+        node.op in ("Max", "Min") and len(node.inputs) == 1
+    ):  # what has that type, or is alone, is given back
+        return False
     return ("" if node.domain == "ai.onnx" else node.domain, node.op) in FRESH

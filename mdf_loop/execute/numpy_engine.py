@@ -162,7 +162,7 @@ class NumpyLoop(InterpretedLoop):
         names = [name for name in plan.same.always if name in self.program]
         same = {name: env[slot(name)] for name in names}
         same.update((name, self.blocks.now(session, name)) for name in plan.rounds if name in plan.same.late)
-        late = Batch(1, same, self.calls)
+        late = Batch(1, same, self.calls, session.run)
         try:
             for node in plan.late:
                 late.run_node(node)
@@ -211,7 +211,8 @@ class NumpyLoop(InterpretedLoop):
         begun = time.perf_counter()
         try:
             batch, finals, going = blocks.run(session, stage.same, stage.slices, length)
-            if batch.length < length and plan.condition == "batched" and (plan.draws or not all(map(callable, finals.values()))):
+            is_late = plan.condition == "batched" and (plan.draws or not all(map(callable, finals.values())))
+            if batch.length < length and (is_late or blocks.overran):
                 # What was stepped went beyond the end that was found afterwards.
                 if saved is not None:
                     session.run.stream.restore(saved)

@@ -47,13 +47,17 @@ def is_scatter(node: Node) -> bool:
 
 def last_look(name: str, nodes: Sequence[Node], is_fresh: Callable[[Node], bool]) -> int:
     """The place of the last node that reads a value, or what may be a view of it."""
-    views, last = {name}, -1
-    for place, node in enumerate(nodes):
-        if views.intersection(node.reads):
-            last = place
-            if not is_fresh(node):
-                views.update(filter(None, node.outputs))
-    return last
+    views = views_of(name, nodes, is_fresh)
+    return max((place for place, node in enumerate(nodes) if views.intersection(node.reads)), default=-1)
+
+
+def views_of(name: str, nodes: Sequence[Node], is_fresh: Callable[[Node], bool]) -> set[str]:
+    """A value, and all values that may share its memory."""
+    views = {name}
+    for node in nodes:
+        if views.intersection(node.reads) and not is_fresh(node):
+            views.update(filter(None, node.outputs))
+    return views
 
 
 def write_scatter(node: Node, args: Sequence[Operand], place: Place) -> str | None:
