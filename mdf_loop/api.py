@@ -341,9 +341,12 @@ def results_of(prepared: PreparedLoop, arguments: Arguments, run: Run, gathered:
 
 def handed_out_all(results: Sequence[Any], given: Sequence[Any]) -> Any:
     """Results as they are handed out: arrays that can be changed without changing anything else, one value alone."""
-    arrays = _arrays(given)
-    values = tuple([handed_out(result, arrays) for result in results])
-    return values[0] if len(values) == 1 else values
+    arrays, values = _arrays(given), []
+    for result in results:
+        values.append(handed_out(result, arrays))
+        if len(results) > 1:
+            arrays += _arrays(values[-1:])
+    return tuple(values) if len(values) != 1 else values[0]
 
 
 def _arrays(values: Sequence[Any]) -> list[np.ndarray]:

@@ -407,3 +407,23 @@ def test_convolution_of_what_goes_round(how, kind, bias, bad, rng):
         np.testing.assert_allclose(
             a, e, rtol=1e-3 if kind == "float" else 1e-10, atol=1e-4 if kind == "float" else 1e-11, strict=True
         )
+
+
+def test_results_that_come_from_one_array_share_no_memory():
+    text = """shared (int64 i, bool go, int64[3,3] c, int64[1,3] p, int64[3,3] q) => (bool go, c, p_out, q_out)
+        <int64[2] size = {3, 3}, int64[1] two = {2}, int64[1] huge = {9223372036854775807}> {
+        q_out = Expand (c, size) p_out = Slice (q, two, huge) }"""
+    given = [np.arange(9).reshape(3, 3), np.zeros((1, 3), np.int64), np.ones((3, 3), np.int64)]
+    call = run(text, 20, *given)
+    assert_same_on_every_engine(call)
+    for engine in ("interpret", "numpy"):
+        with options(engine=engine):
+            results = call()
+        assert not any(np.shares_memory(a, b) for k, a in enumerate(results) for b in (*results[:k], *given))
+
+
+def test_row_worked_on_ahead_that_is_collected_under_another_name(rng):
+    text = """wide (int64 i, bool go, double[5,400] y) => (bool go_out, y_out, kept) {
+        go_out = Identity (go) x = Gather (table, i) a = Mul (x, k) y_out = Add (y, a) kept = Identity (a) }"""
+    call = run(text, 75, rng.standard_normal((5, 400)), table=rng.standard_normal((75, 5, 400)), k=np.float64(0.5))
+    assert_same_on_every_engine(call)

@@ -28,12 +28,18 @@ class Batch:
         What inner loops share with this one.
     index : numpy.ndarray or None
         The iteration numbers, for views in place of copies.
+
+    Attributes
+    ----------
+    overran : bool
+        Whether something was stepped beyond the end that was found afterwards.
     """
 
     def __init__(self, length: int, same: Mapping[str, Any], calls: Calls, run: Run, index: np.ndarray | None = None) -> None:
         self.length, self.same, self.calls, self.run, self.index = length, same, calls, run, index
         self.histories: dict[str, History] = {}
         self.fixed: dict[str, Any] = {}
+        self.overran = False
 
     def is_stacked(self, name: str) -> bool:
         """Whether a value may differ from iteration to iteration."""

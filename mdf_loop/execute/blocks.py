@@ -27,8 +27,6 @@ class Blocks:
         self.loop, self.program, self.calls, self.plan = loop, program, calls, plan
         self.wanted = wanted_histories(plan)
         self.collected = {what.output: k for k, what in reversed(list(enumerate(loop.collected)))}
-        self.overran = False
-        """Whether what was stepped in the last block went beyond the end that was found afterwards."""
         self.places = {carried.input: k for k, carried in enumerate(loop.carried)}
         self.stepped = {id(part): self._stepped(part) for part in plan.parts if isinstance(part, Stepped)}
 
@@ -48,7 +46,7 @@ class Blocks:
         batch = self._inputs(session, same, slices, length)
         now = {name: self.now(session, name) for name in plan.rounds if name not in plan.same}
         finals: dict[str, Any] = {}
-        going, self.overran = True, False
+        going = True
         for part in plan.parts:
             ran, has_ended = batch.length, not all(map(callable, finals.values()))
             if isinstance(part, Ahead):
@@ -57,7 +55,7 @@ class Blocks:
                 going = self._run_stepped(session, batch, self.stepped[id(part)], now, finals) and going
             else:
                 going = self._batched(session, batch, part, now, finals) and going
-            self.overran |= has_ended and batch.length < ran
+            batch.overran |= has_ended and batch.length < ran
         return batch, finals, going
 
     def _inputs(self, session: Session, same: dict[str, Any], slices: list[Any], length: int) -> Batch:

@@ -140,8 +140,6 @@ def _escapes(name: str, rounds: Mapping[str, str], recorded: Collection[str], ke
 
 
 def _is_fresh(node: Node) -> bool:
-    if node.op == "Cast" or (
-        node.op in ("Max", "Min") and len(node.inputs) == 1
-    ):  # what has that type, or is alone, is given back
-        return False
+    if node.op == "Cast" or (node.op in ("Max", "Min") and len(node.inputs) == 1):
+        return False  # what has that type, or is alone, is given back as it is
     return ("" if node.domain == "ai.onnx" else node.domain, node.op) in FRESH

@@ -212,7 +212,7 @@ class NumpyLoop(InterpretedLoop):
         try:
             batch, finals, going = blocks.run(session, stage.same, stage.slices, length)
             is_late = plan.condition == "batched" and (plan.draws or not all(map(callable, finals.values())))
-            if batch.length < length and (is_late or blocks.overran):
+            if batch.length < length and (is_late or batch.overran):
                 # What was stepped went beyond the end that was found afterwards.
                 if saved is not None:
                     session.run.stream.restore(saved)
