@@ -23,7 +23,7 @@ from mdf_loop.execute.source import Source
 from mdf_loop.ir import Body
 from mdf_loop.plan import Ahead
 
-ROOM = 1 << 17
+ROOM = 1 << 18
 """Bytes of the rows that are computed at a time."""
 
 MOST = 32
