@@ -164,13 +164,13 @@ def _ahead(plan: Plan, rows: Sequence[Node]) -> list[Node]:
     for node in plan.varying:
         is_early = works_on_elements(node) and early.intersection(node.inputs) and early.union(fixed).issuperset(node.inputs)
         (output, *_) = node.outputs or ("",)
-        if is_early and output not in wanted and all(map(_works_it_up, readers.get(output, ()))):
+        if is_early and output not in wanted and all(map(_makes_anew, readers.get(output, ()))):
             chosen.append(node)
             early.add(output)
     return chosen
 
 
-def _works_it_up(node: Node) -> bool:
+def _makes_anew(node: Node) -> bool:
     """Whether nothing of what a node gives is memory that it read: that of a row computed ahead is soon written over."""
     return works_on_elements(node) and not (node.op in _GIVE_BACK and len(node.inputs) == 1)
 
