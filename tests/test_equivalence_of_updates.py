@@ -312,6 +312,8 @@ AHEAD = {
     "one": "a = Mul (x, k) y_out = Add (y, a)",
     "several": "a = Mul (x, k) b = Sub (a, w) c = Abs (b) y1 = Add (y, c) y2 = Mul (y1, half) y_out = Min (y2, a)",
     "of another shape": "a = Mul (x, column) y_out = Add (y, a)",
+    "of rows of another rank": "r = Gather (narrow, i) a = Mul (r, w) b = Mul (a, k) y_out = Add (y, b)",
+    "with a table of the body": "a = Add (x, fixed) y_out = Add (y, a)",
     "of a scanned value": "a = Mul (z, k) b = Add (a, x) y1 = Add (y, b) y_out = Mul (y1, half)",
     "fed on": "a = Mul (x, k) b = Add (y, a) y_out = Identity (a)",
     "collected too": "a = Mul (x, k) y_out = Add (y, a) extra = Identity (a)",
@@ -321,14 +323,14 @@ AHEAD = {
 }
 
 
-@pytest.mark.parametrize("n", [2, 17, 18, 75])
+@pytest.mark.parametrize("n", [2, 6, 17, 18, 75])
 @pytest.mark.parametrize("kind", ["double", "float"])
 @pytest.mark.parametrize("how", AHEAD)
 def test_wide_rows_worked_on_ahead(how, kind, n, rng):
     extra = "extra" if "extra =" in AHEAD[how] else "x"
     go = "go_on" if "go_on =" in AHEAD[how] else "go"
     text = f"""wide (int64 i, bool go, {kind}[5,400] y) => (bool go_out, y_out, kept)
-        <int64[1] flat = {{2000}}, int64[2] shape = {{5, 400}}> {{
+        <int64[1] flat = {{2000}}, int64[2] shape = {{5, 400}}, {kind}[5,1] fixed = {{1.0, 2.0, -1.0, 0.5, 4.0}}> {{
         x = Gather (table, i) z = Gather (other, i) {AHEAD[how]} go_out = Identity ({go})
         kept = ReduceSum <keepdims = 0> ({extra}) }}"""
     dtype = TYPES[kind]
@@ -342,6 +344,7 @@ def test_wide_rows_worked_on_ahead(how, kind, n, rng):
         "half": dtype(0.5),
     }
     given |= {"column": rng.standard_normal((5, 1)).astype(dtype), "limit": dtype(40)}
+    given["narrow"] = rng.standard_normal((75, 400)).astype(dtype)
     captured = {name: value for name, value in given.items() if f"{name})" in text or f"{name}," in text}
     call = run(text, n, rng.standard_normal((5, 400)).astype(dtype), **captured)
     for chosen in ({}, {"obey_body_condition": True}):

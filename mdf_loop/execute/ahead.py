@@ -6,15 +6,15 @@ call when the first of them is asked for, and the next ones in the same memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.execute.block import Batch
 from mdf_loop.execute.calls import Calls
-from mdf_loop.execute.emit import CannotEmit, Emitter, Scope
+from mdf_loop.execute.emit import CannotEmit, Emitter
 from mdf_loop.execute.emit_control import constant
 from mdf_loop.execute.histories import History
 from mdf_loop.execute.kinds import ARRAY, Kind, kind_of_value
@@ -83,10 +83,12 @@ class AheadPart:
             batch.histories[name] = RowsAhead(kind, batch.length, lambda place=place: rows.of(place))  # type: ignore[misc]
 
     def _function(self, batch: Batch, samples: Callable[[str], Any]) -> Function | None:
+        stacked = [batch.is_stacked(name) for name in self.reads]
         kinds = [
-            batch.histories[name].kind if batch.is_stacked(name) else kind_of_value(batch.single(name)) for name in self.reads
+            batch.histories[name].kind if is_stacked else kind_of_value(batch.single(name))
+            for name, is_stacked in zip(self.reads, stacked, strict=True)
         ]
-        key = tuple(zip((batch.is_stacked(name) for name in self.reads), kinds, strict=True))
+        key = tuple(zip(stacked, kinds, strict=True))
         if key not in self._functions:
             try:
                 self._functions[key] = self._emitted(key, samples)
@@ -97,34 +99,39 @@ class AheadPart:
     def _emitted(self, key: tuple[tuple[bool, Kind], ...], samples: Callable[[str], Any]) -> Function:
         """The nodes as calls on a few rows at a time."""
         outputs = [(node.outputs[0], kind_of_value(samples(node.outputs[0]))) for node in self.part.nodes]
+        self._check_ranks({**dict(outputs), **{n: kind for n, (stacked, kind) in zip(self.reads, key, strict=True) if stacked}})
         at_once = self._at_once([kind for _, kind in outputs])
         source = Source()
         targets = {name: f"h{k}" for k, (name, _) in enumerate(outputs)}
         emitter = Emitter(source, self.calls, targets, lambda *_: False)
-        scope = Scope((name, constant(emitter, self.body.constants[name])) for name in self._constants())
-        parameters = list[int]()
+        constants = {name: constant(emitter, self.body.constants[name]) for name in self._constants()}
+        scope = {name: replace(operand, fixed=False) for name, operand in constants.items()}
         for k, (name, (stacked, kind)) in enumerate(zip(self.reads, key, strict=True)):
-            if stacked and (kind.form != ARRAY or kind.shape is None):
-                raise CannotEmit
             box = "" if stacked or kind.form == ARRAY else f"t{k}"
             shape = (at_once, *(kind.shape or ())) if stacked else kind.shape
             scope[name] = Operand(f"t{k}", Kind(kind.form, kind.dtype, shape, kind.weak), box=box)
-            parameters.append(k)
         made = {name: np.empty((at_once, *(kind.shape or ())), kind.dtype) for name, kind in outputs}
         emitter.nodes(self.part.nodes, scope, made, list(made))
         if emitter.prologue or any(scope[name].text != target for name, target in targets.items()):
             raise CannotEmit
-        order = sorted(parameters, key=lambda k: not key[k][0])  # tables first
+        order = sorted(range(len(key)), key=lambda k: not key[k][0])  # tables first
         names = [*(f"t{k}" for k in order), *targets.values()]
         return Function(source.compiled(", ".join(names)), outputs, at_once)
+
+    def _check_ranks(self, rows: Mapping[str, Kind]) -> None:
+        """See that the axis in front of all rows is in the same place in all of them."""
+        if any(kind.form != ARRAY or not kind.shape for kind in rows.values()):
+            raise CannotEmit
+        ranks = {name: len(kind.shape or ()) for name, kind in rows.items()}
+        for node in self.part.nodes:
+            if any(ranks.get(name, ranks[node.outputs[0]]) != ranks[node.outputs[0]] for name in node.inputs):
+                raise CannotEmit
 
     def _constants(self) -> list[str]:
         return sorted({name for node in self.part.nodes for name in node.inputs} & set(self.body.constants))
 
     @staticmethod
     def _at_once(kinds: list[Kind]) -> int:
-        if any(kind.form != ARRAY or not kind.shape or kind.dtype is None for kind in kinds):
-            raise CannotEmit
         largest = max(int(np.prod(kind.shape or ())) * (kind.dtype or np.dtype(float)).itemsize for kind in kinds)
         return max(min(ROOM // max(largest, 1), MOST), 1)
 

@@ -173,9 +173,11 @@ class NumpyLoop(InterpretedLoop):
         values = [env[slot(name)] for node in plan.varying for name in node.outputs if name]
         size = sum(getattr(value, "nbytes", 8) for value in values)
         blocks = self._for_rows(values, size)
-        if blocks is self._one_by_one:  # which keeps what is collected alone, and stops where the loop ends
-            kept = [env[slot(name)] for part in blocks.stepped.values() for name in part.recorded]
-            length = self._first_length(session, "given", sum(getattr(value, "nbytes", 8) for value in kept))
+        if blocks is self._one_by_one:  # which stops where the loop ends, and if it only steps keeps what is collected alone
+            if len(blocks.plan.parts) == 1:
+                kept = [env[slot(name)] for part in blocks.stepped.values() for name in part.recorded]
+                size = sum(getattr(value, "nbytes", 8) for value in kept)
+            length = self._first_length(session, "given", size)
             length = length if blocks.plan.condition == "given" else min(length, STEPPED)
         else:
             is_stepped = bool(plan.parts) and isinstance(plan.parts[0], Stepped)
