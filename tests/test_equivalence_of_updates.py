@@ -430,3 +430,41 @@ def test_row_worked_on_ahead_that_is_collected_under_another_name(rng):
         go_out = Identity (go) x = Gather (table, i) a = Mul (x, k) y_out = Add (y, a) kept = Identity (a) }"""
     call = run(text, 75, rng.standard_normal((5, 400)), table=rng.standard_normal((75, 5, 400)), k=np.float64(0.5))
     assert_same_on_every_engine(call)
+
+
+# Counters
+
+COUNTERS = {
+    "alone": "n = Cast <to = 7> (flag) t_out = Add (t, n)",
+    "the other way round": "n = Cast <to = 7> (flag) t_out = Add (n, t)",
+    "asked for any": "n = Cast <to = 7> (flag) t_out = Add (t, n) any = ReduceMax <keepdims = 0> (n) go_on = Cast <to = 9> (any)",
+    "asked for any, kept": "n = Cast <to = 7> (flag) t_out = Add (t, n) any = ReduceMax (n) extra = Identity (any)",
+    "any collected": "n = Cast <to = 7> (flag) t_out = Add (t, n) extra = ReduceMax <keepdims = 0> (n)",
+    "collected": "n = Cast <to = 7> (flag) t_out = Add (t, n) extra = Identity (t_out)",
+    "numbers collected": "n = Cast <to = 7> (flag) t_out = Add (t, n) extra = Identity (n)",
+    "read": "n = Cast <to = 7> (flag) t_out = Add (t, n) extra = ReduceSum <keepdims = 0> (t)",
+    "read afterwards": "n = Cast <to = 7> (flag) t_out = Add (t, n) extra = ReduceSum <keepdims = 0> (t_out)",
+    "numbers read": "n = Cast <to = 7> (flag) t_out = Add (t, n) extra = ReduceSum <keepdims = 0> (n)",
+    "of flags that go round": "n = Cast <to = 7> (done_out) t_out = Add (t, n)",
+    "of flags of the iteration before": "n = Cast <to = 7> (done) t_out = Add (t, n)",
+    "of flags that are collected": "n = Cast <to = 7> (flag) t_out = Add (t, n) extra = Identity (flag)",
+    "taken away": "n = Cast <to = 7> (flag) t_out = Sub (t, n)",
+}
+
+
+@pytest.mark.parametrize("n", [3, 254, 256, 257, 700])
+@pytest.mark.parametrize("how", COUNTERS)
+def test_counter_of_flags(how, n, rng):
+    extra = "extra" if "extra =" in COUNTERS[how] else "x"
+    go = "go_on" if "go_on =" in COUNTERS[how] else "go"
+    text = f"""counting (int64 i, bool go, bool[600] done, int64[600] t) => (bool go_out, done_out, t_out, kept) {{
+        x = Gather (table, i) flag = Greater (x, limit) done_out = Or (done, flag) {COUNTERS[how]} go_out = Identity ({go})
+        kept = Identity ({extra}) }}"""
+    table = rng.random((700, 600))
+    table[300:] /= 2
+    start = np.full(600, 2**63 - 100)
+    for limit in (0.4, 0.6):
+        call = run(text, n, np.zeros(600, bool), start, table=table, limit=np.float64(limit))
+        assert_same_on_every_engine(call)
+        assert_same_on_every_engine(call, obey_body_condition=True)
+    assert start[0] == 2**63 - 100

@@ -32,8 +32,23 @@ from mdf_loop.execute import reductions
 from mdf_loop.execute.arrays import to_spread, write_call
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.convolutions import write_convolution
+from mdf_loop.execute.counting import MOST, count_up
 from mdf_loop.execute.exponentials import OPERATORS, write_exponentials
-from mdf_loop.execute.kinds import ARRAY, BOOL, FLOAT, FROM_KERNEL, INT, OTHER, SCALAR, TO_KERNEL, Changed, Kind, kind_of_value
+from mdf_loop.execute.kinds import (
+    ARRAY,
+    BOOL,
+    FLOAT,
+    FROM_KERNEL,
+    INT,
+    INT64,
+    OTHER,
+    SCALAR,
+    TO_KERNEL,
+    TRUTH,
+    Changed,
+    Kind,
+    kind_of_value,
+)
 from mdf_loop.execute.rounds import read_once
 from mdf_loop.execute.scalars import Operand, takes_any_range, write_expression
 from mdf_loop.execute.source import Source
@@ -81,6 +96,9 @@ class Emitter:
         self.products: Mapping[str, str] = {}
         self.places: dict[tuple[str, int], str] = {}
         self.dots: set[str] = set()
+        self.counters: Mapping[str, Sequence[Node]] = {}
+        self.flags: set[str] = set()
+        self.epilogue: list[str] = []
 
     def nodes(
         self,
@@ -117,6 +135,8 @@ class Emitter:
             args = [scope[name] for name in node.inputs]
             kind = self._kind(node.outputs[0], args, samples)
             if node.op == "Mul" and self._dot(node, args, scope, samples):
+                return
+            if self._counted(node, args, kind, scope, samples):
                 return
             if self._expression(node, domain, args, kind, scope) or self._buffered(node, domain, args, kind, scope):
                 return
@@ -263,6 +283,39 @@ class Emitter:
         self._write(written, target, kind)
         scope[node.outputs[0]] = Operand(target, kind)
         return True
+
+    def _counted(self, node: Node, args: list[Operand], kind: Kind, scope: Scope, samples: Mapping[str, Any]) -> bool:
+        """Flags made numbers only to be counted, the sum that counts them, and the question whether there is any."""
+        output = node.outputs[0]
+        if output in self.counters:
+            counts = [(kind_of_value(samples[total.outputs[0]]), total.outputs[0]) for total in self.counters[output]]
+            is_whole = kind.dtype == INT64 and bool(kind.shape) and args[0].kind == Kind(ARRAY, TRUTH, kind.shape)
+            if is_whole and all(total == kind and self.targets.get(name, "").startswith("x") for total, name in counts):
+                self.flags.add(output)
+                scope[output] = args[0]
+                return True
+            return False
+        if not self.flags.intersection(node.inputs):
+            return False
+        flags = next(scope[name] for name in node.inputs if name in self.flags)
+        if node.op == "ReduceMax":
+            scope[output] = self.named(Operand(f"{flags.text}.item({flags.text}.argmax())", kind, inline=True))  # True is 1
+        else:
+            scope[output] = self._count(flags, self.targets[output], kind)
+        return True
+
+    def _count(self, flags: Operand, total: str, kind: Kind) -> Operand:
+        counted, left, text = self.source.fresh("m"), self.source.fresh("left"), f"{flags.text}.view(uint8)"
+        self.source.names.update(zeros=np.zeros, uint8=np.uint8, add=np.add, count_up=count_up)
+        self.prologue |= {counted: f"zeros({kind.shape!r}, uint8)", left: str(MOST)}
+        if flags.text in self.targets.values() and not flags.text.startswith(("y", "r")):  # these are not always the same
+            view = self.source.fresh("m")
+            self.prologue[view], text = text, view
+        self.source.line(f"add({counted}, {text}, {counted})")
+        self.source.line(f"{left} -= 1")
+        self.source.line(f"if not {left}: {left} = count_up({total}, {counted})")
+        self.epilogue.append(f"count_up({total}, {counted})")
+        return Operand(total, kind)
 
     def _dot(self, node: Node, args: list[Operand], scope: Scope, samples: Mapping[str, Any]) -> bool:
         """A product of which only the sum is wanted: the sum, in its place."""

@@ -14,6 +14,7 @@ import numpy as np
 from mdf_loop.analysis.invariants import Invariants
 from mdf_loop.execute import buffers
 from mdf_loop.execute.calls import Calls
+from mdf_loop.execute.counting import counters
 from mdf_loop.execute.emit import CannotEmit, Emitter, Scope
 from mdf_loop.execute.emit_control import ControlWriter, constant
 from mdf_loop.execute.histories import History
@@ -183,6 +184,7 @@ class _Writing:
         emitter.fixed = set(stepped.constants)
         kept = {*stepped.recorded, *stepped.rounds.values(), stepped.condition}
         emitter.growing = stepped.rounds
+        emitter.counters = counters(stepped.part.nodes, stepped.rounds, {*stepped.recorded, stepped.condition})
         variables = {name: scope[name].text for name in stepped.rounds}
         renames = renamed(stepped.part.nodes, stepped.rounds, variables, {*stepped.recorded, stepped.condition})
         emitter.nodes(stepped.part.nodes, scope, self.samples, kept, renames)
@@ -200,6 +202,8 @@ class _Writing:
         source.lines += body
         rounds, kept_lists = (f"x{k}, " for k in range(len(stepped.rounds))), (f"l{k}, " for k in range(len(lists)))
         condition = self.condition if stepped.condition else "True"
+        for text in emitter.epilogue:
+            source.line(text)
         source.line(f"return done, going, {condition}, ({''.join(rounds)}), ({''.join(kept_lists)})")
         return Function(
             source.compiled(PARAMETERS),
