@@ -6,6 +6,7 @@ import pytest
 from test_equivalence import assert_same_on_every_engine
 
 from mdf_loop import loop, options
+from mdf_loop.execute.specialise import aligned
 
 N = 60
 
@@ -468,3 +469,16 @@ def test_counter_of_flags(how, n, rng):
         assert_same_on_every_engine(call)
         assert_same_on_every_engine(call, obey_body_condition=True)
     assert start[0] == 2**63 - 100
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_large_matrix_of_a_recurrence_is_read_where_cache_lines_begin(transposed, rng):
+    memory = rng.standard_normal(400 * 400 + 1)[1:].reshape(400, 400) / 400
+    matrix = memory.T if transposed else memory
+    text = """power (int64 i, bool go, double[400] y) => (bool go_out, y_out) { go_out = Identity (go) z = MatMul (A, y)
+        y_out = Tanh (z) }"""
+    assert_same_on_every_engine(run(text, N, rng.standard_normal(400), A=matrix), exact=False)
+    copy = aligned(memory)
+    np.testing.assert_array_equal(copy, memory)
+    assert copy.ctypes.data % 64 == 0
+    assert aligned(copy) is copy

@@ -27,6 +27,9 @@ from mdf_loop.ir import Body, Node
 from mdf_loop.options import Run
 from mdf_loop.plan import Stepped
 
+LINE, LARGE, MANY = 64, 1 << 20, 32
+"""Bytes of a line of the cache, bytes of a matrix that is read from memory for each product, and products that earn a copy."""
+
 PARAMETERS = "n, run, once, streams, carried, rows"
 
 
@@ -79,6 +82,7 @@ class SteppedPart:
         self.constants = [name for name in outside if name in body.constants]
         self.once = [name for name in outside if name in same and name not in body.constants]
         self.streams = [name for name in outside if name not in same and name not in body.constants]
+        self.matrices = {name for node in part.nodes if node.op in ("MatMul", "Gemm") for name in node.inputs}
         handed_on = {name for name, output in self.rounds.items() if output in self.rounds}
         self.recorded = sorted((written | handed_on) & set(wanted))
         self._functions: dict[Any, Function] = {}
@@ -113,6 +117,8 @@ class SteppedPart:
         histories = [streams[name] for name in self.streams]
         function = self._function(run, given, histories, now, samples)
         once = [make(value) for make, value in zip(function.once, given, strict=True)]
+        if n >= MANY:
+            once = [aligned(value) if name in self.matrices else value for name, value in zip(self.once, once, strict=True)]
         carried = [make(now[name]) for make, name in zip(function.carried, self.rounds, strict=True)]
         blocks = [room(names[0], kind, n) if names else new_rows(kind, n) for names, kind in function.rows]
         done, going, condition, carried, lists = function.call(
@@ -309,6 +315,18 @@ class _Writing:
             source.line("    going = False; break")
         elif not source.lines:
             source.line("pass")
+
+
+def aligned(value: Any) -> Any:
+    """A large matrix that begins where a line of the cache does: a product with a vector then takes a seventh less."""
+    is_plain = isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.flags.c_contiguous
+    if not is_plain or value.nbytes < LARGE or value.ctypes.data % LINE == 0:
+        return value
+    memory = np.empty(value.nbytes + LINE, np.uint8)
+    start = -memory.ctypes.data % LINE
+    copy = memory[start : start + value.nbytes].view(value.dtype).reshape(value.shape)
+    copy[...] = value
+    return copy
 
 
 def new_rows(kind: Kind, count: int) -> np.ndarray:
