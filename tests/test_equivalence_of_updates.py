@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from test_equivalence import assert_same_on_every_engine
 
-from mdf_loop import loop, options
+from mdf_loop import compile, loop, options
 from mdf_loop.execute.specialise import aligned
 
 N = 60
@@ -453,22 +453,35 @@ COUNTERS = {
 }
 
 
+COUNTED = {name for name, text in COUNTERS.items() if "t_out = Add" in text and "extra" not in text} | {
+    "of flags that are collected"
+}
+COUNTED |= {"any collected"}
+
+
 @pytest.mark.parametrize("n", [3, 254, 256, 257, 700])
 @pytest.mark.parametrize("how", COUNTERS)
 def test_counter_of_flags(how, n, rng):
     extra = "extra" if "extra =" in COUNTERS[how] else "x"
     go = "go_on" if "go_on =" in COUNTERS[how] else "go"
-    text = f"""counting (int64 i, bool go, bool[600] done, int64[600] t) => (bool go_out, done_out, t_out, kept) {{
+    text = f"""counting (int64 i, bool go, bool[2000] done, int64[2000] t) => (bool go_out, done_out, t_out, kept) {{
         x = Gather (table, i) flag = Greater (x, limit) done_out = Or (done, flag) {COUNTERS[how]} go_out = Identity ({go})
         kept = Identity ({extra}) }}"""
-    table = rng.random((700, 600))
+    table = rng.random((700, 2000))
     table[300:] /= 2
-    start = np.full(600, 2**63 - 100)
+    start = np.full(2000, 2**63 - 100)
     for limit in (0.4, 0.6):
-        call = run(text, n, np.zeros(600, bool), start, table=table, limit=np.float64(limit))
+        given = {"table": table, "limit": np.float64(limit)}
+        call = run(text, n, np.zeros(2000, bool), start, **given)
         assert_same_on_every_engine(call)
         assert_same_on_every_engine(call, obey_body_condition=True)
     assert start[0] == 2**63 - 100
+    planned = compile(text)
+    with options(engine="numpy"):
+        planned(n, True, np.zeros(2000, bool), start, **given)
+    plan = planned.explain(source=True)
+    assert "a block that failed" not in plan
+    assert ("count_up" in plan) == (how in COUNTED)
 
 
 @pytest.mark.parametrize("transposed", [False, True])

@@ -40,11 +40,13 @@ def counters(nodes: Sequence[Node], rounds: Mapping[str, str], held: Collection[
             continue
         sums = [reader for reader in readers.get(flags, ()) if counts(reader, flags)]
         others = [reader for reader in readers.get(flags, ()) if reader not in sums]
-        if sums and all(
-            reader.op == "ReduceMax" and len(reader.inputs) == 1 and not reader.attrs.get("axes") for reader in others
-        ):
+        if sums and all(map(_is_largest_of_all, others)):
             found[flags] = sums
     return found
+
+
+def _is_largest_of_all(node: Node) -> bool:
+    return node.op == "ReduceMax" and len(node.inputs) == 1 and not node.attrs.get("axes") and not node.attrs.get("keepdims", 1)
 
 
 def count_up(total: np.ndarray, counted: np.ndarray) -> int:

@@ -126,9 +126,11 @@ class NumpyLoop(InterpretedLoop):
 
     def _is_short(self, session: Session, until: int | None) -> bool:
         ends = [end for end in (until, session.given.trip_count) if end is not None]
-        left = min(ends) - session.progress.iteration if ends else None
-        if left is None or left <= 1:
-            return left is not None
+        if not ends:
+            return False
+        left = min(ends) - session.progress.iteration
+        if left <= 1:
+            return True
         if session.run.options.engine == "numpy" or any(getattr(v, "nbytes", 0) >= LARGE for v in session.progress.carried):
             return False
         return left <= max(FEW, WORTH // (len(self.program.steps) + 3))
