@@ -18,7 +18,7 @@ from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.program import describe_value
 from mdf_loop.ir import Body, Carried, Collected, Loop, Node, Scanned
 from mdf_loop.options import Run
-from mdf_loop.registry import Bound, Kernel, register
+from mdf_loop.registry import Bound, Kernel, LoopInputs, register
 
 SCAN_ATTRIBUTES = ("scan_input_axes", "scan_input_directions", "scan_output_axes", "scan_output_directions")
 """Attributes of a Scan that say how its values are cut up and put together, from opset 9 on."""
@@ -120,7 +120,8 @@ def _bind_loop(node: Node) -> Bound:
         return execute(Arguments(count, go, carried=given[2:], captured=captured), run)
 
     call.loops = (execute,)  # type: ignore[attr-defined]
-    return Bound(call, needs_run=True)
+    places = LoopInputs(record, 0 if n_inputs else None, 1 if n_inputs > 1 else None, slice(2, n_inputs), slice(0, 0))
+    return Bound(call, needs_run=True, loop=places)
 
 
 def scan_record(body: Body, n_scanned: int, attrs: dict[str, Any], name: str = "Scan") -> Loop:
@@ -200,7 +201,8 @@ def _bind_scan(node: Node) -> Bound:
         return execute(Arguments(count, True, values[:n_carried], scanned, captured=values[n_inputs:]), run)
 
     call.loops = (execute,)  # type: ignore[attr-defined]
-    return Bound(call, needs_run=True)
+    places = LoopInputs(record, None, None, slice(0, n_carried), slice(n_carried, n_inputs))
+    return Bound(call, needs_run=True, loop=places)
 
 
 def _scan_of(node: Node, skip: int = 0, renamed: dict[str, Any] | None = None) -> Loop:
@@ -264,7 +266,7 @@ def _bind_if(node: Node) -> Bound:
             return then_run((), [captured[k] for k in then_places], run)
         return else_run((), [captured[k] for k in else_places], run)
 
-    return Bound(call, needs_run=True)
+    return Bound(call, needs_run=True, branches=(then_body, else_body))
 
 
 def _bind_sequence_map(node: Node) -> Bound:

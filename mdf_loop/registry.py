@@ -15,14 +15,14 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp
-from mdf_loop.ir import Node
+from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.options import Run
 
 Call = Callable[..., Any]
@@ -57,6 +57,8 @@ class Kernel:
         False for kernels borrowed from onnx.reference.
     takes : (int, int or None)
         The least and the most inputs; None has no limit.
+    definition : callable or None
+        The same in terms of primitives, see :func:`definition`.
     """
 
     op: str
@@ -70,14 +72,31 @@ class Kernel:
     parameters: frozenset[str] = field(default=frozenset())
     takes_any_attribute: bool = False
     takes: tuple[int, int | None] = (0, None)
+    definition: Call | None = None
+
+
+@dataclass(frozen=True)
+class LoopInputs:
+    """A node that is a loop: its record, and at which of the node's inputs trip count, condition and values stand."""
+
+    loop: Loop
+    count: int | None
+    condition: int | None
+    carried: slice
+    scanned: slice
 
 
 @dataclass(frozen=True)
 class Bound:
-    """A kernel made ready for one node: ``call(*inputs)``, or ``call(run, *inputs)`` if ``needs_run``."""
+    """A kernel made ready for one node: ``call(*inputs)``, or ``call(run, *inputs)`` if ``needs_run``.
+
+    Control flow also says what it is made of: ``loop``, or the two ``branches`` of an If.
+    """
 
     call: Call
     needs_run: bool = False
+    loop: LoopInputs | None = None
+    branches: tuple[Body, Body] | None = None
 
 
 KERNELS: dict[tuple[str, str], list[Kernel]] = {}
@@ -147,6 +166,35 @@ def kernel(
             )
         )
         return run
+
+    return decorate
+
+
+def definition(op: str, *, since: int = 1, until: int | None = None, domain: str = "") -> Callable[[Call], Call]:
+    """Say what an operator computes in terms of primitives, beside its kernel.
+
+    The function gets a builder, then the operator's inputs (None for an omitted one) and attributes as its kernel does,
+    and returns what the builder made, see :mod:`mdf_loop.step.build`.  It holds for the kernels there are from version
+    ``since`` on and before ``until``; a kernel that takes the place of one of them has none until it gets its own.
+
+    Examples
+    --------
+    >>> import mdf_loop
+    >>> from mdf_loop.registry import definition
+    >>> @mdf_loop.kernel("Half", domain="my.ops")
+    ... def half(x):
+    ...     return x / 2
+    >>> @definition("Half", domain="my.ops")
+    ... def half_of_one(b, x):
+    ...     return b.div(x, 2)
+    """
+
+    def decorate(define: Call) -> Call:
+        versions = KERNELS[domain, op]
+        versions[:] = [
+            replace(v, definition=define) if v.since >= since and (until is None or v.since < until) else v for v in versions
+        ]
+        return define
 
     return decorate
 

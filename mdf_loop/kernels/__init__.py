@@ -21,5 +21,8 @@ def load_kernels() -> None:
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
     importlib.import_module(f"{__name__}.reference").register_reference_kernels()  # last: kernels of our own go first
+    for module in pkgutil.iter_modules(importlib.import_module(f"{__name__}.definitions").__path__):
+        importlib.import_module(f"{__name__}.definitions.{module.name}")
     for entry in given:
-        register(entry)
+        if all(entry.run is not ours.run for ours in KERNELS[entry.domain, entry.op]):
+            register(entry)

@@ -1,0 +1,1 @@
+"""What a Step becomes: code of one kind or another."""

@@ -1,0 +1,193 @@
+"""Everything that is not a number of Python's: one expression of numpy for each operation, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mdf_loop.backends.python import runtime
+from mdf_loop.backends.python.numbers import CASTS, SIGNS, is_native
+from mdf_loop.step.primitives import PRIMITIVES
+from mdf_loop.step.records import Reduction, Value
+
+if TYPE_CHECKING:
+    from mdf_loop.backends.python.printer import Printer
+
+Write = Callable[["Printer", Value], str]
+WRITERS: dict[str, Write] = {}
+"""By operation."""
+
+_SIGNS = {**SIGNS, "div": "/", "and_": "&", "or_": "|", "xor": "^", "shl": "<<", "shr": ">>"}
+_REDUCTIONS = {
+    "sum": np.add,
+    "prod": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "any": np.logical_or,
+    "all": np.logical_and,
+}
+
+
+def written(printer: Printer, value: Value) -> str:
+    """The expression of a value."""
+    return WRITERS.get(value.op, _primitive)(printer, value)
+
+
+def writes(*ops: str) -> Callable[[Write], Write]:
+    """Say how operations are written."""
+
+    def decorate(write: Write) -> Write:
+        WRITERS.update(dict.fromkeys(ops, write))
+        return write
+
+    return decorate
+
+
+def _primitive(p: Printer, v: Value) -> str:
+    args = [p.text(x) if is_native(x.type) else p.boxed(x) for x in v.args]
+    if v.op in _SIGNS:
+        text = f"{args[0]} {_SIGNS[v.op]} {args[1]}"
+    elif v.op == "neg":
+        text = f"-{args[0]}"
+    else:
+        row = PRIMITIVES[v.op]
+        text = f"{p.source.use(row.ufunc or row.call)}({', '.join(args)})"
+    return f"bool({text})" if is_native(v.type) and v.type.kind == "b" else text
+
+
+@writes("cast")
+def cast(p: Printer, v: Value) -> str:
+    """Another element type."""
+    (x,) = v.args
+    if is_native(v.type) and not v.type.weak:
+        template = CASTS.get((x.type.kind, v.type.kind), "{0}") if x.type.is_number else "{0}.item()"
+        if "in_range" in template:
+            p.source.use(runtime.in_range)
+        kind = {"f": "float({0})", "i": "int({0})", "b": "bool({0})"}[v.type.kind]
+        return (template if template != "{0}" or is_native(x.type) else kind).format(p.text(x))
+    return f"{p.boxed(x)}.astype({p.source.use(v.type.dtype, 'd')})"
+
+
+@writes("select")
+def select(p: Printer, v: Value) -> str:
+    """One of two."""
+    condition, x, y = v.args
+    texts = [p.text(a) if is_native(v.type) else p.boxed(a) for a in (x, y)]
+    if is_native(condition.type) and x.type == y.type:
+        return f"{texts[0]} if {p.text(condition)} else {texts[1]}"
+    return f"{p.source.use(np.where)}({p.text(condition)}, {texts[0]}, {texts[1]})"
+
+
+@writes("item")
+def item(p: Printer, v: Value) -> str:
+    """A result of several."""
+    text = f"{p.text(v.args[0])}[{v.attr}]"
+    return f"{text}.item()" if is_native(v.type) else text
+
+
+@writes("pack")
+def pack(p: Printer, v: Value) -> str:
+    """A vector of numbers."""
+    return f"{p.source.use(np.array)}(({', '.join(map(p.text, v.args))},), {p.source.use(v.type.dtype, 'd')})"
+
+
+def shape_text(p: Printer, v: Value) -> str:
+    """The shape of a value, of numbers and open lengths."""
+    lengths = iter(v.args[1:])
+    return f"({''.join(f'{p.text(next(lengths)) if n is None else n}, ' for n in v.attr.lengths)})"
+
+
+@writes("reshape")
+def reshape(p: Printer, v: Value) -> str:
+    """Another shape."""
+    if v.type.shape == () and is_native(v.type):
+        return f"{p.boxed(v.args[0])}.item()"
+    return f"{p.boxed(v.args[0])}.reshape({shape_text(p, v)})"
+
+
+@writes("broadcast")
+def broadcast(p: Printer, v: Value) -> str:
+    """Repeated."""
+    return f"{p.source.use(runtime.expanded)}({p.boxed(v.args[0])}, {shape_text(p, v)})"
+
+
+@writes("transpose")
+def transpose(p: Printer, v: Value) -> str:
+    """Axes in another order."""
+    return f"{p.text(v.args[0])}.transpose({v.attr!r})"
+
+
+@writes("slice")
+def slice_(p: Printer, v: Value) -> str:
+    """Parts of axes."""
+
+    def one(s: slice) -> str:
+        parts = ["" if n is None else str(int(n)) for n in (s.start, s.stop, s.step)]
+        return ":".join(parts if parts[2] else parts[:2])
+
+    return f"{p.text(v.args[0])}[{', '.join(map(one, v.attr))}]"
+
+
+@writes("length")
+def length(p: Printer, v: Value) -> str:
+    """The length of an axis."""
+    return f"{p.text(v.args[0])}.shape[{v.attr}]"
+
+
+@writes("concat")
+def concat(p: Printer, v: Value) -> str:
+    """One behind the other."""
+    return f"{p.source.use(np.concatenate)}(({', '.join(map(p.boxed, v.args))}), {v.attr})"
+
+
+@writes("place")
+def place(p: Printer, v: Value) -> str:
+    """One entry of the leading axes."""
+    data, *index = v.args
+    where = ", ".join(map(p.text, index))
+    return f"{p.text(data)}.item({where})" if is_native(v.type) else f"{p.text(data)}[{where}]"
+
+
+@writes("place_in")
+def place_in(p: Printer, v: Value) -> str:
+    """A place counted from the front."""
+    index, length_ = (p.name(x) for x in v.args)
+    return f"{index} if 0 <= {index} < {length_} else {p.source.use(runtime.place_in)}({index}, {length_})"
+
+
+@writes("put")
+def put(p: Printer, v: Value) -> str:
+    """A copy with one entry replaced."""
+    data, update, *index = v.args
+    return f"{p.source.use(runtime.with_put)}({p.text(data)}, {p.text(update)}, {', '.join(map(p.text, index))})"
+
+
+@writes("gather")
+def gather(p: Printer, v: Value) -> str:
+    """Entries of an axis."""
+    return f"{p.boxed(v.args[0])}.take({p.text(v.args[1])}, {v.attr})"
+
+
+@writes("dot")
+def dot(p: Printer, v: Value) -> str:
+    """A product of matrices."""
+    text = f"{p.boxed(v.args[0])} @ {p.boxed(v.args[1])}"
+    return f"({text}).item()" if is_native(v.type) else text
+
+
+@writes("reduce")
+def reduce(p: Printer, v: Value) -> str:
+    """A reduction along axes."""
+    (x,), how = v.args, v.attr
+    text = _reduced(p, p.boxed(x), how)
+    return f"{text}.item()" if is_native(v.type) else text
+
+
+def _reduced(p: Printer, x: str, how: Reduction) -> str:
+    keep = ", keepdims=True" if how.keep else ""
+    if how.kind.startswith("arg"):
+        return f"{x}.{how.kind}({how.axes[0]}{keep})"
+    axes: Any = how.axes if len(how.axes) > 1 else how.axes[0]
+    return f"{p.source.use(_REDUCTIONS[how.kind].reduce, 'r')}({x}, {axes}{keep})"

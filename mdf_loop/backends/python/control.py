@@ -1,0 +1,217 @@
+"""Loops and branches as Python's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mdf_loop.backends.python import runtime
+from mdf_loop.backends.python.numbers import is_native
+from mdf_loop.ir import Collected
+from mdf_loop.step.records import BranchRegion, LoopRegion, Type, Value
+
+if TYPE_CHECKING:
+    from mdf_loop.backends.python.printer import Printer
+
+LARGEST_BLOCK = 1 << 26
+"""Bytes of collected values for which there is room from the start."""
+
+
+def write_branch(p: Printer, v: Value) -> None:
+    """An ``if``: each side assigns its results to the same names."""
+    attr: BranchRegion = v.attr
+    items = list(p.uses.items_of(v))
+    for _, item in items:
+        p.texts[item] = p.source.fresh("y")
+    for start, region in ((f"if {truth(p, v.args[0])}:", attr.then), ("else:", attr.other)):
+        p.source.line(start)
+        p.source.depth += 1
+        p.values(region)
+        for k, item in items:
+            p.source.line(f"{p.texts[item]} = {p.as_type(region.results[k], is_native(item.type))}")
+        p.source.line("pass")
+        p.source.depth -= 1
+
+
+def truth(p: Printer, value: Value) -> str:
+    """A condition as Python's own."""
+    if is_native(value.type) and value.type.kind == "b":
+        return p.text(value)
+    return f"{p.source.use(runtime.truth)}({p.boxed(value)})"
+
+
+def write_loop(p: Printer, v: Value) -> None:
+    """A ``for`` over a range, or over the parts of scanned arrays."""
+    _LoopWriter(p, v).write()
+
+
+class _LoopWriter:
+    def __init__(self, p: Printer, v: Value) -> None:
+        self.p, self.source, self.attr = p, p.source, v.attr
+        attr: LoopRegion = v.attr
+        self.count, self.condition, *rest = v.args
+        self.initial, self.scanned = rest[: attr.n_carried], rest[attr.n_carried :]
+        self.index, self.going, *others = attr.body.params
+        self.states, self.parts = others[: attr.n_carried], others[attr.n_carried :]
+        self.stays, *results = attr.body.results
+        self.ends, kept = results[: attr.n_carried], results[attr.n_carried :]
+        self.last, self.collected = kept[: attr.n_last], kept[attr.n_last :]
+        self.items = dict(p.uses.items_of(v))
+        self.number = p.source.fresh("i")
+        self.limit = p.source.fresh("n")
+        self.lasts = [p.source.fresh("y") for _ in self.last]
+        self.gathered = [p.source.fresh("l") for _ in self.collected]
+        self.is_limited = attr.has_count or bool(self.scanned)
+        self.is_cut = False
+        self.may_end = attr.obeyed and not (self.stays.op == "const" and bool(np.all(self.stays.attr)))
+        self.in_rows = [self._has_room(x.type) for x in self.collected]
+
+    def write(self) -> None:
+        """All of it."""
+        p, source = self.p, self.source
+        self._limit()
+        self._start()
+        source.line(self._head())
+        source.depth += 1
+        p.values(self.attr.body)
+        self._keep()
+        self._hand_on()
+        source.depth -= 1
+        if self.is_cut or not self.is_limited:
+            source.line("else:")
+            source.line(f"    {f'if cut_{self.limit}: ' if self.is_cut else ''}raise {source.use(runtime.TooLong)}")
+        self._finish()
+
+    def _limit(self) -> None:
+        """How many iterations there are at the most; loops without one may need what only the interpreter knows."""
+        p, source, n = self.p, self.source, self.limit
+        most = p.most
+        for k, (part, array) in enumerate(zip(self.attr.scanned, self.scanned, strict=True)):
+            p.texts[self.parts[k]] = source.fresh("s")
+            how = f"{part.axis}, {part.reverse}, {most}"
+            source.line(f"rows_{p.texts[self.parts[k]]} = {source.use(runtime.rows_of)}({p.boxed(array)}, {how})")
+        rows = [f"rows_{p.texts[part]}" for part in self.parts]
+        if self.attr.has_count:
+            self._count(most)
+        elif len(rows) > 1:
+            source.line(f"{n} = {source.use(runtime.same_length)}({', '.join(rows)})")
+        else:
+            source.line(f"{n} = len({rows[0]})" if rows else f"{n} = {most}")
+        if self.attr.has_condition and not (self.condition.op == "const" and bool(np.all(self.condition.attr))):
+            source.line(f"if not {truth(p, self.condition)}: {n} = 0")
+        if self.collected or self.last:
+            source.line(f"if {n} <= 0: raise {source.use(runtime.FallBack)}")
+
+    def _count(self, most: int) -> None:
+        """The trip count; a loop that may end by its condition runs as far as a program goes."""
+        p, source, n = self.p, self.source, self.limit
+        if is_native(self.count.type) and self.count.type.kind == "i":
+            source.line(f"{n} = {p.text(self.count)}")
+        else:
+            source.line(f"{n} = {source.use(runtime.trip_count)}({p.boxed(self.count)})")
+        if self.may_end and (self.count.op != "const" or p.bound(self.count) > most):
+            self.is_cut = True
+            source.line(f"cut_{n} = {n} > {most}")
+            source.line(f"if cut_{n}: {n} = {most}")
+        elif p.bound(self.count) > most:
+            source.line(f"if {n} > {most}: raise {source.use(runtime.TooLong)}")
+
+    def _start(self) -> None:
+        """Carried values and room for what is collected."""
+        p, source = self.p, self.source
+        firsts = [p.as_type(value, is_native(state.type)) for value, state in zip(self.initial, self.states, strict=True)]
+        for state, first in zip(self.states, firsts, strict=True):
+            name = p.texts[state] = source.fresh("x")
+            source.line(f"{name} = {first}")
+        if p.uses.count(self.going):
+            p.texts[self.going] = source.fresh("c")
+            source.line(f"{p.texts[self.going]} = {self._first_condition()}")
+        p.texts[self.index], p.bounds[self.index] = self.number, p.most
+        for name, value, in_rows in zip(self.gathered, self.collected, self.in_rows, strict=True):
+            if in_rows:
+                shape = "".join(f", {n}" for n in value.type.shape or ())
+                source.line(f"{name} = {source.use(np.empty)}(({self.limit}{shape},), {source.use(value.type.dtype, 'd')})")
+            else:
+                source.line(f"{name} = []; keep_{name} = {name}.append")
+        if any(self.in_rows) and self.may_end:
+            source.line(f"done_{self.number} = {self.limit}")
+
+    def _first_condition(self) -> str:
+        if is_native(self.going.type):
+            return "True"
+        rank = self.going.type.rank or 0
+        return self.source.use(np.ones((1,) * rank, bool) if rank else np.True_, "k")
+
+    def _has_room(self, kept: Type) -> bool:
+        """Whether collected values are written where they stay."""
+        if not self.is_limited or not kept.is_static or kept.weak:
+            return False
+        size = int(np.prod(kept.shape or (), dtype=np.int64)) * kept.dtype.itemsize  # type: ignore[union-attr]
+        return size * self.p.most <= LARGEST_BLOCK
+
+    def _head(self) -> str:
+        parts = [self.p.texts[part] for part in self.parts]
+        needs_number = self.p.uses.count(self.index) or any(self.in_rows)
+        if not parts:
+            return f"for {self.number} in range({self.limit}):"
+        rows = [f"rows_{s}.tolist()" if is_native(x.type) else f"rows_{s}" for s, x in zip(parts, self.parts, strict=True)]
+        if needs_number or self.attr.has_count:
+            return f"for {self.number}, {', '.join(parts)} in zip(range({self.limit}), {', '.join(rows)}):"
+        return f"for {', '.join(parts)} in zip({', '.join(rows)}):" if len(parts) > 1 else f"for {parts[0]} in {rows[0]}:"
+
+    def _keep(self) -> None:
+        for name, value, in_rows in zip(self.gathered, self.collected, self.in_rows, strict=True):
+            text = self.p.text(value) if in_rows or is_native(value.type) else self.p.boxed(value)
+            self.source.line(f"{name}[{self.number}] = {text}" if in_rows else f"keep_{name}({text})")
+        for name, value in zip(self.lasts, self.last, strict=True):
+            self.source.line(f"{name} = {self.p.boxed(value)}")
+
+    def _hand_on(self) -> None:
+        """The values of the next iteration, all at once, and the condition."""
+        p, source = self.p, self.source
+        stays = ""
+        if self.may_end or not (self.stays.op == "const" and bool(np.all(self.stays.attr))):
+            stays = truth(p, self.stays)
+            if not stays.isidentifier() or self.states:
+                name = source.fresh("g")
+                source.line(f"{name} = {stays}")
+                stays = name
+        targets = {p.texts[s]: p.as_type(e, is_native(s.type)) for s, e in zip(self.states, self.ends, strict=True)}
+        if p.uses.count(self.going):
+            targets[p.texts[self.going]] = p.as_type(self.stays, is_native(self.going.type))
+        changed = {name: text for name, text in targets.items() if name != text}
+        if changed:
+            source.line(f"{', '.join(changed)} = {', '.join(changed.values())}")
+        if stays and self.may_end:
+            done = f"done_{self.number} = {self.number} + 1; " if any(self.in_rows) else ""
+            source.line(f"if not {stays}: {done}break")
+        elif stays:  # the condition was omitted and does not count: the interpreter says so
+            source.line(f"if not {stays}: raise {source.use(runtime.FallBack)}")
+        source.line("pass")
+
+    def _finish(self) -> None:
+        """Names for the results."""
+        p, source, attr = self.p, self.source, self.attr
+        results = [*(p.texts[state] for state in self.states), *self.lasts, *self.gathered]
+        collected = dict(zip(self.gathered, zip(attr.collected, self.collected, self.in_rows, strict=True), strict=True))
+        for k, item in self.items.items():
+            name = results[k]
+            if name in collected:
+                what, value, in_rows = collected[name]
+                self._put_together(name, what, value, in_rows)
+            p.texts[item] = name if name in collected else source.fresh("v")
+            if name not in collected:  # the loop may run again, around it, before this is read
+                source.line(f"{p.texts[item]} = {name}")
+
+    def _put_together(self, name: str, what: Collected, value: Value, in_rows: bool) -> None:
+        source = self.source
+        if not in_rows and is_native(value.type):
+            source.line(f"{name} = {source.use(np.array)}({name}, {source.use(value.type.dtype, 'd')})")
+        elif not in_rows:
+            source.line(f"{name} = {source.use(runtime.stacked)}({name}, {source.use(what, 'k')})")
+            return
+        elif self.may_end:
+            source.line(f"{name} = {name}[:done_{self.number}]")
+        if what.axis or what.reverse:
+            source.line(f"{name} = {source.use(runtime.arranged)}({name}, {source.use(what, 'k')})")

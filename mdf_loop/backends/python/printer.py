@@ -1,0 +1,196 @@
+"""A Step as the text of a Python function.
+
+A number of float64, int64 or bool is one of Python's inside (``numbers``), everything else is what numpy has (``arrays``);
+``control`` writes loops and branches.  A value that is read once, in the region that makes it, stays an expression::
+
+    def program(run, p0, p1):
+        q0 = p0.item()
+        x1 = q0
+        for i2 in range(100):
+            x1 = x1 + 0.5 * (1.0 - x1)
+        return (float64(x1),)
+
+Letters: ``p`` what is given, ``q`` the same as a number, ``i`` iteration numbers, ``x`` carried values, ``s`` parts of scanned arrays,
+``l`` lists of collected values, ``v`` other values, ``k`` kernels and constants.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.backends.python import arrays, control, numbers, runtime
+from mdf_loop.backends.python.numbers import box_of, is_native
+from mdf_loop.backends.python.source import Source
+from mdf_loop.step.primitives import PRIMITIVES
+from mdf_loop.step.records import Apply, Region, Value
+from mdf_loop.step.structure import Uses, uses_of
+
+MOST = 1 << 14
+"""Iterations of one loop that a program runs without a pause."""
+
+LONGEST = 120
+"""Characters of an expression that stays within another one."""
+
+INT_END = 2**63
+
+
+def program(region: Region, most: int = MOST) -> tuple[Callable[..., Any], str]:
+    """The function of a Step, ``program(run, *values) -> results``, and its text.
+
+    It raises :class:`~mdf_loop.backends.python.runtime.FallBack`, or whatever the kernels raise, where it cannot tell what is right.
+    """
+    printer = Printer(region, most)
+    parameters = ", ".join(["run", *(f"p{k}" for k in range(len(region.params)))])
+    printer.whole(region)
+    return printer.source.compiled(parameters), printer.source.text(parameters)
+
+
+class Printer:
+    """Writes a region into a source."""
+
+    def __init__(self, region: Region, most: int) -> None:
+        self.source, self.most = Source(), most
+        self.uses: Uses = uses_of(region)
+        self.texts: dict[Value, str] = {}
+        self.boxes: dict[Value, str] = {}
+        self.bounds: dict[Value, int] = {}
+        self.inline: set[Value] = set()
+
+    def whole(self, region: Region) -> None:
+        """The function's lines."""
+        for k, param in enumerate(region.params):
+            self.texts[param] = self.boxes[param] = f"p{k}"
+            if is_native(param.type) and not param.type.weak and self.uses.count(param):
+                self.texts[param] = f"q{k}"
+                self.source.line(f"q{k} = p{k}.item()")
+        self.values(region)
+        results = "".join(f"{self.boxed(value)}, " for value in region.results)
+        self.source.line(f"return ({results})")
+
+    def values(self, region: Region) -> None:
+        """Every value of a region, in order."""
+        for value in region.values:
+            if self.uses.count(value) or value.op in ("apply", "loop", "branch"):
+                self._value(value)
+
+    def _value(self, value: Value) -> None:
+        if value.op == "loop":
+            control.write_loop(self, value)
+        elif value.op == "branch":
+            control.write_branch(self, value)
+        elif value.op == "apply":
+            self._applied(value)
+        elif value.op != "item" or value not in self.texts:
+            self._expression(value)
+
+    def _expression(self, value: Value) -> None:
+        text = self._number(value) if value.op in PRIMITIVES and is_native(value.type) else None
+        text = text or arrays.written(self, value)
+        if self._may_leave_int64(value):
+            text = f"{self.source.use(runtime.in_range)}({text})"
+            self.bounds[value] = INT_END - 1
+        if value.op in PRIMITIVES and self.uses.is_single(value) and len(text) < LONGEST:
+            self.texts[value] = f"({text})"
+            self.inline.add(value)
+        else:
+            self.named(value, text)
+
+    def named(self, value: Value, text: str) -> str:
+        """The value under a name of its own."""
+        name = self.texts[value] = self.source.fresh("v")
+        self.inline.discard(value)
+        self.source.line(f"{name} = {text}")
+        return name
+
+    # What values are called
+
+    def text(self, value: Value) -> str:
+        """A value as it is inside the program."""
+        if value.op == "const" and value not in self.texts:
+            self.texts[value] = self._constant(value)
+        return self.texts[value]
+
+    def name(self, value: Value) -> str:
+        """The same, where it stands more than once."""
+        text = self.text(value)
+        return self.named(value, text) if value in self.inline else text
+
+    def boxed(self, value: Value) -> str:
+        """A value as kernels take it."""
+        if value.op == "const":
+            return self.source.use(value.attr, "k") if value.attr is not None else "None"
+        if value in self.boxes:
+            return self.boxes[value]
+        box = box_of(value.type)
+        return self.text(value) if box is None else f"{self.source.use(box)}({self.text(value)})"
+
+    def as_type(self, value: Value, native: bool) -> str:
+        """A value in the form of what it is assigned to."""
+        return self.text(value) if native else self.boxed(value)
+
+    def _constant(self, value: Value) -> str:
+        if not is_native(value.type):
+            return self.source.use(value.attr, "k") if value.attr is not None else "None"
+        number = value.attr.item() if isinstance(value.attr, np.generic) else value.attr
+        if isinstance(number, float) and not math.isfinite(number):
+            return self.source.use(number, "k")
+        return repr(number) if number >= 0 else f"({number!r})"
+
+    # Numbers
+
+    def _number(self, value: Value) -> str | None:
+        """A primitive of Python's numbers; None if it is not one of those."""
+        if not all(is_native(x.type) for x in value.args):
+            return None
+        kinds = {x.type.kind for x in value.args}
+        kind = value.args[0].type.kind
+        if len(kinds) > 1 and not value.type.weak:
+            return None
+        found = numbers.written(value.op, kind)
+        if found is not None:
+            template, is_twice = found
+            if "divide(" in template:
+                self.source.use(runtime.divide)
+            return template.format(*[self.name(x) if is_twice else self.text(x) for x in value.args])
+        function = numbers.FUNCTIONS.get((value.op, kind))
+        if function is not None:
+            return f"{self.source.use(function)}({', '.join(map(self.text, value.args))})"
+        call = f"{self.source.use(PRIMITIVES[value.op].call)}({', '.join(map(self.boxed, value.args))})"
+        return call if value.type.weak else f"{call}.item()"
+
+    def _may_leave_int64(self, value: Value) -> bool:
+        """Whether a whole number has to be looked at, because somebody reads the number itself."""
+        if not is_native(value.type) or value.type.kind != "i" or value.type.weak:
+            return False
+        if value.op not in numbers.UNCHECKED:
+            return False
+        bounds = [self.bound(x) for x in value.args]
+        self.bounds[value] = math.prod(bounds) if value.op == "mul" else sum(bounds)
+        return self.bounds[value] >= INT_END and not self.uses.only_in(value, numbers.UNCHECKED)
+
+    def bound(self, value: Value) -> int:
+        """How large a whole number can be."""
+        if value.op == "const":
+            return abs(int(value.attr))
+        return self.bounds.get(value, 1 << 40 if value.op == "length" else INT_END - 1)
+
+    # Operators as a whole
+
+    def _applied(self, value: Value) -> None:
+        operator: Apply = value.attr
+        args = ["run"] if operator.needs_run else []
+        call = f"{self.source.use(operator.call)}({', '.join([*args, *map(self.boxed, value.args)])})"
+        if operator.results > 1:
+            whole = self.named(value, call)
+            for k, item in self.uses.items_of(value):
+                self.named(item, f"{whole}[{k}]" + (".item()" if is_native(item.type) else ""))
+            return
+        name = self.named(value, call)
+        if not isinstance(operator.call, np.ufunc):
+            self.source.line(f"if type({name}) is tuple: {name} = {name}[0]")
+        if is_native(value.type):
+            self.source.line(f"{name} = {name}.item()")

@@ -1,0 +1,128 @@
+"""What printed programs call besides numpy and the kernels; each refuses what only the interpreter can judge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.ir import Collected
+
+LARGEST = 2**63 - 1
+
+
+class FallBack(Exception):
+    """Something a program was not written for: the interpreter runs the same work."""
+
+
+class TooLong(FallBack):
+    """A loop has more iterations than one program runs without a pause."""
+
+
+def fall_back(*_: Any) -> Any:
+    """Give up."""
+    raise FallBack
+
+
+def in_range(number: int) -> int:
+    """A whole number that int64 can hold."""
+    if -LARGEST <= number <= LARGEST:
+        return number
+    raise FallBack
+
+
+def trip_count(value: Any) -> int:
+    """A trip count that is one integer."""
+    array = np.asarray(value)
+    if array.size != 1 or array.ndim > 1 or array.dtype.kind not in "iu":
+        raise FallBack
+    return int(array.item())
+
+
+def truth(value: Any) -> bool:
+    """A condition that is one boolean."""
+    if type(value) is bool or type(value) is np.bool_:
+        return bool(value)
+    array = np.asarray(value)
+    if array.size != 1 or array.ndim > 1 or array.dtype != np.bool_:
+        raise FallBack
+    return bool(array.item())
+
+
+def divide(a: float, b: float) -> float:
+    """The quotient of two floats by numpy's rules."""
+    return float(np.divide(a, b))
+
+
+def floor(x: float) -> float:
+    """Rounded down; zeros keep their sign."""
+    return math.copysign(float(math.floor(x)), x)
+
+
+def ceil(x: float) -> float:
+    """Rounded up; zeros keep their sign."""
+    return math.copysign(float(math.ceil(x)), x)
+
+
+def rint(x: float) -> float:
+    """Rounded to the nearest whole number, halves to the even one; zeros keep their sign."""
+    return math.copysign(float(round(x)), x)
+
+
+def rows_of(array: Any, axis: int, reverse: bool, most: int) -> Any:
+    """The parts of a scanned array, one for each iteration."""
+    if not isinstance(array, np.ndarray) or array.ndim == 0 or array.dtype == object:
+        raise FallBack
+    rows = np.moveaxis(array, axis, 0) if axis else array
+    if len(rows) > most:
+        raise TooLong
+    return rows[::-1] if reverse else rows
+
+
+def same_length(*rows: Any) -> int:
+    """The number of parts that all scanned arrays have."""
+    lengths = set(map(len, rows))
+    if len(lengths) != 1:
+        raise FallBack
+    return lengths.pop()
+
+
+def stacked(values: Sequence[Any], what: Collected) -> np.ndarray:
+    """What was collected, one of each iteration, put together."""
+    first = values[0] if values else None
+    if not isinstance(first, np.ndarray | np.generic) or first.dtype == object:
+        raise FallBack
+    if any(v.shape != first.shape or v.dtype != first.dtype for v in values):
+        raise FallBack
+    whole = np.concatenate(values).reshape(len(values), *first.shape) if first.ndim else np.array(values, first.dtype)
+    return arranged(whole, what)
+
+
+def arranged(whole: np.ndarray, what: Collected) -> np.ndarray:
+    """Collected rows along the axis and in the direction that is asked for."""
+    if what.reverse:
+        whole = whole[::-1]
+    return np.moveaxis(whole, 0, what.axis) if what.axis else whole
+
+
+def expanded(x: Any, shape: Sequence[int]) -> np.ndarray:
+    """A value repeated to a shape, in memory of its own."""
+    out = np.empty(shape, np.asarray(x).dtype)
+    out[...] = x
+    return out
+
+
+def with_put(x: np.ndarray, update: Any, *places: int) -> np.ndarray:
+    """A copy of an array with one part replaced."""
+    out = x.copy()
+    out[places] = update
+    return out
+
+
+def place_in(index: int, length: int) -> int:
+    """A place counted from the front."""
+    if -length <= index < length:
+        return index + length if index < 0 else index
+    raise FallBack

@@ -1,0 +1,4 @@
+"""What operators compute, in primitives: beside the kernels, and tested to be the same.
+
+Each definition gets a builder (:mod:`mdf_loop.step.build`), the inputs and the attributes of its operator.
+"""

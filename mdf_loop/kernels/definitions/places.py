@@ -1,0 +1,119 @@
+"""Elements taken by their places, put there, and tensors put together and taken apart."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.kernels.axes import place
+from mdf_loop.kernels.definitions.shapes import known, rank_of
+from mdf_loop.kernels.indexing import sliced
+from mdf_loop.kernels.joining import chunks
+from mdf_loop.registry import definition
+
+
+def from_front(b: Any, index: Any, length: Any) -> Any:
+    """A place counted from the front; one that is out of range stops the program."""
+    if not isinstance(length, int):
+        raise ValueError("an open length")
+    if index.op == "const":
+        return b.const(np.int64(place(int(index.attr), length)))
+    return b.put_in("place_in", (b.cast(index, np.dtype(np.int64)), b.const(np.int64(length))), b.const(np.int64(0)).type)
+
+
+def entry(b: Any, data: Any, index: Any) -> Any:
+    """``data[index]`` for one number."""
+    if data.op == "pack" and index.op == "const":
+        return data.args[int(index.attr)]
+    if data.op == "const" and index.op == "const":
+        return b.const(data.attr[int(index.attr)])
+    type = data.type.__class__(data.type.dtype, data.type.shape[1:])
+    return b.put_in("place", (data, index), type)
+
+
+@definition("Gather")
+def gather(b, data, indices, *, axis=0):
+    """The entries of an axis that the indices name."""
+    axis = place(axis, rank_of(data))
+    length = data.type.shape[axis]
+    if axis == 0 and rank_of(indices) == 0:
+        return entry(b, data, from_front(b, indices, length))
+    if axis == 0 and indices.type.shape == (1,) and (single := b.unpacked(indices)):
+        found = entry(b, data, from_front(b, single[0], length))
+        return b.reshape(found, (1, *found.type.shape))
+    shape = (*data.type.shape[:axis], *indices.type.shape, *data.type.shape[axis + 1 :])
+    return b.put_in("gather", (data, indices), data.type.__class__(data.type.dtype, shape), axis)
+
+
+@definition("Slice", since=10)
+def slice_10(b, data, starts, ends, axes=None, steps=None):
+    """Parts of axes that are known."""
+    shape = data.type.shape
+    rank_of(data)
+    given = [None if x is None else np.array(known(x, "bounds")) for x in (starts, ends, axes, steps)]
+    if not all(isinstance(n, int) for n in shape):
+        raise ValueError("an open length")
+    return b.slice(
+        data, [slice(*s.indices(n)) if (s.step or 1) > 0 else s for s, n in zip(sliced(shape, *given), shape, strict=True)]
+    )
+
+
+@definition("Slice", until=10)
+def slice_1(b, data, *, starts, ends, axes=None):
+    """Parts of axes that are known."""
+    shape = data.type.shape
+    rank_of(data)
+    if not all(isinstance(n, int) for n in shape):
+        raise ValueError("an open length")
+    return b.slice(data, [slice(*s.indices(n)) for s, n in zip(sliced(shape, starts, ends, axes), shape, strict=True)])
+
+
+@definition("Concat", since=4)
+def concat(b, *inputs, axis):
+    """One behind the other."""
+    axis = place(axis, rank_of(inputs[0]))
+    if any(rank_of(x) != rank_of(inputs[0]) for x in inputs):
+        raise ValueError("inputs of several ranks")
+    return b.concat(inputs, axis)
+
+
+def _cut(b: Any, data: Any, lengths: list[int], axis: int) -> tuple[Any, ...]:
+    rank = rank_of(data)
+    axis = place(axis, rank)
+    if sum(lengths) != data.type.shape[axis] or min(lengths) < 0:
+        raise ValueError("lengths that do not add up")
+    found = []
+    for end, length in zip(itertools.accumulate(lengths), lengths, strict=True):
+        found.append(b.slice(data, [slice(end - length, end) if k == axis else slice(None) for k in range(rank)]))
+    return tuple(found)
+
+
+@definition("Split", since=18)
+def split(b, data, split=None, *, axis=0, num_outputs=None):
+    """Parts of the given lengths, or so many."""
+    length = data.type.shape[place(axis, rank_of(data))]
+    if split is None and not isinstance(length, int):
+        raise ValueError("an open length")
+    lengths = known(split, "lengths") if split is not None else chunks(length, -(-length // num_outputs), num_outputs)
+    return _cut(b, data, lengths, axis)
+
+
+@definition("Split", since=13, until=18)
+def split_13(b, data, split, *, axis=0):
+    """Parts of the given lengths."""
+    return _cut(b, data, known(split, "lengths"), axis)
+
+
+@definition("ScatterND", since=11)
+def scatter_nd(b, data, indices, updates, *, reduction="none"):
+    """One entry replaced."""
+    shape, width = indices.type.shape, indices.type.shape[-1] if indices.type.shape else 0
+    if reduction != "none" or not shape or any(n != 1 for n in shape[:-1]) or not isinstance(width, int):
+        raise ValueError("not one entry")
+    numbers = b.unpacked(b.reshape(indices, (width,)))
+    if numbers is None or not 1 <= width <= rank_of(data) or updates.type.shape != (*shape[:-1], *data.type.shape[width:]):
+        raise ValueError("places that are not known one by one")
+    where = [from_front(b, number, length) for number, length in zip(numbers, data.type.shape, strict=False)]
+    return b.put_in("put", (data, b.reshape(updates, data.type.shape[width:]), *where), data.type)

@@ -1,0 +1,297 @@
+"""The builder: typed values, one after the other, into the region that is open.
+
+Its methods are the primitives (``b.add(x, y)``, see :mod:`mdf_loop.step.primitives`), which broadcast, and the structural
+operations.  Numbers may stand for values.  What is constant is computed at once, and what is known to be the value itself
+is returned as it is: no pass has to find that out later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.step.primitives import BOOL, INT64, PRIMITIVES, broadcast_shape, promoted, type_of_result
+from mdf_loop.step.records import UNKNOWN, Apply, Length, Reduction, Region, Scope, Shape, Size, Type, Value
+
+MOST_FOLDED = 1 << 16
+"""Elements up to which a constant result is computed while building; larger ones are left to the run."""
+
+_STAYS = {"loop", "branch", "item"}
+"""Operations that stay where they are made: what their regions read is not among their arguments."""
+
+Given = Value | bool | int | float | complex | np.generic
+
+
+class CannotLower(Exception):
+    """Something that has no form in a Step; says what."""
+
+
+def type_of_value(value: Any) -> Type:
+    """The type of a value that is there."""
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "fiubcV":
+        return Type(value.dtype, value.shape)
+    if type(value) in (bool, int, float, complex):
+        return Type(np.dtype(type(value)), (), weak=type(value) is not bool)
+    return UNKNOWN
+
+
+class Builder:
+    """Makes the values of a Step."""
+
+    def __init__(self) -> None:
+        self._scopes = [Scope()]
+        self._depths: dict[Value, int] = {}
+
+    # Regions
+
+    def param(self, type: Type, number: int = 0) -> Value:
+        """A parameter of the region that is open."""
+        value = Value("param", (), type, number)
+        self._scopes[-1].params.append(value)
+        self._depths[value] = len(self._scopes) - 1
+        return value
+
+    @contextlib.contextmanager
+    def region(self, is_loop: bool = False) -> Iterator[Callable[[Sequence[Value]], Region]]:
+        """Open a region inside; what is given closes it with its results."""
+        scope = Scope(is_loop=is_loop)
+        self._scopes.append(scope)
+        try:
+            yield scope.closed
+        finally:
+            self._scopes.pop()
+
+    def take_over(self, region: Region) -> None:
+        """Put the values of a region that was closed into the one that is open, each where it belongs."""
+        for value in region.values:
+            self._put(value)
+
+    def mark(self) -> list[int]:
+        """Where every open region stands."""
+        return [len(scope.values) for scope in self._scopes]
+
+    def rewind(self, mark: Sequence[int]) -> None:
+        """Forget what was made since, in the regions that were open then."""
+        for scope, length in zip(self._scopes, mark, strict=True):
+            del scope.values[length:]
+
+    def closed(self, results: Sequence[Value]) -> Region:
+        """The outermost region."""
+        return self._scopes[0].closed(results)
+
+    def put_in(self, op: str, args: Sequence[Value], type: Type, attr: Any = None) -> Value:
+        """A new value, as it is said."""
+        value = Value(op, tuple(args), type, attr)
+        self._put(value)
+        return value
+
+    def _put(self, value: Value) -> None:
+        """A value that does not change from iteration to iteration belongs in front of the loop."""
+        depth = len(self._scopes) - 1
+        if value.op not in _STAYS and not (isinstance(value.attr, Apply) and value.attr.needs_run):
+            needed = max((self._depths.get(x, 0) for x in value.args), default=0)
+            while depth > needed and self._scopes[depth].is_loop:
+                depth -= 1
+        self._depths[value] = depth
+        self._scopes[depth].values.append(value)
+
+    # Constants and numbers
+
+    def const(self, value: Any) -> Value:
+        """A constant: an array, a number of numpy's, or a weak one of Python's."""
+        if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype != object:
+            value = value[()]
+        return Value("const", (), type_of_value(value), value)
+
+    def number(self, value: Given, like: Value) -> Value:
+        """A number in the element type of another value; a value is itself."""
+        if isinstance(value, Value):
+            return value
+        if like.type.dtype is None or like.type.weak or isinstance(value, np.generic):
+            return self.const(value)
+        return self.const(like.type.dtype.type(value))
+
+    # Elements
+
+    def __getattr__(self, name: str) -> Callable[..., Value]:
+        if name not in PRIMITIVES:
+            raise AttributeError(name)
+        return functools.partial(self.element, name)
+
+    def element(self, name: str, *given: Given) -> Value:
+        """A primitive of some values; numbers among them take the element type of the first value."""
+        like = next(x for x in given if isinstance(x, Value))
+        args = [self.number(x, like) for x in given]
+        found = type_of_result(name, [x.type for x in args])
+        if found.dtype is None:
+            raise CannotLower(f"{name} of {', '.join(str(x.type) for x in args)}")
+        return self._folded(name, args, found) or self.put_in(name, args, found)
+
+    def _folded(self, name: str, args: Sequence[Value], type: Type) -> Value | None:
+        """The constant that a primitive of constants is."""
+        if any(x.op != "const" for x in args) or not type.is_static or _elements(type) > MOST_FOLDED:
+            return None
+        with np.errstate(all="ignore"):
+            found = PRIMITIVES[name].call(*[x.attr for x in args])
+        return self.const(found) if type_of_value(found) == type else None
+
+    def cast(self, x: Value, dtype: np.dtype) -> Value:
+        """A value in another element type, as ``astype`` converts it."""
+        dtype = np.dtype(dtype)
+        if x.type.dtype == dtype and not x.type.weak:
+            return x
+        if x.op == "const" and np.size(x.attr) <= MOST_FOLDED:
+            with np.errstate(all="ignore"):
+                return self.const(np.asarray(x.attr).astype(dtype))
+        return self.put_in("cast", (x,), Type(dtype, x.type.shape))
+
+    def common(self, *given: Value) -> list[Value]:
+        """Values brought to their common element type, as numpy promotes them."""
+        dtype = promoted([x.type for x in given])
+        if dtype is None or all(x.type.weak for x in given):
+            return list(given)
+        return [self.cast(x, dtype) for x in given]
+
+    def select(self, condition: Value, x: Given, y: Given) -> Value:
+        """x where the condition is true, y elsewhere."""
+        like = x if isinstance(x, Value) else y
+        if not isinstance(like, Value):
+            raise TypeError("one of the two must be a value")
+        x, y = self.number(x, like), self.number(y, like)
+        if condition.op == "const" and condition.type.shape == () and x.type == y.type:
+            return x if condition.attr else y
+        if UNKNOWN.dtype in (x.type.dtype, y.type.dtype, condition.type.dtype):
+            raise CannotLower("select of values of unknown types")
+        x, y = self.common(x, y)
+        shape = broadcast_shape([condition.type.shape, x.type.shape, y.type.shape])
+        weak = x.type.weak and y.type.weak
+        if weak and x.type.dtype != y.type.dtype:
+            raise CannotLower("select of two weak numbers of two types")
+        return self.put_in("select", (condition, x, y), Type(x.type.dtype, shape, weak))
+
+    # Shapes
+
+    def length(self, x: Value, axis: int) -> Value:
+        """How long an axis is, as a number of int64."""
+        if x.type.shape is not None and isinstance(x.type.shape[axis], int):
+            return self.const(np.int64(x.type.shape[axis]))
+        return self.put_in("length", (x,), Type(INT64, ()), axis)
+
+    def pack(self, numbers: Sequence[Value]) -> Value:
+        """A vector of numbers of one type."""
+        if all(x.op == "const" for x in numbers):
+            return self.const(np.array([x.attr for x in numbers], numbers[0].type.dtype))
+        return self.put_in("pack", numbers, Type(numbers[0].type.dtype, (len(numbers),)))
+
+    def unpacked(self, x: Value) -> tuple[Value, ...] | None:
+        """The numbers of a vector that is short and of which they are known one by one."""
+        if x.op == "pack":
+            return x.args
+        if x.op == "const" and x.type.rank == 1 and len(x.attr) <= 16:
+            return tuple(self.const(number) for number in x.attr)
+        return None
+
+    def reshape(self, x: Value, shape: Sequence[Length], lengths: Sequence[Value] = ()) -> Value:
+        """A value in another shape; open lengths of it are given as numbers of int64, in order."""
+        shape = tuple(shape)
+        if x.type.shape == shape:
+            return x
+        if x.op == "const" and all(isinstance(n, int) for n in shape):
+            return self.const(np.asarray(x.attr).reshape(shape))
+        if x.type.shape == () and shape == (1,):
+            return self.pack((x,))
+        if x.op == "pack" and shape == () and len(x.args) == 1:
+            return x.args[0]
+        known = Shape(tuple(n if isinstance(n, int) else None for n in shape))
+        return self.put_in("reshape", (x, *lengths), Type(x.type.dtype, shape), known)
+
+    def broadcast(self, x: Value, shape: Sequence[Length], lengths: Sequence[Value] = ()) -> Value:
+        """A value repeated along axes of length 1 and new axes in front."""
+        shape = tuple(shape)
+        if x.type.shape == shape:
+            return x
+        known = Shape(tuple(n if isinstance(n, int) else None for n in shape))
+        return self.put_in("broadcast", (x, *lengths), Type(x.type.dtype, shape), known)
+
+    def transpose(self, x: Value, permutation: Sequence[int]) -> Value:
+        """A value with its axes in another order."""
+        permutation = tuple(permutation)
+        if permutation == tuple(range(len(permutation))):
+            return x
+        if x.type.shape is None:
+            raise CannotLower("transpose of a value of unknown rank")
+        return self.put_in("transpose", (x,), Type(x.type.dtype, tuple(x.type.shape[k] for k in permutation)), permutation)
+
+    def slice(self, x: Value, slices: Sequence[slice]) -> Value:
+        """``x[slices]`` with slices that are known."""
+        if x.type.shape is None:
+            raise CannotLower("slice of a value of unknown rank")
+        slices = tuple(slices)
+        if x.op == "const":
+            return self.const(np.asarray(x.attr)[slices].copy())
+        shape = tuple(
+            len(range(*s.indices(n))) if isinstance(n, int) else n if s == slice(None) else Size()
+            for n, s in zip(x.type.shape, slices, strict=True)
+        )
+        if all(s == slice(None) or (shape[k] == n and (s.step or 1) == 1) for k, (s, n) in enumerate(zip(slices, x.type.shape))):
+            return x
+        if x.op == "pack":
+            return self.pack(x.args[slices[0]]) if shape[0] else self.put_in("slice", (x,), Type(x.type.dtype, shape), slices)
+        return self.put_in("slice", (x,), Type(x.type.dtype, shape), slices)
+
+    def concat(self, parts: Sequence[Value], axis: int) -> Value:
+        """Arrays one behind the other."""
+        parts = [x for x in parts if x.type.shape is None or x.type.shape[axis] != 0] or list(parts[:1])
+        if len(parts) == 1:
+            return parts[0]
+        if all(x.op == "const" for x in parts):
+            return self.const(np.concatenate([x.attr for x in parts], axis))
+        unpacked = [self.unpacked(x) for x in parts]
+        if all(numbers is not None for numbers in unpacked) and parts[0].type.rank == 1:
+            return self.pack([x for numbers in unpacked for x in numbers or ()])
+        return self.put_in("concat", parts, Type(parts[0].type.dtype, _joined([x.type.shape for x in parts], axis)), axis)
+
+    # Whole arrays
+
+    def reduce(self, x: Value, kind: str, axes: Sequence[int], keep: bool = False) -> Value:
+        """A reduction along some axes."""
+        if x.type.shape is None:
+            raise CannotLower("reduction of a value of unknown rank")
+        axes = tuple(sorted(axis % len(x.type.shape) for axis in axes)) if x.type.shape else ()
+        if not axes:
+            return x
+        kept = ((k, 1 if k in axes else n) for k, n in enumerate(x.type.shape))
+        shape = tuple(n for k, n in kept if keep or k not in axes)
+        dtype = INT64 if kind.startswith("arg") else BOOL if kind in ("any", "all") else x.type.dtype
+        return self.put_in("reduce", (x,), Type(dtype, shape), Reduction(kind, axes, keep))
+
+    def apply(self, operator: Apply, args: Sequence[Value], types: Sequence[Type]) -> tuple[Value, ...]:
+        """An operator as a whole; as many values as it gives."""
+        if operator.results == 1:
+            return (self.put_in("apply", args, types[0], operator),)
+        whole = self.put_in("apply", args, UNKNOWN, operator)
+        return self.items(whole, types)
+
+    def items(self, whole: Value, types: Sequence[Type]) -> tuple[Value, ...]:
+        """The results of a value that has several."""
+        return tuple(self.put_in("item", (whole,), type, k) for k, type in enumerate(types))
+
+
+def _elements(type: Type) -> int:
+    return int(np.prod([n for n in type.shape or () if isinstance(n, int)], dtype=np.int64))
+
+
+def _joined(shapes: Sequence[tuple[Length, ...] | None], axis: int) -> tuple[Length, ...] | None:
+    """The shape of a concatenation."""
+    known = [shape for shape in shapes if shape is not None]
+    if len(known) != len(shapes):
+        return None
+    lengths = [shape[axis] for shape in known]
+    total = sum(n for n in lengths if isinstance(n, int)) if all(isinstance(n, int) for n in lengths) else Size()
+    others = [next((n for n in column if isinstance(n, int)), column[0]) for column in zip(*known, strict=True)]
+    others[axis] = total
+    return tuple(others)

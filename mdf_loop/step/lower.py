@@ -1,0 +1,296 @@
+"""From a graph and the types of what it is given to a Step.
+
+Nodes become what their operators are defined as; an operator without a definition, or one whose definition does not fit,
+becomes ``apply``: its kernel, called as a whole.  Types follow from rules alone, nothing is tried out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.analysis.purity import is_repeatable
+from mdf_loop.analysis.result_types import result_dtypes
+from mdf_loop.ir import Body, Loop, Node
+from mdf_loop.registry import Bound, Kernel, LoopInputs, bind, lookup
+from mdf_loop.step.build import MOST_FOLDED, Builder, CannotLower, type_of_value
+from mdf_loop.step.primitives import BOOL, INT64
+from mdf_loop.step.records import UNKNOWN, Apply, BranchRegion, LoopRegion, Region, Size, Type, Value
+
+Names = dict[str, Value]
+
+ROUNDS = 6
+"""How often the types of carried values may widen; then nothing is known of them."""
+
+
+def lower_graph(body: Body, types: Sequence[Type], obey: bool = False) -> Region:
+    """The Step of a graph that runs once.
+
+    Parameters
+    ----------
+    body : Body
+    types : sequence of Type
+        Types of its inputs, then of its captures.
+    obey : bool
+        Whether the body of a loop whose condition was omitted may end it.
+
+    Raises
+    ------
+    CannotLower
+        Running the graph does more than compute.
+    """
+    if not all(map(is_repeatable, body.nodes)):
+        raise CannotLower("a node may do more than compute")
+    lowering = Lowering(obey)
+    names = (*body.inputs, *body.captures)
+    scope = {name: lowering.b.param(type, k) for k, (name, type) in enumerate(zip(names, types, strict=True))}
+    return lowering.b.closed(lowering.body(body, scope))
+
+
+def lower_loop(record: Loop, types: Sequence[Type], has_count: bool, obeyed: bool, obey: bool = False) -> Region:
+    """The Step of one loop; parameters are the trip count (any number where there is none), then carried, scanned and captured values.
+
+    Raises
+    ------
+    CannotLower
+        Running the loop does more than compute, or it is of a kind that has no form here.
+    """
+    if not all(map(is_repeatable, record.body.nodes)):
+        raise CannotLower("a node may do more than compute")
+    lowering = Lowering(obey)
+    params = [lowering.b.param(type, k) for k, type in enumerate(types)]
+    n_carried, n_scanned = len(record.carried), len(record.scanned)
+    carried, scanned = params[1 : 1 + n_carried], params[1 + n_carried : 1 + n_carried + n_scanned]
+    scope = dict(zip(record.body.captures, params[1 + n_carried + n_scanned :], strict=True))
+    return lowering.b.closed(lowering.loop(record, params[0] if has_count else None, None, obeyed, carried, scanned, scope))
+
+
+class Lowering:
+    """One graph on its way into a Step; ``b`` is the builder."""
+
+    def __init__(self, obey: bool) -> None:
+        self.b, self.obey = Builder(), obey
+
+    def body(self, body: Body, scope: Mapping[str, Value]) -> list[Value]:
+        """The values of a body's outputs; ``scope`` has its inputs and captures."""
+        if body.state:
+            raise CannotLower("values that go round behind the body's back")
+        names = {**scope, **{name: self.b.const(value) for name, value in body.constants.items()}}
+        for node in body.nodes:
+            for name, value in zip(node.outputs, self.node(node, names), strict=False):
+                if name:
+                    names[name] = value
+        return [names[name] for name in body.outputs]
+
+    def node(self, node: Node, names: Names) -> Sequence[Value]:
+        """The values of a node's outputs."""
+        bound = bind(node)
+        args = [names[name] if name else None for name in node.inputs]
+        if bound.loop is not None:
+            return self._loop_node(bound.loop, args, names)
+        if bound.branches is not None and args and args[0] is not None:
+            return self._branch(*bound.branches, args[0], names)
+        entry = lookup(node.op, node.opset, node.domain)
+        if entry.definition is not None:
+            try:
+                return self._defined(node, bound, entry, args)
+            except (CannotLower, ValueError):
+                pass  # what is wrong with it, if anything is, the kernel will say
+        return self._folded(node, bound, args) or self._applied(node, bound, args, names)
+
+    # Operators
+
+    def _defined(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None]) -> Sequence[Value]:
+        """An operator by its definition: in the open where that is little or about numbers, else as a whole that keeps it."""
+        define = entry.definition
+        assert define is not None
+        with self.b.region() as close:
+            found = define(self.b, *args, **node.attrs)
+            results = found if isinstance(found, tuple) else (found,)
+            region = close(results)
+        if len(region.values) > 1 and any(v.type.shape != () and v.op not in _CHEAP for v in region.values):
+            given = [x for x in args if x is not None]
+            apply = Apply(node, bound.call, bound.needs_run, region, len(results))
+            if len(given) == len(args):
+                return self.b.apply(apply, given, [x.type for x in results])
+        self.b.take_over(region)
+        return results
+
+    def _folded(self, node: Node, bound: Bound, args: Sequence[Value | None]) -> Sequence[Value] | None:
+        """An operator of constants: what its kernel gives for them."""
+        if bound.needs_run or node.captures or any(x is not None and x.op != "const" for x in args) or not node.domain == "":
+            return None
+        given = [None if x is None else x.attr for x in args]
+        if sum(np.size(x) for x in given) > MOST_FOLDED:
+            return None
+        try:
+            with np.errstate(all="ignore"):
+                found = bound.call(*given)
+        except Exception:
+            return None
+        results = found if type(found) is tuple else (found,)
+        if sum(np.size(x) for x in results) > MOST_FOLDED or any(type_of_value(x).dtype is None for x in results):
+            return None
+        return [self.b.const(x) for x in results]
+
+    def _applied(self, node: Node, bound: Bound, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
+        """An operator as a whole."""
+        given = [x if x is not None else self.b.const(None) for x in args]
+        captured = [names[name] for name in node.captures]
+        dtypes = result_dtypes(node, [x.type.dtype if x is not None else None for x in args])
+        types = [UNKNOWN if dtype is None else Type(dtype) for dtype in dtypes]
+        apply = Apply(node, bound.call, bound.needs_run, None, len(node.outputs))
+        return self.b.apply(apply, [*given, *captured], types)
+
+    # Control flow
+
+    def _branch(self, then_body: Body, else_body: Body, condition: Value, names: Names) -> Sequence[Value]:
+        regions = []
+        for body in (then_body, else_body):
+            with self.b.region(is_loop=False) as close:
+                regions.append(close(self.body(body, {name: names[name] for name in body.captures})))
+        if condition.op == "const" and np.size(condition.attr) == 1:
+            chosen = regions[0 if np.asarray(condition.attr).item() else 1]
+            self.b.take_over(chosen)
+            return chosen.results
+        count = min(len(region.results) for region in regions)
+        types = [joined(a.type, b.type) for a, b in zip(*(region.results[:count] for region in regions), strict=True)]
+        return self.b.items(self.b.put_in("branch", (condition,), UNKNOWN, BranchRegion(*regions)), types)
+
+    def _loop_node(self, places: LoopInputs, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
+        record = places.loop
+        count = args[places.count] if places.count is not None else None
+        condition = args[places.condition] if places.condition is not None else None
+        carried, scanned = args[places.carried], args[places.scanned]
+        if any(value is None for value in (*carried, *scanned)):
+            raise CannotLower("an omitted carried value")
+        obeyed = condition is not None or self.obey
+        if count is None and condition is None and not self.obey and not record.scanned:
+            raise CannotLower("a loop that never ends by itself")
+        scope = {name: names[name] for name in record.body.captures}
+        return self.loop(record, count, condition, obeyed, carried, scanned, scope)  # type: ignore[arg-type]
+
+    def loop(
+        self,
+        record: Loop,
+        count: Value | None,
+        condition: Value | None,
+        obeyed: bool,
+        carried: Sequence[Value],
+        scanned: Sequence[Value],
+        scope: Mapping[str, Value],
+    ) -> Sequence[Value]:
+        """A loop: its body is lowered until the types of what goes round hold for every iteration."""
+        if (
+            record.invariant
+            or any(part.part is not None for part in record.scanned)
+            or not all(c.stack for c in record.collected)
+        ):
+            raise CannotLower("a loop over parts of several rows")
+        region, types = self._settled(record, carried, scanned, scope)
+        attr = LoopRegion(
+            region,
+            len(carried),
+            record.scanned,
+            len(record.last),
+            record.collected,
+            count is not None,
+            condition is not None,
+            obeyed,
+            record.name,
+        )
+        given = [x if x is not None else self.b.const(None) for x in (count, condition)]
+        kept = region.results[1 + len(carried) :]
+        length = Size("n")
+        stacked = [
+            Type(v.type.dtype, None if v.type.shape is None else (length, *v.type.shape)) for v in kept[len(record.last) :]
+        ]
+        types = [*types, *(v.type for v in kept[: len(record.last)]), *stacked]
+        return self.b.items(self.b.put_in("loop", (*given, *carried, *scanned), UNKNOWN, attr), types)
+
+    def _settled(
+        self, record: Loop, carried: Sequence[Value], scanned: Sequence[Value], scope: Mapping[str, Value]
+    ) -> tuple[Region, list[Type]]:
+        """The region of a loop's body with types that hold for every iteration; what never changes is outside it."""
+        going = Type(BOOL, (1,) * len(record.body.type_of(record.condition or "").shape or ()))
+        types, same, mark = [value.type for value in carried], {}, self.b.mark()
+        for attempt in range(ROUNDS + len(carried)):
+            self.b.rewind(mark)
+            if attempt >= ROUNDS:
+                types, going = [UNKNOWN] * len(types), UNKNOWN
+            region = self._loop_body(record, going, types, same, scanned, scope)
+            stays, *ends = region.results[: 1 + len(carried)]
+            params = region.params[1 : 2 + len(carried)]
+            unchanged = {k: carried[k] for k in range(len(carried)) if ends[k] is params[1 + k] and k not in same}
+            if stays is params[0] and _CONDITION not in same and going == Type(BOOL, ()):
+                unchanged[_CONDITION] = self.b.const(np.True_)
+            wider = [joined(a, b.type) for a, b in zip(types, ends, strict=True)]
+            next_going = joined(going, stays.type)
+            if not unchanged and wider == types and next_going == going:
+                return region, types
+            types, going, same = wider, next_going, {**same, **unchanged}
+        return region, types
+
+    def _loop_body(
+        self,
+        record: Loop,
+        going: Type,
+        types: Sequence[Type],
+        same: Mapping[int, Value],
+        scanned: Sequence[Value],
+        scope: Mapping[str, Value],
+    ) -> Region:
+        """The region of a loop's body; ``same`` are carried values (by place) that are what they were at the beginning."""
+        b, body = self.b, record.body
+        with b.region(is_loop=True) as close:
+            index, condition = b.param(Type(INT64, ()), 0), b.param(going, 1)
+            states = [b.param(type, 2 + k) for k, type in enumerate(types)]
+            parts = [
+                b.param(_part_type(s.axis, x.type), 2 + len(types) + k)
+                for k, (s, x) in enumerate(zip(record.scanned, scanned, strict=True))
+            ]
+            names = {**scope, **{c.input: same.get(k, states[k]) for k, c in enumerate(record.carried)}}
+            names |= dict(zip((s.input for s in record.scanned), parts, strict=True))
+            if record.index:
+                names[record.index] = self._numbered(index, body.type_of(record.index).shape)
+            if record.condition:
+                names[record.condition] = same.get(_CONDITION, condition)
+            values = dict(zip(body.outputs, self.body(body, names), strict=True))
+            goes_on = values[record.keep_going] if record.keep_going else b.const(np.True_)
+            ends = [states[k] if k in same else values[c.output] for k, c in enumerate(record.carried)]
+            kept = [*(values[name] for name in record.last), *(values[c.output] for c in record.collected)]
+            return close([goes_on, *ends, *kept])
+
+    def _numbered(self, index: Value, declared: tuple[Any, ...] | None) -> Value:
+        """The iteration number, of the rank that the body declares."""
+        return self.b.reshape(index, (1,) * len(declared)) if declared else index
+
+
+_CONDITION = -1
+"""The place of the condition among what may stay the same."""
+
+_CHEAP = {"reshape", "transpose", "slice", "broadcast", "pack", "length", "place"}
+"""Structural operations, which are printed as they are."""
+
+
+def _part_type(axis: int, given: Type) -> Type:
+    """The type of what each iteration gets of a scanned array."""
+    if given.shape is None or not given.shape:
+        return Type(given.dtype)
+    axis %= len(given.shape)
+    return Type(given.dtype, given.shape[:axis] + given.shape[axis + 1 :])
+
+
+def joined(one: Type, other: Type) -> Type:
+    """The type of what is now of one type, now of the other."""
+    if one == other:
+        return one
+    if one.dtype != other.dtype or one.dtype is None or one.weak != other.weak:
+        return UNKNOWN
+    if one.shape is None or other.shape is None or len(one.shape) != len(other.shape):
+        return Type(one.dtype)
+    return Type(
+        one.dtype, tuple(n if n == m or isinstance(n, Size) else Size() for n, m in zip(one.shape, other.shape, strict=True))
+    )

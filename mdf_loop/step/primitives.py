@@ -1,0 +1,184 @@
+"""The primitives: operations on elements that everything element-wise is made of, each with numpy's function and its type rule.
+
+A row says what a primitive is; printers have a template for each in tables of their own.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.kernels.arithmetic import div, error_function
+from mdf_loop.step.records import UNKNOWN, Length, Size, Type
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """One operation on elements.
+
+    Attributes
+    ----------
+    call : callable
+        What it is, on numpy's numbers and arrays (and on Python's numbers, where they are weak).
+    ufunc : numpy.ufunc or None
+        The same as a universal function, for its type rule and for ``out=``; None for what is none.
+    is_question : bool
+        The answer is a bool.
+    """
+
+    call: Callable[..., Any]
+    ufunc: np.ufunc | None
+    is_question: bool = False
+
+
+def _erf(x: Any) -> Any:
+    return error_function()(x)
+
+
+PRIMITIVES: dict[str, Primitive] = {"erf": Primitive(_erf, None), "quotient": Primitive(div, None)}
+"""All primitives by name."""
+
+for _name, _ufunc, _call in (
+    ("add", np.add, operator.add),
+    ("sub", np.subtract, operator.sub),
+    ("mul", np.multiply, operator.mul),
+    ("div", np.true_divide, operator.truediv),
+    ("floordiv", np.floor_divide, operator.floordiv),
+    ("mod", np.remainder, operator.mod),
+    ("neg", np.negative, operator.neg),
+    ("abs", np.absolute, operator.abs),
+    ("pow", np.power, operator.pow),
+    ("shl", np.left_shift, operator.lshift),
+    ("shr", np.right_shift, operator.rshift),
+    ("and_", np.bitwise_and, operator.and_),
+    ("or_", np.bitwise_or, operator.or_),
+    ("xor", np.bitwise_xor, operator.xor),
+    ("not_", np.invert, None),
+    ("max", np.maximum, None),
+    ("min", np.minimum, None),
+    ("fmod", np.fmod, None),
+    ("sign", np.sign, None),
+    ("floor", np.floor, None),
+    ("ceil", np.ceil, None),
+    ("rint", np.rint, None),
+    ("trunc", np.trunc, None),
+    ("sqrt", np.sqrt, None),
+    ("cbrt", np.cbrt, None),
+    ("reciprocal", np.reciprocal, None),
+    ("exp", np.exp, None),
+    ("exp2", np.exp2, None),
+    ("expm1", np.expm1, None),
+    ("log", np.log, None),
+    ("log1p", np.log1p, None),
+    ("log2", np.log2, None),
+    ("log10", np.log10, None),
+    ("sin", np.sin, None),
+    ("cos", np.cos, None),
+    ("tan", np.tan, None),
+    ("asin", np.arcsin, None),
+    ("acos", np.arccos, None),
+    ("atan", np.arctan, None),
+    ("sinh", np.sinh, None),
+    ("cosh", np.cosh, None),
+    ("tanh", np.tanh, None),
+    ("asinh", np.arcsinh, None),
+    ("acosh", np.arccosh, None),
+    ("atanh", np.arctanh, None),
+    ("atan2", np.arctan2, None),
+    ("hypot", np.hypot, None),
+    ("copysign", np.copysign, None),
+    ("nextafter", np.nextafter, None),
+    ("ldexp", np.ldexp, None),
+    ("gcd", np.gcd, None),
+    ("lcm", np.lcm, None),
+):
+    PRIMITIVES[_name] = Primitive(_call or _ufunc, _ufunc)
+for _name, _ufunc, _call in (
+    ("lt", np.less, operator.lt),
+    ("le", np.less_equal, operator.le),
+    ("gt", np.greater, operator.gt),
+    ("ge", np.greater_equal, operator.ge),
+    ("eq", np.equal, operator.eq),
+    ("ne", np.not_equal, operator.ne),
+):
+    PRIMITIVES[_name] = Primitive(_call, _ufunc, is_question=True)
+PRIMITIVES["signbit"] = Primitive(np.signbit, np.signbit, is_question=True)
+
+BOOL, INT64, FLOAT64 = np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.float64)
+_PYTHON: dict[str, type] = {"b": bool, "i": int, "f": float, "c": complex}
+
+
+def type_of_result(name: str, types: Sequence[Type]) -> Type:
+    """The type of a primitive's result, by numpy's rules."""
+    if any(t.dtype is None for t in types):
+        return UNKNOWN
+    row = PRIMITIVES[name]
+    weak = row.call is not row.ufunc and all(t.weak for t in types)
+    shape = broadcast_shape([t.shape for t in types])
+    if row.is_question:
+        return Type(BOOL, shape)
+    dtypes = {t.dtype for t in types}
+    if row.ufunc is None or (len(dtypes) == 1 and name not in _FLOATING and not any(t.weak for t in types)):
+        return Type(types[0].dtype, shape)
+    return Type(_resolved(row.ufunc, tuple(_PYTHON.get(t.kind, t.dtype) if t.weak else t.dtype for t in types)), shape, weak)
+
+
+_FLOATING = {name for name, row in PRIMITIVES.items() if row.ufunc is not None and "ll->l" not in row.ufunc.types}
+_FLOATING -= {"neg", "abs", "sign", "not_", "floor", "ceil", "trunc", "reciprocal"}
+"""Primitives that make floats of whole numbers."""
+
+
+@functools.lru_cache(maxsize=1024)
+def _resolved(ufunc: np.ufunc, given: tuple[Any, ...]) -> np.dtype | None:
+    """The element type that a universal function gives; None if it takes no such types."""
+    try:
+        return ufunc.resolve_dtypes((*given, None))[-1]
+    except TypeError:
+        return None
+
+
+def promoted(types: Sequence[Type]) -> np.dtype | None:
+    """The element type of several values together, by numpy's rules for weak numbers."""
+    dtypes = {t.dtype for t in types if not t.weak}
+    if None in dtypes:
+        return None
+    if len(dtypes) == 1 and not any(t.weak for t in types):
+        return dtypes.pop()
+    try:
+        return np.result_type(*[_PYTHON[t.kind](1) if t.weak else t.dtype for t in types])
+    except TypeError:
+        return None
+
+
+def broadcast_shape(shapes: Sequence[tuple[Length, ...] | None]) -> tuple[Length, ...] | None:
+    """The common shape of several; a length that only the run can tell is open.
+
+    Raises
+    ------
+    ValueError
+        They do not go together.
+    """
+    if len(set(shapes)) == 1:
+        return shapes[0]
+    if any(shape is None for shape in shapes):
+        return None
+    rank = max(len(shape) for shape in shapes if shape is not None)
+    columns = zip(*[(1,) * (rank - len(shape)) + shape for shape in shapes if shape is not None], strict=True)
+    return tuple(map(_common_length, columns))
+
+
+def _common_length(lengths: tuple[Length, ...]) -> Length:
+    known = {length for length in lengths if isinstance(length, int)} - {1}
+    if len(known) > 1:
+        raise ValueError(f"lengths {sorted(known)} do not go together")
+    if known:
+        return known.pop()
+    open_ones = {length for length in lengths if isinstance(length, Size)}
+    if not open_ones:
+        return 1
+    return open_ones.pop() if len(open_ones) == 1 else Size()

@@ -1,0 +1,223 @@
+"""The records of a Step: types, values, regions, and what loops and branches hold.
+
+A Step is a :class:`Region`: parameters, values in an order in which they can be computed, results.  A value names its
+operation, a row of :data:`mdf_loop.step.primitives.PRIMITIVES` or one of the structural ones below; loops and branches hold
+regions of their own, which read values of the regions around them.
+
+============  ======================================================  ============================================
+operation     arguments                                               attribute
+============  ======================================================  ============================================
+param         (of a region)                                           its number
+const                                                                 the number or array
+cast          x                                                       (the type of the value says it)
+select        condition, x, y
+reshape       x, open lengths of the shape                            :class:`Shape`
+transpose     x                                                       the permutation
+broadcast     x, open lengths of the shape                            :class:`Shape`
+slice         x                                                       a ``slice`` for each axis
+pack          numbers                                                 (a vector of them)
+length        x                                                       the axis
+concat        arrays                                                  the axis
+gather        x, index                                                the axis
+place         x, one number for each leading axis                     (``x[i, j]``; indices are in range)
+put           x, update, one number for each leading axis             (x, with ``x[i, j] = update``)
+reduce        x                                                       :class:`Reduction`
+dot           x, y                                                    (the product of matrices, as numpy's matmul)
+apply         anything                                                :class:`Apply`: an operator as a whole
+loop, branch  see :class:`LoopRegion` and :class:`BranchRegion`
+item          a value of several results                              which one
+============  ======================================================  ============================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.ir import Collected, Node, Scanned
+
+
+@dataclass(frozen=True, eq=False)
+class Size:
+    """A length that is known only at run time; equal to nothing but itself."""
+
+    hint: str = ""
+
+    def __repr__(self) -> str:
+        return self.hint or "?"
+
+
+Length = int | Size
+
+
+@dataclass(frozen=True)
+class Type:
+    """What is known of a value before it is computed.
+
+    Attributes
+    ----------
+    dtype : numpy.dtype or None
+        None where the value may be anything: a sequence, an optional, text, a number of unknown type.
+    shape : tuple of (int or Size), or None
+        None where the rank is not known.
+    weak : bool
+        A number of Python's own (MDF), which takes the type of what it meets.
+    """
+
+    dtype: np.dtype | None = None
+    shape: tuple[Length, ...] | None = None
+    weak: bool = False
+
+    @property
+    def rank(self) -> int | None:
+        """The number of axes, if it is known."""
+        return None if self.shape is None else len(self.shape)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether element type and all lengths are known."""
+        return self.dtype is not None and self.shape is not None and all(isinstance(n, int) for n in self.shape)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is one number of a known type."""
+        return self.dtype is not None and self.shape == ()
+
+    @property
+    def kind(self) -> str:
+        """numpy's letter for the kind of its elements; empty where that is not known."""
+        return self.dtype.kind if self.dtype is not None else ""
+
+    def __str__(self) -> str:
+        if self.dtype is None:
+            return "?"
+        dims = "[...]" if self.shape is None else f"[{','.join(map(repr, self.shape))}]" if self.shape else ""
+        return f"{'weak ' if self.weak else ''}{self.dtype.name}{dims}"
+
+
+UNKNOWN = Type()
+"""The type of what can only be handed on to operators as a whole."""
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """One value of a Step; its arguments come before it."""
+
+    op: str
+    args: tuple[Value, ...]
+    type: Type
+    attr: Any = None
+
+    def __repr__(self) -> str:
+        return f"<{self.op}: {self.type}>"
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """Values in an order in which they can be computed.
+
+    Attributes
+    ----------
+    params : tuple of Value
+        What the region is given, each a value ``param``.
+    values : tuple of Value
+        What it computes, in order.
+    results : tuple of Value
+        What it gives: parameters, its own values, or values of the regions around it.
+    """
+
+    params: tuple[Value, ...] = ()
+    values: tuple[Value, ...] = ()
+    results: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A shape with places for lengths that are arguments: ``Shape((2, None, 3))`` takes one."""
+
+    lengths: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """How ``reduce`` reduces: ``sum prod max min any all argmax argmin``, over which axes, kept with length 1 or not."""
+
+    kind: str
+    axes: tuple[int, ...]
+    keep: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Apply:
+    """An operator as a whole.
+
+    Attributes
+    ----------
+    node : Node
+        Where it came from, for messages.
+    call : callable
+        Its kernel, made ready for this node; it gets the run first if ``needs_run``.
+    definition : Region or None
+        The same in primitives, where the operator has a definition.
+    results : int
+        How many results are named; more than one are read by ``item``.
+    """
+
+    node: Node
+    call: Callable[..., Any]
+    needs_run: bool = False
+    definition: Region | None = None
+    results: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class LoopRegion:
+    """The attribute of ``loop``.
+
+    Its arguments are the trip count, the condition, the initial carried values, then the scanned arrays; its results,
+    read by ``item``, are the carried values, the last values, then the collected ones.
+
+    Attributes
+    ----------
+    body : Region
+        Parameters: the iteration number, the condition, the carried values, one part of each scanned array.  Results: the next
+        condition, the next carried values, the last values, the collected values.
+    has_count, has_condition : bool
+        Whether the first two arguments count; if not they are constants that stand for nothing.
+    obeyed : bool
+        Whether the body's condition may end the loop.
+    """
+
+    body: Region
+    n_carried: int
+    scanned: tuple[Scanned, ...] = ()
+    n_last: int = 0
+    collected: tuple[Collected, ...] = ()
+    has_count: bool = True
+    has_condition: bool = False
+    obeyed: bool = True
+    name: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class BranchRegion:
+    """The attribute of ``branch``, whose argument is the condition; its results are read by ``item``."""
+
+    then: Region
+    other: Region
+
+
+@dataclass(eq=False)
+class Scope:
+    """A region while it is being made."""
+
+    params: list[Value] = field(default_factory=list)
+    values: list[Value] = field(default_factory=list)
+    is_loop: bool = False
+
+    def closed(self, results: Sequence[Value]) -> Region:
+        """The region, with these results."""
+        return Region(tuple(self.params), tuple(self.values), tuple(results))

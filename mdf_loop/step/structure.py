@@ -1,0 +1,58 @@
+"""Questions about the structure of a Step: who reads a value, how often, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from mdf_loop.step.records import BranchRegion, LoopRegion, Region, Value
+
+
+@dataclass
+class Uses:
+    """Every place where a value is read: the operation that reads it (empty: a region's result), and the region."""
+
+    places: dict[Value, list[tuple[str, Region]]] = field(default_factory=dict)
+    homes: dict[Value, Region] = field(default_factory=dict)
+    items: dict[Value, list[Value]] = field(default_factory=dict)
+
+    def count(self, value: Value) -> int:
+        """How often a value is read."""
+        return len(self.places.get(value, ()))
+
+    def is_single(self, value: Value) -> bool:
+        """Whether it is read once, in the region that makes it."""
+        places = self.places.get(value, ())
+        return len(places) == 1 and places[0][1] is self.homes.get(value)
+
+    def only_in(self, value: Value, ops: Collection[str]) -> bool:
+        """Whether only some operations read it."""
+        return all(op in ops for op, _ in self.places.get(value, ()))
+
+    def items_of(self, whole: Value) -> Iterator[tuple[int, Value]]:
+        """The results that are read of a value of several."""
+        return ((item.attr, item) for item in self.items.get(whole, ()) if self.count(item))
+
+
+def regions_of(value: Value) -> tuple[Region, ...]:
+    """The regions that a value holds and that run where it stands."""
+    if isinstance(value.attr, LoopRegion):
+        return (value.attr.body,)
+    return (value.attr.then, value.attr.other) if isinstance(value.attr, BranchRegion) else ()
+
+
+def uses_of(region: Region) -> Uses:
+    """Who reads what in a region and in those inside it."""
+    found, todo = Uses(), [region]
+    while todo:
+        here = todo.pop()
+        for value in here.values:
+            found.homes[value] = here
+            if value.op == "item":
+                found.items.setdefault(value.args[0], []).append(value)
+            for x in value.args:
+                found.places.setdefault(x, []).append((value.op, here))
+            todo += regions_of(value)
+        for x in here.results:
+            found.places.setdefault(x, []).append(("", here))
+    return found
