@@ -21,7 +21,7 @@ from mdf_loop import control  # noqa: F401  (registers Loop, Scan and If)
 from mdf_loop.analysis.element_types import asked_types
 from mdf_loop.arguments import fit_values, handed_out
 from mdf_loop.errors import ArgumentError, MalformedBody
-from mdf_loop.execute.interpret import InterpretedBody
+from mdf_loop.execute.graphs import Graph
 from mdf_loop.ir import Body
 from mdf_loop.options import start_run
 from mdf_loop.readers.onnx_graph import read_model
@@ -34,7 +34,7 @@ class LoopRep(BackendRep):
         if body.captures:
             raise MalformedBody(f"reads {', '.join(map(repr, body.captures))}, which nothing in the model provides", (body.name,))
         self.body = body
-        self._execute = InterpretedBody(body)
+        self._execute = Graph(body)
         self._needed = [name for name in body.inputs if name not in body.constants]
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:

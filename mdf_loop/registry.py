@@ -77,13 +77,17 @@ class Kernel:
 
 @dataclass(frozen=True)
 class LoopInputs:
-    """A node that is a loop: its record, and at which of the node's inputs trip count, condition and values stand."""
+    """A node that is a loop: its record, and at which of the node's inputs trip count, condition and values stand.
+
+    ``worth`` says for how many iterations it is worth running them one by one; more are better planned.
+    """
 
     loop: Loop
     count: int | None
     condition: int | None
     carried: slice
     scanned: slice
+    worth: Callable[[], int]
 
 
 @dataclass(frozen=True)

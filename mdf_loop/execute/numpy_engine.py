@@ -12,10 +12,13 @@ import contextvars
 import functools
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from mdf_loop.analysis.purity import draws as draws_numbers
 from mdf_loop.errors import IterationError, PartialResults
 from mdf_loop.execute.block import Batch
 from mdf_loop.execute.blocks import Blocks
@@ -23,9 +26,15 @@ from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.collect import NUMBERS
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
 from mdf_loop.execute.slices import parts_of
+from mdf_loop.execute.programs import Programs
 from mdf_loop.ir import Loop
 from mdf_loop.options import Run
-from mdf_loop.plan import Plan, Stepped, all_stepped, is_light, make_plan
+from mdf_loop.plan import Batched, Plan, Stepped, all_stepped, is_light, make_plan
+from mdf_loop.step.lower import lower_loop
+from mdf_loop.step.records import Region, Type
+
+FEW_STEPS, MANY_STEPS = 48, 1 << 14
+"""Iterations that are run one by one where others would be batched, and where not."""
 
 FEW, WORTH = 3, 80
 """Iterations, and nodes run in all of them, up to which engine ``auto`` interprets: starting blocks would take longer."""
@@ -102,6 +111,43 @@ class NumpyLoop(InterpretedLoop):
     @functools.cached_property
     def _is_light(self) -> bool:
         return all(is_light(node) for node in self.plan.varying)
+
+    def worth_stepping(self) -> int:
+        """Iterations up to which running them one by one is no slower than planned blocks."""
+        if self.plan.refusal:
+            return 0
+        is_batched = any(isinstance(part, Batched) for part in self.plan.parts)
+        return FEW_STEPS if is_batched else MANY_STEPS
+
+    @functools.cached_property
+    def _programs(self) -> dict[tuple[bool, bool], Programs]:
+        return {}
+
+    def _programs_for(self, given: Arguments) -> Programs:
+        """Programs for loops with or without a trip count and a condition that is obeyed."""
+        form = given.trip_count is not None, given.go is not None
+        if form not in self._programs:
+            draws = any(draws_numbers(node) for node in self.loop.body.nodes)
+
+            def lower(types: Sequence[Type], obey: bool, opens: bool) -> Region:
+                return lower_loop(self.loop, types, form[0], form[1] or obey, obey)
+
+            self._programs[form] = Programs(lower, draws, has_loops=False)
+        return self._programs[form]
+
+    def __call__(self, given: Arguments, run: Run) -> tuple[Any, ...]:
+        """Run the loop: by a program if it is short, else in blocks."""
+        options, count = run.options, given.trip_count
+        is_plain = options.engine != "interpret" and options.max_iterations is None and _watching.get() is None
+        if is_plain and given.go is not False and not given.invariant and (count is None or 0 < count):
+            most = self.worth_stepping()
+            if (count is not None or not self.loop.scanned) and (most if count is None else count) <= most:
+                values = [np.int64(0 if count is None else count), *given.carried, *given.scanned, *given.captured]
+                with np.errstate(all="ignore"):
+                    results = self._programs_for(given).run(values, run)
+                if results is not None:
+                    return results
+        return super().__call__(given, run)
 
     def inner_loops(self) -> list[NumpyLoop]:
         """The loops of nodes of the body."""

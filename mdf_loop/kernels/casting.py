@@ -14,7 +14,7 @@ from mdf_loop.registry import Call, kernel
 
 TEXT, BFLOAT16, E8M0 = DTYPES[8], DTYPES[16], DTYPES[24]
 
-_DIRECT = {d for d in DTYPES.values() if d.isbuiltin == 1 and d.kind in "biuf"} | {BFLOAT16}
+DIRECT = {d for d in DTYPES.values() if d.isbuiltin == 1 and d.kind in "biuf"} | {BFLOAT16}
 """Types between which ``astype`` does what ONNX says."""
 
 _LARGEST = {DTYPES[17]: 448.0, DTYPES[18]: 240.0, DTYPES[19]: 57344.0, DTYPES[20]: 57344.0}
@@ -59,16 +59,16 @@ def converted(x: Any, dtype: np.dtype, saturate: int = 1, round_mode: str = "up"
     source = x.dtype
     if source == dtype:
         return x
-    if source in _DIRECT and dtype in _DIRECT:
+    if source in DIRECT and dtype in DIRECT:
         return x.astype(dtype)
     if "c" in (source.kind, dtype.kind):
         raise TypeError(f"there is no conversion between {source.name} and {dtype.name}; complex numbers cannot be cast")
     if kind_of(source) == "string":
         return _from_texts(x, dtype, saturate, round_mode, infinity_to_nan)
-    if source not in _DIRECT:
+    if source not in DIRECT:
         x = x.astype(np.float32)  # exact, and not all of the small types know each other
     if dtype == TEXT:
-        return printed(x if kind_of(source) == "float" or source in _DIRECT else x.astype(np.int8))
+        return printed(x if kind_of(source) == "float" or source in DIRECT else x.astype(np.int8))
     if dtype == E8M0:
         return _power_of_two(x, saturate, round_mode)
     if dtype in _LARGEST and saturate:
@@ -82,7 +82,7 @@ def _from_texts(x: Any, dtype: np.dtype, saturate: int, round_mode: str, infinit
     kind = kind_of(dtype)
     numbers = parsed(x, kind)
     if kind == "integer":  # numpy does not turn texts' whole numbers into the small types
-        numbers = numbers.astype(dtype if dtype in _DIRECT else np.int64)
+        numbers = numbers.astype(dtype if dtype in DIRECT else np.int64)
     return converted(numbers, dtype, saturate, round_mode, infinity_to_nan)
 
 

@@ -25,7 +25,7 @@ ROUNDS = 6
 """How often the types of carried values may widen; then nothing is known of them."""
 
 
-def lower_graph(body: Body, types: Sequence[Type], obey: bool = False) -> Region:
+def lower_graph(body: Body, types: Sequence[Type], obey: bool = False, opens: bool = True) -> Region:
     """The Step of a graph that runs once.
 
     Parameters
@@ -35,6 +35,8 @@ def lower_graph(body: Body, types: Sequence[Type], obey: bool = False) -> Region
         Types of its inputs, then of its captures.
     obey : bool
         Whether the body of a loop whose condition was omitted may end it.
+    opens : bool
+        Whether loops become regions; if not, they stay operators.
 
     Raises
     ------
@@ -43,7 +45,7 @@ def lower_graph(body: Body, types: Sequence[Type], obey: bool = False) -> Region
     """
     if not all(map(is_repeatable, body.nodes)):
         raise CannotLower("a node may do more than compute")
-    lowering = Lowering(obey)
+    lowering = Lowering(obey, opens)
     names = (*body.inputs, *body.captures)
     scope = {name: lowering.b.param(type, k) for k, (name, type) in enumerate(zip(names, types, strict=True))}
     return lowering.b.closed(lowering.body(body, scope))
@@ -70,8 +72,9 @@ def lower_loop(record: Loop, types: Sequence[Type], has_count: bool, obeyed: boo
 class Lowering:
     """One graph on its way into a Step; ``b`` is the builder."""
 
-    def __init__(self, obey: bool) -> None:
-        self.b, self.obey = Builder(), obey
+    def __init__(self, obey: bool, opens: bool = True) -> None:
+        self.b, self.obey, self.opens = Builder(), obey, opens
+        self.depth = 0
 
     def body(self, body: Body, scope: Mapping[str, Value]) -> list[Value]:
         """The values of a body's outputs; ``scope`` has its inputs and captures."""
@@ -88,12 +91,12 @@ class Lowering:
         """The values of a node's outputs."""
         bound = bind(node)
         args = [names[name] if name else None for name in node.inputs]
-        if bound.loop is not None:
-            return self._loop_node(bound.loop, args, names)
+        if bound.loop is not None and self.opens:
+            return self._loop_node(node, bound, bound.loop, args, names)
         if bound.branches is not None and args and args[0] is not None:
             return self._branch(*bound.branches, args[0], names)
         entry = lookup(node.op, node.opset, node.domain)
-        if entry.definition is not None:
+        if entry.definition is not None and all(x is None or x.type.dtype is not None for x in args):
             try:
                 return self._defined(node, bound, entry, args)
             except (CannotLower, ValueError):
@@ -159,7 +162,9 @@ class Lowering:
         types = [joined(a.type, b.type) for a, b in zip(*(region.results[:count] for region in regions), strict=True)]
         return self.b.items(self.b.put_in("branch", (condition,), UNKNOWN, BranchRegion(*regions)), types)
 
-    def _loop_node(self, places: LoopInputs, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
+    def _loop_node(
+        self, node: Node, bound: Bound, places: LoopInputs, args: Sequence[Value | None], names: Names
+    ) -> Sequence[Value]:
         record = places.loop
         count = args[places.count] if places.count is not None else None
         condition = args[places.condition] if places.condition is not None else None
@@ -170,7 +175,11 @@ class Lowering:
         if count is None and condition is None and not self.obey and not record.scanned:
             raise CannotLower("a loop that never ends by itself")
         scope = {name: names[name] for name in record.body.captures}
-        return self.loop(record, count, condition, obeyed, carried, scanned, scope)  # type: ignore[arg-type]
+        whole = None
+        if not self.depth:
+            given = [x if x is not None else self.b.const(None) for x in args]
+            whole = Apply(node, bound.call, bound.needs_run, None, len(node.outputs)), [*given, *scope.values()], places.worth()
+        return self.loop(record, count, condition, obeyed, carried, scanned, scope, whole)  # type: ignore[arg-type]
 
     def loop(
         self,
@@ -181,6 +190,7 @@ class Lowering:
         carried: Sequence[Value],
         scanned: Sequence[Value],
         scope: Mapping[str, Value],
+        whole: tuple[Apply, Sequence[Value], int] | None = None,
     ) -> Sequence[Value]:
         """A loop: its body is lowered until the types of what goes round hold for every iteration."""
         if (
@@ -189,17 +199,24 @@ class Lowering:
             or not all(c.stack for c in record.collected)
         ):
             raise CannotLower("a loop over parts of several rows")
-        region, types = self._settled(record, carried, scanned, scope)
+        self.depth += 1
+        try:
+            region, types = self._settled(record, carried, scanned, scope)
+        finally:
+            self.depth -= 1
+        operator, operands, worth = whole or (None, (), 1 << 62)
         attr = LoopRegion(
             region,
             len(carried),
             record.scanned,
             len(record.last),
             record.collected,
-            count is not None,
-            condition is not None,
-            obeyed,
-            record.name,
+            has_count=count is not None,
+            has_condition=condition is not None,
+            obeyed=obeyed,
+            name=record.name,
+            whole=operator,
+            worth=worth,
         )
         given = [x if x is not None else self.b.const(None) for x in (count, condition)]
         kept = region.results[1 + len(carried) :]
@@ -208,7 +225,7 @@ class Lowering:
             Type(v.type.dtype, None if v.type.shape is None else (length, *v.type.shape)) for v in kept[len(record.last) :]
         ]
         types = [*types, *(v.type for v in kept[: len(record.last)]), *stacked]
-        return self.b.items(self.b.put_in("loop", (*given, *carried, *scanned), UNKNOWN, attr), types)
+        return self.b.items(self.b.put_in("loop", (*given, *carried, *scanned, *operands), UNKNOWN, attr), types)
 
     def _settled(
         self, record: Loop, carried: Sequence[Value], scanned: Sequence[Value], scope: Mapping[str, Value]

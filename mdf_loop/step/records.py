@@ -177,8 +177,8 @@ class Apply:
 class LoopRegion:
     """The attribute of ``loop``.
 
-    Its arguments are the trip count, the condition, the initial carried values, then the scanned arrays; its results,
-    read by ``item``, are the carried values, the last values, then the collected ones.
+    Its arguments are the trip count, the condition, the initial carried values, the scanned arrays, then the ``whole``
+    operator's own; its results, read by ``item``, are the carried values, the last values, then the collected ones.
 
     Attributes
     ----------
@@ -189,6 +189,8 @@ class LoopRegion:
         Whether the first two arguments count; if not they are constants that stand for nothing.
     obeyed : bool
         Whether the body's condition may end the loop.
+    whole : Apply or None
+        The loop as an operator, for more iterations than are worth stepping (``worth``).
     """
 
     body: Region
@@ -200,6 +202,8 @@ class LoopRegion:
     has_condition: bool = False
     obeyed: bool = True
     name: str = ""
+    whole: Apply | None = None
+    worth: int = 1 << 62
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,7 +51,8 @@ class _LoopWriter:
         self.p, self.source, self.attr = p, p.source, v.attr
         attr: LoopRegion = v.attr
         self.count, self.condition, *rest = v.args
-        self.initial, self.scanned = rest[: attr.n_carried], rest[attr.n_carried :]
+        ends = attr.n_carried, attr.n_carried + len(attr.scanned)
+        self.initial, self.scanned, self.operands = rest[: ends[0]], rest[ends[0] : ends[1]], rest[ends[1] :]
         self.index, self.going, *others = attr.body.params
         self.states, self.parts = others[: attr.n_carried], others[attr.n_carried :]
         self.stays, *results = attr.body.results
@@ -71,9 +72,15 @@ class _LoopWriter:
         """All of it."""
         p, source = self.p, self.source
         self._limit()
+        is_whole = self.attr.whole is not None and self.is_limited and not (self.count.op == "const" and self.is_cut)
+        if is_whole:
+            self._as_a_whole()
+            source.line("else:")
+            source.depth += 1
         self._start()
         source.line(self._head())
         source.depth += 1
+        p.look_at_clock(self.number, self.attr.body)
         p.values(self.attr.body)
         self._keep()
         self._hand_on()
@@ -82,39 +89,53 @@ class _LoopWriter:
             source.line("else:")
             source.line(f"    {f'if cut_{self.limit}: ' if self.is_cut else ''}raise {source.use(runtime.TooLong)}")
         self._finish()
+        source.depth -= is_whole
+
+    def _as_a_whole(self) -> None:
+        """More iterations than are worth stepping, as one call of the operator."""
+        p, source, whole = self.p, self.source, self.attr.whole
+        assert whole is not None
+        for item in self.items.values():
+            p.texts[item] = source.fresh("v")
+        source.line(f"if {self.limit} > {min(self.attr.worth, p.most)}:")
+        name = source.fresh("v")
+        source.line(f"    {name} = {source.use(runtime.whole)}({source.use(whole.call)}, run, {', '.join(map(p.boxed, self.operands))})")
+        for k, item in self.items.items():
+            source.line(f"    {p.texts[item]} = {name}[{k}]{'.item()' if is_native(item.type) else ''}")
+        p.renew_end("    ")
 
     def _limit(self) -> None:
         """How many iterations there are at the most; loops without one may need what only the interpreter knows."""
         p, source, n = self.p, self.source, self.limit
-        most = p.most
         for k, (part, array) in enumerate(zip(self.attr.scanned, self.scanned, strict=True)):
             p.texts[self.parts[k]] = source.fresh("s")
-            how = f"{part.axis}, {part.reverse}, {most}"
+            how = f"{part.axis}, {part.reverse}"
             source.line(f"rows_{p.texts[self.parts[k]]} = {source.use(runtime.rows_of)}({p.boxed(array)}, {how})")
         rows = [f"rows_{p.texts[part]}" for part in self.parts]
         if self.attr.has_count:
-            self._count(most)
+            self._count()
         elif len(rows) > 1:
             source.line(f"{n} = {source.use(runtime.same_length)}({', '.join(rows)})")
         else:
-            source.line(f"{n} = len({rows[0]})" if rows else f"{n} = {most}")
+            source.line(f"{n} = len({rows[0]})" if rows else f"{n} = {p.most}")
         if self.attr.has_condition and not (self.condition.op == "const" and bool(np.all(self.condition.attr))):
             source.line(f"if not {truth(p, self.condition)}: {n} = 0")
         if self.collected or self.last:
             source.line(f"if {n} <= 0: raise {source.use(runtime.FallBack)}")
 
-    def _count(self, most: int) -> None:
+    def _count(self) -> None:
         """The trip count; a loop that may end by its condition runs as far as a program goes."""
         p, source, n = self.p, self.source, self.limit
         if is_native(self.count.type) and self.count.type.kind == "i":
             source.line(f"{n} = {p.text(self.count)}")
         else:
             source.line(f"{n} = {source.use(runtime.trip_count)}({p.boxed(self.count)})")
-        if self.may_end and (self.count.op != "const" or p.bound(self.count) > most):
+        most = min(p.most, self.attr.worth)
+        if self.may_end and p.bound(self.count) > most:
             self.is_cut = True
             source.line(f"cut_{n} = {n} > {most}")
             source.line(f"if cut_{n}: {n} = {most}")
-        elif p.bound(self.count) > most:
+        elif self.attr.whole is None and p.bound(self.count) > most:
             source.line(f"if {n} > {most}: raise {source.use(runtime.TooLong)}")
 
     def _start(self) -> None:
@@ -152,13 +173,10 @@ class _LoopWriter:
 
     def _head(self) -> str:
         parts = [self.p.texts[part] for part in self.parts]
-        needs_number = self.p.uses.count(self.index) or any(self.in_rows)
         if not parts:
             return f"for {self.number} in range({self.limit}):"
         rows = [f"rows_{s}.tolist()" if is_native(x.type) else f"rows_{s}" for s, x in zip(parts, self.parts, strict=True)]
-        if needs_number or self.attr.has_count:
-            return f"for {self.number}, {', '.join(parts)} in zip(range({self.limit}), {', '.join(rows)}):"
-        return f"for {', '.join(parts)} in zip({', '.join(rows)}):" if len(parts) > 1 else f"for {parts[0]} in {rows[0]}:"
+        return f"for {self.number}, {', '.join(parts)} in zip(range({self.limit}), {', '.join(rows)}):"
 
     def _keep(self) -> None:
         for name, value, in_rows in zip(self.gathered, self.collected, self.in_rows, strict=True):
@@ -200,9 +218,9 @@ class _LoopWriter:
             if name in collected:
                 what, value, in_rows = collected[name]
                 self._put_together(name, what, value, in_rows)
-            p.texts[item] = name if name in collected else source.fresh("v")
-            if name not in collected:  # the loop may run again, around it, before this is read
-                source.line(f"{p.texts[item]} = {name}")
+            if item not in p.texts:
+                p.texts[item] = source.fresh("v")
+            source.line(f"{p.texts[item]} = {name}")  # its own name: the loop may run again, around it, before this is read
 
     def _put_together(self, name: str, what: Collected, value: Value, in_rows: bool) -> None:
         source = self.source

@@ -17,6 +17,7 @@ Letters: ``p`` what is given, ``q`` the same as a number, ``i`` iteration number
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,9 @@ from mdf_loop.step.structure import Uses, uses_of
 
 MOST = 1 << 14
 """Iterations of one loop that a program runs without a pause."""
+
+LONGEST_SECONDS = 0.1
+"""What a program may take for the loops it runs itself."""
 
 LONGEST = 120
 """Characters of an expression that stays within another one."""
@@ -67,9 +71,23 @@ class Printer:
             if is_native(param.type) and not param.type.weak and self.uses.count(param):
                 self.texts[param] = f"q{k}"
                 self.source.line(f"q{k} = p{k}.item()")
+        self.renew_end()
         self.values(region)
         results = "".join(f"{self.boxed(value)}, " for value in region.results)
         self.source.line(f"return ({results})")
+
+    def renew_end(self, indent: str = "") -> None:
+        """The time at which a program stops, so that a loop that takes long is run in a way that can be watched."""
+        if any(value.op == "loop" for value in self.uses.homes):
+            self.source.line(f"{indent}end = {self.source.use(time.perf_counter)}() + {LONGEST_SECONDS}")
+
+    def look_at_clock(self, number: str, body: Region) -> None:
+        """In a loop: now and then, more often where an iteration takes longer."""
+        inside = [value for value in body.values if value.op == "apply" or not is_native(value.type)]
+        has_loop = any(value.op == "loop" for value in body.values)
+        often = "" if has_loop else f"not {number} & {7 if inside else 255} and "
+        stop = self.source.use(runtime.TooLong)
+        self.source.line(f"if {often}{self.source.use(time.perf_counter)}() > end: raise {stop}")
 
     def values(self, region: Region) -> None:
         """Every value of a region, in order."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from mdf_loop.errors import PartialResults
 from mdf_loop.ir import Collected
+from mdf_loop.options import Run
 
 LARGEST = 2**63 - 1
 
@@ -21,9 +23,21 @@ class TooLong(FallBack):
     """A loop has more iterations than one program runs without a pause."""
 
 
-def fall_back(*_: Any) -> Any:
-    """Give up."""
-    raise FallBack
+class Ended(Exception):
+    """A loop that ran as a whole ended early, with what it had computed."""
+
+    def __init__(self, error: PartialResults) -> None:
+        self.error = error
+
+
+def whole(call: Callable[..., Any], run: Run, *operands: Any) -> Any:
+    """A loop as an operator; how it ends is how it ends."""
+    try:
+        return call(run, *operands)
+    except PartialResults as error:
+        if not isinstance(error, Exception):
+            raise
+        raise Ended(error) from error
 
 
 def in_range(number: int) -> int:
@@ -71,13 +85,11 @@ def rint(x: float) -> float:
     return math.copysign(float(round(x)), x)
 
 
-def rows_of(array: Any, axis: int, reverse: bool, most: int) -> Any:
+def rows_of(array: Any, axis: int, reverse: bool) -> Any:
     """The parts of a scanned array, one for each iteration."""
     if not isinstance(array, np.ndarray) or array.ndim == 0 or array.dtype == object:
         raise FallBack
     rows = np.moveaxis(array, axis, 0) if axis else array
-    if len(rows) > most:
-        raise TooLong
     return rows[::-1] if reverse else rows
 
 

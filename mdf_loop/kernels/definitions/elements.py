@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.element_types import DTYPES
+from mdf_loop.kernels.casting import DIRECT
 from mdf_loop.registry import Call, definition
 
 _PLAIN = {
@@ -73,8 +74,11 @@ def where(b, condition, x, y):
 @definition("Cast")
 def cast(b, x, *, to, saturate=1):
     """Another element type, where numpy's conversion is ONNX's."""
-    dtype = DTYPES[to]
-    if x.type.kind not in "biuf" or dtype.kind not in "biuf":
+    return _as_numpy(b, x, DTYPES[to])
+
+
+def _as_numpy(b: Any, x: Any, dtype: np.dtype) -> Any:
+    if not {x.type.dtype, dtype} <= DIRECT:
         raise ValueError("a conversion that is not numpy's")
     return b.cast(x, dtype)
 
@@ -82,9 +86,7 @@ def cast(b, x, *, to, saturate=1):
 @definition("CastLike", since=15)
 def cast_like(b, x, like, *, saturate=1):
     """The element type of another value."""
-    if x.type.kind not in "biuf" or like.type.kind not in "biuf":
-        raise ValueError("a conversion that is not numpy's")
-    return b.cast(x, like.type.dtype)
+    return _as_numpy(b, x, like.type.dtype)
 
 
 @definition("IsNaN", since=9)

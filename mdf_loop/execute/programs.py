@@ -1,0 +1,118 @@
+"""Programs of one graph or loop: a Step printed as Python for each combination of types, kept and run.
+
+A program is only a faster way.  It never begins what it cannot take back: where it meets something it was not written for, or a
+kernel fails, nothing has happened, the random stream is put back, and whoever asked runs the same work in the ordinary way.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.backends.python.printer import program
+from mdf_loop.backends.python.runtime import Ended, TooLong
+from mdf_loop.errors import LoopError, PartialResults
+from mdf_loop.options import Run
+from mdf_loop.step.build import CannotLower, type_of_value
+from mdf_loop.step.records import Region, Type
+
+MOST_SIGNATURES = 32
+"""Combinations of types for which programs are kept."""
+
+MOST_FAILURES = 3
+"""How often a program may fall back before it is given up."""
+
+INTERPRETED = 2
+"""Calls with one combination of types that engine ``auto`` interprets: writing a program takes longer."""
+
+log = logging.getLogger(__name__)
+
+Lower = Callable[[Sequence[Type], bool, bool], Region]
+"""``lower(types, obey, opens)``: a Step for values of these types; ``opens`` says whether loops become part of it."""
+
+
+@dataclass
+class Entry:
+    """What is known for one combination of types."""
+
+    calls: int = 0
+    failures: int = 0
+    opens: bool = True
+    is_refused: bool = False
+    call: Callable[..., Any] | None = None
+    text: str = ""
+
+
+class Programs:
+    """The programs of one graph or loop."""
+
+    def __init__(self, lower: Lower, draws: bool, has_loops: bool) -> None:
+        self._lower, self._draws, self._has_loops = lower, draws, has_loops
+        self._entries: dict[Any, Entry] = {}
+
+    def run(self, values: Sequence[Any], run: Run) -> tuple[Any, ...] | None:
+        """The results for these values, or None: the ordinary way has to find them."""
+        options = run.options
+        key = (options.obey_body_condition, *map(_key_of, values))
+        entry = self._entries.get(key)
+        if entry is None:
+            if len(self._entries) >= MOST_SIGNATURES:
+                return None
+            entry = self._entries[key] = Entry()
+        if entry.is_refused:
+            return None
+        if entry.call is None:
+            entry.calls += 1
+            if entry.calls <= INTERPRETED and options.engine == "auto":
+                return None
+            self._write(entry, values, options.obey_body_condition)
+            if entry.call is None:
+                return None
+        return self._tried(entry, values, run)
+
+    def _write(self, entry: Entry, values: Sequence[Any], obey: bool) -> None:
+        try:
+            region = self._lower([type_of_value(value) for value in values], obey, entry.opens)
+            entry.call, entry.text = program(region)
+        except (CannotLower, LoopError, ValueError, TypeError, OverflowError) as error:
+            log.debug("no program: %s", error)
+            entry.is_refused = True
+
+    def _tried(self, entry: Entry, values: Sequence[Any], run: Run) -> tuple[Any, ...] | None:
+        saved = run.stream.save() if self._draws else None
+        assert entry.call is not None
+        try:
+            return entry.call(run, *values)
+        except Ended as error:
+            raise error.error from error.error.__cause__
+        except PartialResults as error:
+            if not entry.opens:
+                raise
+            self._given_up(entry, error)
+        except TooLong:
+            entry.call, entry.is_refused, entry.opens = None, not (entry.opens and self._has_loops), False
+        except Exception as error:
+            self._given_up(entry, error)
+        if saved is not None:
+            run.stream.restore(saved)
+        return None
+
+
+    @staticmethod
+    def _given_up(entry: Entry, error: BaseException) -> None:
+        log.debug("a program was given up: %r", error)
+        entry.failures += 1
+        entry.is_refused = entry.failures >= MOST_FAILURES
+
+
+def _key_of(value: Any) -> Any:
+    """What a program depends on of a value."""
+    if isinstance(value, np.ndarray):
+        return value.dtype, value.shape
+    if isinstance(value, np.generic):
+        return value.dtype, ()
+    return type(value)
