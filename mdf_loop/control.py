@@ -120,7 +120,9 @@ def _bind_loop(node: Node) -> Bound:
         return execute(Arguments(count, go, carried=given[2:], captured=captured), run)
 
     call.loops = (execute,)  # type: ignore[attr-defined]
-    places = LoopInputs(record, 0 if n_inputs else None, 1 if n_inputs > 1 else None, slice(2, n_inputs), slice(0, 0), execute.worth_stepping)
+    places = LoopInputs(
+        record, 0 if n_inputs else None, 1 if n_inputs > 1 else None, slice(2, n_inputs), slice(0, 0), execute.worth_stepping
+    )
     return Bound(call, needs_run=True, loop=places)
 
 

@@ -101,7 +101,6 @@ class Programs:
             run.stream.restore(saved)
         return None
 
-
     @staticmethod
     def _given_up(entry: Entry, error: BaseException) -> None:
         log.debug("a program was given up: %r", error)

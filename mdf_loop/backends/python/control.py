@@ -99,7 +99,9 @@ class _LoopWriter:
             p.texts[item] = source.fresh("v")
         source.line(f"if {self.limit} > {min(self.attr.worth, p.most)}:")
         name = source.fresh("v")
-        source.line(f"    {name} = {source.use(runtime.whole)}({source.use(whole.call)}, run, {', '.join(map(p.boxed, self.operands))})")
+        source.line(
+            f"    {name} = {source.use(runtime.whole)}({source.use(whole.call)}, run, {', '.join(map(p.boxed, self.operands))})"
+        )
         for k, item in self.items.items():
             source.line(f"    {p.texts[item]} = {name}[{k}]{'.item()' if is_native(item.type) else ''}")
         p.renew_end("    ")

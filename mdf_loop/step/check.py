@@ -1,0 +1,140 @@
+"""What a legal Step is, as a table: run between passes, so that a wrong pass fails where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mdf_loop.step.primitives import BOOL, INT64, PRIMITIVES, type_of_result
+from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Reduction, Region, Shape, Type, Value
+from mdf_loop.step.structure import regions_of
+
+Rule = Callable[[Value], bool]
+
+
+class IllegalStep(Exception):
+    """A Step breaks a rule: a defect of ours, never of a model."""
+
+
+def _same(one: Type, other: Type) -> bool:
+    """Whether two types say the same, open lengths aside."""
+    if (one.dtype, one.weak, one.rank) != (other.dtype, other.weak, other.rank):
+        return False
+    pairs = zip(one.shape or (), other.shape or (), strict=True)
+    return all(n == m or not (isinstance(n, int) and isinstance(m, int)) for n, m in pairs)
+
+
+def _is_index(value: Value) -> bool:
+    return value.type.dtype is not None and value.type.shape == () and value.type.kind in "iu"
+
+
+def _open_lengths(v: Value) -> bool:
+    return isinstance(v.attr, Shape) and sum(n is None for n in v.attr.lengths) == len(v.args) - 1
+
+
+RULES: dict[str, Sequence[tuple[str, Rule]]] = {
+    "const": [("has no arguments", lambda v: not v.args)],
+    "param": [("has no arguments", lambda v: not v.args)],
+    "cast": [
+        ("converts one value", lambda v: len(v.args) == 1),
+        ("keeps the shape", lambda v: v.type.rank == v.args[0].type.rank),
+        ("gives a type that is known and not weak", lambda v: v.type.dtype is not None and not v.type.weak),
+    ],
+    "select": [
+        ("asks a bool", lambda v: len(v.args) == 3 and v.args[0].type.dtype == BOOL),
+        ("chooses between values of its type", lambda v: all(x.type.dtype == v.type.dtype for x in v.args[1:])),
+    ],
+    "reshape": [
+        ("has a number for each open length", _open_lengths),
+        ("keeps the type", lambda v: v.type.dtype == v.args[0].type.dtype),
+    ],
+    "broadcast": [
+        ("has a number for each open length", _open_lengths),
+        ("keeps the type", lambda v: v.type.dtype == v.args[0].type.dtype),
+    ],
+    "transpose": [("orders every axis", lambda v: sorted(v.attr) == list(range(len(v.args[0].type.shape or ()))))],
+    "slice": [("has a slice for each axis", lambda v: len(v.attr) == v.args[0].type.rank == v.type.rank)],
+    "pack": [("packs numbers of its type", lambda v: all(x.type.shape == () and x.type.dtype == v.type.dtype for x in v.args))],
+    "length": [("is an int64", lambda v: v.type == Type(INT64, ()) and isinstance(v.attr, int))],
+    "concat": [("joins values of its type", lambda v: all(x.type.dtype == v.type.dtype for x in v.args))],
+    "gather": [("takes by whole numbers", lambda v: len(v.args) == 2 and v.args[1].type.kind in ("i", "u"))],
+    "place": [
+        ("takes by whole numbers", lambda v: all(map(_is_index, v.args[1:]))),
+        ("leaves the other axes", lambda v: v.type.shape == (v.args[0].type.shape or ())[len(v.args) - 1 :]),
+    ],
+    "place_in": [("counts a whole number from the front", lambda v: len(v.args) == 2 and all(map(_is_index, v.args)))],
+    "put": [
+        ("puts by whole numbers", lambda v: all(map(_is_index, v.args[2:]))),
+        ("keeps the type", lambda v: v.type == v.args[0].type),
+        ("puts what fits", lambda v: v.args[1].type.dtype == v.type.dtype),
+    ],
+    "reduce": [
+        (
+            "knows its axes",
+            lambda v: isinstance(v.attr, Reduction) and all(0 <= a < (v.args[0].type.rank or 0) for a in v.attr.axes),
+        )
+    ],
+    "dot": [("multiplies two of its type", lambda v: len(v.args) == 2 and all(x.type.dtype == v.type.dtype for x in v.args))],
+    "apply": [("holds an operator", lambda v: isinstance(v.attr, Apply))],
+    "item": [
+        (
+            "takes one of several results",
+            lambda v: len(v.args) == 1 and isinstance(v.attr, int) and v.args[0].op in ("apply", "loop", "branch"),
+        )
+    ],
+    "branch": [("asks one condition", lambda v: len(v.args) == 1 and isinstance(v.attr, BranchRegion))],
+    "loop": [
+        ("holds a loop", lambda v: isinstance(v.attr, LoopRegion)),
+        ("hands on what it was given", lambda v: _hands_on(v.attr)),
+    ],
+}
+"""By operation: what has to hold, in words and as a question."""
+
+
+def _hands_on(attr: LoopRegion) -> bool:
+    body, n = attr.body, attr.n_carried
+    if len(body.params) != 2 + n + len(attr.scanned) or len(body.results) != 1 + n + attr.n_last + len(attr.collected):
+        return False
+    pairs = zip(body.params[2 : 2 + n], body.results[1 : 1 + n], strict=True)
+    return all(state.type.dtype is None or state.type.rank is None or _same(state.type, end.type) for state, end in pairs)
+
+
+def check(region: Region) -> Region:
+    """The Step itself, if it is legal.
+
+    Raises
+    ------
+    IllegalStep
+        A value breaks a rule, or is read where it is not there.
+    """
+    _check_region(region, frozenset())
+    return region
+
+
+def _check_region(region: Region, outside: frozenset[Value]) -> None:
+    there: set[Value] = {*outside, *region.params}
+    for value in region.values:
+        for x in value.args:
+            _require(x in there or x.op == "const", value, f"reads {x!r} before it is there")
+        _check_value(value)
+        there.add(value)
+        for inner in regions_of(value):
+            _check_region(inner, frozenset(there))
+    for x in region.results:
+        if x not in there and x.op != "const":
+            raise IllegalStep(f"a region gives {x!r}, which is not there")
+
+
+def _check_value(value: Value) -> None:
+    if value.op in PRIMITIVES:
+        found = type_of_result(value.op, [x.type for x in value.args])
+        _require(_same(found, value.type), value, f"is {value.type}, the rule says {found}")
+        return
+    _require(value.op in RULES, value, "is no operation")
+    for words, holds in RULES[value.op]:
+        _require(holds(value), value, f"breaks the rule: {value.op} {words}")
+
+
+def _require(holds: Any, value: Value, words: str) -> None:
+    if not holds:
+        raise IllegalStep(f"{value!r} {words}")
