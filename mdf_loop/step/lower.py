@@ -66,7 +66,26 @@ def lower_loop(record: Loop, types: Sequence[Type], has_count: bool, obeyed: boo
     n_carried, n_scanned = len(record.carried), len(record.scanned)
     carried, scanned = params[1 : 1 + n_carried], params[1 + n_carried : 1 + n_carried + n_scanned]
     scope = dict(zip(record.body.captures, params[1 + n_carried + n_scanned :], strict=True))
-    return lowering.b.closed(lowering.loop(record, params[0] if has_count else None, None, obeyed, carried, scanned, scope))
+    results = lowering.loop(record, params[0] if has_count else None, None, obeyed, carried, scanned, scope)
+    return lowering.b.closed(results[:-2])
+
+
+def lower_block(record: Loop, carried: Sequence[Type], rows: Sequence[Type], captured: Sequence[Type]) -> Region:
+    """The Step of a block of iterations of a loop.
+
+    Parameters are the number of iterations, then carried values, rows (types are those of one row) and captured values.  Results are
+    those of the loop, then the number of iterations and the last condition.
+    """
+    lowering = Lowering(obey=False)
+    b, n = lowering.b, Size("n")
+    count = b.param(Type(INT64, ()), 0)
+    states = [b.param(type, 1 + k) for k, type in enumerate(carried)]
+    stacked = [t if t.shape is None else Type(t.dtype, (n, *t.shape), t.weak) for t in rows]
+    scanned = [b.param(type, 1 + len(states) + k) for k, type in enumerate(stacked)]
+    first = 1 + len(states) + len(scanned)
+    outer = [b.param(type, first + k) for k, type in enumerate(captured)]
+    scope = dict(zip(record.body.captures, outer, strict=True))
+    return b.closed(lowering.loop(record, count, None, True, states, scanned, scope, in_block=True))
 
 
 class Lowering:
@@ -191,6 +210,7 @@ class Lowering:
         scanned: Sequence[Value],
         scope: Mapping[str, Value],
         whole: tuple[Apply, Sequence[Value], int] | None = None,
+        in_block: bool = False,
     ) -> Sequence[Value]:
         """A loop: its body is lowered until the types of what goes round hold for every iteration."""
         if (
@@ -215,6 +235,7 @@ class Lowering:
             has_condition=condition is not None,
             obeyed=obeyed,
             name=record.name,
+            in_block=in_block,
             whole=operator,
             worth=worth,
         )
@@ -224,7 +245,7 @@ class Lowering:
         stacked = [
             Type(v.type.dtype, None if v.type.shape is None else (length, *v.type.shape)) for v in kept[len(record.last) :]
         ]
-        types = [*types, *(v.type for v in kept[: len(record.last)]), *stacked]
+        types = [*types, *(v.type for v in kept[: len(record.last)]), *stacked, Type(INT64, ()), region.results[0].type]
         return self.b.items(self.b.put_in("loop", (*given, *carried, *scanned, *operands), UNKNOWN, attr), types)
 
     def _settled(
@@ -297,7 +318,7 @@ def _part_type(axis: int, given: Type) -> Type:
     if given.shape is None or not given.shape:
         return Type(given.dtype)
     axis %= len(given.shape)
-    return Type(given.dtype, given.shape[:axis] + given.shape[axis + 1 :])
+    return Type(given.dtype, given.shape[:axis] + given.shape[axis + 1 :], given.weak)
 
 
 def joined(one: Type, other: Type) -> Type:

@@ -189,6 +189,8 @@ class LoopRegion:
         Whether the first two arguments count; if not they are constants that stand for nothing.
     obeyed : bool
         Whether the body's condition may end the loop.
+    in_block : bool
+        The loop is a block of a longer one: scanned arguments are rows already, and what cannot be stacked is given as a list.
     whole : Apply or None
         The loop as an operator, for more iterations than are worth stepping (``worth``).
     """
@@ -202,6 +204,7 @@ class LoopRegion:
     has_condition: bool = False
     obeyed: bool = True
     name: str = ""
+    in_block: bool = False
     whole: Apply | None = None
     worth: int = 1 << 62
 

@@ -35,6 +35,18 @@ def written(printer: Printer, value: Value) -> str:
     return WRITERS.get(value.op, _primitive)(printer, value)
 
 
+def written_into(printer: Printer, value: Value, target: str) -> str:
+    """The statement that writes a value into an array."""
+    p = printer
+    if value.op == "put":
+        _, update, *index = value.args
+        return f"{target}[{', '.join(map(p.text, index))}] = {p.text(update)}"
+    args = [p.text(x) if is_native(x.type) else p.boxed(x) for x in value.args]
+    ufunc = np.dot if value.op == "dot" else PRIMITIVES[value.op].ufunc
+    out = f"out={target}" if ufunc in (np.maximum, np.minimum) else target  # numpy is about to ask for it
+    return f"{p.source.use(ufunc)}({', '.join([*args, out])})"
+
+
 def writes(*ops: str) -> Callable[[Write], Write]:
     """Say how operations are written."""
 

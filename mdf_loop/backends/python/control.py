@@ -9,6 +9,7 @@ import numpy as np
 from mdf_loop.backends.python import runtime
 from mdf_loop.backends.python.numbers import is_native
 from mdf_loop.ir import Collected
+from mdf_loop.step.memory import assign
 from mdf_loop.step.records import BranchRegion, LoopRegion, Type, Value
 
 if TYPE_CHECKING:
@@ -67,6 +68,9 @@ class _LoopWriter:
         self.is_cut = False
         self.may_end = attr.obeyed and not (self.stays.op == "const" and bool(np.all(self.stays.attr)))
         self.in_rows = [self._has_room(x.type) for x in self.collected]
+        copied = [x for x, in_rows in zip(self.collected, self.in_rows, strict=True) if in_rows]
+        self.places = assign(attr, copied, p.least)
+        self.others: dict[Value, str] = {}
 
     def write(self) -> None:
         """All of it."""
@@ -111,6 +115,9 @@ class _LoopWriter:
         p, source, n = self.p, self.source, self.limit
         for k, (part, array) in enumerate(zip(self.attr.scanned, self.scanned, strict=True)):
             p.texts[self.parts[k]] = source.fresh("s")
+            if self.attr.in_block:
+                source.line(f"rows_{p.texts[self.parts[k]]} = {p.text(array)}")
+                continue
             how = f"{part.axis}, {part.reverse}"
             source.line(f"rows_{p.texts[self.parts[k]]} = {source.use(runtime.rows_of)}({p.boxed(array)}, {how})")
         rows = [f"rows_{p.texts[part]}" for part in self.parts]
@@ -122,7 +129,7 @@ class _LoopWriter:
             source.line(f"{n} = len({rows[0]})" if rows else f"{n} = {p.most}")
         if self.attr.has_condition and not (self.condition.op == "const" and bool(np.all(self.condition.attr))):
             source.line(f"if not {truth(p, self.condition)}: {n} = 0")
-        if self.collected or self.last:
+        if (self.collected or self.last) and not self.attr.in_block:
             source.line(f"if {n} <= 0: raise {source.use(runtime.FallBack)}")
 
     def _count(self) -> None:
@@ -144,9 +151,10 @@ class _LoopWriter:
         """Carried values and room for what is collected."""
         p, source = self.p, self.source
         firsts = [p.as_type(value, is_native(state.type)) for value, state in zip(self.initial, self.states, strict=True)]
-        for state, first in zip(self.states, firsts, strict=True):
+        for k, (state, first) in enumerate(zip(self.states, firsts, strict=True)):
             name = p.texts[state] = source.fresh("x")
-            source.line(f"{name} = {first}")
+            source.line(f"{name} = {first}.copy()" if k in self.places.owned else f"{name} = {first}")
+        self._make_places()
         if p.uses.count(self.going):
             p.texts[self.going] = source.fresh("c")
             source.line(f"{p.texts[self.going]} = {self._first_condition()}")
@@ -157,8 +165,23 @@ class _LoopWriter:
                 source.line(f"{name} = {source.use(np.empty)}(({self.limit}{shape},), {source.use(value.type.dtype, 'd')})")
             else:
                 source.line(f"{name} = []; keep_{name} = {name}.append")
-        if any(self.in_rows) and self.may_end:
+        self.counts = self.may_end and (any(self.in_rows) or self.attr.in_block)
+        if self.counts:
             source.line(f"done_{self.number} = {self.limit}")
+
+    def _make_places(self) -> None:
+        """Arrays that values are written into."""
+        p, source = self.p, self.source
+        names = []
+        for type in self.places.buffers:
+            names.append(source.fresh("b"))
+            source.line(f"{names[-1]} = {source.use(np.empty)}({type.shape!r}, {source.use(type.dtype, 'd')})")
+        p.targets |= {value: names[number] for value, number in self.places.written.items()}
+        p.targets |= {value: p.texts[self.states[k]] for value, k in self.places.over.items()}
+        for value, k in self.places.turns.items():
+            state = p.texts[self.states[k]]
+            self.others[self.states[k]] = p.targets[value] = f"t_{state}"
+            source.line(f"t_{state} = {source.use(np.empty_like)}({state})")
 
     def _first_condition(self) -> str:
         if is_native(self.going.type):
@@ -177,7 +200,8 @@ class _LoopWriter:
         parts = [self.p.texts[part] for part in self.parts]
         if not parts:
             return f"for {self.number} in range({self.limit}):"
-        rows = [f"rows_{s}.tolist()" if is_native(x.type) else f"rows_{s}" for s, x in zip(parts, self.parts, strict=True)]
+        as_list = {s for s, x in zip(parts, self.parts, strict=True) if is_native(x.type) and not self.attr.in_block}
+        rows = [f"rows_{s}.tolist()" if s in as_list else f"rows_{s}" for s in parts]
         return f"for {self.number}, {', '.join(parts)} in zip(range({self.limit}), {', '.join(rows)}):"
 
     def _keep(self) -> None:
@@ -197,14 +221,16 @@ class _LoopWriter:
                 name = source.fresh("g")
                 source.line(f"{name} = {stays}")
                 stays = name
+        self.condition_text = stays if is_native(self.stays.type) and stays else p.boxed(self.stays)
         targets = {p.texts[s]: p.as_type(e, is_native(s.type)) for s, e in zip(self.states, self.ends, strict=True)}
         if p.uses.count(self.going):
             targets[p.texts[self.going]] = p.as_type(self.stays, is_native(self.going.type))
+        targets |= {other: p.texts[state] for state, other in self.others.items()}
         changed = {name: text for name, text in targets.items() if name != text}
         if changed:
             source.line(f"{', '.join(changed)} = {', '.join(changed.values())}")
         if stays and self.may_end:
-            done = f"done_{self.number} = {self.number} + 1; " if any(self.in_rows) else ""
+            done = f"done_{self.number} = {self.number} + 1; " if self.counts else ""
             source.line(f"if not {stays}: {done}break")
         elif stays:  # the condition was omitted and does not count: the interpreter says so
             source.line(f"if not {stays}: raise {source.use(runtime.FallBack)}")
@@ -213,7 +239,8 @@ class _LoopWriter:
     def _finish(self) -> None:
         """Names for the results."""
         p, source, attr = self.p, self.source, self.attr
-        results = [*(p.texts[state] for state in self.states), *self.lasts, *self.gathered]
+        done = f"done_{self.number}" if self.counts else self.limit
+        results = [*(p.texts[state] for state in self.states), *self.lasts, *self.gathered, done, self.condition_text]
         collected = dict(zip(self.gathered, zip(attr.collected, self.collected, self.in_rows, strict=True), strict=True))
         for k, item in self.items.items():
             name = results[k]
@@ -228,6 +255,8 @@ class _LoopWriter:
         source = self.source
         if not in_rows and is_native(value.type):
             source.line(f"{name} = {source.use(np.array)}({name}, {source.use(value.type.dtype, 'd')})")
+        elif not in_rows and self.attr.in_block:
+            return
         elif not in_rows:
             source.line(f"{name} = {source.use(runtime.stacked)}({name}, {source.use(what, 'k')})")
             return

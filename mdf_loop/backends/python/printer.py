@@ -33,6 +33,12 @@ from mdf_loop.step.structure import Uses, uses_of
 MOST = 1 << 14
 """Iterations of one loop that a program runs without a pause."""
 
+UNWATCHED = 1 << 62
+"""No limit: the program is a block of iterations, whose number whoever calls it has bounded."""
+
+LEAST = 512
+"""Bytes of an array from which on a short program writes it over another one; a smaller new one costs less than making room."""
+
 LONGEST_SECONDS = 0.1
 """What a program may take for the loops it runs itself."""
 
@@ -42,12 +48,12 @@ LONGEST = 120
 INT_END = 2**63
 
 
-def program(region: Region, most: int = MOST) -> tuple[Callable[..., Any], str]:
+def program(region: Region, most: int = MOST, least: int = LEAST) -> tuple[Callable[..., Any], str]:
     """The function of a Step, ``program(run, *values) -> results``, and its text.
 
     It raises :class:`~mdf_loop.backends.python.runtime.FallBack`, or whatever the kernels raise, where it cannot tell what is right.
     """
-    printer = Printer(region, most)
+    printer = Printer(region, most, least)
     parameters = ", ".join(["run", *(f"p{k}" for k in range(len(region.params)))])
     printer.whole(region)
     return printer.source.compiled(parameters), printer.source.text(parameters)
@@ -56,13 +62,14 @@ def program(region: Region, most: int = MOST) -> tuple[Callable[..., Any], str]:
 class Printer:
     """Writes a region into a source."""
 
-    def __init__(self, region: Region, most: int) -> None:
-        self.source, self.most = Source(), most
+    def __init__(self, region: Region, most: int, least: int) -> None:
+        self.source, self.most, self.least = Source(), most, least
         self.uses: Uses = uses_of(region)
         self.texts: dict[Value, str] = {}
         self.boxes: dict[Value, str] = {}
         self.bounds: dict[Value, int] = {}
         self.inline: set[Value] = set()
+        self.targets: dict[Value, str] = {}
 
     def whole(self, region: Region) -> None:
         """The function's lines."""
@@ -78,11 +85,15 @@ class Printer:
 
     def renew_end(self, indent: str = "") -> None:
         """The time at which a program stops, so that a loop that takes long is run in a way that can be watched."""
+        if self.most == UNWATCHED:
+            return
         if any(value.op == "loop" for value in self.uses.homes):
             self.source.line(f"{indent}end = {self.source.use(time.perf_counter)}() + {LONGEST_SECONDS}")
 
     def look_at_clock(self, number: str, body: Region) -> None:
         """In a loop: now and then, more often where an iteration takes longer."""
+        if self.most == UNWATCHED:
+            return
         inside = [value for value in body.values if value.op == "apply" or not is_native(value.type)]
         has_loop = any(value.op == "loop" for value in body.values)
         often = "" if has_loop else f"not {number} & {7 if inside else 255} and "
@@ -106,12 +117,16 @@ class Printer:
             self._expression(value)
 
     def _expression(self, value: Value) -> None:
+        if value in self.targets:
+            self.texts[value] = self.targets[value]
+            self.source.line(arrays.written_into(self, value, self.targets[value]))
+            return
         text = self._number(value) if value.op in PRIMITIVES and is_native(value.type) else None
         text = text or arrays.written(self, value)
         if self._may_leave_int64(value):
             text = f"{self.source.use(runtime.in_range)}({text})"
             self.bounds[value] = INT_END - 1
-        if value.op in PRIMITIVES and self.uses.is_single(value) and len(text) < LONGEST:
+        if is_native(value.type) and value.op in PRIMITIVES and self.uses.is_single(value) and len(text) < LONGEST:
             self.texts[value] = f"({text})"
             self.inline.add(value)
         else:

@@ -1,0 +1,117 @@
+"""A stepped part of a plan as programs: one for each combination of types, called for a block of iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.analysis.invariants import Invariants
+from mdf_loop.backends.python.printer import UNWATCHED, program
+from mdf_loop.execute.histories import History
+from mdf_loop.execute.kinds import Kind
+from mdf_loop.ir import Body, Carried, Collected, Loop, Scanned
+from mdf_loop.options import Run
+from mdf_loop.plan import Stepped
+from mdf_loop.step.build import type_of_value
+from mdf_loop.step.lower import lower_block
+from mdf_loop.step.records import UNKNOWN, Type
+
+MOST_SIGNATURES = 16
+"""Combinations of types for which programs are kept."""
+
+
+@dataclass
+class Stretch:
+    """What a stepped part gave for a block: iterations done, whether it goes on, histories, and values that went round."""
+
+    done: int
+    going: bool
+    histories: dict[str, History]
+    finals: dict[str, Any]
+    condition: Any = None
+
+
+class SteppedPart:
+    """A stepped part of a plan, with what it reads and what is wanted of it."""
+
+    def __init__(
+        self, part: Stepped, body: Body, rounds: Mapping[str, str], same: Invariants, condition: str, wanted: Collection[str]
+    ) -> None:
+        self.part = part
+        self.rounds = {name: rounds[name] for name in part.rounds}
+        written = {name for node in part.nodes for name in node.outputs if name}
+        self.condition = condition if part.decides else ""
+        reads = {name for node in part.nodes for name in node.reads} | set(self.rounds.values()) | ({self.condition} - {""})
+        outside = sorted(reads - written - set(self.rounds))
+        constants = {name: body.constants[name] for name in outside if name in body.constants}
+        self.once = [name for name in outside if name in same and name not in constants]
+        self.streams = [name for name in outside if name not in same and name not in constants]
+        handed_on = {name for name, output in self.rounds.items() if output in self.rounds}
+        self.recorded = sorted((written | handed_on) & set(wanted))
+        outputs = tuple(dict.fromkeys([*self.rounds.values(), *self.recorded, *([self.condition] if self.condition else [])]))
+        inner = Body(
+            body.name,
+            (*self.rounds, *self.streams),
+            outputs,
+            part.nodes,
+            constants,
+            tuple(self.once),
+            body.types,
+            body.opsets,
+            body.typed,
+        )
+        self.record = Loop(
+            inner,
+            tuple(Carried(name, output) for name, output in self.rounds.items()),
+            tuple(map(Scanned, self.streams)),
+            tuple(map(Collected, self.recorded)),
+            keep_going=self.condition or None,
+        )
+        self._programs: dict[Any, tuple[Callable[..., Any], str]] = {}
+        self.source = ""
+
+    def run(self, n: int, run: Run, same: Mapping[str, Any], streams: Mapping[str, History], now: Mapping[str, Any]) -> Stretch:
+        """Step through up to ``n`` iterations.
+
+        Parameters
+        ----------
+        same : mapping
+            Values that are the same in every iteration.
+        streams : mapping
+            Values computed for the block before.
+        now : mapping
+            What goes round, at the start of the block.
+        """
+        once, carried = [same[name] for name in self.once], [now[name] for name in self.rounds]
+        histories = [streams[name] for name in self.streams]
+        types = (
+            tuple(map(type_of_value, carried)),
+            tuple(_row_type(history.kind) for history in histories),
+            tuple(map(type_of_value, once)),
+        )
+        if types not in self._programs:
+            if len(self._programs) >= MOST_SIGNATURES:
+                self._programs.clear()
+            self._programs[types] = program(lower_block(self.record, *types), UNWATCHED, 0)
+        call, self.source = self._programs[types]
+        *found, done, condition = call(run, np.int64(n), *carried, *[history.rows() for history in histories], *once)
+        finals = dict(zip(self.rounds, found, strict=False))
+        recorded = {name: _history(rows) for name, rows in zip(self.recorded, found[len(finals) :], strict=True)}
+        done = int(done)
+        stays = bool(np.all(condition)) if self.condition else True
+        return Stretch(done, stays, recorded, finals, condition if self.condition else None)
+
+    def forget(self) -> None:
+        """Write anew next time."""
+        self._programs.clear()
+
+
+def _history(rows: Any) -> History:
+    return History.of_array(rows) if isinstance(rows, np.ndarray) else History.of_values(rows)
+
+
+def _row_type(kind: Kind) -> Type:
+    return UNKNOWN if kind.dtype is None else Type(kind.dtype, kind.shape, kind.weak)
