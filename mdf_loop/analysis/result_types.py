@@ -1,66 +1,68 @@
-"""Element types of what an operator gives, from those of what it reads: the type variables of ONNX's schemas."""
+"""Types of what an operator gives, from those of what it reads: ONNX's own inference, node by node."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import onnx
 
-from mdf_loop.element_types import DTYPES
+from mdf_loop.element_types import DTYPES, CODES
 from mdf_loop.ir import Node
 from mdf_loop.registry import INTERNAL_DOMAINS
+from mdf_loop.writers.onnx_graph import write_node, write_tensor
 
-_TENSORS = {f"tensor({name})": dtype for name, dtype in (("float", np.dtype(np.float32)), ("double", np.dtype(np.float64)))}
-_TENSORS |= {f"tensor({dtype.name})": dtype for dtype in DTYPES.values() if dtype.kind in "biu"}
+Inferred = tuple[np.dtype | None, tuple[int | None, ...] | None]
+"""An element type and a shape; None for what is not known, and for open lengths."""
+
+MOST = 1 << 10
+"""Elements of a constant up to which inference is told what it is."""
 
 
-def result_dtypes(node: Node, given: Sequence[np.dtype | None]) -> list[np.dtype | None]:
-    """The element type of each output; None where the schema leaves it open, or where it is no tensor.
+def result_types(node: Node, given: Sequence[Inferred | None], values: Sequence[Any]) -> list[Inferred]:
+    """The type of each output, as far as ONNX's inference knows it.
 
     Parameters
     ----------
     node : Node
-    given : sequence of numpy.dtype or None
-        Element types of the node's inputs; None where it is not known or the input is omitted.
+    given : sequence of (dtype, shape), or None
+        Types of the node's inputs; None for an omitted one.
+    values : sequence
+        What the inputs are that are constants; None for the others.
     """
-    unknown: list[np.dtype | None] = [None] * len(node.outputs)
-    if node.domain in INTERNAL_DOMAINS:
+    unknown: list[Inferred] = [(None, None)] * len(node.outputs)
+    if node.domain in INTERNAL_DOMAINS or any(t is not None and t[0] is None for t in given) or any(True for _ in node.bodies):
         return unknown
-    rules = _rules(node.op, node.domain, node.opset)
-    if rules is None:
-        return unknown
-    inputs, outputs = rules
-    variables: dict[str, np.dtype] = {}
-    for k, dtype in enumerate(given):
-        variable = inputs[min(k, len(inputs) - 1)] if inputs else None
-        if dtype is not None and isinstance(variable, str):
-            variables.setdefault(variable, dtype)
-    rows = [outputs[min(k, len(outputs) - 1)] for k in range(len(node.outputs))]
-    return [variables.get(row) if isinstance(row, str) else row for row in rows]
-
-
-Row = str | np.dtype | None
-"""The name of a type variable, an element type, or nothing that helps."""
-
-
-@functools.lru_cache(maxsize=1024)
-def _rules(op: str, domain: str, opset: int) -> tuple[tuple[Row, ...], tuple[Row, ...]] | None:
+    names = ["" if t is None else f"i{k}" for k, t in enumerate(given)]
+    plain = write_node(replace(node, inputs=tuple(names), outputs=tuple(f"o{k}" for k in range(len(node.outputs)))))
+    types = {name: _type(*t) for name, t in zip(names, given, strict=True) if t is not None}
+    data = {
+        name: write_tensor(np.asarray(value), name)
+        for name, value in zip(names, values, strict=True)
+        if name and isinstance(value, np.ndarray | np.generic) and np.size(value) <= MOST
+    }
     try:
-        schema = onnx.defs.get_schema(op, opset, domain)
-    except onnx.defs.SchemaError:
-        return None
-    tensors = {c.type_param_str: _row(c.type_param_str, c.allowed_type_strs) for c in schema.type_constraints}
-
-    def rows(formal: Sequence[onnx.defs.OpSchema.FormalParameter]) -> tuple[Row, ...]:
-        return tuple(tensors.get(f.type_str, _TENSORS.get(f.type_str)) for f in formal)
-
-    return rows(schema.inputs), rows(schema.outputs)
+        schema = onnx.defs.get_schema(node.op, node.opset, node.domain)
+        imports = [onnx.helper.make_opsetid(node.domain, node.opset)]
+        found = onnx.shape_inference.infer_node_outputs(schema, plain, types, data, opset_imports=imports)
+    except Exception:  # of the schema or of inference: what is wrong, the kernel will say
+        return unknown
+    return [_inferred(found.get(f"o{k}")) for k in range(len(node.outputs))]
 
 
-def _row(name: str, allowed: Sequence[str]) -> Row:
-    """A type variable of tensors; the one type there is where only one is allowed."""
-    if not all(text.startswith("tensor(") for text in allowed):
-        return None
-    return _TENSORS.get(next(iter(allowed)), name) if len(allowed) == 1 else name
+def _type(dtype: np.dtype | None, shape: tuple[int | None, ...] | None) -> onnx.TypeProto:
+    return onnx.helper.make_tensor_type_proto(CODES[dtype], shape)
+
+
+def _inferred(found: onnx.TypeProto | None) -> Inferred:
+    if found is None or not found.HasField("tensor_type"):
+        return None, None
+    tensor = found.tensor_type
+    dtype = DTYPES.get(tensor.elem_type)
+    if dtype is None or dtype == object:
+        return None, None
+    if not tensor.HasField("shape"):
+        return dtype, None
+    return dtype, tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.analysis.purity import is_repeatable
-from mdf_loop.analysis.result_types import result_dtypes
+from mdf_loop.analysis.result_types import result_types
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.registry import Bound, Kernel, LoopInputs, bind, lookup
 from mdf_loop.step.build import MOST_FOLDED, Builder, CannotLower, type_of_value
@@ -161,8 +161,13 @@ class Lowering:
         """An operator as a whole."""
         given = [x if x is not None else self.b.const(None) for x in args]
         captured = [names[name] for name in node.captures]
-        dtypes = result_dtypes(node, [x.type.dtype if x is not None else None for x in args])
-        types = [UNKNOWN if dtype is None else Type(dtype) for dtype in dtypes]
+        known = [None if x is None else (x.type.dtype, _plain_shape(x.type)) for x in args]
+        values = [x.attr if x is not None and x.op == "const" else None for x in args]
+        found = result_types(node, known, values)
+        types = [
+            UNKNOWN if d is None else Type(d, None if s is None else tuple(Size() if n is None else n for n in s))
+            for d, s in found
+        ]
         apply = Apply(node, bound.call, bound.needs_run, None, len(node.outputs))
         return self.b.apply(apply, [*given, *captured], types)
 
@@ -304,6 +309,10 @@ class Lowering:
     def _numbered(self, index: Value, declared: tuple[Any, ...] | None) -> Value:
         """The iteration number, of the rank that the body declares."""
         return self.b.reshape(index, (1,) * len(declared)) if declared else index
+
+
+def _plain_shape(type: Type) -> tuple[int | None, ...] | None:
+    return None if type.shape is None else tuple(n if isinstance(n, int) else None for n in type.shape)
 
 
 _CONDITION = -1

@@ -29,12 +29,15 @@ class Places:
         Values that are written over a carried value (its number): all that reads the old one has run, or reads the same element.
     turns : mapping
         Values that are written into a second array of a carried value (its number); the two change roles when the iteration ends.
+    rows : mapping
+        Values that are written where they stay, as a row of what is collected (its number).
     """
 
     buffers: list[Type] = field(default_factory=list)
     written: dict[Value, int] = field(default_factory=dict)
     over: dict[Value, int] = field(default_factory=dict)
     turns: dict[Value, int] = field(default_factory=dict)
+    rows: dict[Value, int] = field(default_factory=dict)
 
     @property
     def owned(self) -> set[int]:
@@ -54,6 +57,15 @@ def assign(loop: LoopRegion, copied: Collection[Value], least: int = 0) -> Place
         Bytes of an array below which a new one costs no more.
     """
     found, live = Places(), Liveness(loop.body)
+    for k, value in enumerate(loop.body.results[1 + loop.n_carried + loop.n_last :]):
+        if (
+            value in copied
+            and value in live.place
+            and value not in found.rows
+            and can_be_told(value)
+            and size_of(value.type) >= least
+        ):
+            found.rows[value] = k
     handed_on = [
         x for x in loop.body.results[1:] if x not in copied or x in loop.body.results[1 : 1 + loop.n_carried + loop.n_last]
     ]
@@ -76,7 +88,7 @@ def size_of(type: Type) -> int:
 
 def _assign_end(found: Places, live: Liveness, k: int, state: Value, end: Value) -> None:
     """A value that feeds the next iteration: over the old one, or taking turns with it."""
-    if end not in live.place or end.type != state.type:
+    if end not in live.place or end.type != state.type or end in found.rows:
         return
     place = live.place[end]
     is_free = not live.readers(state, place)
@@ -93,7 +105,7 @@ def _assign_buffers(found: Places, live: Liveness, kept: Collection[Value], leas
     free: list[tuple[int, int]] = []  # (behind which place, buffer)
     for value in live.region.values:
         place, last = live.place[value], live.last_read(value)
-        if value in found.over or value in found.turns or value in kept or last < 0:
+        if value in found.over or value in found.turns or value in found.rows or value in kept or last < 0:
             continue
         if not can_be_told(value) or size_of(value.type) < least:
             continue

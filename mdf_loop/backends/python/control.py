@@ -178,6 +178,7 @@ class _LoopWriter:
             source.line(f"{names[-1]} = {source.use(np.empty)}({type.shape!r}, {source.use(type.dtype, 'd')})")
         p.targets |= {value: names[number] for value, number in self.places.written.items()}
         p.targets |= {value: p.texts[self.states[k]] for value, k in self.places.over.items()}
+        p.targets |= {value: f"w_{self.gathered[k]}" for value, k in self.places.rows.items()}
         for value, k in self.places.turns.items():
             state = p.texts[self.states[k]]
             self.others[self.states[k]] = p.targets[value] = f"t_{state}"
@@ -193,19 +194,26 @@ class _LoopWriter:
         """Whether collected values are written where they stay."""
         if not self.is_limited or not kept.is_static or kept.weak:
             return False
+        if self.attr.in_block:
+            return True
         size = int(np.prod(kept.shape or (), dtype=np.int64)) * kept.dtype.itemsize  # type: ignore[union-attr]
         return size * self.p.most <= LARGEST_BLOCK
 
     def _head(self) -> str:
         parts = [self.p.texts[part] for part in self.parts]
-        if not parts:
+        written = sorted(set(self.places.rows.values()))
+        if not parts and not written:
             return f"for {self.number} in range({self.limit}):"
         as_list = {s for s, x in zip(parts, self.parts, strict=True) if is_native(x.type) and not self.attr.in_block}
         rows = [f"rows_{s}.tolist()" if s in as_list else f"rows_{s}" for s in parts]
+        parts += [f"w_{self.gathered[k]}" for k in written]
+        rows += [self.gathered[k] for k in written]
         return f"for {self.number}, {', '.join(parts)} in zip(range({self.limit}), {', '.join(rows)}):"
 
     def _keep(self) -> None:
-        for name, value, in_rows in zip(self.gathered, self.collected, self.in_rows, strict=True):
+        for k, (name, value, in_rows) in enumerate(zip(self.gathered, self.collected, self.in_rows, strict=True)):
+            if self.places.rows.get(value) == k:
+                continue
             text = self.p.text(value) if in_rows or is_native(value.type) else self.p.boxed(value)
             self.source.line(f"{name}[{self.number}] = {text}" if in_rows else f"keep_{name}({text})")
         for name, value in zip(self.lasts, self.last, strict=True):

@@ -124,8 +124,10 @@ class Printer:
         text = self._number(value) if value.op in PRIMITIVES and is_native(value.type) else None
         text = text or arrays.written(self, value)
         if self._may_leave_int64(value):
-            text = f"{self.source.use(runtime.in_range)}({text})"
-            self.bounds[value] = INT_END - 1
+            name = self.named(value, text)
+            self.source.line(f"if not {-INT_END} <= {name} < {INT_END}: {name} = {self.source.use(runtime.wrapped)}({name})")
+            self.bounds[value] = INT_END
+            return
         if is_native(value.type) and value.op in PRIMITIVES and self.uses.is_single(value) and len(text) < LONGEST:
             self.texts[value] = f"({text})"
             self.inline.add(value)
@@ -203,13 +205,13 @@ class Printer:
             return False
         bounds = [self.bound(x) for x in value.args]
         self.bounds[value] = math.prod(bounds) if value.op == "mul" else sum(bounds)
-        return self.bounds[value] >= INT_END and not self.uses.only_in(value, numbers.UNCHECKED)
+        return self.bounds[value] > INT_END and not self.uses.only_in(value, numbers.UNCHECKED)
 
     def bound(self, value: Value) -> int:
         """How large a whole number can be."""
         if value.op == "const":
             return abs(int(value.attr))
-        return self.bounds.get(value, 1 << 40 if value.op == "length" else INT_END - 1)
+        return self.bounds.get(value, 1 << 40 if value.op == "length" else INT_END)
 
     # Operators as a whole
 
@@ -220,10 +222,16 @@ class Printer:
         if operator.results > 1:
             whole = self.named(value, call)
             for k, item in self.uses.items_of(value):
-                self.named(item, f"{whole}[{k}]" + (".item()" if is_native(item.type) else ""))
+                self._guard(self.named(item, f"{whole}[{k}]"), item, operator)
             return
         name = self.named(value, call)
         if not isinstance(operator.call, np.ufunc):
             self.source.line(f"if type({name}) is tuple: {name} = {name}[0]")
+        self._guard(name, value, operator)
+
+    def _guard(self, name: str, value: Value, operator: Apply) -> None:
+        """What an operator gave, in the form that its type says; a shape that was inferred is looked at."""
         if is_native(value.type):
             self.source.line(f"{name} = {name}.item()")
+        elif operator.definition is None and value.type.is_static:
+            self.source.line(f"if {name}.shape != {value.type.shape!r}: raise {self.source.use(runtime.FallBack)}")

@@ -47,6 +47,11 @@ def in_range(number: int) -> int:
     raise FallBack
 
 
+def wrapped(number: int) -> int:
+    """A whole number brought back into int64, as its arithmetic does."""
+    return (number + LARGEST + 1) % (2 * LARGEST + 2) - LARGEST - 1
+
+
 def trip_count(value: Any) -> int:
     """A trip count that is one integer."""
     array = np.asarray(value)
