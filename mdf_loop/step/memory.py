@@ -123,4 +123,6 @@ def can_be_told(value: Value) -> bool:
         return False
     if value.op == "dot":
         return True
+    if value.op == "reduce":
+        return not value.attr.kind.startswith("arg")
     return value.op in PRIMITIVES and PRIMITIVES[value.op].ufunc is not None

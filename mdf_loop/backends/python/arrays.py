@@ -9,6 +9,7 @@ import numpy as np
 
 from mdf_loop.backends.python import runtime
 from mdf_loop.backends.python.numbers import CASTS, SIGNS, is_native
+from mdf_loop.backends.python.peepholes import shorter
 from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Reduction, Value
 
@@ -32,7 +33,7 @@ _REDUCTIONS = {
 
 def written(printer: Printer, value: Value) -> str:
     """The expression of a value."""
-    return WRITERS.get(value.op, _primitive)(printer, value)
+    return shorter(printer, value) or WRITERS.get(value.op, _primitive)(printer, value)
 
 
 def written_into(printer: Printer, value: Value, target: str) -> str:
@@ -41,6 +42,12 @@ def written_into(printer: Printer, value: Value, target: str) -> str:
     if value.op == "put":
         _, update, *index = value.args
         return f"{target}[{', '.join(map(p.text, index))}] = {p.text(update)}"
+    found = shorter(p, value, target)
+    if found is not None:
+        return found
+    if value.op == "reduce":
+        how: Reduction = value.attr
+        return f"{p.source.use(_REDUCTIONS[how.kind].reduce, 'r')}({p.boxed(value.args[0])}, {how.axes!r}, None, {target}, {how.keep})"
     args = [p.text(x) if is_native(x.type) else p.boxed(x) for x in value.args]
     ufunc = np.dot if value.op == "dot" else PRIMITIVES[value.op].ufunc
     out = f"out={target}" if ufunc in (np.maximum, np.minimum) else target  # numpy is about to ask for it

@@ -70,6 +70,7 @@ class Printer:
         self.bounds: dict[Value, int] = {}
         self.inline: set[Value] = set()
         self.targets: dict[Value, str] = {}
+        self._ones: dict[Any, np.ndarray] = {}
 
     def whole(self, region: Region) -> None:
         """The function's lines."""
@@ -162,6 +163,10 @@ class Printer:
             return self.boxes[value]
         box = box_of(value.type)
         return self.text(value) if box is None else f"{self.source.use(box)}({self.text(value)})"
+
+    def ones(self, count: int, dtype: np.dtype | None) -> np.ndarray:
+        """So many ones, the same array each time."""
+        return self._ones.setdefault((count, dtype), np.ones(count, dtype))
 
     def as_type(self, value: Value, native: bool) -> str:
         """A value in the form of what it is assigned to."""

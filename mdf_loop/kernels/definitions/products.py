@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from mdf_loop.kernels.axes import place, places
@@ -29,7 +30,15 @@ def _reduced(b: Any, data: Any, kind: str, axes: Any, keepdims: int) -> Any:
     axes = places(axes or None, rank_of(data))
     if any(data.type.shape[axis] == 0 or not isinstance(data.type.shape[axis], int) for axis in axes):
         raise ValueError("nothing to reduce, perhaps")
+    if kind == "sum" and not keepdims and len(axes) == rank_of(data) and data.op == "mul" and _are_alike(*data.args):
+        flat = [b.reshape(x, (math.prod(x.type.shape),)) for x in data.args]
+        return b.put_in("dot", flat, data.type.__class__(data.type.dtype, ()))
     return b.reduce(data, kind, axes, bool(keepdims))
+
+
+def _are_alike(x: Any, y: Any) -> bool:
+    """Whether two values are floats of one known shape."""
+    return x.type == y.type and x.type.is_static and x.type.kind == "f"
 
 
 def _by_input(kind: str) -> Call:
