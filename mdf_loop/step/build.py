@@ -20,6 +20,9 @@ from mdf_loop.step.records import UNKNOWN, Apply, Length, Reduction, Region, Sco
 MOST_FOLDED = 1 << 16
 """Elements up to which a constant result is computed while building; larger ones are left to the run."""
 
+FEW = 16
+"""Numbers of a vector up to which they are known one by one."""
+
 _STAYS = {"loop", "branch", "item"}
 """Operations that stay where they are made: what their regions read is not among their arguments."""
 
@@ -129,7 +132,22 @@ class Builder:
         found = type_of_result(name, [x.type for x in args])
         if found.dtype is None:
             raise CannotLower(f"{name} of {', '.join(str(x.type) for x in args)}")
-        return self._folded(name, args, found) or self.put_in(name, args, found)
+        return self._folded(name, args, found) or self._one_by_one(name, args, found) or self.put_in(name, args, found)
+
+    def _one_by_one(self, name: str, args: Sequence[Value], type: Type) -> Value | None:
+        """A short vector of numbers that are known one by one, as such a vector."""
+        if type.rank != 1 or not type.is_static or not any(x.op == "pack" for x in args):
+            return None
+        columns = [(x,) * type.shape[0] if x.type.shape == () else self._repeated(x, type.shape[0]) for x in args]  # type: ignore[index, operator]
+        if any(column is None for column in columns):
+            return None
+        return self.pack([self.element(name, *row) for row in zip(*columns, strict=True)])  # type: ignore[arg-type]
+
+    def _repeated(self, x: Value, length: Length) -> tuple[Value, ...] | None:
+        numbers = self.unpacked(x)
+        if numbers is None or not isinstance(length, int):
+            return None
+        return numbers * length if len(numbers) == 1 else numbers
 
     def _folded(self, name: str, args: Sequence[Value], type: Type) -> Value | None:
         """The constant that a primitive of constants is."""
@@ -147,6 +165,8 @@ class Builder:
         if x.op == "const" and np.size(x.attr) <= MOST_FOLDED:
             with np.errstate(all="ignore"):
                 return self.const(np.asarray(x.attr).astype(dtype))
+        if x.op == "pack":
+            return self.pack([self.cast(number, dtype) for number in x.args])
         return self.put_in("cast", (x,), Type(dtype, x.type.shape))
 
     def common(self, *given: Value) -> list[Value]:
@@ -168,6 +188,10 @@ class Builder:
             raise CannotLower("select of values of unknown types")
         x, y = self.common(x, y)
         shape = broadcast_shape([condition.type.shape, x.type.shape, y.type.shape])
+        if len(shape or ()) == 1 and "pack" in (condition.op, x.op, y.op):
+            columns = [self._repeated(a, shape[0]) if a.type.shape else (a,) * shape[0] for a in (condition, x, y)]  # type: ignore[index, operator]
+            if all(column is not None for column in columns):
+                return self.pack([self.select(*row) for row in zip(*columns, strict=True)])  # type: ignore[arg-type]
         weak = x.type.weak and y.type.weak
         if weak and x.type.dtype != y.type.dtype:
             raise CannotLower("select of two weak numbers of two types")
@@ -191,7 +215,7 @@ class Builder:
         """The numbers of a vector that is short and of which they are known one by one."""
         if x.op == "pack":
             return x.args
-        if x.op == "const" and x.type.rank == 1 and len(x.attr) <= 16:
+        if x.op == "const" and x.type.rank == 1 and len(x.attr) <= FEW:
             return tuple(self.const(number) for number in x.attr)
         return None
 
@@ -206,6 +230,8 @@ class Builder:
             return self.pack((x,))
         if x.op == "pack" and shape == () and len(x.args) == 1:
             return x.args[0]
+        if x.op == "reshape" and all(isinstance(n, int) for n in shape) and len(x.args) == 1:
+            return self.reshape(x.args[0], shape)
         known = Shape(tuple(n if isinstance(n, int) else None for n in shape))
         return self.put_in("reshape", (x, *lengths), Type(x.type.dtype, shape), known)
 
@@ -214,6 +240,10 @@ class Builder:
         shape = tuple(shape)
         if x.type.shape == shape:
             return x
+        if x.type.shape in ((), (1,)) and len(shape) == 1 and isinstance(shape[0], int) and shape[0] <= FEW:
+            numbers = (x,) if x.type.shape == () else self.unpacked(x)
+            if numbers is not None:
+                return self.pack(numbers * shape[0])
         known = Shape(tuple(n if isinstance(n, int) else None for n in shape))
         return self.put_in("broadcast", (x, *lengths), Type(x.type.dtype, shape), known)
 

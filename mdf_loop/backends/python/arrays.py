@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.backends.python import runtime
-from mdf_loop.backends.python.numbers import CASTS, SIGNS, is_native
+from mdf_loop.backends.python.numbers import CASTS, SIGNS, end_of, is_native
 from mdf_loop.backends.python.peepholes import shorter
 from mdf_loop.step.primitives import PRIMITIVES
-from mdf_loop.step.records import Reduction, Value
+from mdf_loop.step.records import Reduction, Type, Value
 
 if TYPE_CHECKING:
     from mdf_loop.backends.python.printer import Printer
@@ -81,12 +81,22 @@ def cast(p: Printer, v: Value) -> str:
     """Another element type."""
     (x,) = v.args
     if is_native(v.type) and not v.type.weak:
-        template = CASTS.get((x.type.kind, v.type.kind), "{0}") if x.type.is_number else "{0}.item()"
-        if "in_range" in template:
-            p.source.use(runtime.in_range)
-        kind = {"f": "float({0})", "i": "int({0})", "b": "bool({0})"}[v.type.kind]
-        return (template if template != "{0}" or is_native(x.type) else kind).format(p.text(x))
+        return _to_number(p, x, v.type)
+    if v.type.is_number and x.type.is_number and is_native(x.type):
+        return f"{p.source.use(v.type.dtype.type)}({p.text(x)})"  # type: ignore[union-attr]
     return f"{p.boxed(x)}.astype({p.source.use(v.type.dtype, 'd')})"
+
+
+def _to_number(p: Printer, x: Value, type: Type) -> str:
+    """A number of float64, a whole number or bool, of another one."""
+    template = CASTS.get((x.type.kind, type.kind))
+    if template is None or not x.type.is_number:  # numpy's own number, or an array of one
+        template = {"f": "float({0})", "i": "int({0})", "b": "bool({0})"}[type.kind]
+        if x.type.kind not in ("b", type.kind):
+            return f"{p.boxed(x)}.astype({p.source.use(type.dtype, 'd')}).item()"
+    if "in_range" in template:
+        p.source.use(runtime.in_range)
+    return template.format(p.text(x), end=end_of(type))
 
 
 @writes("select")

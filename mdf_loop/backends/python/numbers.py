@@ -1,10 +1,10 @@
-"""Primitives on single numbers as expressions: float64, int64, bool and weak numbers are Python's own inside a program.
+"""Primitives on single numbers as expressions: float64, int64, int32, bool and weak numbers are Python's own inside a program.
 
 A template gets the texts of its arguments; where it names one more than once, ``NAMES_TWICE`` says so and the argument gets a
 name first.  The value is numpy's: the same bits for arithmetic, comparisons and rounding, within 3 units in the last place for the rest.
 Where Python raises and numpy does not, the program ends and the interpreter runs the same work.
 
-Whole numbers do not wrap around in Python.  ``+ - *`` may leave the range of int64 on the way, as wrapping commutes with them;
+Whole numbers do not wrap around in Python.  ``+ - *`` may leave the range of their type on the way, as wrapping commutes with them;
 who reads the number itself checks it first (``UNCHECKED``).
 """
 
@@ -63,24 +63,29 @@ CASTS: dict[tuple[str, str], str] = {
     ("i", "f"): "float({0})",
     ("b", "f"): "float({0})",
     ("b", "i"): "int({0})",
-    ("f", "i"): "in_range(int({0}))",
+    ("i", "i"): "{0}",
+    ("f", "i"): "in_range(int({0}), {end})",
     ("f", "b"): "{0} != 0.0",
     ("i", "b"): "{0} != 0",
 }
 """Conversions between float64, int64 and bool; nan and what is out of range are left to the interpreter."""
 
-_NATIVE = {np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_)}
-_BOXES = {"f": np.float64, "i": np.int64, "b": np.bool_}
+_BOXES = {np.dtype(box): box for box in (np.float64, np.int64, np.int32, np.bool_)}
+
+
+def end_of(type: Type) -> int:
+    """What is out of range for whole numbers of a type, and its negative is not."""
+    return 1 << (8 * type.dtype.itemsize - 1) if type.dtype is not None else 0
 
 
 def is_native(type: Type) -> bool:
     """Whether a value is one of Python's numbers inside a program."""
-    return type.is_number and (type.weak or type.dtype in _NATIVE)
+    return type.is_number and (type.weak or type.dtype in _BOXES)
 
 
 def box_of(type: Type) -> Callable[[Any], Any] | None:
     """What makes a number of a program what the kernels take; None where it is that already."""
-    return _BOXES[type.kind] if is_native(type) and not type.weak else None
+    return _BOXES[type.dtype] if is_native(type) and not type.weak else None
 
 
 def written(name: str, kind: str) -> tuple[str, bool] | None:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.backends.python import arrays, control, numbers, runtime
-from mdf_loop.backends.python.numbers import box_of, is_native
+from mdf_loop.backends.python.numbers import box_of, end_of, is_native
 from mdf_loop.backends.python.source import Source
 from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Apply, Region, Value
@@ -44,8 +44,6 @@ LONGEST_SECONDS = 0.1
 
 LONGEST = 120
 """Characters of an expression that stays within another one."""
-
-INT_END = 2**63
 
 
 def program(region: Region, most: int = MOST, least: int = LEAST) -> tuple[Callable[..., Any], str]:
@@ -124,10 +122,10 @@ class Printer:
             return
         text = self._number(value) if value.op in PRIMITIVES and is_native(value.type) else None
         text = text or arrays.written(self, value)
-        if self._may_leave_int64(value):
-            name = self.named(value, text)
-            self.source.line(f"if not {-INT_END} <= {name} < {INT_END}: {name} = {self.source.use(runtime.wrapped)}({name})")
-            self.bounds[value] = INT_END
+        if self._may_leave_its_type(value):
+            name, end = self.named(value, text), end_of(value.type)
+            self.source.line(f"if not {-end} <= {name} < {end}: {name} = {self.source.use(runtime.wrapped)}({name}, {end})")
+            self.bounds[value] = end
             return
         if is_native(value.type) and value.op in PRIMITIVES and self.uses.is_single(value) and len(text) < LONGEST:
             self.texts[value] = f"({text})"
@@ -202,21 +200,25 @@ class Printer:
         call = f"{self.source.use(PRIMITIVES[value.op].call)}({', '.join(map(self.boxed, value.args))})"
         return call if value.type.weak else f"{call}.item()"
 
-    def _may_leave_int64(self, value: Value) -> bool:
+    def _may_leave_its_type(self, value: Value) -> bool:
         """Whether a whole number has to be looked at, because somebody reads the number itself."""
         if not is_native(value.type) or value.type.kind != "i" or value.type.weak:
             return False
+        if value.op == "cast" and value.args[0].type.kind == "i":
+            return self.bound(value.args[0]) > end_of(value.type)
         if value.op not in numbers.UNCHECKED:
             return False
         bounds = [self.bound(x) for x in value.args]
         self.bounds[value] = math.prod(bounds) if value.op == "mul" else sum(bounds)
-        return self.bounds[value] > INT_END and not self.uses.only_in(value, numbers.UNCHECKED)
+        return self.bounds[value] > end_of(value.type) and not self.uses.only_in(value, numbers.UNCHECKED)
 
     def bound(self, value: Value) -> int:
         """How large a whole number can be."""
         if value.op == "const":
             return abs(int(value.attr))
-        return self.bounds.get(value, 1 << 40 if value.op == "length" else INT_END)
+        if value.type.kind == "b":
+            return 1
+        return self.bounds.get(value, 1 << 40 if value.op == "length" else end_of(value.type))
 
     # Operators as a whole
 

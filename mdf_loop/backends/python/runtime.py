@@ -12,8 +12,6 @@ from mdf_loop.errors import PartialResults
 from mdf_loop.ir import Collected
 from mdf_loop.options import Run
 
-LARGEST = 2**63 - 1
-
 
 class FallBack(Exception):
     """Something a program was not written for: the interpreter runs the same work."""
@@ -40,16 +38,16 @@ def whole(call: Callable[..., Any], run: Run, *operands: Any) -> Any:
         raise Ended(error) from error
 
 
-def in_range(number: int) -> int:
-    """A whole number that int64 can hold."""
-    if -LARGEST <= number <= LARGEST:
+def in_range(number: int, end: int) -> int:
+    """A whole number that a type can hold."""
+    if -end <= number < end:
         return number
     raise FallBack
 
 
-def wrapped(number: int) -> int:
-    """A whole number brought back into int64, as its arithmetic does."""
-    return (number + LARGEST + 1) % (2 * LARGEST + 2) - LARGEST - 1
+def wrapped(number: int, end: int) -> int:
+    """A whole number brought back into the range of its type, as arithmetic does."""
+    return (number + end) % (2 * end) - end
 
 
 def trip_count(value: Any) -> int:

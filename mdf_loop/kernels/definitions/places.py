@@ -23,6 +23,26 @@ def from_front(b: Any, index: Any, length: Any) -> Any:
     return b.put_in("place_in", (b.cast(index, np.dtype(np.int64)), b.const(np.int64(length))), b.const(np.int64(0)).type)
 
 
+FEW = 4
+"""Places up to which they are read one by one out of an array that holds them."""
+
+
+def numbers_of(b: Any, x: Any) -> Any:
+    """The numbers of a short vector, one by one.
+
+    Raises
+    ------
+    ValueError
+        They are not known one by one, or too many.
+    """
+    known_ones = b.unpacked(x)
+    if known_ones is not None:
+        return known_ones
+    if x.type.rank != 1 or not x.type.is_static or x.type.shape[0] > FEW:
+        raise ValueError("places that are not known one by one")
+    return [entry(b, x, b.const(np.int64(k))) for k in range(x.type.shape[0])]
+
+
 def entry(b: Any, data: Any, index: Any) -> Any:
     """``data[index]`` for one number."""
     if data.op == "pack" and index.op == "const":
@@ -40,8 +60,8 @@ def gather(b, data, indices, *, axis=0):
     length = data.type.shape[axis]
     if axis == 0 and rank_of(indices) == 0:
         return entry(b, data, from_front(b, indices, length))
-    if axis == 0 and indices.type.shape == (1,) and (single := b.unpacked(indices)):
-        found = entry(b, data, from_front(b, single[0], length))
+    if axis == 0 and indices.type.shape == (1,):
+        found = entry(b, data, from_front(b, numbers_of(b, indices)[0], length))
         return b.reshape(found, (1, *found.type.shape))
     shape = (*data.type.shape[:axis], *indices.type.shape, *data.type.shape[axis + 1 :])
     return b.put_in("gather", (data, indices), data.type.__class__(data.type.dtype, shape), axis)
@@ -112,8 +132,8 @@ def scatter_nd(b, data, indices, updates, *, reduction="none"):
     shape, width = indices.type.shape, indices.type.shape[-1] if indices.type.shape else 0
     if reduction != "none" or not shape or any(n != 1 for n in shape[:-1]) or not isinstance(width, int):
         raise ValueError("not one entry")
-    numbers = b.unpacked(b.reshape(indices, (width,)))
-    if numbers is None or not 1 <= width <= rank_of(data) or updates.type.shape != (*shape[:-1], *data.type.shape[width:]):
+    numbers = numbers_of(b, b.reshape(indices, (width,)))
+    if not 1 <= width <= rank_of(data) or updates.type.shape != (*shape[:-1], *data.type.shape[width:]):
         raise ValueError("places that are not known one by one")
     where = [from_front(b, number, length) for number, length in zip(numbers, data.type.shape, strict=False)]
     return b.put_in("put", (data, b.reshape(updates, data.type.shape[width:]), *where), data.type)
