@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.arguments import as_tensor, as_untyped, handed_out
-from mdf_loop.callables import DOMAIN, Gathered, branch_body, loop_body, put_together, scan_body
+from mdf_loop.arguments import as_tensor, as_untyped, handed_out, handed_out_partly
+from mdf_loop.callables import DOMAIN, branch_body, loop_body, scan_body
 from mdf_loop.control import SCAN_ATTRIBUTES, condition, refuse_endless, scan_length, trip_count
-from mdf_loop.errors import ArgumentError, KindError, PartialResults
+from mdf_loop.errors import ArgumentError, KindError
+from mdf_loop.execute.collect import Gathered
 from mdf_loop.execute.interpret import Arguments
+from mdf_loop.execute.keeping import keeping
 from mdf_loop.ir import Body
-from mdf_loop.options import Run, random_stream, start_run
+from mdf_loop.options import Run, part_of, random_stream, start_run
 from mdf_loop.prepare import (
     PreparedBranch,
     PreparedLoop,
@@ -58,8 +60,10 @@ def loop(*args: Any, body: Any = None, **named: Any) -> Any:
         The body cannot be read, or uses an operator there is no kernel for.
     IterationError
         A node failed; ``.partial`` and ``.iteration`` keep what was computed.
-    IterationLimit
-        ``options(max_iterations=...)`` was reached.
+    IterationLimit, LoopTimeout
+        ``options(max_iterations=...)`` or ``options(timeout=...)`` was reached.
+    LoopInterrupted
+        Ctrl-C.
 
     Notes
     -----
@@ -81,21 +85,21 @@ def run_loop(m: Any, cond: Any, carried: list[Any], body: Any, named: dict[str, 
 
     ``is_listed`` says that the carried values came as one tuple or list, which may mean one vector.
     """
-    prepared, arguments, place = prepared_loop(m, cond, carried, body, named, is_listed)
+    prepared, arguments = prepared_loop(m, cond, carried, body, named, is_listed)
     run = start_run()
     refuse_endless(arguments.trip_count, arguments.go, run, prepared.record.name)
-    return results_of(prepared, arguments, run, place)
+    return results_of(prepared, arguments, run)
 
 
 def prepared_loop(
     m: Any, cond: Any, carried: list[Any], body: Any, named: dict[str, Any], is_listed: bool = False
-) -> tuple[PreparedLoop, Arguments, int | None]:
-    """What :func:`run_loop` runs: the loop, its arguments, and the place of what a Python body gathers."""
+) -> tuple[PreparedLoop, Arguments]:
+    """What :func:`run_loop` runs: the loop and its arguments."""
     if is_callable(body):
         inner = made_once(loop_body, body, len(carried), tuple(named))
         values = [_changeable(as_untyped(value, f"carried value {k}")) for k, value in enumerate(carried)]
         arguments = Arguments(trip_count(m), condition(cond), [*values, Gathered()], captured=_untyped(named))
-        return prepare_loop(inner, len(carried) + 1), arguments, len(carried)
+        return prepare_loop(inner, len(carried) + 1), arguments
     inner = read_once(body, len(carried), "loop")
     if is_listed and len(inner.inputs) == 3 and len(carried) != 1:
         carried = [carried]  # a list was meant as one vector
@@ -103,7 +107,7 @@ def prepared_loop(
     names = [c.input for c in prepared.record.carried]
     named = _of_same_name([inner], named, M=m, cond=cond)
     fitted, captured = prepared.fit(dict(zip(names, carried, strict=True)), named)
-    return prepared, Arguments(trip_count(m), condition(cond), [fitted[name] for name in names], captured=captured), None
+    return prepared, Arguments(trip_count(m), condition(cond), [fitted[name] for name in names], captured=captured)
 
 
 def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **named: Any) -> Any:
@@ -150,12 +154,12 @@ def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **n
     if is_callable(body):
         _refuse_output_axes(attrs)
         inner = made_once(scan_body, body, n_carried, n_scanned, tuple(named))
-        prepared, place = prepare_scan(inner, n_scanned, attrs), n_carried
+        prepared = prepare_scan(inner, n_scanned, attrs)
         values = [_changeable(as_untyped(value, f"input {k}")) for k, value in enumerate(inputs[:n_carried])]
         scanned = [as_tensor(value, f"input {k}") for k, value in enumerate(inputs[n_carried:], n_carried)]
         carried, captured = [*values, Gathered()], _untyped(named)
     else:
-        prepared, place = prepare_scan(read_once(body, n_carried, "scan"), n_scanned, attrs), None
+        prepared = prepare_scan(read_once(body, n_carried, "scan"), n_scanned, attrs)
         names = prepared.record.body.inputs
         if len(names) != len(inputs):
             given, name = f"{len(inputs)} input{'s' * (len(inputs) != 1)}", prepared.record.body.name
@@ -163,7 +167,7 @@ def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **n
         fitted, captured = prepared.fit(dict(zip(names, inputs, strict=True)), named)
         carried, scanned = [fitted[n] for n in names[:n_carried]], [fitted[n] for n in names[n_carried:]]
     arguments = Arguments(scan_length(prepared.record, scanned), True, carried, scanned, captured=captured)
-    return results_of(prepared, arguments, start_run(), place)
+    return results_of(prepared, arguments, start_run())
 
 
 def if_(cond: Any = None, *, then_branch: Any = None, else_branch: Any = None, **named: Any) -> Any:
@@ -219,10 +223,15 @@ def run_if(cond: Any, sources: dict[str, Any], named: dict[str, Any]) -> Any:
         captured_values(branch.body, {name: named[name] for name in branch.body.captures if name in named}, "if_")
     branch, other = branches if condition(cond) else reversed(branches)
     run, captured = start_run(), branch.fit(named, other)
-    with np.errstate(all="ignore"), random_stream(run.stream):
-        results = branch.execute((), captured, run)
+    run.finish = lambda results: handed_out_partly(results, _arrays(captured))
     is_function = any(node.domain == DOMAIN for node in branch.body.nodes)
-    return handed_out_all(results[0] if is_function else results, captured)
+
+    def call() -> Any:
+        with np.errstate(all="ignore"), random_stream(run.stream), part_of(run):
+            results = branch.execute((), captured, run)
+        return handed_out_all(results[0] if is_function else results, captured)
+
+    return keeping(run, call)
 
 
 def _branch(source: Any, name: str, named: dict[str, Any]) -> PreparedBranch:
@@ -324,19 +333,18 @@ def _untyped(named: dict[str, Any]) -> list[Any]:
     return [as_untyped(value, f"value {name!r}") for name, value in named.items()]
 
 
-def results_of(prepared: PreparedLoop, arguments: Arguments, run: Run, gathered: int | None = None) -> Any:
-    """Run a prepared loop; what a Python body gathered (at place ``gathered``) is put together."""
+def results_of(prepared: PreparedLoop, arguments: Arguments, run: Run) -> Any:
+    """Run a prepared loop; its results are handed out, and so are partial ones."""
     given = [*arguments.carried, *arguments.scanned, *arguments.captured]
-    try:
-        if gathered is None:
-            return handed_out_all(prepared.execute(arguments, run), given)
-        with random_stream(run.stream):  # loops that a Python body starts belong to this run
-            return handed_out_all(put_together(prepared.execute(arguments, run), gathered), given)
-    except PartialResults as error:
-        if error.partial is not None:
-            found = error.partial if gathered is None else put_together(error.partial, gathered, error.iteration)
-            error.partial = tuple(handed_out(value, _arrays(given)) for value in found)
-        raise
+    run.finish = lambda results: handed_out_partly(results, _arrays(given))
+
+    def call() -> Any:
+        if not any(isinstance(value, Gathered) for value in arguments.carried):
+            return handed_out_all(prepared.execute.results(arguments, run), given)
+        with random_stream(run.stream), part_of(run):  # loops that a Python body starts belong to this run
+            return handed_out_all(prepared.execute.results(arguments, run), given)
+
+    return keeping(run, call)
 
 
 def handed_out_all(results: Sequence[Any], given: Sequence[Any]) -> Any:

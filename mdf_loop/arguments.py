@@ -208,3 +208,11 @@ def handed_out(result: Any, given: Sequence[np.ndarray] = ()) -> Any:
     if isinstance(result, np.ndarray) and (not result.flags.writeable or any(np.may_share_memory(result, g) for g in given)):
         return result.copy()
     return result
+
+
+def handed_out_partly(results: Sequence[Any], given: Sequence[np.ndarray] = ()) -> list[Any]:
+    """Results of a run that ended early, as they leave; where there is no memory for copies, the values themselves."""
+    try:
+        return [handed_out(result, given) for result in results]
+    except MemoryError:
+        return list(results)

@@ -19,11 +19,12 @@ from onnx.backend.base import Backend, BackendRep
 
 from mdf_loop import control  # noqa: F401  (registers Loop, Scan and If)
 from mdf_loop.analysis.element_types import asked_types
-from mdf_loop.arguments import fit_values, handed_out
-from mdf_loop.errors import ArgumentError, MalformedBody
+from mdf_loop.arguments import fit_values, handed_out, handed_out_partly
+from mdf_loop.errors import ArgumentError, MalformedBody, PartialResults
 from mdf_loop.execute.interpret import InterpretedBody
+from mdf_loop.execute.keeping import keeping
 from mdf_loop.ir import Body
-from mdf_loop.options import start_run
+from mdf_loop.options import Run, start_run
 from mdf_loop.readers.onnx_graph import read_model
 
 
@@ -54,16 +55,13 @@ class LoopRep(BackendRep):
         ------
         ArgumentError
             An input is missing, or there is no such input.
-        IterationError
-            A node failed.
+        IterationError, LoopTimeout, LoopInterrupted
+            A node failed, ``options(timeout=...)`` was reached, or Ctrl-C: ``.partial`` and ``.iteration`` are those of the
+            loop that ran last, ``.outputs`` what is known of the model's.
         """
         given = self._by_name(inputs)
         values = [given[name] if name in given else self.body.constants[name] for name in self.body.inputs]
-        values = [as_value(value) for value in values]
-        with np.errstate(all="ignore"):
-            results = self._execute(values, (), start_run())
-        arrays = [value for value in values if isinstance(value, np.ndarray)]
-        return tuple(handed_out(result, arrays) for result in results)
+        return run_kept(self._execute, [as_value(value) for value in values], start_run())
 
     def fit(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Values that have no type of their own (from files, from the command line), made into what the model asks for.
@@ -95,6 +93,24 @@ class LoopRep(BackendRep):
                 + (f"; unknown: {', '.join(unknown)}" if unknown else "")
             )
         return given
+
+
+def run_kept(execute: InterpretedBody, values: list[Any], run: Run) -> tuple[Any, ...]:
+    """Run a graph without a loop around it; what ends it early keeps the outputs that were known."""
+    arrays = [value for value in values if isinstance(value, np.ndarray)]
+    run.finish = lambda results: handed_out_partly(results, arrays)
+    env = execute.begin(values, (), run)
+
+    def call() -> tuple[Any, ...]:
+        with np.errstate(all="ignore"):
+            results = execute.finish(env)
+        return tuple(handed_out(result, arrays) for result in results)
+
+    def known(error: PartialResults) -> dict[str, Any]:
+        found = execute.known(env, run, error.partial)
+        return dict(zip(found, handed_out_partly([*found.values()], arrays), strict=True))
+
+    return keeping(run, call, known)
 
 
 class LoopBackend(Backend):

@@ -1,7 +1,7 @@
 """Python functions as bodies: ``(i, cond, *carried) -> (cond, *carried, *collected)``.
 
 How many values a function collects is known only once it has run.  So they travel as one hidden carried
-value, the list of what was gathered, and are put together when the loop has ended.
+value, the list of what was gathered, whose arrays become the last results when the loop has ended.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import ArgumentError
-from mdf_loop.execute.collect import Gathering
-from mdf_loop.execute.program import Hidden
+from mdf_loop.execute.collect import Gathered, Gathering
 from mdf_loop.ir import Body, Collected, Node
 from mdf_loop.registry import kernel
 
@@ -23,10 +22,6 @@ BODY, BRANCH = "Python body", "Python branch"
 """The operators that call a function."""
 
 Function = Callable[..., Any]
-
-
-class Gathered(list[Gathering], Hidden):
-    """What each collected value of a Python body was so far."""
 
 
 def loop_body(function: Function, n_carried: int, captures: Sequence[str]) -> Body:
@@ -70,9 +65,13 @@ def _name(function: Function) -> str:
 
 @kernel(BODY, domain=DOMAIN, pure=False)
 def call_body(gathered, *values, function, names, n_values):
-    """Call a Python body; its collected values are added to what was gathered, in place."""
+    """Call a Python body; its collected values are added to what was gathered, in place.
+
+    A function may change arrays in place, those that it is given and those that it returned.  So it is given copies and
+    copies are kept: what was carried stays what it was if the iteration does not come to its end.
+    """
     positional, named = _split(values, names)
-    returned = function(*positional, **named)
+    returned = function(*map(_own, positional), **named)
     results = tuple(returned) if isinstance(returned, tuple | list) else (returned,)
     if len(results) < n_values:
         raise ArgumentError(
@@ -80,7 +79,7 @@ def call_body(gathered, *values, function, names, n_values):
             f"least {n_values}: the condition (in a loop), the carried values, then any collected ones"
         )
     _gather(gathered, results[n_values:])
-    return (*results[:n_values], gathered)
+    return (*map(_own, results[:n_values]), gathered)
 
 
 @kernel(BRANCH, domain=DOMAIN, pure=False)
@@ -111,11 +110,8 @@ def _gather(gathered: Gathered, collected: Sequence[Any]) -> None:
         gathering.add(value)
 
 
-def put_together(results: tuple[Any, ...], place: int, iterations: int | None = None) -> tuple[Any, ...]:
-    """Results of a loop over a Python body: what was gathered, at ``place``, becomes stacked arrays at the end.
-
-    With no iteration there is nothing to say how many values would have been collected: there are none.
-    Only so many iterations are kept, if said: one that failed may have gathered its values already.
-    """
-    gathered = results[place]
-    return (*results[:place], *results[place + 1 :], *(g.array(iterations) for g in gathered))
+def _own(value: Any) -> Any:
+    """A value that shares no memory with another one."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    return [_own(item) for item in value] if type(value) is list else value

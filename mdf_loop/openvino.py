@@ -16,7 +16,7 @@ import numpy as np
 
 from mdf_loop import control_records  # noqa: F401  (registers records)
 from mdf_loop.backend import LoopRep, as_value
-from mdf_loop.errors import ArgumentError
+from mdf_loop.errors import ArgumentError, PartialResults
 from mdf_loop.execute.program import describe_value
 from mdf_loop.explain import explained
 from mdf_loop.readers.openvino_ir import OpenvinoModel, read_openvino
@@ -57,13 +57,18 @@ class OpenvinoRep(LoopRep):
         ------
         ArgumentError
             An input is missing, there is no such input, or its shape is not the declared one.
-        IterationError
-            A layer failed.
+        IterationError, LoopTimeout, LoopInterrupted
+            As :meth:`mdf_loop.backend.LoopRep.run`.
         """
         given = self._by_name(inputs)
         self._check(given)
         hidden = {variable.input: self._kept.get(variable.id) for variable in self._model.variables}
-        results = super().run(given | hidden)
+        try:
+            results = super().run(given | hidden)
+        except PartialResults as error:
+            names = dict(zip(self.body.outputs, self.outputs, strict=False))
+            error.outputs = {names[name]: value for name, value in (error.outputs or {}).items() if name in names}
+            raise
         for variable in self._model.variables:
             if variable.output is not None:
                 self._kept[variable.id] = results[variable.output]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -18,7 +18,7 @@ from mdf_loop.execute.sampling import NoSample, loop_inputs, sample_body
 from mdf_loop.execute.scalars import Operand
 from mdf_loop.execute.source import literal
 from mdf_loop.ir import Body, Node
-from mdf_loop.options import Run
+from mdf_loop.options import Deadline, Run
 
 
 @dataclass
@@ -146,6 +146,8 @@ class ControlWriter:
             text = f"range({emitter.checked(scope[node.inputs[0]]).text})"
         else:
             text = f"{emitter.source.given('count', count)}()"
+        emitter.prologue["deadline"] = "run.deadline"
+        text = f"({text} if deadline is None else {emitter.source.given('in_time', in_time)}({text}, deadline))"
         go = scope[node.inputs[1]] if node.inputs[1] else None
         return text if go is None or go.number is True else f"({text} if {go.text} else ())"
 
@@ -183,6 +185,13 @@ class ControlWriter:
                 put = emitter.source.given("together_", _together(kind))
                 emitter.source.line(f"{out} = {put}({name})")
                 scope[node.outputs[k]] = Operand(out, Kind(ARRAY, kind.dtype, None))
+
+
+def in_time(numbers: Iterable[int], deadline: Deadline) -> Iterator[int]:
+    """Iterations of an inner loop as long as there is time: a single outer one may be long."""
+    for number in numbers:
+        deadline.check()
+        yield number
 
 
 def _settled(body: Body) -> tuple[list[Node], list[Node]]:

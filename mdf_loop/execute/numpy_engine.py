@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mdf_loop.errors import IterationError, PartialResults
+from mdf_loop.errors import IterationError, LoopTimeout, PartialResults
 from mdf_loop.execute.block import Batch
 from mdf_loop.execute.blocks import Blocks
 from mdf_loop.execute.calls import Calls
@@ -46,17 +46,24 @@ WIDE = 4096
 LONG = 0.0005
 """Seconds of a block beside which starting one costs little."""
 
+AHEAD = 0.02
+"""Seconds that a block may take, as far as one can tell from the one before, where the time of a run is limited."""
+
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class Stage:
-    """What a session's blocks share: the plan, values that are the same in all of them, and how large blocks may be."""
+    """What a session's blocks share: the plan, values that are the same in all of them, and how large blocks may be.
+
+    ``pace`` is how many seconds an iteration took last.
+    """
 
     blocks: Blocks
     same: dict[str, Any]
     slices: list[Any]
     length: int = FIRST
+    pace: float = AHEAD
     failures: int = 0
 
 
@@ -77,8 +84,8 @@ def watched_loops() -> Iterator[list[NumpyLoop]]:
 class NumpyLoop(InterpretedLoop):
     """A loop that is planned when it is first run for more than a few iterations."""
 
-    def __init__(self, loop: Loop) -> None:
-        super().__init__(loop)
+    def __init__(self, loop: Loop, unseen: int | None = None) -> None:
+        super().__init__(loop, unseen)
         self.calls = Calls(self.program)
         self._blocks: Blocks | None = None
         self._one_by_one: Blocks | None = None
@@ -117,7 +124,7 @@ class NumpyLoop(InterpretedLoop):
         if session.run.options.engine == "interpret" or self._is_short(session, until):
             super().iterate(session, until)
             return
-        if session.progress.iteration == 0:
+        if session.moment.iteration == 0:
             super().iterate(session, 1)
         if self.plan.refusal or (self.plan.condition != "given" and not session.obeyed):
             super().iterate(session, until)
@@ -128,10 +135,10 @@ class NumpyLoop(InterpretedLoop):
         ends = [end for end in (until, session.given.trip_count) if end is not None]
         if not ends:
             return False
-        left = min(ends) - session.progress.iteration
+        left = min(ends) - session.moment.iteration
         if left <= 1:
             return True
-        if session.run.options.engine == "numpy" or any(getattr(v, "nbytes", 0) >= LARGE for v in session.progress.carried):
+        if session.run.options.engine == "numpy" or any(getattr(v, "nbytes", 0) >= LARGE for v in session.moment.carried):
             return False
         return left <= max(FEW, WORTH // (len(self.program.steps) + 3))
 
@@ -144,10 +151,13 @@ class NumpyLoop(InterpretedLoop):
                 super().iterate(session, until)
                 return
             length = min(room, stage.length)
+            if session.run.deadline is not None:
+                session.run.deadline.check()
+                length = max(min(length, int(AHEAD / stage.pace)), 1)
             if not self._try_block(session, stage, length):
                 stage.length = max(length // 8, SMALLEST)
                 if length <= SMALLEST:
-                    super().iterate(session, session.progress.iteration + length)
+                    super().iterate(session, session.moment.iteration + length)
                     stage.failures += 1
         super().iterate(session, until)  # says so if the loop would go on beyond its limit
 
@@ -156,7 +166,7 @@ class NumpyLoop(InterpretedLoop):
         if not session.goes_on():
             return 0
         ends = [end for end in (until, session.given.trip_count, session.run.options.max_iterations) if end is not None]
-        return min(ends) - session.progress.iteration if ends else 1 << 30
+        return min(ends) - session.moment.iteration if ends else 1 << 30
 
     def _stage(self, session: Session) -> Stage | None:
         """Hoist: what the first iteration computed and stays the same, and what stays the same from now on."""
@@ -222,7 +232,7 @@ class NumpyLoop(InterpretedLoop):
                     session.run.stream.restore(saved)
                 batch, finals, going = blocks.run(session, stage.same, stage.slices, batch.length)
             blocks.take_over(session, batch, finals, going)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, LoopTimeout):
             raise
         except MemoryError as error:
             if length <= SMALLEST:
@@ -234,15 +244,19 @@ class NumpyLoop(InterpretedLoop):
         stage.failures, self.latest, self.last_length = 0, blocks, length
         each = max(sum(history.nbytes for history in batch.histories.values()) / batch.length, 1.0)
         most = max(int(session.run.options.block_bytes / each), 1)
-        stage.length = max(min(next_length(session, plan, length, time.perf_counter() - begun), most), 1)
+        seconds = time.perf_counter() - begun
+        stage.pace = max(seconds / length, 1e-9)
+        stage.length = max(min(next_length(session, plan, length, seconds), most), 1)
         return True
 
     def _given_up(self, session: Session, length: int, error: BaseException, saved: Any) -> bool:
-        """Put back what a block drew, and say why it failed."""
+        """Put back what a block drew, forget what it may have collected, and say why it failed."""
         log.debug("%s: a block of %d iterations failed (%r)", self.loop.name, length, error)
         self.last_failure = f"{length} iterations were given back to the interpreter: {type(error).__name__} {error}".strip()
         if saved is not None:
             session.run.stream.restore(saved)
+        for gathering in session.progress.gatherings:
+            gathering.cut(session.moment.iteration)
         return False
 
 
@@ -250,4 +264,4 @@ def next_length(session: Session, plan: Plan, length: int, seconds: float) -> in
     """Larger blocks; if the loop may end in any iteration, what is computed in vain stays a fraction of the work."""
     if plan.condition != "batched":
         return 4 * length
-    return 2 * length if seconds < LONG else max(length, session.progress.iteration // 4)
+    return 2 * length if seconds < LONG else max(length, session.moment.iteration // 4)

@@ -6,7 +6,7 @@ calls.  Slot 0 holds None (an omitted input) and slot 1 the run (options and ran
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from mdf_loop.errors import IterationError, LoopError, PartialResults
 from mdf_loop.ir import Body, Node
 from mdf_loop.kernels import load_kernels
-from mdf_loop.options import Run
+from mdf_loop.options import Deadline, Run
 from mdf_loop.registry import Bound, Call, bind
 
 OMITTED, RUN = 0, 1
@@ -80,9 +80,9 @@ class Program:
         IterationError
             A kernel failed; names the node and the shapes it was given, and keeps the cause.
         """
-        step = None
+        step, deadline = None, env[RUN].deadline
         try:
-            for step in self.steps:
+            for step in self.steps if deadline is None else self._in_time(deadline):
                 result = step.call(*[env[slot] for slot in step.reads])
                 if type(result) is tuple:
                     if len(result) < len(step.writes):
@@ -99,10 +99,11 @@ class Program:
             assert step is not None
             raise IterationError(_describe(step, env, error)) from error
 
-    def go_on(self, env: list[Any]) -> None:
-        """Make hidden values ready for the next iteration."""
-        for slot, value in zip(self.state_in, [env[out] for out in self.state_out], strict=True):
-            env[slot] = value
+    def _in_time(self, deadline: Deadline) -> Iterator[Step]:
+        """The nodes, one after the other as long as there is time."""
+        for step in self.steps:
+            deadline.check()
+            yield step
 
     def _new(self, name: str) -> int:
         self._start.append(None)
