@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from mdf_loop.errors import LoopError, MalformedBody
+from mdf_loop.errors import LoopError, MalformedBody, PartialResults
 
 try:
     import rich.box
@@ -33,7 +33,7 @@ def _interruptible() -> Iterator[None]:
         yield
     except KeyboardInterrupt as error:
         done = getattr(error, "iteration", None)
-        far = "" if done is None else f" after {done} iteration{'' if done == 1 else 's'} of the outermost loop"
+        far = "" if done is None else f" after {_iterations(done)}"
         print(f"mdf-loop: interrupted{far}", file=sys.stderr)
         raise typer.Exit(130) from error
 
@@ -50,17 +50,26 @@ def run(
     steps: Annotated[int | None, typer.Option("--steps", help="Evaluate an MDF model so many times.")] = None,
     time_increment: Annotated[float | None, typer.Option("--time-increment", help="Time from step to step.")] = None,
     collect: Annotated[bool, typer.Option("--collect", help="Keep the outputs of all steps.")] = False,
+    timeout: Annotated[float | None, typer.Option("--timeout", help="Stop after so many seconds.")] = None,
     debug: Debug = False,
 ) -> None:
-    """Run a model and print its outputs as a table."""
+    """Run a model and print its outputs as a table.
+
+    If it ends early, --output gets what is known of its outputs by then.
+    """
     from mdf_loop.integrations.running import run as run_model
     from mdf_loop.options import options
 
     inputs = {**(_read_inputs(input_) if input_ else {}), **dict(map(_assignment, set_ or []))}
     how = {"steps": steps, "time_increment": time_increment, "collect": collect or None}
     inputs |= {name: value for name, value in how.items() if value is not None}
-    with options(seed=seed, max_iterations=max_iterations):
-        outputs = run_model(file, **inputs)
+    try:
+        with options(seed=seed, max_iterations=max_iterations, timeout=timeout):
+            outputs = run_model(file, **inputs)
+    except PartialResults as error:
+        if output:
+            _write_partial(output, error)
+        raise
     if output:
         write_outputs(output, outputs)
     Console().print(_table(file.name, outputs))
@@ -209,6 +218,20 @@ def write_outputs(path: Path, outputs: dict[str, Any]) -> None:
             np.savez(file, **arrays)
     else:
         raise MalformedBody(f"--output takes a .npz or .json file; got {str(path)!r}")
+
+
+def _write_partial(path: Path, error: PartialResults) -> None:
+    """Write what is known of the outputs of a model that ended early, and say so."""
+    done = "" if error.iteration is None else f" after {_iterations(error.iteration)}"
+    if not error.outputs:
+        print(f"mdf-loop: no output was known{done}, so {str(path)!r} is not written", file=sys.stderr)
+        return
+    write_outputs(path, error.outputs)
+    print(f"mdf-loop: {', '.join(error.outputs)}{done}: written to {str(path)!r}", file=sys.stderr)
+
+
+def _iterations(count: int) -> str:
+    return f"{count} iteration{'' if count == 1 else 's'} of the outermost loop"
 
 
 def _plain(value: Any) -> Any:

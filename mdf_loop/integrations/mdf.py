@@ -26,12 +26,13 @@ from mdf_loop.api import if_, loop, required, run_if, run_loop, scan
 from mdf_loop.control import SCAN_ATTRIBUTES
 from mdf_loop.errors import LoopError
 from mdf_loop.integrations import mdf_engine  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
+from mdf_loop.integrations.ending import ending_in_time, keeping_partial
 from mdf_loop.integrations.required import refusing_missing_inputs
 from mdf_loop.integrations.scheduler import CONDITIONS
 from mdf_loop.integrations.stepped import SteppedLoop, mark_stepped, starting_afresh, stepped_of
 from mdf_loop.integrations.typed_graph import taking_over_nodes
 from mdf_loop.integrations.unheard import silent, unheard_inside
-from mdf_loop.options import RandomStream, random_stream
+from mdf_loop.options import RandomStream, part_of, random_stream, start_run
 from mdf_loop.prepare import read_once
 from mdf_loop.readers.expression import refuse_onnx_text
 
@@ -93,8 +94,9 @@ def _replacements() -> list[tuple[Any, str, Any]]:
         (onnx_functions, "scan", scan),
         (onnx_functions, "if", if_),
         (execution_engine, "evaluate_onnx_expr", _taking_over_expressions(execution_engine.evaluate_onnx_expr)),
-        (parameter, "evaluate", _taking_over_parameters(parameter.evaluate)),
-        (function, "evaluate", _taking_over_functions(function.evaluate)),
+        (parameter, "evaluate", keeping_partial(_taking_over_parameters(parameter.evaluate))),
+        (function, "evaluate", keeping_partial(_taking_over_functions(function.evaluate))),
+        (execution_engine.EvaluableNode, "evaluate", ending_in_time(execution_engine.EvaluableNode.evaluate)),
         (execution_engine.EvaluableNode, "__init__", _ordering_captures(execution_engine.EvaluableNode.__init__)),
         (graph, "__init__", taking_over_nodes(graph.__init__)),
         (graph, "evaluate", refusing_missing_inputs(_with_one_stream(starting_afresh(graph.evaluate)))),
@@ -354,7 +356,7 @@ def _with_one_stream(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with random_stream(_streams.get(self)) as stream:
+        with random_stream(_streams.get(self)) as stream, part_of(start_run()):  # one stream, and one time to end
             _streams[self] = stream
             return original(self, *args, **kwargs)
 

@@ -16,10 +16,12 @@ from mdf_loop.convert.files import load
 from mdf_loop.convert.lowering_schedule import output_ports
 from mdf_loop.convert.restoring import input_ids, names_of
 from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody
+from mdf_loop.integrations.ending import Places, evaluated
 from mdf_loop.integrations.mdf import quiet_mdf, register
 from mdf_loop.integrations.required import is_required_as
 from mdf_loop.integrations.scheduled import run_steps
 from mdf_loop.integrations.typed_graph import run_typed
+from mdf_loop.options import part_of, start_run
 from mdf_loop.readers.mdf_typed import has_conditions, is_typed
 
 
@@ -61,6 +63,10 @@ def run(
         There is no such input; or ``time_increment`` or ``collect`` without ``steps``.
     MalformedBody
         The file cannot be read.
+    IterationError, IterationLimit, LoopTimeout, LoopInterrupted
+        The model ended early: ``.outputs`` are its outputs by name as far as they are known, ``.partial`` and
+        ``.iteration`` what its outermost loop had computed.  With ``steps``, ``.partial`` are the outputs and
+        ``.iteration`` the passes of the scheduler that were completed, or the steps, where MDF's engine runs them.
 
     Examples
     --------
@@ -70,6 +76,11 @@ def run(
     >>> mdf_loop.run("examples/oscillator.yaml", steps=1000, time_increment=0.01)["count"]
     1000
     """
+    with part_of(start_run()):  # however many loops there are: the time of a run begins here
+        return _run(model, steps, time_increment, collect, inputs)
+
+
+def _run(model: Any, steps: int | None, time_increment: float | None, collect: bool, inputs: Mapping[str, Any]) -> dict[str, Any]:
     how = {"steps": steps, "time_increment": time_increment, "collect": collect or None}
     how = {name: value for name, value in how.items() if value is not None}
     if isinstance(model, str | os.PathLike):
@@ -156,9 +167,7 @@ def run_graph(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     register()
     if is_typed(graph):
         return run_in_mdf(graph, inputs) if has_conditions(graph) or _is_fed(graph) else run_typed(graph, inputs)
-    evaluable = _evaluated(with_inputs(graph, inputs))
-    ports = output_ports(graph)
-    return {name: evaluable.enodes[node].evaluable_outputs[port].curr_value for name, (node, port) in ports.items()}
+    return _evaluated(with_inputs(graph, inputs), output_ports(graph))
 
 
 def _is_fed(graph: Any) -> bool:
@@ -173,19 +182,16 @@ def run_in_mdf(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     ids = input_ids(graph)
     used = {port.id for node in graph.nodes for port in node.input_ports}
     given = {ids.get(name, name): value for name, value in inputs.items() if name not in ids or ids[name] in used}
-    evaluable = _evaluated(with_inputs(graph, given))
     ports = {port.id: node.id for node in graph.nodes for port in node.output_ports}
-    return {names.get(id, id): evaluable.enodes[ports[id]].evaluable_outputs[id].curr_value for id in graph.metadata["outputs"]}
+    return _evaluated(with_inputs(graph, given), {names.get(id, id): (ports[id], id) for id in graph.metadata["outputs"]})
 
 
-def _evaluated(graph: Any) -> Any:
-    """The ``EvaluableGraph`` of a graph, evaluated once; what MDF prints goes to the log."""
+def _evaluated(graph: Any, places: Places) -> dict[str, Any]:
+    """The outputs of a graph that MDF's engine evaluates once; what MDF prints goes to the log."""
     from modeci_mdf.execution_engine import EvaluableGraph
 
     with quiet_mdf():
-        evaluable = EvaluableGraph(graph, verbose=False)
-        evaluable.evaluate()
-    return evaluable
+        return evaluated(EvaluableGraph(graph, verbose=False), places)
 
 
 def with_inputs(graph: Any, inputs: Mapping[str, Any]) -> Any:
