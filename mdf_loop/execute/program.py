@@ -96,7 +96,8 @@ class Program:
         except PartialResults:
             raise
         except Exception as error:
-            assert step is not None
+            if step is None:  # not even one was called: there is no memory at all
+                raise
             raise IterationError(_describe(step, env, error)) from error
 
     def _in_time(self, deadline: Deadline) -> Iterator[Step]:
