@@ -19,8 +19,8 @@ from onnx.backend.base import Backend, BackendRep
 
 from mdf_loop import control  # noqa: F401  (registers Loop, Scan and If)
 from mdf_loop.analysis.element_types import asked_types
-from mdf_loop.arguments import fit_values, handed_out
-from mdf_loop.errors import ArgumentError, MalformedBody
+from mdf_loop.arguments import fit_values, hand_out_partial, handed_out
+from mdf_loop.errors import ArgumentError, MalformedBody, PartialResults
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.ir import Body
 from mdf_loop.options import start_run
@@ -60,10 +60,12 @@ class LoopRep(BackendRep):
         given = self._by_name(inputs)
         values = [given[name] if name in given else self.body.constants[name] for name in self.body.inputs]
         values = [as_value(value) for value in values]
-        with np.errstate(all="ignore"):
-            results = self._execute(values, (), start_run())
-        arrays = [value for value in values if isinstance(value, np.ndarray)]
-        return tuple(handed_out(result, arrays) for result in results)
+        try:
+            with np.errstate(all="ignore"):
+                return tuple(handed_out([*self._execute(values, (), start_run())]))
+        except PartialResults as error:
+            hand_out_partial(error)
+            raise
 
     def fit(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Values that have no type of their own (from files, from the command line), made into what the model asks for.

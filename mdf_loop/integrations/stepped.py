@@ -17,9 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from mdf_loop.api import handed_out_all, prepared_loop
+from mdf_loop.api import alone_or_all, changeable, prepared_loop
+from mdf_loop.arguments import hand_out_partial, handed_out
 from mdf_loop.callables import put_together
 from mdf_loop.control import condition
 from mdf_loop.errors import MalformedBody, PartialResults
@@ -54,6 +53,7 @@ class Begun:
         except PartialResults as error:
             if self.gathered is not None and error.partial is not None:
                 error.partial = put_together(error.partial, self.gathered, error.iteration)
+            hand_out_partial(error)
             raise
 
     def value(self) -> Any:
@@ -61,8 +61,8 @@ class Begun:
         results = self.loop.conclude(self.session)
         if self.gathered is not None:
             results = put_together(results, self.gathered)
-        given, progress = self.session.given, self.session.progress
-        return handed_out_all(results, [*given.carried, *given.captured, *progress.carried])
+        results = [*results]  # the loop goes on with those that are still its own
+        return alone_or_all(handed_out(results))
 
 
 @dataclass
@@ -107,8 +107,8 @@ class SteppedLoop:
         What it is given counts at the beginning; later only ``cond`` does, which ends the loop when it is false.
         """
         if self.begun is None:
-            own = {name: _copied(value) for name, value in captured.items()}
-            prepared, given, gathered = prepared_loop(m, cond, [_copied(value) for value in carried], body, own)
+            own = dict(zip(captured, changeable([*captured.values()]), strict=True))
+            prepared, given, gathered = prepared_loop(m, cond, changeable([*carried]), body, own)
             self.begun = Begun(prepared.execute, prepared.execute.begin(given, start_run()), gathered)
         elif condition(cond) is False:
             self.begun.session.going = False
@@ -119,11 +119,6 @@ class SteppedLoop:
         """Add its iteration and whether it is finished to the values of its node."""
         known[f"{self.name}_iteration"] = self.iteration
         known[f"{self.name}_finished"] = self.is_finished
-
-
-def _copied(value: Any) -> Any:
-    """An array that nobody else changes while the loop waits."""
-    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 _stepped: weakref.WeakKeyDictionary[Any, SteppedLoop] = weakref.WeakKeyDictionary()

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.analysis.element_types import Asked, asked_types
-from mdf_loop.arguments import fit_values, handed_out
+from mdf_loop.arguments import fit_values, hand_out_partial, handed_out
 from mdf_loop.backend import LoopRep, as_value
 from mdf_loop.convert.restoring import input_ids, names_of
-from mdf_loop.errors import LoopError
+from mdf_loop.errors import LoopError, PartialResults
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.ir import Body, Node
 from mdf_loop.options import start_run
@@ -149,13 +149,14 @@ class TypedNode:
         given = {name: fitted[name] if name in fitted else as_value(value) for name, value in given.items()}
         try:
             with np.errstate(all="ignore"):
-                results = self._execute(list(given.values()), (), start_run())
-        except LoopError as error:
+                results = handed_out([*self._execute(list(given.values()), (), start_run())])
+        except (LoopError, PartialResults) as error:
+            if isinstance(error, PartialResults):
+                hand_out_partial(error)
             error.add_note(f"in MDF node {self.node.id!r}")
             raise
-        arrays = [value for value in given.values() if isinstance(value, np.ndarray)]
         for port, result in zip(self.evaluable_outputs.values(), results, strict=True):
-            port.curr_value = handed_out(result, arrays)
+            port.curr_value = result
 
     def get_output(self, id: str | None = None) -> Any:
         """The value of an output port; of all of them, or the only one, without an id."""
