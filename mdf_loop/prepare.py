@@ -134,9 +134,7 @@ def fit_to(body: Body, asked: Mapping[str, Asked], values: Mapping[str, Any]) ->
             raise KindError(f"value {name!r} must be {declared.dtype.name}; got None, which is an empty optional")
     if body.typed:
         return fit_values(asked, values)
-    return {
-        name: value if isinstance(value, Hidden) else as_untyped(value, f"value {name!r}") for name, value in values.items()
-    }
+    return {name: value if isinstance(value, Hidden) else as_untyped(value, f"value {name!r}") for name, value in values.items()}
 
 
 def captured_values(body: Body, named: Mapping[str, Any], where: str) -> dict[str, Any]:
