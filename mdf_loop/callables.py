@@ -88,8 +88,7 @@ def name_of(function: Function) -> str:
 @kernel(BODY, domain=DOMAIN, pure=False)
 def call_body(gathered, *values, names, n_values):
     """Call a Python body, which is the last value; its collected values are added to what was gathered, in place."""
-    *values, called = values
-    function, (positional, named) = called.function, _split(values, names)
+    function, positional, named = _split(values, names)
     returned = function(*positional, **named)
     results = tuple(returned) if isinstance(returned, tuple | list) else (returned,)
     if len(results) < n_values:
@@ -104,16 +103,15 @@ def call_body(gathered, *values, names, n_values):
 @kernel(BRANCH, domain=DOMAIN, pure=False)
 def call_branch(*values, names):
     """Call a Python branch, which is the last value; what it returns stays one value here."""
-    *values, called = values
-    positional, named = _split(values, names)
-    returned = called.function(*positional, **named)
+    function, positional, named = _split(values, names)
+    returned = function(*positional, **named)
     return [*returned] if isinstance(returned, tuple | list) else [returned]
 
 
-def _split(values: Sequence[Any], names: tuple[str, ...]) -> tuple[Sequence[Any], dict[str, Any]]:
-    """Positional and keyword arguments: captures come last."""
-    cut = len(values) - len(names)
-    return values[:cut], dict(zip(names, values[cut:], strict=True))
+def _split(values: tuple[Any, ...], names: tuple[str, ...]) -> tuple[Function, tuple[Any, ...], dict[str, Any]]:
+    """The function, its positional and its keyword arguments: captures come last, and the function behind them."""
+    cut = len(values) - len(names) - 1
+    return values[-1].function, values[:cut], dict(zip(names, values[cut:-1], strict=True))
 
 
 def _gather(gathered: Gathered, collected: Sequence[Any]) -> None:

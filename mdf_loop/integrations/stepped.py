@@ -61,8 +61,7 @@ class Begun:
         results = self.loop.conclude(self.session)
         if self.gathered is not None:
             results = put_together(results, self.gathered)
-        results = [*results]  # the loop goes on with those that are still its own
-        return alone_or_all(handed_out(results))
+        return alone_or_all(handed_out([*results]))
 
 
 @dataclass
