@@ -78,6 +78,11 @@ class NewFile:
             os.replace(self.beside, self.target)
             sync_folder(self.target)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it is still beside what it is to replace."""
+        return self._is_beside and os.path.lexists(self.beside)
+
     def _open(self) -> None:
         old = os.stat(self.target) if os.path.lexists(self.target) else None
         if old is not None and not stat.S_ISREG(old.st_mode):

@@ -44,15 +44,17 @@ def save(model: Any, path: Path, inline: int) -> None:
         raise ArgumentError(f"an MDF model is a file of type {', '.join(SUFFIXES)}; got {os.fspath(path)!r}")
     places = _large(model, inline)
     weights = {name: value for _, _, name, value in places}
-    plain, is_new = path.with_suffix(".npz"), not path.exists()
+    plain, earlier = path.with_suffix(".npz"), _earlier(path)
     beside = plain if not os.path.lexists(plain) else path.with_suffix(f".{_digest(weights)}.npz")
 
     def text(name: str) -> bytes:
         return _text(_written(model, places, name), path.suffix.lower()).encode()
 
     _write(path, text(beside.name), beside, weights)
-    if not is_new:
-        _remove_earlier(path, beside if weights else None)
+    for found in earlier:
+        if found != beside or not weights:
+            with contextlib.suppress(OSError):
+                found.unlink()
     if weights and beside != plain and not os.path.lexists(plain):
         with contextlib.suppress(OSError):  # a name that is less plain serves as well
             _rename(path, text(plain.name), beside, plain)
@@ -75,29 +77,35 @@ def _write(path: Path, text: bytes, beside: Path, weights: Mapping[str, np.ndarr
             arrays.put()
             new.put()
         except BaseException:
-            if not is_there:
+            if new.is_waiting and not is_there:
                 beside.unlink(missing_ok=True)
             raise
 
 
 def _rename(path: Path, text: bytes, beside: Path, plain: Path) -> None:
     """Give weights a free name: they have both until the model says the new one."""
-    os.link(beside, plain)
-    try:
-        with replacing(path) as file:
-            file.write(text)
-    except BaseException:
-        plain.unlink()
-        raise
+    with NewFile(path) as new:
+        new.file.write(text)
+        new.finish()
+        os.link(beside, plain)  # which never replaces anything
+        try:
+            new.put()
+        except BaseException:
+            if new.is_waiting:
+                plain.unlink(missing_ok=True)
+            raise
     beside.unlink()
 
 
-def _remove_earlier(path: Path, kept: Path | None) -> None:
-    """Remove the weights that earlier models in this file read."""
-    for found in (path.with_suffix(".npz"), *path.parent.glob(f"{glob.escape(path.stem)}.*.npz")):
-        if found != kept and comment_of(found) == _comment(path):
-            with contextlib.suppress(OSError):
-                found.unlink()
+def _earlier(path: Path) -> list[Path]:
+    """The weights that the model there is in this file reads, if we wrote them for it."""
+    found = [path.with_suffix(".npz"), *path.parent.glob(f"{glob.escape(path.stem)}.*.npz")]
+    ours = [file for file in found if comment_of(file) == _comment(path)]
+    try:
+        said = path.read_bytes() if ours else b""
+    except OSError:
+        return []
+    return [file for file in ours if file.name.encode() in said]
 
 
 def _refuse_other(beside: Path, path: Path) -> None:
