@@ -31,6 +31,9 @@ MOST, MOST_BYTES = 256, 1 << 28
 WAYS = 16
 """In how many ways one body is kept prepared."""
 
+NODE = 1024
+"""About how many bytes a node takes, with its names and types, besides its attributes."""
+
 
 def fingerprint(source: Any) -> Hashable | None:
     """A key that is equal for equal contents; None for what has no such key.
@@ -164,14 +167,16 @@ def size_of(value: Any) -> int:
             size += found.nbytes
             todo += found.ravel().tolist() if found.dtype.hasobject else []
         else:
-            size += sys.getsizeof(found, 0)
+            size += NODE * len(found.nodes) if isinstance(found, Body) else sys.getsizeof(found, 0)
             todo += _inside(found)
     return size
 
 
 def _inside(value: Any) -> Iterator[Any]:
     """What a value holds, if it is a collection or a record."""
-    if isinstance(value, Mapping):
+    if isinstance(value, Body):
+        yield from (value.constants, value.state, *(node.attrs for node in value.nodes if node.attrs))
+    elif isinstance(value, Mapping):
         yield from value.keys()
         yield from value.values()
     elif isinstance(value, list | tuple | set | frozenset):
