@@ -8,6 +8,7 @@ import pytest
 from modeci_mdf.mdf import Graph, InputPort, Node, OutputPort, Parameter
 from onnx import TensorProto, helper, numpy_helper
 
+from mdf_loop import compile as compile_body
 from mdf_loop import if_, loop, options, scan
 from mdf_loop import prepare as preparing
 from mdf_loop.cache import Cache, fingerprint, size_of
@@ -174,3 +175,19 @@ def test_functions_that_are_read_are_not_kept_alive():
     assert key != fingerprint(other)
     cache.clear()
     assert not cache._entries
+
+
+def test_what_is_emitted_for_shapes_is_bounded():
+    body = """b (int64 i, bool c, float[n] y, float[n] x) => (bool c, float[n] y_out, float[n] x) {
+        s = Gather (w, i)
+        a = Mul (x, s) b = Add (a, x) d = Tanh (b)
+        y_out = Add (y, d)
+    }"""
+    step = compile_body(body)
+    for size in range(2000, 2040):
+        step(40, True, np.ones(size, np.float32), np.ones(size, np.float32), w=np.ones(40, np.float32))
+    blocks = [found for found in (step._prepared.execute._blocks, step._prepared.execute._one_by_one) if found is not None]
+    parts = [part for found in blocks for part in (*found.stepped.values(), *found.ahead.values())]
+    assert any(part._functions for part in parts)
+    assert all(len(part._functions) <= 17 for part in parts)
+    assert any(found.ahead for found in blocks)
