@@ -97,18 +97,16 @@ class LoopRep(BackendRep):
 
 def run_kept(execute: InterpretedBody, values: list[Any], run: Run) -> tuple[Any, ...]:
     """Run a graph without a loop around it; what ends it early keeps the outputs that were known."""
-    arrays = [value for value in values if isinstance(value, np.ndarray)]
-    run.finish = lambda results: handed_out_partly(results, arrays)
+    run.finish = handed_out_partly
     env = execute.begin(values, (), run)
 
     def call() -> tuple[Any, ...]:
         with np.errstate(all="ignore"):
-            results = execute.finish(env)
-        return tuple(handed_out(result, arrays) for result in results)
+            return tuple(handed_out([*execute.finish(env)]))
 
     def known(error: PartialResults) -> dict[str, Any]:
         found = execute.known(env, run, error.partial)
-        return dict(zip(found, handed_out_partly([*found.values()], arrays), strict=True))
+        return dict(zip(found, handed_out_partly([*found.values()]), strict=True))
 
     return keeping(run, call, known)
 

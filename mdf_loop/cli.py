@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 from mdf_loop.errors import LoopError, MalformedBody, PartialResults
+from mdf_loop.files import replacing, write_npz
 
 try:
     import rich.box
@@ -63,6 +64,8 @@ def run(
     inputs = {**(_read_inputs(input_) if input_ else {}), **dict(map(_assignment, set_ or []))}
     how = {"steps": steps, "time_increment": time_increment, "collect": collect or None}
     inputs |= {name: value for name, value in how.items() if value is not None}
+    if output and output.exists() and file.exists() and output.samefile(file):
+        raise MalformedBody(f"--output would replace the model {str(file)!r}")
     try:
         with options(seed=seed, max_iterations=max_iterations, timeout=timeout):
             outputs = run_model(file, **inputs)
@@ -117,7 +120,9 @@ def convert(
     elif kinds == ("openvino", "onnx"):
         from mdf_loop.convert.openvino_to_onnx import openvino_to_onnx
 
-        target.write_bytes(openvino_to_onnx(source).SerializeToString())
+        written = openvino_to_onnx(source).SerializeToString()
+        with replacing(target) as place:
+            place.write(written)
     else:
         raise MalformedBody(
             f"IN is .onnx or .xml and OUT .yaml or .json, or IN is .yaml, .json or .xml and OUT .onnx; "
@@ -207,15 +212,17 @@ def write_outputs(path: Path, outputs: dict[str, Any]) -> None:
     ------
     MalformedBody
         The file name ends in neither .npz nor .json.
+    FileError
+        The file cannot be written; what was there is unchanged.
     """
-    import numpy as np
-
     if path.suffix == ".json":
-        path.write_text(json.dumps({name: _plain(value) for name, value in outputs.items()}, indent=2) + "\n")
+        text = json.dumps({name: _plain(value) for name, value in outputs.items()}, indent=2) + "\n"
+        with replacing(path) as file:
+            file.write(text.encode())
     elif path.suffix == ".npz":
         arrays = {key: array for name, value in outputs.items() for key, array in _arrays(name, value)}
-        with path.open("wb") as file:
-            np.savez(file, **arrays)
+        with replacing(path) as file:
+            write_npz(file, arrays)
     else:
         raise MalformedBody(f"--output takes a .npz or .json file; got {str(path)!r}")
 
@@ -238,6 +245,8 @@ def _plain(value: Any) -> Any:
     """A value as JSON can hold it; complex numbers become [real, imaginary]."""
     import numpy as np
 
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if value is None or isinstance(value, str | bool):
@@ -247,11 +256,12 @@ def _plain(value: Any) -> Any:
 
 
 def _arrays(name: str, value: Any) -> list[tuple[str, Any]]:
-    """A value as named arrays: the elements of a sequence are numbered."""
+    """A value as named arrays: the elements of a sequence are numbered, those of a map have their keys."""
     import numpy as np
 
-    if isinstance(value, list | tuple):
-        return [pair for k, item in enumerate(value) for pair in _arrays(f"{name}.{k}", item)]
+    if isinstance(value, list | tuple | Mapping):
+        items = value.items() if isinstance(value, Mapping) else enumerate(value)
+        return [pair for key, item in items for pair in _arrays(f"{name}.{key}", item)]
     array = _numpy_type(np.asarray(value))
     return [(name, array.astype(str) if array.dtype == object else array)]
 

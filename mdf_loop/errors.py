@@ -45,6 +45,10 @@ class MalformedBody(LoopError, ValueError):
         super().__init__(f"{'/'.join(self.path)}: {message}" if self.path else message)
 
 
+class FileError(LoopError, OSError):
+    """A file that cannot be written; what was there before is unchanged."""
+
+
 class NotLowered(LoopError, NotImplementedError):
     """A scheduled MDF graph that cannot become a loop; says which node or condition, and why.
 

@@ -17,7 +17,7 @@ TESTS = sorted(path.relative_to(ROOT) for path in (ROOT / "tests").rglob("*.py")
 
 LAYERS = [
     {"errors"},
-    {"options", "element_types"},
+    {"options", "element_types", "files"},
     {"ir"},
     {"check", "registry", "writers", "analysis.element_types"},
     {"batching", "arguments"},

@@ -15,11 +15,13 @@ import numpy as np
 import onnx
 from modeci_mdf.mdf import InputPort
 from onnx import checker, helper, shape_inference
+from onnx.serialization import registry
 
 from mdf_loop.convert.files import load
 from mdf_loop.convert.restoring import with_onnx_names
 from mdf_loop.convert.shapes import usable
 from mdf_loop.errors import ArgumentError, IterationLimit, KindError, MalformedBody, UnsupportedOp
+from mdf_loop.files import replacing
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.options import options
 from mdf_loop.readers.mdf_body import read_mdf_graph
@@ -72,6 +74,8 @@ def to_onnx(
         The model is broken.
     ArgumentError
         There is no such port or parameter; or ``inputs`` and ``steps`` are both given.
+    FileError
+        The file cannot be written; what was there is unchanged.
 
     Examples
     --------
@@ -89,7 +93,9 @@ def to_onnx(
     else:
         written = _scheduled(graph, steps, time_increment, inputs)
     if path is not None:
-        onnx.save(written, Path(path))
+        form = registry.get_format_from_file_extension(Path(path).suffix) or "protobuf"
+        with replacing(path) as file:
+            file.write(registry.get(form).serialize_proto(written))
     return written
 
 

@@ -51,7 +51,8 @@ def convert(model: Any, path: str | os.PathLike | None = None, *, body: str = "m
     body : {"mdf", "onnx"}
         Whether the bodies of loops and the branches of an If become MDF graphs or stay ONNX text.
     inline : int
-        In a written file, weights with more elements than this go to a ``.npz`` file beside it.
+        In a written file, weights with more elements than this go to a ``.npz`` file beside it, which never replaces a
+        file of somebody else.
 
     Returns
     -------
@@ -63,6 +64,8 @@ def convert(model: Any, path: str | os.PathLike | None = None, *, body: str = "m
         The model is broken, or says something that MDF cannot hold.
     ArgumentError
         An unknown form, or a file name with another ending.
+    FileError
+        A file cannot be written; what was there is unchanged.
 
     Notes
     -----

@@ -90,6 +90,8 @@ class AheadPart:
         ]
         key = tuple(zip(stacked, kinds, strict=True))
         if key not in self._functions:
+            if len(self._functions) > 16:
+                self._functions.clear()
             try:
                 self._functions[key] = self._emitted(key, samples)
             except CannotEmit:

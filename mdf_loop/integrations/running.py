@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.arguments import handed_out
 from mdf_loop.backend import prepare
 from mdf_loop.convert.files import load
 from mdf_loop.convert.lowering_schedule import output_ports
@@ -76,30 +77,30 @@ def run(
     >>> mdf_loop.run("examples/oscillator.yaml", steps=1000, time_increment=0.01)["count"]
     1000
     """
-    with part_of(start_run()):  # however many loops there are: the time of a run begins here
-        return _run(model, steps, time_increment, collect, inputs)
-
-
-def _run(model: Any, steps: int | None, time_increment: float | None, collect: bool, inputs: Mapping[str, Any]) -> dict[str, Any]:
     how = {"steps": steps, "time_increment": time_increment, "collect": collect or None}
-    how = {name: value for name, value in how.items() if value is not None}
+    with part_of(start_run()):  # however many loops there are: the time of a run begins here
+        return handed_out(_run(model, {name: value for name, value in how.items() if value is not None}, inputs), as_arrays=False)
+
+
+def _run(model: Any, how: dict[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """:func:`run`; ``how`` is what was said of its own arguments."""
     if isinstance(model, str | os.PathLike):
         return _run_file(Path(model), {**how, **inputs})
     if hasattr(model, "SerializeToString"):
         return _run_onnx(model, {**how, **inputs})  # which may have inputs of these names
     if not hasattr(model, "graphs") and not hasattr(model, "nodes"):
         raise KindError(f"run takes a path, an MDF model or graph, or an ONNX model; got {type(model).__name__}")
-    if how and steps is None:
+    if how and "steps" not in how:
         raise ArgumentError(f"{' and '.join(how)} without steps; steps is how many times the model is evaluated")
     graph = _only_graph(model) if hasattr(model, "graphs") else model
     if not is_typed(graph):
         _refuse_nothing(inputs)
-    if steps is None:
+    if not how:
         return run_graph(graph, inputs)
     names = names_of(graph) if is_typed(graph) else {}
     ids = {name: id for id, name in names.items()}
     given = {ids.get(name, name): value for name, value in inputs.items()}
-    outputs = run_steps(with_inputs(graph, given), steps, time_increment, collect)
+    outputs = run_steps(with_inputs(graph, given), **how)
     return {names.get(id, id): value for id, value in outputs.items()}
 
 

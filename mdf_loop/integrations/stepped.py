@@ -17,9 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from mdf_loop.api import handed_out_all, prepared_loop
+from mdf_loop.api import alone_or_all, changeable, prepared_loop
+from mdf_loop.arguments import handed_out
 from mdf_loop.control import condition
 from mdf_loop.errors import MalformedBody
 from mdf_loop.execute.interpret import InterpretedLoop, Session
@@ -60,8 +59,7 @@ class Begun:
 
     def _value(self) -> Any:
         results = self.loop.conclude(self.session)
-        given, waiting = self.session.given, [] if self.is_finished else results
-        return handed_out_all(results, [*given.carried, *given.captured, *self.session.moment.carried, *waiting])
+        return alone_or_all(handed_out([*results]))
 
 
 @dataclass
@@ -106,8 +104,8 @@ class SteppedLoop:
         What it is given counts at the beginning; later only ``cond`` does, which ends the loop when it is false.
         """
         if self.begun is None:
-            own = {name: _copied(value) for name, value in captured.items()}
-            prepared, given = prepared_loop(m, cond, [_copied(value) for value in carried], body, own)
+            own = dict(zip(captured, changeable([*captured.values()]), strict=True))
+            prepared, given = prepared_loop(m, cond, changeable([*carried]), body, own)
             self.begun = Begun(prepared.execute, prepared.execute.begin(given, start_run()))
         elif condition(cond) is False:
             self.begun.session.end()
@@ -117,11 +115,6 @@ class SteppedLoop:
         """Add its iteration and whether it is finished to the values of its node."""
         known[f"{self.name}_iteration"] = self.iteration
         known[f"{self.name}_finished"] = self.is_finished
-
-
-def _copied(value: Any) -> Any:
-    """An array that nobody else changes while the loop waits."""
-    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 _stepped: weakref.WeakKeyDictionary[Any, SteppedLoop] = weakref.WeakKeyDictionary()
