@@ -24,6 +24,7 @@ from mdf_loop.errors import ArgumentError, MalformedBody
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.ir import Body
 from mdf_loop.options import start_run
+from mdf_loop.readers.onnx_file import load_onnx
 from mdf_loop.readers.onnx_graph import read_model
 
 
@@ -110,7 +111,7 @@ class LoopBackend(Backend):
             The model is broken, or uses an operator there is no kernel for.
         """
         if isinstance(model, str | os.PathLike):
-            model = onnx.load(model)
+            model = load_onnx(model)
         return LoopRep(read_model(model))
 
     @classmethod

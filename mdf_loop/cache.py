@@ -29,7 +29,7 @@ def fingerprint(source: Any) -> Hashable:
     if hasattr(source, "SerializeToString"):
         return type(source).__name__, hashlib.sha256(source.SerializeToString(deterministic=True)).digest()
     if isinstance(source, dict) and isinstance(source.get("onnx_file"), str | os.PathLike):
-        return "onnx_file", _of_string(Path(source["onnx_file"])), source.get("opset")
+        return "onnx_file", _of_string(Path(source["onnx_file"])), repr(source.get("opset"))
     if callable(source):
         return source if isinstance(source, Hashable) else _Identity(source)
     try:
