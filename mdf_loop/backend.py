@@ -24,7 +24,7 @@ from mdf_loop.errors import ArgumentError, MalformedBody
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.ir import Body
 from mdf_loop.options import start_run
-from mdf_loop.readers.onnx_file import load_onnx
+from mdf_loop.readers import load_onnx
 from mdf_loop.readers.onnx_graph import read_model
 
 

@@ -189,28 +189,27 @@ def _assignment(text: str) -> tuple[str, Any]:
         raise MalformedBody(f"--set takes NAME=VALUE; got {text!r}")
     try:
         return name, json.loads(value)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise MalformedBody(f'--set {name}: {value!r} is not JSON ({error}); numbers, true, [1, 2] and "text" are') from error
 
 
 def _read_inputs(path: Path) -> dict[str, Any]:
     """Inputs by name from a file."""
-    import numpy as np
+    from mdf_loop.convert.weights_reading import open_archive
+    from mdf_loop.readers.opening import read_bytes
 
+    if path.suffix == ".npz":
+        with open_archive(path) as archive:
+            return {name: archive.array(name) for name in archive.names()}
+    if path.suffix != ".json":
+        raise MalformedBody(f"--input takes a .npz or .json file; got {str(path)!r}")
     try:
-        if path.suffix == ".json":
-            values = json.loads(path.read_text())
-            if not isinstance(values, dict):
-                raise MalformedBody(f"{str(path)!r} must hold one JSON object: {{name: value, ...}}")
-            return values
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as archive:
-                return dict(archive)
-    except FileNotFoundError as error:
-        raise MalformedBody(f"there is no file {str(path)!r}") from error
-    except (ValueError, OSError) as error:
+        values = json.loads(read_bytes(path, "a file of inputs").decode("utf-8-sig"))
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise MalformedBody(f"{str(path)!r} cannot be read: {error}") from error
-    raise MalformedBody(f"--input takes a .npz or .json file; got {str(path)!r}")
+    if not isinstance(values, dict):
+        raise MalformedBody(f"{str(path)!r} must hold one JSON object: {{name: value, ...}}")
+    return values
 
 
 def write_outputs(path: Path, outputs: dict[str, Any]) -> None:

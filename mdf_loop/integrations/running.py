@@ -20,8 +20,8 @@ from mdf_loop.integrations.mdf import quiet_mdf, register
 from mdf_loop.integrations.required import is_required_as
 from mdf_loop.integrations.scheduled import run_steps
 from mdf_loop.integrations.typed_graph import run_typed
+from mdf_loop.readers import load_onnx
 from mdf_loop.readers.mdf_typed import has_conditions, is_typed
-from mdf_loop.readers.onnx_file import load_onnx
 
 
 def run(

@@ -79,9 +79,14 @@ def _refuse_other_keys(source: Mapping[str, Any], key: str) -> None:
         raise MalformedBody(f'a body {{"{key}": ...}} may also say "opset"; unknown: {", ".join(left)}')
 
 
+def is_text(source: str) -> bool:
+    """Whether a string is ONNX text rather than a path: no name of a file has braces, an arrow or a line break."""
+    return "{" in source or "=>" in source or "\n" in source
+
+
 def _read_string(source: str | os.PathLike) -> Body:
-    """A path, or ONNX text: text has braces, an arrow or a line break, the name of a file has none."""
-    if isinstance(source, str) and ("{" in source or "=>" in source or "\n" in source):
+    """A path, or ONNX text."""
+    if isinstance(source, str) and is_text(source):
         return read_text(source)
     path = as_path(source, "a body")
     if isinstance(source, os.PathLike) or path.suffix == ".onnx" or _is_file(path):
@@ -106,10 +111,9 @@ def read_file(path: Any) -> Body:
     KindError
         It is no path.
     """
-    from mdf_loop.readers.onnx_file import WHAT, load_onnx
     from mdf_loop.readers.onnx_graph import read_model
 
-    path = as_path(path, WHAT)
+    path = as_path(path, "an ONNX model")
     if path.suffix.lower() in (".yaml", ".yml", ".json") and _is_file(path):
         raise MalformedBody(
             f"{os.fspath(path)!r} is no ONNX file; if it is an MDF model, mdf_loop.run runs it and mdf_loop.to_onnx converts it"
@@ -118,6 +122,13 @@ def read_file(path: Any) -> Body:
     if not model.graph.output and not model.graph.node:
         raise MalformedBody(f"{os.fspath(path)!r} holds no graph")
     return read_model(model)
+
+
+def load_onnx(path: Any) -> Any:
+    """The ``onnx.ModelProto`` in an ``.onnx`` file; see :func:`mdf_loop.readers.onnx_file.load_onnx`."""
+    from mdf_loop.readers import onnx_file
+
+    return onnx_file.load_onnx(path)
 
 
 def _read_proto(source: Any) -> Body:

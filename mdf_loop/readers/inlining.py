@@ -37,7 +37,11 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     spelt_out.CopyFrom(model)
     for function in spelt_out.functions:
         function.output[:] = _written_by_nodes(function.node, function.output)
-    return inliner.inline_local_functions(spelt_out)
+    try:
+        return inliner.inline_local_functions(spelt_out)
+    except Exception as error:  # its own, which derive from nothing else
+        told = " ".join(str(error).split())
+        raise MalformedBody(f"the functions of the model cannot be written out: {told}", (model.graph.name,)) from error
 
 
 def _written_by_nodes(nodes: Any, outputs: Sequence[str]) -> list[str]:

@@ -16,8 +16,8 @@ from mdf_loop.readers.opening import as_path, inside, opened, read_bytes, unread
 
 WHAT = "an ONNX model"
 
-MOST_READ = 8
-"""The bytes of the files beside a model may be read so many times, by tensors that share them."""
+SOME_READ, MOST_READ = 1 << 26, 8
+"""So many bytes may be read of any files beside a model, and then those files so many times, by tensors that share them."""
 
 
 def load_onnx(path: Any) -> onnx.ModelProto:
@@ -60,7 +60,7 @@ def _load_external(model: onnx.ModelProto, path: Path) -> None:
     for tensor in _tensors(model):
         if uses_external_data(tensor):
             total += _load_tensor(tensor, path, sizes)
-            if total > MOST_READ * sum(sizes.values()):
+            if total > SOME_READ + MOST_READ * sum(sizes.values()):
                 raise MalformedBody(
                     f"{os.fspath(path)!r}: its tensors read {total} bytes from files that hold {sum(sizes.values())}"
                 )
