@@ -90,7 +90,7 @@ WRONG = {
     "sender_port: out": ("sender_port: ot", "edge 'e' names output port 'ot' of node 'first', which has 'out', 'one'"),
     "receiver_port: z\n": ("receiver_port: y\n", "edge 'e' names input port 'y' of node 'second', which has 'z'"),
     "second: {type": ("third: {type", "a condition for node 'third', which is not there"),
-    "{type: AllHaveRun}": ("{kwargs: {}}", "a condition has to say its type"),
+    "type: AllHaveRun": ("kwargs: {}", "a condition has to say its type"),
     "{type: EveryNCalls": ("{type: EveryNCalls, n: 2", "a condition has no 'n'"),
     "kwargs: {dependency: first, n: 1}": ("kwargs: [1]", "kwargs of a condition must be a mapping; got a list"),
     "{y: {value: x * 2}": ("", ""),
@@ -105,6 +105,13 @@ WRONG = {
     "conditions: [{id: c, ": ("conditions: [{", "a parameter condition in a list is a mapping with id, test, value; got one without id"),  # noqa: E501
     "conditions: [{id: c, test: x > 1, value: 1}]": ("conditions: [5]", r"in a list is a mapping .*; got one a number \(5\)"),
     "{value: 1}\n        second": ("5\n        second", "an output port is a mapping"),
+    "kwargs: {dependency: first,": ("kwargs: {dependency: frst,", r"depends on node 'frst', which is not there \(did you mean 'first'"),  # noqa: E501
+    "{type: AllHaveRun}": ("{type: All, kwargs: {dependencies: [{typ: Always}]}}", "a condition has no 'typ' .*did you mean 'type'"),  # noqa: E501
+    "environment_state_update: {type: AllHaveRun": (
+        "environment_state_update: {type: All, kwargs: {dependencies: [{type: AfterPass, kwargs: 3}]}",
+        "kwargs/dependencies/0/kwargs: kwargs of a condition must be a mapping",
+    ),
+    "{type: AllHaveRun}\n": ("{type: All, kwargs: {dependencies: [first, third]}}\n", "depends on node 'third', which is not there"),  # noqa: E501
     "parameters: {weight: 1}": ("parameters: 1", "parameters of an edge must be a mapping"),
     "metadata: {anything: [1, {nodez: 2}], types_: null}": ("metadata: 5", "metadata of a graph must be a mapping"),
     "parameters: {a: 1}": ("edges: null", "stands twice"),

@@ -274,10 +274,28 @@ def _check_names(graph: Mapping[str, Any], place: Place) -> None:
         for id, edge in (graph.get("edges") or {}).items()
     ]
     check_edges(nodes, edges, place)
-    for node in (graph.get("conditions") or {}).get("node_specific") or ():
+    said = graph.get("conditions") or {}
+    for node in said.get("node_specific") or ():
         if node not in nodes:
             where = (*place, "conditions", "node_specific", node)
             raise Misplaced(f"a condition for node {node!r}, which is not there{_meant(node, nodes)}", where, place)
+    for key in ("node_specific", "termination"):
+        for name, condition in (said.get(key) or {}).items():
+            _check_condition(condition, nodes, (*place, "conditions", key, name))
+
+
+def _check_condition(condition: Mapping[str, Any], nodes: Iterable[str], place: Place) -> None:
+    """See that the nodes a condition depends on are there, and that conditions in it are some."""
+    from modeci_mdf.mdf import Condition
+
+    for key, value in (condition.get("kwargs") or {}).items():
+        for k, item in enumerate(value if isinstance(value, list) else [value]):
+            where = (*place, "kwargs", key, *([k] if isinstance(value, list) else ()))
+            if isinstance(item, Mapping) and "id" not in item:  # which a node has that is written out
+                _check(item, Condition, where)
+                _check_condition(item, nodes, where)
+            elif key in ("dependency", "dependencies") and isinstance(item, str) and item not in nodes:
+                raise Misplaced(f"a condition that depends on node {item!r}, which is not there{_meant(item, nodes)}", where)
 
 
 def _is_imported(graph: Mapping[str, Any]) -> bool:
