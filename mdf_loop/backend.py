@@ -25,6 +25,7 @@ from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.execute.keeping import keeping
 from mdf_loop.ir import Body
 from mdf_loop.options import Run, start_run
+from mdf_loop.readers import load_onnx
 from mdf_loop.readers.onnx_graph import read_model
 
 
@@ -124,7 +125,7 @@ class LoopBackend(Backend):
             The model is broken, or uses an operator there is no kernel for.
         """
         if isinstance(model, str | os.PathLike):
-            model = onnx.load(model)
+            model = load_onnx(model)
         return LoopRep(read_model(model))
 
     @classmethod

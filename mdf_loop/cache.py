@@ -46,7 +46,7 @@ def fingerprint(source: Any) -> Hashable | None:
     if hasattr(source, "SerializeToString"):
         return type(source).__name__, hashlib.sha256(source.SerializeToString(deterministic=True)).digest()
     if isinstance(source, dict) and isinstance(source.get("onnx_file"), str | os.PathLike):
-        return "onnx_file", _of_string(Path(source["onnx_file"])), source.get("opset")
+        return "onnx_file", _of_string(Path(source["onnx_file"])), repr(source.get("opset"))
     try:
         return _Identity(source) if callable(source) else (type(source).__name__, hashlib.sha256(pickle.dumps(source)).digest())
     except Exception:  # what pickle cannot write down, or nobody can refer to weakly

@@ -26,6 +26,9 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 """Every command takes it; :func:`main` looks for it."""
 
+Trusted = Annotated[bool, typer.Option("--trusted", help="Let the model do what only trusted models may; see options().")]
+"""Every command that reads a model takes it."""
+
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
@@ -52,6 +55,7 @@ def run(
     time_increment: Annotated[float | None, typer.Option("--time-increment", help="Time from step to step.")] = None,
     collect: Annotated[bool, typer.Option("--collect", help="Keep the outputs of all steps.")] = False,
     timeout: Annotated[float | None, typer.Option("--timeout", help="Stop after so many seconds.")] = None,
+    trusted: Trusted = False,
     debug: Debug = False,
 ) -> None:
     """Run a model and print its outputs as a table.
@@ -67,7 +71,7 @@ def run(
     if output and output.exists() and file.exists() and output.samefile(file):
         raise MalformedBody(f"--output would replace the model {str(file)!r}")
     try:
-        with options(seed=seed, max_iterations=max_iterations, timeout=timeout):
+        with options(seed=seed, max_iterations=max_iterations, timeout=timeout, trusted=trusted):
             outputs = run_model(file, **inputs)
     except PartialResults as error:
         if output:
@@ -85,14 +89,18 @@ def explain(
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An input; the value is JSON.")] = None,
     input_: Annotated[Path | None, typer.Option("--input", help="Inputs by name: .npz or .json.")] = None,
     source: Annotated[bool, typer.Option("--source", help="Show the Python that is emitted for recurrences.")] = False,
+    trusted: Trusted = False,
     debug: Debug = False,
 ) -> None:
     """Run a model once and print how each of its loops ran: what once, what in blocks, what step by step, and why."""
     from mdf_loop.integrations.explaining import explain_model
+    from mdf_loop.options import options
 
     inputs = {**(_read_inputs(input_) if input_ else {}), **dict(map(_assignment, set_ or []))}
     console = Console()
-    for text in explain_model(file, source=source, **inputs) or ["no Loop or Scan ran"]:
+    with options(trusted=trusted):
+        texts = explain_model(file, source=source, **inputs)
+    for text in texts or ["no Loop or Scan ran"]:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -106,17 +114,30 @@ def convert(
     inputs: Annotated[list[str] | None, typer.Option("--as-input", help="A port or parameter that ONNX gets as input.")] = None,
     steps: Annotated[int | None, typer.Option("--steps", help="To ONNX: how many times the model is evaluated.")] = None,
     time_increment: Annotated[float | None, typer.Option("--time-increment", help="By how much time goes on each step.")] = None,
+    trusted: Trusted = False,
     debug: Debug = False,
 ) -> None:
     """Convert an ONNX or OpenVINO model to MDF, or an MDF or OpenVINO model to ONNX."""
-    from mdf_loop.convert.mdf_to_onnx import to_onnx
-    from mdf_loop.convert.onnx_to_mdf import convert as to_mdf
+    from mdf_loop.options import options
+
+    with options(trusted=trusted):
+        _convert(
+            source,
+            target,
+            {"body": body, "inline": inline},
+            {"inputs": inputs or (), "steps": steps, "time_increment": time_increment},
+        )
+
+
+def _convert(source: Path, target: Path, to_mdf: dict[str, Any], to_onnx: dict[str, Any]) -> None:
+    """Convert by what the names of the files say, each way with its own settings."""
+    from mdf_loop.convert import mdf_to_onnx, onnx_to_mdf
 
     kinds = tuple({".onnx": "onnx", ".xml": "openvino"}.get(path.suffix.lower(), "mdf") for path in (source, target))
     if kinds in (("onnx", "mdf"), ("openvino", "mdf")):
-        to_mdf(source, target, body=body, inline=inline)
+        onnx_to_mdf.convert(source, target, **to_mdf)
     elif kinds == ("mdf", "onnx"):
-        to_onnx(source, target, inputs=inputs or (), steps=steps, time_increment=time_increment)
+        mdf_to_onnx.to_onnx(source, target, **to_onnx)
     elif kinds == ("openvino", "onnx"):
         from mdf_loop.convert.openvino_to_onnx import openvino_to_onnx
 
@@ -139,13 +160,16 @@ def verify(
     seed: Annotated[int, typer.Option("--seed", help="Seed of the inputs that are not given, and of random operators.")] = 0,
     rtol: Annotated[float, typer.Option("--rtol", help="Relative tolerance.")] = 1e-5,
     atol: Annotated[float, typer.Option("--atol", help="Absolute tolerance.")] = 1e-6,
+    trusted: Trusted = False,
     debug: Debug = False,
 ) -> None:
     """Run a model in every engine and in onnxruntime, and compare; exit code 1 if they disagree."""
     from mdf_loop.integrations.verifying import verify as compare
+    from mdf_loop.options import options
 
     inputs = {**(_read_inputs(input_) if input_ else {}), **dict(map(_assignment, set_ or []))}
-    report = compare(file, inputs, seed, rtol, atol)
+    with options(trusted=trusted):
+        report = compare(file, inputs, seed, rtol, atol)
     Console().print(_agreement(file.name, report))
     for place in report.others:
         if place.outputs is None and not place.is_failure:
@@ -179,28 +203,27 @@ def _assignment(text: str) -> tuple[str, Any]:
         raise MalformedBody(f"--set takes NAME=VALUE; got {text!r}")
     try:
         return name, json.loads(value)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise MalformedBody(f'--set {name}: {value!r} is not JSON ({error}); numbers, true, [1, 2] and "text" are') from error
 
 
 def _read_inputs(path: Path) -> dict[str, Any]:
     """Inputs by name from a file."""
-    import numpy as np
+    from mdf_loop.convert.weights_reading import open_archive
+    from mdf_loop.readers.opening import read_bytes
 
+    if path.suffix == ".npz":
+        with open_archive(path) as archive:
+            return {name: archive.array(name) for name in archive.names()}
+    if path.suffix != ".json":
+        raise MalformedBody(f"--input takes a .npz or .json file; got {str(path)!r}")
     try:
-        if path.suffix == ".json":
-            values = json.loads(path.read_text())
-            if not isinstance(values, dict):
-                raise MalformedBody(f"{str(path)!r} must hold one JSON object: {{name: value, ...}}")
-            return values
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as archive:
-                return dict(archive)
-    except FileNotFoundError as error:
-        raise MalformedBody(f"there is no file {str(path)!r}") from error
-    except (ValueError, OSError) as error:
+        values = json.loads(read_bytes(path, "a file of inputs").decode("utf-8-sig"))
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise MalformedBody(f"{str(path)!r} cannot be read: {error}") from error
-    raise MalformedBody(f"--input takes a .npz or .json file; got {str(path)!r}")
+    if not isinstance(values, dict):
+        raise MalformedBody(f"{str(path)!r} must hold one JSON object: {{name: value, ...}}")
+    return values
 
 
 def write_outputs(path: Path, outputs: dict[str, Any]) -> None:

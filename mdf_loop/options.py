@@ -29,6 +29,7 @@ class Options:
     obey_body_condition: bool = False
     block_bytes: int = 1 << 22
     timeout: float | None = None
+    trusted: bool = False
 
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
@@ -40,8 +41,9 @@ class Options:
             raise ArgumentError(f"block_bytes must be a whole number from 1 on; got {self.block_bytes!r}")
         if self.timeout is not None and not _is_duration(self.timeout):
             raise ArgumentError(f"timeout must be None or a number of seconds above 0; got {self.timeout!r}")
-        if not isinstance(self.obey_body_condition, bool):
-            raise ArgumentError(f"obey_body_condition must be True or False; got {self.obey_body_condition!r}")
+        for name in ("obey_body_condition", "trusted"):
+            if not isinstance(getattr(self, name), bool):
+                raise ArgumentError(f"{name} must be True or False; got {getattr(self, name)!r}")
 
 
 def _is_count(value: object, least: int) -> bool:
@@ -87,6 +89,10 @@ def options(**changes: object) -> Iterator[Options]:
         Stop with :class:`~mdf_loop.errors.LoopTimeout` (partial results kept) when a run is not done after so many
         seconds.  The clock is looked at before each node and between blocks of iterations, which are kept to a small
         part of a second; a single call of a kernel or of a Python body is never broken off.
+    trusted : bool
+        False holds a model to what no model can do harm with: the expressions of an MDF model that runs in MDF's own
+        engine, which hands them to Python's ``eval``, must be on the list of :mod:`mdf_loop.readers.expression`.
+        True lets everything through: for models that are as trustworthy as one's own code.
 
     Raises
     ------

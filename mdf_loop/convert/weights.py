@@ -11,8 +11,6 @@ import contextlib
 import glob
 import hashlib
 import os
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -195,80 +193,3 @@ def _places(model: Any) -> Iterator[tuple[Any, str]]:
                 yield from ((thing.args, key) for key in thing.args or {})
                 if isinstance(thing.value, dict):
                     todo += [inner for inner in thing.value.values() if hasattr(inner, "nodes")]
-
-
-def read_weights(content: Any, folder: Path) -> None:
-    """Put the weights into what a model file says, in place.
-
-    Raises
-    ------
-    ValueError
-        There is no such file or array, or it is not in the folder.
-    """
-    archives: dict[str, zipfile.ZipFile] = {}
-    with contextlib.ExitStack() as opened:
-        for holder, key in list(_references(content)):
-            file, name = holder[key][NPZ], holder[key][NAME]
-            if not isinstance(file, str) or not isinstance(name, str):
-                raise ValueError(f"weights are {{npz: file, name: name}}; got {file!r}, {name!r}")
-            if file not in archives:
-                archives[file] = opened.enter_context(_archive(folder, file))
-            holder[key] = _array(archives[file], file, name)
-
-
-def _references(content: Any) -> Iterator[tuple[Any, Any]]:
-    todo = [content]
-    while todo:
-        holder = todo.pop()
-        items = holder.items() if isinstance(holder, dict) else enumerate(holder)
-        for key, inner in items:
-            if isinstance(inner, dict) and set(inner) == {NPZ, NAME}:
-                yield holder, key
-            elif isinstance(inner, dict | list):
-                todo.append(inner)
-
-
-def _archive(folder: Path, file: str) -> zipfile.ZipFile:
-    """A file of weights, opened."""
-    path = folder / file
-    is_plain = Path(file).name == file and "\\" not in file and ":" not in file and file not in ("", ".", "..")
-    if not is_plain or path.resolve().parent != folder.resolve():
-        raise ValueError(f"weights must lie in the folder of the model; {file!r} does not")
-    try:
-        return zipfile.ZipFile(path)
-    except FileNotFoundError as error:
-        raise ValueError(f"there is no file {file!r} beside the model, which holds its weights") from error
-    except (zipfile.BadZipFile, OSError) as error:
-        raise ValueError(f"{file!r} is no file of weights: {error}") from error
-
-
-def _array(archive: zipfile.ZipFile, file: str, name: str) -> np.ndarray:
-    """An array of a file."""
-    try:
-        return _member(archive, f"{name}.npy")
-    except KeyError as error:
-        raise ValueError(f"{file!r} holds no weights {name!r}") from error
-    except (zipfile.BadZipFile, zlib.error, ValueError, OSError, RuntimeError) as error:
-        raise ValueError(f"weights {name!r} in {file!r} cannot be read: {error}") from error
-
-
-def _member(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    """An array of an archive; its header is looked at before room is made for it."""
-    entry = archive.getinfo(name)
-    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    with archive.open(entry) as file:
-        version = np.lib.format.read_magic(file)
-        if version not in readers:
-            raise ValueError(f"the format has version {version}")
-        shape, _, dtype = readers[version](file)
-        if dtype.hasobject:
-            raise ValueError("it holds Python objects")
-        wanted = dtype.itemsize * int(np.prod(shape, dtype=object))
-        if wanted > entry.file_size or entry.file_size > MOST_BYTES_PER_STORED * max(entry.compress_size, 1):
-            raise ValueError("it says it is larger than what is there")
-    with archive.open(entry) as file:
-        return np.lib.format.read_array(file, allow_pickle=False)
-
-
-MOST_BYTES_PER_STORED = 1100
-"""Deflate stores no byte in less than a thousandth of one."""

@@ -24,7 +24,7 @@ from modeci_mdf.functions.standard import mdf_functions
 
 from mdf_loop.api import if_, loop, required, run_if, run_loop, scan
 from mdf_loop.control import SCAN_ATTRIBUTES
-from mdf_loop.errors import LoopError
+from mdf_loop.errors import LoopError, MalformedBody
 from mdf_loop.integrations import mdf_engine  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
 from mdf_loop.integrations.ending import ending_in_time, keeping_partial
 from mdf_loop.integrations.required import refusing_missing_inputs
@@ -34,6 +34,7 @@ from mdf_loop.integrations.typed_graph import taking_over_nodes
 from mdf_loop.integrations.unheard import silent, unheard_inside
 from mdf_loop.options import RandomStream, part_of, random_stream, start_run
 from mdf_loop.prepare import read_once
+from mdf_loop.readers import is_text
 from mdf_loop.readers.expression import refuse_onnx_text
 
 FUNCTIONS = {"onnx::Loop": "loop", "onnx::Scan": "scan", "onnx::If": "if"}
@@ -197,6 +198,7 @@ def run_function(
     try:
         values = {key: _evaluated(text, known, array_format) for key, text in (args or {}).items()}
         bodies = {key: values.pop(key, known.get(key)) for key in BODIES[function]}  # as MDF finds attributes
+        _refuse_paths(bodies)
         if function == "onnx::Loop":
             return _run_loop(values, bodies["body"], known, stepped)
         if function == "onnx::Scan":
@@ -206,6 +208,13 @@ def run_function(
     except (LoopError, KeyboardInterrupt) as error:
         error.add_note(f"in MDF parameter or function {name!r} ({function})")
         raise
+
+
+def _refuse_paths(bodies: Mapping[str, Any]) -> None:
+    """See that no text in a model is taken for a path: {onnx_file: path} is one, and is looked at when the model is read."""
+    for key, body in bodies.items():
+        if isinstance(body, str) and body and not is_text(body):
+            raise MalformedBody(f"{key} is the text {body[:60]!r}; a body in a file is {{onnx_file: path}}")
 
 
 def _run_loop(values: dict[str, Any], body: Any, known: dict[str, Any], stepped: SteppedLoop | None) -> Any:

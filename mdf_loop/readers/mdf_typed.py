@@ -135,7 +135,7 @@ def _type(name: str, text: Any, graph: Any) -> ValueType:
             return read_type_text(text)
     except ValueError:
         pass
-    raise MalformedBody(f'metadata types: {name!r} must be a type such as "float[2,3]" or int64; got {text!r}', (graph.id,))
+    raise MalformedBody(f'metadata types: {name!r} must be a type such as "float[2,3]" or int64; got {text!r:.200}', (graph.id,))
 
 
 def _opsets(graph: Any) -> dict[str, int]:

@@ -231,16 +231,27 @@ def _strings(array: np.ndarray) -> np.ndarray:
 def _dense(sparse: onnx.SparseTensorProto, path: tuple[str, ...]) -> np.ndarray:
     """A sparse tensor, filled up with zeros.  Indices are flat or one row of coordinates per value."""
     values, indices = read_tensor(sparse.values, path), read_tensor(sparse.indices, path)
-    size = int(np.prod(sparse.dims, dtype=object))
-    if size > _LARGEST_DENSE:
-        raise MalformedBody(f"sparse tensor {sparse.values.name!r} of {size} elements is too large to fill up", path)
-    dense = np.zeros(tuple(sparse.dims), values.dtype)
-    where = tuple(indices.T) if indices.ndim == 2 else np.unravel_index(indices, dense.shape)
-    dense[where] = values
+    what, dims = f"sparse tensor {sparse.values.name!r}", tuple(sparse.dims)
+    if not dims or any(dim < 0 for dim in dims):
+        raise MalformedBody(f"{what} must have dimensions from 0 on; got {list(dims)}", path)
+    count = int(np.prod(dims, dtype=object))
+    size = count * values.itemsize
+    if max(size, *dims, 0) > _SOME_DENSE + _DENSE_PER_STORED * (values.nbytes + indices.nbytes):
+        raise MalformedBody(f"{what} of {count} elements, {len(values.ravel())} of them stored, is too large to fill up", path)
+    if values.ndim != 1 or indices.dtype.kind not in "iu" or indices.shape not in ((len(values),), (len(values), len(dims))):
+        shapes = f"values of shape {list(values.shape)} and indices ({indices.dtype.name}) of shape {list(indices.shape)}"
+        raise MalformedBody(
+            f"{what} of {len(dims)} dimensions has {shapes}: a value has one index or one for each dimension", path
+        )
+    if ((indices < 0) | (indices >= np.array(count if indices.ndim == 1 else dims, np.int64))).any():
+        raise MalformedBody(f"{what} of shape {list(dims)} has values outside of it", path)
+    dense = np.full(dims, "", object) if values.dtype == object else np.zeros(dims, values.dtype)
+    dense[np.unravel_index(indices, dims) if indices.ndim == 1 else tuple(indices.T)] = values
     return dense
 
 
-_LARGEST_DENSE = 1 << 28
+_SOME_DENSE, _DENSE_PER_STORED = 1 << 26, 1000
+"""A sparse tensor may take so many bytes when it is filled up, and so many more for each byte that is stored of it."""
 
 
 def read_type(proto: onnx.TypeProto) -> ValueType:

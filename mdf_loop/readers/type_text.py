@@ -18,7 +18,13 @@ _ONNX_NAMES = {DTYPES[1]: "float", DTYPES[8]: "string", DTYPES[11]: "double"}
 
 _AROUND = {"sequence": "seq", "optional": "optional", "map": "map"}
 
-_DIM = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^",\]]*)\s*(,|$)')
+_DIM = re.compile(r'"(?:[^"\\]|\\.)*+"|[^",\]\s][^",\]]*+', re.DOTALL)
+"""A dimension, from its first character on; no place is looked at twice."""
+
+_SPACE = re.compile(r"\s*+")
+
+LARGEST = 1 << 63
+"""A dimension is below this: ONNX holds it in 64 bits."""
 
 DEEPEST = 20
 """Sequences and optionals may be nested so deep."""
@@ -65,16 +71,21 @@ def read_type_text(text: str, depth: int = 0) -> ValueType:
 
 def _read_dims(text: str) -> tuple[Dim, ...]:
     dims: list[Dim] = []
-    place = 0
-    while text.strip():
+    text, place = text.strip(), 0
+    while text:
         found = _DIM.match(text, place)
-        if found is None:
-            raise ValueError(f"{text!r} are no dimensions")
-        dims.append(_read_dim(found[1].strip()))
-        place = found.end()
-        if not found[2]:
+        dims.append(_read_dim(found[0].strip()) if found else None)
+        place = _after_space(text, found.end() if found else place)
+        if place == len(text):
             break
+        if text[place] != ",":
+            raise ValueError(f"{text!r} are no dimensions")
+        place = _after_space(text, place + 1)
     return tuple(dims)
+
+
+def _after_space(text: str, place: int) -> int:
+    return _SPACE.match(text, place).end()  # type: ignore[union-attr]  # it matches nothing too
 
 
 def _read_dim(text: str) -> Dim:
@@ -82,4 +93,8 @@ def _read_dim(text: str) -> Dim:
         return None
     if text.startswith('"'):
         return str(json.loads(text))
-    return int(text) if text.isdigit() and text.isascii() else text
+    if not (text.isdigit() and text.isascii()):
+        return text
+    if len(text) > 20 or int(text) >= LARGEST:
+        raise ValueError("a dimension has at most 63 bits")
+    return int(text)
