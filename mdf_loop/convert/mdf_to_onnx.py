@@ -17,7 +17,7 @@ from modeci_mdf.mdf import InputPort
 from onnx import checker, helper, shape_inference
 
 from mdf_loop.convert.files import load
-from mdf_loop.convert.restoring import with_onnx_names
+from mdf_loop.convert.restoring import IR_VERSION, with_onnx_names
 from mdf_loop.convert.shapes import usable
 from mdf_loop.errors import ArgumentError, IterationLimit, KindError, MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, ValueType
@@ -25,8 +25,12 @@ from mdf_loop.options import options
 from mdf_loop.readers.mdf_body import read_mdf_graph
 from mdf_loop.readers.mdf_body import read_whole as read_as_it_is
 from mdf_loop.readers.mdf_signature import ports_of
-from mdf_loop.readers.mdf_typed import has_conditions, is_typed
-from mdf_loop.writers.onnx_graph import write_model
+from mdf_loop.readers.mdf_typed import OPSET, has_conditions, is_typed
+from mdf_loop.schemas import LARGEST_VERSION
+from mdf_loop.writers.onnx_graph import constants_as_nodes, domains_of, write_model
+
+FIRST_WITH_INITIALIZERS, FIRST_WITH_FUNCTIONS = 4, 8
+"""The first versions of the file format in which an initializer is no input, and in which a model has functions."""
 
 MOST_PASSES = 100_000
 """Passes of a scheduled model up to which it is run to see whether whole numbers stay in 64 bits."""
@@ -85,7 +89,7 @@ def to_onnx(
     """
     graph = _graph(model)
     if steps is None and time_increment is None and (is_typed(graph) or not has_conditions(graph)):
-        written = write_checked(read_whole(graph, inputs))
+        written = write_checked(read_whole(graph, inputs), ir_version_of(graph))
     else:
         written = _scheduled(graph, steps, time_increment, inputs)
     if path is not None:
@@ -146,13 +150,26 @@ def read_whole(graph: Any, inputs: Sequence[str] = ()) -> Body:
             raise ArgumentError("a converted model has the inputs of its ONNX model; inputs= is for other MDF models")
         if has_conditions(graph):
             raise UnsupportedOp(f"graph {graph.id!r} has conditions, which ONNX cannot express")
-        return with_onnx_names(read_mdf_graph(graph, kind="branch"), graph)
+        return _with_opsets_said(with_onnx_names(read_mdf_graph(graph, kind="branch"), graph), graph)
     graph, values = _freed(graph, inputs)
     body = read_as_it_is(graph)
     ends = ports_of(graph).ends
     ids = Counter(port for _, port in ends)
     names = tuple(port if ids[port] == 1 else f"{node}.{port}" for node, port in ends)
     return written_as_onnx(body, _inputs(graph, body, values), names, values)
+
+
+def _with_opsets_said(body: Body, graph: Any) -> Body:
+    """A body without ONNX's own domain, if its graph does not say its version and no node needs it."""
+    if OPSET in graph.metadata or "" in domains_of(body):
+        return body
+    return replace(body, opsets={domain: version for domain, version in body.opsets.items() if domain})
+
+
+def ir_version_of(graph: Any) -> int:
+    """The version of the file format that the metadata of a converted graph say; 0 if they say none."""
+    said = (graph.metadata or {}).get(IR_VERSION)
+    return said if type(said) is int and 0 < said <= LARGEST_VERSION else 0
 
 
 def written_as_onnx(
@@ -224,8 +241,10 @@ def _inputs(graph: Any, body: Body, values: Mapping[str, Any]) -> dict[str, tupl
     return inputs
 
 
-def write_checked(body: Body) -> onnx.ModelProto:
+def write_checked(body: Body, ir_version: int = 0) -> onnx.ModelProto:
     """A body in operators of ONNX as a model that has passed ONNX's checker.
+
+    ``ir_version`` is the version of the file format; 0 takes the first one that knows the versions of the operators.
 
     Raises
     ------
@@ -235,10 +254,15 @@ def write_checked(body: Body) -> onnx.ModelProto:
     if body.captures:
         raise MalformedBody(f"reads {', '.join(map(repr, body.captures))}, which nothing in the model provides", (body.name,))
     model = write_model(body)
-    for domain in {node.domain for node in model.graph.node} - {entry.domain for entry in model.opset_import}:
+    for domain in domains_of(body) - {entry.domain for entry in model.opset_import}:
         raise UnsupportedOp(f"nothing says the version of domain {domain!r}")
     model.producer_name = "mdf-loop"
-    model.ir_version = helper.find_min_ir_version_for(list(model.opset_import), ignore_unknown=True)
+    if not ir_version:
+        least = helper.find_min_ir_version_for(list(model.opset_import), ignore_unknown=True)
+        ir_version = max(least, FIRST_WITH_INITIALIZERS)
+    model.ir_version = max(ir_version, FIRST_WITH_FUNCTIONS) if model.functions else ir_version
+    if model.ir_version < FIRST_WITH_INITIALIZERS:
+        constants_as_nodes(model.graph)
     try:
         _infer_outputs(model)
         checker.check_model(model, full_check=True)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from mdf_loop.convert.identifiers import ORIGINAL
 from mdf_loop.convert.renaming import renamed
 from mdf_loop.ir import Body, Node
 from mdf_loop.readers.mdf_body import as_graph
+
+IR_VERSION = "ir_version"
+"""In the metadata of a whole graph: the version of the file format that its ONNX model has."""
 
 NAMES = "names"
 """In the metadata of a graph: what values are called in ONNX, by their ids."""
@@ -67,16 +72,38 @@ def with_onnx_names(body: Body, graph: Any = None, outer: Scope | None = None, n
         last = name.rpartition(".")[2] if nodes else name
         scope.call(name, *(text for text in (said.get(name), said.get(last), last, name) if text))
 
+    originals = {id: _original(node) for id, node in nodes.items()}
+    counts = Counter(name for name in originals.values() if name)
+    taken = set(counts)
+
     def change(node: Node) -> dict[str, Any]:
         made = nodes.get(node.name)
         attrs = {
             key: with_onnx_names(value, _graph(made, key), scope) if isinstance(value, Body) else value
             for key, value in node.attrs.items()
         }
-        was = (getattr(made, "metadata", None) or {}).get(ORIGINAL)
-        return {"attrs": attrs, "name": was if isinstance(was, str) else node.name}
+        was = originals.get(node.name, "")
+        name = was if was and counts[was] == 1 else _unused(was or node.name or node.op, taken)
+        taken.add(name)
+        return {"attrs": attrs, "name": name}
 
-    return renamed(body, scope.__getitem__, scope.names, change)
+    body = renamed(body, scope.__getitem__, scope.names, change)
+    return replace(body, name=_original(graph) or body.name)
+
+
+def _unused(wanted: str, taken: set[str]) -> str:
+    """A name that no node of a graph has: the one wanted, or with a number behind it."""
+    k, name = 1, wanted
+    while name in taken:
+        k += 1
+        name = f"{wanted}_{k}"
+    return name
+
+
+def _original(thing: Any) -> str:
+    """The name of a node or a graph in ONNX, where it is not its id."""
+    was = (getattr(thing, "metadata", None) or {}).get(ORIGINAL)
+    return was if isinstance(was, str) else ""
 
 
 def names_of(graph: Any) -> Mapping[str, str]:

@@ -15,11 +15,12 @@ from mdf_loop.backend import prepare
 from mdf_loop.convert.files import load
 from mdf_loop.convert.lowering_schedule import output_ports
 from mdf_loop.convert.restoring import input_ids, names_of
-from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody
+from mdf_loop.errors import ArgumentError, KindError, LoopError
 from mdf_loop.integrations.mdf import quiet_mdf, register
 from mdf_loop.integrations.required import is_required_as
 from mdf_loop.integrations.scheduled import run_steps
 from mdf_loop.integrations.typed_graph import run_typed
+from mdf_loop.readers import load_onnx
 from mdf_loop.readers.mdf_typed import has_conditions, is_typed
 
 
@@ -106,14 +107,7 @@ def _run_file(path: Path, inputs: Mapping[str, Any]) -> dict[str, Any]:
 def _load_any(path: Path) -> Any:
     if path.suffix.lower() != ".onnx":
         return load(path)
-    import onnx
-
-    try:
-        return onnx.load(path)
-    except FileNotFoundError as error:
-        raise MalformedBody(f"there is no file {os.fspath(path)!r}") from error
-    except Exception as error:
-        raise MalformedBody(f"{os.fspath(path)!r} is not an ONNX model: {' '.join(str(error).split())}") from error
+    return load_onnx(path)
 
 
 def _run_onnx(model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -103,10 +103,11 @@ def read_text(text: Any, opset: int | None = None) -> Body:
     from onnx import parser
 
     from mdf_loop.readers.onnx_graph import read_graph, read_model
+    from mdf_loop.schemas import LARGEST_VERSION
 
     if not isinstance(text, str):
         raise KindError(f"the text of an ONNX body must be a string; got {type(text).__name__}")
-    if opset is not None and (not isinstance(opset, int) or isinstance(opset, bool) or opset < 1):
+    if opset is not None and (not isinstance(opset, int) or isinstance(opset, bool) or not 1 <= opset <= LARGEST_VERSION):
         raise KindError(f"the opset of a body must be a whole number from 1 on; got {opset!r}")
     _refuse_deep(text)
     is_model = text.lstrip().startswith("<")
@@ -148,9 +149,20 @@ def read_file(path: Any) -> Body:
     MalformedBody
         There is no such file, or it is not an ONNX model.
     """
-    import onnx
-
     from mdf_loop.readers.onnx_graph import read_model
+
+    return read_model(load_onnx(path))
+
+
+def load_onnx(path: Any) -> Any:
+    """The ``onnx.ModelProto`` in an ``.onnx`` file.
+
+    Raises
+    ------
+    MalformedBody
+        There is no such file, or it is not an ONNX model.
+    """
+    import onnx
 
     path = Path(path)
     if path.suffix.lower() in (".yaml", ".yml", ".json") and path.is_file():
@@ -165,7 +177,7 @@ def read_file(path: Any) -> Body:
         raise MalformedBody(f"{os.fspath(path)!r} is not an ONNX model: {_message(error)}") from error
     if not model.graph.output and not model.graph.node:
         raise MalformedBody(f"{os.fspath(path)!r} holds no graph")
-    return read_model(model)
+    return model
 
 
 def _read_proto(source: Any) -> Body:

@@ -5,8 +5,10 @@ MDF's ONNX importer writes such graphs, and :func:`mdf_loop.load` adds what it l
     metadata: {inputs: [i, go, x], outputs: [go_out, x_out], opset: 20, types: {i: int64, go: bool, x: "float[2,3]"}}
 
 Types are written as :mod:`mdf_loop.readers.type_text` says them, for ports, for the inputs of the graph, and as
-``node.name`` for a constant or an attribute of a node.  ``opset`` is the version of ONNX; ``opsets`` says those of other
-domains, whose operators are called ``<domain>::<operator>``.  A node without a function holds constants alone.
+``node.name`` for a constant or an attribute of a node, or the value that an input may do without.  ``opset`` is the
+version of ONNX; ``opsets`` says those of other domains, whose operators are called ``<domain>::<operator>``.  ``opset``
+in the metadata of a node is the version of that node alone.  A node without a function holds constants alone; those with
+the name of an input are what the input is if nobody gives it.
 
 A body with ``types``, which may be empty, asks for the types of its operators like any ONNX body: numbers in it are
 constants of ONNX, and what comes in is converted.  Without ``types`` an MDF graph is read as MDF evaluates it
@@ -20,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 
@@ -31,10 +34,15 @@ from mdf_loop.readers.expression import refuse_onnx_text
 from mdf_loop.readers.mdf_control import BODIES, local_names, rename_captures
 from mdf_loop.readers.mdf_edges import order_nodes
 from mdf_loop.readers.mdf_signature import Port, Signature
+from mdf_loop.readers.opsets import refuse_internal
 from mdf_loop.readers.type_text import read_type_text
 from mdf_loop.readers.values import NotCompiled
+from mdf_loop.schemas import LARGEST_VERSION, schema_of
 
 ReadBody = Callable[[Any, int, str], Body | None]
+
+OPSET = "opset"
+"""In the metadata of a graph or a node: the version of ONNX, or of the node's operator."""
 
 OPAQUE = "unknown"
 """Domain of a node that nothing is known about, while a signature is looked for."""
@@ -141,7 +149,7 @@ def _type(name: str, text: Any, graph: Any) -> ValueType:
 def _opsets(graph: Any) -> dict[str, int]:
     """The versions of domains other than ONNX's own."""
     said = (graph.metadata or {}).get("opsets") or {}
-    if not isinstance(said, Mapping) or not all(type(version) is int and version > 0 for version in said.values()):
+    if not isinstance(said, Mapping) or not all(type(v) is int and 0 < v <= LARGEST_VERSION for v in said.values()):
         raise MalformedBody(f"metadata opsets must be a dict from domains to versions; got {said!r}", (graph.id,))
     return {str(domain): version for domain, version in said.items()}
 
@@ -219,7 +227,9 @@ class GraphReader:
             self.nodes.append(self._node(node, holder, path))
         elif (values := constants_of(node)) is not None:
             for port, value in values.items():
-                self._constant(self.names[node.id, port], value)
+                is_default = port in self.signature.inputs and (node.id, port) not in self.sent.values()
+                name = port if is_default and port not in self.signature.fed.values() else self.names[node.id, port]
+                self._constant(name, self._default(node, port, value) if name == port else value)
         elif self.is_lenient:
             self.nodes.append(self._opaque(node))
         else:
@@ -227,10 +237,8 @@ class GraphReader:
 
     def _node(self, node: Any, holder: Any, path: tuple[str, ...]) -> Node:
         domain, op = operator_of(holder)
-        if domain and domain not in self.opsets:
-            raise MalformedBody(f"metadata opsets must say the version of {domain!r}", path)
-        version = self.opsets[domain]
-        schema = self._schema(op, domain, path)
+        version = self._version(node, op, domain, path)
+        schema = self._schema(op, domain, version, path)
         bodies = _bodies(schema, node, holder)
         args = {key: source for key, source in (holder.args or {}).items() if key not in bodies}
         inputs, given = self._inputs(node, schema, args, path)
@@ -256,16 +264,23 @@ class GraphReader:
         inputs = tuple(self._port(node, port) for port in node.input_ports)
         return Node("unknown", inputs, tuple(self.names[node.id, port.id] for port in node.output_ports), domain=OPAQUE)
 
-    def _schema(self, op: str, domain: str, path: tuple[str, ...]) -> Any:
+    def _version(self, node: Any, op: str, domain: str, path: tuple[str, ...]) -> int:
+        """The version of a node's operator: its own, or that of its domain in the graph."""
+        refuse_internal(domain, op, path)
+        said = (node.metadata or {}).get(OPSET)
+        if said is not None and (type(said) is not int or not 0 < said <= LARGEST_VERSION):
+            raise MalformedBody(f"metadata opset must be a whole number from 1 on; got {said!r}", path)
+        if said is None and domain not in self.opsets:
+            raise MalformedBody(f"metadata opsets must say the version of {domain!r}", path)
+        return self.opsets[domain] if said is None else said
+
+    def _schema(self, op: str, domain: str, version: int, path: tuple[str, ...]) -> Any:
         """What ONNX knows of an operator; None for operators of others."""
-        version = self.opsets[domain]
-        try:
-            return onnx.defs.get_schema(op, version, domain)
-        except onnx.defs.SchemaError as error:
-            if domain and not domain.startswith("ai.onnx"):
-                return None
+        schema = schema_of(op, version, domain)
+        if schema is None and (not domain or domain.startswith("ai.onnx")):
             name = f"of {domain}" if domain else "of ONNX"
-            raise UnsupportedOp(f"{'/'.join(path)}: there is no operator {op} in opset {version} {name}") from error
+            raise UnsupportedOp(f"{'/'.join(path)}: there is no operator {op} in opset {version} {name}")
+        return schema
 
     def _inputs(self, node: Any, schema: Any, args: dict[str, Any], path: tuple[str, ...]) -> tuple[list[str], dict[str, Any]]:
         """The inputs, and what the arguments say of attributes.
@@ -282,10 +297,11 @@ class GraphReader:
             args = {"M": args.pop("M", None), "cond": args.pop("cond", None), **args}
         elif set(args) <= set(formals):
             args = {name: args.get(name) for name in formals}
-        inputs = [self._value(node, key, source, path) for key, source in args.items()]
-        while inputs and not inputs[-1]:
-            inputs.pop()
-        return inputs, given
+        inputs, said = [], 0
+        for k, (key, source) in enumerate(args.items()):
+            inputs.append(self._value(node, key, source, path))
+            said = said if source is None else k + 1
+        return inputs[: max(said, schema.min_input)], given
 
     def _value(self, node: Any, key: str, source: Any, path: tuple[str, ...]) -> str:
         """The name of an argument's value; "" for an omitted one."""
@@ -306,11 +322,21 @@ class GraphReader:
         if place in self.sent:
             return self.names[self.sent[place]]
         if place in self.signature.fed:
-            name = self.signature.fed[place]
-            return name if port.default_value is None else self._constant(name, port.default_value)
+            name, value = self.signature.fed[place], port.default_value
+            return name if value is None else self._constant(name, self._default(node, port.id, value))
         if port.default_value is not None:
             return self._constant(f"{node.id}.{port.id}", port.default_value)
         return port.id
+
+    def _default(self, node: Any, port: str, value: Any) -> Any:
+        """What an input is if nobody gives it: of the shape that was written for it, which its own type may leave open."""
+        declared = self.declared.get(f"{node.id}.{port}")
+        if declared is None or isinstance(value, np.ndarray):
+            return value
+        try:
+            return declared_array(value, declared)
+        except (TypeError, ValueError):
+            return value  # somebody wrote another one
 
     def _captured(self, node: Any, name: str, body: Body) -> str:
         """The value that a body in this node captures by a name."""
@@ -452,7 +478,7 @@ def _usual(kind: str, allowed: frozenset[np.dtype] | None) -> np.dtype:
 
 def written_kind(value: Any) -> str:
     """Whether a number or list was written with floats, integers, booleans or texts."""
-    return kind_of(np.asarray(value).dtype) if np.size(value) else "empty"
+    return kind_of(_exactly(value).dtype) if np.size(value) else "empty"
 
 
 def declared_array(value: Any, kind: ValueType) -> np.ndarray:
@@ -466,6 +492,8 @@ def declared_array(value: Any, kind: ValueType) -> np.ndarray:
         It is no tensor of that type.
     """
     dtype = kind.dtype
+    if isinstance(value, np.ndarray) and value.dtype == dtype:
+        return value.reshape(_lengths(kind, value.shape))
     if dtype is not None and not np.size(np.array(value, object)):
         return np.empty(_lengths(kind, (0,)), dtype)
     if dtype is not None and dtype.kind == "c" and np.asarray(value).dtype.kind != "c":
@@ -498,9 +526,9 @@ def written_array(value: Any, dtype: np.dtype | None) -> np.ndarray:
     TypeError, ValueError
         It is no tensor, or has another type.
     """
-    array = np.asarray(value)
     if isinstance(value, np.ndarray) and value.dtype != object:
-        return array
+        return value
+    array = _exactly(value)
     kind = kind_of(array.dtype)
     if kind == "string" and all(isinstance(item, str | bytes) for item in array.flat):
         texts = np.empty(array.shape, object)
@@ -517,4 +545,21 @@ def written_array(value: Any, dtype: np.dtype | None) -> np.ndarray:
         ("integer", "bool"),
     ):
         raise TypeError(f"{value!r} must be {dtype}")
+    if array.size and kind == kind_of(dtype) == "integer":
+        limits = ml_dtypes.iinfo(dtype)
+        if int(array.min()) < limits.min or int(array.max()) > limits.max:
+            raise ValueError(f"{value!r} does not fit into {dtype}")
     return array.astype(dtype)
+
+
+def _exactly(value: Any) -> np.ndarray:
+    """A number or a list as an array; numpy makes floats of whole numbers some of which are larger than int64."""
+    array = np.asarray(value)
+    if array.size and array.dtype in (np.dtype(float), np.dtype(object)):
+        exact = np.array(value, object)
+        if all(type(item) is int for item in exact.flat):
+            try:
+                return exact.astype(np.uint64)
+            except OverflowError as error:
+                raise ValueError(f"{value!r:.60} does not fit into a type of ONNX") from error
+    return array
