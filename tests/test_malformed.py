@@ -18,8 +18,8 @@ def node_error(nodes, opset=18):
 def test_unknown_operator():
     error = says(
         UnsupportedOp,
-        'there is no kernel for Frobnicate, version 18 of its domain; @mdf_loop.kernel("Frobnicate") above a function of its '
-        "inputs adds one, `mdf-loop ops` lists those there are",
+        "there is no kernel for Frobnicate, version 18 of its domain; mdf_loop.kernel adds one, "
+        "`mdf-loop ops` lists those there are",
         1,
         True,
         1.0,

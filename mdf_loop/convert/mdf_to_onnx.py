@@ -17,7 +17,7 @@ from modeci_mdf.mdf import InputPort
 from onnx import checker, helper, shape_inference
 
 from mdf_loop.convert.files import load
-from mdf_loop.convert.restoring import IR_VERSION, with_onnx_names
+from mdf_loop.convert.restoring import IR_VERSION, doc_string_of, with_onnx_names
 from mdf_loop.convert.shapes import usable
 from mdf_loop.errors import ArgumentError, IterationLimit, KindError, MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, ValueType
@@ -87,9 +87,11 @@ def to_onnx(
     >>> [node.op_type for node in scheduled.graph.node]
     ['Loop']
     """
+    model = load(model) if isinstance(model, str | os.PathLike) else model
     graph = _graph(model)
     if steps is None and time_increment is None and (is_typed(graph) or not has_conditions(graph)):
-        written = write_checked(read_whole(graph, inputs), ir_version_of(graph))
+        written = write_checked(read_whole(graph, inputs), _ir_version(model))
+        written.doc_string, written.graph.doc_string = doc_string_of(model), doc_string_of(graph)
     else:
         written = _scheduled(graph, steps, time_increment, inputs)
     if path is not None:
@@ -131,8 +133,6 @@ def _told(value: Any) -> str:
 
 
 def _graph(model: Any) -> Any:
-    if isinstance(model, str | os.PathLike):
-        model = load(model)
     if hasattr(model, "graphs"):
         if len(model.graphs) != 1:
             names = ", ".join(repr(graph.id) for graph in model.graphs) or "none"
@@ -166,9 +166,9 @@ def _with_opsets_said(body: Body, graph: Any) -> Body:
     return replace(body, opsets={domain: version for domain, version in body.opsets.items() if domain})
 
 
-def ir_version_of(graph: Any) -> int:
-    """The version of the file format that the metadata of a converted graph say; 0 if they say none."""
-    said = (graph.metadata or {}).get(IR_VERSION)
+def _ir_version(model: Any) -> int:
+    """The version of the file format that the metadata of a converted model say; 0 if they say none."""
+    said = (getattr(model, "metadata", None) or {}).get(IR_VERSION)
     return said if type(said) is int and 0 < said <= LARGEST_VERSION else 0
 
 

@@ -25,7 +25,7 @@ from mdf_loop.convert.identifiers import ORIGINAL
 from mdf_loop.convert.mend import REQUIRED
 from mdf_loop.convert.naming import Naming, readable
 from mdf_loop.convert.openvino_to_onnx import openvino_to_onnx
-from mdf_loop.convert.restoring import IR_VERSION, NAMES
+from mdf_loop.convert.restoring import DOC_STRING, NAMES, said_of_file
 from mdf_loop.convert.weights import save
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, UnsupportedOp
 from mdf_loop.readers import load_onnx
@@ -89,14 +89,12 @@ def convert(model: Any, path: str | os.PathLike | None = None, *, body: str = "m
     return converted
 
 
-def convert_body(read: ir.Body, form: str = "mdf", ir_version: int = 0) -> Any:
-    """The MDF model of a whole ONNX graph that was read; ``ir_version`` is that of the file it was in."""
+def convert_body(read: ir.Body, form: str = "mdf") -> Any:
+    """The MDF model of a whole ONNX graph that was read."""
     if read.captures:
         raise MalformedBody(f"reads {', '.join(map(repr, read.captures))}, which nothing in the model provides", (read.name,))
     naming = Naming()
     graph = GraphWriter(read, naming, form, (read.name,)).write(readable(read.name), is_whole=True)
-    if ir_version:
-        graph.metadata[IR_VERSION] = ir_version
     return Model(id=f"{graph.id}_model", graphs=[graph], onnx_opset_version=str(read.opsets.get("", "")) or None)
 
 
@@ -107,7 +105,11 @@ def _converted(model: Any, form: str) -> Any:
         return _converted(openvino_to_onnx(model) if is_openvino else load_onnx(model), form)
     if not isinstance(model, onnx.ModelProto):
         raise KindError(f"convert takes an ONNX model or the path of one; got {type(model).__name__}")
-    return convert_body(read_model(model), form, model.ir_version)
+    converted = convert_body(read_model(model), form)
+    converted.metadata = said_of_file(model)
+    if model.graph.doc_string:
+        converted.graphs[0].metadata[DOC_STRING] = model.graph.doc_string
+    return converted
 
 
 class GraphWriter:
@@ -129,6 +131,7 @@ class GraphWriter:
         self.body, self.naming, self.form, self.path = body, naming, form, path
         reads = Counter(name for node in body.nodes for name in set(node.reads))
         self.reads = reads + Counter(dict.fromkeys(body.outputs, 2))
+        self.called = Counter(node.name for node in body.nodes)
         self.given = set(body.inputs)
         self.senders: dict[str, str] = {}
         self.types: dict[str, str] = {}
@@ -199,7 +202,8 @@ class GraphWriter:
 
     def _node(self, node: ir.Node) -> None:
         made = Node(id=self.naming.fresh(node.name or node.op))
-        said: dict[str, Any] = {ORIGINAL: node.name} if node.name and node.name != made.id else {}
+        is_said = node.name and (node.name != made.id or self.called[node.name] > 1)
+        said: dict[str, Any] = {ORIGINAL: node.name} if is_said else {}
         if self.body.opsets.get(node.domain, node.opset) != node.opset:
             said[OPSET] = node.opset
         made.metadata = said or None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,8 +11,8 @@ from mdf_loop.convert.renaming import renamed
 from mdf_loop.ir import Body, Node
 from mdf_loop.readers.mdf_body import as_graph
 
-IR_VERSION = "ir_version"
-"""In the metadata of a whole graph: the version of the file format that its ONNX model has."""
+IR_VERSION, DOC_STRING = "ir_version", "doc_string"
+"""In the metadata of a model: the version of the file format of its ONNX model, and what that says of itself."""
 
 NAMES = "names"
 """In the metadata of a graph: what values are called in ONNX, by their ids."""
@@ -73,8 +72,7 @@ def with_onnx_names(body: Body, graph: Any = None, outer: Scope | None = None, n
         scope.call(name, *(text for text in (said.get(name), said.get(last), last, name) if text))
 
     originals = {id: _original(node) for id, node in nodes.items()}
-    counts = Counter(name for name in originals.values() if name)
-    taken = set(counts)
+    taken = set(originals.values())
 
     def change(node: Node) -> dict[str, Any]:
         made = nodes.get(node.name)
@@ -83,7 +81,7 @@ def with_onnx_names(body: Body, graph: Any = None, outer: Scope | None = None, n
             for key, value in node.attrs.items()
         }
         was = originals.get(node.name, "")
-        name = was if was and counts[was] == 1 else _unused(was or node.name or node.op, taken)
+        name = was or _unused(node.name or node.op, taken)
         taken.add(name)
         return {"attrs": attrs, "name": name}
 
@@ -104,6 +102,18 @@ def _original(thing: Any) -> str:
     """The name of a node or a graph in ONNX, where it is not its id."""
     was = (getattr(thing, "metadata", None) or {}).get(ORIGINAL)
     return was if isinstance(was, str) else ""
+
+
+def said_of_file(model: Any) -> dict[str, Any] | None:
+    """What the metadata of an MDF model say of an ONNX model, beside its graph."""
+    said = {IR_VERSION: model.ir_version, DOC_STRING: model.doc_string}
+    return {key: value for key, value in said.items() if value} or None
+
+
+def doc_string_of(thing: Any) -> str:
+    """What an ONNX model or graph said of itself, by the metadata of the MDF model or graph."""
+    said = (getattr(thing, "metadata", None) or {}).get(DOC_STRING)
+    return said if isinstance(said, str) else ""
 
 
 def names_of(graph: Any) -> Mapping[str, str]:

@@ -59,16 +59,25 @@ def _written(model: Any, weights: dict[str, np.ndarray], inline: int, beside: st
     replaced = []
     for holder, key in _places(model):
         value = _get(holder, key)
-        if isinstance(value, np.ndarray) and value.size > inline and value.dtype != object:
+        if not isinstance(value, np.ndarray):
+            continue
+        replaced.append((holder, key, value))
+        if value.size > inline and value.dtype != object:
             name = _unused(_name(holder, key), weights)
-            weights[name] = value
-            replaced.append((holder, key, value))
+            weights[name] = _storable(value)
             _set(holder, key, {NPZ: beside, NAME: name})
+        else:
+            _set(holder, key, value.tolist())  # MDF compares the values of ports with their defaults, arrays cannot
     try:
         return model.to_dict()
     finally:
         for holder, key, value in replaced:
             _set(holder, key, value)
+
+
+def _storable(value: np.ndarray) -> np.ndarray:
+    """An array as numpy's files hold it: they do not know the types of ml_dtypes, whose bytes are kept."""
+    return value if value.dtype.isbuiltin == 1 else value.view(f"V{value.dtype.itemsize}")
 
 
 def _name(holder: Any, key: str) -> str:

@@ -27,6 +27,7 @@ import numpy as np
 import onnx
 
 from mdf_loop.analysis.element_types import Groups, visit_body
+from mdf_loop.arguments import shown
 from mdf_loop.element_types import CODES, DTYPES, kind_of
 from mdf_loop.errors import MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, Node, ValueType
@@ -363,7 +364,12 @@ class GraphReader:
     def _attributes(self, node: Any, holder: Any, schema: Any, given: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
         """The attributes: among the arguments, or parameters of their names."""
         if schema is None:
-            return {key: _written_attribute(value) for key, value in given.items()}
+            tensor, found = onnx.defs.OpSchema.AttrType.TENSOR, {}
+            for key, value in given.items():
+                declared = self.declared.get(f"{node.id}.{key}")
+                is_tensor = declared is not None
+                found[key] = _attribute(key, value, tensor, declared, path) if is_tensor else _written_attribute(value)
+            return found
         values = {p.id: p.value for p in self._others(node, holder) if p.id in schema.attributes}
         attrs = {}
         for key, value in {**values, **given}.items():
@@ -530,6 +536,8 @@ def written_array(value: Any, dtype: np.dtype | None) -> np.ndarray:
         return value
     array = _exactly(value)
     kind = kind_of(array.dtype)
+    if array.size and dtype is not None and (kind == "string") != (kind_of(dtype) == "string"):
+        raise TypeError(f"{value!r} must be {shown(dtype)}")
     if kind == "string" and all(isinstance(item, str | bytes) for item in array.flat):
         texts = np.empty(array.shape, object)
         texts.reshape(-1)[:] = [_text(item) for item in array.flat]

@@ -19,6 +19,7 @@ from mdf_loop.errors import KindError, MalformedBody
 from mdf_loop.ir import Body, Node, ValueType
 from mdf_loop.readers.inlining import inline_functions
 from mdf_loop.readers.opsets import (
+    CONTROL,
     DEFAULT_OPSET,
     completed,
     imported,
@@ -214,7 +215,7 @@ def _fitting(attrs: dict[str, Any], schema: Any, path: tuple[str, ...]) -> dict[
     for name, said in schema.attributes.items():
         if name in attrs:
             attrs[name] = _fitted(name, attrs[name], said.type.name, path)
-        elif said.required:
+        elif said.required and (schema.domain or schema.name not in CONTROL):  # which ask for theirs themselves
             raise MalformedBody(f"{schema.name} has no attribute {name!r}, which it must have", path)
     return attrs
 
