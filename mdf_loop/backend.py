@@ -88,12 +88,12 @@ class LoopRep(BackendRep):
                 raise ArgumentError(f"the model takes {len(names)} inputs ({', '.join(names)}); {len(values)} were given")
             given = dict(zip(names, values, strict=False))
         missing = [name for name in self._needed if name not in given]
-        unknown = sorted(set(given) - set(self.body.inputs))
+        unknown = sorted(set(given) - set(self.body.inputs), key=str)
         if missing or unknown:
             raise ArgumentError(
                 f"the model takes inputs ({', '.join(self.body.inputs)})"
                 + (f"; missing: {', '.join(missing)}" if missing else "")
-                + (f"; unknown: {', '.join(unknown)}" if unknown else "")
+                + (f"; unknown: {', '.join(map(str, unknown))}" if unknown else "")
             )
         return given
 

@@ -100,12 +100,12 @@ class OpenvinoRep(LoopRep):
             inputs = dict(zip(self.inputs, values, strict=False))
         given = self._renamed(inputs)
         missing = [name for name in self.inputs if name not in given]
-        unknown = sorted(set(given) - set(self.inputs))
+        unknown = sorted(set(given) - set(self.inputs), key=str)
         if missing or unknown:
             raise ArgumentError(
                 f"the model takes inputs ({', '.join(self.inputs)})"
                 + (f"; missing: {', '.join(missing)}" if missing else "")
-                + (f"; unknown: {', '.join(unknown)}" if unknown else "")
+                + (f"; unknown: {', '.join(map(str, unknown))}" if unknown else "")
             )
         return given
 

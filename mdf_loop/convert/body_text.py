@@ -10,7 +10,8 @@ from mdf_loop.convert.renaming import renamed
 from mdf_loop.errors import LoopError, UnsupportedOp
 from mdf_loop.ir import Body, Node
 from mdf_loop.readers import read_text
-from mdf_loop.writers.onnx_graph import has_other_versions, write_graph
+from mdf_loop.readers.opsets import refuse_others
+from mdf_loop.writers.onnx_graph import write_graph
 
 
 def body_text(body: Body, naming: Naming, path: tuple[str, ...]) -> dict[str, Any]:
@@ -23,9 +24,7 @@ def body_text(body: Body, naming: Naming, path: tuple[str, ...]) -> dict[str, An
     """
     from onnx import helper, printer
 
-    if has_other_versions(body):
-        where = "/".join(path)
-        raise UnsupportedOp(f"{where}: ONNX text has one version of each domain, this body several; convert with body='mdf'")
+    refuse_others(body, path)
     named = _renamed(body, naming)
     proto = write_graph(named)
     opset = {"opset": body.opsets[""]} if "" in body.opsets else {}

@@ -26,11 +26,12 @@ from mdf_loop.readers.mdf_body import read_mdf_graph
 from mdf_loop.readers.mdf_body import read_whole as read_as_it_is
 from mdf_loop.readers.mdf_signature import ports_of
 from mdf_loop.readers.mdf_typed import OPSET, has_conditions, is_typed
+from mdf_loop.readers.opsets import refuse_others
 from mdf_loop.schemas import LARGEST_VERSION
 from mdf_loop.writers.onnx_graph import constants_as_nodes, domains_of, write_model
 
-FIRST_WITH_INITIALIZERS, FIRST_WITH_FUNCTIONS = 4, 8
-"""The first versions of the file format in which an initializer is no input, and in which a model has functions."""
+FIRST_WITH_INITIALIZERS = 4
+"""The first version of the file format in which an initializer need not be an input."""
 
 MOST_PASSES = 100_000
 """Passes of a scheduled model up to which it is run to see whether whole numbers stay in 64 bits."""
@@ -64,7 +65,7 @@ def to_onnx(
     Returns
     -------
     onnx.ModelProto
-        It has passed ``onnx.checker`` with shape inference.
+        It has passed ``onnx.checker`` with shape inference, but for outputs whose shapes nothing says.
 
     Raises
     ------
@@ -253,6 +254,7 @@ def write_checked(body: Body, ir_version: int = 0) -> onnx.ModelProto:
     """
     if body.captures:
         raise MalformedBody(f"reads {', '.join(map(repr, body.captures))}, which nothing in the model provides", (body.name,))
+    refuse_others(body, (body.name,))
     model = write_model(body)
     for domain in domains_of(body) - {entry.domain for entry in model.opset_import}:
         raise UnsupportedOp(f"nothing says the version of domain {domain!r}")
@@ -260,25 +262,42 @@ def write_checked(body: Body, ir_version: int = 0) -> onnx.ModelProto:
     if not ir_version:
         least = helper.find_min_ir_version_for(list(model.opset_import), ignore_unknown=True)
         ir_version = max(least, FIRST_WITH_INITIALIZERS)
-    model.ir_version = max(ir_version, FIRST_WITH_FUNCTIONS) if model.functions else ir_version
+    model.ir_version = ir_version
     if model.ir_version < FIRST_WITH_INITIALIZERS:
         constants_as_nodes(model.graph)
     try:
         _infer_outputs(model)
-        checker.check_model(model, full_check=True)
+        checker.check_model(_without_open_outputs(model), full_check=True)
     except Exception as error:
         raise MalformedBody(f"ONNX's checker refuses the model: {_message(error)}", (body.name,)) from error
     return model
 
 
 def _infer_outputs(model: onnx.ModelProto) -> None:
-    """Declare the outputs whose types are not known, as far as ONNX can infer them."""
-    if all(value.type.WhichOneof("value") for value in model.graph.output):
+    """Declare the outputs whose types or shapes are not known, as far as ONNX can infer them."""
+    open_outputs = [value for value in model.graph.output if _is_open(value.type)]
+    if not open_outputs:
         return
     inferred = {value.name: value.type for value in shape_inference.infer_shapes(model).graph.output}
-    for value in model.graph.output:
-        if not value.type.WhichOneof("value"):
-            value.type.CopyFrom(inferred[value.name])
+    for value in open_outputs:
+        value.type.CopyFrom(inferred[value.name])
+
+
+def _without_open_outputs(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model for ONNX's checker: it wants shapes of all outputs, which ONNX cannot infer for each operator."""
+    closed = [value for value in model.graph.output if not _is_open(value.type)]
+    if len(closed) == len(model.graph.output):
+        return model
+    checked = onnx.ModelProto()
+    checked.CopyFrom(model)
+    del checked.graph.output[:]
+    checked.graph.output.extend(closed)
+    return checked
+
+
+def _is_open(kind: onnx.TypeProto) -> bool:
+    which = kind.WhichOneof("value")
+    return which is None or (which == "tensor_type" and not kind.tensor_type.HasField("shape"))
 
 
 def _message(error: Exception) -> str:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import ml_dtypes
@@ -210,7 +210,15 @@ class GraphReader:
         taken = set(self.signature.inputs) | {
             p.id for node in self.graph.nodes for p in node.input_ports if (node.id, p.id) not in self.sent
         }
-        return {(node, port): port if counts[port] == 1 and port not in taken else f"{node}.{port}" for node, port in ports}
+        names = {(node, port): port if counts[port] == 1 and port not in taken else f"{node}.{port}" for node, port in ports}
+        return {**names, **{place: place[1] for place in self._values_of_inputs()}}
+
+    def _values_of_inputs(self) -> Iterator[Port]:
+        """Constants that are what an input is if nobody gives it: nothing else reads them, and no port gets the input."""
+        loose = set(self.signature.inputs) - set(self.signature.fed.values())
+        for node in self.graph.nodes if loose else ():
+            if any(port.id in loose and (node.id, port.id) not in self.sent.values() for port in node.output_ports):
+                yield from ((node.id, port) for port in constants_of(node) or () if port in loose)
 
     def _output(self, out: Port | str | bool, name: str) -> str:
         if isinstance(out, bool):
@@ -228,9 +236,7 @@ class GraphReader:
             self.nodes.append(self._node(node, holder, path))
         elif (values := constants_of(node)) is not None:
             for port, value in values.items():
-                is_default = port in self.signature.inputs and (node.id, port) not in self.sent.values()
-                name = port if is_default and port not in self.signature.fed.values() else self.names[node.id, port]
-                self._constant(name, self._default(node, port, value) if name == port else value)
+                self._constant(self.names[node.id, port], self._default(node, port, value))
         elif self.is_lenient:
             self.nodes.append(self._opaque(node))
         else:
@@ -248,7 +254,7 @@ class GraphReader:
         outputs = self._outputs(node, holder)
         captures: list[str] = []
         read: set[str] = set()
-        n_carried = len(inputs) - {"Loop": 2, "Scan": attrs.get("num_scan_inputs", 0)}.get(op, len(inputs))
+        n_carried = len(inputs) - {"Loop": 2, "Scan": attrs.get("num_scan_inputs", 0)}.get(op, len(inputs)) if bodies else 0
         for key in bodies:
             body = self._body(node, holder, key, n_carried, path)
             if body is None:

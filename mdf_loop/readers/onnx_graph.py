@@ -174,7 +174,10 @@ def _node(proto: onnx.NodeProto, opsets: Mapping[str, int], path: tuple[str, ...
     domain, version = unmarked(own_domain(proto.domain))
     where = (*path, _title(proto))
     refuse_internal(domain, proto.op_type, where)
-    opset = opsets[domain] if version is None else version_among(proto.op_type, domain, version, opsets[domain])
+    opset = opsets[domain]
+    if version is not None:
+        names = [attribute.name for attribute in proto.attribute]
+        opset = version_among(proto.op_type, domain, version, opset, names, len(proto.input))
     attrs: dict[str, Any] = {}
     for attribute in proto.attribute:
         if attribute.name in attrs:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import onnx
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp, warn_user
-from mdf_loop.registry import INTERNAL_DOMAINS, KERNELS
+from mdf_loop.ir import Body, Node
+from mdf_loop.kernels import load_kernels
+from mdf_loop.registry import INTERNAL_DOMAINS, KERNELS, lookup
 from mdf_loop.schemas import LARGEST_VERSION, schema_of
 
 DEFAULT_OPSET = 18
@@ -124,10 +126,62 @@ def unmarked(domain: str) -> tuple[str, int | None]:
     return (own_domain(found[1]), int(found[2])) if found else (domain, None)
 
 
-def version_among(op: str, domain: str, version: int, around: int) -> int:
-    """The version of an operator of a function in a model with another version: the model's, if it means the same there."""
+def version_among(
+    op: str, domain: str, version: int, around: int, attributes: Collection[str] = (), n_inputs: int | None = None
+) -> int:
+    """The version of an operator of a function in a model with another version: the model's, if it means the same there.
+
+    Parameters
+    ----------
+    version, around : int
+        The version that is said of it, and that of the model.
+    attributes : collection of str
+        What the node has, that the model's version must know.
+    n_inputs : int, optional
+        How many inputs the node has, likewise.
+    """
     there, here = schema_of(op, version, domain), schema_of(op, around, domain)
-    if there is not None and here is not None and there.since_version == here.since_version:
+    if version == around or (there is not None and here is not None and there.since_version == here.since_version):
         return around
-    is_control = domain == "" and op in CONTROL and min(version, around) >= 9
-    return around if is_control else version
+    if domain == "" and op in CONTROL:
+        return around if min(version, around) >= 9 or op == "Loop" or op == "If" else version
+    if here is not None and not (set(attributes) <= set(here.attributes) and here.min_input <= (n_inputs or 0) <= here.max_input):
+        return version
+    return around if _same_kernel(op, domain, version, around) else version
+
+
+def _same_kernel(op: str, domain: str, version: int, around: int) -> bool:
+    """Whether two versions of an operator differ in nothing that a kernel sees, such as the types they take."""
+    load_kernels()
+    try:
+        return lookup(op, version, domain) is lookup(op, around, domain)
+    except UnsupportedOp:
+        return False
+
+
+def others(body: Body, opsets: Mapping[str, int] | None = None) -> Iterator[Node]:
+    """Nodes, in inner bodies too, that mean something else under the version that their domain has in the body."""
+    opsets = body.opsets if opsets is None else opsets
+    for node in body.nodes:
+        around = opsets.get(node.domain, node.opset)
+        if version_among(node.op, node.domain, node.opset, around, node.attrs, len(node.inputs)) != around:
+            yield node
+        for _, inner in node.bodies:
+            yield from others(inner, opsets)
+
+
+def refuse_others(body: Body, path: tuple[str, ...]) -> None:
+    """See that all nodes of a body can stand under one version of each domain, which is all that ONNX has.
+
+    Raises
+    ------
+    UnsupportedOp
+        Names a node that cannot.
+    """
+    for node in others(body):
+        name = "/".join(filter(None, (*path, node.name)))
+        around = body.opsets[node.domain]
+        raise UnsupportedOp(
+            f"{name}: {node.op} of version {node.opset} of {node.domain or 'ai.onnx'!r} is not what it is in version {around}, "
+            "which stands around it, and an ONNX graph has one version of each domain"
+        )

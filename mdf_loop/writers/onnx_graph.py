@@ -18,8 +18,6 @@ from mdf_loop.schemas import schema_of
 def write_model(body: Body, captured: Mapping[str, ValueType] | None = None) -> onnx.ModelProto:
     """A body as a model; what it captures becomes further inputs, with the types given.
 
-    A node under another version than its domain has in the model becomes a function of the model, which imports it.
-
     Returns
     -------
     onnx.ModelProto
@@ -33,47 +31,13 @@ def write_model(body: Body, captured: Mapping[str, ValueType] | None = None) -> 
     graph = write_graph(body)
     for name in body.captures:
         graph.input.append(_value_info(name, (captured or {}).get(name, ValueType())))
-    functions = list(_apart(graph, body, body.opsets))
-    opsets = [*body.opsets.items(), *([(APART, 1)] if functions else [])]
-    imports = [helper.make_opsetid(domain, version) for domain, version in opsets]
-    return helper.make_model(graph, opset_imports=imports or None, functions=functions)
-
-
-APART = "mdf_loop.versions"
-"""Domain of the functions that import other versions than the model."""
-
-
-def _apart(graph: onnx.GraphProto, body: Body, opsets: Mapping[str, int], counts: dict[str, int] | None = None) -> Any:
-    """Put nodes of other versions, in the graphs of nodes too, into functions: these, and calls of them in the graph."""
-    counts = {} if counts is None else counts
-    protos = graph.node[len(graph.node) - len(body.nodes) :]
-    for proto, node in zip(protos, body.nodes, strict=True):
-        inner = dict(node.bodies)
-        for attribute in proto.attribute:
-            if attribute.name in inner:
-                yield from _apart(attribute.g, inner[attribute.name], opsets, counts)
-        if not inner and opsets.get(node.domain, node.opset) != node.opset:
-            counts[node.op] = counts.get(node.op, 0) + 1
-            name = f"{node.op}_{node.opset}_{counts[node.op]}"
-            imports = [helper.make_opsetid(node.domain, node.opset)]
-            inputs = list(dict.fromkeys(filter(None, proto.input)))
-            outputs = [name for name in proto.output if name]
-            yield helper.make_function(APART, name, inputs, outputs, [proto], imports)
-            proto.CopyFrom(helper.make_node(name, inputs, outputs, name=node.name or None, domain=APART))
+    opsets = [helper.make_opsetid(domain, version) for domain, version in body.opsets.items()]
+    return helper.make_model(graph, opset_imports=opsets or None)
 
 
 def domains_of(body: Body) -> set[str]:
     """The domains of the nodes of a body and of the bodies in it."""
     return {node.domain for node in body.nodes}.union(*(domains_of(inner) for node in body.nodes for _, inner in node.bodies))
-
-
-def has_other_versions(body: Body, opsets: Mapping[str, int] | None = None) -> bool:
-    """Whether a node, in inner bodies too, stands under another version than its domain has in the body."""
-    opsets = body.opsets if opsets is None else opsets
-    return any(
-        opsets.get(node.domain, node.opset) != node.opset or any(has_other_versions(inner, opsets) for _, inner in node.bodies)
-        for node in body.nodes
-    )
 
 
 def constants_as_nodes(graph: onnx.GraphProto) -> None:
