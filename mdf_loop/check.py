@@ -36,17 +36,7 @@ def check_body(body: Body, path: tuple[str, ...] = ()) -> Body:
     if clash := sorted(hidden & known):
         raise MalformedBody(f"{clash[0]!r} is hidden state and something else as well", path)
     known |= hidden
-    written = set(body.inputs) | hidden
-    for node in body.nodes:
-        for name in filter(None, node.outputs):
-            if name in written or name in body.constants:
-                raise MalformedBody(f"writes {name!r}, which is already written; each name is written once", (*path, title(node)))
-            written.add(name)
-            known.add(name)
-    for node in body.nodes:
-        for name in node.reads:
-            if name not in known:
-                raise MalformedBody(f"reads {name!r}, which no node, input or constant provides", (*path, title(node)))
+    _check_nodes(body, known, set(body.inputs) | hidden, path)
     nodes = in_order(body.nodes, lambda node: node.reads, lambda node: node.outputs, title, path)
     for state in body.state:
         if state.output not in known:
@@ -57,6 +47,20 @@ def check_body(body: Body, path: tuple[str, ...] = ()) -> Body:
         if name not in known:
             raise MalformedBody(f"output {name!r} is not produced by any node, input, constant or capture", path)
     return body if nodes is body.nodes else replace(body, nodes=tuple(nodes))
+
+
+def _check_nodes(body: Body, known: set[str], written: set[str], path: tuple[str, ...]) -> None:
+    """See that each name is written once, and that what nodes read is there; what they write becomes known."""
+    for node in body.nodes:
+        for name in filter(None, node.outputs):
+            if name in written or name in body.constants:
+                raise MalformedBody(f"writes {name!r}, which is already written; each name is written once", (*path, title(node)))
+            written.add(name)
+            known.add(name)
+    for node in body.nodes:
+        for name in node.reads:
+            if name not in known:
+                raise MalformedBody(f"reads {name!r}, which no node, input or constant provides", (*path, title(node)))
 
 
 def title(node: Any) -> str:
@@ -94,7 +98,17 @@ def in_order(
     needs = [{writers[name] for name in reads(item) if name in writers} for item in items]
     if all(not needed or max(needed) < k for k, needed in enumerate(needs)):
         return items
-    readers: list[list[int]] = [[] for _ in items]
+    order = _order(needs)
+    if len(order) < len(items):
+        row = [called(items[k]) for k in _cycle(needs, set(order))]
+        shown = " -> ".join([*row[:8], "..."] if len(row) > 8 else [*row, row[0]])
+        raise MalformedBody(f"nodes {shown} make a cycle; what goes round in a loop is a carried value", path)
+    return [items[k] for k in order]
+
+
+def _order(needs: Sequence[set[int]]) -> list[int]:
+    """Places in an order in which each stands behind those it needs, the first one first; without those in a cycle."""
+    readers: list[list[int]] = [[] for _ in needs]
     for k, needed in enumerate(needs):
         for other in needed:
             readers[other].append(k)
@@ -107,11 +121,7 @@ def in_order(
             waits[k] -= 1
             if not waits[k]:
                 heapq.heappush(ready, k)
-    if len(order) < len(items):
-        row = [called(items[k]) for k in _cycle(needs, set(order))]
-        shown = " -> ".join([*row[:8], "..."] if len(row) > 8 else [*row, row[0]])
-        raise MalformedBody(f"nodes {shown} make a cycle; what goes round in a loop is a carried value", path)
-    return [items[k] for k in order]
+    return order
 
 
 def _cycle(needs: Sequence[set[int]], done: set[int]) -> list[int]:

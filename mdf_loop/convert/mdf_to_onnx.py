@@ -267,7 +267,7 @@ def write_checked(body: Body, ir_version: int = 0) -> onnx.ModelProto:
         constants_as_nodes(model.graph)
     try:
         _infer_outputs(model)
-        checker.check_model(_without_open_outputs(model), full_check=True)
+        checker.check_model(_without_open_shapes(model), full_check=True)
     except Exception as error:
         raise MalformedBody(f"ONNX's checker refuses the model: {_message(error)}", (body.name,)) from error
     return model
@@ -275,7 +275,7 @@ def write_checked(body: Body, ir_version: int = 0) -> onnx.ModelProto:
 
 def _infer_outputs(model: onnx.ModelProto) -> None:
     """Declare the outputs whose types or shapes are not known, as far as ONNX can infer them."""
-    open_outputs = [value for value in model.graph.output if _is_open(value.type)]
+    open_outputs = [value for value in model.graph.output if _lacks_shape(value.type) or value.type.WhichOneof("value") is None]
     if not open_outputs:
         return
     inferred = {value.name: value.type for value in shape_inference.infer_shapes(model).graph.output}
@@ -283,9 +283,9 @@ def _infer_outputs(model: onnx.ModelProto) -> None:
         value.type.CopyFrom(inferred[value.name])
 
 
-def _without_open_outputs(model: onnx.ModelProto) -> onnx.ModelProto:
+def _without_open_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model for ONNX's checker: it wants shapes of all outputs, which ONNX cannot infer for each operator."""
-    closed = [value for value in model.graph.output if not _is_open(value.type)]
+    closed = [value for value in model.graph.output if not _lacks_shape(value.type)]
     if len(closed) == len(model.graph.output):
         return model
     checked = onnx.ModelProto()
@@ -295,9 +295,8 @@ def _without_open_outputs(model: onnx.ModelProto) -> onnx.ModelProto:
     return checked
 
 
-def _is_open(kind: onnx.TypeProto) -> bool:
-    which = kind.WhichOneof("value")
-    return which is None or (which == "tensor_type" and not kind.tensor_type.HasField("shape"))
+def _lacks_shape(kind: onnx.TypeProto) -> bool:
+    return kind.WhichOneof("value") == "tensor_type" and not kind.tensor_type.HasField("shape")
 
 
 def _message(error: Exception) -> str:

@@ -27,32 +27,43 @@ def inline_functions(model: onnx.ModelProto, opsets: Mapping[str, int]) -> tuple
     MalformedBody
         Functions call each other in a circle, or cannot be written out for another reason.
     """
-    from onnx import inliner
-
-    spelt_out = onnx.ModelProto()
-    spelt_out.CopyFrom(model)
+    path = (model.graph.name or "model",)
+    spelt_out = _copy(model, path)
     local = {(own_domain(function.domain), function.name) for function in model.functions}
     versions, marks = dict(opsets), set[tuple[str, int]]()
     for function in spelt_out.functions:
-        path = (model.graph.name or "model", function.name)
-        own = imported(function.opset_import, path)
+        where = (*path, function.name)
+        own = imported(function.opset_import, where)
         for domain, version in own.items():
             versions.setdefault(domain, version)
         marks |= _marked(function, {domain: version for domain, version in own.items() if versions[domain] != version}, local)
-        _sort(function.node, path)
+        _sort(function.node, where)
         function.output[:] = _written_by_nodes(function.node, function.output)
-    _sort(spelt_out.graph.node, (model.graph.name or "model",))
+    _sort(spelt_out.graph.node, path)
     everywhere = {**versions, **{marked(*mark): mark[1] for mark in marks}, **{domain: 1 for domain, _ in local}}
     for holder in (spelt_out, *spelt_out.functions):
         del holder.opset_import[:]
         holder.opset_import.extend(helper.make_opsetid(domain, version) for domain, version in everywhere.items())
+    return _inlined(spelt_out, path), versions
+
+
+def _copy(model: onnx.ModelProto, path: tuple[str, ...]) -> onnx.ModelProto:
+    copied = onnx.ModelProto()
     try:
-        return inliner.inline_local_functions(spelt_out), versions
+        copied.CopyFrom(model)
+    except Exception as error:  # protobuf's own, for what is nested too deep
+        raise MalformedBody(f"the model cannot be copied: {error}", path) from error
+    return copied
+
+
+def _inlined(model: onnx.ModelProto, path: tuple[str, ...]) -> onnx.ModelProto:
+    from onnx import inliner
+
+    try:
+        return inliner.inline_local_functions(model)
     except Exception as error:  # its own, which derive from nothing else
         told = " ".join(str(error).split())
-        raise MalformedBody(
-            f"the functions of the model cannot be written out: {told}", (model.graph.name or "model",)
-        ) from error
+        raise MalformedBody(f"the functions of the model cannot be written out: {told}", path) from error
 
 
 def _marked(function: Any, others: Mapping[str, int], local: set[tuple[str, str]]) -> set[tuple[str, int]]:
