@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop import control_records  # noqa: F401  (registers records)
-from mdf_loop.backend import LoopRep, as_value
+from mdf_loop.backend import LoopRep, as_value, listed_values
 from mdf_loop.errors import ArgumentError, PartialResults
 from mdf_loop.execute.program import describe_value
 from mdf_loop.explain import explained
@@ -98,19 +98,19 @@ class OpenvinoRep(LoopRep):
         if isinstance(inputs, Mapping) and hidden and hidden <= set(inputs):
             return dict(inputs)
         if not isinstance(inputs, Mapping):
-            values = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
+            values = listed_values(inputs)
             if len(values) > len(self.inputs):
                 names = ", ".join(self.inputs)
                 raise ArgumentError(f"the model takes {len(self.inputs)} inputs ({names}); {len(values)} were given")
             inputs = dict(zip(self.inputs, values, strict=False))
         given = self._renamed(inputs)
         missing = [name for name in self.inputs if name not in given]
-        unknown = sorted(set(given) - set(self.inputs))
+        unknown = sorted(set(given) - set(self.inputs), key=str)
         if missing or unknown:
             raise ArgumentError(
                 f"the model takes inputs ({', '.join(self.inputs)})"
                 + (f"; missing: {', '.join(missing)}" if missing else "")
-                + (f"; unknown: {', '.join(unknown)}" if unknown else "")
+                + (f"; unknown: {', '.join(map(str, unknown))}" if unknown else "")
             )
         return given
 

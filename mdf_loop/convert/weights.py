@@ -41,7 +41,7 @@ def save(model: Any, path: Path, inline: int) -> None:
     if path.suffix.lower() not in SUFFIXES:
         raise ArgumentError(f"an MDF model is a file of type {', '.join(SUFFIXES)}; got {os.fspath(path)!r}")
     places = _large(model, inline)
-    weights = {name: value for _, _, name, value in places}
+    weights = {name: _storable(value) for _, _, name, value in places}
     plain, earlier = path.with_suffix(".npz"), _earlier(path)
     beside = plain if not os.path.lexists(plain) else path.with_suffix(f".{_digest(weights)}.npz")
 
@@ -150,13 +150,21 @@ def _large(model: Any, inline: int) -> list[tuple[Any, str, str, np.ndarray]]:
 
 def _written(model: Any, places: Sequence[tuple[Any, str, str, np.ndarray]], beside: str) -> Any:
     """The model as dicts and lists, with its large arrays taken out."""
+    small = [(holder, key, value) for holder, key in _places(model) if isinstance(value := _get(holder, key), np.ndarray)]
     try:
+        for holder, key, value in small:
+            _set(holder, key, value.tolist())  # MDF compares the values of ports with their defaults, arrays cannot
         for holder, key, name, _ in places:
             _set(holder, key, {NPZ: beside, NAME: name})
         return model.to_dict()
     finally:
-        for holder, key, _, value in places:
+        for holder, key, value in small:
             _set(holder, key, value)
+
+
+def _storable(value: np.ndarray) -> np.ndarray:
+    """An array as numpy's files hold it: they do not know the types of ml_dtypes, whose bytes are kept."""
+    return value if value.dtype.isbuiltin == 1 else value.view(f"V{value.dtype.itemsize}")
 
 
 def _name(holder: Any, key: str) -> str:

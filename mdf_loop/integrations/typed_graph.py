@@ -122,6 +122,11 @@ class TypedNode:
             port.curr_value = None
         self._values = {port.id: _value_of(reader, node, port) for port in node.input_ports}
         self._outputs = {port.id: reader.names[node.id, port.id] for port in node.output_ports}
+        self._defaults = {
+            port.id: body.constants.get(self._values[port.id], port.default_value)
+            for port in node.input_ports
+            if port.default_value is not None
+        }
         self._asked = {name: asked[name] for name in self._values.values() if name in asked}
         self._prepare(body)
 
@@ -140,7 +145,7 @@ class TypedNode:
         """Run the operator on what the ports have, and forget it, as MDF does."""
         given: dict[str, Any] = {}
         for id, port in self.evaluable_inputs.items():
-            value = port.port.default_value if port.curr_value is UNSET else port.curr_value
+            value = self._defaults.get(id) if port.curr_value is UNSET else port.curr_value
             given[self._values[id]] = value
             port.curr_value = UNSET
         fitted = fit_values(self._asked, {name: value for name, value in given.items() if name in self._asked})

@@ -158,13 +158,12 @@ def as_value(result: Any) -> Any:
 
 def _declared_types(node: Node) -> Any:
     """A function that gives an output the type its schema declares, where onnx.reference is looser."""
-    import onnx
 
     from mdf_loop.element_types import NAMES, kind_of
+    from mdf_loop.schemas import schema_of
 
-    try:
-        schema = onnx.defs.get_schema(node.op, node.opset, node.domain)
-    except onnx.defs.SchemaError:
+    schema = schema_of(node.op, node.opset, node.domain)
+    if schema is None:
         return lambda place, result, values: result
     first_input = {formal.type_str: k for k, formal in reversed(list(enumerate(schema.inputs)))}
 

@@ -118,17 +118,17 @@ def read_file(path: Any) -> Body:
         raise MalformedBody(
             f"{os.fspath(path)!r} is no ONNX file; if it is an MDF model, mdf_loop.run runs it and mdf_loop.to_onnx converts it"
         )
-    model = load_onnx(path)
-    if not model.graph.output and not model.graph.node:
-        raise MalformedBody(f"{os.fspath(path)!r} holds no graph")
-    return read_model(model)
+    return read_model(load_onnx(path))
 
 
 def load_onnx(path: Any) -> Any:
     """The ``onnx.ModelProto`` in an ``.onnx`` file; see :func:`mdf_loop.readers.onnx_file.load_onnx`."""
     from mdf_loop.readers import onnx_file
 
-    return onnx_file.load_onnx(path)
+    model = onnx_file.load_onnx(path)
+    if not model.graph.output and not model.graph.node:
+        raise MalformedBody(f"{os.fspath(path)!r} holds no graph")
+    return model
 
 
 def _read_proto(source: Any) -> Body:

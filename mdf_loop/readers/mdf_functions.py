@@ -15,6 +15,7 @@ from mdf_loop.ir import Node
 from mdf_loop.readers.expression import evaluated, parse
 from mdf_loop.readers.mdf_control import BODIES, control
 from mdf_loop.readers.values import UNKNOWN, NotCompiled, Scope, Unavailable, Value, known, literal, read
+from mdf_loop.schemas import schema_of
 
 if TYPE_CHECKING:
     from mdf_loop.readers.mdf_node import NodeReader
@@ -87,10 +88,9 @@ def apply_onnx(reader: NodeReader, thing: Any, path: Path, op: str, args: Mappin
     such arguments the node's ports and parameters.
     """
     opset = reader.builder.opset
-    try:
-        schema = onnx.defs.get_schema(op, opset, "")
-    except onnx.defs.SchemaError as error:
-        raise UnsupportedOp(f"{'/'.join(path)}: there is no operator {op} in opset {opset} of ONNX") from error
+    schema = schema_of(op, opset)
+    if schema is None:
+        raise UnsupportedOp(f"{'/'.join(path)}: there is no operator {op} in opset {opset} of ONNX")
     if op in BODIES:
         return control(reader, thing, path, op, args)
     scope: dict[str, Value | Unavailable] = dict(reader.scope)

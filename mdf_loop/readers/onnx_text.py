@@ -7,12 +7,10 @@ from typing import Any
 
 from mdf_loop.errors import KindError, MalformedBody
 from mdf_loop.ir import Body
+from mdf_loop.schemas import LARGEST_VERSION
 
 DEEPEST = 200
 """Brackets of ONNX text may be nested so deep: protobuf reads half of it, and onnx's parser ends the process at some 4,000."""
-
-NEWEST = 1 << 31
-"""An opset is below this: onnx holds it in 32 bits."""
 
 _TOKEN = re.compile(r'#[^\n]*+|"(?:\\.|[^"\\])*+"?|[(\[{]|[)\]}]', re.DOTALL)
 """Comments, texts (an open one up to the end, so that no place is looked at twice) and brackets."""
@@ -47,7 +45,7 @@ def read_text(text: Any, opset: int | None = None) -> Body:
 
     if not isinstance(text, str):
         raise KindError(f"the text of an ONNX body must be a string; got {type(text).__name__}")
-    if opset is not None and (not isinstance(opset, int) or isinstance(opset, bool) or not 0 < opset < NEWEST):
+    if opset is not None and (not isinstance(opset, int) or isinstance(opset, bool) or not 1 <= opset <= LARGEST_VERSION):
         raise KindError(f"the opset of a body must be a whole number from 1 on; got {opset!r}")
     refuse_deep(text)
     is_model = text.lstrip().startswith("<")

@@ -1,4 +1,5 @@
-"""Types of values as texts, as the metadata of an MDF graph says them: ``float[2,n]``, ``int64``, ``seq(float)``.
+"""Types of values as texts, as the metadata of an MDF graph says them: ``float[2,n]``, ``int64``, ``seq(float)``,
+``map(int64,float)``.
 
 Element types are called as in ONNX or numpy.  A dimension is a number, a name, or ``?``; a name that is no word stands in
 quotes, as in JSON.  Without brackets nothing is said of the shape, and ``?`` says nothing of the element type.
@@ -37,9 +38,14 @@ def write_type_text(kind: ValueType) -> str:
     'float[2,batch,?]'
     """
     if kind.kind != "tensor":
-        return f"{_AROUND[kind.kind]}({write_type_text(kind.element or ValueType())})"
-    name = "?" if kind.dtype is None else _ONNX_NAMES.get(kind.dtype, kind.dtype.name)
+        key = "" if kind.key is None else f"{_name(kind.key)},"
+        return f"{_AROUND[kind.kind]}({key}{write_type_text(kind.element or ValueType())})"
+    name = _name(kind.dtype)
     return name if kind.shape is None else f"{name}[{','.join(map(_write_dim, kind.shape))}]"
+
+
+def _name(dtype: np.dtype | None) -> str:
+    return "?" if dtype is None else _ONNX_NAMES.get(dtype, dtype.name)
 
 
 def _write_dim(dim: Dim) -> str:
@@ -61,7 +67,10 @@ def read_type_text(text: str, depth: int = 0) -> ValueType:
     text = text.strip()
     for kind, around in _AROUND.items():
         if text.startswith(f"{around}(") and text.endswith(")") and depth < DEEPEST:
-            return ValueType(kind=kind, element=read_type_text(text[len(around) + 1 : -1], depth + 1))
+            inner, key = text[len(around) + 1 : -1], None
+            if kind == "map" and (said := inner.partition(",")[0].strip()) in NAMES and "," in inner:
+                inner, key = inner.partition(",")[2], NAMES[said]
+            return ValueType(kind=kind, element=read_type_text(inner, depth + 1), key=key)
     name, bracket, dims = text.partition("[")
     if (name != "?" and name not in NAMES) or (bracket and not dims.endswith("]")):
         raise ValueError(f"{text!r} is no type")
