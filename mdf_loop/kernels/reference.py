@@ -19,7 +19,6 @@ from mdf_loop.registry import KERNELS, Bound, Kernel, register
 
 SERVED: dict[str, dict[str, int]] = {
     "": {
-        "Attention": 23,
         "BlackmanWindow": 17,
         "CausalConvWithState": 27,
         "DFT": 17,

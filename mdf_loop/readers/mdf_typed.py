@@ -33,6 +33,7 @@ from mdf_loop.readers.mdf_edges import order_nodes
 from mdf_loop.readers.mdf_signature import Port, Signature
 from mdf_loop.readers.type_text import read_type_text
 from mdf_loop.readers.values import NotCompiled
+from mdf_loop.registry import version_of
 
 ReadBody = Callable[[Any, int, str], Body | None]
 
@@ -229,8 +230,8 @@ class GraphReader:
         domain, op = operator_of(holder)
         if domain and domain not in self.opsets:
             raise MalformedBody(f"metadata opsets must say the version of {domain!r}", path)
-        version = self.opsets[domain]
-        schema = self._schema(op, domain, path)
+        version = version_of(op, self.opsets[domain], domain)
+        schema = self._schema(op, version, domain, path)
         bodies = _bodies(schema, node, holder)
         args = {key: source for key, source in (holder.args or {}).items() if key not in bodies}
         inputs, given = self._inputs(node, schema, args, path)
@@ -256,9 +257,8 @@ class GraphReader:
         inputs = tuple(self._port(node, port) for port in node.input_ports)
         return Node("unknown", inputs, tuple(self.names[node.id, port.id] for port in node.output_ports), domain=OPAQUE)
 
-    def _schema(self, op: str, domain: str, path: tuple[str, ...]) -> Any:
+    def _schema(self, op: str, version: int, domain: str, path: tuple[str, ...]) -> Any:
         """What ONNX knows of an operator; None for operators of others."""
-        version = self.opsets[domain]
         try:
             return onnx.defs.get_schema(op, version, domain)
         except onnx.defs.SchemaError as error:

@@ -18,6 +18,7 @@ from mdf_loop.element_types import DTYPES
 from mdf_loop.errors import MalformedBody
 from mdf_loop.ir import Body, Node, ValueType
 from mdf_loop.readers.inlining import inline_functions
+from mdf_loop.registry import version_of
 
 DEFAULT_OPSET = 18
 """Version of ONNX's own domain for bodies that do not say, such as ONNX text or a bare GraphProto."""
@@ -169,7 +170,8 @@ def _node(proto: onnx.NodeProto, opsets: Mapping[str, int], path: tuple[str, ...
     attrs = {a.name: read_attribute(a, opsets, where) for a in proto.attribute}
     inner = [body for body in attrs.values() if isinstance(body, Body)]
     captures = tuple(dict.fromkeys(name for body in inner for name in body.captures))
-    return Node(proto.op_type, tuple(proto.input), tuple(proto.output), attrs, proto.name, opsets[domain], domain, captures)
+    version = version_of(proto.op_type, opsets[domain], domain)
+    return Node(proto.op_type, tuple(proto.input), tuple(proto.output), attrs, proto.name, version, domain, captures)
 
 
 def read_attribute(attribute: onnx.AttributeProto, opsets: Mapping[str, int], path: tuple[str, ...]) -> Any:
