@@ -199,7 +199,9 @@ def version_of(op: str, opset: int, domain: str = "") -> int:
     """
     first = OLDER_THAN_ITSELF.get(("" if domain == "ai.onnx" else domain, op), opset)
     if opset < first:
-        warn_user(f"{op} exists from version {first} of ONNX on, but the model imports version {opset}: it is run as version {first}")
+        warn_user(
+            f"{op} exists from version {first} of ONNX on, but the model imports version {opset}: it is run as version {first}"
+        )
     return max(opset, first)
 
 

@@ -15,8 +15,8 @@ from mdf_loop.batching import Result
 from mdf_loop.element_types import DTYPES
 from mdf_loop.kernels.axes import count_of
 from mdf_loop.kernels.folding import fold, unfold
-from mdf_loop.kernels.normalization import widened
 from mdf_loop.kernels.softmax import softmax
+from mdf_loop.kernels.wide import widened
 from mdf_loop.registry import kernel
 
 MASK = 3

@@ -11,7 +11,8 @@ import numpy as np
 from mdf_loop.batching import Result
 from mdf_loop.element_types import kind_of
 from mdf_loop.kernels.folding import folding
-from mdf_loop.kernels.normalization import mean_over, widened
+from mdf_loop.kernels.normalization import mean_over
+from mdf_loop.kernels.wide import widened
 from mdf_loop.kernels.windows import Windows, pairs, per_axis, windows
 from mdf_loop.registry import kernel
 
