@@ -6,6 +6,8 @@ the floats hold exactly; then the result is exact too, in whatever order it is a
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from mdf_loop.element_types import kind_of
@@ -41,6 +43,28 @@ def _of_halves(x: np.ndarray) -> np.ndarray:
     result = moved.view(np.float32)
     result *= _EXPONENTS
     return result
+
+
+def lowest(dtype: np.dtype) -> Any:
+    """What no element is below: minus infinity, False or the smallest whole number."""
+    kind = kind_of(dtype)
+    return dtype.type(-np.inf) if kind == "float" else dtype.type(False) if kind == "bool" else np.iinfo(dtype).min
+
+
+def highest(dtype: np.dtype) -> Any:
+    """What no element is above: infinity, True or the largest whole number."""
+    kind = kind_of(dtype)
+    return dtype.type(np.inf) if kind == "float" else dtype.type(True) if kind == "bool" else np.iinfo(dtype).max
+
+
+def ordered_bits(x: np.ndarray) -> np.ndarray | None:
+    """Numbers of 16 bits that are in the order of these floats of 16 bits, which numpy compares far more slowly.
+
+    The same takes them back.  None if there is a nan among them.
+    """
+    bits = x.view(np.int16)
+    infinity = np.array(np.inf, x.dtype).view(np.int16)
+    return None if ((bits & 0x7FFF) > infinity).any() else bits ^ ((bits >> 15) & 0x7FFF)
 
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
