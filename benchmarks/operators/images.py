@@ -68,7 +68,7 @@ def _quantized(rng: np.random.Generator, shape: tuple[int, ...]) -> Iterator[Cas
         given = [x, np.float32(0.02), np.uint8(128), w, scales, np.zeros(len(w), np.int8), np.float32(0.1), np.uint8(100)]
         bias = rng.integers(-500, 500, len(w)).astype(np.int32)
         given = [np.asarray(v) for v in (*given, bias)]
-        yield Case(f"QLinearConv{what} {size}", "QLinearConv", given, {**pads, **more}, constants=range(1, 9))
+        yield Case(f"QLinearConv{what} {size}", "QLinearConv", given, {**pads, **more}, constants=range(1, 9), off_by=1)
         if what != " by channel":
             unsigned = (w.astype(np.int16) + 128).astype(np.uint8)
             zeros = np.array(128, np.uint8), np.array(125, np.uint8)

@@ -14,7 +14,7 @@ from mdf_loop.batching import Result
 from mdf_loop.element_types import kind_of
 from mdf_loop.kernels.folding import folding
 from mdf_loop.kernels.normalization import mean_over
-from mdf_loop.kernels.wide import lowest, ordered_bits, widened
+from mdf_loop.kernels.wide import from_ordered_bits, lowest, ordered_bits, widened
 from mdf_loop.kernels.windows import Windows, pairs, per_axis, windows
 from mdf_loop.registry import kernel
 
@@ -52,7 +52,7 @@ def max_pool(
     if bits is None:
         return where.reduced(x, np.maximum, lowest(x.dtype))
     fill = ordered_bits(np.array([-np.inf], x.dtype))
-    return ordered_bits(where.reduced(bits, np.maximum, fill[0]).view(x.dtype)).view(x.dtype)
+    return from_ordered_bits(where.reduced(bits, np.maximum, fill[0]), x.dtype)
 
 
 def _with_places(x: np.ndarray, where: Windows, storage_order: int) -> tuple[np.ndarray, np.ndarray]:

@@ -60,11 +60,21 @@ def highest(dtype: np.dtype) -> Any:
 def ordered_bits(x: np.ndarray) -> np.ndarray | None:
     """Numbers of 16 bits that are in the order of these floats of 16 bits, which numpy compares far more slowly.
 
-    The same takes them back.  None if there is a nan among them.
+    None if there is a nan among them.
     """
     bits = x.view(np.int16)
     infinity = np.array(np.inf, x.dtype).view(np.int16)
-    return None if ((bits & 0x7FFF) > infinity).any() else bits ^ ((bits >> 15) & 0x7FFF)
+    return None if ((bits & 0x7FFF) > infinity).any() else _turned(bits)
+
+
+def from_ordered_bits(bits: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The floats of such numbers."""
+    return _turned(bits).view(dtype)
+
+
+def _turned(bits: np.ndarray) -> np.ndarray:
+    """The bits of negative floats turned over, but for the sign: the larger these are the lower the float is."""
+    return bits ^ ((bits >> 15) & 0x7FFF)
 
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
