@@ -71,6 +71,13 @@ def test_convolutions_of_bytes_are_exact(channels, group):
     assert (found == wanted).mean() > 0.99
 
 
+def test_a_filter_with_more_elements_than_float32_adds_up_exactly():
+    x, w = np.full((1, 2, 30, 31), 255, np.uint8), np.full((3, 2, 29, 30), 255, np.uint8)
+    x[0, 0, ::2], w[1, :, :, ::3] = 254, 253
+    found = lookup("ConvInteger", 10).run(x, w)
+    np.testing.assert_array_equal(found, lookup("Conv", 11).run(x.astype(np.float64), w.astype(np.float64)).astype(np.int64))
+
+
 def test_large_results_are_quantised_part_by_part():
     rng = np.random.default_rng(0)
     a, b = rng.integers(0, 255, (700, 30), np.uint8), rng.integers(-128, 127, (30, 500), np.int8)

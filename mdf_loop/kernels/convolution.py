@@ -117,8 +117,8 @@ def _of_bytes(x: Any, x_zero: Any, w: Any, w_zero: Any, group: int, kernel_shape
     if w_zero is not None and w_zero.size > 1:
         w_zero = w_zero.reshape(-1, *(1,) * (w.ndim - 1))
     x, w = centred(x, x_zero), centred(w, w_zero)
-    at_once = max(terms // max(math.prod(w.shape[2:]), 1), 1)  # channels
-    if w.shape[1] <= at_once or group > 1:
+    at_once = terms // max(math.prod(w.shape[2:]), 1)  # channels
+    if not at_once or w.shape[1] <= at_once or group > 1:
         exact = x if math.prod(w.shape[1:]) <= terms else x.astype(np.float64)
         return convolved(exact, w.astype(exact.dtype, copy=False), group, kernel_shape, **layout)
     _check_channels(x, w, w.shape[1], kernel_shape)
