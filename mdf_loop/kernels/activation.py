@@ -37,7 +37,11 @@ def relu(x):
     if x.dtype.kind != "f" or x.itemsize > 2:
         return np.maximum(x, 0)
     bits = np.asarray(x).view(np.int16)  # numpy compares float16 slowly, and keeps -0.0
-    return np.where((bits < 0) & ((bits & 0x7FFF) <= 0x7C00), np.int16(0), bits).view(x.dtype)
+    negative = bits >> 15  # all bits or none
+    is_number = (bits & 0x7FFF) <= 0x7C00
+    if not is_number.all():
+        negative &= -is_number.astype(np.int16)
+    return (bits & ~negative).view(x.dtype)
 
 
 @from_first_opset("LeakyRelu")

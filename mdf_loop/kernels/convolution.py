@@ -14,7 +14,7 @@ from mdf_loop.kernels.columns import columns
 from mdf_loop.kernels.folding import folding
 from mdf_loop.kernels.linear import requantized
 from mdf_loop.kernels.normalization import per_channel
-from mdf_loop.kernels.wide import as_int32, centred, exact_terms, largest_from, widened
+from mdf_loop.kernels.wide import EXACT32, as_int32, centred, exact_terms, largest_from, widened
 from mdf_loop.kernels.windows import halves, pairs, per_axis, windows
 from mdf_loop.registry import kernel
 
@@ -113,19 +113,27 @@ def _of_bytes(x: Any, x_zero: Any, w: Any, w_zero: Any, group: int, kernel_shape
 
     A zero point of the filters may be one for each.
     """
-    terms = exact_terms(largest_from(x.dtype, x_zero), largest_from(w.dtype, w_zero))
+    largest = largest_from(x.dtype, x_zero)
+    terms = exact_terms(largest, largest_from(w.dtype, w_zero))
     if w_zero is not None and w_zero.size > 1:
         w_zero = w_zero.reshape(-1, *(1,) * (w.ndim - 1))
     x, w = centred(x, x_zero), centred(w, w_zero)
     at_once = terms // max(math.prod(w.shape[2:]), 1)  # channels
-    if not at_once or w.shape[1] <= at_once or group > 1:
-        exact = x if math.prod(w.shape[1:]) <= terms else x.astype(np.float64)
+    is_exact = w.shape[1] <= at_once or largest * _largest_sum(w) <= EXACT32
+    if is_exact or not at_once or group > 1:
+        exact = x if is_exact else x.astype(np.float64)
         return convolved(exact, w.astype(exact.dtype, copy=False), group, kernel_shape, **layout)
     _check_channels(x, w, w.shape[1], kernel_shape)
     parts = (slice(start, start + at_once) for start in range(0, w.shape[1], at_once))
     return functools.reduce(
         np.add, (convolved(x[:, part], w[:, part], 1, kernel_shape, **layout).astype(np.int32) for part in parts)
     )
+
+
+def _largest_sum(filters: np.ndarray) -> float:
+    """What the elements of a filter add up to at most, whatever their signs."""
+    sums = np.abs(filters).reshape(len(filters), -1).sum(1, dtype=np.float64)
+    return float(sums.max(initial=0))
 
 
 # The transpose: each element of the input spreads a window over the output
