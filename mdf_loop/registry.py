@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import MalformedBody, UnsupportedOp
+from mdf_loop.errors import MalformedBody, UnsupportedOp, warn_user
 from mdf_loop.ir import Node
 from mdf_loop.options import Run
 
@@ -79,6 +79,9 @@ class Bound:
     call: Call
     needs_run: bool = False
 
+
+OLDER_THAN_ITSELF = {("", "LayerNormalization"): 17}
+"""Operators that others run in models of versions without them, by (domain, op): the first version that has them."""
 
 KERNELS: dict[tuple[str, str], list[Kernel]] = {}
 """All kernels by (domain, op), oldest first."""
@@ -187,6 +190,20 @@ def lookup(op: str, opset: int, domain: str = "") -> Kernel:
         f"there is no kernel for {full_name}, version {opset} of its domain{meant}; "
         f"{how} adds one, `mdf-loop ops` lists those there are"
     )
+
+
+def version_of(op: str, opset: int, domain: str = "") -> int:
+    """The version in which an operator of a model is read: the model's, as a rule.
+
+    Exporters write a few operators into models that are older than the operator (:data:`OLDER_THAN_ITSELF`), and
+    onnxruntime runs these; they are read in their first version, with a warning.
+    """
+    first = OLDER_THAN_ITSELF.get(("" if domain == "ai.onnx" else domain, op), opset)
+    if opset < first:
+        warn_user(
+            f"{op} exists from version {first} of ONNX on, but the model imports version {opset}: it is run as version {first}"
+        )
+    return max(opset, first)
 
 
 def bind(node: Node) -> Bound:

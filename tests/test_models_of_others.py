@@ -258,7 +258,7 @@ def test_attributes_of_functions_reach_nodes_of_other_versions():
 
 def test_functions_that_call_themselves_are_refused():
     made = model_of([call("f", "x", "y")], [function("f", [call("f", "a", "b")], 20)])
-    with pytest.raises(MalformedBody, match=r"functions of the model cannot be written out: .*[Cc]ycle"):
+    with pytest.raises(MalformedBody, match="a function of the model calls itself: .*f -> .*f"):
         backend.prepare(made)
 
 
@@ -501,12 +501,12 @@ def test_whole_numbers_will_do_for_attributes_that_are_floats():
 
 
 SPARSE = {
-    "index outside, two axes": ([3, 3], [[0, 5]], "has an index outside of its shape"),
-    "index below, one axis": ([10], [-1], "has an index outside of its shape"),
-    "index outside, one axis": ([10], [10], "has an index outside of its shape"),
-    "a negative dimension": ([-1], [0], "has the negative dimension -1"),
-    "too many indices": ([10], [0, 1], "must have values of shape"),
-    "too many axes": ([10], [[0, 0]], "must have values of shape"),
+    "index outside, two axes": ([3, 3], [[0, 5]], "of shape .* has values outside of it"),
+    "index below, one axis": ([10], [-1], "of shape .* has values outside of it"),
+    "index outside, one axis": ([10], [10], "of shape .* has values outside of it"),
+    "a negative dimension": ([-1], [0], "must have dimensions from 0 on"),
+    "too many indices": ([10], [0, 1], "of . dimensions has values of shape"),
+    "too many axes": ([10], [[0, 0]], "of . dimensions has values of shape"),
 }
 
 

@@ -19,7 +19,6 @@ from mdf_loop.registry import KERNELS, Bound, Kernel, register
 
 SERVED: dict[str, dict[str, int]] = {
     "": {
-        "Attention": 23,
         "BlackmanWindow": 17,
         "CausalConvWithState": 27,
         "DFT": 17,
@@ -29,7 +28,6 @@ SERVED: dict[str, dict[str, int]] = {
         "ImageDecoder": 20,
         "LinearAttention": 27,
         "MelWeightMatrix": 17,
-        "RoiAlign": 10,
         "RotaryEmbedding": 23,
         "STFT": 17,
     },
@@ -48,11 +46,6 @@ SERVED: dict[str, dict[str, int]] = {
 ``Gradient`` (ai.onnx.preview.training) is not among them: onnx.reference cannot run it, since it
 differentiates the graph around it rather than computing something from its inputs.
 """
-
-OLDER: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {
-    ("", "RoiAlign"): (16, {"coordinate_transformation_mode": "output_half_pixel"}),
-}
-"""Operators whose older versions onnx.reference takes for the version given: what they are in its terms."""
 
 
 def refusal(node: Node) -> str | None:
@@ -87,7 +80,7 @@ def bind(node: Node) -> Bound:
     if reason := refusal(node):
         raise UnsupportedOp(f"onnx.reference cannot run this {node.op}: {reason}")
     try:
-        evaluator = ReferenceEvaluator(one_node_model(_in_newer_terms(node)))
+        evaluator = ReferenceEvaluator(one_node_model(node))
     except Exception as error:
         raise UnsupportedOp(f"onnx.reference cannot run {node.op} (version {node.opset}): {error}") from error
     names = _input_names(node)
@@ -102,11 +95,6 @@ def bind(node: Node) -> Bound:
         return tuple(results)
 
     return Bound(call)
-
-
-def _in_newer_terms(node: Node) -> Node:
-    version, attrs = OLDER.get((node.domain, node.op), (0, {}))
-    return dataclasses.replace(node, attrs={**node.attrs, **attrs}, opset=version) if node.opset < version else node
 
 
 def one_node_model(node: Node) -> Any:

@@ -36,6 +36,7 @@ from mdf_loop.readers.mdf_written import attribute, declared_array, settled, wri
 from mdf_loop.readers.opsets import refuse_internal
 from mdf_loop.readers.type_text import read_type_text
 from mdf_loop.readers.values import NotCompiled
+from mdf_loop.registry import version_of
 from mdf_loop.schemas import LARGEST_VERSION, schema_of
 
 ReadBody = Callable[[Any, int, str], Body | None]
@@ -277,7 +278,7 @@ class GraphReader:
             raise MalformedBody(f"metadata opset must be a whole number from 1 on; got {said!r}", path)
         if said is None and domain not in self.opsets:
             raise MalformedBody(f"metadata opsets must say the version of {domain!r}", path)
-        return self.opsets[domain] if said is None else said
+        return version_of(op, self.opsets[domain] if said is None else said, domain)
 
     def _schema(self, op: str, domain: str, version: int, path: tuple[str, ...]) -> Any:
         """What ONNX knows of an operator; None for operators of others."""

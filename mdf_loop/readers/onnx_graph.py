@@ -28,6 +28,7 @@ from mdf_loop.readers.opsets import (
     unmarked,
     version_among,
 )
+from mdf_loop.registry import version_of
 from mdf_loop.schemas import schema_of
 
 DEEPEST = 50
@@ -178,6 +179,7 @@ def _node(proto: onnx.NodeProto, opsets: Mapping[str, int], path: tuple[str, ...
     if version is not None:
         names = [attribute.name for attribute in proto.attribute]
         opset = version_among(proto.op_type, domain, version, opset, names, len(proto.input))
+    opset = version_of(proto.op_type, opset, domain)
     attrs: dict[str, Any] = {}
     for attribute in proto.attribute:
         if attribute.name in attrs:
