@@ -258,7 +258,7 @@ def test_attributes_of_functions_reach_nodes_of_other_versions():
 
 def test_functions_that_call_themselves_are_refused():
     made = model_of([call("f", "x", "y")], [function("f", [call("f", "a", "b")], 20)])
-    with pytest.raises(MalformedBody, match="a function of the model calls itself: .*f -> .*f"):
+    with pytest.raises(MalformedBody, match=r"a function of the model calls itself: .*f -> .*f"):
         backend.prepare(made)
 
 

@@ -44,7 +44,6 @@ def test_layer_normalization_runs_in_a_converted_model_older_than_itself(tmp_pat
     feeds = {"x": np.arange(8, dtype=np.float32).reshape(2, 4), "scale": np.ones(4, np.float32), "bias": np.ones(4, np.float32)}
     with pytest.warns(LoopWarning, match="version 17"):
         convert(onnx.parser.parse_model(OLD_MODEL)).to_yaml_file(str(tmp_path / "old.yaml"))
-    with pytest.warns(LoopWarning, match="version 17"):
-        found = run(tmp_path / "old.yaml", **feeds)["y"]
+    found = run(tmp_path / "old.yaml", **feeds)["y"]
     newer = onnx.parser.parse_model(OLD_MODEL.replace('["": 11]', '["": 17]'))
     assert_same(found, backend.prepare(newer).run(feeds)[0], 1e-6, 1e-6)
