@@ -19,6 +19,7 @@ from mdf_loop.errors import LoopError
 from . import contents
 
 OPSET = 21
+IMPORTS = (("", OPSET), ("ai.onnx.ml", 4))
 MOST_ELEMENTS = 96
 """Of a value in the first iteration."""
 
@@ -175,10 +176,9 @@ def computed(node: NodeProto, known: dict[str, Any]) -> tuple[Any, ...]:
     return results if isinstance(results, tuple) else (results,)
 
 
-def in_model(graph: GraphProto, opset: int = OPSET) -> Any:
+def in_model(graph: GraphProto, imports: Sequence[tuple[str, int]] = IMPORTS) -> Any:
     """A model that says of which version the operators of a body are."""
-    imports = [helper.make_opsetid("", opset), helper.make_opsetid("ai.onnx.ml", 4)]
-    return helper.make_model(graph, opset_imports=imports, ir_version=10)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid(*entry) for entry in imports], ir_version=10)
 
 
 def read_names(graph: GraphProto) -> list[str]:

