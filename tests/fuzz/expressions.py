@@ -256,7 +256,7 @@ TARGET = Target(
     check,
     script,
     smaller,
-    in_tests=60,
+    in_tests=150,
     seconds=30,
     megabytes=3072,
 )

@@ -218,7 +218,7 @@ TARGET = Target(
     check,
     script,
     smaller,
-    in_tests=60,
+    in_tests=200,
     seconds=30,
     megabytes=3072,
 )

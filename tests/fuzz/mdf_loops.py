@@ -218,5 +218,5 @@ TARGET = Target(
     check,
     script,
     smaller,
-    in_tests=80,
+    in_tests=120,
 )

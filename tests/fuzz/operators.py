@@ -202,5 +202,5 @@ TARGET = Target(
     bodies.check,
     script,
     smaller,
-    in_tests=150,
+    in_tests=300,
 )

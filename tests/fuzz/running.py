@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import time
@@ -15,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from .target import Settings, Target, random_of
-from .worker import SHRINKING
 
 ROOT = Path(__file__).parent.parent.parent
 BATCH = 200
+ASLEEP = 600
+"""Seconds after which a child that says nothing is given up; one that works has run out of processor time before."""
 
 
 @dataclass
@@ -52,20 +54,20 @@ class Child:
             **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL, "cwd": ROOT},
             env=environment,
         )
-        self.buffer, self.done = b"", False
+        self.buffer, self.done, self.ended = b"", False, False
         self.shrinking: Found | None = None
-        self.until = time.monotonic() + target.seconds + 60  # imports take their time
+        self.until = time.monotonic() + ASLEEP
 
     def read(self) -> Iterator[Found]:
         """What the child has said since."""
         data = os.read(self.process.stdout.fileno(), 1 << 20)  # type: ignore[union-attr]
         if not data:
-            yield from self._ended()
+            yield from self._end()
             return
         *lines, self.buffer = (self.buffer + data).split(b"\n")
         for line in lines:
             said: dict[str, Any] = json.loads(line)
-            self.until = time.monotonic() + self.target.seconds + SHRINKING * ("shrinking" in said)
+            self.until = time.monotonic() + ASLEEP
             if "kind" in said:
                 found = Found(self.target.name, self.seed, said["case"], said["kind"], said["detail"], said["script"])
                 self.shrinking = found if "shrinking" in said else None
@@ -76,11 +78,13 @@ class Child:
             else:
                 self.case = said["case"]
 
-    def _ended(self) -> Iterator[Found]:
+    def _end(self) -> Iterator[Found]:
+        self.ended = True
         errors = self.process.stderr.read().decode(errors="replace")  # type: ignore[union-attr]
         status = self.process.wait()
         if not self.done:
             kind = f"the process died (signal {-status})" if status < 0 else f"the process ended with status {status}"
+            kind = self._too_long() if status == -signal.SIGXCPU else kind
             yield self._lost(kind, errors[-2000:])
 
     def stop(self) -> None:
@@ -92,10 +96,11 @@ class Child:
                 stream.close()
 
     def overdue(self) -> Found | None:
-        """A failure, if the case takes too long."""
-        if time.monotonic() < self.until:
-            return None
-        return self._lost(f"took longer than {self.target.seconds} seconds", "")
+        """A failure, if nothing has been heard for long."""
+        return None if time.monotonic() < self.until else self._lost(f"nothing happened for {ASLEEP} seconds", "")
+
+    def _too_long(self) -> str:
+        return f"took more than {self.target.seconds} seconds of processor time"
 
     def _lost(self, kind: str, detail: str) -> Found:
         if self.shrinking:  # it was not the case, but what was made of it
@@ -124,16 +129,10 @@ def run_batch(
 def _follow(child: Child, report: Callable[[Found], None], until: float) -> None:
     with selectors.DefaultSelector() as selector:
         selector.register(child.process.stdout, selectors.EVENT_READ)  # type: ignore[arg-type]
-        while child.process.poll() is None or selector.select(0):
+        while not child.ended and time.monotonic() < until:
             if selector.select(1.0):
                 for found in child.read():
                     report(found)
-                if child.process.poll() is not None and child.done:
-                    return
             elif late := child.overdue():
                 report(late)
                 return
-            if time.monotonic() > until:
-                return
-        for found in child.read():
-            report(found)

@@ -5,6 +5,7 @@ What it says are lines of JSON: a case that begins, one that failed, and the end
 
 from __future__ import annotations
 
+import contextlib
 import json
 import resource
 import sys
@@ -30,12 +31,22 @@ def work(name: str, seed: int, first: int, count: int, settings: Settings) -> No
     limit = target.megabytes << 20
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(Exception):  # imports and inputs that are made once take their time
+        target.make(random_of(name, seed, first))
     for number in range(first, first + count):
+        _allow(target.seconds)
         say(case=number)
         found = run_case(target, seed, number, settings)
         if found is not None:
             say(case=number, **found)
     say(done=True)
+
+
+def _allow(seconds: int) -> None:
+    """So much processor time from now on: what other processes take does not count."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + seconds + 1, most))
 
 
 def run_case(target: Target, seed: int, number: int, settings: Settings) -> dict[str, Any] | None:
@@ -47,6 +58,7 @@ def run_case(target: Target, seed: int, number: int, settings: Settings) -> dict
     failure = failure_of(target, case, settings)
     if failure is None or any(text in failure.kind for text in settings.ignored):
         return None
+    _allow(target.seconds + SHRINKING)
     say(case=number, shrinking=True, **_told(target, case, failure))
     return _told(target, *shrunk(target, case, failure, settings, until=time.monotonic() + SHRINKING))
 
