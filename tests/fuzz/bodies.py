@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import copy
 import random
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 import mdf_loop
-from mdf_loop.errors import IterationError
 
 from . import contents, ideas_nested, ideas_numbers, ideas_places, ideas_shapes
 from .drawing import Drawing, Value, fresh
@@ -289,8 +290,6 @@ def _same(case: LoopCase, call: Call, model: Any, expected: Outcome) -> Same:
 
 def _at(results: Any, where: str) -> Any:
     """The value that ``number 1[2]`` means."""
-    import re
-
     for place in re.findall(r"\d+", where):
         results = results[int(place)] if int(place) < len(results) else None
         if results is None:
@@ -312,19 +311,14 @@ def _disturbed(case: LoopCase, call: Call, model: Any, expected: Outcome, seed: 
     def moved(value: Any) -> Any:
         if isinstance(value, list):
             return [moved(item) for item in value]
-        if value.dtype.kind not in "fV":
+        if "float" not in value.dtype.name:
             return value
-        unit = 4 * float(__import__("ml_dtypes").finfo(value.dtype).eps)
+        unit = 4 * float(ml_dtypes.finfo(value.dtype).eps)
         with np.errstate(all="ignore"):
             return np.asarray(value.astype(float) * (1 + unit * rng.uniform(-1, 1, value.shape)) + unit * 0.01, value.dtype)
 
     other = Call(call.count, call.cond, moved(call.carried), {name: moved(v) for name, v in call.captured.items()})
     return outcome(lambda: run(case, other, model), engine="interpret", **case.chosen).results
-
-
-def is_failing(error: Any) -> bool:
-    """Whether a loop failed in one of its iterations."""
-    return isinstance(error, IterationError)
 
 
 TARGET = Target(

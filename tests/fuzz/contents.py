@@ -39,16 +39,16 @@ def array(choose: random.Random, dtype: np.dtype, shape: tuple[int, ...], specia
 
 
 def _small(choose: random.Random, dtype: np.dtype) -> object:
-    if dtype == object:
+    if dtype.kind == "O":
         return choose.choice(["", "a", "b", "ab", "1", "-2.5", "ü"])
-    if dtype == bool:
+    if dtype.kind == "b":
         return choose.random() < 0.5
     number = choose.randint(-8, 8)
     return number / 4 if _is_float(dtype) else abs(number) if dtype.kind == "u" else number
 
 
 def _extreme(choose: random.Random, dtype: np.dtype) -> object:
-    if dtype == object or dtype == bool:
+    if dtype.kind in "Ob":
         return _small(choose, dtype)
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)

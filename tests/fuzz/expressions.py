@@ -257,6 +257,6 @@ TARGET = Target(
     script,
     smaller,
     in_tests=150,
-    seconds=30,
-    megabytes=3072,
+    seconds=10,
+    megabytes=2048,
 )

@@ -62,7 +62,7 @@ def clipped(d: Drawing) -> None:
 def cast(d: Drawing) -> None:
     """Another element type; a fraction that is not exact stays one."""
     to = contents.element_type(d.choose)
-    if to != object and (x := d.tensor("b", "i", "u", "f", exact=to.kind in "biu")):
+    if to.kind != "O" and (x := d.tensor("b", "i", "u", "f", exact=to.kind in "biu")):
         if x.dtype.kind in "fV" and to.kind in "iu" and not np.all(np.abs(np.nan_to_num(x.sample.astype(float), nan=1e9)) < 100):
             return  # ONNX does not say what is out of range
         d.add("Cast", [x], to=CODES[to])

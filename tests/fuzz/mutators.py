@@ -151,20 +151,20 @@ def of_text(choose: random.Random, data: bytes) -> bytes:
 # Dicts and lists
 
 
-def places(content: Any, depth: int = 0) -> Iterator[tuple[Any, Any]]:
+def places_in(content: Any, depth: int = 0) -> Iterator[tuple[Any, Any]]:
     """Every container with a key or index of it."""
     keys = list(content) if isinstance(content, dict) else range(len(content)) if isinstance(content, list) else []
     for key in keys:
         yield content, key
         if depth < 50:
-            yield from places(content[key], depth + 1)
+            yield from places_in(content[key], depth + 1)
 
 
 def of_tree(choose: random.Random, content: Any) -> Any:
     """A value replaced, moved, lost, doubled or wrapped; a key with another name."""
     content = copy.deepcopy(content)
     for _ in range(choose.choice([1, 1, 2, 3])):
-        places = list(places(content))
+        places = list(places_in(content))
         if not places:
             break
         (inside, key), (other, other_key) = choose.choice(places), choose.choice(places)

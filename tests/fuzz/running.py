@@ -51,7 +51,10 @@ class Child:
         environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **os.environ, "PYTHONPATH": paths}
         self.process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", "tests.fuzz.worker", json.dumps(told)],
-            **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL, "cwd": ROOT},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            cwd=ROOT,
             env=environment,
         )
         self.buffer, self.done, self.ended = b"", False, False

@@ -15,7 +15,7 @@ from scheduled_generated import generated_graph
 from scheduled_models import by_mdf
 
 import mdf_loop
-from mdf_loop.errors import LoopError, NotLowered
+from mdf_loop.errors import LoopError
 
 from . import grammar
 from .outcome import compare_values, to_the_bit
@@ -190,11 +190,6 @@ for engine in ("interpret", "numpy", "auto"):
     different |= actual != expected
 sys.exit(different)
 '''
-
-
-def may_not_be_lowered(error: Exception) -> bool:
-    """Whether a graph is one that cannot become a loop."""
-    return isinstance(error, NotLowered)
 
 
 TARGET = Target(
