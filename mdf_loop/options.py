@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError
+from mdf_loop.errors import ArgumentError, warn_user
 
 ENGINES = ("auto", "interpret", "numpy")
 
@@ -140,11 +140,43 @@ class RandomStream:
 
 @dataclasses.dataclass
 class Run:
-    """What all loops of one run share: the options, the random stream, and which loops have warned."""
+    """What all loops of one run share: the options, the random stream, and which loops have warned.
+
+    ``ahead`` says that iterations are being computed which may never run, so that nothing may be said of them yet.
+    """
 
     options: Options
     stream: RandomStream
     warned: set[object] = dataclasses.field(default_factory=set)
+    ahead: bool = False
+
+    def warn_once(self, key: object, message: str) -> None:
+        """Warn, the first time in this run that it is about ``key``, which must live as long as the run.
+
+        Raises
+        ------
+        TooEarly
+            It is not known yet whether the iteration runs: whoever computes ahead gives it to the interpreter.
+        """
+        if key in self.warned:
+            return
+        if self.ahead:
+            raise TooEarly(message)
+        self.warned.add(key)
+        warn_user(message)
+
+    @contextlib.contextmanager
+    def computing_ahead(self) -> Iterator[None]:
+        """Inside, iterations are computed of which nobody knows yet whether they run."""
+        before, self.ahead = self.ahead, True
+        try:
+            yield
+        finally:
+            self.ahead = before
+
+
+class TooEarly(Exception):
+    """Something is to be said of an iteration that may never run."""
 
 
 def start_run() -> Run:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.analysis.empty import empty_collected
-from mdf_loop.errors import IterationError, IterationLimit, KindError, LoopInterrupted, PartialResults, warn_user
+from mdf_loop.errors import IterationError, IterationLimit, KindError, LoopInterrupted, PartialResults
 from mdf_loop.execute.collect import Gathering
 from mdf_loop.execute.program import Program, describe_value
 from mdf_loop.ir import Body, Loop, Scanned
@@ -180,9 +180,7 @@ class InterpretedLoop:
 
     def warn_ignored(self, session: Session, iteration: int) -> None:
         """Say once in a run that the body's condition was false and did not count."""
-        if id(self.loop.body) not in session.run.warned:
-            session.run.warned.add(id(self.loop.body))
-            warn_user(_IGNORED.format(self._place(iteration)))
+        session.run.warn_once(id(self.loop.body), _IGNORED.format(self._place(iteration)))
 
     def _store(self, env: list[Any], progress: Progress) -> None:
         """Take over what an iteration produced, all at once: nothing of one that failed is kept."""
@@ -265,6 +263,8 @@ class InterpretedBody:
 
     def __call__(self, inputs: Sequence[Any], captured: Sequence[Any], run: Run) -> tuple[Any, ...]:
         """Run every node once; returns the body's outputs."""
+        if not self.program.is_current():
+            self.program = Program(self.program.body)
         env = self.program.environment(captured, run)
         for slot, value in zip(self.program.inputs, inputs, strict=True):
             env[slot] = value
