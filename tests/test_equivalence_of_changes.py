@@ -1,0 +1,152 @@
+"""Values that become something else from one iteration to a later one: every engine sees it."""
+
+import numpy as np
+import pytest
+from generated_changing import changing
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+from test_equivalence import assert_same_on_every_engine
+
+import mdf_loop
+from mdf_loop.execute.interpret import Arguments
+from mdf_loop.execute.numpy_engine import NumpyLoop
+from mdf_loop.ir import Body, Carried, Collected, Loop, Node
+from mdf_loop.options import ENGINES, start_run
+from mdf_loop.readers import read
+
+relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+
+
+@settings(relaxed, max_examples=300)
+@given(changing())
+def test_generated_body_whose_values_change_is_the_same_in_each_call(case):
+    note(case.text)
+    compiled = mdf_loop.compile(case.text)
+    read_names = read(case.text, len(case.calls[0])).captures
+    captured = {name: value for name, value in case.captured.items() if name in read_names}
+    for carried in case.calls:
+        note(str([np.shape(value) for value in carried]))
+        assert_same_on_every_engine(lambda carried=carried: compiled(case.trip_count, True, *carried, **captured))
+
+
+# Shapes, one law at a time
+
+CHANGES = {
+    "once": "p_out = Identity (cap)",
+    "twice": "p_out = Identity (q) q_out = Identity (cap)",
+    "by a row": "p_out = Gather (table, i)",
+    "in iteration 9": "late = Less (i, nine) p_out = If <then_branch = t () => (o) { o = Identity (p) }, else_branch = e () => "
+    "(o) { o = Identity (cap) }> (late)",
+    "now and then": "odd = BitwiseAnd (i, one) even = Cast <to = 9> (odd) p_out = If <then_branch = t () => (o) { o = Identity "
+    "(start) }, else_branch = e () => (o) { o = Identity (cap) }> (even)",
+    "each time": "p_out = Concat <axis = 0> (p, cap)",
+}
+USES = {
+    "plain": "y = Mul (p, z) w = ReduceSum <keepdims = 0> (y)",
+    "in a branch": "yes = Less (zero, i) w = If <then_branch = t () => (o) { y = Mul (p, z) o = ReduceSum <keepdims = 0> (y) }, "
+    "else_branch = e () => (o) { y = Add (p, z) o = ReduceSum <keepdims = 0> (y) }> (yes)",
+    "in a loop": "w = Loop <body = inner (int64 j, bool g, double u) => (bool g2, double u2) { g2 = Identity (g) y = Mul (p, u) "
+    "s = ReduceSum <keepdims = 0> (y) u2 = Mod <fmod = 1> (s, hundred) }> (three, go, z)",
+    "in a scan": "w = Scan <num_scan_inputs = 1, body = over (double u, double v) => (double u2) { a = Add (u, v) y = Mul (p, a) "
+    "s = ReduceSum <keepdims = 0> (y) u2 = Mod <fmod = 1> (s, hundred) }> (z, numbers)",
+    "several": "y = Add (p, z) h = Sub (y, z) m = ReduceMax <keepdims = 0> (h) r = ReduceSum <keepdims = 0> (y) w = Add (m, r)",
+    "at its end": "y = Mul (p, z) s = Slice (y, last, end) w = ReduceSum <keepdims = 0> (s)",
+}
+CHANGING = """changes (int64 i, bool go, double[n] p, double[m] q, double z) =>
+    (bool go_out, p_out, {q_out}, double z_out, double seen) <int64 nine = {{9}}, int64 zero = {{0}}, int64 one = {{1}}, int64 three = {{3}}, double hundred = {{100}},
+     double[3] numbers = {{1, 2, 3}}, int64[1] last = {{-1}}, int64[1] end = {{100}}> {{
+    {use} {change} z_out = Mod <fmod = 1> (w, hundred) seen = Identity (z_out) go_out = Identity (go) }}"""
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("change", CHANGES)
+def test_shape_of_what_goes_round_changes(change, use):
+    q_out = "q_out" if "q_out" in CHANGES[change] else "q"
+    body = mdf_loop.compile(CHANGING.format(q_out=q_out, use=USES[use], change=CHANGES[change]))
+    given = {"cap": np.full(1, 2.0), "start": np.full(3, 3.0), "table": np.full((60, 1), 5.0)}
+    given = {name: value for name, value in given.items() if f"({name}" in CHANGES[change] or f", {name})" in CHANGES[change]}
+    for start in (np.full(3, 3.0), np.full(1, 7.0), np.full(3, 2.0), np.full((2, 1), 1.0)):
+        if np.ndim(start) == 2 and change == "each time":
+            continue
+        for other in (np.full(2, 4.0), np.full(3, 1.0)):
+            expected = assert_same_on_every_engine(lambda p=start, q=other: body(60, True, p, q, 1.0, **given))
+            assert expected.error is None, expected.error
+
+
+# Linear recurrences
+
+
+@settings(relaxed, max_examples=100)
+@given(st.data())
+def test_linear_recurrence_has_the_error_of_the_loop_whatever_its_factor(data):
+    """The inputs make all values whole, so that the loop makes no error at all."""
+    dtype = np.dtype(data.draw(st.sampled_from(["float32", "float64"])))
+    factor = data.draw(st.sampled_from([0.5, 1.0, -1.0, -0.5, 2.0, 3.0, -3.0, 7.5, 1.5, -1.25]))
+    width, length = data.draw(st.sampled_from([1, 3, 16, 17, 20, 40, 200])), data.draw(st.sampled_from([5, 33, 200]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 9)))
+    y = start = np.full(width, 4.0, dtype)
+    rows = np.empty((length, width), dtype)
+    for k in range(length):
+        wanted = 4 * rng.integers(-3, 4, width).astype(dtype)
+        rows[k], y = wanted - y * dtype.type(factor), wanted
+    kind = {"float32": "float", "float64": "double"}[dtype.name]
+    factors = np.full(length, factor, dtype) if data.draw(st.booleans()) else None
+    coefficient = "a = Gather (factors, i)" if factors is not None else "a = Identity (factor)"
+    text = f"""f (int64 i, bool go, {kind}[n] y) => (bool go_out, {kind}[n] y_out, {kind}[n] seen) {{ x = Gather (rows, i)
+        {coefficient} p = Mul (y, a) y_out = Add (p, x) seen = Identity (y_out) go_out = Identity (go) }}"""
+    given_factor = {"factors": factors} if factors is not None else {"factor": dtype.type(factor)}
+    for engine in ENGINES:
+        with mdf_loop.options(engine=engine):
+            seen = mdf_loop.loop(length, True, start, body=text, rows=rows, **given_factor)[1]
+        before = np.concatenate([start[None], seen[:-1]])
+        exact = before.astype(float) * factor + rows
+        assert np.abs(seen - exact).max() <= 200 * np.finfo(dtype).eps * 32, engine
+        assert np.abs(seen[-1] - wanted).max() <= 2000 * np.finfo(dtype).eps * 32, engine
+
+
+def test_factor_of_a_recurrence_that_gets_another_rank(rng):
+    text = """f (int64 i, bool go, double[n] y, double a) => (bool go_out, y_out, double[1,1] a_out) { x = Gather (rows, i)
+        p = Mul (y, a) y_out = Add (p, x) a_out = Identity (cap) go_out = Identity (go) }"""
+    rows = rng.standard_normal((50, 20))
+    given = {"rows": rows, "cap": np.full((1, 1), 0.5)}
+    assert_same_on_every_engine(lambda: mdf_loop.loop(50, True, rows[0], 0.9, body=text, **given), exact=False)
+
+
+# Warnings
+
+
+@pytest.mark.parametrize("operator", ["Loop", "If"])
+@pytest.mark.parametrize("runs", [0, 3])
+def test_warnings_are_those_of_iterations_that_run(runs, operator):
+    loop = "w = Loop <body = inner (int64 j, bool g, double u) => (bool g2, double u2) { g2 = Less (j, zero) u2 = Add (u, u) }>"
+    loop = f'{loop} (some, "", z)'
+    if operator == "If":
+        loop = f"w = If <then_branch = t () => (o) {{ {loop.replace('w =', 'o =')} }}, else_branch = e () => (z) {{ }}> (is_late)"
+    text = f"""outer (int64 i, bool go, double z) => (bool go_out, double z_out) <int64 zero = {{0}}> {{ is_late = Less (seven, i)
+        {loop} z_out = Mod <fmod = 1> (w, hundred) go_out = Less (i, last) }}"""
+    for last in (3, 20):
+        given = {"some": np.int64(runs), "seven": np.int64(7), "hundred": 100.0, "last": np.int64(last)}
+        found = assert_same_on_every_engine(lambda given=given: mdf_loop.loop(40, True, 1.5, body=text, **given))
+        assert bool(found.warned) == (runs > 0 and (operator == "Loop" or last > 7))
+
+
+# Collected values without elements
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("shape", [(2, 0), (0, 3), (0, 0), (2, 3)])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_collected_values_without_elements_are_put_together_all_the_same(shape, axis, reverse):
+    node = Node("Add", ("x", "k"), ("y",), opset=18)
+    record = Loop(
+        Body("b", ("x",), ("y",), (node,), captures=("k",)),
+        (Carried("x", "x"),),
+        collected=(Collected("y", axis, False, reverse),),
+    )
+    arguments = Arguments(40, True, [np.ones(shape)], captured=[np.float64(1)])
+    found = {}
+    for engine in ENGINES:
+        with mdf_loop.options(engine=engine):
+            found[engine] = NumpyLoop(record)(arguments, start_run())[1]
+    for result in found.values():
+        np.testing.assert_array_equal(result, found["interpret"], strict=True)
