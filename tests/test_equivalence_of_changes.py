@@ -1,13 +1,20 @@
 """Values that become something else from one iteration to a later one: every engine sees it."""
 
+import contextlib
+import io
+
 import numpy as np
 import pytest
-from generated_changing import changing
+from generated_changing import ROWS, changing, untyped
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
+from modeci_mdf.execution_engine import EvaluableGraph
+from modeci_mdf.mdf import Edge, Graph, InputPort, OutputPort, Parameter
+from modeci_mdf.mdf import Node as MdfNode
 from test_equivalence import assert_same_on_every_engine
 
 import mdf_loop
+from mdf_loop.control import loop_record
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.ir import Body, Carried, Collected, Loop, Node
@@ -53,8 +60,9 @@ USES = {
     "at its end": "y = Mul (p, z) s = Slice (y, last, end) w = ReduceSum <keepdims = 0> (s)",
 }
 CHANGING = """changes (int64 i, bool go, double[n] p, double[m] q, double z) =>
-    (bool go_out, p_out, {q_out}, double z_out, double seen) <int64 nine = {{9}}, int64 zero = {{0}}, int64 one = {{1}}, int64 three = {{3}}, double hundred = {{100}},
-     double[3] numbers = {{1, 2, 3}}, int64[1] last = {{-1}}, int64[1] end = {{100}}> {{
+    (bool go_out, p_out, {q_out}, double z_out, double seen)
+    <int64 nine = {{9}}, int64 zero = {{0}}, int64 one = {{1}}, int64 three = {{3}}, double hundred = {{100}},
+    double[3] numbers = {{1, 2, 3}}, int64[1] last = {{-1}}, int64[1] end = {{100}}> {{
     {use} {change} z_out = Mod <fmod = 1> (w, hundred) seen = Identity (z_out) go_out = Identity (go) }}"""
 
 
@@ -119,11 +127,11 @@ def test_factor_of_a_recurrence_that_gets_another_rank(rng):
 @pytest.mark.parametrize("runs", [0, 3])
 def test_warnings_are_those_of_iterations_that_run(runs, operator):
     loop = "w = Loop <body = inner (int64 j, bool g, double u) => (bool g2, double u2) { g2 = Less (j, zero) u2 = Add (u, u) }>"
-    loop = f'{loop} (some, "", z)'
+    loop = f'{loop} (some, "", x)'
     if operator == "If":
-        loop = f"w = If <then_branch = t () => (o) {{ {loop.replace('w =', 'o =')} }}, else_branch = e () => (z) {{ }}> (is_late)"
+        loop = f"w = If <then_branch = t () => (o) {{ {loop.replace('w =', 'o =')} }}, else_branch = e () => (x) {{ }}> (is_late)"
     text = f"""outer (int64 i, bool go, double z) => (bool go_out, double z_out) <int64 zero = {{0}}> {{ is_late = Less (seven, i)
-        {loop} z_out = Mod <fmod = 1> (w, hundred) go_out = Less (i, last) }}"""
+        x = Cast <to = 11> (i) {loop} z_out = Mod <fmod = 1> (w, hundred) go_out = Less (i, last) }}"""
     for last in (3, 20):
         given = {"some": np.int64(runs), "seven": np.int64(7), "hundred": 100.0, "last": np.int64(last)}
         found = assert_same_on_every_engine(lambda given=given: mdf_loop.loop(40, True, 1.5, body=text, **given))
@@ -150,3 +158,72 @@ def test_collected_values_without_elements_are_put_together_all_the_same(shape, 
             found[engine] = NumpyLoop(record)(arguments, start_run())[1]
     for result in found.values():
         np.testing.assert_array_equal(result, found["interpret"], strict=True)
+
+
+# Types of MDF bodies, where every number keeps the form that it has
+
+
+@settings(relaxed, max_examples=300)
+@given(untyped())
+def test_generated_mdf_body_gives_values_of_the_same_types_in_each_call(case):
+    note(f"{case.outputs} {case.parameters}")
+    body = case.body()
+    looped = NumpyLoop(loop_record(body, len(case.calls[0])))
+    for carried in case.calls:
+        arguments = Arguments(ROWS, None, carried=carried, captured=[case.captured] * len(body.captures))
+        expected = results_of(looped, arguments, "interpret")
+        for engine in ENGINES:
+            for k, (a, e) in enumerate(zip(results_of(looped, arguments, engine), expected, strict=True)):
+                assert type(a) is type(e), (engine, k, carried, a, e)
+                assert getattr(a, "dtype", None) == getattr(e, "dtype", None), (engine, k, carried, a, e)
+                np.testing.assert_array_equal(a, e, err_msg=f"{engine} {k} {carried}")
+
+
+def results_of(looped, arguments, engine):
+    with mdf_loop.options(engine=engine):
+        try:
+            return looped(arguments, start_run())
+        except mdf_loop.LoopError as error:
+            return (str(error),)
+
+
+@pytest.mark.parametrize("length", [1, 2, 5, 9])
+@pytest.mark.parametrize(
+    ("first", "then"), [(3, np.array([3, 4])), (3, np.array([0.5])), (True, np.array([3])), (2, np.array([True]))]
+)
+def test_state_that_is_a_python_number_at_first_and_numpys_later(length, first, then):
+    """It is handed on from port to port, one each pass, and multiplied into a state all the time."""
+    ports = [InputPort(id=f"x{k}", default_value=first) for k in range(length)]
+    outputs = [OutputPort(id=f"o{k}", value=f"x{k + 1}" if k + 1 < length else "v[0]") for k in range(length)]
+    parameters = [Parameter(id="v", value=then), Parameter(id="s", value="s * x0 + 1", default_initial_value=1)]
+    node = MdfNode(id="N", input_ports=ports, parameters=parameters, output_ports=[*outputs, OutputPort(id="out", value="s")])
+    edges = [Edge(id=f"e{k}", sender="N", sender_port=f"o{k}", receiver="N", receiver_port=f"x{k}") for k in range(length)]
+    found = {}
+    for engine in ENGINES:
+        with mdf_loop.options(engine=engine):
+            found[engine] = mdf_loop.run(Graph(id="g", nodes=[node], edges=edges), steps=70)["out"]
+    for value in found.values():
+        assert type(value) is type(found["interpret"])
+        np.testing.assert_array_equal(value, found["interpret"])
+
+
+@pytest.mark.parametrize("expression", ["numpy.where(x > 1, x * 0.5, x + 1)", "numpy.array(x)", "x + 1", "float(x)", "max(x, 1)"])
+@pytest.mark.parametrize("start", [2, 0.5, np.array(2), np.float64(3), np.array([1.0, 2.0])])
+def test_result_of_a_model_is_of_the_type_that_mdf_gives_it(expression, start):
+    if expression in ("max(x, 1)", "float(x)") and np.ndim(start):
+        pytest.skip("of numbers alone")
+    parameters = [Parameter(id="s", value="s + x", default_initial_value=1), Parameter(id="d", value=expression)]
+    outputs = [OutputPort(id="o", value="d"), OutputPort(id="p", value="x")]
+    node = MdfNode(id="N", input_ports=[InputPort(id="x", default_value=start)], parameters=parameters, output_ports=outputs)
+    edge = Edge(id="e", sender="N", sender_port="o", receiver="N", receiver_port="x")
+    source = Graph(id="g", nodes=[node], edges=[edge])
+    with contextlib.redirect_stdout(io.StringIO()):
+        engine = EvaluableGraph(source)
+        for _ in range(8):
+            engine.evaluate()
+    expected = engine.enodes["N"].evaluable_outputs["p"].curr_value
+    for name in ENGINES:
+        with mdf_loop.options(engine=name):
+            actual = mdf_loop.run(source, steps=8)["p"]
+        assert type(actual) is type(expected), name
+        np.testing.assert_array_equal(actual, expected)

@@ -316,18 +316,13 @@ def execute(lowered: Lowered) -> dict[str, Any]:
         results = NumpyLoop(lowered.loop)(Arguments(lowered.trip_count), start_run())
     count = len(lowered.names)
     if not lowered.is_collecting:
-        return {name: _as_before(*pair) for name, *pair in zip(lowered.names, results[:count], lowered.first, strict=True)}
+        return dict(zip(lowered.names, results[:count], strict=True))
     over = None
     if len(results) > 2 * count:
         over = np.asarray(results[-1], bool)
     return {
         name: _rows(lowered, k, results[count + k] if results[count:] else None, over) for k, name in enumerate(lowered.names)
     }
-
-
-def _as_before(value: Any, first: Any) -> Any:
-    """A number of numpy as the array without dimensions that MDF's engine has there: to engines they are the same."""
-    return np.asarray(value) if isinstance(first, np.ndarray) and isinstance(value, np.generic) else value
 
 
 def _rows(lowered: Lowered, place: int, collected: np.ndarray | None, over: np.ndarray | None) -> np.ndarray:
