@@ -109,8 +109,15 @@ class _Writer:
     def _where(self) -> str:
         return self.line(f"Where ({self.line(self.condition())}, {self.one()}, {self.one()})")
 
+    def inner(self, prefix: str, *names: str) -> _Writer:
+        """A body inside this one, whose values may have the names of others outside that it does not read."""
+        known = self.names
+        if self.draw(st.booleans()):
+            prefix, known = self.prefix, [name for name in known if not name.startswith(self.prefix)]
+        return _Writer(self.draw, prefix, [*known, *names], self.index, self.depth + 1)
+
     def branch(self, name: str) -> str:
-        inner = _Writer(self.draw, f"{self.fresh()}{name[0]}", list(self.names), self.index, self.depth + 1)
+        inner = self.inner(f"{self.fresh()}{name[0]}")
         for _ in range(self.draw(st.integers(0, 2))):
             inner.statement()
         out = f"{inner.prefix}out"
@@ -124,7 +131,7 @@ class _Writer:
     def _loop(self) -> str:
         """An inner loop: its first carried value, or what it collects of it."""
         own = self.fresh()
-        inner = _Writer(self.draw, f"{own}l", [*self.names, f"{own}u", f"{own}v"], self.index, self.depth + 1)
+        inner = self.inner(f"{own}l", f"{own}u", f"{own}v")
         for _ in range(self.draw(st.integers(0, 3))):
             inner.statement()
         outputs = [inner.small(inner.one()), inner.small(inner.one()), inner.total(inner.one())]
@@ -142,7 +149,7 @@ class _Writer:
     def _scan(self) -> str:
         """A Scan over three numbers: its carried value."""
         own = self.fresh()
-        inner = _Writer(self.draw, f"{own}l", [*self.names, f"{own}u", f"{own}x"], self.index, self.depth + 1)
+        inner = self.inner(f"{own}l", f"{own}u", f"{own}x")
         for _ in range(self.draw(st.integers(0, 3))):
             inner.statement()
         outputs = [inner.small(inner.one()), inner.total(inner.one())]

@@ -227,3 +227,19 @@ def test_result_of_a_model_is_of_the_type_that_mdf_gives_it(expression, start):
             actual = mdf_loop.run(source, steps=8)["p"]
         assert type(actual) is type(expected), name
         np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("cap", [np.arange(3.0), np.arange(6.0).reshape(2, 3)])
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "w = Loop <body = inner (int64 j, bool g, double[n] u) => (bool g2, double[n] u2) { g2 = Identity (g) y = Add (cap, cap) "
+        "u2 = Add (u, y) }> (two, go, x)",
+        "is_late = Less (two, i) w = If <then_branch = t () => (o) { y = Add (cap, x) o = Neg (y) }, else_branch = e () => (o) "
+        "{ y = Sub (cap, x) o = Neg (y) }> (is_late)",
+    ],
+)
+def test_value_of_an_inner_body_has_the_name_of_another_one_outside(inner, cap):
+    text = f"""outer (int64 i, bool go, double[n] x) => (bool go_out, double[n] x_out)
+        <double hundred = {{100}}, int64 two = {{2}}> {{ y = Mul (x, x) {inner} a = Add (y, w) x_out = Mod <fmod = 1> (a, hundred) go_out = Identity (go) }}"""
+    assert_same_on_every_engine(lambda: mdf_loop.loop(40, True, np.ones((2, 3)), body=text, cap=cap))

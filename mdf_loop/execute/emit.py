@@ -21,7 +21,8 @@ Anything unexpected (a kind that changed, Python's own errors) raises: the block
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -56,7 +57,7 @@ from mdf_loop.execute.source import Source
 from mdf_loop.execute.updates import FUNCTIONS as UPDATES
 from mdf_loop.execute.updates import Behind, is_scatter, write_scatter
 from mdf_loop.execute.views import SHAPES, VIEWS, from_end, write_gather, write_single, write_view
-from mdf_loop.ir import Node
+from mdf_loop.ir import Body, Node
 from mdf_loop.registry import Bound, known_as
 
 LARGEST = 2**63 - 1
@@ -119,9 +120,23 @@ class Emitter:
         self.renames = renames or {}
         self.once = read_once(nodes, kept, self.renames)
         self.products = reductions.dot_products(nodes, kept)
-        for node in nodes:
-            self._node(node, scope, samples)
-        self.once, self.renames, self.products, self.places = outer
+        try:
+            for node in nodes:
+                self._node(node, scope, samples)
+        finally:
+            self.once, self.renames, self.products, self.places = outer
+
+    @contextlib.contextmanager
+    def inside(self, body: Body) -> Iterator[None]:
+        """Write nodes of a body inside the body: what is known of names outside does not hold for those that it uses anew."""
+        outer = self.targets, self.counters, self.flags, self.dots, self.fixed, self.growing
+        own = {*body.inputs, *body.constants, *(name for node in body.nodes for name in node.outputs)}
+        self.targets, self.counters, self.flags, self.dots = {}, {}, set(), set()
+        self.fixed, self.growing = set(self.fixed) - own, set(self.growing) - own
+        try:
+            yield
+        finally:
+            self.targets, self.counters, self.flags, self.dots, self.fixed, self.growing = outer
 
     def _node(self, node: Node, scope: Scope, samples: Mapping[str, Any]) -> None:
         domain = known_as(node)[0]

@@ -56,7 +56,8 @@ class ControlWriter:
             source.depth += 1
             inner = self._scope(emitter, body, scope)
             values = sample_body(body, samples, self.run)
-            emitter.nodes(body.nodes, inner, {**samples, **values}, body.outputs)
+            with emitter.inside(body):
+                emitter.nodes(body.nodes, inner, {**samples, **values}, body.outputs)
             ends.append([inner[body.outputs[k]] for k in wanted])
             for name, end in zip(names, ends[-1], strict=True):
                 source.line(f"{name} = {end.text}")
@@ -97,7 +98,8 @@ class ControlWriter:
         if decides:
             source.line(f"{go} = True")
         first, rest = _settled(body)
-        emitter.nodes(first, inner, {**samples, **values}, {name for node in first for name in node.outputs})
+        with emitter.inside(body):
+            emitter.nodes(first, inner, {**samples, **values}, {name for node in first for name in node.outputs})
         source.line(f"for {index} in {self._range(emitter, node, scope)}:")
         source.depth += 1
         start_of_body = len(source.lines)
@@ -105,7 +107,8 @@ class ControlWriter:
         variables = dict(zip(body.inputs[2:], carried, strict=True))
         others = {*body.outputs[:1], *body.outputs[1 + n_carried :]}
         renames = renamed(rest, rounds, variables, others)
-        emitter.nodes(rest, inner, {**samples, **values}, body.outputs, renames)
+        with emitter.inside(body):
+            emitter.nodes(rest, inner, {**samples, **values}, body.outputs, renames)
         for name, out in zip(rows, body.outputs[1 + n_carried :], strict=False):
             if name:
                 source.line(f"keep_{name}({emitter.checked(inner[out]).text})")
