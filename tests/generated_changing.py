@@ -203,7 +203,7 @@ def changing(draw: st.DrawFn) -> Changing:
 # MDF bodies, whose numbers have no types but those that they come with
 
 STARTS = [
-    *(1, 2, -3, 2**40, 0.5, 2.0, True, False, np.int64(3), np.float64(1.5), np.bool_(True), np.float32(0.5), np.int32(7)),
+    *(1, 2, -3, 2**40, 2**70, 0.5, 2.0, True, False, np.int64(3), np.float64(1.5), np.bool_(True), np.float32(0.5), np.int32(7)),
     *(np.array(2), np.array(0.5), np.array(True), np.array(0.25, np.float32), np.array([1, 2]), np.array([0.5, 1.5])),
     *(np.array([[1.0], [2.0]]), np.array([1, 2], np.int8)),
 ]

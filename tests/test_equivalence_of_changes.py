@@ -5,7 +5,7 @@ import io
 
 import numpy as np
 import pytest
-from generated_changing import ROWS, changing, untyped
+from generated_changing import ROWS, Untyped, changing, untyped
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from modeci_mdf.execution_engine import EvaluableGraph
@@ -167,6 +167,11 @@ def test_collected_values_without_elements_are_put_together_all_the_same(shape, 
 @given(untyped())
 def test_generated_mdf_body_gives_values_of_the_same_types_in_each_call(case):
     note(f"{case.outputs} {case.parameters}")
+    assert_same_values(case)
+
+
+def assert_same_values(case):
+    """Every engine gives the values of ``interpret``, of the same types."""
     body = case.body()
     looped = NumpyLoop(loop_record(body, len(case.calls[0])))
     for carried in case.calls:
@@ -241,5 +246,34 @@ def test_result_of_a_model_is_of_the_type_that_mdf_gives_it(expression, start):
 )
 def test_value_of_an_inner_body_has_the_name_of_another_one_outside(inner, cap):
     text = f"""outer (int64 i, bool go, double[n] x) => (bool go_out, double[n] x_out)
-        <double hundred = {{100}}, int64 two = {{2}}> {{ y = Mul (x, x) {inner} a = Add (y, w) x_out = Mod <fmod = 1> (a, hundred) go_out = Identity (go) }}"""
+        <double hundred = {{100}}, int64 two = {{2}}> {{ y = Mul (x, x) {inner}
+        a = Add (y, w) x_out = Mod <fmod = 1> (a, hundred) go_out = Identity (go) }}"""
     assert_same_on_every_engine(lambda: mdf_loop.loop(40, True, np.ones((2, 3)), body=text, cap=cap))
+
+
+@pytest.mark.parametrize("length", [2, 5, 8])
+@pytest.mark.parametrize("way", ["Identity ({})", "Mul ({}, sign)"])
+def test_shape_is_handed_on_from_value_to_value_for_some_iterations(length, way):
+    """Each is fed by the next one, the last by a shorter array; by itself, or so that each iteration needs the one before."""
+    names = [f"p{k}" for k in range(length)]
+    moves = [f"{name}_out = {way.format(after)}" for name, after in zip(names, [*names[1:], "cap"], strict=True)]
+    inputs, outputs = (", ".join(f"double[n] {name}{end}" for name in names) for end in ("", "_out"))
+    text = f"""chain (int64 i, bool go, {inputs}, double z) => (bool go_out, {outputs}, double z_out)
+        <double hundred = {{100}}, double zero = {{0}}> {{ sign = Sign (z) y = Add (p0, z) w = ReduceSum <keepdims = 0> (y)
+        z_out = Mod <fmod = 1> (w, hundred) {" ".join(moves)} go_out = Identity (go) }}"""
+    body = mdf_loop.compile(text)
+    for start in (np.full(3, 2.0), np.full((2, 2), 1.0), np.full(1, 7.0)):
+        assert_same_on_every_engine(lambda start=start: body(200, True, *[start] * length, 1.0, cap=np.full(1, 5.0)))
+
+
+@pytest.mark.parametrize(
+    "text", ["(x0 * x0) * 0.5", "x0 * x0 + 0.5", "numpy.where(x0 > 0, x0 * x0 * 3, 0.5)", "(x0 * x0) / 3", "1.5 - x0 * x0"]
+)
+def test_product_of_whole_numbers_wraps_before_it_becomes_a_float(text):
+    assert_same_values(Untyped([], ["x0 + (x1 > 0)", text], [[np.int64(4037000500), 1.0], [np.int64(2**62), 1.0]], 1))
+
+
+@pytest.mark.parametrize("first", [2**62, 2**63 - 20, -(2**63) + 3, 2**70])
+@pytest.mark.parametrize("text", ["x0 + x1", "x0 * x1", "x0 - x1", "x1 - x0"])
+def test_number_of_pythons_that_numpy_has_no_room_for_is_an_error_on_every_engine(first, text):
+    assert_same_values(Untyped([], ["x0 + 1", "x1 + (x2 > 1)", text], [[first, np.int64(3), np.int64(5)]], 1))
