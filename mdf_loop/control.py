@@ -336,4 +336,4 @@ for _op, _since, _bind in (
     ("If", 1, _bind_if),
     ("SequenceMap", 17, _bind_sequence_map),
 ):
-    register(Kernel(_op, _since, _not_called, pure=False, bind=_bind))
+    register(Kernel(_op, _since, _not_called, pure=False, bind=_bind, built_in=True))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, LoopTimeout
+from mdf_loop.errors import ArgumentError, LoopTimeout, warn_user
 
 ENGINES = ("auto", "interpret", "numpy")
 
@@ -210,6 +210,8 @@ class Run:
         last one, if there were several.
     finish : callable
         What is done to partial results before they leave.
+    ahead : bool
+        Whether iterations are being computed which may never run, so that nothing may be said of them yet.
     """
 
     options: Options
@@ -219,6 +221,7 @@ class Run:
     enclosing: Run | None = None
     outermost: Any = None
     finish: Finish = _as_they_are
+    ahead: bool = False
 
     def enter(self, progress: Any) -> None:
         """A loop begins: it is the outermost one unless it runs inside another."""
@@ -226,6 +229,34 @@ class Run:
             self.outermost = progress
             if self.enclosing is not None:
                 self.enclosing.enter(progress)
+
+    def warn_once(self, key: object, message: str) -> None:
+        """Warn, the first time in this run that it is about ``key``, which must live as long as the run.
+
+        Raises
+        ------
+        TooEarly
+            It is not known yet whether the iteration runs: whoever computes ahead gives it to the interpreter.
+        """
+        if key in self.warned:
+            return
+        if self.ahead:
+            raise TooEarly(message)
+        self.warned.add(key)
+        warn_user(message)
+
+    @contextlib.contextmanager
+    def computing_ahead(self) -> Iterator[None]:
+        """Inside, iterations are computed of which nobody knows yet whether they run."""
+        before, self.ahead = self.ahead, True
+        try:
+            yield
+        finally:
+            self.ahead = before
+
+
+class TooEarly(Exception):
+    """Something is to be said of an iteration that may never run."""
 
 
 def start_run() -> Run:

@@ -13,7 +13,9 @@ The built-in kernels and a user's own go through the same door::
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -57,6 +59,8 @@ class Kernel:
         False for kernels borrowed from onnx.reference.
     takes : (int, int or None)
         The least and the most inputs; None has no limit.
+    built_in : bool
+        Whether it is one of ours: only those may be known by the name of their operator, see :func:`known_as`.
     """
 
     op: str
@@ -70,6 +74,7 @@ class Kernel:
     parameters: frozenset[str] = field(default=frozenset())
     takes_any_attribute: bool = False
     takes: tuple[int, int | None] = (0, None)
+    built_in: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,8 @@ OLDER_THAN_ITSELF = {("", "LayerNormalization"): 17}
 
 KERNELS: dict[tuple[str, str], list[Kernel]] = {}
 """All kernels by (domain, op), oldest first."""
+
+_changes = 0
 
 
 def kernel(
@@ -132,6 +139,8 @@ def kernel(
     array(8., dtype=float32)
     """
 
+    ours = (sys._getframe(1).f_globals.get("__name__") or "").startswith(f"{__package__}.")
+
     def decorate(run: Call) -> Call:
         # The keywords of a ufunc (out, where, dtype, ...) are numpy's, not attributes.
         parameters = [] if isinstance(run, np.ufunc) else list(inspect.signature(run).parameters.values())
@@ -147,6 +156,7 @@ def kernel(
                 parameters=names,
                 takes_any_attribute=any(p.kind is p.VAR_KEYWORD for p in parameters),
                 takes=(run.nin, run.nin) if isinstance(run, np.ufunc) else _positional(parameters),
+                built_in=ours,
             )
         )
         return run
@@ -163,8 +173,41 @@ def _positional(parameters: Sequence[inspect.Parameter]) -> tuple[int, int | Non
 
 def register(entry: Kernel) -> None:
     """Put a kernel into the table; one of the same version takes the place of the older entry."""
+    global _changes
     versions = KERNELS.setdefault((entry.domain, entry.op), [])
     versions[:] = sorted([v for v in versions if v.since != entry.since] + [entry], key=lambda v: v.since)
+    _changes += 1
+    _known_as.cache_clear()
+
+
+def changes() -> int:
+    """How often the table has changed: whoever keeps kernels that were looked up asks whether they still hold."""
+    return _changes
+
+
+def known_as(node: Node) -> tuple[str, str]:
+    """The domain and name under which others than its kernel may know what a node does.
+
+    Whoever computes an operator in another way (an idiom, emitted code, a second name for the same value) asks here
+    what a node is.  An operator whose kernel is not the built-in one is nobody's: its domain and name are then
+    ``("?", "")``.
+    """
+    return _known_as(node.op, node.opset, node.domain)
+
+
+def operator(node: Node) -> str:
+    """ONNX's operator that a node is, as :func:`known_as` has it; empty for anything else."""
+    domain, op = known_as(node)
+    return op if domain == "" else ""
+
+
+@functools.lru_cache(4096)
+def _known_as(op: str, opset: int, domain: str) -> tuple[str, str]:
+    domain = "" if domain == "ai.onnx" else domain
+    try:
+        return (domain, op) if lookup(op, opset, domain).built_in else ("?", "")
+    except UnsupportedOp:
+        return "?", ""
 
 
 def lookup(op: str, opset: int, domain: str = "") -> Kernel:

@@ -332,7 +332,7 @@ def _outputs(lowered: Lowered, results: Sequence[Any], steps: int) -> dict[str, 
     """Results of the loop by name; the values of so many evaluations, if they are collected."""
     count = len(lowered.names)
     if not lowered.is_collecting:
-        return {name: _as_before(*pair) for name, *pair in zip(lowered.names, results[:count], lowered.first, strict=True)}
+        return dict(zip(lowered.names, results[:count], strict=True))
     over = None
     if len(results) > 2 * count:
         over = np.asarray(results[-1], bool)
@@ -358,11 +358,6 @@ def _known(lowered: Lowered, error: PartialResults) -> dict[str, Any]:
     error.within(f"pass {lowered.before + done} of {lowered.loop.body.name}")
     error.iteration, error.partial = lowered.before + done, tuple(outputs.values())
     return {name: value for name, value in outputs.items() if value is not None}
-
-
-def _as_before(value: Any, first: Any) -> Any:
-    """A number of numpy as the array without dimensions that MDF's engine has there: to engines they are the same."""
-    return np.asarray(value) if isinstance(first, np.ndarray) and isinstance(value, np.generic) else value
 
 
 def _rows(lowered: Lowered, place: int, collected: np.ndarray | None, over: np.ndarray | None, steps: int) -> np.ndarray:

@@ -83,7 +83,7 @@ class Blocks:
 
     def _shift(self, batch: Batch, name: str, now: dict[str, Any]) -> None:
         """A value fed from outside its own recurrence: what it was fed one iteration before."""
-        batch.histories[name] = batch.history(self.plan.rounds[name]).shifted(now[name])
+        batch.histories[name] = batch.history(self.plan.rounds[name]).shifted(now[name], self.calls.exact)
 
     def _idiom(self, session: Session, batch: Batch, idiom: Idiom, now: dict[str, Any], finals: dict[str, Any]) -> None:
         needs_history = isinstance(idiom, Building) and {idiom.name, idiom.output} & self.wanted

@@ -232,7 +232,7 @@ class Gathering:
             return np.moveaxis(rows, 0, self.what.axis) if self.what.axis else np.ascontiguousarray(rows)
         axis = self.what.axis % (rows.ndim - 1)
         moved = np.moveaxis(rows, 0, axis)
-        return moved.reshape(*moved.shape[:axis], -1, *moved.shape[axis + 2 :])
+        return moved.reshape(*moved.shape[:axis], moved.shape[axis] * moved.shape[axis + 1], *moved.shape[axis + 2 :])
 
     def _stacked(self, values: list[Any]) -> np.ndarray:
         """Values of single iterations, stacked on axis 0."""

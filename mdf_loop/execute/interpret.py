@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mdf_loop.analysis.empty import empty_collected
-from mdf_loop.errors import IterationError, IterationLimit, KindError, LoopInterrupted, PartialResults, warn_user
+from mdf_loop.errors import IterationError, IterationLimit, KindError, LoopInterrupted, PartialResults
 from mdf_loop.execute.collect import Gathered, Gathering
 from mdf_loop.execute.program import Program, describe_value
 from mdf_loop.ir import Body, Loop, Scanned
@@ -296,9 +296,7 @@ class InterpretedLoop:
 
     def warn_ignored(self, session: Session) -> None:
         """Say once in a run that the body's condition was false and did not count."""
-        if id(self.loop.body) not in session.run.warned:
-            session.run.warned.add(id(self.loop.body))
-            warn_user(_IGNORED.format(session.progress.place()))
+        session.run.warn_once(id(self.loop.body), _IGNORED.format(session.progress.place()))
 
 
 _IGNORED = (
@@ -366,6 +364,8 @@ class InterpretedBody:
 
     def begin(self, inputs: Sequence[Any], captured: Sequence[Any], run: Run) -> list[Any]:
         """The values before the first node."""
+        if not self.program.is_current():
+            self.program = Program(self.program.body)
         env = self.program.environment(captured, run)
         for slot, value in zip(self.program.inputs, inputs, strict=True):
             env[slot] = value

@@ -22,6 +22,7 @@ from mdf_loop.execute.blocks import Blocks
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.collect import NUMBERS
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
+from mdf_loop.execute.kinds import Kind
 from mdf_loop.execute.slices import parts_of
 from mdf_loop.ir import Loop
 from mdf_loop.options import Run
@@ -39,6 +40,9 @@ FEW_BYTES = 1 << 14
 
 LARGE = 1 << 19
 """Bytes of a value that goes round from which on a block is worth starting for two iterations: it is written over itself."""
+
+SETTLING = 4
+"""Iterations interpreted at most before the first block, as long as shapes or types change."""
 
 WIDE = 4096
 """Bytes of a value from which on one call of numpy for each iteration costs little beside the work."""
@@ -85,7 +89,12 @@ class NumpyLoop(InterpretedLoop):
     """A loop that is planned when it is first run for more than a few iterations."""
 
     def __init__(self, loop: Loop, unseen: int | None = None) -> None:
+        self._make_ready(loop, unseen)
+
+    def _make_ready(self, loop: Loop, unseen: int | None) -> None:
+        """Look kernels up, now or anew; the plan follows when it is needed."""
         super().__init__(loop, unseen)
+        self.__dict__.pop("_is_light", None)
         self.calls = Calls(self.program)
         self._blocks: Blocks | None = None
         self._one_by_one: Blocks | None = None
@@ -94,6 +103,8 @@ class NumpyLoop(InterpretedLoop):
 
     def begin(self, given: Arguments, run: Run) -> Session:
         """A new execution, before its first iteration."""
+        if not self.program.is_current():
+            self._make_ready(self.loop, self.unseen)
         watching = _watching.get()
         if watching is not None and self not in watching:
             watching.append(self)
@@ -121,15 +132,31 @@ class NumpyLoop(InterpretedLoop):
 
     def iterate(self, session: Session, until: int | None) -> None:
         """Run iterations: the first one interpreted, then blocks."""
-        if session.run.options.engine == "interpret" or self._is_short(session, until):
+        if session.run.options.engine == "interpret" or not self.program.is_current() or self._is_short(session, until):
             super().iterate(session, until)
             return
         if session.moment.iteration == 0:
-            super().iterate(session, 1)
+            self._settle(session, until)
         if self.plan.refusal or (self.plan.condition != "given" and not session.obeyed):
             super().iterate(session, until)
             return
         self._run_blocks(session, until)
+
+    def _settle(self, session: Session, until: int | None) -> None:
+        """Interpret the first iteration, and a few more if what goes round becomes something else in them.
+
+        That a value becomes something else later is seen as well: here it is only to spare blocks in vain.
+        """
+        kinds = self._kinds_of_rounds(session)
+        for done in range(1, SETTLING + 1):
+            super().iterate(session, done if until is None else min(done, until))
+            before, kinds = kinds, self._kinds_of_rounds(session)
+            if kinds == before or not session.goes_on():
+                return
+
+    def _kinds_of_rounds(self, session: Session) -> list[Kind]:
+        values = [*session.moment.carried, *session.moment.hidden]
+        return [self.calls.kind(value) for value in values]
 
     def _is_short(self, session: Session, until: int | None) -> bool:
         ends = [end for end in (until, session.given.trip_count) if end is not None]
@@ -176,8 +203,9 @@ class NumpyLoop(InterpretedLoop):
         same.update((name, self.blocks.now(session, name)) for name in plan.rounds if name in plan.same.late)
         late = Batch(1, same, self.calls, session.run)
         try:
-            for node in plan.late:
-                late.run_node(node)
+            with session.run.computing_ahead():
+                for node in plan.late:
+                    late.run_node(node)
         except Exception as error:
             log.debug("%s: what stays the same cannot be computed ahead (%s)", self.loop.name, error)
             return None
@@ -224,13 +252,8 @@ class NumpyLoop(InterpretedLoop):
         saved = session.run.stream.save() if plan.draws else None
         begun = time.perf_counter()
         try:
-            batch, finals, going = blocks.run(session, stage.same, stage.slices, length)
-            is_late = plan.condition == "batched" and (plan.draws or not all(map(callable, finals.values())))
-            if batch.length < length and (is_late or batch.overran):
-                # What was stepped went beyond the end that was found afterwards.
-                if saved is not None:
-                    session.run.stream.restore(saved)
-                batch, finals, going = blocks.run(session, stage.same, stage.slices, batch.length)
+            with session.run.computing_ahead():
+                batch, finals, going = self._block(session, stage, length, saved)
             blocks.take_over(session, batch, finals, going)
         except (KeyboardInterrupt, LoopTimeout):
             raise
@@ -248,6 +271,18 @@ class NumpyLoop(InterpretedLoop):
         stage.pace = max(seconds / length, 1e-9)
         stage.length = max(min(next_length(session, plan, length, seconds), most), 1)
         return True
+
+    @staticmethod
+    def _block(session: Session, stage: Stage, length: int, saved: Any) -> tuple[Batch, dict[str, Any], bool]:
+        """Compute a block, and once more where what was stepped went beyond the end that was found afterwards."""
+        blocks, plan = stage.blocks, stage.blocks.plan
+        batch, finals, going = blocks.run(session, stage.same, stage.slices, length)
+        is_late = plan.condition == "batched" and (plan.draws or not all(map(callable, finals.values())))
+        if batch.length < length and (is_late or batch.overran):
+            if saved is not None:
+                session.run.stream.restore(saved)
+            batch, finals, going = blocks.run(session, stage.same, stage.slices, batch.length)
+        return batch, finals, going
 
     def _given_up(self, session: Session, length: int, error: BaseException, saved: Any) -> bool:
         """Put back what a block drew, forget what it may have collected, and say why it failed."""

@@ -16,7 +16,7 @@ from mdf_loop.errors import IterationError, LoopError, PartialResults
 from mdf_loop.ir import Body, Node
 from mdf_loop.kernels import load_kernels
 from mdf_loop.options import Deadline, Run
-from mdf_loop.registry import Bound, Call, bind
+from mdf_loop.registry import Bound, Call, bind, changes
 
 OMITTED, RUN = 0, 1
 
@@ -43,7 +43,7 @@ class Program:
 
     def __init__(self, body: Body) -> None:
         load_kernels()
-        self.body = body
+        self.body, self._changes = body, changes()
         self._slots: dict[str, int] = {}
         self._start: list[Any] = [None, None]
         for name, value in body.constants.items():
@@ -56,6 +56,10 @@ class Program:
         self.outputs = tuple(self.slot(name) for name in body.outputs)
         self.state_in = tuple(self.slot(state.input) for state in body.state)
         self.state_out = tuple(self.slot(state.output) for state in body.state)
+
+    def is_current(self) -> bool:
+        """Whether the kernels are those that would be found now: a user may have registered others since."""
+        return self._changes == changes()
 
     def slot(self, name: str) -> int:
         """Where a value lives; an omitted name lives in the slot of None."""

@@ -35,7 +35,7 @@ MOST_BITS = 1 << 16
 
 def operation(op: str, run: Callable[..., Any], batch: Rule | None = elementwise) -> None:
     """Register a function that is its own kernel, without a layer in between."""
-    register(Kernel(op, 1, run, batch, domain=DOMAIN))
+    register(Kernel(op, 1, run, batch, domain=DOMAIN, built_in=True))
 
 
 OPERATORS: dict[str, Callable[..., Any]] = {
@@ -112,6 +112,7 @@ def one_of(pick: Callable[..., Any]) -> Rule:
         chosen = pick(*args)
         return None if chosen is None else all_stacked(chosen)
 
+    rule.picks = True  # type: ignore[attr-defined]
     return rule
 
 

@@ -70,7 +70,7 @@ def register_reference_kernels() -> None:
         for op, since in operators.items():
             ours = [entry.since for entry in KERNELS.get((domain, op), ()) if entry.native]
             if not any(first <= since for first in ours):
-                register(Kernel(op, since, _not_called, domain=domain, bind=bind, native=False))
+                register(Kernel(op, since, _not_called, domain=domain, bind=bind, native=False, built_in=True))
 
 
 def bind(node: Node) -> Bound:
