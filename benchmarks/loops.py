@@ -13,15 +13,12 @@ from __future__ import annotations
 
 import argparse
 import contextvars
-import gc
 import json
 import math
-import random
-import time
 from collections.abc import Callable
 from typing import Any
 
-from timing import machine, onnxruntime_call  # isort: skip  (sets the number of threads before numpy loads)
+from timing import in_turns, machine, onnxruntime_call, tried  # isort: skip  (sets the number of threads before numpy loads)
 
 from workloads import EVERY, Workload, differences
 
@@ -50,45 +47,6 @@ def with_engine(engine: str) -> contextvars.Context:
     """A context in which an engine is chosen: running in it costs less than choosing it each time."""
     with mdf_loop.options(engine=engine):
         return contextvars.copy_context()
-
-
-def tried(call: Call) -> tuple[Any, str]:
-    """The results of a call and nothing, or nothing and what went wrong."""
-    try:
-        results = call()
-    except Exception as error:
-        return None, f"{type(error).__name__}: {str(error).splitlines()[0][:160]}" if str(error) else type(error).__name__
-    return results if isinstance(results, tuple) else (results,), ""
-
-
-def in_turns(calls: dict[str, Call], seconds: float) -> dict[str, list[float]]:
-    """Seconds of repeated calls, one of each kind after the other until the time is up; at least three of each."""
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    often = dict.fromkeys(calls, 1)
-    for name, call in calls.items():  # a sample is a millisecond or more
-        while (took := _sample(call, often[name])) < 1e-3:
-            often[name] = max(2 * often[name], math.ceil(often[name] * 1e-3 / max(took, 1e-7)))
-    enabled = gc.isenabled()
-    gc.collect()
-    gc.disable()
-    try:
-        start = time.perf_counter()
-        order, chance = list(calls), random.Random(0)
-        while time.perf_counter() - start < seconds or min(map(len, times.values())) < 3:
-            for name in order:
-                times[name].append(_sample(calls[name], often[name]) / often[name])
-            chance.shuffle(order)  # nobody always runs on what the same other one left in the caches
-    finally:
-        if enabled:
-            gc.enable()
-    return times
-
-
-def _sample(call: Call, often: int) -> float:
-    start = time.perf_counter()
-    for _ in range(often):
-        call()
-    return time.perf_counter() - start
 
 
 def measure(work: Workload, engines: list[str], seconds: float) -> dict[str, Any]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import math
 import os
 import platform
+import random
 import time
 from collections.abc import Callable
 from typing import Any
+
+Call = Callable[[], Any]
 
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
@@ -23,6 +28,45 @@ def fastest(call: Callable[[], Any], seconds: float = 1.0, least: int = 3) -> fl
         took = time.perf_counter() - start
         best, spent, runs = min(best, took), spent + took, runs + 1
     return best
+
+
+def tried(call: Call) -> tuple[Any, str]:
+    """The results of a call and nothing, or nothing and what went wrong."""
+    try:
+        results = call()
+    except Exception as error:
+        return None, f"{type(error).__name__}: {str(error).splitlines()[0][:160]}" if str(error) else type(error).__name__
+    return results if isinstance(results, tuple) else (results,), ""
+
+
+def in_turns(calls: dict[str, Call], seconds: float) -> dict[str, list[float]]:
+    """Seconds of repeated calls, one of each kind after the other until the time is up; at least three of each."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    often = dict.fromkeys(calls, 1)
+    for name, call in calls.items():  # a sample is a millisecond or more
+        while (took := _sample(call, often[name])) < 1e-3:
+            often[name] = max(2 * often[name], math.ceil(often[name] * 1e-3 / max(took, 1e-7)))
+    enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        start = time.perf_counter()
+        order, chance = list(calls), random.Random(0)
+        while time.perf_counter() - start < seconds or min(map(len, times.values())) < 3:
+            for name in order:
+                times[name].append(_sample(calls[name], often[name]) / often[name])
+            chance.shuffle(order)  # nobody always runs on what the same other one left in the caches
+    finally:
+        if enabled:
+            gc.enable()
+    return times
+
+
+def _sample(call: Call, often: int) -> float:
+    start = time.perf_counter()
+    for _ in range(often):
+        call()
+    return time.perf_counter() - start
 
 
 def onnxruntime_call(model: Any, inputs: dict[str, Any]) -> Callable[[], Any]:

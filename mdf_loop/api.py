@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.arguments import as_tensor, as_untyped, handed_out
-from mdf_loop.callables import DOMAIN, Gathered, branch_body, loop_body, put_together, scan_body
+from mdf_loop.arguments import as_tensor, as_untyped, handed_out, handed_out_partly
+from mdf_loop.callables import DOMAIN, Called, branch_body, loop_body, name_of, scan_body
 from mdf_loop.control import SCAN_ATTRIBUTES, condition, refuse_endless, scan_length, trip_count
-from mdf_loop.errors import ArgumentError, KindError, PartialResults
+from mdf_loop.errors import ArgumentError, KindError
+from mdf_loop.execute.collect import Gathered
 from mdf_loop.execute.interpret import Arguments
+from mdf_loop.execute.keeping import keeping
 from mdf_loop.ir import Body
-from mdf_loop.options import Run, random_stream, start_run
+from mdf_loop.options import Run, part_of, random_stream, start_run
 from mdf_loop.prepare import (
     PreparedBranch,
     PreparedLoop,
@@ -58,8 +60,10 @@ def loop(*args: Any, body: Any = None, **named: Any) -> Any:
         The body cannot be read, or uses an operator there is no kernel for.
     IterationError
         A node failed; ``.partial`` and ``.iteration`` keep what was computed.
-    IterationLimit
-        ``options(max_iterations=...)`` was reached.
+    IterationLimit, LoopTimeout
+        ``options(max_iterations=...)`` or ``options(timeout=...)`` was reached.
+    LoopInterrupted
+        Ctrl-C.
 
     Notes
     -----
@@ -81,21 +85,22 @@ def run_loop(m: Any, cond: Any, carried: list[Any], body: Any, named: dict[str, 
 
     ``is_listed`` says that the carried values came as one tuple or list, which may mean one vector.
     """
-    prepared, arguments, place = prepared_loop(m, cond, carried, body, named, is_listed)
+    prepared, arguments = prepared_loop(m, cond, carried, body, named, is_listed)
     run = start_run()
     refuse_endless(arguments.trip_count, arguments.go, run, prepared.record.name)
-    return results_of(prepared, arguments, run, place)
+    return results_of(prepared, arguments, run)
 
 
 def prepared_loop(
     m: Any, cond: Any, carried: list[Any], body: Any, named: dict[str, Any], is_listed: bool = False
-) -> tuple[PreparedLoop, Arguments, int | None]:
-    """What :func:`run_loop` runs: the loop, its arguments, and the place of what a Python body gathers."""
+) -> tuple[PreparedLoop, Arguments]:
+    """What :func:`run_loop` runs: the loop and its arguments."""
     if is_callable(body):
-        inner = made_once(loop_body, body, len(carried), tuple(named))
-        values = [_changeable(as_untyped(value, f"carried value {k}")) for k, value in enumerate(carried)]
-        arguments = Arguments(trip_count(m), condition(cond), [*values, Gathered()], captured=_untyped(named))
-        return prepare_loop(inner, len(carried) + 1), arguments, len(carried)
+        inner = made_once(loop_body, name_of(body), len(carried), tuple(named))
+        values = changeable([as_untyped(value, f"carried value {k}") for k, value in enumerate(carried)])
+        captured = [*_untyped(named), Called(body)]
+        arguments = Arguments(trip_count(m), condition(cond), [*values, Gathered()], captured=captured)
+        return prepare_loop(inner, len(carried) + 1), arguments
     inner = read_once(body, len(carried), "loop")
     if is_listed and len(inner.inputs) == 3 and len(carried) != 1:
         carried = [carried]  # a list was meant as one vector
@@ -103,7 +108,7 @@ def prepared_loop(
     names = [c.input for c in prepared.record.carried]
     named = _of_same_name([inner], named, M=m, cond=cond)
     fitted, captured = prepared.fit(dict(zip(names, carried, strict=True)), named)
-    return prepared, Arguments(trip_count(m), condition(cond), [fitted[name] for name in names], captured=captured), None
+    return prepared, Arguments(trip_count(m), condition(cond), [fitted[name] for name in names], captured=captured)
 
 
 def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **named: Any) -> Any:
@@ -149,13 +154,13 @@ def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **n
     n_carried = len(inputs) - n_scanned
     if is_callable(body):
         _refuse_output_axes(attrs)
-        inner = made_once(scan_body, body, n_carried, n_scanned, tuple(named))
-        prepared, place = prepare_scan(inner, n_scanned, attrs), n_carried
-        values = [_changeable(as_untyped(value, f"input {k}")) for k, value in enumerate(inputs[:n_carried])]
-        scanned = [as_tensor(value, f"input {k}") for k, value in enumerate(inputs[n_carried:], n_carried)]
-        carried, captured = [*values, Gathered()], _untyped(named)
+        inner = made_once(scan_body, name_of(body), n_carried, n_scanned, tuple(named))
+        prepared = prepare_scan(inner, n_scanned, attrs)
+        values = changeable([as_untyped(value, f"input {k}") for k, value in enumerate(inputs[:n_carried])])
+        scanned = changeable([as_tensor(value, f"input {k}") for k, value in enumerate(inputs[n_carried:], n_carried)])
+        carried, captured = [*values, Gathered()], [*_untyped(named), Called(body)]
     else:
-        prepared, place = prepare_scan(read_once(body, n_carried, "scan"), n_scanned, attrs), None
+        prepared = prepare_scan(read_once(body, n_carried, "scan"), n_scanned, attrs)
         names = prepared.record.body.inputs
         if len(names) != len(inputs):
             given, name = f"{len(inputs)} input{'s' * (len(inputs) != 1)}", prepared.record.body.name
@@ -163,7 +168,7 @@ def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **n
         fitted, captured = prepared.fit(dict(zip(names, inputs, strict=True)), named)
         carried, scanned = [fitted[n] for n in names[:n_carried]], [fitted[n] for n in names[n_carried:]]
     arguments = Arguments(scan_length(prepared.record, scanned), True, carried, scanned, captured=captured)
-    return results_of(prepared, arguments, start_run(), place)
+    return results_of(prepared, arguments, start_run())
 
 
 def if_(cond: Any = None, *, then_branch: Any = None, else_branch: Any = None, **named: Any) -> Any:
@@ -210,24 +215,32 @@ def run_if(cond: Any, sources: dict[str, Any], named: dict[str, Any]) -> Any:
     """:func:`if_` with its arguments told apart: captures may have any name here, ``cond`` too."""
     if _omitted(cond) is None:
         raise ArgumentError("if_: the condition cond is missing")
+    functions = {f"the function {name}": Called(source) for name, source in sources.items() if is_callable(source)}
     branches = [_branch(source, name, named) for name, source in sources.items()]
-    named = _of_same_name([branch.body for branch in branches], named, cond=cond)
+    named = _of_same_name([branch.body for branch in branches], named, cond=cond) | functions
     known = {name for branch in branches for name in branch.body.captures}
     if unknown := sorted(set(named) - known):
         raise ArgumentError(f"if_: no branch reads an outer value {', '.join(map(repr, unknown))}")
     for branch in branches:  # both, so that what is missing is found whichever runs
         captured_values(branch.body, {name: named[name] for name in branch.body.captures if name in named}, "if_")
     branch, other = branches if condition(cond) else reversed(branches)
-    run, captured = start_run(), branch.fit(named, other)
-    with np.errstate(all="ignore"), random_stream(run.stream):
-        results = branch.execute((), captured, run)
     is_function = any(node.domain == DOMAIN for node in branch.body.nodes)
-    return handed_out_all(results[0] if is_function else results, captured)
+    run, captured = start_run(), branch.fit(named, other)
+    run.finish = handed_out_partly
+    if is_function:
+        changeable(captured)
+
+    def call() -> Any:
+        with np.errstate(all="ignore"), random_stream(run.stream), part_of(run):
+            results = [*branch.execute((), captured, run)]
+            return alone_or_all(handed_out(results.pop() if is_function else results))
+
+    return keeping(run, call)
 
 
 def _branch(source: Any, name: str, named: dict[str, Any]) -> PreparedBranch:
     if is_callable(required(source, "if_", name)):
-        return prepare_branch(made_once(branch_body, source, tuple(named)), name)
+        return prepare_branch(made_once(branch_body, name_of(source), tuple(named), f"the function {name}"), name)
     return prepare_branch(read_once(source, 0, "branch"), name)
 
 
@@ -315,39 +328,29 @@ def _of_same_name(bodies: list[Body], named: dict[str, Any], **arguments: Any) -
     return {**{name: value for name, value in arguments.items() if name in read and value is not None}, **named}
 
 
-def _changeable(value: Any) -> Any:
-    """A copy: a Python body may change a carried array in place."""
-    return value.copy() if isinstance(value, np.ndarray) else value
+def changeable(values: list[Any]) -> list[Any]:
+    """Values that a Python body may change in place, while the caller's stay what they are."""
+    handed_out(values, as_arrays=False)  # no list of the caller's, nor one of its arrays
+    return values
 
 
 def _untyped(named: dict[str, Any]) -> list[Any]:
-    return [as_untyped(value, f"value {name!r}") for name, value in named.items()]
+    return changeable([as_untyped(value, f"value {name!r}") for name, value in named.items()])
 
 
-def results_of(prepared: PreparedLoop, arguments: Arguments, run: Run, gathered: int | None = None) -> Any:
-    """Run a prepared loop; what a Python body gathered (at place ``gathered``) is put together."""
-    given = [*arguments.carried, *arguments.scanned, *arguments.captured]
-    try:
-        if gathered is None:
-            return handed_out_all(prepared.execute(arguments, run), given)
-        with random_stream(run.stream):  # loops that a Python body starts belong to this run
-            return handed_out_all(put_together(prepared.execute(arguments, run), gathered), given)
-    except PartialResults as error:
-        if error.partial is not None:
-            found = error.partial if gathered is None else put_together(error.partial, gathered, error.iteration)
-            error.partial = tuple(handed_out(value, _arrays(given)) for value in found)
-        raise
+def results_of(prepared: PreparedLoop, arguments: Arguments, run: Run) -> Any:
+    """Run a prepared loop; its results are handed out, and so are partial ones."""
+    run.finish = handed_out_partly
+
+    def call() -> Any:
+        if not any(isinstance(value, Gathered) for value in arguments.carried):
+            return alone_or_all(handed_out(prepared.execute.results(arguments, run)))
+        with random_stream(run.stream), part_of(run):  # loops that a Python body starts belong to this run
+            return alone_or_all(handed_out(prepared.execute.results(arguments, run)))
+
+    return keeping(run, call)
 
 
-def handed_out_all(results: Sequence[Any], given: Sequence[Any]) -> Any:
-    """Results as they are handed out: arrays that can be changed without changing anything else, one value alone."""
-    arrays, values = _arrays(given), []
-    for result in results:
-        values.append(handed_out(result, arrays))
-        if len(results) > 1:
-            arrays += _arrays(values[-1:])
-    return tuple(values) if len(values) != 1 else values[0]
-
-
-def _arrays(values: Sequence[Any]) -> list[np.ndarray]:
-    return [value for value in values if isinstance(value, np.ndarray)]
+def alone_or_all(results: list[Any]) -> Any:
+    """Results as a function of ours returns them: a tuple, or the value alone where there is one."""
+    return tuple(results) if len(results) != 1 else results[0]

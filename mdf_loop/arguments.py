@@ -6,7 +6,9 @@ integer, a number for a text - is an error that names the value.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Mapping
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -197,14 +199,62 @@ def _excerpt(array: np.ndarray) -> str:
     return f" ({array.item()!r})" if array.size == 1 else f" of shape {list(array.shape)}"
 
 
-def handed_out(result: Any, given: Sequence[np.ndarray] = ()) -> Any:
-    """A result as it leaves: it shares no memory with what was given, nor with a constant of a body (those are read-only)."""
-    if isinstance(result, np.generic):
-        return np.asarray(result)
-    if isinstance(result, list):
-        return [v if type(v) is np.ndarray and v.flags.writeable else handed_out(v) for v in result]
-    if isinstance(result, bool | int | float | complex):
-        return np.asarray(result)
-    if isinstance(result, np.ndarray) and (not result.flags.writeable or any(np.may_share_memory(result, g) for g in given)):
-        return result.copy()
-    return result
+def handed_out(results: Any, as_arrays: bool = True) -> Any:
+    """Results made fit to leave: whoever gets them may write into them, and nothing else changes.
+
+    An array that nobody else refers to is handed out as it is.  Every other one is copied, whoever it is that holds it: an
+    input, a constant, another result, a function of Python, a cache, an engine that waits.
+
+    Parameters
+    ----------
+    results : list or dict
+        Changed in place.  What the caller itself refers to is copied as well, so give ``[*execute()]`` rather than a name.
+    as_arrays : bool
+        Whether numbers become arrays; those in a map stay what they are.
+
+    Returns
+    -------
+    list or dict
+        ``results``.
+    """
+    for key in range(len(results)) if isinstance(results, list) else [*results]:
+        kind = type(results[key])
+        if kind is np.ndarray:
+            if not _is_free(results, key):
+                results[key] = results[key].copy()
+        elif issubclass(kind, _NUMBERS):
+            if as_arrays:
+                results[key] = np.asarray(results[key])
+        elif issubclass(kind, np.ndarray):
+            results[key] = results[key].copy()
+        elif issubclass(kind, (list, tuple, Mapping)):
+            is_map = issubclass(kind, Mapping)
+            if getrefcount(results[key]) > _ALONE or kind not in (list, dict):
+                results[key] = dict(results[key]) if is_map else [*results[key]]
+            handed_out(results[key], as_arrays and not is_map)
+    return results
+
+
+def handed_out_partly(results: list[Any]) -> list[Any]:
+    """The same for results of a run that ended early; where there is no memory for copies, rather the values themselves."""
+    values = [*results]
+    with contextlib.suppress(MemoryError):
+        handed_out(values)
+    return values
+
+
+def _is_free(holder: Any, key: Any) -> bool:
+    """Whether nobody but a list or dict refers to an array there or to its memory, and it may be written into."""
+    if getrefcount(holder[key]) > _ALONE or not holder[key].flags.writeable:
+        return False
+    if holder[key].base is None:
+        return bool(holder[key].flags.owndata)
+    is_view = type(holder[key].base) is np.ndarray and getrefcount(holder[key].base) <= _ALONE
+    return is_view and bool(holder[key].base.flags.owndata)
+
+
+_NUMBERS = (np.generic, bool, int, float, complex)
+
+_fresh = [np.empty(0)]
+_ALONE = min(getrefcount(_fresh[0]), 2)
+"""What ``getrefcount`` says of an array that only a list refers to: the list's reference and that of the call."""

@@ -10,7 +10,7 @@ array([2., 4.], dtype=float32)
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,14 @@ from onnx.backend.base import Backend, BackendRep
 
 from mdf_loop import control  # noqa: F401  (registers Loop, Scan and If)
 from mdf_loop.analysis.element_types import asked_types
-from mdf_loop.arguments import fit_values, handed_out
-from mdf_loop.errors import ArgumentError, MalformedBody
+from mdf_loop.arguments import as_tensor, fit_values, handed_out, handed_out_partly
+from mdf_loop.errors import ArgumentError, KindError, MalformedBody, PartialResults
 from mdf_loop.execute.graphs import Graph
+from mdf_loop.execute.interpret import InterpretedBody
+from mdf_loop.execute.keeping import keeping
 from mdf_loop.ir import Body
-from mdf_loop.options import start_run
+from mdf_loop.options import Run, start_run
+from mdf_loop.readers import load_onnx
 from mdf_loop.readers.onnx_graph import read_model
 
 
@@ -54,16 +57,14 @@ class LoopRep(BackendRep):
         ------
         ArgumentError
             An input is missing, or there is no such input.
-        IterationError
-            A node failed.
+        IterationError, LoopTimeout, LoopInterrupted
+            A node failed, ``options(timeout=...)`` was reached, or Ctrl-C: ``.partial`` and ``.iteration`` are those of the
+            loop that ran last, ``.outputs`` what is known of the model's.
         """
         given = self._by_name(inputs)
         values = [given[name] if name in given else self.body.constants[name] for name in self.body.inputs]
-        values = [as_value(value) for value in values]
-        with np.errstate(all="ignore"):
-            results = self._execute(values, (), start_run())
-        arrays = [value for value in values if isinstance(value, np.ndarray)]
-        return tuple(handed_out(result, arrays) for result in results)
+        values = [as_value(value, f"input {name!r}") for name, value in zip(self.body.inputs, values, strict=True)]
+        return run_kept(self._execute, values, start_run())
 
     def fit(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Values that have no type of their own (from files, from the command line), made into what the model asks for.
@@ -81,20 +82,36 @@ class LoopRep(BackendRep):
         if isinstance(inputs, Mapping):
             given = dict(inputs)
         else:
-            values = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
+            values = listed_values(inputs)
             names = self._needed if len(values) == len(self._needed) else list(self.body.inputs)
             if len(values) > len(names):
                 raise ArgumentError(f"the model takes {len(names)} inputs ({', '.join(names)}); {len(values)} were given")
             given = dict(zip(names, values, strict=False))
         missing = [name for name in self._needed if name not in given]
-        unknown = sorted(set(given) - set(self.body.inputs))
+        unknown = sorted(set(given) - set(self.body.inputs), key=str)
         if missing or unknown:
             raise ArgumentError(
                 f"the model takes inputs ({', '.join(self.body.inputs)})"
                 + (f"; missing: {', '.join(missing)}" if missing else "")
-                + (f"; unknown: {', '.join(unknown)}" if unknown else "")
+                + (f"; unknown: {', '.join(map(str, unknown))}" if unknown else "")
             )
         return given
+
+
+def run_kept(execute: InterpretedBody, values: list[Any], run: Run) -> tuple[Any, ...]:
+    """Run a graph without a loop around it; what ends it early keeps the outputs that were known."""
+    run.finish = handed_out_partly
+    env = execute.begin(values, (), run)
+
+    def call() -> tuple[Any, ...]:
+        with np.errstate(all="ignore"):
+            return tuple(handed_out([*execute.finish(env)]))
+
+    def known(error: PartialResults) -> dict[str, Any]:
+        found = execute.known(env, run, error.partial)
+        return dict(zip(found, handed_out_partly([*found.values()]), strict=True))
+
+    return keeping(run, call, known)
 
 
 class LoopBackend(Backend):
@@ -107,10 +124,12 @@ class LoopBackend(Backend):
         Raises
         ------
         MalformedBody, UnsupportedOp
-            The model is broken, or uses an operator there is no kernel for.
+            The model is broken, there is no such file, or it uses an operator there is no kernel for.
+        KindError
+            It is neither a model nor a path.
         """
         if isinstance(model, str | os.PathLike):
-            model = onnx.load(model)
+            model = load_onnx(model)
         return LoopRep(read_model(model))
 
     @classmethod
@@ -127,7 +146,15 @@ class LoopBackend(Backend):
         outputs_info: Sequence[tuple[np.dtype, tuple[int, ...]]] | None = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """Run one node; ``opset_version`` chooses the version of its operator."""
+        """Run one node; ``opset_version`` chooses the version of its operator.
+
+        Raises
+        ------
+        KindError
+            It is no node.
+        """
+        if not isinstance(node, onnx.NodeProto):
+            raise KindError(f"run_node takes an onnx.NodeProto; got {type(node).__name__}")
         names = [name for name in node.input if name]
         graph = onnx.helper.make_graph(
             [node],
@@ -142,17 +169,35 @@ class LoopBackend(Backend):
     @classmethod
     def supports_device(cls, device: str) -> bool:
         """Only the CPU."""
-        return device.split(":")[0].upper() == "CPU"
+        return isinstance(device, str) and device.split(":")[0].upper() == "CPU"
 
 
-def as_value(value: Any) -> Any:
-    """A value from outside as the executor wants it: arrays, lists for sequences, None for an empty optional."""
+def listed_values(inputs: Any) -> list[Any]:
+    """The inputs of a model in their order; an array is a single one.
+
+    Raises
+    ------
+    KindError
+        They have no order.
+    """
+    if isinstance(inputs, np.ndarray):
+        return [inputs]
+    if isinstance(inputs, str | bytes) or not isinstance(inputs, Iterable):
+        raise KindError(f"the inputs of a model are a list of values, or a dict by name; got {type(inputs).__name__}")
+    return list(inputs)
+
+
+def as_value(value: Any, what: str = "a value") -> Any:
+    """A value from outside as the executor wants it: arrays, lists for sequences, None for an empty optional.
+
+    Raises
+    ------
+    KindError
+        It is nothing that a model can take.
+    """
     if isinstance(value, list | tuple):
-        return [as_value(v) for v in value]
-    if value is None or isinstance(value, Mapping):
-        return value
-    array = np.asarray(value)
-    return array.astype(object) if array.dtype.kind in "US" else array
+        return [as_value(v, what) for v in value]
+    return value if value is None or isinstance(value, Mapping) else as_tensor(value, what)
 
 
 prepare = LoopBackend.prepare

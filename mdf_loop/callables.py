@@ -1,18 +1,20 @@
 """Python functions as bodies: ``(i, cond, *carried) -> (cond, *carried, *collected)``.
 
 How many values a function collects is known only once it has run.  So they travel as one hidden carried
-value, the list of what was gathered, and are put together when the loop has ended.
+value, the list of what was gathered, whose arrays become the last results when the loop has ended.  The function itself is
+a hidden captured value: a body is the same for all functions of one name and signature, and keeps none of them alive.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.errors import ArgumentError
-from mdf_loop.execute.collect import Gathering
+from mdf_loop.execute.collect import Gathered, Gathering
 from mdf_loop.execute.program import Hidden
 from mdf_loop.ir import Body, Collected, Node
 from mdf_loop.registry import kernel
@@ -25,76 +27,91 @@ BODY, BRANCH = "Python body", "Python branch"
 Function = Callable[..., Any]
 
 
-class Gathered(list[Gathering], Hidden):
-    """What each collected value of a Python body was so far."""
+FUNCTION = "the function"
+"""What a body captures the function as; it is no name that a value of a user has."""
 
 
-def loop_body(function: Function, n_carried: int, captures: Sequence[str]) -> Body:
+@dataclass(frozen=True, eq=False)
+class Called(Hidden):
+    """A function on its way to the node that calls it."""
+
+    function: Function
+
+
+def loop_body(name: str, n_carried: int, captures: Sequence[str]) -> Body:
     """The body of a Loop: the function takes (iteration number, condition, carried values)."""
     carried = _numbered("carried", n_carried)
     inputs = ("iteration", "condition", *carried)
-    outputs = ("condition_out", *(f"{name}_out" for name in carried))
-    return _calling(function, (*inputs, "gathered"), inputs, outputs, captures)
+    outputs = ("condition_out", *(f"{value}_out" for value in carried))
+    return _calling(name, (*inputs, "gathered"), inputs, outputs, captures)
 
 
-def scan_body(function: Function, n_carried: int, n_scanned: int, captures: Sequence[str]) -> Body:
+def scan_body(name: str, n_carried: int, n_scanned: int, captures: Sequence[str]) -> Body:
     """The body of a Scan: the function takes (carried values, parts of the scanned inputs)."""
     carried, parts = _numbered("carried", n_carried), _numbered("part", n_scanned)
-    outputs = tuple(f"{name}_out" for name in carried)
-    return _calling(function, (*carried, "gathered", *parts), (*carried, *parts), outputs, captures)
+    outputs = tuple(f"{value}_out" for value in carried)
+    return _calling(name, (*carried, "gathered", *parts), (*carried, *parts), outputs, captures)
 
 
-def branch_body(function: Function, captures: Sequence[str]) -> Body:
-    """A branch of an If: the function takes captured values only; all it returns is one tuple here."""
-    attrs = {"function": function, "names": tuple(captures)}
-    node = Node(BRANCH, (), ("returned",), attrs, _name(function), 1, DOMAIN, tuple(captures))
-    return Body(_name(function), (), ("returned",), (node,), captures=tuple(captures), typed=False)
+def branch_body(name: str, captures: Sequence[str], function: str = FUNCTION) -> Body:
+    """A branch of an If: the function takes captured values only; all it returns is one tuple here.
+
+    ``function`` is what it is captured as: the two branches of an If have two.
+    """
+    captured = (*captures, function)
+    node = Node(BRANCH, (), ("returned",), {"names": tuple(captures)}, name, 1, DOMAIN, captured)
+    return Body(name, (), ("returned",), (node,), captures=captured, typed=False)
 
 
 def _calling(
-    function: Function, inputs: tuple[str, ...], arguments: tuple[str, ...], outputs: tuple[str, ...], captures: Sequence[str]
+    name: str, inputs: tuple[str, ...], arguments: tuple[str, ...], outputs: tuple[str, ...], captures: Sequence[str]
 ) -> Body:
-    attrs = {"function": function, "names": tuple(captures), "n_values": len(outputs)}
-    name, outs = _name(function), (*outputs, "gathered_out")
-    node = Node(BODY, ("gathered", *arguments), outs, attrs, name, 1, DOMAIN, tuple(captures))
-    return Body(name, inputs, outs, (node,), captures=tuple(captures), typed=False)
+    attrs = {"names": tuple(captures), "n_values": len(outputs)}
+    captured, outs = (*captures, FUNCTION), (*outputs, "gathered_out")
+    node = Node(BODY, ("gathered", *arguments), outs, attrs, name, 1, DOMAIN, captured)
+    return Body(name, inputs, outs, (node,), captures=captured, typed=False)
 
 
 def _numbered(word: str, count: int) -> tuple[str, ...]:
     return tuple(f"{word}_{k}" for k in range(count))
 
 
-def _name(function: Function) -> str:
+def name_of(function: Function) -> str:
+    """What messages call a function."""
     return getattr(function, "__name__", type(function).__name__)
 
 
 @kernel(BODY, domain=DOMAIN, pure=False)
-def call_body(gathered, *values, function, names, n_values):
-    """Call a Python body; its collected values are added to what was gathered, in place."""
-    positional, named = _split(values, names)
-    returned = function(*positional, **named)
+def call_body(gathered, *values, names, n_values):
+    """Call a Python body, which is the last value; its collected values are added to what was gathered, in place.
+
+    A function may change arrays in place, those that it is given and those that it returned.  So it is given copies and
+    copies are kept: what was carried stays what it was if the iteration does not come to its end.
+    """
+    function, positional, named = _split(values, names)
+    returned = function(*map(_own, positional), **named)
     results = tuple(returned) if isinstance(returned, tuple | list) else (returned,)
     if len(results) < n_values:
         raise ArgumentError(
-            f"the Python body {_name(function)!r} returned {len(results)} value{'s' * (len(results) != 1)}; it must return at "
+            f"the Python body {name_of(function)!r} returned {len(results)} value{'s' * (len(results) != 1)}; it must return at "
             f"least {n_values}: the condition (in a loop), the carried values, then any collected ones"
         )
     _gather(gathered, results[n_values:])
-    return (*results[:n_values], gathered)
+    return (*map(_own, results[:n_values]), gathered)
 
 
 @kernel(BRANCH, domain=DOMAIN, pure=False)
-def call_branch(*values, function, names):
-    """Call a Python branch; what it returns stays one value here."""
-    positional, named = _split(values, names)
+def call_branch(*values, names):
+    """Call a Python branch, which is the last value; what it returns stays one value here."""
+    function, positional, named = _split(values, names)
     returned = function(*positional, **named)
     return [*returned] if isinstance(returned, tuple | list) else [returned]
 
 
-def _split(values: tuple[Any, ...], names: tuple[str, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Positional and keyword arguments: captures come last."""
-    cut = len(values) - len(names)
-    return values[:cut], dict(zip(names, values[cut:], strict=True))
+def _split(values: tuple[Any, ...], names: tuple[str, ...]) -> tuple[Function, tuple[Any, ...], dict[str, Any]]:
+    """The function, its positional and its keyword arguments: captures come last, and the function behind them."""
+    cut = len(values) - len(names) - 1
+    return values[-1].function, values[:cut], dict(zip(names, values[cut:-1], strict=True))
 
 
 def _gather(gathered: Gathered, collected: Sequence[Any]) -> None:
@@ -111,11 +128,8 @@ def _gather(gathered: Gathered, collected: Sequence[Any]) -> None:
         gathering.add(value)
 
 
-def put_together(results: tuple[Any, ...], place: int, iterations: int | None = None) -> tuple[Any, ...]:
-    """Results of a loop over a Python body: what was gathered, at ``place``, becomes stacked arrays at the end.
-
-    With no iteration there is nothing to say how many values would have been collected: there are none.
-    Only so many iterations are kept, if said: one that failed may have gathered its values already.
-    """
-    gathered = results[place]
-    return (*results[:place], *results[place + 1 :], *(g.array(iterations) for g in gathered))
+def _own(value: Any) -> Any:
+    """A value that shares no memory with another one."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    return [_own(item) for item in value] if type(value) is list else value

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
 from mdf_loop.errors import MalformedBody
-from mdf_loop.ir import Body, Node
+from mdf_loop.ir import Body
+
+Item = TypeVar("Item")
 
 
 def check_body(body: Body, path: tuple[str, ...] = ()) -> Body:
-    """Return ``body`` if it is well-formed.
+    """Return ``body`` if it is well-formed, with its nodes in an order in which they can run.
 
     Every name is written once, every value a node reads is an input, a constant, a capture or the output
-    of an earlier node, and every output of the body is one of those.
+    of another node, no node needs what it writes itself, and every output of the body is one of those values.
 
     Raises
     ------
@@ -29,17 +36,8 @@ def check_body(body: Body, path: tuple[str, ...] = ()) -> Body:
     if clash := sorted(hidden & known):
         raise MalformedBody(f"{clash[0]!r} is hidden state and something else as well", path)
     known |= hidden
-    written = set(body.inputs) | hidden
-    for node in body.nodes:
-        where = (*path, node.name or f"{node.op} -> {', '.join(n for n in node.outputs if n)}")
-        for name in node.reads:
-            if name not in known:
-                raise MalformedBody(f"reads {name!r}, which {_written_later(body, node, name)}", where)
-        for name in filter(None, node.outputs):
-            if name in written or name in body.constants:
-                raise MalformedBody(f"writes {name!r}, which is already written; each name is written once", where)
-            written.add(name)
-            known.add(name)
+    _check_nodes(body, known, set(body.inputs) | hidden, path)
+    nodes = in_order(body.nodes, lambda node: node.reads, lambda node: node.outputs, title, path)
     for state in body.state:
         if state.output not in known:
             raise MalformedBody(f"hidden state {state.input!r} goes on as {state.output!r}, which nothing produces", path)
@@ -48,20 +46,90 @@ def check_body(body: Body, path: tuple[str, ...] = ()) -> Body:
             raise MalformedBody("an output has no name", path)
         if name not in known:
             raise MalformedBody(f"output {name!r} is not produced by any node, input, constant or capture", path)
-    return body
+    return body if nodes is body.nodes else replace(body, nodes=tuple(nodes))
 
 
-def _written_later(body: Body, node: Node, name: str) -> str:
-    """Why a node cannot read a name yet: its writer stands behind it, or needs this node's own outputs."""
-    writers = {output: other for other in body.nodes for output in other.outputs if output}
-    if name not in writers:
-        return "no earlier node, input or constant provides"
-    needed: set[str] = set()
-    todo = [name]
-    while todo:
-        reads = writers[todo.pop()].reads
-        todo += [read for read in reads if read in writers and read not in needed]
-        needed.update(reads)
-    if needed & set(filter(None, node.outputs)):
-        return "depends on what this node writes: a cycle; what goes round in a loop is a carried value"
-    return "only a later node writes; nodes must stand in an order in which they can run"
+def _check_nodes(body: Body, known: set[str], written: set[str], path: tuple[str, ...]) -> None:
+    """See that each name is written once, and that what nodes read is there; what they write becomes known."""
+    for node in body.nodes:
+        for name in filter(None, node.outputs):
+            if name in written or name in body.constants:
+                raise MalformedBody(f"writes {name!r}, which is already written; each name is written once", (*path, title(node)))
+            written.add(name)
+            known.add(name)
+    for node in body.nodes:
+        for name in node.reads:
+            if name not in known:
+                raise MalformedBody(f"reads {name!r}, which no node, input or constant provides", (*path, title(node)))
+
+
+def title(node: Any) -> str:
+    """What messages call a node: its name, or its operator and what it writes."""
+    if node.name:
+        return str(node.name)
+    return f"{node.op} -> {', '.join(name for name in node.outputs if name)}"
+
+
+def in_order(
+    items: Sequence[Item],
+    reads: Callable[[Item], Iterable[str]],
+    writes: Callable[[Item], Iterable[str]],
+    called: Callable[[Item], str],
+    path: tuple[str, ...],
+) -> Sequence[Item]:
+    """Nodes in an order in which they can run: that in which they stand, as far as possible.
+
+    Parameters
+    ----------
+    items : sequence
+        Nodes of any kind; ``reads`` and ``writes`` give the names of a node's values, ``called`` what messages call it.
+
+    Returns
+    -------
+    sequence
+        The same object where nothing had to move.
+
+    Raises
+    ------
+    MalformedBody
+        Some of them wait for each other; names them.
+    """
+    writers = {name: k for k, item in reversed([*enumerate(items)]) for name in writes(item) if name}
+    needs = [{writers[name] for name in reads(item) if name in writers} for item in items]
+    if all(not needed or max(needed) < k for k, needed in enumerate(needs)):
+        return items
+    order = _order(needs)
+    if len(order) < len(items):
+        row = [called(items[k]) for k in _cycle(needs, set(order))]
+        shown = " -> ".join([*row[:8], "..."] if len(row) > 8 else [*row, row[0]])
+        raise MalformedBody(f"nodes {shown} make a cycle; what goes round in a loop is a carried value", path)
+    return [items[k] for k in order]
+
+
+def _order(needs: Sequence[set[int]]) -> list[int]:
+    """Places in an order in which each stands behind those it needs, the first one first; without those in a cycle."""
+    readers: list[list[int]] = [[] for _ in needs]
+    for k, needed in enumerate(needs):
+        for other in needed:
+            readers[other].append(k)
+    waits = [len(needed) for needed in needs]
+    ready = [k for k, count in enumerate(waits) if not count]
+    order: list[int] = []
+    while ready:
+        order.append(heapq.heappop(ready))
+        for k in readers[order[-1]]:
+            waits[k] -= 1
+            if not waits[k]:
+                heapq.heappush(ready, k)
+    return order
+
+
+def _cycle(needs: Sequence[set[int]], done: set[int]) -> list[int]:
+    """Nodes in a circle, each before one that reads it, among those that could not be brought into an order."""
+    k = next(k for k in range(len(needs)) if k not in done)
+    row: dict[int, None] = {}
+    while k not in row:
+        row[k] = None
+        k = next(other for other in sorted(needs[k]) if other not in done)
+    steps = list(row)
+    return steps[steps.index(k) :][::-1]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from mdf_loop.errors import LoopError, MalformedBody
+from mdf_loop.errors import LoopError, MalformedBody, PartialResults
+from mdf_loop.files import replacing, write_npz
 
 try:
     import rich.box
@@ -25,6 +26,9 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 """Every command takes it; :func:`main` looks for it."""
 
+Trusted = Annotated[bool, typer.Option("--trusted", help="Let the model do what only trusted models may; see options().")]
+"""Every command that reads a model takes it."""
+
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
@@ -33,7 +37,7 @@ def _interruptible() -> Iterator[None]:
         yield
     except KeyboardInterrupt as error:
         done = getattr(error, "iteration", None)
-        far = "" if done is None else f" after {done} iteration{'' if done == 1 else 's'} of the outermost loop"
+        far = "" if done is None else f" after {_iterations(done)}"
         print(f"mdf-loop: interrupted{far}", file=sys.stderr)
         raise typer.Exit(130) from error
 
@@ -50,17 +54,29 @@ def run(
     steps: Annotated[int | None, typer.Option("--steps", help="Evaluate an MDF model so many times.")] = None,
     time_increment: Annotated[float | None, typer.Option("--time-increment", help="Time from step to step.")] = None,
     collect: Annotated[bool, typer.Option("--collect", help="Keep the outputs of all steps.")] = False,
+    timeout: Annotated[float | None, typer.Option("--timeout", help="Stop after so many seconds.")] = None,
+    trusted: Trusted = False,
     debug: Debug = False,
 ) -> None:
-    """Run a model and print its outputs as a table."""
+    """Run a model and print its outputs as a table.
+
+    If it ends early, --output gets what is known of its outputs by then.
+    """
     from mdf_loop.integrations.running import run as run_model
     from mdf_loop.options import options
 
     inputs = {**(_read_inputs(input_) if input_ else {}), **dict(map(_assignment, set_ or []))}
     how = {"steps": steps, "time_increment": time_increment, "collect": collect or None}
     inputs |= {name: value for name, value in how.items() if value is not None}
-    with options(seed=seed, max_iterations=max_iterations):
-        outputs = run_model(file, **inputs)
+    if output and output.exists() and file.exists() and output.samefile(file):
+        raise MalformedBody(f"--output would replace the model {str(file)!r}")
+    try:
+        with options(seed=seed, max_iterations=max_iterations, timeout=timeout, trusted=trusted):
+            outputs = run_model(file, **inputs)
+    except PartialResults as error:
+        if output:
+            _write_partial(output, error)
+        raise
     if output:
         write_outputs(output, outputs)
     Console().print(_table(file.name, outputs))
@@ -73,14 +89,18 @@ def explain(
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An input; the value is JSON.")] = None,
     input_: Annotated[Path | None, typer.Option("--input", help="Inputs by name: .npz or .json.")] = None,
     source: Annotated[bool, typer.Option("--source", help="Show the Python that is emitted for recurrences.")] = False,
+    trusted: Trusted = False,
     debug: Debug = False,
 ) -> None:
     """Run a model once and print how each of its loops ran: what once, what in blocks, what step by step, and why."""
     from mdf_loop.integrations.explaining import explain_model
+    from mdf_loop.options import options
 
     inputs = {**(_read_inputs(input_) if input_ else {}), **dict(map(_assignment, set_ or []))}
     console = Console()
-    for text in explain_model(file, source=source, **inputs) or ["no Loop or Scan ran"]:
+    with options(trusted=trusted):
+        texts = explain_model(file, source=source, **inputs)
+    for text in texts or ["no Loop or Scan ran"]:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -94,21 +114,36 @@ def convert(
     inputs: Annotated[list[str] | None, typer.Option("--as-input", help="A port or parameter that ONNX gets as input.")] = None,
     steps: Annotated[int | None, typer.Option("--steps", help="To ONNX: how many times the model is evaluated.")] = None,
     time_increment: Annotated[float | None, typer.Option("--time-increment", help="By how much time goes on each step.")] = None,
+    trusted: Trusted = False,
     debug: Debug = False,
 ) -> None:
     """Convert an ONNX or OpenVINO model to MDF, or an MDF or OpenVINO model to ONNX."""
-    from mdf_loop.convert.mdf_to_onnx import to_onnx
-    from mdf_loop.convert.onnx_to_mdf import convert as to_mdf
+    from mdf_loop.options import options
+
+    with options(trusted=trusted):
+        _convert(
+            source,
+            target,
+            {"body": body, "inline": inline},
+            {"inputs": inputs or (), "steps": steps, "time_increment": time_increment},
+        )
+
+
+def _convert(source: Path, target: Path, to_mdf: dict[str, Any], to_onnx: dict[str, Any]) -> None:
+    """Convert by what the names of the files say, each way with its own settings."""
+    from mdf_loop.convert import mdf_to_onnx, onnx_to_mdf
 
     kinds = tuple({".onnx": "onnx", ".xml": "openvino"}.get(path.suffix.lower(), "mdf") for path in (source, target))
     if kinds in (("onnx", "mdf"), ("openvino", "mdf")):
-        to_mdf(source, target, body=body, inline=inline)
+        onnx_to_mdf.convert(source, target, **to_mdf)
     elif kinds == ("mdf", "onnx"):
-        to_onnx(source, target, inputs=inputs or (), steps=steps, time_increment=time_increment)
+        mdf_to_onnx.to_onnx(source, target, **to_onnx)
     elif kinds == ("openvino", "onnx"):
         from mdf_loop.convert.openvino_to_onnx import openvino_to_onnx
 
-        target.write_bytes(openvino_to_onnx(source).SerializeToString())
+        written = openvino_to_onnx(source).SerializeToString()
+        with replacing(target) as place:
+            place.write(written)
     else:
         raise MalformedBody(
             f"IN is .onnx or .xml and OUT .yaml or .json, or IN is .yaml, .json or .xml and OUT .onnx; "
@@ -125,13 +160,16 @@ def verify(
     seed: Annotated[int, typer.Option("--seed", help="Seed of the inputs that are not given, and of random operators.")] = 0,
     rtol: Annotated[float, typer.Option("--rtol", help="Relative tolerance.")] = 1e-5,
     atol: Annotated[float, typer.Option("--atol", help="Absolute tolerance.")] = 1e-6,
+    trusted: Trusted = False,
     debug: Debug = False,
 ) -> None:
     """Run a model in every engine and in onnxruntime, and compare; exit code 1 if they disagree."""
     from mdf_loop.integrations.verifying import verify as compare
+    from mdf_loop.options import options
 
     inputs = {**(_read_inputs(input_) if input_ else {}), **dict(map(_assignment, set_ or []))}
-    report = compare(file, inputs, seed, rtol, atol)
+    with options(trusted=trusted):
+        report = compare(file, inputs, seed, rtol, atol)
     Console().print(_agreement(file.name, report))
     for place in report.others:
         if place.outputs is None and not place.is_failure:
@@ -165,28 +203,27 @@ def _assignment(text: str) -> tuple[str, Any]:
         raise MalformedBody(f"--set takes NAME=VALUE; got {text!r}")
     try:
         return name, json.loads(value)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise MalformedBody(f'--set {name}: {value!r} is not JSON ({error}); numbers, true, [1, 2] and "text" are') from error
 
 
 def _read_inputs(path: Path) -> dict[str, Any]:
     """Inputs by name from a file."""
-    import numpy as np
+    from mdf_loop.convert.weights_reading import open_archive
+    from mdf_loop.readers.opening import read_bytes
 
+    if path.suffix == ".npz":
+        with open_archive(path) as archive:
+            return {name: archive.array(name) for name in archive.names()}
+    if path.suffix != ".json":
+        raise MalformedBody(f"--input takes a .npz or .json file; got {str(path)!r}")
     try:
-        if path.suffix == ".json":
-            values = json.loads(path.read_text())
-            if not isinstance(values, dict):
-                raise MalformedBody(f"{str(path)!r} must hold one JSON object: {{name: value, ...}}")
-            return values
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as archive:
-                return dict(archive)
-    except FileNotFoundError as error:
-        raise MalformedBody(f"there is no file {str(path)!r}") from error
-    except (ValueError, OSError) as error:
+        values = json.loads(read_bytes(path, "a file of inputs").decode("utf-8-sig"))
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise MalformedBody(f"{str(path)!r} cannot be read: {error}") from error
-    raise MalformedBody(f"--input takes a .npz or .json file; got {str(path)!r}")
+    if not isinstance(values, dict):
+        raise MalformedBody(f"{str(path)!r} must hold one JSON object: {{name: value, ...}}")
+    return values
 
 
 def write_outputs(path: Path, outputs: dict[str, Any]) -> None:
@@ -198,23 +235,41 @@ def write_outputs(path: Path, outputs: dict[str, Any]) -> None:
     ------
     MalformedBody
         The file name ends in neither .npz nor .json.
+    FileError
+        The file cannot be written; what was there is unchanged.
     """
-    import numpy as np
-
     if path.suffix == ".json":
-        path.write_text(json.dumps({name: _plain(value) for name, value in outputs.items()}, indent=2) + "\n")
+        text = json.dumps({name: _plain(value) for name, value in outputs.items()}, indent=2) + "\n"
+        with replacing(path) as file:
+            file.write(text.encode())
     elif path.suffix == ".npz":
         arrays = {key: array for name, value in outputs.items() for key, array in _arrays(name, value)}
-        with path.open("wb") as file:
-            np.savez(file, **arrays)
+        with replacing(path) as file:
+            write_npz(file, arrays)
     else:
         raise MalformedBody(f"--output takes a .npz or .json file; got {str(path)!r}")
+
+
+def _write_partial(path: Path, error: PartialResults) -> None:
+    """Write what is known of the outputs of a model that ended early, and say so."""
+    done = "" if error.iteration is None else f" after {_iterations(error.iteration)}"
+    if not error.outputs:
+        print(f"mdf-loop: no output was known{done}, so {str(path)!r} is not written", file=sys.stderr)
+        return
+    write_outputs(path, error.outputs)
+    print(f"mdf-loop: {', '.join(error.outputs)}{done}: written to {str(path)!r}", file=sys.stderr)
+
+
+def _iterations(count: int) -> str:
+    return f"{count} iteration{'' if count == 1 else 's'} of the outermost loop"
 
 
 def _plain(value: Any) -> Any:
     """A value as JSON can hold it; complex numbers become [real, imaginary]."""
     import numpy as np
 
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if value is None or isinstance(value, str | bool):
@@ -224,11 +279,12 @@ def _plain(value: Any) -> Any:
 
 
 def _arrays(name: str, value: Any) -> list[tuple[str, Any]]:
-    """A value as named arrays: the elements of a sequence are numbered."""
+    """A value as named arrays: the elements of a sequence are numbered, those of a map have their keys."""
     import numpy as np
 
-    if isinstance(value, list | tuple):
-        return [pair for k, item in enumerate(value) for pair in _arrays(f"{name}.{k}", item)]
+    if isinstance(value, list | tuple | Mapping):
+        items = value.items() if isinstance(value, Mapping) else enumerate(value)
+        return [pair for key, item in items for pair in _arrays(f"{name}.{key}", item)]
     array = _numpy_type(np.asarray(value))
     return [(name, array.astype(str) if array.dtype == object else array)]
 

@@ -135,6 +135,8 @@ def scan_record(body: Body, n_scanned: int, attrs: dict[str, Any], name: str = "
         The body has fewer inputs than there are scanned values, or fewer outputs than carried ones, or
         a list of axes or directions has the wrong length.
     """
+    if not isinstance(n_scanned, int | np.integer) or isinstance(n_scanned, bool):
+        raise KindError(f"{name}: num_scan_inputs must be a whole number; got {n_scanned!r}")
     n_carried = len(body.inputs) - n_scanned
     n_collected = len(body.outputs) - n_carried
     if n_carried < 0 or n_collected < 0 or n_scanned < 1:
@@ -160,7 +162,11 @@ def scan_record(body: Body, n_scanned: int, attrs: dict[str, Any], name: str = "
 
 
 def _per_value(attrs: dict[str, Any], key: str, count: int, name: str) -> Sequence[int]:
-    values = attrs.get(key) or (0,) * count
+    values = attrs.get(key)
+    values = (0,) * count if values is None or values == () else values
+    is_list = isinstance(values, tuple | list)
+    if not is_list or not all(isinstance(v, int | np.integer) and not isinstance(v, bool) for v in values):
+        raise KindError(f"{name}: {key} must be whole numbers, one for each value; got {values!r}")
     if len(values) != count:
         raise ArgumentError(f"{name}: {key} has {len(values)} entries for {_counted(count, 'value')}")
     if key.endswith("directions") and not set(values) <= {0, 1}:
@@ -217,6 +223,8 @@ def _scan_of(node: Node, skip: int = 0, renamed: dict[str, Any] | None = None) -
     record = scan_record(body, node.attrs["num_scan_inputs"], attrs, _title(node))
     if len(node.inputs) - skip != len(body.inputs):
         raise ArgumentError(f"{_title(node)} has {len(node.inputs) - skip} inputs, its body takes {len(body.inputs)}")
+    if len(node.outputs) > len(body.outputs):
+        raise MalformedBody(f"{_title(node)} names {len(node.outputs)} outputs, its body gives {len(body.outputs)}")
     return record
 
 
@@ -250,6 +258,9 @@ def _fill_up(rows: np.ndarray, length: int) -> np.ndarray:
 
 
 def _bind_if(node: Node) -> Bound:
+    if len(node.inputs) != 1 or not node.inputs[0]:
+        given = ", ".join(name or "nothing" for name in node.inputs) or "none"
+        raise MalformedBody(f"{_title(node)} has one input, the condition cond, which decides the branch; got {given}")
     then_body, else_body = _bodies(node, "then_branch", "else_branch")
     branches = []
     for key, body in (("then_branch", then_body), ("else_branch", else_body)):
@@ -274,11 +285,18 @@ def _bind_if(node: Node) -> Bound:
 def _bind_sequence_map(node: Node) -> Bound:
     """SequenceMap: the body once for each element of the first sequence; outputs are sequences."""
     (body,) = _bodies(node, "body")
-    execute = InterpretedBody(body)
     n_inputs = len(node.inputs)
+    if not n_inputs or not node.inputs[0] or len(body.inputs) != n_inputs or len(node.outputs) > len(body.outputs):
+        raise MalformedBody(
+            f"{_title(node)} has {_counted(n_inputs, 'input')} and names {_counted(len(node.outputs), 'output')}; its body "
+            f"takes {len(body.inputs)} and gives {len(body.outputs)}, and the first input must be there"
+        )
+    execute = InterpretedBody(body)
 
     def call(run: Run, *values: Any) -> tuple[Any, ...]:
         inputs, captured = values[:n_inputs], values[n_inputs:]
+        if not isinstance(inputs[0], list):
+            raise KindError(f"the first input of {_title(node)} must be a sequence; got {describe_value(inputs[0])}")
         for position, value in enumerate(inputs):
             if isinstance(value, list) and len(value) != len(inputs[0]):
                 raise ArgumentError(f"sequence {position} has {len(value)} elements, the first has {len(inputs[0])}")
@@ -322,4 +340,4 @@ for _op, _since, _bind in (
     ("If", 1, _bind_if),
     ("SequenceMap", 17, _bind_sequence_map),
 ):
-    register(Kernel(_op, _since, _not_called, pure=False, bind=_bind))
+    register(Kernel(_op, _since, _not_called, pure=False, bind=_bind, built_in=True))

@@ -43,7 +43,8 @@ class RecordedLoop:
         # Only the last condition tells whether a loop that ran out of parts would have gone on.
         self.watches = bool(record.scanned) and record.keep_going is not None
         last = (*record.last, record.keep_going or "") if self.watches else record.last
-        self.execute = NumpyLoop(replace(record, last=last))
+        place = len(record.carried) + len(record.last)
+        self.execute = NumpyLoop(replace(record, last=last), place if self.watches else None)
         self.loops = (self.execute,)
 
     def __call__(self, run: Run, *values: Any) -> tuple[Any, ...]:
@@ -63,7 +64,7 @@ class RecordedLoop:
             place = len(carried) + len(self.record.last)
             results, stays = (*results[:place], *results[place + 1 :]), results[place]
             if ran_out and (go if stays is None else truth(stays, "the body's condition")):
-                raise self._out_of_parts(count, parts, results)
+                raise self._out_of_parts(count, parts)
         self._check_last(results)
         return results
 
@@ -99,13 +100,12 @@ class RecordedLoop:
                 "Give a trip count, or set options(max_iterations=...) to stop it there"
             )
 
-    def _out_of_parts(self, count: int | None, parts: Sequence[int], results: tuple[Any, ...]) -> IterationError:
+    def _out_of_parts(self, count: int | None, parts: Sequence[int]) -> IterationError:
         wanted = "has no limit" if count is None else f"is {count}"
         error = IterationError(
             f"the loop goes on, as its trip count {wanted}, but a sliced input has no more parts: {self._listed(parts)}"
         )
         error.within(f"iteration {min(parts)} of {self.record.name}")
-        error.iteration, error.partial = min(parts), results
         return error
 
     def _check_last(self, results: tuple[Any, ...]) -> None:

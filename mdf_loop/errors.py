@@ -45,6 +45,10 @@ class MalformedBody(LoopError, ValueError):
         super().__init__(f"{'/'.join(self.path)}: {message}" if self.path else message)
 
 
+class FileError(LoopError, OSError):
+    """A file that cannot be written; what was there before is unchanged."""
+
+
 class NotLowered(LoopError, NotImplementedError):
     """A scheduled MDF graph that cannot become a loop; says which node or condition, and why.
 
@@ -77,21 +81,31 @@ class PartialResults(BaseException):
     iteration : int or None
         How many iterations the outermost loop had completed.
     partial : tuple or None
-        Its carried values after those iterations, then what it had collected so far (stacked).
+        Its carried values after those iterations, then what it had collected so far (stacked).  None stands for what
+        there was no memory for.
+    outputs : dict or None
+        The outputs of a model by name, as far as they were known; from :func:`mdf_loop.run` and the backends.
     """
 
     iteration: int | None = None
     partial: tuple[Any, ...] | None = None
+    outputs: dict[str, Any] | None = None
 
     def __init__(self, what: str) -> None:
         self.what = what
         self.path: tuple[str, ...] = ()
+        self.progress: Any = None
         super().__init__(what)
 
     def within(self, place: str) -> None:
         """Put an enclosing place, such as "iteration 3 of Loop 'outer'", in front of the message."""
         self.path = (place, *self.path)
         self.args = (f"{', '.join(self.path)}: {self.what}",)
+
+    def passes(self, progress: Any) -> None:
+        """Leave a loop, whose results so far become the partial ones unless another loop is around it."""
+        self.within(progress.place())
+        self.progress = progress
 
 
 class IterationError(PartialResults, LoopError, RuntimeError):
@@ -107,6 +121,10 @@ class CollectedError(IterationError, ValueError):
 
 class IterationLimit(PartialResults, LoopError, RuntimeError):
     """A loop wanted to go on after ``options(max_iterations=...)`` iterations."""
+
+
+class LoopTimeout(PartialResults, LoopError, TimeoutError):
+    """A run was not done after ``options(timeout=...)`` seconds."""
 
 
 class LoopInterrupted(PartialResults, KeyboardInterrupt):

@@ -28,15 +28,20 @@ class ValueType:
         Dimensions; None where even the rank is unknown.
     kind : str
         ``"tensor"``, ``"sequence"``, ``"optional"`` or ``"map"``.  For a sequence or an optional,
-        ``element`` says what is inside.
+        ``element`` says what is inside; for a map it is the values.
+    key : numpy.dtype or None
+        Element type of the keys of a map.
     """
 
     dtype: np.dtype | None = None
     shape: tuple[Dim, ...] | None = None
     kind: str = "tensor"
     element: ValueType | None = None
+    key: np.dtype | None = None
 
     def __str__(self) -> str:
+        if self.key is not None:
+            return f"map({self.key.name},{self.element})"
         if self.element is not None:
             return f"{self.kind}({self.element})"
         dims = "" if self.shape is None else "[" + ",".join("?" if d is None else str(d) for d in self.shape) + "]"

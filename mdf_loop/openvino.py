@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop import control_records  # noqa: F401  (registers records)
-from mdf_loop.backend import LoopRep, as_value
-from mdf_loop.errors import ArgumentError
+from mdf_loop.backend import LoopRep, as_value, listed_values
+from mdf_loop.errors import ArgumentError, PartialResults
 from mdf_loop.execute.program import describe_value
 from mdf_loop.explain import explained
 from mdf_loop.readers.openvino_ir import OpenvinoModel, read_openvino
@@ -57,13 +57,18 @@ class OpenvinoRep(LoopRep):
         ------
         ArgumentError
             An input is missing, there is no such input, or its shape is not the declared one.
-        IterationError
-            A layer failed.
+        IterationError, LoopTimeout, LoopInterrupted
+            As :meth:`mdf_loop.backend.LoopRep.run`.
         """
         given = self._by_name(inputs)
         self._check(given)
         hidden = {variable.input: self._kept.get(variable.id) for variable in self._model.variables}
-        results = super().run(given | hidden)
+        try:
+            results = super().run(given | hidden)
+        except PartialResults as error:
+            names = dict(zip(self.body.outputs, self.outputs, strict=False))
+            error.outputs = {names[name]: value for name, value in (error.outputs or {}).items() if name in names}
+            raise
         for variable in self._model.variables:
             if variable.output is not None:
                 self._kept[variable.id] = results[variable.output]
@@ -93,19 +98,19 @@ class OpenvinoRep(LoopRep):
         if isinstance(inputs, Mapping) and hidden and hidden <= set(inputs):
             return dict(inputs)
         if not isinstance(inputs, Mapping):
-            values = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
+            values = listed_values(inputs)
             if len(values) > len(self.inputs):
                 names = ", ".join(self.inputs)
                 raise ArgumentError(f"the model takes {len(self.inputs)} inputs ({names}); {len(values)} were given")
             inputs = dict(zip(self.inputs, values, strict=False))
         given = self._renamed(inputs)
         missing = [name for name in self.inputs if name not in given]
-        unknown = sorted(set(given) - set(self.inputs))
+        unknown = sorted(set(given) - set(self.inputs), key=str)
         if missing or unknown:
             raise ArgumentError(
                 f"the model takes inputs ({', '.join(self.inputs)})"
                 + (f"; missing: {', '.join(missing)}" if missing else "")
-                + (f"; unknown: {', '.join(unknown)}" if unknown else "")
+                + (f"; unknown: {', '.join(map(str, unknown))}" if unknown else "")
             )
         return given
 

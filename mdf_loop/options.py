@@ -8,12 +8,13 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import dataclasses
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError
+from mdf_loop.errors import ArgumentError, LoopTimeout, warn_user
 
 ENGINES = ("auto", "interpret", "numpy")
 
@@ -27,6 +28,8 @@ class Options:
     seed: int | None = None
     obey_body_condition: bool = False
     block_bytes: int = 1 << 22
+    timeout: float | None = None
+    trusted: bool = False
 
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
@@ -36,17 +39,25 @@ class Options:
                 raise ArgumentError(f"{name} must be None or a whole number from 0 on; got {getattr(self, name)!r}")
         if not _is_count(self.block_bytes, 1):
             raise ArgumentError(f"block_bytes must be a whole number from 1 on; got {self.block_bytes!r}")
-        if not isinstance(self.obey_body_condition, bool):
-            raise ArgumentError(f"obey_body_condition must be True or False; got {self.obey_body_condition!r}")
+        if self.timeout is not None and not _is_duration(self.timeout):
+            raise ArgumentError(f"timeout must be None or a number of seconds above 0; got {self.timeout!r}")
+        for name in ("obey_body_condition", "trusted"):
+            if not isinstance(getattr(self, name), bool):
+                raise ArgumentError(f"{name} must be True or False; got {getattr(self, name)!r}")
 
 
 def _is_count(value: object, least: int) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= least
 
 
+def _is_duration(value: object) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool) and bool(value > 0)
+
+
 _DEFAULT = Options()
 _current: contextvars.ContextVar[Options] = contextvars.ContextVar("mdf_loop_options", default=_DEFAULT)
 _stream: contextvars.ContextVar[RandomStream | None] = contextvars.ContextVar("mdf_loop_stream", default=None)
+_enclosing: contextvars.ContextVar[Run | None] = contextvars.ContextVar("mdf_loop_enclosing", default=None)
 
 
 def current_options() -> Options:
@@ -74,6 +85,14 @@ def options(**changes: object) -> Iterator[Options]:
         onnxruntime's reading instead: it ends the loop.
     block_bytes : int
         About how many bytes the values of one block of iterations may take in engine ``numpy``.
+    timeout : float or None
+        Stop with :class:`~mdf_loop.errors.LoopTimeout` (partial results kept) when a run is not done after so many
+        seconds.  The clock is looked at before each node and between blocks of iterations, which are kept to a small
+        part of a second; a single call of a kernel or of a Python body is never broken off.
+    trusted : bool
+        False holds a model to what no model can do harm with: the expressions of an MDF model that runs in MDF's own
+        engine, which hands them to Python's ``eval``, must be on the list of :mod:`mdf_loop.readers.expression`.
+        True lets everything through: for models that are as trustworthy as one's own code.
 
     Raises
     ------
@@ -108,26 +127,35 @@ class RandomStream:
         self.seed = seed
         self._shared: np.random.Generator | None = None
         self._own: dict[object, np.random.Generator] = {}
+        self._saved: Any = None
 
     def shared(self) -> np.random.Generator:
-        """The generator of all nodes without a seed of their own."""
+        """The generator of all nodes without a seed of their own; it is asked for anew for each draw."""
+        self._saved = None
         if self._shared is None:
             self._shared = np.random.default_rng(self.seed)
         return self._shared
 
     def own(self, node: object, seed: float) -> np.random.Generator:
-        """The generator of one node that states its seed, kept through the run."""
+        """The generator of one node that states its seed, kept through the run; it is asked for anew for each draw."""
+        self._saved = None
         if node not in self._own:
             self._own[node] = np.random.default_rng(np.float64(seed).view(np.uint64))
         return self._own[node]
 
     def save(self) -> object:
-        """How far every generator has come; ``restore`` goes back there."""
-        shared = None if self._shared is None else self._shared.bit_generator.state
-        return shared, {node: rng.bit_generator.state for node, rng in self._own.items()}
+        """How far every generator has come; ``restore`` goes back there.  The same object as before if nothing was drawn."""
+        saved = self._saved
+        if saved is None:
+            shared = None if self._shared is None else self._shared.bit_generator.state
+            saved = self._saved = shared, {node: rng.bit_generator.state for node, rng in self._own.items()}
+        return saved
 
     def restore(self, saved: Any) -> None:
         """Go back to where ``save`` was called, as if nothing had been drawn since."""
+        if saved is self._saved:
+            return
+        self._saved = None
         shared, own = saved
         if shared is None:
             self._shared = None
@@ -136,21 +164,131 @@ class RandomStream:
         self._own = {node: rng for node, rng in self._own.items() if node in own}
         for node, state in own.items():
             self._own[node].bit_generator.state = state
+        self._saved = saved
+
+
+class Deadline:
+    """When the time of a run is over."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.end = seconds, time.monotonic() + seconds
+
+    def check(self) -> None:
+        """See that there is time left.
+
+        Raises
+        ------
+        LoopTimeout
+        """
+        if time.monotonic() >= self.end:
+            raise LoopTimeout(f"the time is over; options(timeout={self.seconds:g}) stops it here")
+
+
+Finish = Callable[[list[Any]], Sequence[Any]]
+
+
+def _as_they_are(results: list[Any]) -> Sequence[Any]:
+    return results
 
 
 @dataclasses.dataclass
 class Run:
-    """What all loops of one run share: the options, the random stream, and which loops have warned."""
+    """What all loops of one run share.
+
+    Attributes
+    ----------
+    options, stream
+        How loops run, and the random stream.
+    warned : set
+        Which loops have warned.
+    deadline : Deadline or None
+        When the run has to end.
+    enclosing : Run or None
+        The run that this one is a part of.
+    outermost : object or None
+        How far its outermost loop has come (:class:`~mdf_loop.execute.interpret.Progress`), for partial results: the
+        last one, if there were several.
+    finish : callable
+        What is done to partial results before they leave.
+    ahead : bool
+        Whether iterations are being computed which may never run, so that nothing may be said of them yet.
+    """
 
     options: Options
     stream: RandomStream
     warned: set[object] = dataclasses.field(default_factory=set)
+    deadline: Deadline | None = None
+    enclosing: Run | None = None
+    outermost: Any = None
+    finish: Finish = _as_they_are
+    ahead: bool = False
+
+    def enter(self, progress: Any) -> None:
+        """A loop begins: it is the outermost one unless it runs inside another."""
+        if self.outermost is None or self.outermost.is_over:
+            self.outermost = progress
+            if self.enclosing is not None:
+                self.enclosing.enter(progress)
+
+    def warn_once(self, key: object, message: str) -> None:
+        """Warn, the first time in this run that it is about ``key``, which must live as long as the run.
+
+        Raises
+        ------
+        TooEarly
+            It is not known yet whether the iteration runs: whoever computes ahead gives it to the interpreter.
+        """
+        if key in self.warned:
+            return
+        if self.ahead:
+            raise TooEarly(message)
+        self.warned.add(key)
+        warn_user(message)
+
+    @contextlib.contextmanager
+    def computing_ahead(self) -> Iterator[None]:
+        """Inside, iterations are computed of which nobody knows yet whether they run."""
+        before, self.ahead = self.ahead, True
+        try:
+            yield
+        finally:
+            self.ahead = before
+
+
+class TooEarly(Exception):
+    """Something is to be said of an iteration that may never run."""
 
 
 def start_run() -> Run:
-    """A run under the current options, inside the stream of an enclosing :func:`random_stream`."""
-    chosen = _current.get()
-    return Run(chosen, _stream.get() or RandomStream(chosen.seed))
+    """A run under the current options; inside :func:`random_stream` and :func:`part_of` with what it shares there."""
+    chosen, enclosing = _current.get(), _enclosing.get()
+    deadlines = [] if chosen.timeout is None else [Deadline(float(chosen.timeout))]
+    if enclosing is not None and enclosing.deadline is not None:
+        deadlines.append(enclosing.deadline)
+    deadline = min(deadlines, key=lambda each: each.end, default=None)
+    return Run(chosen, _stream.get() or RandomStream(chosen.seed), deadline=deadline, enclosing=enclosing)
+
+
+@contextlib.contextmanager
+def part_of(run: Run) -> Iterator[Run]:
+    """Let every run in a ``with`` block be a part of another one: it ends when that one has to."""
+    token = _enclosing.set(run)
+    try:
+        yield run
+    finally:
+        _enclosing.reset(token)
+
+
+def check_time() -> None:
+    """See that there is time left for the run that everything here is a part of.
+
+    Raises
+    ------
+    LoopTimeout
+    """
+    enclosing = _enclosing.get()
+    if enclosing is not None and enclosing.deadline is not None:
+        enclosing.deadline.check()
 
 
 @contextlib.contextmanager

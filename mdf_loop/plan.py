@@ -17,7 +17,7 @@ from mdf_loop.analysis.purity import draws, is_pure, is_repeatable
 from mdf_loop.analysis.regrouping import regrouped
 from mdf_loop.batching import elementwise
 from mdf_loop.ir import Loop, Node
-from mdf_loop.registry import lookup
+from mdf_loop.registry import lookup, operator
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def all_stepped(plan: Plan, why: str, are_wide: bool = False) -> Plan:
 
 def _is_row(plan: Plan, node: Node) -> bool:
     """``data[i]`` by the iteration number."""
-    is_plain = node.op == "Gather" and node.domain in ("", "ai.onnx") and not node.attrs.get("axis", 0)
+    is_plain = operator(node) == "Gather" and not node.attrs.get("axis", 0)
     return is_plain and node.inputs[0] in plan.same and node.inputs[1] == plan.loop.index
 
 
@@ -172,7 +172,7 @@ def _ahead(plan: Plan, rows: Sequence[Node]) -> list[Node]:
 
 def _makes_anew(node: Node) -> bool:
     """Whether nothing of what a node gives is memory that it read: that of a row computed ahead is soon written over."""
-    return works_on_elements(node) and not (node.op in _GIVE_BACK and len(node.inputs) == 1)
+    return bool(operator(node)) and works_on_elements(node) and not (node.op in _GIVE_BACK and len(node.inputs) == 1)
 
 
 _GIVE_BACK = {"Identity", "Max", "Min", "Sum", "Clip", "Dropout"}
@@ -283,7 +283,7 @@ class _Schedule:
 
     def _only_a_place(self, node: Node) -> bool:
         """Whether it makes an array of the iteration number for a place in something that is stepped."""
-        if node.op not in ("Unsqueeze", "Reshape") or node.inputs[0] != self.index or node.outputs[0] in self.wanted:
+        if operator(node) not in ("Unsqueeze", "Reshape") or node.inputs[0] != self.index or node.outputs[0] in self.wanted:
             return False
         return all(reader in self.recurrent for reader in self.readers.get(node.outputs[0], ()))
 
@@ -340,7 +340,7 @@ class _Schedule:
 
 
 def _has_rule(node: Node) -> bool:
-    return node.op == "If" or lookup(node.op, node.opset, node.domain).batch is not None
+    return operator(node) == "If" or lookup(node.op, node.opset, node.domain).batch is not None
 
 
 def _first(node: Node) -> str:

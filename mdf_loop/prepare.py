@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +17,7 @@ from mdf_loop.control import loop_record, scan_record
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, MissingCapture
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.execute.numpy_engine import NumpyLoop
+from mdf_loop.execute.program import Hidden
 from mdf_loop.ir import Body, Loop
 from mdf_loop.readers import read
 
@@ -40,7 +43,8 @@ class PreparedLoop:
         fitted, captured = self.fit(dict(zip(names, inputs, strict=True)), named)
         values = [fitted[name] for name in names]
         wanted = [*inputs, *[named[name] for name in self.record.body.captures]]
-        if arrays and all(a is b for a, b in zip((*values, *captured), wanted, strict=True)):
+        same = arrays and all(a is b for a, b in zip((*values, *captured), wanted, strict=True))
+        if same and not any(value.dtype.hasobject for value in given):  # whose elements may be anything, each time
             self.fitting.add(key)
         return values, captured
 
@@ -73,31 +77,38 @@ class PreparedBranch:
         return [values[name] for name in self.body.captures]
 
 
-_loops: Cache[PreparedLoop] = Cache()
-_branches: Cache[PreparedBranch] = Cache()
-_bodies: Cache[Body] = Cache()
+_cache = Cache()
+"""Bodies that were read, and the loops and branches made of them."""
 
 
 def read_once(source: Any, n_carried: int | None, kind: str) -> Body:
     """Read a body, or find it read."""
-    key = (fingerprint(source), n_carried, kind)
-    return _bodies.get(key, lambda: read(source, n_carried, kind))
+    key = fingerprint(source)
+    if key is None:
+        return read(source, n_carried, kind)
+    return _cache.body((key, n_carried, kind), lambda: read(_own(source), n_carried, kind))
 
 
-def made_once(make: Callable[..., Body], function: Callable[..., Any], *details: Hashable) -> Body:
-    """A body around a Python function, or the one made before."""
-    return _bodies.get((make, fingerprint(function), details), lambda: make(function, *details))
+def _own(source: Any) -> Any:
+    """An MDF graph of our own: the body that is kept under its content must not change with the one that was given."""
+    is_read_into_memory = isinstance(source, str | os.PathLike | Body) or hasattr(source, "SerializeToString")
+    return source if is_read_into_memory or callable(source) else copy.deepcopy(source)
+
+
+def made_once(make: Callable[..., Body], *details: Hashable) -> Body:
+    """A body around any Python function of a name and signature, or the one made before."""
+    return _cache.body((make, details), lambda: make(*details))
 
 
 def prepare_loop(body: Body, n_carried: int) -> PreparedLoop:
     """A Loop over a body that was read."""
-    return _loops.get((id(body), "Loop", n_carried), lambda: _prepare(loop_record(body, n_carried)))
+    return _cache.prepared(body, ("Loop", n_carried), lambda: _prepare(loop_record(body, n_carried)))
 
 
 def prepare_scan(body: Body, n_scanned: int, attrs: Mapping[str, Any]) -> PreparedLoop:
     """A Scan over a body that was read."""
-    key = (id(body), "Scan", n_scanned, tuple((k, tuple(v)) for k, v in sorted(attrs.items())))
-    return _loops.get(key, lambda: _prepare(scan_record(body, n_scanned, dict(attrs))))
+    way = ("Scan", n_scanned, tuple((k, tuple(v)) for k, v in sorted(attrs.items())))
+    return _cache.prepared(body, way, lambda: _prepare(scan_record(body, n_scanned, dict(attrs))))
 
 
 def _prepare(record: Loop) -> PreparedLoop:
@@ -110,7 +121,9 @@ def prepare_branch(body: Body, name: str) -> PreparedBranch:
     """A branch of an If that was read."""
     if body.inputs:
         raise MalformedBody(f"{name} has inputs ({', '.join(body.inputs)}); a branch has none, it only captures")
-    return _branches.get(id(body), lambda: PreparedBranch(body, InterpretedBody(body), asked_types(body) if body.typed else {}))
+    return _cache.prepared(
+        body, "branch", lambda: PreparedBranch(body, InterpretedBody(body), asked_types(body) if body.typed else {})
+    )
 
 
 def fit_to(body: Body, asked: Mapping[str, Asked], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,7 +134,7 @@ def fit_to(body: Body, asked: Mapping[str, Asked], values: Mapping[str, Any]) ->
             raise KindError(f"value {name!r} must be {declared.dtype.name}; got None, which is an empty optional")
     if body.typed:
         return fit_values(asked, values)
-    return {name: as_untyped(value, f"value {name!r}") for name, value in values.items()}
+    return {name: value if isinstance(value, Hidden) else as_untyped(value, f"value {name!r}") for name, value in values.items()}
 
 
 def captured_values(body: Body, named: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -13,7 +13,9 @@ The built-in kernels and a user's own go through the same door::
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import MalformedBody, UnsupportedOp
+from mdf_loop.errors import MalformedBody, UnsupportedOp, warn_user
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.options import Run
 
@@ -59,6 +61,8 @@ class Kernel:
         The least and the most inputs; None has no limit.
     definition : callable or None
         The same in terms of primitives, see :func:`definition`.
+    built_in : bool
+        Whether it is one of ours: only those may be known by the name of their operator, see :func:`known_as`.
     """
 
     op: str
@@ -72,6 +76,7 @@ class Kernel:
     parameters: frozenset[str] = field(default=frozenset())
     takes_any_attribute: bool = False
     takes: tuple[int, int | None] = (0, None)
+    built_in: bool = False
     definition: Call | None = None
 
 
@@ -103,8 +108,13 @@ class Bound:
     branches: tuple[Body, Body] | None = None
 
 
+OLDER_THAN_ITSELF = {("", "LayerNormalization"): 17}
+"""Operators that others run in models of versions without them, by (domain, op): the first version that has them."""
+
 KERNELS: dict[tuple[str, str], list[Kernel]] = {}
 """All kernels by (domain, op), oldest first."""
+
+_changes = 0
 
 
 def kernel(
@@ -152,6 +162,8 @@ def kernel(
     array(8., dtype=float32)
     """
 
+    ours = (sys._getframe(1).f_globals.get("__name__") or "").startswith(f"{__package__}.")
+
     def decorate(run: Call) -> Call:
         # The keywords of a ufunc (out, where, dtype, ...) are numpy's, not attributes.
         parameters = [] if isinstance(run, np.ufunc) else list(inspect.signature(run).parameters.values())
@@ -167,6 +179,7 @@ def kernel(
                 parameters=names,
                 takes_any_attribute=any(p.kind is p.VAR_KEYWORD for p in parameters),
                 takes=(run.nin, run.nin) if isinstance(run, np.ufunc) else _positional(parameters),
+                built_in=ours,
             )
         )
         return run
@@ -212,8 +225,41 @@ def _positional(parameters: Sequence[inspect.Parameter]) -> tuple[int, int | Non
 
 def register(entry: Kernel) -> None:
     """Put a kernel into the table; one of the same version takes the place of the older entry."""
+    global _changes
     versions = KERNELS.setdefault((entry.domain, entry.op), [])
     versions[:] = sorted([v for v in versions if v.since != entry.since] + [entry], key=lambda v: v.since)
+    _changes += 1
+    _known_as.cache_clear()
+
+
+def changes() -> int:
+    """How often the table has changed: whoever keeps kernels that were looked up asks whether they still hold."""
+    return _changes
+
+
+def known_as(node: Node) -> tuple[str, str]:
+    """The domain and name under which others than its kernel may know what a node does.
+
+    Whoever computes an operator in another way (an idiom, emitted code, a second name for the same value) asks here
+    what a node is.  An operator whose kernel is not the built-in one is nobody's: its domain and name are then
+    ``("?", "")``.
+    """
+    return _known_as(node.op, node.opset, node.domain)
+
+
+def operator(node: Node) -> str:
+    """ONNX's operator that a node is, as :func:`known_as` has it; empty for anything else."""
+    domain, op = known_as(node)
+    return op if domain == "" else ""
+
+
+@functools.lru_cache(4096)
+def _known_as(op: str, opset: int, domain: str) -> tuple[str, str]:
+    domain = "" if domain == "ai.onnx" else domain
+    try:
+        return (domain, op) if lookup(op, opset, domain).built_in else ("?", "")
+    except UnsupportedOp:
+        return "?", ""
 
 
 def lookup(op: str, opset: int, domain: str = "") -> Kernel:
@@ -234,10 +280,25 @@ def lookup(op: str, opset: int, domain: str = "") -> Kernel:
         raise UnsupportedOp(f"{full_name} exists from version {versions[0].since} on, not in version {opset} of its domain")
     close = difflib.get_close_matches(op, [name for where, name in KERNELS if where == domain], n=1, cutoff=0.8)
     meant = f" (did you mean {close[0]}?)" if close else ""
+    how = f'@mdf_loop.kernel("{op}", domain="{domain}") above a function of its inputs' if domain else "mdf_loop.kernel"
     raise UnsupportedOp(
         f"there is no kernel for {full_name}, version {opset} of its domain{meant}; "
-        "mdf_loop.kernel adds one, `mdf-loop ops` lists those there are"
+        f"{how} adds one, `mdf-loop ops` lists those there are"
     )
+
+
+def version_of(op: str, opset: int, domain: str = "") -> int:
+    """The version in which an operator of a model is read: the model's, as a rule.
+
+    Exporters write a few operators into models that are older than the operator (:data:`OLDER_THAN_ITSELF`), and
+    onnxruntime runs these; they are read in their first version, with a warning.
+    """
+    first = OLDER_THAN_ITSELF.get(("" if domain == "ai.onnx" else domain, op), opset)
+    if opset < first:
+        warn_user(
+            f"{op} exists from version {first} of ONNX on, but the model imports version {opset}: it is run as version {first}"
+        )
+    return max(opset, first)
 
 
 def bind(node: Node) -> Bound:

@@ -55,6 +55,7 @@ SAMPLES: list = [
     ("BitCast", 26, [X], {"to": 6}),
     ("QuantizeLinear", 10, [X, ONE, np.array(100, np.uint8)], {}),
     ("QuantizeLinear", 13, [X, ROW[:3], np.array([1, -2, 3], np.int8)], {"axis": -2}),
+    ("QuantizeLinear", 23, [ROW, ONE], {}),
     ("QuantizeLinear", 25, [ROW, ONE], {}),
     ("QuantizeLinear", 25, [ROW, ROW, None], {}),
     ("QuantizeLinear", 25, [np.float32(2) * ONE, ONE, np.array(3, np.int8)], {}),

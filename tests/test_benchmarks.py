@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 from bodies import onnxruntime_run
 
-from mdf_loop import loop, options, scan
+from mdf_loop import backend, loop, options, scan
 from mdf_loop.options import ENGINES
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
+from operators import differences as operator_differences
+from operators import every
 from workloads import EVERY, differences
 
 SHORT = {"n": 12, "steps": 60, "outer": 5, "inner": 4, "a": 1e30, "width": 30}
@@ -44,3 +46,25 @@ def test_every_measured_loop_has_a_name_of_its_own():
     names = [short(make).name for make in EVERY]
     assert len(set(names)) == len(names)
     assert all(name.startswith(make.__name__.split("_")[0]) for name, make in zip(names, EVERY, strict=True))
+
+
+def small(case):
+    """Whether a row of the table of operators is measured soon."""
+    return sum(x.size for x in case.inputs if x is not None) < 30_000 and case.op not in ("Unique",)
+
+
+@pytest.mark.parametrize("case", [case for case in every() if small(case)], ids=lambda case: case.name)
+def test_measured_operator_gives_what_onnxruntime_gives(case):
+    model = case.model()
+    try:
+        expected = onnxruntime_run(model, case.feeds)
+    except Exception as error:
+        if "NOT_IMPLEMENTED" not in str(error):
+            raise
+        pytest.skip("onnxruntime does not have it")
+    assert operator_differences(case, backend.prepare(model).run(case.feeds), expected) == ""
+
+
+def test_every_measured_operator_has_a_name_of_its_own():
+    names = [case.name for case in every()]
+    assert len(set(names)) == len(names)

@@ -1,5 +1,6 @@
 """The command ``mdf-loop``."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import pytest
 from test_run import counting_model
 
 from mdf_loop.cli import describe, main, write_outputs
-from mdf_loop.errors import LoopInterrupted
+from mdf_loop.errors import LoopError, LoopInterrupted
 
 
 @pytest.fixture
@@ -82,6 +83,33 @@ def test_debug_shows_the_traceback():
     assert result.returncode == 1
     assert "Traceback" in result.stderr
     assert "MalformedBody" in result.stderr
+
+
+@pytest.mark.parametrize(("flags", "trusted"), [((), False), (("--trusted",), True)])
+@pytest.mark.parametrize(
+    ("command", "function"),
+    [
+        (("run", "m.yaml"), "integrations.running.run"),
+        (("explain", "m.yaml"), "integrations.explaining.explain_model"),
+        (("verify", "m.yaml"), "integrations.verifying.verify"),
+        (("convert", "m.yaml", "m.onnx"), "convert.mdf_to_onnx.to_onnx"),
+        (("convert", "m.onnx", "m.yaml"), "convert.onnx_to_mdf.convert"),
+        (("convert", "m.xml", "m.onnx"), "convert.openvino_to_onnx.openvino_to_onnx"),
+    ],
+)
+def test_trusted_holds_for_every_command_that_reads_a_model(monkeypatch, command, function, flags, trusted):
+    from mdf_loop.options import current_options
+
+    seen = []
+
+    def note(*_, **__):
+        seen.append(current_options().trusted)
+        raise LoopError("seen")
+
+    module, _, name = f"mdf_loop.{function}".rpartition(".")
+    monkeypatch.setattr(importlib.import_module(module), name, note)
+    assert run_main(*command, *flags) == 1
+    assert seen == [trusted]
 
 
 def test_max_iterations_stops_a_loop(model_file, capsys):
@@ -167,3 +195,72 @@ def test_an_interrupted_command_says_how_far_it_came(place, arguments, done, mes
     monkeypatch.setattr(f"mdf_loop.integrations.{place}", interrupted)
     assert run_main(*arguments, model_file) == 130
     assert capsys.readouterr().err == message
+
+
+COUNTING = """m:
+  graphs:
+    g:
+      nodes:
+        n:
+          parameters:
+            start: {value: 0.0}
+            body:
+              value:
+                onnx: 'b (int64 i, bool c, double s) => (bool c, double t, double u) <double one = {1}> {
+                  t = Add (s, one) u = Neg (t) }'
+            run: {function: 'onnx::Loop', args: {M: COUNT, cond: true, v_initial: start, body: body}}
+          output_ports:
+            total: {value: 'run[0]'}
+            rows: {value: 'run[1]'}
+"""
+
+
+def partial_run(tmp_path, *arguments, count=1000):
+    """The exit code, and what was written."""
+    model, wanted = tmp_path / "m.yaml", tmp_path / "o.json"
+    model.write_text(COUNTING.replace("COUNT", str(count)))
+    code = run_main("run", model, "--output", wanted, *arguments)
+    return code, json.loads(wanted.read_text()) if wanted.exists() else None
+
+
+def test_output_gets_partial_results_and_stderr_says_so(tmp_path, capsys):
+    code, wrote = partial_run(tmp_path, "--max-iterations", "3")
+    assert (code, wrote) == (1, {"total": 3.0, "rows": [-1.0, -2.0, -3.0]})
+    said = capsys.readouterr()
+    assert (
+        f"mdf-loop: total, rows after 3 iterations of the outermost loop: written to {str(tmp_path / 'o.json')!r}\n" in said.err
+    )
+    assert "the loop would go on" in said.err
+    assert not said.out
+
+
+def test_timeout(tmp_path, capsys):
+    code, wrote = partial_run(tmp_path, "--timeout", "0.3", count=10**15)
+    assert code == 1
+    assert wrote is not None
+    assert wrote.get("total", 0.0) == len(wrote.get("rows", ()))
+    assert "options(timeout=0.3) stops it here" in capsys.readouterr().err
+
+
+def test_ctrl_c_writes_partial_results_too(tmp_path, capsys, monkeypatch):
+    def run(*_, **__):
+        error = LoopInterrupted("interrupted")
+        error.iteration, error.outputs = 2, {"total": np.float64(2)}
+        raise error
+
+    monkeypatch.setattr("mdf_loop.integrations.running.run", run)
+    code, wrote = partial_run(tmp_path)
+    assert (code, wrote) == (130, {"total": 2.0})
+    assert capsys.readouterr().err.count("after 2 iterations of the outermost loop") == 2
+
+
+def test_nothing_is_written_where_nothing_is_known(tmp_path, capsys):
+    code, wrote = partial_run(tmp_path, "--max-iterations", "0")
+    assert (code, wrote) == (1, {"total": 0.0})
+    (tmp_path / "o.json").unlink()
+    model = tmp_path / "m.onnx"
+    text = '<ir_version: 10, opset_import: ["": 18]> g (double[2] x, double[3] y) => (double[2] z) { z = Add (x, y) }'
+    onnx.save(onnx.parser.parse_model(text), model)
+    assert run_main("run", model, "--output", tmp_path / "o.json", "--set", "x=[1, 2]", "--set", "y=[1, 2, 3]") == 1
+    assert not (tmp_path / "o.json").exists()
+    assert "no output was known, so" in capsys.readouterr().err

@@ -14,11 +14,13 @@ from mdf_loop import errors, loop, options
 from mdf_loop.errors import (
     ArgumentError,
     CollectedError,
+    FileError,
     IterationError,
     IterationLimit,
     KindError,
     LoopError,
     LoopInterrupted,
+    LoopTimeout,
     LoopWarning,
     MalformedBody,
     MissingCapture,
@@ -48,6 +50,8 @@ FORMS = "give an ONNX graph, ONNX text, the path of an .onnx file, an MDF graph 
         (IterationError, RuntimeError),
         (CollectedError, (RuntimeError, ValueError)),
         (IterationLimit, RuntimeError),
+        (LoopTimeout, TimeoutError),
+        (FileError, OSError),
     ],
 )
 def test_every_error_is_a_loop_error_and_the_standard_exception_it_is(kind, standard):
@@ -65,7 +69,7 @@ def test_the_table_above_is_complete():
     kinds = {value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, BaseException)}
     assert kinds == {
         *(LoopError, ArgumentError, KindError, MissingCapture, MalformedBody, UnsupportedOp, IterationError, CollectedError),
-        *(IterationLimit, LoopInterrupted, PartialResults, LoopWarning, NotLowered, UnknownNode),
+        *(IterationLimit, LoopTimeout, LoopInterrupted, PartialResults, LoopWarning, NotLowered, UnknownNode, FileError),
     }
     assert mdf_loop.LoopError is LoopError
 

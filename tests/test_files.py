@@ -10,7 +10,6 @@ import yaml
 from modeci_mdf.mdf import Model
 
 import mdf_loop
-from mdf_loop.convert import files
 from mdf_loop.errors import MalformedBody
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -100,7 +99,7 @@ def test_aliases_are_read_and_do_not_explode(tmp_path):
     lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
     lines += [f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 10)}]" for k in range(1, 10)]
     (tmp_path / "laughs.yaml").write_text("m:\n  " + "\n  ".join(lines))
-    refused(tmp_path / "laughs.yaml", f"repeat more than {files.MOST_VALUES} values")
+    refused(tmp_path / "laughs.yaml", r"repeat more than \d+ values")
 
 
 def test_a_large_file_is_read_in_seconds(tmp_path):

@@ -17,7 +17,7 @@ TESTS = sorted(path.relative_to(ROOT) for path in (ROOT / "tests").rglob("*.py")
 
 LAYERS = [
     {"errors"},
-    {"options", "element_types"},
+    {"options", "element_types", "schemas", "files"},
     {"ir"},
     {"check", "registry", "writers", "analysis.element_types"},
     {"batching", "arguments"},
@@ -45,6 +45,7 @@ UPWARDS: dict[tuple[str, str], str] = {}
 FOREIGN = {
     "onnx": {
         "element_types.py",
+        "schemas.py",
         "readers",
         "writers",
         "analysis",

@@ -191,8 +191,7 @@ def test_onnxscript_functions_that_call_others_are_inlined():
 def reads(monkeypatch):
     """What was read, call by call; nothing is known from before."""
     seen = []
-    for cache in (prepare._bodies, prepare._loops, prepare._branches):
-        cache.clear()
+    prepare._cache.clear()
 
     def counting(source, *rest):
         seen.append(source)
@@ -200,8 +199,7 @@ def reads(monkeypatch):
 
     monkeypatch.setattr(prepare, "read", counting)
     yield seen
-    for cache in (prepare._bodies, prepare._loops, prepare._branches):
-        cache.clear()
+    prepare._cache.clear()
 
 
 READ_FORMS = [name for name in forms(pathlib.Path("none.onnx")) if name not in ("callable",)]
@@ -277,7 +275,7 @@ def test_two_python_functions_of_one_name_are_two_bodies():
 def test_cache_forgets_the_oldest(reads):
     for k in range(300):
         loop(1, True, 0.0, body=f"b (int64 i, bool c, float x) => (bool c, float x, float k) <float k = {{{k}}}> {{ }}")
-    assert len(prepare._bodies._entries) <= prepare._bodies.size
+    assert len(prepare._cache._entries) <= prepare._cache.most
     assert len(reads) == 300
 
 

@@ -395,8 +395,7 @@ def test_loop_carries_its_result_on_from_evaluation_to_evaluation():
 @pytest.mark.parametrize("called", ["onnx::Loop", "onnx::Scan", "onnx::If"])
 def test_node_that_is_evaluated_again_does_not_read_its_body_again(called, monkeypatch):
     read = []
-    for cache in (prepare._bodies, prepare._loops, prepare._branches):
-        cache.clear()
+    prepare._cache.clear()
     monkeypatch.setattr(prepare, "read", lambda *args: read.append(args[0]) or readers.read(*args))
     same = "() => (x) { }"
     sources = {

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import onnx
 
 from mdf_loop.element_types import DTYPES, NAMES
 from mdf_loop.ir import Body, Node, ValueType
+from mdf_loop.schemas import schema_of
 
 Key = tuple[int, str]
 """A name in one body: the number of the body, then the name (inner bodies may shadow)."""
@@ -140,7 +140,7 @@ def _visit_node(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
         return
     for _, inner in node.bodies:
         visit_body(groups, inner, scope)
-    schema = _schema(node.op, node.opset, node.domain)
+    schema = schema_of(node.op, node.opset, node.domain)
     if schema is None:
         return
     variables: dict[str, list[Key]] = {}
@@ -174,14 +174,6 @@ def _element_types(types: tuple[str, ...]) -> tuple[frozenset[np.dtype], bool]:
     return frozenset(NAMES[name] for name in inner if name in NAMES), all(text.startswith("seq(") for text in types)
 
 
-@functools.lru_cache(maxsize=4096)
-def _schema(op: str, opset: int, domain: str) -> Any:
-    try:
-        return onnx.defs.get_schema(op, opset, domain)
-    except onnx.defs.SchemaError:
-        return None
-
-
 def _know_output(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
     """Element types that an attribute decides."""
     if not node.outputs or not node.outputs[0]:
@@ -196,12 +188,15 @@ def _know_output(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
 
 
 def _visit_loop(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
-    body = node.attrs["body"]
+    body = node.attrs.get("body")
+    if not isinstance(body, Body):
+        return  # said when the node is made ready to run
     inner = visit_body(groups, body, scope)
     for name, dtype in zip(node.inputs[:2], (DTYPES[7], DTYPES[9]), strict=False):
         if name:
             groups.know(scope[name], dtype)
-    groups.know(inner[body.inputs[0]], DTYPES[7])
+    for name in body.inputs[:1]:
+        groups.know(inner[name], DTYPES[7])
     for outside, around, out in zip(node.inputs[2:], body.inputs[2:], body.outputs[1:], strict=False):
         groups.unite([*([scope[outside]] if outside else []), inner[around], inner[out]])
     for k, outside in enumerate(node.outputs):
@@ -210,7 +205,9 @@ def _visit_loop(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
 
 
 def _visit_scan(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
-    body = node.attrs["body"]
+    body = node.attrs.get("body")
+    if not isinstance(body, Body):
+        return  # said when the node is made ready to run
     inner = visit_body(groups, body, scope)
     given = node.inputs[1:] if node.opset < 9 else node.inputs
     n_carried = len(body.inputs) - node.attrs.get("num_scan_inputs", 0)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mdf_loop.analysis.dependence import Component
 from mdf_loop.analysis.invariants import Invariants
 from mdf_loop.ir import Node
+from mdf_loop.registry import operator
 
 ACCUMULATED = {
     "Add": "add",
@@ -79,7 +80,7 @@ class Building(Idiom):
 
 def find_idiom(component: Component, moving: Mapping[str, str], same: Invariants, read: Collection[str]) -> Idiom | None:
     """The idiom of a recurrence, if it is one; ``read`` are values with more than one reader."""
-    if len(component.rounds) != 1 or any(node.domain not in ("", "ai.onnx") for node in component.nodes):
+    if len(component.rounds) != 1 or not all(map(operator, component.nodes)):
         return None
     (name,) = component.rounds
     if len(component.nodes) == 1 and moving[name] == component.nodes[0].outputs[0]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from mdf_loop.analysis.purity import is_pure
 from mdf_loop.ir import Body, Loop, Node
+from mdf_loop.registry import operator
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ def sources(body: Body) -> dict[str, str]:
     """For each output of an Identity the value it stands for."""
     found: dict[str, str] = {}
     for node in body.nodes:
-        if node.op == "Identity" and node.domain in ("", "ai.onnx") and node.inputs and node.outputs:
+        if operator(node) == "Identity" and node.inputs and node.outputs:
             found[node.outputs[0]] = found.get(node.inputs[0], node.inputs[0])
     return found
 

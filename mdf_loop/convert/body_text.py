@@ -10,6 +10,7 @@ from mdf_loop.convert.renaming import renamed
 from mdf_loop.errors import LoopError, UnsupportedOp
 from mdf_loop.ir import Body, Node
 from mdf_loop.readers import read_text
+from mdf_loop.readers.opsets import refuse_others
 from mdf_loop.writers.onnx_graph import write_graph
 
 
@@ -23,6 +24,7 @@ def body_text(body: Body, naming: Naming, path: tuple[str, ...]) -> dict[str, An
     """
     from onnx import helper, printer
 
+    refuse_others(body, path)
     named = _renamed(body, naming)
     proto = write_graph(named)
     opset = {"opset": body.opsets[""]} if "" in body.opsets else {}

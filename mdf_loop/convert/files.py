@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from mdf_loop.convert.file_text import line_of, parse
 from mdf_loop.convert.mend import mend
 from mdf_loop.convert.onnx_to_mdf import convert
 from mdf_loop.convert.shapes import mend_written_shapes
-from mdf_loop.convert.weights import SUFFIXES, read_weights
-from mdf_loop.errors import MalformedBody
+from mdf_loop.convert.weights import SUFFIXES
+from mdf_loop.convert.weights_reading import read_weights
+from mdf_loop.errors import LoopError, MalformedBody
+from mdf_loop.readers.mdf_structure import Misplaced, check_model
+from mdf_loop.readers.opening import as_path, inside, read_bytes
 
-MOST_VALUES = 10_000_000
-"""A file may hold so many values, with each one counted that an alias (``*name``) of YAML repeats."""
+WHAT = "an MDF model"
 
 
 def load(path: str | os.PathLike) -> Any:
     """Read an MDF model file, or an ONNX or OpenVINO one as an MDF model.
 
     What MDF's own importers write wrongly is mended (see :mod:`mdf_loop.convert.mend`).  ``onnx_file`` paths of bodies,
-    which are relative to the model file, are made absolute, and weights that lie beside it are read.
+    which are relative to the model file, are made absolute, and weights that lie beside it are read.  Both must lie in
+    the folder of the model, unless ``options(trusted=True)`` is in force.
 
     Parameters
     ----------
@@ -37,7 +40,10 @@ def load(path: str | os.PathLike) -> Any:
     Raises
     ------
     MalformedBody
-        There is no such file, it is not MDF, or information that a Loop needs was lost when it was written.
+        There is no such file, it is not MDF, or information that a Loop needs was lost when it was written.  Says where:
+        the line of the file, and the keys that lead there.
+    KindError
+        ``path`` is no path.
 
     Examples
     --------
@@ -46,84 +52,65 @@ def load(path: str | os.PathLike) -> Any:
     >>> [node.id for node in model.graphs[0].nodes]
     ['square_root']
     """
-    path = Path(path)
+    path = as_path(path, "a model")
     if path.suffix.lower() in (".onnx", ".xml"):
         return convert(path)
+    name = os.fspath(path)
     if path.suffix.lower() not in SUFFIXES:
-        raise MalformedBody(
-            f"{os.fspath(path)!r}: an MDF model is a file of type {', '.join(SUFFIXES)}; .onnx and .xml are read as well"
-        )
+        raise MalformedBody(f"{name!r}: an MDF model is a file of type {', '.join(SUFFIXES)}; .onnx and .xml are read as well")
+    raw = read_bytes(path, WHAT)
     try:
-        content = _content(path)
-        for body in _onnx_files(content):
-            body["onnx_file"] = os.fspath(path.resolve().parent / body["onnx_file"])
-        _read_weights(content, path)
+        text = raw.decode("utf-8-sig")
+        content = parse(text, path.suffix.lower())
+        _check(content, text, path)
+        _find_files(content, path)
         mend_written_shapes(content)
         model = _model(content)
-    except FileNotFoundError as error:
-        raise MalformedBody(f"there is no file {os.fspath(path)!r}") from error
-    except MalformedBody:
+    except LoopError:
         raise
-    except Exception as error:
-        raise MalformedBody(f"{os.fspath(path)!r} is not an MDF model: {_message(error)}") from error
-    return mend(model, os.fspath(path))
+    except Exception as error:  # MDF's converters raise what they like
+        raise MalformedBody(f"{name!r} is not {WHAT}: {_message(error)}") from error
+    return mend(model, name)
 
 
-def _read_weights(content: Any, path: Path) -> None:
-    """The weights beside a model: what is wrong with them is not wrong with the model."""
+def _check(content: Any, text: str, path: Path) -> None:
+    """See that the structure is MDF's; the line is looked for only where it is not."""
     try:
+        check_model(content)
+    except Misplaced as error:
+        line = line_of(text, path.suffix.lower(), error.place)
+        raise MalformedBody(f"{os.fspath(path)!r} is not {WHAT}: {f'line {line}: ' if line else ''}{error}") from error
+
+
+def _find_files(content: Any, path: Path) -> None:
+    """Find the other files of a model, which lie in its folder: bodies and weights.
+
+    What is wrong with them is not wrong with the model.
+    """
+    try:
+        for body in list({id(body): body for body in _onnx_files(content)}.values()):  # aliases of YAML lead to one twice
+            body["onnx_file"] = os.path.abspath(inside(path.parent, body["onnx_file"], "an onnx_file"))
         read_weights(content, path.parent)
     except ValueError as error:
         raise MalformedBody(f"{os.fspath(path)!r}: {error}") from error
 
 
-def _content(path: Path) -> Any:
-    """What a file says, in dicts and lists.
-
-    Only plain data are read: YAML's tags for Python objects are refused.
-    """
-    import yaml
-
-    text = path.read_text(encoding="utf-8-sig")
-    if path.suffix.lower() == ".json":
-        return json.loads(text)
-    content = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    if _size(content, {}) > MOST_VALUES:
-        raise ValueError(f"its aliases repeat more than {MOST_VALUES} values")
-    return content
-
-
-def _size(content: Any, known: dict[int, int]) -> int:
-    """How many values there are, with repeated ones counted each time."""
-    if not isinstance(content, dict | list):
-        return 1
-    place = id(content)
-    if place not in known:
-        known[place] = MOST_VALUES + 1  # found again below itself, it has no end
-        known[place] = 1 + sum(_size(item, known) for item in (content.values() if isinstance(content, dict) else content))
-    return known[place]
-
-
 def _model(content: Any) -> Any:
     from modeci_mdf.mdf import Model
 
-    if not isinstance(content, dict) or not content:
-        raise ValueError("a model is a dict: its id, and what it holds")
-    if "id" not in content and len(content) > 1:
-        raise ValueError(f"a file holds one model, this one {len(content)}: {', '.join(map(str, content))}")
     return Model.from_dict(content)
 
 
-def _onnx_files(content: Any) -> Iterator[dict[str, Any]]:
-    """The bodies that are files: values and arguments, in bodies that are graphs too."""
+def _onnx_files(content: Any, key: Any = None) -> Iterator[dict[str, Any]]:
+    """The bodies that are files, wherever a value may stand; an argument and what is in metadata may have any name."""
     if isinstance(content, list):
         for item in content:
             yield from _onnx_files(item)
-    elif isinstance(content, dict):
-        for key, inner in content.items():
-            values = inner.values() if key == "args" and isinstance(inner, dict) else [inner] if key == "value" else []
-            yield from (value for value in values if isinstance(value, dict) and isinstance(value.get("onnx_file"), str))
-            yield from _onnx_files(inner)
+    elif isinstance(content, dict) and key != "metadata":
+        if isinstance(content.get("onnx_file"), str) and key != "args":
+            yield content
+        for inner_key, inner in content.items():
+            yield from _onnx_files(inner, inner_key)
 
 
 def _message(error: Exception) -> str:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import onnx
 
 from mdf_loop.convert.lowered import LOWERED
 from mdf_loop.convert.tracing import BOOL, DOUBLE, FLOAT, INT64, WITHOUT_DOUBLE, Emitter, Traced
@@ -19,6 +18,7 @@ from mdf_loop.options import start_run
 from mdf_loop.readers.mdf_control import rename_captures
 from mdf_loop.readers.values import DOMAIN
 from mdf_loop.registry import bind, lookup
+from mdf_loop.schemas import schema_of
 
 LEAST_OPSET = 18
 """Version of ONNX that the operators written here are of; a model may say a later one."""
@@ -199,9 +199,8 @@ def _same_version(emitter: Emitter, node: Node) -> None:
 
 def _common_types(node: Node, inputs: Sequence[Traced | None], opset: int) -> list[np.dtype | None]:
     """The element type of each input: one for all that share a type variable of the operator."""
-    try:
-        schema = onnx.defs.get_schema(node.op, opset, node.domain)
-    except onnx.defs.SchemaError:
+    schema = schema_of(node.op, opset, node.domain)
+    if schema is None:
         return [None] * len(inputs)
     groups: dict[str, list[Any]] = {}
     texts = []

@@ -15,18 +15,25 @@ import numpy as np
 import onnx
 from modeci_mdf.mdf import InputPort
 from onnx import checker, helper, shape_inference
+from onnx.serialization import registry
 
 from mdf_loop.convert.files import load
-from mdf_loop.convert.restoring import with_onnx_names
+from mdf_loop.convert.restoring import IR_VERSION, doc_string_of, with_onnx_names
 from mdf_loop.convert.shapes import usable
 from mdf_loop.errors import ArgumentError, IterationLimit, KindError, MalformedBody, UnsupportedOp
+from mdf_loop.files import replacing
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.options import options
 from mdf_loop.readers.mdf_body import read_mdf_graph
 from mdf_loop.readers.mdf_body import read_whole as read_as_it_is
 from mdf_loop.readers.mdf_signature import ports_of
-from mdf_loop.readers.mdf_typed import has_conditions, is_typed
-from mdf_loop.writers.onnx_graph import write_model
+from mdf_loop.readers.mdf_typed import OPSET, has_conditions, is_typed
+from mdf_loop.readers.opsets import refuse_others
+from mdf_loop.schemas import LARGEST_VERSION
+from mdf_loop.writers.onnx_graph import constants_as_nodes, domains_of, write_model
+
+FIRST_WITH_INITIALIZERS = 4
+"""The first version of the file format in which an initializer need not be an input."""
 
 MOST_PASSES = 100_000
 """Passes of a scheduled model up to which it is run to see whether whole numbers stay in 64 bits."""
@@ -60,7 +67,7 @@ def to_onnx(
     Returns
     -------
     onnx.ModelProto
-        It has passed ``onnx.checker`` with shape inference.
+        It has passed ``onnx.checker`` with shape inference, but for outputs whose shapes nothing says.
 
     Raises
     ------
@@ -72,6 +79,8 @@ def to_onnx(
         The model is broken.
     ArgumentError
         There is no such port or parameter; or ``inputs`` and ``steps`` are both given.
+    FileError
+        The file cannot be written; what was there is unchanged.
 
     Examples
     --------
@@ -83,13 +92,17 @@ def to_onnx(
     >>> [node.op_type for node in scheduled.graph.node]
     ['Loop']
     """
+    model = load(model) if isinstance(model, str | os.PathLike) else model
     graph = _graph(model)
     if steps is None and time_increment is None and (is_typed(graph) or not has_conditions(graph)):
-        written = write_checked(read_whole(graph, inputs))
+        written = write_checked(read_whole(graph, inputs), _ir_version(model))
+        written.doc_string, written.graph.doc_string = doc_string_of(model), doc_string_of(graph)
     else:
         written = _scheduled(graph, steps, time_increment, inputs)
     if path is not None:
-        onnx.save(written, Path(path))
+        form = registry.get_format_from_file_extension(Path(path).suffix) or "protobuf"
+        with replacing(path) as file:
+            file.write(registry.get(form).serialize_proto(written))
     return written
 
 
@@ -127,8 +140,6 @@ def _told(value: Any) -> str:
 
 
 def _graph(model: Any) -> Any:
-    if isinstance(model, str | os.PathLike):
-        model = load(model)
     if hasattr(model, "graphs"):
         if len(model.graphs) != 1:
             names = ", ".join(repr(graph.id) for graph in model.graphs) or "none"
@@ -146,13 +157,26 @@ def read_whole(graph: Any, inputs: Sequence[str] = ()) -> Body:
             raise ArgumentError("a converted model has the inputs of its ONNX model; inputs= is for other MDF models")
         if has_conditions(graph):
             raise UnsupportedOp(f"graph {graph.id!r} has conditions, which ONNX cannot express")
-        return with_onnx_names(read_mdf_graph(graph, kind="branch"), graph)
+        return _with_opsets_said(with_onnx_names(read_mdf_graph(graph, kind="branch"), graph), graph)
     graph, values = _freed(graph, inputs)
     body = read_as_it_is(graph)
     ends = ports_of(graph).ends
     ids = Counter(port for _, port in ends)
     names = tuple(port if ids[port] == 1 else f"{node}.{port}" for node, port in ends)
     return written_as_onnx(body, _inputs(graph, body, values), names, values)
+
+
+def _with_opsets_said(body: Body, graph: Any) -> Body:
+    """A body without ONNX's own domain, if its graph does not say its version and no node needs it."""
+    if OPSET in graph.metadata or "" in domains_of(body):
+        return body
+    return replace(body, opsets={domain: version for domain, version in body.opsets.items() if domain})
+
+
+def _ir_version(model: Any) -> int:
+    """The version of the file format that the metadata of a converted model say; 0 if they say none."""
+    said = (getattr(model, "metadata", None) or {}).get(IR_VERSION)
+    return said if type(said) is int and 0 < said <= LARGEST_VERSION else 0
 
 
 def written_as_onnx(
@@ -224,8 +248,10 @@ def _inputs(graph: Any, body: Body, values: Mapping[str, Any]) -> dict[str, tupl
     return inputs
 
 
-def write_checked(body: Body) -> onnx.ModelProto:
+def write_checked(body: Body, ir_version: int = 0) -> onnx.ModelProto:
     """A body in operators of ONNX as a model that has passed ONNX's checker.
+
+    ``ir_version`` is the version of the file format; 0 takes the first one that knows the versions of the operators.
 
     Raises
     ------
@@ -234,27 +260,49 @@ def write_checked(body: Body) -> onnx.ModelProto:
     """
     if body.captures:
         raise MalformedBody(f"reads {', '.join(map(repr, body.captures))}, which nothing in the model provides", (body.name,))
+    refuse_others(body, (body.name,))
     model = write_model(body)
-    for domain in {node.domain for node in model.graph.node} - {entry.domain for entry in model.opset_import}:
+    for domain in domains_of(body) - {entry.domain for entry in model.opset_import}:
         raise UnsupportedOp(f"nothing says the version of domain {domain!r}")
     model.producer_name = "mdf-loop"
-    model.ir_version = helper.find_min_ir_version_for(list(model.opset_import), ignore_unknown=True)
+    if not ir_version:
+        least = helper.find_min_ir_version_for(list(model.opset_import), ignore_unknown=True)
+        ir_version = max(least, FIRST_WITH_INITIALIZERS)
+    model.ir_version = ir_version
+    if model.ir_version < FIRST_WITH_INITIALIZERS:
+        constants_as_nodes(model.graph)
     try:
         _infer_outputs(model)
-        checker.check_model(model, full_check=True)
+        checker.check_model(_without_open_shapes(model), full_check=True)
     except Exception as error:
         raise MalformedBody(f"ONNX's checker refuses the model: {_message(error)}", (body.name,)) from error
     return model
 
 
 def _infer_outputs(model: onnx.ModelProto) -> None:
-    """Declare the outputs whose types are not known, as far as ONNX can infer them."""
-    if all(value.type.WhichOneof("value") for value in model.graph.output):
+    """Declare the outputs whose types or shapes are not known, as far as ONNX can infer them."""
+    open_outputs = [value for value in model.graph.output if _lacks_shape(value.type) or value.type.WhichOneof("value") is None]
+    if not open_outputs:
         return
     inferred = {value.name: value.type for value in shape_inference.infer_shapes(model).graph.output}
-    for value in model.graph.output:
-        if not value.type.WhichOneof("value"):
-            value.type.CopyFrom(inferred[value.name])
+    for value in open_outputs:
+        value.type.CopyFrom(inferred[value.name])
+
+
+def _without_open_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model for ONNX's checker: it wants shapes of all outputs, which ONNX cannot infer for each operator."""
+    closed = [value for value in model.graph.output if not _lacks_shape(value.type)]
+    if len(closed) == len(model.graph.output):
+        return model
+    checked = onnx.ModelProto()
+    checked.CopyFrom(model)
+    del checked.graph.output[:]
+    checked.graph.output.extend(closed)
+    return checked
+
+
+def _lacks_shape(kind: onnx.TypeProto) -> bool:
+    return kind.WhichOneof("value") == "tensor_type" and not kind.tensor_type.HasField("shape")
 
 
 def _message(error: Exception) -> str:

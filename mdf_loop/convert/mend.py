@@ -38,6 +38,7 @@ from mdf_loop.readers import read
 from mdf_loop.readers.mdf_signature import ports_of
 from mdf_loop.readers.mdf_typed import function_of, is_typed
 from mdf_loop.readers.onnx_graph import DEFAULT_OPSET
+from mdf_loop.schemas import schema_of
 
 REQUIRED = "required"
 """In the metadata of an input port: the model cannot run without a value for it."""
@@ -289,9 +290,8 @@ def _opset(model: Any, bodies: list[Any]) -> int:
 def _fits(node: Any, opset: int) -> bool:
     """Whether a node is written for a version of ONNX: it has these attributes, and so many inputs."""
     function = function_of(node)
-    try:
-        schema = onnx.defs.get_schema(function.function.removeprefix("onnx::"), opset, "")
-    except onnx.defs.SchemaError:
+    schema = schema_of(function.function.removeprefix("onnx::"), opset)
+    if schema is None:
         return False
     if function.function in CONTROL:
         return True

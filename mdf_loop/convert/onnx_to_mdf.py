@@ -25,13 +25,15 @@ from mdf_loop.convert.identifiers import ORIGINAL
 from mdf_loop.convert.mend import REQUIRED
 from mdf_loop.convert.naming import Naming, readable
 from mdf_loop.convert.openvino_to_onnx import openvino_to_onnx
-from mdf_loop.convert.restoring import NAMES
+from mdf_loop.convert.restoring import DOC_STRING, NAMES, said_of_file
 from mdf_loop.convert.weights import save
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, UnsupportedOp
-from mdf_loop.readers import read_file
+from mdf_loop.readers import load_onnx
 from mdf_loop.readers.mdf_control import BODIES
+from mdf_loop.readers.mdf_typed import OPSET
 from mdf_loop.readers.onnx_graph import read_model
 from mdf_loop.readers.type_text import write_type_text
+from mdf_loop.schemas import schema_of
 
 FORMS = ("mdf", "onnx")
 
@@ -51,7 +53,8 @@ def convert(model: Any, path: str | os.PathLike | None = None, *, body: str = "m
     body : {"mdf", "onnx"}
         Whether the bodies of loops and the branches of an If become MDF graphs or stay ONNX text.
     inline : int
-        In a written file, weights with more elements than this go to a ``.npz`` file beside it.
+        In a written file, weights with more elements than this go to a ``.npz`` file beside it, which never replaces a
+        file of somebody else.
 
     Returns
     -------
@@ -63,6 +66,8 @@ def convert(model: Any, path: str | os.PathLike | None = None, *, body: str = "m
         The model is broken, or says something that MDF cannot hold.
     ArgumentError
         An unknown form, or a file name with another ending.
+    FileError
+        A file cannot be written; what was there is unchanged.
 
     Notes
     -----
@@ -81,7 +86,7 @@ def convert(model: Any, path: str | os.PathLike | None = None, *, body: str = "m
     """
     if body not in FORMS:
         raise ArgumentError(f"body must be one of {', '.join(FORMS)}; got {body!r}")
-    converted = convert_body(_read(model), body)
+    converted = _converted(model, body)
     if path is not None:
         save(converted, Path(path), inline)
     return converted
@@ -96,12 +101,18 @@ def convert_body(read: ir.Body, form: str = "mdf") -> Any:
     return Model(id=f"{graph.id}_model", graphs=[graph], onnx_opset_version=str(read.opsets.get("", "")) or None)
 
 
-def _read(model: Any) -> ir.Body:
+def _converted(model: Any, form: str) -> Any:
+    """The MDF model of an ONNX model, or of the path of one."""
     if isinstance(model, str | os.PathLike):
-        return read_model(openvino_to_onnx(model)) if Path(model).suffix.lower() == ".xml" else read_file(model)
+        is_openvino = Path(model).suffix.lower() == ".xml"
+        return _converted(openvino_to_onnx(model) if is_openvino else load_onnx(model), form)
     if not isinstance(model, onnx.ModelProto):
         raise KindError(f"convert takes an ONNX model or the path of one; got {type(model).__name__}")
-    return read_model(model)
+    converted = convert_body(read_model(model), form)
+    converted.metadata = said_of_file(model)
+    if model.graph.doc_string:
+        converted.graphs[0].metadata[DOC_STRING] = model.graph.doc_string
+    return converted
 
 
 class GraphWriter:
@@ -123,6 +134,7 @@ class GraphWriter:
         self.body, self.naming, self.form, self.path = body, naming, form, path
         reads = Counter(name for node in body.nodes for name in set(node.reads))
         self.reads = reads + Counter(dict.fromkeys(body.outputs, 2))
+        self.called = Counter(node.name for node in body.nodes)
         self.given = set(body.inputs)
         self.senders: dict[str, str] = {}
         self.types: dict[str, str] = {}
@@ -144,6 +156,10 @@ class GraphWriter:
         for name in (*body.inputs, *outputs):
             if body.type_of(name) != ir.ValueType():
                 self.types[self.naming[name]] = write_type_text(body.type_of(name))
+        if is_whole:
+            for name in body.inputs:
+                if name in body.constants and not self.reads[name]:
+                    self._constant_node(name, body.constants[name])  # of an input that may be left out
         self.graph.id = id
         self.graph.metadata = self._metadata(ids)
         if is_whole:
@@ -152,10 +168,13 @@ class GraphWriter:
 
     def _metadata(self, outputs: list[str]) -> dict[str, Any]:
         said: dict[str, Any] = {"inputs": [self.naming[name] for name in self.body.inputs], "outputs": outputs}
-        said["opset"] = self.body.opsets.get("", onnx.defs.onnx_opset_version())
+        if "" in self.body.opsets:
+            said[OPSET] = self.body.opsets[""]
         if others := {domain: version for domain, version in self.body.opsets.items() if domain}:
             said["opsets"] = others
         said["types"] = self.types
+        if self.body.name != self.graph.id:
+            said[ORIGINAL] = self.body.name
         if renamed := {id: name for name, id in self.naming.ids.items() if id != name} | self.passed:
             said[NAMES] = renamed
         return said
@@ -174,7 +193,7 @@ class GraphWriter:
         id = self.naming[name]
         node = Node(id=self.naming.fresh(f"{id}_value"), parameters=[Parameter(id=id, value=_written(value))])
         node.output_ports.append(OutputPort(id=id, value=id))
-        self._declare(id, value)
+        self._declare(f"{node.id}.{id}" if name in self.given else id, value)
         self._put(node, [name])
 
     def _declare(self, key: str, value: Any) -> None:
@@ -186,8 +205,11 @@ class GraphWriter:
 
     def _node(self, node: ir.Node) -> None:
         made = Node(id=self.naming.fresh(node.name or node.op))
-        if node.name and node.name != made.id:
-            made.metadata = {ORIGINAL: node.name}
+        is_said = node.name and (node.name != made.id or self.called[node.name] > 1)
+        said: dict[str, Any] = {ORIGINAL: node.name} if is_said else {}
+        if self.body.opsets.get(node.domain, node.opset) != node.opset:
+            said[OPSET] = node.opset
+        made.metadata = said or None
         for name in dict.fromkeys(node.reads):
             self._give(made, name)
         function = f"{node.domain or 'onnx'}::{node.op}"
@@ -217,6 +239,7 @@ class GraphWriter:
         port = InputPort(id=id, **_said(self.body.type_of(name)))
         if is_input and name in self.body.constants:
             port.default_value = _written(self.body.constants[name])
+            self._declare(f"{node.id}.{id}", self.body.constants[name])  # the input's own type may leave its shape open
         node.input_ports.append(port)
         if name in self.senders:
             sender = self.senders[name]
@@ -227,8 +250,9 @@ class GraphWriter:
         """The inputs, by the names that ONNX gives them; those of a loop by the names its body gives them."""
         names = [self.naming[name] if name else "" for name in node.inputs]
         keys = _argument_names(node, len(names))
-        for key, name in zip(keys, names, strict=True):
-            if name or not _is_formal(node, key):
+        last = max((k for k, name in enumerate(names) if name), default=-1)
+        for k, (key, name) in enumerate(zip(keys, names, strict=True)):
+            if name or k > last or not _is_formal(node, key):
                 yield key, name
 
     def _outputs(self, node: ir.Node) -> dict[int, str]:
@@ -283,9 +307,8 @@ def _argument_names(node: ir.Node, count: int) -> list[str]:
     """Names for the arguments of a node, in order."""
     if node.op == "Loop" and not node.domain:
         return ["M", "cond", *(f"v_{k}" for k in range(1, count - 1))][:count]
-    try:
-        schema = onnx.defs.get_schema(node.op, node.opset, node.domain)
-    except onnx.defs.SchemaError:
+    schema = schema_of(node.op, node.opset, node.domain)
+    if schema is None:
         return [f"input_{k}" for k in range(1, count + 1)]
     variadic = onnx.defs.OpSchema.FormalParameterOption.Variadic
     names = [formal.name for formal in schema.inputs if formal.option != variadic]
@@ -298,11 +321,9 @@ def _is_formal(node: ir.Node, key: str) -> bool:
     """Whether an argument may be left out: all arguments of the node are found by their names."""
     if node.op == "Loop" and not node.domain:
         return key in ("M", "cond")
-    try:
-        schema = onnx.defs.get_schema(node.op, node.opset, node.domain)
-    except onnx.defs.SchemaError:
-        return False
-    return all(formal.option != onnx.defs.OpSchema.FormalParameterOption.Variadic for formal in schema.inputs)
+    schema = schema_of(node.op, node.opset, node.domain)
+    variadic = onnx.defs.OpSchema.FormalParameterOption.Variadic
+    return schema is not None and all(formal.option != variadic for formal in schema.inputs)
 
 
 def _text(text: str | bytes) -> Any:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from mdf_loop.convert.identifiers import ORIGINAL
 from mdf_loop.convert.renaming import renamed
 from mdf_loop.ir import Body, Node
 from mdf_loop.readers.mdf_body import as_graph
+
+IR_VERSION, DOC_STRING = "ir_version", "doc_string"
+"""In the metadata of a model: the version of the file format of its ONNX model, and what that says of itself."""
 
 NAMES = "names"
 """In the metadata of a graph: what values are called in ONNX, by their ids."""
@@ -67,16 +71,49 @@ def with_onnx_names(body: Body, graph: Any = None, outer: Scope | None = None, n
         last = name.rpartition(".")[2] if nodes else name
         scope.call(name, *(text for text in (said.get(name), said.get(last), last, name) if text))
 
+    originals = {id: _original(node) for id, node in nodes.items()}
+    taken = set(originals.values())
+
     def change(node: Node) -> dict[str, Any]:
         made = nodes.get(node.name)
         attrs = {
             key: with_onnx_names(value, _graph(made, key), scope) if isinstance(value, Body) else value
             for key, value in node.attrs.items()
         }
-        was = (getattr(made, "metadata", None) or {}).get(ORIGINAL)
-        return {"attrs": attrs, "name": was if isinstance(was, str) else node.name}
+        was = originals.get(node.name, "")
+        name = was or _unused(node.name or node.op, taken)
+        taken.add(name)
+        return {"attrs": attrs, "name": name}
 
-    return renamed(body, scope.__getitem__, scope.names, change)
+    body = renamed(body, scope.__getitem__, scope.names, change)
+    return replace(body, name=_original(graph) or body.name)
+
+
+def _unused(wanted: str, taken: set[str]) -> str:
+    """A name that no node of a graph has: the one wanted, or with a number behind it."""
+    k, name = 1, wanted
+    while name in taken:
+        k += 1
+        name = f"{wanted}_{k}"
+    return name
+
+
+def _original(thing: Any) -> str:
+    """The name of a node or a graph in ONNX, where it is not its id."""
+    was = (getattr(thing, "metadata", None) or {}).get(ORIGINAL)
+    return was if isinstance(was, str) else ""
+
+
+def said_of_file(model: Any) -> dict[str, Any] | None:
+    """What the metadata of an MDF model say of an ONNX model, beside its graph."""
+    said = {IR_VERSION: model.ir_version, DOC_STRING: model.doc_string}
+    return {key: value for key, value in said.items() if value} or None
+
+
+def doc_string_of(thing: Any) -> str:
+    """What an ONNX model or graph said of itself, by the metadata of the MDF model or graph."""
+    said = (getattr(thing, "metadata", None) or {}).get(DOC_STRING)
+    return said if isinstance(said, str) else ""
 
 
 def names_of(graph: Any) -> Mapping[str, str]:

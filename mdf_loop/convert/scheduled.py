@@ -9,7 +9,8 @@ evaluates a node's first run differently, and the loop that follows need not kno
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,10 @@ from mdf_loop.convert.lowering_values import (
     either_of,
     is_known,
 )
-from mdf_loop.errors import ArgumentError, CollectedError, KindError, NotLowered
+from mdf_loop.errors import ArgumentError, CollectedError, KindError, NotLowered, PartialResults
 from mdf_loop.execute.collect import Gathering
 from mdf_loop.execute.interpret import Arguments
+from mdf_loop.execute.keeping import keeping
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.ir import Body, Collected, Loop, Node
 from mdf_loop.kernels import load_kernels
@@ -69,6 +71,8 @@ class Lowered:
     is_collecting : bool
         Whether the loop collects the outputs of each pass; and behind them, unless each pass is an evaluation, whether
         the pass was the last one of its evaluation.
+    before : int
+        How many passes were run one by one.
     """
 
     loop: Loop | None
@@ -79,6 +83,7 @@ class Lowered:
     steps: int
     passes: int | None
     is_collecting: bool = False
+    before: int = 0
 
 
 def lower(model: Any, steps: int = 1, time_increment: float | None = None, collect: bool = False) -> Lowered:
@@ -192,7 +197,7 @@ class _First:
         outputs = self._outputs()
         rows = (*self.evaluations, *[outputs] * (self.plan.steps - len(self.evaluations)))
         passes = self.plan.schedule.passes
-        return Lowered(None, 0, tuple(self.plan.outputs), outputs, rows, self.plan.steps, passes, self.collect)
+        return Lowered(None, 0, tuple(self.plan.outputs), outputs, rows, self.plan.steps, passes, self.collect, self.passes)
 
     def _pass(self) -> Pass:
         return Pass(self.plan, Store(self.known, None, Reading()), Builder(Reading(), (), (), DEFAULT_OPSET))
@@ -241,7 +246,8 @@ def _loop(plan: Plan, start: _Start, collect: bool) -> Lowered:
     loop = Loop(check_body(body, (plan.graph.id,)), last=last, collected=collected, keep_going=keep_going, name=name)
     trip_count = None if passes is None else passes * plan.steps - start.passes
     first = tuple(_known_output(start.known, place) for place in plan.outputs.values())
-    return Lowered(loop, trip_count, tuple(plan.outputs), first, tuple(start.evaluations), plan.steps, passes, collect)
+    evaluations = tuple(start.evaluations)
+    return Lowered(loop, trip_count, tuple(plan.outputs), first, evaluations, plan.steps, passes, collect, start.passes)
 
 
 def _body(plan: Plan, start: _Start, reading: Reading, collect: bool) -> Body:
@@ -308,29 +314,53 @@ def execute(lowered: Lowered) -> dict[str, Any]:
     ------
     CollectedError
         An output has no value in some evaluation, or changes its shape.
-    IterationError, IterationLimit, LoopInterrupted
-        See :class:`~mdf_loop.execute.interpret.InterpretedLoop`.
+    IterationError, IterationLimit, LoopTimeout, LoopInterrupted
+        ``.iteration`` is the number of passes that were completed, ``.outputs`` and ``.partial`` are the outputs after
+        them, or those of the evaluations that were over.
     """
-    results = lowered.first
-    if lowered.loop is not None and lowered.trip_count != 0:
-        results = NumpyLoop(lowered.loop)(Arguments(lowered.trip_count), start_run())
+    if lowered.loop is None or lowered.trip_count == 0:
+        return _outputs(lowered, lowered.first, lowered.steps)
+    loop, run = NumpyLoop(lowered.loop), start_run()
+    return keeping(
+        run,
+        lambda: _outputs(lowered, loop(Arguments(lowered.trip_count), run), lowered.steps),
+        lambda error: _known(lowered, error),
+    )
+
+
+def _outputs(lowered: Lowered, results: Sequence[Any], steps: int) -> dict[str, Any]:
+    """Results of the loop by name; the values of so many evaluations, if they are collected."""
     count = len(lowered.names)
     if not lowered.is_collecting:
-        return {name: _as_before(*pair) for name, *pair in zip(lowered.names, results[:count], lowered.first, strict=True)}
+        return dict(zip(lowered.names, results[:count], strict=True))
     over = None
     if len(results) > 2 * count:
         over = np.asarray(results[-1], bool)
     return {
-        name: _rows(lowered, k, results[count + k] if results[count:] else None, over) for k, name in enumerate(lowered.names)
+        name: _rows(lowered, k, results[count + k] if results[count:] else None, over, steps)
+        for k, name in enumerate(lowered.names)
     }
 
 
-def _as_before(value: Any, first: Any) -> Any:
-    """A number of numpy as the array without dimensions that MDF's engine has there: to engines they are the same."""
-    return np.asarray(value) if isinstance(first, np.ndarray) and isinstance(value, np.generic) else value
+def _known(lowered: Lowered, error: PartialResults) -> dict[str, Any]:
+    """The outputs of a loop that ended early; they are the partial results as well."""
+    assert lowered.loop is not None
+    done, results = error.iteration or 0, error.partial
+    if not done or results is None:
+        results = lowered.first
+    try:
+        if any(value is None for value in results[len(lowered.names) :]):
+            raise MemoryError
+        outputs = _outputs(lowered, results, 0)
+    except (CollectedError, MemoryError):  # rather the last values than nothing
+        outputs = _outputs(replace(lowered, is_collecting=False), results, 0)
+    error.path = error.path[1:]
+    error.within(f"pass {lowered.before + done} of {lowered.loop.body.name}")
+    error.iteration, error.partial = lowered.before + done, tuple(outputs.values())
+    return {name: value for name, value in outputs.items() if value is not None}
 
 
-def _rows(lowered: Lowered, place: int, collected: np.ndarray | None, over: np.ndarray | None) -> np.ndarray:
+def _rows(lowered: Lowered, place: int, collected: np.ndarray | None, over: np.ndarray | None, steps: int) -> np.ndarray:
     """One output of every evaluation: those that were over before the loop, those in it, and those without a pass."""
     name = lowered.names[place]
     parts = Gathering(Collected(name))
@@ -342,5 +372,5 @@ def _rows(lowered: Lowered, place: int, collected: np.ndarray | None, over: np.n
     first = parts.array()
     found = [part for part in (first, collected if over is None or collected is None else collected[over]) if part is not None]
     rows = np.concatenate(found) if found else np.empty(0)
-    missing = lowered.steps - len(rows)
-    return np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)]) if missing else rows
+    missing = steps - len(rows)
+    return np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)]) if missing > 0 else rows

@@ -36,7 +36,8 @@ from mdf_loop.errors import LoopError
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf_signature import Port, Signature, ports_of, read_signature
-from mdf_loop.readers.mdf_typed import GraphReader, settled, written_kind
+from mdf_loop.readers.mdf_typed import GraphReader
+from mdf_loop.readers.mdf_written import settled, written_kind
 
 Shape = tuple[int | None, ...] | None
 

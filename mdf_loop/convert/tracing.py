@@ -146,7 +146,10 @@ class Emitter:
         if dtype not in CODES or (dtype.kind == "O" and not isinstance(np.asarray(value.value).reshape(-1)[:1].tolist()[0], str)):
             raise UnsupportedOp(f"{'/'.join(self.path)}: {value.value!r} fits into no element type of ONNX")
         if value.is_known:
-            return self.constant(np.asarray(value.value).astype(dtype))
+            try:
+                return self.constant(np.asarray(value.value).astype(dtype))
+            except OverflowError as error:
+                raise UnsupportedOp(f"{'/'.join(self.path)}: {value.value!r:.40}... fits into no element type of ONNX") from error
         return self.cast(value.name, value.dtype, dtype)
 
     def cast(self, name: str, have: np.dtype, want: np.dtype) -> str:

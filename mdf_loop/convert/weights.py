@@ -8,16 +8,17 @@ larger than what the file holds.
 from __future__ import annotations
 
 import contextlib
+import glob
+import hashlib
 import os
-import zipfile
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError
+from mdf_loop.errors import ArgumentError, FileError
+from mdf_loop.files import NewFile, comment_of, replacing, write_npz
 
 NPZ, NAME = "npz", "name"
 
@@ -27,20 +28,102 @@ SUFFIXES = (".json", ".yaml", ".yml")
 def save(model: Any, path: Path, inline: int) -> None:
     """Write an MDF model, and its weights of more elements than ``inline`` to a ``.npz`` file beside it.
 
+    The file of weights has the name of the model.  Where there is one already the new weights get a name of their own
+    until the model that reads them is in place, and keep it if the one there is not an earlier file of the same model.
+
     Raises
     ------
     ArgumentError
         The name ends in something else than .json, .yaml or .yml.
+    FileError
+        A file cannot be written; the model and the weights that were there are unchanged.
     """
     if path.suffix.lower() not in SUFFIXES:
         raise ArgumentError(f"an MDF model is a file of type {', '.join(SUFFIXES)}; got {os.fspath(path)!r}")
-    beside = path.with_suffix(".npz")
-    weights: dict[str, np.ndarray] = {}
-    content = _written(model, weights, inline, beside.name)
-    if weights:
-        with beside.open("wb") as file:
-            np.savez(file, **weights)  # type: ignore[arg-type]
-    path.write_text(_text(content, path.suffix.lower()), encoding="utf-8")
+    places = _large(model, inline)
+    weights = {name: _storable(value) for _, _, name, value in places}
+    plain, earlier = path.with_suffix(".npz"), _earlier(path)
+    beside = plain if not os.path.lexists(plain) else path.with_suffix(f".{_digest(weights)}.npz")
+
+    def text(name: str) -> bytes:
+        return _text(_written(model, places, name), path.suffix.lower()).encode()
+
+    _write(path, text(beside.name), beside, weights)
+    for found in earlier:
+        if found != beside or not weights:
+            with contextlib.suppress(OSError):
+                found.unlink()
+    if weights and beside != plain and not os.path.lexists(plain):
+        with contextlib.suppress(OSError):  # a name that is less plain serves as well
+            _rename(path, text(plain.name), beside, plain)
+
+
+def _write(path: Path, text: bytes, beside: Path, weights: Mapping[str, np.ndarray]) -> None:
+    """Both files or none: the weights first, which nobody reads before the model is there."""
+    if not weights:
+        with replacing(path) as file:
+            file.write(text)
+        return
+    if is_there := os.path.lexists(beside):
+        _refuse_other(beside, path)
+    with NewFile(beside) as arrays, NewFile(path) as new:
+        write_npz(arrays.file, weights, _comment(path))
+        arrays.finish()
+        new.file.write(text)
+        new.finish()
+        try:
+            arrays.put()
+            new.put()
+        except BaseException:
+            if new.is_waiting and not is_there:
+                beside.unlink(missing_ok=True)
+            raise
+
+
+def _rename(path: Path, text: bytes, beside: Path, plain: Path) -> None:
+    """Give weights a free name: they have both until the model says the new one."""
+    with NewFile(path) as new:
+        new.file.write(text)
+        new.finish()
+        os.link(beside, plain)  # which never replaces anything
+        try:
+            new.put()
+        except BaseException:
+            if new.is_waiting:
+                plain.unlink(missing_ok=True)
+            raise
+    beside.unlink()
+
+
+def _earlier(path: Path) -> list[Path]:
+    """The weights that the model there is in this file reads, if we wrote them for it."""
+    found = [path.with_suffix(".npz"), *path.parent.glob(f"{glob.escape(path.stem)}.*.npz")]
+    ours = [file for file in found if comment_of(file) == _comment(path)]
+    try:
+        said = path.read_bytes() if ours else b""
+    except OSError:
+        return []
+    return [file for file in ours if file.name.encode() in said]
+
+
+def _refuse_other(beside: Path, path: Path) -> None:
+    """See that what is about to be replaced are weights of the same model."""
+    if comment_of(beside) != _comment(path):
+        raise FileError(f"{os.fspath(beside)!r} is in the way of the weights of {os.fspath(path)!r}, and is something else")
+
+
+def _comment(path: Path) -> str:
+    """What a file of weights says of itself."""
+    return f"weights of {path.name}, written by mdf_loop"
+
+
+def _digest(weights: Mapping[str, np.ndarray]) -> str:
+    """A few letters that differ for different weights."""
+    found = hashlib.sha256()
+    for name, value in weights.items():
+        found.update(f"{name} {value.dtype} {value.shape} ".encode())
+        found.update(np.ascontiguousarray(value).view(np.uint8).data if value.size else b"")
+    return found.hexdigest()[:12]
 
 
 def _text(content: Any, suffix: str) -> str:
@@ -54,21 +137,34 @@ def _text(content: Any, suffix: str) -> str:
     return str(yaml.dump(content, Dumper=dumper, sort_keys=False, indent=4, allow_unicode=True, width=120))
 
 
-def _written(model: Any, weights: dict[str, np.ndarray], inline: int, beside: str) -> Any:
-    """The model as dicts and lists, with its large arrays taken out."""
-    replaced = []
+def _large(model: Any, inline: int) -> list[tuple[Any, str, str, np.ndarray]]:
+    """The arrays of a model that do not stay in its file: what holds them, their names there and in the other file."""
+    found: dict[str, tuple[Any, str, str, np.ndarray]] = {}
     for holder, key in _places(model):
         value = _get(holder, key)
         if isinstance(value, np.ndarray) and value.size > inline and value.dtype != object:
-            name = _unused(_name(holder, key), weights)
-            weights[name] = value
-            replaced.append((holder, key, value))
-            _set(holder, key, {NPZ: beside, NAME: name})
+            name = _unused(_name(holder, key), found)
+            found[name] = holder, key, name, value
+    return list(found.values())
+
+
+def _written(model: Any, places: Sequence[tuple[Any, str, str, np.ndarray]], beside: str) -> Any:
+    """The model as dicts and lists, with its large arrays taken out."""
+    small = [(holder, key, value) for holder, key in _places(model) if isinstance(value := _get(holder, key), np.ndarray)]
     try:
+        for holder, key, value in small:
+            _set(holder, key, value.tolist())  # MDF compares the values of ports with their defaults, arrays cannot
+        for holder, key, name, _ in places:
+            _set(holder, key, {NPZ: beside, NAME: name})
         return model.to_dict()
     finally:
-        for holder, key, value in replaced:
+        for holder, key, value in small:
             _set(holder, key, value)
+
+
+def _storable(value: np.ndarray) -> np.ndarray:
+    """An array as numpy's files hold it: they do not know the types of ml_dtypes, whose bytes are kept."""
+    return value if value.dtype.isbuiltin == 1 else value.view(f"V{value.dtype.itemsize}")
 
 
 def _name(holder: Any, key: str) -> str:
@@ -105,80 +201,3 @@ def _places(model: Any) -> Iterator[tuple[Any, str]]:
                 yield from ((thing.args, key) for key in thing.args or {})
                 if isinstance(thing.value, dict):
                     todo += [inner for inner in thing.value.values() if hasattr(inner, "nodes")]
-
-
-def read_weights(content: Any, folder: Path) -> None:
-    """Put the weights into what a model file says, in place.
-
-    Raises
-    ------
-    ValueError
-        There is no such file or array, or it is not in the folder.
-    """
-    archives: dict[str, zipfile.ZipFile] = {}
-    with contextlib.ExitStack() as opened:
-        for holder, key in list(_references(content)):
-            file, name = holder[key][NPZ], holder[key][NAME]
-            if not isinstance(file, str) or not isinstance(name, str):
-                raise ValueError(f"weights are {{npz: file, name: name}}; got {file!r}, {name!r}")
-            if file not in archives:
-                archives[file] = opened.enter_context(_archive(folder, file))
-            holder[key] = _array(archives[file], file, name)
-
-
-def _references(content: Any) -> Iterator[tuple[Any, Any]]:
-    todo = [content]
-    while todo:
-        holder = todo.pop()
-        items = holder.items() if isinstance(holder, dict) else enumerate(holder)
-        for key, inner in items:
-            if isinstance(inner, dict) and set(inner) == {NPZ, NAME}:
-                yield holder, key
-            elif isinstance(inner, dict | list):
-                todo.append(inner)
-
-
-def _archive(folder: Path, file: str) -> zipfile.ZipFile:
-    """A file of weights, opened."""
-    path = folder / file
-    is_plain = Path(file).name == file and "\\" not in file and ":" not in file and file not in ("", ".", "..")
-    if not is_plain or path.resolve().parent != folder.resolve():
-        raise ValueError(f"weights must lie in the folder of the model; {file!r} does not")
-    try:
-        return zipfile.ZipFile(path)
-    except FileNotFoundError as error:
-        raise ValueError(f"there is no file {file!r} beside the model, which holds its weights") from error
-    except (zipfile.BadZipFile, OSError) as error:
-        raise ValueError(f"{file!r} is no file of weights: {error}") from error
-
-
-def _array(archive: zipfile.ZipFile, file: str, name: str) -> np.ndarray:
-    """An array of a file."""
-    try:
-        return _member(archive, f"{name}.npy")
-    except KeyError as error:
-        raise ValueError(f"{file!r} holds no weights {name!r}") from error
-    except (zipfile.BadZipFile, zlib.error, ValueError, OSError, RuntimeError) as error:
-        raise ValueError(f"weights {name!r} in {file!r} cannot be read: {error}") from error
-
-
-def _member(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    """An array of an archive; its header is looked at before room is made for it."""
-    entry = archive.getinfo(name)
-    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    with archive.open(entry) as file:
-        version = np.lib.format.read_magic(file)
-        if version not in readers:
-            raise ValueError(f"the format has version {version}")
-        shape, _, dtype = readers[version](file)
-        if dtype.hasobject:
-            raise ValueError("it holds Python objects")
-        wanted = dtype.itemsize * int(np.prod(shape, dtype=object))
-        if wanted > entry.file_size or entry.file_size > MOST_BYTES_PER_STORED * max(entry.compress_size, 1):
-            raise ValueError("it says it is larger than what is there")
-    with archive.open(entry) as file:
-        return np.lib.format.read_array(file, allow_pickle=False)
-
-
-MOST_BYTES_PER_STORED = 1100
-"""Deflate stores no byte in less than a thousandth of one."""

@@ -17,7 +17,7 @@ from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.emit import CannotEmit, Emitter
 from mdf_loop.execute.emit_control import constant
 from mdf_loop.execute.histories import History
-from mdf_loop.execute.kinds import ARRAY, Kind, kind_of_value
+from mdf_loop.execute.kinds import ARRAY, Kind
 from mdf_loop.execute.scalars import Operand
 from mdf_loop.execute.source import Source
 from mdf_loop.ir import Body
@@ -38,6 +38,10 @@ class RowsAhead(History):
     def __init__(self, kind: Kind, length: int, next_rows: Callable[[], Iterator[Any]]) -> None:
         super().__init__(None, None, kind, length)
         self._next_rows = next_rows
+
+    def first(self) -> Any:
+        """The first row."""
+        return next(self._next_rows()).copy()
 
     def rows(self) -> Any:
         """An iterator, to be advanced together with those of the values computed with it."""
@@ -85,11 +89,15 @@ class AheadPart:
     def _function(self, batch: Batch, samples: Callable[[str], Any]) -> Function | None:
         stacked = [batch.is_stacked(name) for name in self.reads]
         kinds = [
-            batch.histories[name].kind if is_stacked else kind_of_value(batch.single(name))
+            batch.histories[name].kind if is_stacked else self.calls.kind(batch.single(name))
             for name, is_stacked in zip(self.reads, stacked, strict=True)
         ]
         key = tuple(zip(stacked, kinds, strict=True))
+        if any(self.calls.kind(samples(name)) != kind for name, kind in zip(self.reads, kinds, strict=True)):
+            return None  # what was interpreted does not say what comes out
         if key not in self._functions:
+            if len(self._functions) > 16:
+                self._functions.clear()
             try:
                 self._functions[key] = self._emitted(key, samples)
             except CannotEmit:
@@ -98,7 +106,7 @@ class AheadPart:
 
     def _emitted(self, key: tuple[tuple[bool, Kind], ...], samples: Callable[[str], Any]) -> Function:
         """The nodes as calls on a few rows at a time."""
-        outputs = [(node.outputs[0], kind_of_value(samples(node.outputs[0]))) for node in self.part.nodes]
+        outputs = [(node.outputs[0], self.calls.kind(samples(node.outputs[0]))) for node in self.part.nodes]
         self._check_ranks({**dict(outputs), **{n: kind for n, (stacked, kind) in zip(self.reads, key, strict=True) if stacked}})
         at_once = self._at_once([kind for _, kind in outputs])
         source = Source()

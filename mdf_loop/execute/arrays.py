@@ -130,7 +130,7 @@ def _matmul(attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statement
     """A product of matrices or vectors; the method dot costs half of matmul."""
     if any(arg.kind.form != ARRAY or arg.kind.shape is None or len(arg.kind.shape) > 2 for arg in args):
         return None
-    if {arg.kind.dtype for arg in args} != {result.dtype} or result.dtype.kind != "f":  # type: ignore[union-attr]
+    if {arg.kind.dtype for arg in args} != {result.dtype} or result.dtype not in (np.float32, np.float64):
         return None
     return [(f"{args[0].boxed}.dot({args[1].boxed}, {{out}})", {})]
 
@@ -140,7 +140,7 @@ def _gemm(attrs: Any, args: Sequence[Operand], result: Kind) -> list[Statement] 
     if attrs.get("alpha", 1.0) != 1 or attrs.get("beta", 1.0) != 1 or attrs.get("broadcast") or attrs.get("transA"):
         return None
     a, b = args[:2]
-    if {arg.kind.dtype for arg in args} != {result.dtype} or result.dtype.kind != "f":  # type: ignore[union-attr]
+    if {arg.kind.dtype for arg in args} != {result.dtype} or result.dtype not in (np.float32, np.float64):
         return None
     if a.kind.shape is None or b.kind.shape is None or len(a.kind.shape) != 2 or len(b.kind.shape) != 2:
         return None

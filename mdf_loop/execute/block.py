@@ -11,9 +11,10 @@ import numpy as np
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.histories import History, NotStackable
 from mdf_loop.execute.interpret import truth
-from mdf_loop.execute.kinds import ARRAY
+from mdf_loop.execute.kinds import ARRAY, Kind
 from mdf_loop.ir import Body, Node
 from mdf_loop.options import Run
+from mdf_loop.registry import operator
 
 
 class Batch:
@@ -53,7 +54,7 @@ class Batch:
         """A value in each iteration."""
         if name in self.histories:
             return self.histories[name]
-        return History.of_values([self.single(name)] * self.length)
+        return History.of_values([self.single(name)] * self.length, self.calls.exact)
 
     def run_node(self, node: Node) -> None:
         """Run a node for all iterations."""
@@ -61,7 +62,7 @@ class Batch:
         captured = any(name in self.histories for name in node.captures)
         if not any(flags) and not captured:
             self._once(node)
-        elif node.op == "If" and any(True for _ in node.bodies):
+        elif operator(node) == "If":
             self._branch(node)
         elif not self._by_rule(node, flags):
             self._one_by_one(node)
@@ -76,7 +77,7 @@ class Batch:
         if self._is_row(node):
             return True
         entry = self.calls(node)[1]
-        if entry.batch is None or node.captures:
+        if entry.batch is None or node.captures or (getattr(entry.batch, "picks", False) and self._are_mixed(node)):
             return False
         try:
             args = [
@@ -89,23 +90,40 @@ class Batch:
         result = entry.batch(entry.run, args, flags, attrs)
         if result is None:
             return False
-        for name, value, stacked in zip(node.outputs, *result, strict=False):
+        kinds = self._kinds_of_rows(node) if self.calls.exact else [None] * len(result[0])
+        for name, value, stacked, kind in zip(node.outputs, *result, kinds, strict=False):
             if name and stacked:
-                self.histories[name] = History.of_array(value)
+                self.histories[name] = History.of_array(value, kind=kind if value.ndim == 1 else None)
             elif name:
                 self.fixed[name] = value
         return True
 
+    def _are_mixed(self, node: Node) -> bool:
+        """Whether some inputs are arrays and some numbers, so that what is picked is now one, now the other."""
+        kinds = [self.histories[n].kind if n in self.histories else self.calls.kind(self.single(n)) for n in node.inputs]
+        return len({kind.is_array for kind in kinds}) > 1
+
+    def _kinds_of_rows(self, node: Node) -> list[Kind]:
+        """What a node's kernel gives in one iteration, where a stack of numbers does not say whether they are arrays."""
+        last = [self._value(name) for name in node.inputs]
+        result = self._kernel(node)(*last)
+        return [self.calls.kind(value) for value in (result if type(result) is tuple else (result,))]
+
+    def _value(self, name: str) -> Any:
+        if not name:
+            return None
+        return self.histories[name].last() if name in self.histories else self.single(name)
+
     def _is_row(self, node: Node) -> bool:
         """``data[i]`` by the iteration number: a part of the data as it is."""
-        if node.op != "Gather" or node.domain not in ("", "ai.onnx") or node.attrs.get("axis", 0) or self.index is None:
+        if operator(node) != "Gather" or node.attrs.get("axis", 0) or self.index is None:
             return False
         data, indices = node.inputs
         if data in self.histories or indices not in self.histories or self.histories[indices]._array is not self.index:
             return False
         rows = self.single(data)
         first = int(self.index.flat[0])
-        if self.index.ndim != 1 or rows.ndim < 1 or first + self.length > len(rows):
+        if self.index.ndim != 1 or rows.ndim < 1 + self.calls.exact or first + self.length > len(rows):
             return False
         self.histories[node.outputs[0]] = History.of_array(rows[first : first + self.length], is_borrowed=True)
         return True
@@ -117,7 +135,7 @@ class Batch:
         outputs = list(zip(*[r if type(r) is tuple else (r,) for r in results], strict=True))
         for name, values in zip(node.outputs, outputs, strict=False):
             if name:
-                self.histories[name] = History.of_values(list(values))
+                self.histories[name] = History.of_values(list(values), self.calls.exact)
 
     def _kernel(self, node: Node) -> Callable[..., Any]:
         bound = self.calls(node)[0]
@@ -157,7 +175,7 @@ class Batch:
         inner = Batch(len(places), {**body.constants, **known}, self.calls, self.run)
         for name in body.captures:
             if name in self.histories:
-                inner.histories[name] = taken(self.histories[name], places)
+                inner.histories[name] = taken(self.histories[name], places, self.calls.exact)
         for node in body.nodes:
             inner.run_node(node)
         return [inner.history(name) for name in body.outputs]
@@ -170,19 +188,19 @@ class Batch:
         if one.kind == other.kind and not one.kind.weak and (one.kind.form == ARRAY or one.kind.shape == ()) and one.kind.dtype:
             out = np.empty((len(chosen), *(one.kind.shape or ())), one.kind.dtype)
             out[chosen], out[~chosen] = one.stacked(), other.stacked()
-            return History.of_array(out)
+            return History.of_array(out, kind=one.kind)
         rows, ends = [None] * len(chosen), (iter(other.values()), iter(one.values()))
         for k, way in enumerate(chosen):
             rows[k] = next(ends[bool(way)])
-        return History.of_values(rows)
+        return History.of_values(rows, self.calls.exact)
 
 
-def taken(history: History, places: np.ndarray) -> History:
-    """Some iterations of a history."""
+def taken(history: History, places: np.ndarray, exact: bool) -> History:
+    """Some iterations of a history; ``exact`` as in ``History.of_values``."""
     if len(places) == history.length:
         return history
     try:
-        return History.of_array(history.stacked()[places])
+        return History.of_array(history.stacked()[places], kind=history.kind if history.kind.shape is not None else None)
     except NotStackable:
         values = history.values()
-        return History.of_values([values[k] for k in places])
+        return History.of_values([values[k] for k in places], exact)

@@ -11,7 +11,7 @@ from mdf_loop.execute.ahead import AheadPart
 from mdf_loop.execute.block import Batch
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.histories import History
-from mdf_loop.execute.interpret import Session, truth
+from mdf_loop.execute.interpret import Moment, Session, truth
 from mdf_loop.execute.program import Program
 from mdf_loop.execute.recurrences import DoesNotFit, built, run_idiom
 from mdf_loop.execute.stepped_part import SteppedPart
@@ -27,6 +27,7 @@ class Blocks:
         self.wanted = wanted_histories(plan)
         self.collected = {what.output: k for k, what in reversed(list(enumerate(loop.collected)))}
         self.places = {carried.input: k for k, carried in enumerate(loop.carried)}
+        self.hidden = {state.input: k for k, state in enumerate(loop.body.state)}
         self.stepped = {id(part): self._stepped(part) for part in plan.parts if isinstance(part, Stepped)}
 
         self.ahead = {id(part): AheadPart(part, loop.body, calls) for part in plan.parts if isinstance(part, Ahead)}
@@ -34,10 +35,10 @@ class Blocks:
     def now(self, session: Session, name: str) -> Any:
         """A value that goes round, as the next iteration will get it."""
         if name == self.loop.condition:
-            return session.condition
+            return session.moment.condition
         if name in self.places:
-            return session.progress.carried[self.places[name]]
-        return session.env[self.program.slot(name)]
+            return session.moment.carried[self.places[name]]
+        return session.moment.hidden[self.hidden[name]]
 
     def run(self, session: Session, same: dict[str, Any], slices: list[Any], length: int) -> tuple[Batch, dict[str, Any], bool]:
         """Compute a block of iterations; nothing is taken over yet."""
@@ -58,7 +59,7 @@ class Blocks:
         return batch, finals, going
 
     def _inputs(self, session: Session, same: dict[str, Any], slices: list[Any], length: int) -> Batch:
-        start = session.progress.iteration
+        start = session.moment.iteration
         index = np.arange(start, start + length)
         rank = len(self.loop.body.type_of(self.loop.index or "").shape or ())
         index = index.reshape(length, *(1,) * rank) if rank else index
@@ -81,7 +82,7 @@ class Blocks:
 
     def _shift(self, batch: Batch, name: str, now: dict[str, Any]) -> None:
         """A value fed from outside its own recurrence: what it was fed one iteration before."""
-        batch.histories[name] = batch.history(self.plan.rounds[name]).shifted(now[name])
+        batch.histories[name] = batch.history(self.plan.rounds[name]).shifted(now[name], self.calls.exact)
 
     def _idiom(self, session: Session, batch: Batch, idiom: Idiom, now: dict[str, Any], finals: dict[str, Any]) -> None:
         needs_history = isinstance(idiom, Building) and {idiom.name, idiom.output} & self.wanted
@@ -138,8 +139,8 @@ class Blocks:
     # Taking over
 
     def take_over(self, session: Session, batch: Batch, finals: dict[str, Any], going: bool) -> None:
-        """Everything that can fail first; then the results of the block are the session's."""
-        progress, loop, rounds = session.progress, self.loop, self.plan.rounds
+        """Everything that can fail first; then the results of the block are the session's, all at once."""
+        progress, loop, rounds, before = session.progress, self.loop, self.plan.rounds, session.moment
         most = self._most(session)
         gathered = [self._gathered(batch, name) for name in (c.output for c in loop.collected)]
         for gathering, value in zip(progress.gatherings, gathered, strict=True):
@@ -152,17 +153,13 @@ class Blocks:
         carried = [final(c.input, rounds.get(c.input, c.output)) for c in loop.carried]
         hidden = [final(s.input, rounds.get(s.input, s.output)) for s in loop.body.state]
         last = [self._last(batch, name) for name in loop.last]
-        condition = session.condition
+        condition = before.condition
         if self.plan.deciding:
             condition = finals[""] if "" in finals else self._last(batch, self.plan.deciding)
         for gathering, value in zip(progress.gatherings, gathered, strict=True):
             gathering.add_block(value, batch.length, most)
-        for slot, value in zip(self.program.state_in, hidden, strict=True):
-            session.env[slot] = value
-        progress.carried, progress.last, session.condition = carried, last, condition
-        progress.iteration += batch.length
-        if session.obeyed and not going:
-            session.going = False
+        count, going = before.iteration + batch.length, before.going and (going or not session.obeyed)
+        progress.moment = Moment(count, carried, hidden, last, condition, going, progress.stream.save())
 
     def _gathered(self, batch: Batch, name: str) -> History | Any:
         return batch.histories[name] if name in batch.histories else batch.single(name)

@@ -17,6 +17,7 @@ from mdf_loop.execute.arrays import MDF_UFUNCS, SPECIAL, UFUNCS
 from mdf_loop.execute.kinds import ARRAY, Kind
 from mdf_loop.execute.updates import SCATTERS, is_scatter, last_look, successors, views_of
 from mdf_loop.ir import Node
+from mdf_loop.registry import known_as, operator
 
 _OTHERS = (
     "Div",
@@ -59,7 +60,7 @@ class Buffers:
 def assign(nodes: Sequence[Node], rounds: Mapping[str, str], recorded: Collection[str], kinds: Mapping[str, Kind]) -> Buffers:
     """Choose a buffer for each output of the nodes that can have one."""
     recorded_arrays = {name for name in recorded if name not in kinds or kinds[name].shape != ()}
-    copied = {name: node.inputs[0] for node in nodes if node.op == "Identity" for name in node.outputs}
+    copied = {name: node.inputs[0] for node in nodes if operator(node) == "Identity" for name in node.outputs}
     rows = recorded_arrays | {copied[name] for name in recorded_arrays if name in copied}
     kept, buffers = kept_elsewhere(nodes, rounds, recorded_arrays), Buffers()
     free = successors(nodes, rounds, {*kept, *recorded}, _is_fresh)
@@ -97,7 +98,7 @@ def _writes_over(node: Node, before: str, nodes: Sequence[Node]) -> bool:
     if is_scatter(node):
         return node.inputs[0] == before
     looked_at = views_of(before, nodes, _is_fresh).intersection(node.reads)
-    return not looked_at or (looked_at == {before} and node.op in IN_PLACE)
+    return not looked_at or (looked_at == {before} and operator(node) in IN_PLACE)
 
 
 def _share(nodes: Sequence[Node], buffers: Buffers, kinds: Mapping[str, Kind], before: Mapping[str, str]) -> None:
@@ -109,7 +110,7 @@ def _share(nodes: Sequence[Node], buffers: Buffers, kinds: Mapping[str, Kind], b
     for place, node in reversed(list(enumerate(nodes))):
         output = node.outputs[0] if node.outputs else ""
         target = buffers.targets.get(output)
-        if target is None or node.op not in IN_PLACE:
+        if target is None or operator(node) not in IN_PLACE:
             continue
         for name in node.inputs:
             if name not in buffers.local or last_look(name, nodes, _is_fresh) != place or kinds[name] != kinds[output]:
@@ -142,4 +143,4 @@ def _escapes(name: str, rounds: Mapping[str, str], recorded: Collection[str], ke
 def _is_fresh(node: Node) -> bool:
     if node.op == "Cast" or (node.op in ("Max", "Min") and len(node.inputs) == 1):
         return False  # what has that type, or is alone, is given back as it is
-    return ("" if node.domain == "ai.onnx" else node.domain, node.op) in FRESH
+    return known_as(node) in FRESH

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from mdf_loop.execute.kinds import Kind, kind_of_value
 from mdf_loop.execute.program import Program
 from mdf_loop.ir import Node
 from mdf_loop.registry import Bound, Kernel, bind, lookup
@@ -11,9 +14,16 @@ class Calls:
     """Kernels of nodes, looked up once for each node.
 
     Nodes of a program keep what they are bound to there: a node with a seed of its own has one random stream.
+
+    Attributes
+    ----------
+    exact : bool
+        Whether an array without dimensions is something else than a scalar of numpy: where a body has no types,
+        either may be handed on to somebody who sees the difference.
     """
 
     def __init__(self, program: Program) -> None:
+        self.exact = not program.body.typed
         self._bound = {id(step.node): step.bound for step in program.steps}
         self._found: dict[int, tuple[Bound, Kernel, Node]] = {}
 
@@ -24,3 +34,7 @@ class Calls:
             bound = self._bound.get(id(node)) or bind(node)
             found = self._found[id(node)] = bound, lookup(node.op, node.opset, node.domain), node
         return found
+
+    def kind(self, value: Any) -> Kind:
+        """The kind of a value in this body."""
+        return kind_of_value(value, self.exact)

@@ -9,7 +9,7 @@ import numpy as np
 from mdf_loop.errors import CollectedError
 from mdf_loop.execute.histories import History
 from mdf_loop.execute.kinds import OTHER
-from mdf_loop.execute.program import describe_value
+from mdf_loop.execute.program import Hidden, describe_value
 from mdf_loop.ir import Collected
 
 NUMBERS = (bool, int, float, complex)
@@ -29,6 +29,11 @@ class Growing:
 
     def __init__(self, rows: np.ndarray) -> None:
         self._array, self.length = rows, len(rows)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The type of the rows."""
+        return self._array.dtype
 
     def extend(self, rows: np.ndarray, most: int | None) -> None:
         """Put rows behind those there are; there will be ``most`` at the most, if that is known."""
@@ -57,6 +62,10 @@ class Growing:
         self._make_room(self.length + count, self._array.dtype, most)
         return self._array[self.length : self.length + count]
 
+    def cut(self, length: int) -> None:
+        """Forget all rows behind the first ones."""
+        self.length = min(self.length, length)
+
     def rows(self) -> np.ndarray:
         """What there is; room that is left over is given back."""
         if len(self._array) == self.length:
@@ -68,7 +77,11 @@ class Growing:
 
 
 class Gathering:
-    """What one collected output was in each iteration so far."""
+    """What one collected output was in each iteration so far.
+
+    Values are put behind those there are and nothing else is changed, so that the first ones stay what they are
+    whatever happens meanwhile; who knows how many of them count says so.
+    """
 
     def __init__(self, what: Collected) -> None:
         self.what = what
@@ -77,7 +90,7 @@ class Gathering:
         self._example: Any = None
         self._shape: tuple[int, ...] | None = None
         self._dtype: np.dtype | None = None
-        self._numbers: dict[type, Any] = {}
+        self._has_numbers = False
 
     def check(self, value: Any) -> None:
         """See that this iteration's value can be kept.
@@ -117,7 +130,7 @@ class Gathering:
             self._example = value
         if type(value) in NUMBERS:
             self._shape = ()
-            self._numbers[type(value)] = value
+            self._has_numbers = True
         elif self._dtype is None:
             self._shape, self._dtype = value.shape, value.dtype
 
@@ -160,7 +173,7 @@ class Gathering:
         self._blocks.extend(rows, most)
 
     def _settle(self) -> None:
-        """Put the values kept one by one behind the blocks."""
+        """Put the values kept one by one behind the blocks: there first, so that none is missing in between."""
         if self.values:
             rows = self._stacked(self.values)
             if self._blocks is None:
@@ -180,18 +193,37 @@ class Gathering:
             return np.array(value, object)
         raise CollectedError(f"collected output {self.what.output!r} is {describe_value(value)}; only tensors can be collected")
 
+    def cut(self, iterations: int) -> None:
+        """Forget the values behind those of so many iterations."""
+        in_blocks = 0
+        if self._blocks is not None:
+            self._blocks.cut(iterations)
+            in_blocks = self._blocks.length
+        del self.values[iterations - in_blocks :]
+
+    def kept(self, iterations: int) -> np.ndarray | None:
+        """:meth:`array` for partial results: None as well if there is not enough memory."""
+        try:
+            return self.array(iterations)
+        except MemoryError:
+            return None
+
     def array(self, iterations: int | None = None) -> np.ndarray | None:
-        """The values of so many iterations (all, if not said) put together, or None if there was none."""
+        """The values of so many iterations (all, if not said) put together, or None if there was none.
+
+        What there is of later ones is forgotten.
+        """
+        if iterations is not None:
+            self.cut(iterations)
         if self._blocks is None:
-            values = self.values[:iterations]
-            if not values:
+            if not self.values:
                 return None
             if not self.what.stack:
-                return np.concatenate(values[::-1] if self.what.reverse else values, axis=self.what.axis)
-            rows = self._stacked(values)
+                return np.concatenate(self.values[::-1] if self.what.reverse else self.values, axis=self.what.axis)
+            rows = self._stacked(self.values)
         else:
             self._settle()
-            rows = self._blocks.rows()[:iterations]
+            rows = self._blocks.rows()
             if not len(rows):
                 return None
         if self.what.reverse:
@@ -200,13 +232,19 @@ class Gathering:
             return np.moveaxis(rows, 0, self.what.axis) if self.what.axis else np.ascontiguousarray(rows)
         axis = self.what.axis % (rows.ndim - 1)
         moved = np.moveaxis(rows, 0, axis)
-        return moved.reshape(*moved.shape[:axis], -1, *moved.shape[axis + 2 :])
+        return moved.reshape(*moved.shape[:axis], moved.shape[axis] * moved.shape[axis + 1], *moved.shape[axis + 2 :])
 
     def _stacked(self, values: list[Any]) -> np.ndarray:
         """Values of single iterations, stacked on axis 0."""
-        if self._numbers:
-            types = [] if self._dtype is None else [self._dtype]
-            return np.array(values, np.result_type(*types, *self._numbers.values()))
+        if self._has_numbers:
+            examples = {type(value): value for value in values}
+            types = [] if self._blocks is None else [self._blocks.dtype]
+            types += [value if kind in NUMBERS else value.dtype for kind, value in examples.items()]
+            return np.array(values, np.result_type(*types))
         if self._shape == () and self._dtype is not None and self._dtype.kind != "O":
             return np.array(values, self._dtype)
         return np.stack(values)
+
+
+class Gathered(list[Gathering], Hidden):
+    """What each collected value of a Python body was so far: how many it has is known once it has run."""

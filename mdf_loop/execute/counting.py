@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from mdf_loop.ir import Node
+from mdf_loop.registry import operator
 
 MOST = 255
 """What a byte can count."""
@@ -30,13 +31,13 @@ def counters(nodes: Sequence[Node], rounds: Mapping[str, str], held: Collection[
 
     def counts(node: Node, flags: str) -> bool:
         total = fed.get(node.outputs[0], "")
-        is_sum = node.op == "Add" and node.domain in ("", "ai.onnx") and not node.attrs and set(node.inputs) == {total, flags}
+        is_sum = operator(node) == "Add" and not node.attrs and set(node.inputs) == {total, flags}
         return is_sum and len(readers.get(total, ())) == 1 and node.outputs[0] not in readers and node.outputs[0] not in held
 
     found = {}
     for node in nodes:
         flags = node.outputs[0] if node.outputs else ""
-        if node.op != "Cast" or node.domain not in ("", "ai.onnx") or flags in held or flags in fed:
+        if operator(node) != "Cast" or flags in held or flags in fed:
             continue
         sums = [reader for reader in readers.get(flags, ()) if counts(reader, flags)]
         others = [reader for reader in readers.get(flags, ()) if reader not in sums]
@@ -46,7 +47,12 @@ def counters(nodes: Sequence[Node], rounds: Mapping[str, str], held: Collection[
 
 
 def _is_largest_of_all(node: Node) -> bool:
-    return node.op == "ReduceMax" and len(node.inputs) == 1 and not node.attrs.get("axes") and not node.attrs.get("keepdims", 1)
+    return (
+        operator(node) == "ReduceMax"
+        and len(node.inputs) == 1
+        and not node.attrs.get("axes")
+        and not node.attrs.get("keepdims", 1)
+    )
 
 
 def count_up(total: np.ndarray, counted: np.ndarray) -> int:

@@ -21,7 +21,8 @@ Anything unexpected (a kind that changed, Python's own errors) raises: the block
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -47,6 +48,7 @@ from mdf_loop.execute.kinds import (
     TRUTH,
     Changed,
     Kind,
+    into,
     kind_of_value,
 )
 from mdf_loop.execute.rounds import read_once
@@ -55,8 +57,8 @@ from mdf_loop.execute.source import Source
 from mdf_loop.execute.updates import FUNCTIONS as UPDATES
 from mdf_loop.execute.updates import Behind, is_scatter, write_scatter
 from mdf_loop.execute.views import SHAPES, VIEWS, from_end, write_gather, write_single, write_view
-from mdf_loop.ir import Node
-from mdf_loop.registry import Bound
+from mdf_loop.ir import Body, Node
+from mdf_loop.registry import Bound, known_as
 
 LARGEST = 2**63 - 1
 REDUCING = (*reductions.UFUNCS, *OPERATORS)
@@ -118,12 +120,26 @@ class Emitter:
         self.renames = renames or {}
         self.once = read_once(nodes, kept, self.renames)
         self.products = reductions.dot_products(nodes, kept)
-        for node in nodes:
-            self._node(node, scope, samples)
-        self.once, self.renames, self.products, self.places = outer
+        try:
+            for node in nodes:
+                self._node(node, scope, samples)
+        finally:
+            self.once, self.renames, self.products, self.places = outer
+
+    @contextlib.contextmanager
+    def inside(self, body: Body) -> Iterator[None]:
+        """Write nodes of a body inside the body: what is known of names outside does not hold for those that it uses anew."""
+        outer = self.targets, self.counters, self.flags, self.dots, self.fixed, self.growing
+        own = {*body.inputs, *body.constants, *(name for node in body.nodes for name in node.outputs)}
+        self.targets, self.counters, self.flags, self.dots = {}, {}, set(), set()
+        self.fixed, self.growing = set(self.fixed) - own, set(self.growing) - own
+        try:
+            yield
+        finally:
+            self.targets, self.counters, self.flags, self.dots, self.fixed, self.growing = outer
 
     def _node(self, node: Node, scope: Scope, samples: Mapping[str, Any]) -> None:
-        domain = "" if node.domain == "ai.onnx" else node.domain
+        domain = known_as(node)[0]
         if node.op == "Identity" and domain == "" and node.outputs[0]:
             scope[node.outputs[0]] = scope[node.inputs[0]]
             return
@@ -154,18 +170,18 @@ class Emitter:
 
     def _kind(self, name: str, args: Sequence[Operand], samples: Mapping[str, Any]) -> Kind:
         """The kind of an output; its shape is open where that of an input is."""
-        kind = kind_of_value(samples[name])
-        if kind.form == ARRAY and any(arg.kind.form == ARRAY and arg.kind.shape is None for arg in args):
-            return Kind(ARRAY, kind.dtype, None)
-        if kind.form == ARRAY and any(arg.kind.form == OTHER for arg in args):
+        kind = self.calls.kind(samples[name])
+        if kind.form == ARRAY and any(arg.kind.is_open or arg.kind.form == OTHER for arg in args):
             return Kind(ARRAY, kind.dtype, None)
         return kind
 
     def _expression(self, node: Node, domain: str, args: list[Operand], kind: Kind, scope: Scope) -> bool:
         if node.attrs and node.op not in ("Cast",):
             return False
-        if not takes_any_range(domain, node.op):
+        if not (kind.form == INT and takes_any_range(domain, node.op)):  # a float made of it does not wrap any more
             args = [self.checked(arg) for arg in args]
+        if kind.form == INT and not kind.weak:
+            args = [self.bounded(arg) for arg in args]
         written = write_expression(domain, node.op, args, kind)
         if written is None:
             return False
@@ -288,7 +304,7 @@ class Emitter:
         """Flags made numbers only to be counted, the sum that counts them, and the question whether there is any."""
         output = node.outputs[0]
         if output in self.counters:
-            counts = [(kind_of_value(samples[total.outputs[0]]), total.outputs[0]) for total in self.counters[output]]
+            counts = [(self.calls.kind(samples[total.outputs[0]]), total.outputs[0]) for total in self.counters[output]]
             is_whole = kind.dtype == INT64 and bool(kind.shape) and args[0].kind == Kind(ARRAY, TRUTH, kind.shape)
             if is_whole and all(total == kind and self.targets.get(name, "").startswith("x") for total, name in counts):
                 self.flags.add(output)
@@ -320,7 +336,7 @@ class Emitter:
     def _dot(self, node: Node, args: list[Operand], scope: Scope, samples: Mapping[str, Any]) -> bool:
         """A product of which only the sum is wanted: the sum, in its place."""
         total = self.products.get(node.outputs[0])
-        kind = kind_of_value(samples[total]) if total else Kind(OTHER)
+        kind = self.calls.kind(samples[total]) if total else Kind(OTHER)
         text = reductions.write_dot(args, kind) if total and not node.domain else None
         if text is None:
             return False
@@ -395,6 +411,14 @@ class Emitter:
         self.source.line(f"if not -{LARGEST} <= {operand.text} <= {LARGEST}: {operand.text} = {wrap}({operand.text})")
         return Operand(operand.text, operand.kind)
 
+    def bounded(self, operand: Operand) -> Operand:
+        """A whole number of Python's that numpy can work with; it would raise for others, and so does this."""
+        if operand.kind.form != INT or not operand.kind.weak or (operand.number is not None and abs(operand.number) <= LARGEST):
+            return operand
+        operand = self.named(operand)
+        self.source.line(f"if not -{LARGEST} <= {operand.text} <= {LARGEST}: raise Changed")
+        return operand
+
     def _call(self, node: Node, scope: Scope, samples: Mapping[str, Any]) -> None:
         """Call a kernel as the interpreter does."""
         bound = self.calls(node)[0]
@@ -415,7 +439,8 @@ class Emitter:
     def _one_result(self, node: Node, bound: Bound, call: str, output: str, kind: Kind, scope: Scope) -> None:
         name = self.source.fresh("v")
         self.source.line(f"{name} = {call}")
-        plain = not list(node.bodies) and self.calls(node)[1].batch is elementwise
+        entry = self.calls(node)[1]
+        plain = entry.built_in and entry.batch is elementwise and not list(node.bodies)
         if not plain:
             self.source.line(f"if type({name}) is tuple: {name} = {name}[0]")
         scope[output] = self.unboxed(name, kind, not plain)
@@ -441,16 +466,21 @@ class Emitter:
 
     def boxed(self, operand: Operand) -> str:
         """A value as kernels take it."""
-        if operand.box or not operand.kind.is_number or operand.kind.weak:
-            return operand.boxed
-        operand = self.checked(operand)
-        return f"{self.source.given(f'{operand.kind.form}_', TO_KERNEL[operand.kind.form])}({operand.text})"
+        kind = operand.kind
+        if not operand.box and kind.is_number and not kind.weak:
+            operand = self.checked(operand)
+            text = f"{self.source.given(f'{kind.form}_', TO_KERNEL[kind.form])}({operand.text})"
+        else:
+            text = operand.boxed
+        return f"{self.source.given('asarray_', np.asarray)}({text})" if kind.is_array and not operand.box else text
 
     def unboxed(self, name: str, kind: Kind, check_shape: bool) -> Operand:
         """What a kernel gave, as it lives in emitted code."""
         if kind.is_number and kind.weak:
             python = {FLOAT: "float", INT: "int", BOOL: "bool"}[kind.form]
             self.source.line(f"if type({name}) is not {python}: raise Changed")
+        elif self.calls.exact and (kind.is_number or kind.form == SCALAR):
+            self.source.line(f"{name} = {self.source.given('into_', into(kind, exact=True))}({name})")
         elif kind.is_number:
             self.source.line(f"{name} = {self.source.given(f'as_{kind.form}_', FROM_KERNEL[kind.form])}({name})")
         elif kind.form == SCALAR:
@@ -458,7 +488,10 @@ class Emitter:
             self.source.line(
                 f"if type({name}) is not {self.source.given('t', kind.dtype.type)}: {name} = {self.scalar(kind)}({name})"
             )
-        elif kind.form == ARRAY and check_shape and kind.shape is not None:
+        elif kind.is_open:
+            dtype, array = self.source.given("d", kind.dtype), self.source.given("ndarray_", np.ndarray)
+            self.source.line(f"if type({name}) is not {array} or {name}.dtype != {dtype} or not {name}.ndim: raise Changed")
+        elif kind.form == ARRAY and check_shape:
             dtype, shape = self.source.given("d", kind.dtype), kind.shape
             self.source.line(f"if {name}.shape != {shape!r} or {name}.dtype != {dtype}: raise Changed")
         return Operand(name, kind)

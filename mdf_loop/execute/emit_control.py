@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -12,13 +12,13 @@ import numpy as np
 from mdf_loop.analysis.invariants import sources
 from mdf_loop.analysis.purity import draws
 from mdf_loop.execute.emit import CannotEmit, Emitter, Scope
-from mdf_loop.execute.kinds import ARRAY, BOOL, INT, OTHER, SCALAR, Changed, Kind, common_kind, kind_of_value
+from mdf_loop.execute.kinds import ARRAY, BOOL, INT, OTHER, SCALAR, Changed, Kind, common_kind
 from mdf_loop.execute.rounds import renamed
 from mdf_loop.execute.sampling import NoSample, loop_inputs, sample_body
 from mdf_loop.execute.scalars import Operand
 from mdf_loop.execute.source import literal
 from mdf_loop.ir import Body, Node
-from mdf_loop.options import Run
+from mdf_loop.options import Deadline, Run
 
 
 @dataclass
@@ -56,7 +56,8 @@ class ControlWriter:
             source.depth += 1
             inner = self._scope(emitter, body, scope)
             values = sample_body(body, samples, self.run)
-            emitter.nodes(body.nodes, inner, {**samples, **values}, body.outputs)
+            with emitter.inside(body):
+                emitter.nodes(body.nodes, inner, {**samples, **values}, body.outputs)
             ends.append([inner[body.outputs[k]] for k in wanted])
             for name, end in zip(names, ends[-1], strict=True):
                 source.line(f"{name} = {end.text}")
@@ -81,7 +82,9 @@ class ControlWriter:
         source, n_carried = emitter.source, len(node.inputs) - 2
         values = sample_body(body, loop_inputs(node, samples), self.run)
         starts = [scope[name] for name in node.inputs[2:]]
-        kinds = [_stable(start.kind, kind_of_value(values[out])) for start, out in zip(starts, body.outputs[1:], strict=False)]
+        kinds = [
+            _stable(start.kind, emitter.calls.kind(values[out])) for start, out in zip(starts, body.outputs[1:], strict=False)
+        ]
         inner = self._scope(emitter, body, scope)
         carried = [source.fresh("z") for _ in starts]
         for name, kind, start, inside in zip(carried, kinds, starts, body.inputs[2:], strict=True):
@@ -95,7 +98,8 @@ class ControlWriter:
         if decides:
             source.line(f"{go} = True")
         first, rest = _settled(body)
-        emitter.nodes(first, inner, {**samples, **values}, {name for node in first for name in node.outputs})
+        with emitter.inside(body):
+            emitter.nodes(first, inner, {**samples, **values}, {name for node in first for name in node.outputs})
         source.line(f"for {index} in {self._range(emitter, node, scope)}:")
         source.depth += 1
         start_of_body = len(source.lines)
@@ -103,7 +107,8 @@ class ControlWriter:
         variables = dict(zip(body.inputs[2:], carried, strict=True))
         others = {*body.outputs[:1], *body.outputs[1 + n_carried :]}
         renames = renamed(rest, rounds, variables, others)
-        emitter.nodes(rest, inner, {**samples, **values}, body.outputs, renames)
+        with emitter.inside(body):
+            emitter.nodes(rest, inner, {**samples, **values}, body.outputs, renames)
         for name, out in zip(rows, body.outputs[1 + n_carried :], strict=False):
             if name:
                 source.line(f"keep_{name}({emitter.checked(inner[out]).text})")
@@ -146,6 +151,8 @@ class ControlWriter:
             text = f"range({emitter.checked(scope[node.inputs[0]]).text})"
         else:
             text = f"{emitter.source.given('count', count)}()"
+        emitter.prologue["deadline"] = "run.deadline"
+        text = f"({text} if deadline is None else {emitter.source.given('in_time', in_time)}({text}, deadline))"
         go = scope[node.inputs[1]] if node.inputs[1] else None
         return text if go is None or go.number is True else f"({text} if {go.text} else ())"
 
@@ -183,6 +190,13 @@ class ControlWriter:
                 put = emitter.source.given("together_", _together(kind))
                 emitter.source.line(f"{out} = {put}({name})")
                 scope[node.outputs[k]] = Operand(out, Kind(ARRAY, kind.dtype, None))
+
+
+def in_time(numbers: Iterable[int], deadline: Deadline) -> Iterator[int]:
+    """Iterations of an inner loop as long as there is time: a single outer one may be long."""
+    for number in numbers:
+        deadline.check()
+        yield number
 
 
 def _settled(body: Body) -> tuple[list[Node], list[Node]]:
@@ -226,11 +240,12 @@ def _joined(name: str, one: Operand, other: Operand) -> Operand:
 
 def constant(emitter: Emitter, value: Any) -> Operand:
     """A constant of a body: a number in the text where it is one, or else a name."""
-    kind = kind_of_value(value)
+    kind = emitter.calls.kind(value)
+    array = value if emitter.calls.exact else np.asarray(value)
     if not kind.is_number:
-        box = emitter.source.given("b", np.asarray(value)) if kind.form == SCALAR else ""
+        box = emitter.source.given("b", array) if kind.form == SCALAR else ""
         return Operand(emitter.source.given("c", value[()] if box else value), kind, box=box, fixed=True)
     number = value if kind.weak else value.item()
     text = literal(number) or emitter.source.given("c", number)
-    box = "" if kind.weak else emitter.source.given("b", np.asarray(value))
+    box = "" if kind.weak else emitter.source.given("b", array)
     return Operand(text, kind, number, box=box, fixed=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 from mdf_loop.analysis.purity import draws
 from mdf_loop.execute.interpret import InterpretedBody
+from mdf_loop.execute.program import RUN
 from mdf_loop.execute.programs import Programs
 from mdf_loop.ir import Body
 from mdf_loop.options import Run
@@ -24,12 +25,14 @@ class Graph(InterpretedBody):
             return lower_graph(body, types, obey, opens)
 
         has_loops = any(True for node in body.nodes for _ in node.bodies)
-        self._programs = Programs(lower, any(map(draws, body.nodes)), has_loops)
+        self._programs = Programs(lower, any(map(draws, body.nodes)), has_loops, not body.typed)
 
-    def __call__(self, inputs: Sequence[Any], captured: Sequence[Any], run: Run) -> tuple[Any, ...]:
+    def finish(self, env: list[Any]) -> tuple[Any, ...]:
         """Run every node once; returns the body's outputs."""
-        if run.options.engine != "interpret" and run.options.max_iterations is None:
-            results = self._programs.run([*inputs, *captured], run)
+        run: Run = env[RUN]
+        if run.options.engine != "interpret" and run.options.max_iterations is None and run.deadline is None:
+            values = [env[slot] for slot in (*self.program.inputs, *self.program.captures)]
+            results = self._programs.run(values, run)
             if results is not None:
                 return results
-        return super().__call__(inputs, captured, run)
+        return super().finish(env)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.execute.kinds import OTHER, TO_KERNEL, Kind, kind_of_value
+from mdf_loop.execute.kinds import OTHER, SCALAR, Kind, kind_of_value, out_of
 
 
 class NotStackable(Exception):
@@ -30,9 +31,9 @@ class History:
         self.is_borrowed = is_borrowed
 
     @classmethod
-    def of_array(cls, array: np.ndarray, is_borrowed: bool = False) -> History:
+    def of_array(cls, array: np.ndarray, is_borrowed: bool = False, kind: Kind | None = None) -> History:
         """From values stacked on axis 0; borrowed are those in memory that was there before."""
-        return cls(array, None, kind_of_row(array), len(array), is_borrowed)
+        return cls(array, None, kind or kind_of_row(array), len(array), is_borrowed)
 
     @classmethod
     def of_index(cls, index: np.ndarray) -> History:
@@ -47,11 +48,11 @@ class History:
         return cls(None, rows, kind, len(rows))
 
     @classmethod
-    def of_values(cls, values: list[Any]) -> History:
-        """From one value for each iteration, as kernels give them."""
-        kinds = {kind_of_value(value) for value in values}
+    def of_values(cls, values: list[Any], exact: bool = False) -> History:
+        """From one value for each iteration, as kernels give them; ``exact`` as in :func:`~kinds.kind_of_value`."""
+        kinds = {kind_of_value(value, exact) for value in values}
         kind = kinds.pop() if len(kinds) == 1 else Kind(OTHER)
-        if kind.is_number and not kind.weak:
+        if kind.form == SCALAR or (kind.is_number and not kind.weak):
             return cls(np.array(values, kind.dtype), None, kind, len(values))
         return cls(None, values, kind, len(values))
 
@@ -97,20 +98,25 @@ class History:
 
     def values(self) -> Sequence[Any]:
         """One value for each iteration, as kernels take them."""
+        if self.kind.is_array:
+            return [np.asarray(value) for value in self.stacked()]
         if self.kind.is_number and not self.kind.weak:
             return list(self.stacked())
         return self.rows()
+
+    def first(self) -> Any:
+        """The value of the first iteration, as kernels take it."""
+        return self.head(1).last()
 
     def last(self) -> Any:
         """The value of the last iteration, as kernels take it; a copy, so that no block is kept alive."""
         if self._array is not None:
             row = self._array[-1]
+            if self.kind.is_array:
+                return np.asarray(row)
             return row.copy() if isinstance(row, np.ndarray) else row if not self._array.dtype.hasobject else self.rows()[-1]
         assert self._rows is not None
-        row = self._rows[-1]
-        if self.kind.is_number and not self.kind.weak:
-            return TO_KERNEL[self.kind.form](row)
-        return row.copy() if isinstance(row, np.ndarray) and row.base is not None else row
+        return out_of(self.kind, self._rows[-1])
 
     def head(self, length: int) -> History:
         """The first iterations alone."""
@@ -118,19 +124,19 @@ class History:
         rows = None if self._rows is None else self._rows[:length]
         return History(array, rows, self.kind, length, self.is_borrowed)
 
-    def shifted(self, first: Any) -> History:
-        """What the value was one iteration before, ``first`` at the beginning."""
-        kind = kind_of_value(first)
-        same = (kind.form, kind.dtype, kind.weak) == (self.kind.form, self.kind.dtype, self.kind.weak)
+    def shifted(self, first: Any, exact: bool = False) -> History:
+        """What the value was one iteration before, ``first`` at the beginning; ``exact`` as in ``of_values``."""
+        kind = kind_of_value(first, exact)
+        same = replace(kind, shape=self.kind.shape) == self.kind
         if same and self._array is not None and np.shape(first) == self._array.shape[1:]:
             out = np.empty_like(self._array)
             out[0] = first
             out[1:] = self._array[:-1]
-            return History.of_array(out)
+            return History.of_array(out, kind=self.kind)
         if same and kind.form != OTHER:
-            start = first.item() if kind.is_number and not kind.weak else first
+            start = first.item() if kind.is_number and not kind.weak else first[()] if kind.form == SCALAR else first
             return History.of_rows([start, *self.rows()[:-1]], kind if kind.shape == self.kind.shape else Kind(OTHER))
-        return History.of_values([first, *self.values()[:-1]])
+        return History.of_values([first, *self.values()[:-1]], exact)
 
     @property
     def nbytes(self) -> int:

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mdf_loop.analysis.empty import empty_collected
-from mdf_loop.errors import IterationError, IterationLimit, KindError, LoopInterrupted, PartialResults, warn_user
-from mdf_loop.execute.collect import Gathering
+from mdf_loop.errors import IterationError, IterationLimit, KindError, LoopInterrupted, PartialResults
+from mdf_loop.execute.collect import Gathered, Gathering
 from mdf_loop.execute.program import Program, describe_value
 from mdf_loop.ir import Body, Loop, Scanned
-from mdf_loop.options import Run
+from mdf_loop.options import RandomStream, Run
 
 
 @dataclass
@@ -41,26 +41,101 @@ class Arguments:
     captured: Sequence[Any] = ()
 
 
+class Moment(NamedTuple):
+    """Where a loop stands after so many iterations.
+
+    An iteration, or a block of them, is taken over by putting a new moment in the place of the one before, in a single
+    assignment.  So whatever strikes, and wherever - Ctrl-C may do so between any two instructions - there is the old
+    moment or the new one, never parts of both.  Of what was collected the first ``iteration`` values count.
+
+    Attributes
+    ----------
+    iteration : int
+        How many iterations are complete.
+    carried, hidden, last : sequence
+        Carried values and hidden ones (``body.state``), as the next iteration gets them; last values.
+    condition : value
+        The condition that the body will be handed.
+    going : bool
+        What the condition says.
+    drawn : object
+        How far the random stream has come.
+    """
+
+    iteration: int
+    carried: Sequence[Any]
+    hidden: Sequence[Any]
+    last: Sequence[Any]
+    condition: Any
+    going: bool
+    drawn: Any
+
+
 @dataclass
 class Progress:
-    """How far a loop has come: the carried values, what was collected, iterations completed."""
+    """How far a loop has come, and what makes results of that: all that is needed when the loop ends early.
 
-    carried: list[Any]
+    Attributes
+    ----------
+    owner : InterpretedLoop
+        The loop.
+    gatherings : list of Gathering
+        What was collected; there may be more than the moment says.
+    stream : RandomStream
+        What the body draws from.
+    finish : callable
+        Makes what leaves of partial results.
+    is_over : bool
+        Whether another loop of the run may be the outermost one from now on.
+    """
+
+    owner: InterpretedLoop
     gatherings: list[Gathering]
-    last: list[Any]
-    iteration: int = 0
+    stream: RandomStream
+    moment: Moment
+    finish: Callable[[list[Any]], Sequence[Any]]
+    is_over: bool = False
+    _ended: list[Any] | None = None
 
-    def results(self) -> tuple[Any, ...]:
+    def results(self) -> list[Any]:
         """Carried values, last values, then collected ones (None where there was no iteration)."""
-        return (*self.carried, *self.last, *(g.array(self.iteration) for g in self.gatherings))
+        return self._put_together(lambda gathering, iterations: gathering.array(iterations))
+
+    def end(self, results: list[Any]) -> None:
+        """The loop gives its results: there is no need for what they were made of, whose memory may be theirs."""
+        self._ended = results
+        self.gatherings, self.is_over = [], True
+        self.moment = self.moment._replace(carried=(), hidden=(), last=())
+
+    def partial(self) -> tuple[Any, ...]:
+        """What leaves if the loop ends early: None where there is no memory for what was collected, and nothing unseen."""
+        found = self._ended
+        if found is None:
+            found = self._put_together(lambda gathering, iterations: gathering.kept(iterations))
+        return tuple(self.finish([value for k, value in enumerate(found) if k != self.owner.unseen]))
+
+    def _put_together(self, array: Callable[[Gathering, int], Any]) -> list[Any]:
+        """What a Python body gathered is a carried value until now; its arrays are the last results."""
+        moment = self.moment
+        carried = [value for value in moment.carried if type(value) is not Gathered]
+        gathered = [g for value in moment.carried if type(value) is Gathered for g in value if moment.iteration]
+        return [*carried, *moment.last, *(array(g, moment.iteration) for g in (*self.gatherings, *gathered))]
+
+    @property
+    def name(self) -> str:
+        """What messages call the loop."""
+        return self.owner.loop.name or self.owner.loop.body.name
+
+    def place(self) -> str:
+        """The iteration that is under way, for messages."""
+        return f"iteration {self.moment.iteration} of {self.name}"
 
 
 @dataclass
 class Session:
     """One execution of a loop: what it was given, where it stands, and the values of the iteration that ran last.
 
-    ``obeyed`` says whether the body's condition may end the loop; ``going`` is what it said last, and
-    ``condition`` the value that the body will be handed.  ``stage`` is the engine's own.
+    ``obeyed`` says whether the body's condition may end the loop.  ``stage`` is the engine's own.
     """
 
     given: Arguments
@@ -69,21 +144,31 @@ class Session:
     progress: Progress
     parts: list[Callable[[int], Any]]
     obeyed: bool
-    going: bool
-    condition: Any
     stage: Any = None
+
+    @property
+    def moment(self) -> Moment:
+        """Where it stands."""
+        return self.progress.moment
 
     def goes_on(self) -> bool:
         """Whether there is another iteration to run."""
-        count = self.given.trip_count
-        return self.going and (count is None or self.progress.iteration < count)
+        count, moment = self.given.trip_count, self.progress.moment
+        return moment.going and (count is None or moment.iteration < count)
+
+    def end(self) -> None:
+        """Run no further iteration."""
+        self.progress.moment = self.progress.moment._replace(going=False)
 
 
 class InterpretedLoop:
-    """A loop ready to run, any number of times: at once by calling it, or in steps by ``begin``, ``advance`` and ``conclude``."""
+    """A loop ready to run, any number of times: at once by calling it, or in steps by ``begin``, ``advance`` and ``conclude``.
 
-    def __init__(self, loop: Loop) -> None:
-        self.loop = loop
+    ``unseen`` is the place of a result that the loop was given for its runner's sake: partial results leave it out.
+    """
+
+    def __init__(self, loop: Loop, unseen: int | None = None) -> None:
+        self.loop, self.unseen = loop, unseen
         self.program = Program(loop.body)
         slot = self.program.slot
         self.index = slot(loop.index) if loop.index else self.program.sink()
@@ -98,114 +183,120 @@ class InterpretedLoop:
         self.collected = [slot(c.output) for c in loop.collected]
         self.last = [slot(name) for name in loop.last]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as its record: whoever unpickles it plans it anew."""
+        return type(self), (self.loop, self.unseen)
+
     def __call__(self, given: Arguments, run: Run) -> tuple[Any, ...]:
         """Run the loop; returns carried, last, then collected values.
 
         Raises
         ------
-        IterationError, CollectedError, IterationLimit, LoopInterrupted
-            With the results of the completed iterations in ``.partial``.
+        IterationError, CollectedError, IterationLimit, LoopTimeout, LoopInterrupted
+            They know how far the outermost loop had come; :func:`~mdf_loop.execute.keeping.keeping` makes its results
+            part of them.
         """
+        return tuple(self.results(given, run))
+
+    def results(self, given: Arguments, run: Run) -> list[Any]:
+        """The same as a list, which the run keeps as the results of its outermost loop."""
         session = self.begin(given, run)
         self.advance(session)
-        return self.conclude(session)
+        results = self.conclude(session)
+        session.progress.end(results)
+        return results
 
     def begin(self, given: Arguments, run: Run) -> Session:
         """A new execution, before its first iteration."""
         env = self.program.environment(given.captured, run)
         for slot, value in zip(self.invariant, given.invariant, strict=True):
             env[slot] = value
-        progress = Progress(list(given.carried), [Gathering(c) for c in self.loop.collected], [None] * len(self.last))
-        parts = [part_of(s, array) for s, array in zip(self.loop.scanned, given.scanned, strict=True)]
-        obeyed = given.go is not None or run.options.obey_body_condition
+        hidden = [env[slot] for slot in self.program.state_in]
         condition: Any = np.ones((1,) * self.condition_rank, bool) if self.condition_rank else np.True_
-        return Session(given, run, env, progress, parts, obeyed, given.go is not False, condition)
+        nothing = [None] * len(self.last)
+        moment = Moment(0, given.carried, hidden, nothing, condition, given.go is not False, run.stream.save())
+        gatherings = [Gathering(c) for c in self.loop.collected]
+        progress = Progress(self, gatherings, run.stream, moment, run.finish)
+        parts = [part_of(s, array) for s, array in zip(self.loop.scanned, given.scanned, strict=True)]
+        run.enter(progress)
+        return Session(given, run, env, progress, parts, given.go is not None or run.options.obey_body_condition)
 
     def advance(self, session: Session, until: int | None = None) -> None:
         """Run iterations until so many are complete, or to the end.
 
         Raises
         ------
-        IterationError, CollectedError, IterationLimit, LoopInterrupted
-            With the results of the completed iterations in ``.partial``.
+        IterationError, CollectedError, IterationLimit, LoopTimeout, LoopInterrupted
+            As in a call.
         """
         try:
             with np.errstate(all="ignore"):
                 self.iterate(session, until)
         except PartialResults as error:
-            self._ended_early(error, session.progress)
+            error.passes(session.progress)
             raise
         except KeyboardInterrupt as error:
             interrupted = LoopInterrupted("interrupted")
-            self._ended_early(interrupted, session.progress)
+            interrupted.passes(session.progress)
             raise interrupted from error
 
-    def conclude(self, session: Session) -> tuple[Any, ...]:
+    def conclude(self, session: Session) -> list[Any]:
         """What the iterations so far give: carried, last, then collected values."""
-        results, given = list(session.progress.results()), session.given
-        if session.progress.iteration == 0 and self.loop.collected:
+        results, given = session.progress.results(), session.given
+        if session.moment.iteration == 0 and self.loop.collected:
             empty = empty_collected(self.loop, given.carried, given.captured, given.scanned, given.invariant)
             results[len(results) - len(empty) :] = empty
-        return tuple(results)
+        return results
 
     def iterate(self, session: Session, until: int | None) -> None:
         """Run iterations, one node after the other."""
-        program, env, progress = self.program, session.env, session.progress
-        guard = session.run.options.max_iterations
-        while session.goes_on() and (until is None or progress.iteration < until):
-            if guard is not None and progress.iteration >= guard:
+        program, env, run = self.program, session.env, session.run
+        guard, deadline = run.options.max_iterations, run.deadline
+        while session.goes_on() and (until is None or session.moment.iteration < until):
+            moment = session.moment
+            if guard is not None and moment.iteration >= guard:
                 raise IterationLimit(f"the loop would go on; options(max_iterations={guard}) stops it here")
-            for slot, value in zip(self.carried_in, progress.carried, strict=True):
+            if deadline is not None:
+                deadline.check()
+            for slot, value in zip(self.carried_in, moment.carried, strict=True):
+                env[slot] = value
+            for slot, value in zip(program.state_in, moment.hidden, strict=True):
                 env[slot] = value
             for slot, part in zip(self.scanned, session.parts, strict=True):
-                env[slot] = part(progress.iteration)
-            env[self.index], env[self.condition] = self.number(progress.iteration), session.condition
+                env[slot] = part(moment.iteration)
+            env[self.index], env[self.condition] = self.number(moment.iteration), moment.condition
             program.run(env)
-            if self.keep_going:
-                self._decide(session, env[self.keep_going])
-            self._store(env, progress)
-            program.go_on(env)
+            self._take_over(session, env)
 
-    def _decide(self, session: Session, condition: Any) -> None:
-        """Take over the condition that the body gave."""
-        try:
-            stays = truth(condition, f"the body's condition {self.loop.keep_going!r}")
-        except KindError as error:
-            raise IterationError(str(error)) from error
-        session.condition = condition
-        if session.obeyed:
-            session.going = stays
-        elif not stays:
-            self.warn_ignored(session, session.progress.iteration)
-
-    def warn_ignored(self, session: Session, iteration: int) -> None:
-        """Say once in a run that the body's condition was false and did not count."""
-        if id(self.loop.body) not in session.run.warned:
-            session.run.warned.add(id(self.loop.body))
-            warn_user(_IGNORED.format(self._place(iteration)))
-
-    def _store(self, env: list[Any], progress: Progress) -> None:
+    def _take_over(self, session: Session, env: list[Any]) -> None:
         """Take over what an iteration produced, all at once: nothing of one that failed is kept."""
+        progress, before = session.progress, session.moment
+        condition, going = self._decided(session, env[self.keep_going]) if self.keep_going else (before.condition, before.going)
         values = [env[slot] for slot in self.collected]
         for gathering, value in zip(progress.gatherings, values, strict=True):
             gathering.check(value)
         for gathering, value in zip(progress.gatherings, values, strict=True):
             gathering.add(value)
-        progress.carried = [env[slot] for slot in self.carried_out]
-        progress.last = [env[slot] for slot in self.last]
-        progress.iteration += 1
+        carried = [env[slot] for slot in self.carried_out]
+        hidden = [env[slot] for slot in self.program.state_out]
+        last = [env[slot] for slot in self.last]
+        progress.moment = Moment(before.iteration + 1, carried, hidden, last, condition, going, progress.stream.save())
 
-    def _ended_early(self, error: PartialResults, progress: Progress) -> None:
-        """Tell an error where it happened and what had been computed."""
-        error.within(self._place(progress.iteration))
-        error.iteration = progress.iteration
+    def _decided(self, session: Session, condition: Any) -> tuple[Any, bool]:
+        """The condition that the body gave, and whether the loop goes on."""
         try:
-            error.partial = progress.results()
-        except MemoryError:  # rather the carried values alone than nothing
-            error.partial = (*progress.carried, *progress.last, *(None for _ in progress.gatherings))
+            stays = truth(condition, f"the body's condition {self.loop.keep_going!r}")
+        except KindError as error:
+            raise IterationError(str(error)) from error
+        if session.obeyed:
+            return condition, stays
+        if not stays:
+            self.warn_ignored(session)
+        return condition, session.moment.going
 
-    def _place(self, iteration: int) -> str:
-        return f"iteration {iteration} of {self.loop.name or self.loop.body.name}"
+    def warn_ignored(self, session: Session) -> None:
+        """Say once in a run that the body's condition was false and did not count."""
+        session.run.warn_once(id(self.loop.body), _IGNORED.format(session.progress.place()))
 
 
 _IGNORED = (
@@ -261,12 +352,38 @@ class InterpretedBody:
     """A graph without a loop: a model's main graph, or a branch of an If."""
 
     def __init__(self, body: Body) -> None:
-        self.program = Program(body)
+        self.body, self.program = body, Program(body)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as its record."""
+        return type(self), (self.body,)
 
     def __call__(self, inputs: Sequence[Any], captured: Sequence[Any], run: Run) -> tuple[Any, ...]:
         """Run every node once; returns the body's outputs."""
+        return self.finish(self.begin(inputs, captured, run))
+
+    def begin(self, inputs: Sequence[Any], captured: Sequence[Any], run: Run) -> list[Any]:
+        """The values before the first node."""
+        if not self.program.is_current():
+            self.program = Program(self.program.body)
         env = self.program.environment(captured, run)
         for slot, value in zip(self.program.inputs, inputs, strict=True):
             env[slot] = value
+        return env
+
+    def finish(self, env: list[Any]) -> tuple[Any, ...]:
+        """Run every node once on such values; returns the body's outputs."""
         self.program.run(env)
         return tuple(env[slot] for slot in self.program.outputs)
+
+    def known(self, env: list[Any], run: Run, partial: Sequence[Any] | None) -> dict[str, Any]:
+        """The outputs as far as they are there after a run that ended early, by name.
+
+        ``partial`` is what the outermost loop had computed; it stands for the outputs of that loop's node.
+        """
+        values = dict(zip(self.body.outputs, (env[slot] for slot in self.program.outputs), strict=True))
+        for step in self.program.steps:
+            loops = getattr(step.bound.call, "loops", ())
+            if partial is not None and run.outermost is not None and any(run.outermost.owner is loop for loop in loops):
+                values |= {name: value for name, value in zip(step.node.outputs, partial, strict=False) if name in values}
+        return {name: value for name, value in values.items() if value is not None}

@@ -7,7 +7,7 @@ other numbers without dimensions as numpy's scalars; arrays as they are.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,18 +21,25 @@ class Kind:
     """A form, and what is known with it.
 
     ``weak`` numbers came as Python's own (MDF bodies) and must stay so.  The shape of an array is None where it
-    may change from iteration to iteration.
+    may change from iteration to iteration.  ``is_array`` says of a number that it is an array without dimensions
+    outside: bodies without types hand on what they are given, so there that is told apart from numpy's scalars.
     """
 
     form: str
     dtype: np.dtype | None = None
     shape: tuple[int, ...] | None = ()
     weak: bool = False
+    is_array: bool = False
 
     @property
     def is_number(self) -> bool:
         """Whether it is one of Python's numbers inside."""
         return self.form in (FLOAT, INT, BOOL)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is an array whose shape may change from iteration to iteration."""
+        return self.form == ARRAY and self.shape is None
 
 
 class Changed(Exception):
@@ -43,15 +50,16 @@ _PYTHON = {float: Kind(FLOAT, FLOAT64, weak=True), int: Kind(INT, INT64, weak=Tr
 _NATIVE = {FLOAT64: Kind(FLOAT, FLOAT64), INT64: Kind(INT, INT64), TRUTH: Kind(BOOL, TRUTH)}
 
 
-def kind_of_value(value: Any) -> Kind:
-    """The kind of a value."""
+def kind_of_value(value: Any, exact: bool = False) -> Kind:
+    """The kind of a value; ``exact`` tells arrays without dimensions from numpy's scalars."""
     found = _PYTHON.get(type(value))
     if found is not None:
         return found
     if not isinstance(value, np.ndarray | np.generic) or value.dtype.kind not in "fiubcV":
         return Kind(OTHER)
     if value.shape == ():
-        return _NATIVE.get(value.dtype) or Kind(SCALAR, value.dtype)
+        found = _NATIVE.get(value.dtype) or Kind(SCALAR, value.dtype)
+        return replace(found, is_array=True) if exact and isinstance(value, np.ndarray) else found
     return Kind(ARRAY, value.dtype, value.shape)
 
 
@@ -64,11 +72,11 @@ def common_kind(one: Kind, other: Kind) -> Kind:
     return Kind(OTHER)
 
 
-def into(kind: Kind) -> Callable[[Any], Any]:
+def into(kind: Kind, exact: bool = False) -> Callable[[Any], Any]:
     """The function that makes a value from outside what it is inside; it raises Changed for another kind of value."""
 
     def checked(value: Any) -> Any:
-        found = kind_of_value(value)
+        found = kind_of_value(value, exact)
         if found != kind and not (kind.shape is None and (found.form, found.dtype) == (kind.form, kind.dtype)):
             raise Changed
         if kind.weak or kind.form not in (FLOAT, INT, BOOL, SCALAR):
@@ -102,7 +110,9 @@ def as_bool(value: Any) -> bool:
 def out_of(kind: Kind, value: Any) -> Any:
     """A value from inside as it is outside; it keeps no block of iterations alive."""
     if kind.is_number and not kind.weak:
-        return TO_KERNEL[kind.form](value)
+        value = TO_KERNEL[kind.form](value)
+    if kind.is_array:
+        return np.asarray(value)
     return value.copy() if isinstance(value, np.ndarray) and value.base is not None else value
 
 

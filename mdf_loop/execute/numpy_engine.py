@@ -19,14 +19,15 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.analysis.purity import draws as draws_numbers
-from mdf_loop.errors import IterationError, PartialResults
+from mdf_loop.errors import IterationError, LoopInterrupted, LoopTimeout, PartialResults
 from mdf_loop.execute.block import Batch
 from mdf_loop.execute.blocks import Blocks
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.collect import NUMBERS
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
+from mdf_loop.execute.kinds import Kind
+from mdf_loop.execute.programs import Completed, Programs
 from mdf_loop.execute.slices import parts_of
-from mdf_loop.execute.programs import Programs
 from mdf_loop.ir import Loop
 from mdf_loop.options import Run
 from mdf_loop.plan import Batched, Plan, Stepped, all_stepped, is_light, make_plan
@@ -49,23 +50,33 @@ FEW_BYTES = 1 << 14
 LARGE = 1 << 19
 """Bytes of a value that goes round from which on a block is worth starting for two iterations: it is written over itself."""
 
+SETTLING = 4
+"""Iterations interpreted at most before the first block, as long as shapes or types change."""
+
 WIDE = 4096
 """Bytes of a value from which on one call of numpy for each iteration costs little beside the work."""
 
 LONG = 0.0005
 """Seconds of a block beside which starting one costs little."""
 
+AHEAD = 0.02
+"""Seconds that a block may take, as far as one can tell from the one before, where the time of a run is limited."""
+
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class Stage:
-    """What a session's blocks share: the plan, values that are the same in all of them, and how large blocks may be."""
+    """What a session's blocks share: the plan, values that are the same in all of them, and how large blocks may be.
+
+    ``pace`` is how many seconds an iteration took last.
+    """
 
     blocks: Blocks
     same: dict[str, Any]
     slices: list[Any]
     length: int = FIRST
+    pace: float = AHEAD
     failures: int = 0
 
 
@@ -86,16 +97,24 @@ def watched_loops() -> Iterator[list[NumpyLoop]]:
 class NumpyLoop(InterpretedLoop):
     """A loop that is planned when it is first run for more than a few iterations."""
 
-    def __init__(self, loop: Loop) -> None:
-        super().__init__(loop)
+    def __init__(self, loop: Loop, unseen: int | None = None) -> None:
+        self._make_ready(loop, unseen)
+
+    def _make_ready(self, loop: Loop, unseen: int | None) -> None:
+        """Look kernels up, now or anew; the plan follows when it is needed."""
+        super().__init__(loop, unseen)
+        self.__dict__.pop("_is_light", None)
         self.calls = Calls(self.program)
         self._blocks: Blocks | None = None
         self._one_by_one: Blocks | None = None
+        self._programs: dict[tuple[bool, bool], Programs] = {}
         self.latest: Blocks | None = None
         self.last_length, self.last_failure = 0, ""
 
     def begin(self, given: Arguments, run: Run) -> Session:
         """A new execution, before its first iteration."""
+        if not self.program.is_current():
+            self._make_ready(self.loop, self.unseen)
         watching = _watching.get()
         if watching is not None and self not in watching:
             watching.append(self)
@@ -119,10 +138,6 @@ class NumpyLoop(InterpretedLoop):
         is_batched = any(isinstance(part, Batched) for part in self.plan.parts)
         return FEW_STEPS if is_batched else MANY_STEPS
 
-    @functools.cached_property
-    def _programs(self) -> dict[tuple[bool, bool], Programs]:
-        return {}
-
     def _programs_for(self, given: Arguments) -> Programs:
         """Programs for loops with or without a trip count and a condition that is obeyed."""
         form = given.trip_count is not None, given.go is not None
@@ -132,22 +147,43 @@ class NumpyLoop(InterpretedLoop):
             def lower(types: Sequence[Type], obey: bool, opens: bool) -> Region:
                 return lower_loop(self.loop, types, form[0], form[1] or obey, obey)
 
-            self._programs[form] = Programs(lower, draws, has_loops=False)
+            self._programs[form] = Programs(lower, draws, has_loops=False, exact=self.calls.exact)
         return self._programs[form]
 
-    def __call__(self, given: Arguments, run: Run) -> tuple[Any, ...]:
+    def results(self, given: Arguments, run: Run) -> list[Any]:
         """Run the loop: by a program if it is short, else in blocks."""
+        if not self._is_for_a_program(given, run):
+            return super().results(given, run)
+        if not self.program.is_current():
+            self._make_ready(self.loop, self.unseen)
+        drawn = run.stream.save()
+        values = [np.int64(given.trip_count or 0), *given.carried, *given.scanned, *given.captured]
+        try:
+            with np.errstate(all="ignore"):
+                found = self._programs_for(given).run(values, run)
+            if found is None:
+                return super().results(given, run)
+            *results, done = found
+            run.enter(Completed(self, results, int(done), run))
+            return results
+        except KeyboardInterrupt as error:
+            if isinstance(error, PartialResults):
+                raise
+            run.stream.restore(drawn)
+            interrupted = LoopInterrupted("interrupted")
+            interrupted.passes(self.begin(given, run).progress)
+            raise interrupted from error
+
+    def _is_for_a_program(self, given: Arguments, run: Run) -> bool:
+        """Whether it is a short loop that nobody watches, bounds or stops."""
         options, count = run.options, given.trip_count
-        is_plain = options.engine != "interpret" and options.max_iterations is None and _watching.get() is None
-        if is_plain and given.go is not False and not given.invariant and (count is None or 0 < count):
-            most = self.worth_stepping()
-            if (count is not None or not self.loop.scanned) and (most if count is None else count) <= most:
-                values = [np.int64(0 if count is None else count), *given.carried, *given.scanned, *given.captured]
-                with np.errstate(all="ignore"):
-                    results = self._programs_for(given).run(values, run)
-                if results is not None:
-                    return results
-        return super().__call__(given, run)
+        if options.engine == "interpret" or options.max_iterations is not None or run.deadline is not None:
+            return False
+        if _watching.get() is not None or given.go is False or given.invariant or self.unseen is not None:
+            return False
+        if count is None:
+            return not self.loop.scanned and self.worth_stepping() > FEW_STEPS
+        return 0 < count <= self.worth_stepping()
 
     def inner_loops(self) -> list[NumpyLoop]:
         """The loops of nodes of the body."""
@@ -160,24 +196,40 @@ class NumpyLoop(InterpretedLoop):
 
     def iterate(self, session: Session, until: int | None) -> None:
         """Run iterations: the first one interpreted, then blocks."""
-        if session.run.options.engine == "interpret" or self._is_short(session, until):
+        if session.run.options.engine == "interpret" or not self.program.is_current() or self._is_short(session, until):
             super().iterate(session, until)
             return
-        if session.progress.iteration == 0:
-            super().iterate(session, 1)
+        if session.moment.iteration == 0:
+            self._settle(session, until)
         if self.plan.refusal or (self.plan.condition != "given" and not session.obeyed):
             super().iterate(session, until)
             return
         self._run_blocks(session, until)
 
+    def _settle(self, session: Session, until: int | None) -> None:
+        """Interpret the first iteration, and a few more if what goes round becomes something else in them.
+
+        That a value becomes something else later is seen as well: here it is only to spare blocks in vain.
+        """
+        kinds = self._kinds_of_rounds(session)
+        for done in range(1, SETTLING + 1):
+            super().iterate(session, done if until is None else min(done, until))
+            before, kinds = kinds, self._kinds_of_rounds(session)
+            if kinds == before or not session.goes_on():
+                return
+
+    def _kinds_of_rounds(self, session: Session) -> list[Kind]:
+        values = [*session.moment.carried, *session.moment.hidden]
+        return [self.calls.kind(value) for value in values]
+
     def _is_short(self, session: Session, until: int | None) -> bool:
         ends = [end for end in (until, session.given.trip_count) if end is not None]
         if not ends:
             return False
-        left = min(ends) - session.progress.iteration
+        left = min(ends) - session.moment.iteration
         if left <= 1:
             return True
-        if session.run.options.engine == "numpy" or any(getattr(v, "nbytes", 0) >= LARGE for v in session.progress.carried):
+        if session.run.options.engine == "numpy" or any(getattr(v, "nbytes", 0) >= LARGE for v in session.moment.carried):
             return False
         return left <= max(FEW, WORTH // (len(self.program.steps) + 3))
 
@@ -190,10 +242,13 @@ class NumpyLoop(InterpretedLoop):
                 super().iterate(session, until)
                 return
             length = min(room, stage.length)
+            if session.run.deadline is not None:
+                session.run.deadline.check()
+                length = max(min(length, int(AHEAD / stage.pace)), 1)
             if not self._try_block(session, stage, length):
                 stage.length = max(length // 8, SMALLEST)
                 if length <= SMALLEST:
-                    super().iterate(session, session.progress.iteration + length)
+                    super().iterate(session, session.moment.iteration + length)
                     stage.failures += 1
         super().iterate(session, until)  # says so if the loop would go on beyond its limit
 
@@ -202,7 +257,7 @@ class NumpyLoop(InterpretedLoop):
         if not session.goes_on():
             return 0
         ends = [end for end in (until, session.given.trip_count, session.run.options.max_iterations) if end is not None]
-        return min(ends) - session.progress.iteration if ends else 1 << 30
+        return min(ends) - session.moment.iteration if ends else 1 << 30
 
     def _stage(self, session: Session) -> Stage | None:
         """Hoist: what the first iteration computed and stays the same, and what stays the same from now on."""
@@ -212,8 +267,9 @@ class NumpyLoop(InterpretedLoop):
         same.update((name, self.blocks.now(session, name)) for name in plan.rounds if name in plan.same.late)
         late = Batch(1, same, self.calls, session.run)
         try:
-            for node in plan.late:
-                late.run_node(node)
+            with session.run.computing_ahead():
+                for node in plan.late:
+                    late.run_node(node)
         except Exception as error:
             log.debug("%s: what stays the same cannot be computed ahead (%s)", self.loop.name, error)
             return None
@@ -260,15 +316,10 @@ class NumpyLoop(InterpretedLoop):
         saved = session.run.stream.save() if plan.draws else None
         begun = time.perf_counter()
         try:
-            batch, finals, going = blocks.run(session, stage.same, stage.slices, length)
-            is_late = plan.condition == "batched" and (plan.draws or not all(map(callable, finals.values())))
-            if batch.length < length and (is_late or batch.overran):
-                # What was stepped went beyond the end that was found afterwards.
-                if saved is not None:
-                    session.run.stream.restore(saved)
-                batch, finals, going = blocks.run(session, stage.same, stage.slices, batch.length)
+            with session.run.computing_ahead():
+                batch, finals, going = self._block(session, stage, length, saved)
             blocks.take_over(session, batch, finals, going)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, LoopTimeout):
             raise
         except MemoryError as error:
             if length <= SMALLEST:
@@ -280,15 +331,31 @@ class NumpyLoop(InterpretedLoop):
         stage.failures, self.latest, self.last_length = 0, blocks, length
         each = max(sum(history.nbytes for history in batch.histories.values()) / batch.length, 1.0)
         most = max(int(session.run.options.block_bytes / each), 1)
-        stage.length = max(min(next_length(session, plan, length, time.perf_counter() - begun), most), 1)
+        seconds = time.perf_counter() - begun
+        stage.pace = max(seconds / length, 1e-9)
+        stage.length = max(min(next_length(session, plan, length, seconds), most), 1)
         return True
 
+    @staticmethod
+    def _block(session: Session, stage: Stage, length: int, saved: Any) -> tuple[Batch, dict[str, Any], bool]:
+        """Compute a block, and once more where what was stepped went beyond the end that was found afterwards."""
+        blocks, plan = stage.blocks, stage.blocks.plan
+        batch, finals, going = blocks.run(session, stage.same, stage.slices, length)
+        is_late = plan.condition == "batched" and (plan.draws or not all(map(callable, finals.values())))
+        if batch.length < length and (is_late or batch.overran):
+            if saved is not None:
+                session.run.stream.restore(saved)
+            batch, finals, going = blocks.run(session, stage.same, stage.slices, batch.length)
+        return batch, finals, going
+
     def _given_up(self, session: Session, length: int, error: BaseException, saved: Any) -> bool:
-        """Put back what a block drew, and say why it failed."""
+        """Put back what a block drew, forget what it may have collected, and say why it failed."""
         log.debug("%s: a block of %d iterations failed (%r)", self.loop.name, length, error)
         self.last_failure = f"{length} iterations were given back to the interpreter: {type(error).__name__} {error}".strip()
         if saved is not None:
             session.run.stream.restore(saved)
+        for gathering in session.progress.gatherings:
+            gathering.cut(session.moment.iteration)
         return False
 
 
@@ -296,4 +363,4 @@ def next_length(session: Session, plan: Plan, length: int, seconds: float) -> in
     """Larger blocks; if the loop may end in any iteration, what is computed in vain stays a fraction of the work."""
     if plan.condition != "batched":
         return 4 * length
-    return 2 * length if seconds < LONG else max(length, session.progress.iteration // 4)
+    return 2 * length if seconds < LONG else max(length, session.moment.iteration // 4)

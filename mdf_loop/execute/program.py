@@ -6,7 +6,7 @@ calls.  Slot 0 holds None (an omitted input) and slot 1 the run (options and ran
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,8 @@ import numpy as np
 from mdf_loop.errors import IterationError, LoopError, PartialResults
 from mdf_loop.ir import Body, Node
 from mdf_loop.kernels import load_kernels
-from mdf_loop.options import Run
-from mdf_loop.registry import Bound, Call, bind
+from mdf_loop.options import Deadline, Run
+from mdf_loop.registry import Bound, Call, bind, changes
 
 OMITTED, RUN = 0, 1
 
@@ -43,7 +43,7 @@ class Program:
 
     def __init__(self, body: Body) -> None:
         load_kernels()
-        self.body = body
+        self.body, self._changes = body, changes()
         self._slots: dict[str, int] = {}
         self._start: list[Any] = [None, None]
         for name, value in body.constants.items():
@@ -56,6 +56,10 @@ class Program:
         self.outputs = tuple(self.slot(name) for name in body.outputs)
         self.state_in = tuple(self.slot(state.input) for state in body.state)
         self.state_out = tuple(self.slot(state.output) for state in body.state)
+
+    def is_current(self) -> bool:
+        """Whether the kernels are those that would be found now: a user may have registered others since."""
+        return self._changes == changes()
 
     def slot(self, name: str) -> int:
         """Where a value lives; an omitted name lives in the slot of None."""
@@ -80,9 +84,9 @@ class Program:
         IterationError
             A kernel failed; names the node and the shapes it was given, and keeps the cause.
         """
-        step = None
+        step, deadline = None, env[RUN].deadline
         try:
-            for step in self.steps:
+            for step in self.steps if deadline is None else self._in_time(deadline):
                 result = step.call(*[env[slot] for slot in step.reads])
                 if type(result) is tuple:
                     if len(result) < len(step.writes):
@@ -96,13 +100,15 @@ class Program:
         except PartialResults:
             raise
         except Exception as error:
-            assert step is not None
+            if step is None:  # not even one was called: there is no memory at all
+                raise
             raise IterationError(_describe(step, env, error)) from error
 
-    def go_on(self, env: list[Any]) -> None:
-        """Make hidden values ready for the next iteration."""
-        for slot, value in zip(self.state_in, [env[out] for out in self.state_out], strict=True):
-            env[slot] = value
+    def _in_time(self, deadline: Deadline) -> Iterator[Step]:
+        """The nodes, one after the other as long as there is time."""
+        for step in self.steps:
+            deadline.check()
+            yield step
 
     def _new(self, name: str) -> int:
         self._start.append(None)

@@ -15,9 +15,11 @@ import numpy as np
 
 from mdf_loop.backends.python.printer import program
 from mdf_loop.backends.python.runtime import Ended, TooLong
-from mdf_loop.errors import LoopError, PartialResults
+from mdf_loop.errors import PartialResults
+from mdf_loop.execute.interpret import InterpretedLoop, Moment
 from mdf_loop.options import Run
-from mdf_loop.step.build import CannotLower, type_of_value
+from mdf_loop.registry import changes
+from mdf_loop.step.build import type_of_value
 from mdf_loop.step.records import Region, Type
 
 MOST_SIGNATURES = 32
@@ -50,13 +52,17 @@ class Entry:
 class Programs:
     """The programs of one graph or loop."""
 
-    def __init__(self, lower: Lower, draws: bool, has_loops: bool) -> None:
-        self._lower, self._draws, self._has_loops = lower, draws, has_loops
+    def __init__(self, lower: Lower, draws: bool, has_loops: bool, exact: bool) -> None:
+        self._lower, self._draws, self._has_loops, self._exact = lower, draws, has_loops, exact
         self._entries: dict[Any, Entry] = {}
+        self._changes = changes()
 
     def run(self, values: Sequence[Any], run: Run) -> tuple[Any, ...] | None:
         """The results for these values, or None: the ordinary way has to find them."""
         options = run.options
+        if self._changes != changes():  # a user's kernel may have taken the place of one of ours
+            self._entries.clear()
+            self._changes = changes()
         key = (options.obey_body_condition, *map(_key_of, values))
         entry = self._entries.get(key)
         if entry is None:
@@ -76,9 +82,9 @@ class Programs:
 
     def _write(self, entry: Entry, values: Sequence[Any], obey: bool) -> None:
         try:
-            region = self._lower([type_of_value(value) for value in values], obey, entry.opens)
+            region = self._lower([type_of_value(value, self._exact) for value in values], obey, entry.opens)
             entry.call, entry.text = program(region)
-        except (CannotLower, LoopError, ValueError, TypeError, OverflowError) as error:
+        except Exception as error:  # whatever is the matter with it, the ordinary way finds out
             log.debug("no program: %s", error)
             entry.is_refused = True
 
@@ -115,3 +121,26 @@ def _key_of(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.dtype, ()
     return type(value)
+
+
+class Completed:
+    """A loop that a program ran to its end, in the place of its progress: for what strikes before the results have left."""
+
+    is_over = True
+
+    def __init__(self, owner: InterpretedLoop, results: list[Any], iterations: int, run: Run) -> None:
+        self.owner, self.stream, self.finish, self._results = owner, run.stream, run.finish, results
+        self.moment = Moment(iterations, (), (), (), None, False, run.stream.save())
+
+    def partial(self) -> tuple[Any, ...]:
+        """The results."""
+        return tuple(self.finish(self._results))
+
+    @property
+    def name(self) -> str:
+        """What messages call the loop."""
+        return self.owner.loop.name or self.owner.loop.body.name
+
+    def place(self) -> str:
+        """Behind the last iteration, for messages."""
+        return f"iteration {self.moment.iteration} of {self.name}"

@@ -47,6 +47,8 @@ def _values(idiom: Idiom, batch: Batch, start: Any, kinds: str) -> np.ndarray:
     """What comes in, stacked, in a shape that broadcasts to that of the recurrence."""
     if not isinstance(start, np.ndarray | np.generic) or start.dtype.kind not in kinds or start.dtype.itemsize == 2:
         raise DoesNotFit
+    if batch.calls.kind(start).is_array:
+        raise DoesNotFit  # what comes out are scalars
     if batch.is_stacked(idiom.value):
         history = batch.histories[idiom.value]
         if history.kind.shape is None or history.kind.dtype != start.dtype or history.kind.weak:
@@ -86,7 +88,9 @@ def _row_by_row(ufunc: np.ufunc, steps: list[np.ndarray], rows: Iterable[Any]) -
 def _filter(idiom: Filter, batch: Batch, start: Any) -> None:
     rows = _values(idiom, batch, start, "f")
     factor = batch.single(idiom.coefficient)
-    if np.size(factor) != 1 or factor.dtype != start.dtype:
+    if not isinstance(factor, np.ndarray | np.generic) or factor.dtype != start.dtype:
+        raise DoesNotFit
+    if factor.size != 1 or factor.ndim > start.ndim:
         raise DoesNotFit
     steps = np.empty((batch.length + 1, *start.shape), start.dtype)
     steps[0] = start
@@ -100,8 +104,13 @@ def _filter(idiom: Filter, batch: Batch, start: Any) -> None:
 def _by_products(steps: np.ndarray, rows: np.ndarray, factor: float) -> None:
     """Some iterations at a time: each value is a sum of powers of the factor times what came in since the last ones.
 
+    With a factor of at most 1 in size no term weighs more than in the loop, so the error is within some times that of the
+    loop.  Beyond it terms grow that cancel out in the loop, and every digit may be lost.
+
     A value that is not finite would reach the iterations before it too, but it also stays to the end, and is seen there.
     """
+    if not abs(factor) <= 1:
+        raise DoesNotFit
     powers = lower_powers(factor, steps.dtype)
     buffer = np.empty((TOGETHER + 1, *steps.shape[1:]), steps.dtype)
     for first in range(0, len(rows), TOGETHER):

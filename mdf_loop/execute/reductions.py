@@ -13,6 +13,7 @@ from mdf_loop.execute.arrays import fits_a_buffer
 from mdf_loop.execute.kinds import ARRAY, FLOAT, FLOAT64, OTHER, Kind
 from mdf_loop.execute.scalars import Operand
 from mdf_loop.ir import Node
+from mdf_loop.registry import operator
 
 UFUNCS: dict[str, np.ufunc] = {
     "ReduceSum": np.add,
@@ -191,11 +192,14 @@ def dot_products(nodes: Sequence[Node], kept: Collection[str]) -> dict[str, str]
     written = {name: node for node in nodes for name in node.outputs if name}
     found = {}
     for node in nodes:
-        if node.op != "ReduceSum" or not node.inputs or node.attrs.get("axes") or any(node.inputs[1:]):
+        if operator(node) != "ReduceSum" or not node.inputs or node.attrs.get("axes") or any(node.inputs[1:]):
             continue
         product = written.get(node.inputs[0])
         is_plain = (
-            product is not None and product.op == "Mul" and not product.attrs and not node.attrs.get("noop_with_empty_axes")
+            product is not None
+            and operator(product) == "Mul"
+            and not product.attrs
+            and not node.attrs.get("noop_with_empty_axes")
         )
         if is_plain and reads[node.inputs[0]] == 1 and node.inputs[0] not in kept:
             found[node.inputs[0]] = node.outputs[0]

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from mdf_loop.ir import Node
+from mdf_loop.registry import operator
 
 
 def renamed(
@@ -34,7 +35,7 @@ def _same_as(name: str, nodes: Sequence[Node]) -> set[str]:
     """A value and all its other names."""
     names = {name}
     for node in nodes:
-        if node.op == "Identity" and node.inputs[0] in names:
+        if operator(node) == "Identity" and node.inputs[0] in names:
             names.update(node.outputs)
     return names
 
@@ -46,7 +47,7 @@ def read_once(nodes: Sequence[Node], kept: Collection[str], renames: Mapping[str
     """
     counts = Counter(name for node in nodes for name in node.inputs if name)
     captured = {name for node in nodes for name in node.captures}
-    aliases = {node.inputs[0] for node in nodes if node.op == "Identity"}
+    aliases = {node.inputs[0] for node in nodes if operator(node) == "Identity"}
     single = {name for name, count in counts.items() if count == 1} - captured - aliases - set(kept)
     writer = {name: k for k, node in enumerate(nodes) for name in node.outputs if name}
     reader = {name: k for k, node in enumerate(nodes) for name in node.inputs if name in single}

@@ -14,7 +14,7 @@ import numpy as np
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import Body, Node
 from mdf_loop.options import Run
-from mdf_loop.registry import bind
+from mdf_loop.registry import bind, operator
 
 
 class NoSample(Exception):
@@ -44,9 +44,9 @@ def sample_body(body: Body, values: Mapping[str, Any], run: Run) -> dict[str, An
 def sample_node(node: Node, values: Mapping[str, Any], run: Run) -> Sequence[Any]:
     """The outputs of one node."""
     given = [values[name] if name else None for name in node.inputs]
-    if node.op == "Loop":
+    if operator(node) == "Loop":
         return _one_iteration(node, given, values, run)
-    if node.op == "If":
+    if operator(node) == "If":
         body = node.attrs["then_branch" if bool(np.asarray(given[0]).item()) else "else_branch"]
         inner = sample_body(body, values, run)
         return [inner[name] for name in body.outputs]

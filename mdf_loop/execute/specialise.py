@@ -15,7 +15,7 @@ from mdf_loop.analysis.invariants import Invariants
 from mdf_loop.execute import buffers
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.counting import counters
-from mdf_loop.execute.emit import CannotEmit, Emitter, Scope
+from mdf_loop.execute.emit import Emitter, Scope
 from mdf_loop.execute.emit_control import ControlWriter, constant
 from mdf_loop.execute.histories import History
 from mdf_loop.execute.interpret import truth
@@ -26,6 +26,7 @@ from mdf_loop.execute.source import Source
 from mdf_loop.ir import Body, Node
 from mdf_loop.options import Run
 from mdf_loop.plan import Stepped
+from mdf_loop.registry import operator
 
 LINE, LARGE, MANY = 64, 1 << 20, 32
 """Bytes of a line of the cache, bytes of a matrix that is read from memory for each product, and products that earn a copy."""
@@ -88,6 +89,11 @@ class SteppedPart:
         self._functions: dict[Any, Function] = {}
         self.latest: Function | None = None
 
+        # The values that go round from pass to pass of a graph are the next pass's already, and regrouped nodes are not
+        # the body's: there the iteration that was interpreted last does not say what the nodes give.
+        own = set(map(id, body.nodes))
+        self.was_interpreted = not body.state and all(id(node) in own for node in part.nodes)
+
     def run(
         self,
         n: int,
@@ -124,7 +130,7 @@ class SteppedPart:
         done, going, condition, carried, lists = function.call(
             n,
             run,
-            (*once, *map(dimensionless, given)),
+            (*once, *(given if self.calls.exact else map(dimensionless, given))),
             [h.rows() for h in histories],
             carried,
             [list(block) for block in blocks],
@@ -143,16 +149,57 @@ class SteppedPart:
     def _function(
         self, run: Run, given: Sequence[Any], histories: Sequence[History], now: Mapping[str, Any], samples: Callable[[str], Any]
     ) -> Function:
-        once = tuple(kind_of_value(value) for value in given)
+        once = tuple(map(self.calls.kind, given))
         streams = tuple(history.kind for history in histories)
-        starts = tuple(kind_of_value(now[name]) for name in self.rounds)
+        starts = tuple(self.calls.kind(now[name]) for name in self.rounds)
         key = once, streams, starts, run.options.max_iterations is None
         if key not in self._functions:
             if len(self._functions) > 16:
                 self._functions.clear()
-            self._functions[key] = _Writing(self, run, once, streams, starts, samples).function()
+            inputs = dict(zip(self.once, given, strict=True)) | {name: now[name] for name in self.rounds}
+            kinds = dict(zip((*self.once, *self.streams, *self.rounds), (*once, *streams, *starts), strict=True))
+            if not self.was_interpreted or any(self.calls.kind(samples(name)) != kind for name, kind in kinds.items()):
+                inputs |= {name: history.first() for name, history in zip(self.streams, histories, strict=True)}
+                samples = self._tried(inputs, run).__getitem__
+            self._functions[key] = written(self, run, once, streams, starts, samples)
         self.latest = self._functions[key]
         return self.latest
+
+    def _tried(self, inputs: Mapping[str, Any], run: Run) -> dict[str, Any]:
+        """The values of the next iteration, computed node by node, as those of the one interpreted last are of other kinds."""
+        values, saved = {**self.body.constants, **inputs}, run.stream.save()
+        try:
+            for node in self.part.nodes:
+                bound = self.calls(node)[0]
+                given = [values[name] if name else None for name in (*node.inputs, *node.captures)]
+                result = bound.call(run, *given) if bound.needs_run else bound.call(*given)
+                results = result if type(result) is tuple else (result,)
+                values |= {name: value for name, value in zip(node.outputs, results, strict=False) if name}
+        finally:
+            run.stream.restore(saved)
+        return values
+
+
+def written(
+    stepped: SteppedPart,
+    run: Run,
+    once: Sequence[Kind],
+    streams: Sequence[Kind],
+    starts: Sequence[Kind],
+    samples: Callable[[str], Any],
+) -> Function:
+    """A function whose values that go round are at the end of an iteration of the kinds that they had at its beginning.
+
+    What comes out of an iteration of another kind than what went in has a more general one from the start in the next attempt,
+    and so may what is fed by it: this ends, as a kind can become more general only twice.
+    """
+    while True:
+        writing = _Writing(stepped, run, once, streams, starts, samples)
+        function = writing.function()
+        ends = [common_kind(kind, end) for kind, end in zip(writing.round_kinds, writing.ends, strict=True)]
+        if ends == writing.round_kinds:
+            return function
+        starts = ends
 
 
 class _Writing:
@@ -172,13 +219,14 @@ class _Writing:
         names = {name for node in part.nodes for name in (*node.reads, *node.outputs) if name}
         self.samples = {name: samples(name) for name in names | set(stepped.rounds)}
         self.once_kinds, self.stream_kinds = once, streams
-        before = [kind_of_value(self.samples[name]) for name in stepped.rounds]
-        after = [kind_of_value(samples(output)) for output in stepped.rounds.values()]
-        self.round_kinds = [common_kind(start, common_kind(a, b)) for start, a, b in zip(starts, before, after, strict=True)]
+        kind_of = stepped.calls.kind
+        after = [kind_of(samples(output)) for output in stepped.rounds.values()]
+        self.round_kinds = [common_kind(start, end) for start, end in zip(starts, after, strict=True)]
+        self.ends: list[Kind] = []
         self.source = Source(depth=2)
-        kinds = {name: kind_of_value(self.samples[name]) for node in part.nodes for name in node.outputs if name}
+        kinds = {name: kind_of(self.samples[name]) for node in part.nodes for name in node.outputs if name}
         kinds |= dict(zip(stepped.rounds, self.round_kinds, strict=True))
-        loose = any(kind.form == ARRAY and kind.shape is None for kind in (*self.round_kinds, *streams))
+        loose = any(kind.is_open for kind in (*self.round_kinds, *streams))
         self.buffers = buffers.Buffers() if loose else buffers.assign(part.nodes, stepped.rounds, stepped.recorded, kinds)
         self.kinds = kinds
 
@@ -214,8 +262,8 @@ class _Writing:
         return Function(
             source.compiled(PARAMETERS),
             source,
-            tuple(into(kind) for kind in self.once_kinds),
-            tuple(into(kind) for kind in self.round_kinds),
+            tuple(into(kind, stepped.calls.exact) for kind in self.once_kinds),
+            tuple(into(kind, stepped.calls.exact) for kind in self.round_kinds),
             tuple(self.round_kinds),
             scope[stepped.condition].kind if stepped.condition else Kind(OTHER),
             tuple((name, operand.kind) for name, operand in zip(lists, keepers, strict=True)),
@@ -239,7 +287,7 @@ class _Writing:
 
     def _list_vectors(self, scope: Scope) -> None:
         """Vectors of numbers that some Gather reads: as lists, whose elements cost a tenth of an array's."""
-        read = {node.inputs[0] for node in _all_nodes(self.stepped.part.nodes) if node.op == "Gather"}
+        read = {node.inputs[0] for node in _all_nodes(self.stepped.part.nodes) if operator(node) == "Gather"}
         fixed = (*self.stepped.constants, *self.stepped.once)
         self.vectors = [
             name for name in fixed if name in read and scope[name].kind.form == ARRAY and _is_vector(scope[name].kind)
@@ -304,6 +352,7 @@ class _Writing:
         stepped, source = self.stepped, self.source
         condition = self._condition(emitter, scope) if stepped.condition else ""
         if stepped.rounds:
+            self.ends = [scope[output].kind for output in stepped.rounds.values()]
             kinds = zip(stepped.rounds.values(), self.round_kinds, strict=True)
             ends = {f"x{k}": _fitted(emitter, scope[output], kind) for k, (output, kind) in enumerate(kinds)}
             source.assign({name: end for name, end in ends.items() if name != end})
@@ -341,11 +390,7 @@ def dimensionless(value: Any) -> Any:
 
 def _fitted(emitter: Emitter, operand: Operand, kind: Kind) -> str:
     """The text of a value that goes round, in the form in which it was at the beginning of the iteration."""
-    if kind.form == OTHER:
-        return emitter.boxed(operand)
-    if (operand.kind.form, operand.kind.dtype, operand.kind.weak) != (kind.form, kind.dtype, kind.weak):
-        raise CannotEmit
-    return emitter.checked(operand).text
+    return emitter.boxed(operand) if kind.form == OTHER else emitter.checked(operand).text
 
 
 def _is_vector(kind: Kind) -> bool:

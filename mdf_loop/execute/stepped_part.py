@@ -40,7 +40,7 @@ class SteppedPart:
     def __init__(
         self, part: Stepped, body: Body, rounds: Mapping[str, str], same: Invariants, condition: str, wanted: Collection[str]
     ) -> None:
-        self.part = part
+        self.part, self.exact = part, not body.typed
         self.rounds = {name: rounds[name] for name in part.rounds}
         written = {name for node in part.nodes for name in node.outputs if name}
         self.condition = condition if part.decides else ""
@@ -88,9 +88,9 @@ class SteppedPart:
         once, carried = [same[name] for name in self.once], [now[name] for name in self.rounds]
         histories = [streams[name] for name in self.streams]
         types = (
-            tuple(map(type_of_value, carried)),
+            tuple(type_of_value(value, self.exact) for value in carried),
             tuple(_row_type(history.kind) for history in histories),
-            tuple(map(type_of_value, once)),
+            tuple(type_of_value(value, self.exact) for value in once),
         )
         if types not in self._programs:
             if len(self._programs) >= MOST_SIGNATURES:

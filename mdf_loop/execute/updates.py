@@ -18,6 +18,7 @@ from mdf_loop.execute.scalars import Operand
 from mdf_loop.execute.views import Place
 from mdf_loop.ir import Node
 from mdf_loop.kernels.indexing import element_places, rows_of
+from mdf_loop.registry import operator
 
 SCATTERS = ("ScatterND", "ScatterElements", "Scatter")
 
@@ -42,7 +43,7 @@ def successors(
 
 def is_scatter(node: Node) -> bool:
     """Whether a node writes over elements, whatever they were."""
-    return node.op in SCATTERS and node.domain in ("", "ai.onnx") and node.attrs.get("reduction", "none") == "none"
+    return operator(node) in SCATTERS and node.attrs.get("reduction", "none") == "none"
 
 
 def last_look(name: str, nodes: Sequence[Node], is_fresh: Callable[[Node], bool]) -> int:

@@ -24,15 +24,17 @@ from modeci_mdf.functions.standard import mdf_functions
 
 from mdf_loop.api import if_, loop, required, run_if, run_loop, scan
 from mdf_loop.control import SCAN_ATTRIBUTES
-from mdf_loop.errors import LoopError
+from mdf_loop.errors import LoopError, MalformedBody
 from mdf_loop.integrations import mdf_engine  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
+from mdf_loop.integrations.ending import ending_in_time, keeping_partial
 from mdf_loop.integrations.required import refusing_missing_inputs
 from mdf_loop.integrations.scheduler import CONDITIONS
 from mdf_loop.integrations.stepped import SteppedLoop, mark_stepped, starting_afresh, stepped_of
 from mdf_loop.integrations.typed_graph import taking_over_nodes
 from mdf_loop.integrations.unheard import silent, unheard_inside
-from mdf_loop.options import RandomStream, random_stream
+from mdf_loop.options import RandomStream, part_of, random_stream, start_run
 from mdf_loop.prepare import read_once
+from mdf_loop.readers import is_text
 from mdf_loop.readers.expression import refuse_onnx_text
 
 FUNCTIONS = {"onnx::Loop": "loop", "onnx::Scan": "scan", "onnx::If": "if"}
@@ -93,8 +95,9 @@ def _replacements() -> list[tuple[Any, str, Any]]:
         (onnx_functions, "scan", scan),
         (onnx_functions, "if", if_),
         (execution_engine, "evaluate_onnx_expr", _taking_over_expressions(execution_engine.evaluate_onnx_expr)),
-        (parameter, "evaluate", _taking_over_parameters(parameter.evaluate)),
-        (function, "evaluate", _taking_over_functions(function.evaluate)),
+        (parameter, "evaluate", keeping_partial(_taking_over_parameters(parameter.evaluate))),
+        (function, "evaluate", keeping_partial(_taking_over_functions(function.evaluate))),
+        (execution_engine.EvaluableNode, "evaluate", ending_in_time(execution_engine.EvaluableNode.evaluate)),
         (execution_engine.EvaluableNode, "__init__", _ordering_captures(execution_engine.EvaluableNode.__init__)),
         (graph, "__init__", taking_over_nodes(graph.__init__)),
         (graph, "evaluate", refusing_missing_inputs(_with_one_stream(starting_afresh(graph.evaluate)))),
@@ -195,6 +198,7 @@ def run_function(
     try:
         values = {key: _evaluated(text, known, array_format) for key, text in (args or {}).items()}
         bodies = {key: values.pop(key, known.get(key)) for key in BODIES[function]}  # as MDF finds attributes
+        _refuse_paths(bodies)
         if function == "onnx::Loop":
             return _run_loop(values, bodies["body"], known, stepped)
         if function == "onnx::Scan":
@@ -204,6 +208,13 @@ def run_function(
     except (LoopError, KeyboardInterrupt) as error:
         error.add_note(f"in MDF parameter or function {name!r} ({function})")
         raise
+
+
+def _refuse_paths(bodies: Mapping[str, Any]) -> None:
+    """See that no text in a model is taken for a path: {onnx_file: path} is one, and is looked at when the model is read."""
+    for key, body in bodies.items():
+        if isinstance(body, str) and body and not is_text(body):
+            raise MalformedBody(f"{key} is the text {body[:60]!r}; a body in a file is {{onnx_file: path}}")
 
 
 def _run_loop(values: dict[str, Any], body: Any, known: dict[str, Any], stepped: SteppedLoop | None) -> Any:
@@ -354,7 +365,7 @@ def _with_one_stream(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with random_stream(_streams.get(self)) as stream:
+        with random_stream(_streams.get(self)) as stream, part_of(start_run()):  # one stream, and one time to end
             _streams[self] = stream
             return original(self, *args, **kwargs)
 

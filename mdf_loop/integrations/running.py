@@ -11,15 +11,19 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.arguments import handed_out
 from mdf_loop.backend import prepare
 from mdf_loop.convert.files import load
 from mdf_loop.convert.lowering_schedule import output_ports
 from mdf_loop.convert.restoring import input_ids, names_of
-from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody
+from mdf_loop.errors import ArgumentError, KindError, LoopError
+from mdf_loop.integrations.ending import Places, evaluated
 from mdf_loop.integrations.mdf import quiet_mdf, register
 from mdf_loop.integrations.required import is_required_as
 from mdf_loop.integrations.scheduled import run_steps
 from mdf_loop.integrations.typed_graph import run_typed
+from mdf_loop.options import part_of, start_run
+from mdf_loop.readers import load_onnx
 from mdf_loop.readers.mdf_typed import has_conditions, is_typed
 
 
@@ -61,6 +65,10 @@ def run(
         There is no such input; or ``time_increment`` or ``collect`` without ``steps``.
     MalformedBody
         The file cannot be read.
+    IterationError, IterationLimit, LoopTimeout, LoopInterrupted
+        The model ended early: ``.outputs`` are its outputs by name as far as they are known, ``.partial`` and
+        ``.iteration`` what its outermost loop had computed.  With ``steps``, ``.partial`` are the outputs and
+        ``.iteration`` the passes of the scheduler that were completed, or the steps, where MDF's engine runs them.
 
     Examples
     --------
@@ -71,24 +79,29 @@ def run(
     1000
     """
     how = {"steps": steps, "time_increment": time_increment, "collect": collect or None}
-    how = {name: value for name, value in how.items() if value is not None}
+    with part_of(start_run()):  # however many loops there are: the time of a run begins here
+        return handed_out(_run(model, {name: value for name, value in how.items() if value is not None}, inputs), as_arrays=False)
+
+
+def _run(model: Any, how: dict[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """:func:`run`; ``how`` is what was said of its own arguments."""
     if isinstance(model, str | os.PathLike):
         return _run_file(Path(model), {**how, **inputs})
     if hasattr(model, "SerializeToString"):
         return _run_onnx(model, {**how, **inputs})  # which may have inputs of these names
     if not hasattr(model, "graphs") and not hasattr(model, "nodes"):
         raise KindError(f"run takes a path, an MDF model or graph, or an ONNX model; got {type(model).__name__}")
-    if how and steps is None:
+    if how and "steps" not in how:
         raise ArgumentError(f"{' and '.join(how)} without steps; steps is how many times the model is evaluated")
     graph = _only_graph(model) if hasattr(model, "graphs") else model
     if not is_typed(graph):
         _refuse_nothing(inputs)
-    if steps is None:
+    if not how:
         return run_graph(graph, inputs)
     names = names_of(graph) if is_typed(graph) else {}
     ids = {name: id for id, name in names.items()}
     given = {ids.get(name, name): value for name, value in inputs.items()}
-    outputs = run_steps(with_inputs(graph, given), steps, time_increment, collect)
+    outputs = run_steps(with_inputs(graph, given), **how)
     return {names.get(id, id): value for id, value in outputs.items()}
 
 
@@ -104,16 +117,7 @@ def _run_file(path: Path, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _load_any(path: Path) -> Any:
-    if path.suffix.lower() != ".onnx":
-        return load(path)
-    import onnx
-
-    try:
-        return onnx.load(path)
-    except FileNotFoundError as error:
-        raise MalformedBody(f"there is no file {os.fspath(path)!r}") from error
-    except Exception as error:
-        raise MalformedBody(f"{os.fspath(path)!r} is not an ONNX model: {' '.join(str(error).split())}") from error
+    return load_onnx(path) if path.suffix.lower() == ".onnx" else load(path)
 
 
 def _run_onnx(model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,9 +160,7 @@ def run_graph(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     register()
     if is_typed(graph):
         return run_in_mdf(graph, inputs) if has_conditions(graph) or _is_fed(graph) else run_typed(graph, inputs)
-    evaluable = _evaluated(with_inputs(graph, inputs))
-    ports = output_ports(graph)
-    return {name: evaluable.enodes[node].evaluable_outputs[port].curr_value for name, (node, port) in ports.items()}
+    return _evaluated(with_inputs(graph, inputs), output_ports(graph))
 
 
 def _is_fed(graph: Any) -> bool:
@@ -173,19 +175,16 @@ def run_in_mdf(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     ids = input_ids(graph)
     used = {port.id for node in graph.nodes for port in node.input_ports}
     given = {ids.get(name, name): value for name, value in inputs.items() if name not in ids or ids[name] in used}
-    evaluable = _evaluated(with_inputs(graph, given))
     ports = {port.id: node.id for node in graph.nodes for port in node.output_ports}
-    return {names.get(id, id): evaluable.enodes[ports[id]].evaluable_outputs[id].curr_value for id in graph.metadata["outputs"]}
+    return _evaluated(with_inputs(graph, given), {names.get(id, id): (ports[id], id) for id in graph.metadata["outputs"]})
 
 
-def _evaluated(graph: Any) -> Any:
-    """The ``EvaluableGraph`` of a graph, evaluated once; what MDF prints goes to the log."""
+def _evaluated(graph: Any, places: Places) -> dict[str, Any]:
+    """The outputs of a graph that MDF's engine evaluates once; what MDF prints goes to the log."""
     from modeci_mdf.execution_engine import EvaluableGraph
 
     with quiet_mdf():
-        evaluable = EvaluableGraph(graph, verbose=False)
-        evaluable.evaluate()
-    return evaluable
+        return evaluated(EvaluableGraph(graph, verbose=False), places)
 
 
 def with_inputs(graph: Any, inputs: Mapping[str, Any]) -> Any:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from mdf_loop.convert.lowering_schedule import output_ports
 from mdf_loop.convert.scheduled import check_steps, execute, lower
-from mdf_loop.errors import CollectedError, MalformedBody, NotLowered, UnknownNode, UnsupportedOp, warn_user
+from mdf_loop.errors import CollectedError, MalformedBody, NotLowered, PartialResults, UnknownNode, UnsupportedOp, warn_user
 from mdf_loop.execute.collect import Gathering
+from mdf_loop.execute.keeping import keeping
+from mdf_loop.integrations.ending import Places, values_of
 from mdf_loop.integrations.mdf import quiet_mdf, register
 from mdf_loop.integrations.required import refuse_missing_inputs
 from mdf_loop.ir import Collected
+from mdf_loop.options import Run, part_of, start_run
 from mdf_loop.readers.mdf_engine_body import refuse_hanging
 
 
@@ -54,25 +58,49 @@ def run_in_mdf(graph: Any, steps: int, time_increment: float | None = None, coll
     register()
     places = output_ports(graph)
     rows = {name: Gathering(Collected(name)) for name in places} if collect else {}
+    run = start_run()
     with quiet_mdf():
         evaluable = EvaluableGraph(graph, verbose=False)
-        for step in range(steps):
-            evaluable.evaluate(**({} if step == 0 or time_increment is None else {"time_increment": time_increment}))
-            evaluable.order_of_execution[:] = dict.fromkeys(evaluable.order_of_execution)  # MDF never shortens it
-            for name, row in rows.items():
-                _keep(row, evaluable, *places[name])
-    if collect:
-        return {name: row.array() for name, row in rows.items()}
-    return {name: _value(evaluable, *place) for name, place in places.items()}
+        taken = _Steps(evaluable, places, rows)
+        return keeping(run, lambda: taken.run(run, steps, time_increment), taken.known)
 
 
-def _keep(row: Gathering, evaluable: Any, node: str, port: str) -> None:
-    value = _value(evaluable, node, port)
+class _Steps:
+    """Evaluations of a graph in MDF's engine, one after the other.
+
+    ``moment`` is how many are complete, and the values after them: replaced in one assignment, so that whatever strikes
+    finds the one before or the next.
+    """
+
+    def __init__(self, evaluable: Any, places: Places, rows: Mapping[str, Gathering]) -> None:
+        self.evaluable, self.places, self.rows = evaluable, places, rows
+        self.moment: tuple[int, dict[str, Any]] = 0, {}
+
+    def run(self, run: Run, steps: int, time_increment: float | None) -> dict[str, Any]:
+        """Run them all."""
+        evaluable = self.evaluable
+        with part_of(run):
+            for step in range(steps):
+                evaluable.evaluate(**({} if step == 0 or time_increment is None else {"time_increment": time_increment}))
+                evaluable.order_of_execution[:] = dict.fromkeys(evaluable.order_of_execution)  # MDF never shortens it
+                values = values_of(evaluable, self.places)
+                for name, row in self.rows.items():
+                    _keep(row, values[name], ".".join(self.places[name]))
+                self.moment = step + 1, values
+        return {name: row.array() for name, row in self.rows.items()} if self.rows else self.moment[1]
+
+    def known(self, error: PartialResults) -> dict[str, Any]:
+        """The outputs after the last step that was completed; they are the partial results as well."""
+        done, values = self.moment
+        error.within(f"step {done}")
+        if self.rows:
+            values = {name: row.kept(done) for name, row in self.rows.items()}
+        error.iteration, error.partial = done, tuple(values.values())
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def _keep(row: Gathering, value: Any, place: str) -> None:
     if value is None:
-        raise CollectedError(f"output {node}.{port} has no value yet: its node has not run")
+        raise CollectedError(f"output {place} has no value yet: its node has not run")
     row.check(value)
     row.add(value)
-
-
-def _value(evaluable: Any, node: str, port: str) -> Any:
-    return evaluable.enodes[node].evaluable_outputs[port].curr_value

@@ -17,14 +17,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from mdf_loop.api import handed_out_all, prepared_loop
-from mdf_loop.callables import put_together
+from mdf_loop.api import alone_or_all, changeable, prepared_loop
+from mdf_loop.arguments import handed_out
 from mdf_loop.control import condition
-from mdf_loop.errors import MalformedBody, PartialResults
+from mdf_loop.errors import MalformedBody
 from mdf_loop.execute.interpret import InterpretedLoop, Session
-from mdf_loop.options import random_stream, start_run
+from mdf_loop.execute.keeping import keeping
+from mdf_loop.options import part_of, random_stream, start_run
 from mdf_loop.readers.mdf_control import STEPPED
 
 KEY, ITERATIONS = STEPPED, "iterations_per_execution"
@@ -32,37 +31,35 @@ KEY, ITERATIONS = STEPPED, "iterations_per_execution"
 
 @dataclass
 class Begun:
-    """A loop that has begun: its execution so far, and where a Python body gathers values."""
+    """A loop that has begun: its execution so far."""
 
     loop: InterpretedLoop
     session: Session
-    gathered: int | None
 
     @property
     def is_finished(self) -> bool:
         """Whether there is no further iteration."""
         return not self.session.goes_on()
 
-    def advance(self, iterations: int) -> None:
-        """Run so many further iterations, or to the end."""
-        session = self.session
-        if self.is_finished:
-            return
-        try:
-            with random_stream(session.run.stream):  # loops that a Python body starts belong to this run
-                self.loop.advance(session, session.progress.iteration + iterations)
-        except PartialResults as error:
-            if self.gathered is not None and error.partial is not None:
-                error.partial = put_together(error.partial, self.gathered, error.iteration)
-            raise
+    def advance(self, iterations: int) -> Any:
+        """Run so many further iterations, or to the end; what the loop gives if it ends here."""
+        session, run = self.session, self.session.run
+        session.progress.is_over = False
+        run.enter(session.progress)
 
-    def value(self) -> Any:
-        """What the loop gives if it ends here."""
+        def call() -> Any:
+            if not self.is_finished:
+                with random_stream(run.stream), part_of(run):  # loops that a Python body starts belong to this run
+                    self.loop.advance(session, session.moment.iteration + iterations)
+            return self._value()
+
+        value = keeping(run, call)
+        session.progress.is_over = True
+        return value
+
+    def _value(self) -> Any:
         results = self.loop.conclude(self.session)
-        if self.gathered is not None:
-            results = put_together(results, self.gathered)
-        given, progress = self.session.given, self.session.progress
-        return handed_out_all(results, [*given.carried, *given.captured, *progress.carried])
+        return alone_or_all(handed_out([*results]))
 
 
 @dataclass
@@ -89,7 +86,7 @@ class SteppedLoop:
     @property
     def iteration(self) -> int:
         """How many iterations are complete."""
-        return self.begun.session.progress.iteration if self.begun else 0
+        return self.begun.session.moment.iteration if self.begun else 0
 
     @property
     def is_finished(self) -> bool:
@@ -107,23 +104,17 @@ class SteppedLoop:
         What it is given counts at the beginning; later only ``cond`` does, which ends the loop when it is false.
         """
         if self.begun is None:
-            own = {name: _copied(value) for name, value in captured.items()}
-            prepared, given, gathered = prepared_loop(m, cond, [_copied(value) for value in carried], body, own)
-            self.begun = Begun(prepared.execute, prepared.execute.begin(given, start_run()), gathered)
+            own = dict(zip(captured, changeable([*captured.values()]), strict=True))
+            prepared, given = prepared_loop(m, cond, changeable([*carried]), body, own)
+            self.begun = Begun(prepared.execute, prepared.execute.begin(given, start_run()))
         elif condition(cond) is False:
-            self.begun.session.going = False
-        self.begun.advance(self.iterations)
-        return self.begun.value()
+            self.begun.session.end()
+        return self.begun.advance(self.iterations)
 
     def publish(self, known: Any) -> None:
         """Add its iteration and whether it is finished to the values of its node."""
         known[f"{self.name}_iteration"] = self.iteration
         known[f"{self.name}_finished"] = self.is_finished
-
-
-def _copied(value: Any) -> Any:
-    """An array that nobody else changes while the loop waits."""
-    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 _stepped: weakref.WeakKeyDictionary[Any, SteppedLoop] = weakref.WeakKeyDictionary()

@@ -15,13 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from mdf_loop.analysis.element_types import Asked, asked_types
-from mdf_loop.arguments import fit_values, handed_out
-from mdf_loop.backend import LoopRep, as_value
+from mdf_loop.arguments import fit_values
+from mdf_loop.backend import LoopRep, as_value, run_kept
 from mdf_loop.convert.restoring import input_ids, names_of
-from mdf_loop.errors import LoopError
+from mdf_loop.errors import LoopError, PartialResults
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.ir import Body, Node
 from mdf_loop.options import start_run
@@ -124,6 +122,11 @@ class TypedNode:
             port.curr_value = None
         self._values = {port.id: _value_of(reader, node, port) for port in node.input_ports}
         self._outputs = {port.id: reader.names[node.id, port.id] for port in node.output_ports}
+        self._defaults = {
+            port.id: body.constants.get(self._values[port.id], port.default_value)
+            for port in node.input_ports
+            if port.default_value is not None
+        }
         self._asked = {name: asked[name] for name in self._values.values() if name in asked}
         self._prepare(body)
 
@@ -142,20 +145,21 @@ class TypedNode:
         """Run the operator on what the ports have, and forget it, as MDF does."""
         given: dict[str, Any] = {}
         for id, port in self.evaluable_inputs.items():
-            value = port.port.default_value if port.curr_value is UNSET else port.curr_value
+            value = self._defaults.get(id) if port.curr_value is UNSET else port.curr_value
             given[self._values[id]] = value
             port.curr_value = UNSET
         fitted = fit_values(self._asked, {name: value for name, value in given.items() if name in self._asked})
         given = {name: fitted[name] if name in fitted else as_value(value) for name, value in given.items()}
         try:
-            with np.errstate(all="ignore"):
-                results = self._execute(list(given.values()), (), start_run())
-        except LoopError as error:
+            results = run_kept(self._execute, list(given.values()), start_run())
+        except (LoopError, KeyboardInterrupt) as error:
             error.add_note(f"in MDF node {self.node.id!r}")
+            known = getattr(error, "outputs", None) or {}
+            for id, port in self.evaluable_outputs.items():
+                port.curr_value = known.get(self._outputs[id])
             raise
-        arrays = [value for value in given.values() if isinstance(value, np.ndarray)]
         for port, result in zip(self.evaluable_outputs.values(), results, strict=True):
-            port.curr_value = handed_out(result, arrays)
+            port.curr_value = result
 
     def get_output(self, id: str | None = None) -> Any:
         """The value of an output port; of all of them, or the only one, without an id."""
@@ -181,6 +185,10 @@ def run_typed(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     ids = input_ids(graph)
     prepared = LoopRep(read_mdf_graph(graph, kind="branch"))
     given = {ids.get(name, name): value for name, value in inputs.items()}
-    results = prepared.run(prepared.fit(given))
+    try:
+        results = prepared.run(prepared.fit(given))
+    except PartialResults as error:
+        error.outputs = {names.get(id, id): value for id, value in (error.outputs or {}).items()}
+        raise
     said = graph.metadata["outputs"]
     return {names.get(id, id): value for id, value in zip(said, results, strict=True)}

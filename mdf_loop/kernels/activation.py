@@ -34,7 +34,14 @@ def in_float32(formula: Call) -> Call:
 @from_first_opset("Relu")
 def relu(x):
     """x, but at least 0."""
-    return np.maximum(x, 0)
+    if x.dtype.kind != "f" or x.itemsize > 2:
+        return np.maximum(x, 0)
+    bits = np.asarray(x).view(np.int16)  # numpy compares float16 slowly, and keeps -0.0
+    negative = bits >> 15  # all bits or none
+    is_number = (bits & 0x7FFF) <= 0x7C00
+    if not is_number.all():
+        negative &= -is_number.astype(np.int16)
+    return (bits & ~negative).view(x.dtype)
 
 
 @from_first_opset("LeakyRelu")

@@ -100,9 +100,26 @@ def power(x, y):
     """x to the power of y, in the type of x."""
     if x.dtype.kind == "i":
         return _integer_power(x, y)
-    if x.dtype == y.dtype:
-        return x**y
-    return np.power(x.astype(np.float64), y.astype(np.float64)).astype(x.dtype)
+    if x.dtype != y.dtype:
+        return _real_power(x.astype(np.float64), y.astype(np.float64)).astype(x.dtype)
+    return _real_power(x, y)
+
+
+def _real_power(x: Any, y: Any) -> Any:
+    """Powers of floats.
+
+    numpy takes roots in place of powers of one half, depending on how the numbers lie in memory, and those of -0.0 and
+    minus infinity are -0.0 and nan; the powers are 0.0 and infinity.
+    """
+    if y.size == 1 and x.size >= LONG and x.ndim >= y.ndim and x.dtype.kind == "f" and x.itemsize > 2 and y.item() == 3:
+        return x * x * x  # hundreds of times as fast
+    result = x**y
+    half = y == 0.5
+    if half.any():
+        odd = half & ((x == 0) | (x == -np.inf))
+        if odd.any():
+            return np.where(odd, np.abs(x), result)[()]
+    return result
 
 
 def _integer_power(x: Any, y: Any) -> Any:
@@ -139,9 +156,10 @@ def total(*inputs):
 
 @from_first_opset("Mean")
 def mean(*inputs):
-    """The sum of the inputs over their number."""
-    added = functools.reduce(np.add, inputs)
-    return added / added.dtype.type(len(inputs))
+    """The sum of the inputs over their number; of half precision in float32, as the sum may be too large for it."""
+    dtype = inputs[0].dtype
+    added = functools.reduce(np.add, [x.astype(np.float32) for x in inputs] if dtype.itemsize < 4 else inputs)
+    return (added / added.dtype.type(len(inputs))).astype(dtype, copy=False)
 
 
 @kernel("Clip", batch=elementwise)

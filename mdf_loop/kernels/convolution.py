@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.kernels.columns import columns
 from mdf_loop.kernels.folding import folding
-from mdf_loop.kernels.linear import as_int32, requantized
-from mdf_loop.kernels.normalization import per_channel, widened
+from mdf_loop.kernels.linear import requantized
+from mdf_loop.kernels.normalization import per_channel
+from mdf_loop.kernels.wide import EXACT32, as_int32, centred, exact_terms, largest_from, widened
 from mdf_loop.kernels.windows import halves, pairs, per_axis, windows
 from mdf_loop.registry import kernel
 
@@ -76,7 +78,7 @@ def conv_integer(
 ):
     """Convolution of 8-bit values, less their zero points, in 32 bits."""
     layout = {"auto_pad": auto_pad, "dilations": dilations, "pads": pads, "strides": strides}
-    return as_int32(convolved(_centred(x, x_zero_point), _centred_filters(w, w_zero_point), group, kernel_shape, **layout))
+    return as_int32(_of_bytes(x, x_zero_point, w, w_zero_point, group, kernel_shape, layout))
 
 
 @kernel("QLinearConv", since=10, batch=folding())
@@ -100,23 +102,38 @@ def qlinear_conv(
 ):
     """Convolution of quantised values, quantised again."""
     layout = {"auto_pad": auto_pad, "dilations": dilations, "pads": pads, "strides": strides}
-    y = convolved(_centred(x, x_zero_point), _centred_filters(w, w_zero_point), group, kernel_shape, **layout)
-    if b is not None:
-        y = y + per_channel(b, y)
+    y = _of_bytes(x, x_zero_point, w, w_zero_point, group, kernel_shape, layout)
     scale = x_scale * w_scale / y_scale
-    return requantized(y * (per_channel(scale, y) if scale.size > 1 else scale), y_zero_point)
+    scale, b = (v if v is None or v.size == 1 else v.reshape(-1, *(1,) * (y.ndim - 2)) for v in (scale, b))
+    return requantized(y, scale, y_zero_point, b)
 
 
-def _centred(x: np.ndarray, zero_point: np.ndarray | None) -> np.ndarray:
-    """x less its zero point, in float64: exact for such sums, and there is no fast integer product."""
-    return x.astype(np.float64) if zero_point is None else x.astype(np.float64) - zero_point.astype(np.float64)
+def _of_bytes(x: Any, x_zero: Any, w: Any, w_zero: Any, group: int, kernel_shape: Any, layout: Mapping[str, Any]) -> np.ndarray:
+    """The exact sums of products of 8-bit numbers: in float32, or in int32 where it takes several convolutions.
+
+    A zero point of the filters may be one for each.
+    """
+    largest = largest_from(x.dtype, x_zero)
+    terms = exact_terms(largest, largest_from(w.dtype, w_zero))
+    if w_zero is not None and w_zero.size > 1:
+        w_zero = w_zero.reshape(-1, *(1,) * (w.ndim - 1))
+    x, w = centred(x, x_zero), centred(w, w_zero)
+    at_once = terms // max(math.prod(w.shape[2:]), 1)  # channels
+    is_exact = w.shape[1] <= at_once or largest * _largest_sum(w) <= EXACT32
+    if is_exact or not at_once or group > 1:
+        exact = x if is_exact else x.astype(np.float64)
+        return convolved(exact, w.astype(exact.dtype, copy=False), group, kernel_shape, **layout)
+    _check_channels(x, w, w.shape[1], kernel_shape)
+    parts = (slice(start, start + at_once) for start in range(0, w.shape[1], at_once))
+    return functools.reduce(
+        np.add, (convolved(x[:, part], w[:, part], 1, kernel_shape, **layout).astype(np.int32) for part in parts)
+    )
 
 
-def _centred_filters(w: np.ndarray, zero_point: np.ndarray | None) -> np.ndarray:
-    """Filters less their zero point, which may be one for each filter."""
-    if zero_point is not None and zero_point.size > 1:
-        zero_point = zero_point.reshape(-1, *(1,) * (w.ndim - 1))
-    return _centred(w, zero_point)
+def _largest_sum(filters: np.ndarray) -> float:
+    """What the elements of a filter add up to at most, whatever their signs."""
+    sums = np.abs(filters).reshape(len(filters), -1).sum(1, dtype=np.float64)
+    return float(sums.max(initial=0))
 
 
 # The transpose: each element of the input spreads a window over the output

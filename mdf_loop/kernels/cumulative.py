@@ -39,7 +39,24 @@ def _running(ufunc: np.ufunc, x: Any, axis: Any, exclusive: int, reverse: int) -
     if exclusive:
         out = np.full_like(source, ufunc.identity)
         front = (slice(None),) * along
-        ufunc.accumulate(source[(*front, slice(None, -1))], along, x.dtype, out[(*front, slice(1, None))])
+        _accumulate(ufunc, source[(*front, slice(None, -1))], along, out[(*front, slice(1, None))])
     else:
-        out = ufunc.accumulate(source, along, x.dtype)
+        out = _accumulate(ufunc, source, along, np.empty(source.shape, x.dtype))
     return np.flip(out, along) if reverse else out
+
+
+def _accumulate(ufunc: np.ufunc, x: np.ndarray, axis: int, out: np.ndarray) -> np.ndarray:
+    """``ufunc.accumulate``; where the elements of a step lie side by side, a call for each step takes far less time."""
+    if axis == x.ndim - 1 or x.size < MANY * x.shape[axis]:
+        return ufunc.accumulate(x, axis, x.dtype, out)
+    steps, sums = np.moveaxis(x, axis, 0), np.moveaxis(out, axis, 0)
+    for k in range(len(steps)):
+        if k:
+            ufunc(sums[k - 1], steps[k], sums[k])
+        else:
+            sums[0] = steps[0]
+    return out
+
+
+MANY = 128
+"""Elements of a step from which on it is worth a call."""

@@ -35,7 +35,7 @@ MOST_BITS = 1 << 16
 
 def operation(op: str, run: Callable[..., Any], batch: Rule | None = elementwise) -> None:
     """Register a function that is its own kernel, without a layer in between."""
-    register(Kernel(op, 1, run, batch, domain=DOMAIN))
+    register(Kernel(op, 1, run, batch, domain=DOMAIN, built_in=True))
 
 
 OPERATORS: dict[str, Callable[..., Any]] = {
@@ -67,7 +67,25 @@ for _op, _run in OPERATORS.items():
 operation("matmul", operator.matmul, matmul)
 
 
-@kernel("power", domain=DOMAIN, batch=elementwise)
+def _power_rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
+    """Element by element, but not where numpy gives single numbers something else than elements of an array.
+
+    Arrays are squared and rooted by functions of their own: a square of truth values is int8 there, and the root of minus
+    infinity nan, that of -0.0 itself.
+    """
+    a, b = args
+    rows_are_arrays = stacked[0] and a.ndim > 1
+    if type(b) in PYTHON_NUMBERS and rows_are_arrays:
+        return elementwise(run, args, stacked, attrs)
+    dtype = np.asarray(a).dtype
+    if (dtype.kind == "b" and type(b) is int) or (dtype.kind == "c" and not np.isfinite(a).all()):
+        return None
+    if dtype.kind == "f" and np.any(np.equal(b, 0.5)) and np.any(np.signbit(a) & (np.isinf(a) | np.equal(a, 0))):
+        return None
+    return elementwise(run, args, stacked, attrs)
+
+
+@kernel("power", domain=DOMAIN, batch=_power_rule)
 def power(a, b):
     """a ** b."""
     if type(a) is int and type(b) is int and b > 0 and a.bit_length() * b > MOST_BITS:
@@ -94,6 +112,7 @@ def one_of(pick: Callable[..., Any]) -> Rule:
         chosen = pick(*args)
         return None if chosen is None else all_stacked(chosen)
 
+    rule.picks = True  # type: ignore[attr-defined]
     return rule
 
 

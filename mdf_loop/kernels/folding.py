@@ -30,15 +30,15 @@ def folding(
         if any(s and (axis is None or a.ndim - 1 <= axis) for a, s, axis in zip(args, stacked, where, strict=True)):
             return None
         count = next(len(a) for a, s in zip(args, stacked, strict=True) if s)
-        folded = [_fold(a, s, axis, count) for a, s, axis in zip(args, stacked, where, strict=True)]
+        folded = [fold(a, s, axis, count) for a, s, axis in zip(args, stacked, where, strict=True)]
         result = run(*folded, **attrs)
         outputs = result if type(result) is tuple else (result,)
-        return tuple(_unfold(o, axis, count) for o, axis in zip(outputs, out_axes, strict=False)), (True,) * len(outputs)
+        return tuple(unfold(o, axis, count) for o, axis in zip(outputs, out_axes, strict=False)), (True,) * len(outputs)
 
     return rule
 
 
-def _fold(a: Any, is_stacked: bool, axis: int | None, count: int) -> Any:
+def fold(a: Any, is_stacked: bool, axis: int | None, count: int) -> Any:
     """The iteration axis put into the batch axis; an unstacked input repeated along it."""
     if a is None or axis is None:
         return a
@@ -49,7 +49,7 @@ def _fold(a: Any, is_stacked: bool, axis: int | None, count: int) -> Any:
     return moved.reshape(*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :])
 
 
-def _unfold(a: Any, axis: int, count: int) -> Any:
+def unfold(a: Any, axis: int, count: int) -> Any:
     """The iteration axis taken out of the batch axis."""
     shape = a.shape
     return np.moveaxis(a.reshape(*shape[:axis], count, shape[axis] // count, *shape[axis + 1 :]), axis, 0)

@@ -47,7 +47,8 @@ def split(input, split=None, *, axis=0, num_outputs=None, n_outputs):
     if num_outputs < 1:
         raise ValueError(f"num_outputs must be at least 1; got {num_outputs}")
     length = input.shape[axis]
-    return parts(input, chunks(length, -(-length // num_outputs), num_outputs), axis)
+    made = chunks(length, -(-length // num_outputs), min(num_outputs, n_outputs))
+    return parts(input, [*made, length - sum(made)], axis)[: len(made)]  # last is what no output is named for
 
 
 @kernel("Split", since=13, batch=settled((1,), split_rule))

@@ -12,16 +12,14 @@ import numpy as np
 from mdf_loop.batching import Result, Rule, all_stacked
 from mdf_loop.batching import matmul as matmul_rule
 from mdf_loop.element_types import kind_of
+from mdf_loop.kernels.wide import as_int32, centred, exact_product, exact_terms, largest_from, product, widened
 from mdf_loop.registry import kernel
 
 
 @kernel("MatMul", batch=matmul_rule)
 def matmul(a, b):
     """The matrix product, by numpy's rules for ranks."""
-    if 0 < a.ndim < 3 and 0 < b.ndim < 3:
-        return a.dot(b)  # the same numbers for less than half of matmul's overhead
-    product = np.matmul(a, b)
-    return product if product.dtype == a.dtype else product.astype(a.dtype)  # bfloat16 comes out as float32
+    return product(a, b)
 
 
 def gemm_rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
@@ -46,17 +44,23 @@ def gemm_rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bo
 @kernel("Gemm", since=7, batch=gemm_rule)
 def gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
     """alpha * A * B + beta * C, C broadcast to the shape of the product."""
+    dtype = a.dtype
+    if a.itemsize < 4 and kind_of(a.dtype) == "float":  # rounded once, at the end
+        a, b, c = (x if x is None else widened(x) for x in (a, b, c))
+        return gemm(a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB).astype(dtype)
     if transA:
         a = a.mT
     if transB:
         b = b.mT
-    product = a.dot(b) if a.ndim == 2 and b.ndim == 2 else _matrices(a, b)
+    if a.ndim < 2 or b.ndim < 2:
+        raise ValueError(f"Gemm multiplies two matrices; got shapes {list(a.shape)} and {list(b.shape)}")
+    out = product(a, b)
     if alpha != 1:
-        product = _scaled(product, alpha)
+        out = _scaled(out, alpha)
     if c is not None:
         # In place: the product is ours, and a C that does not fit cannot enlarge it.
-        product += c if beta == 1 else _scaled(c, beta)
-    return product
+        out += c if beta == 1 else _scaled(c, beta)
+    return out
 
 
 @kernel("Gemm", since=1, batch=gemm_rule)
@@ -67,13 +71,6 @@ def gemm_1(a, b, c, *, alpha=1.0, beta=1.0, transA=0, transB=0, broadcast=0):
         raise ValueError(f"without broadcast, C must have the shape of the product {list(out.shape)}; got {list(c.shape)}")
     out += c if beta == 1 else _scaled(c, beta)
     return out
-
-
-def _matrices(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """A product of stacks of matrices."""
-    if a.ndim < 2 or b.ndim < 2:
-        raise ValueError(f"Gemm multiplies two matrices; got shapes {list(a.shape)} and {list(b.shape)}")
-    return np.matmul(a, b).astype(a.dtype, copy=False)
 
 
 def _scaled(x: np.ndarray, factor: float) -> np.ndarray:
@@ -110,8 +107,8 @@ def einsum(*operands, equation):
     """Products of the operands, summed over the letters that the result does not have."""
     # Searching for a good order costs some 15 us, the plain sum a few ns a product.
     worth_it = len(operands) > 1 and sum(x.size for x in operands) > _LARGE
-    if kind_of(operands[0].dtype) == "float" and operands[0].dtype.kind != "f":
-        wide = np.einsum(equation, *[x.astype(np.float32) for x in operands], optimize=worth_it)
+    if kind_of(operands[0].dtype) == "float" and operands[0].itemsize < 4:
+        wide = np.einsum(equation, *map(widened, operands), optimize=worth_it)
         return np.asarray(wide, operands[0].dtype)
     return np.einsum(equation, *operands, optimize=worth_it)
 
@@ -144,18 +141,17 @@ def quantised_rule(a_place: int, b_place: int) -> Rule:
 @kernel("MatMulInteger", since=10, batch=quantised_rule(0, 1))
 def matmul_integer(a, b, a_zero_point=None, b_zero_point=None):
     """The product of 8-bit matrices, less their zero points, in 32 bits."""
-    return as_int32(np.matmul(centred(a, a_zero_point, rows=True), centred(b, b_zero_point)))
+    return as_int32(_product_of_bytes(a, a_zero_point, b, b_zero_point))
 
 
-def centred(x: np.ndarray, zero_point: np.ndarray | None, *, rows: bool = False) -> np.ndarray:
-    """x less its zero point, in float64: exact for such sums, and there is no fast integer product.
-
-    A zero point of rank 1 counts rows or columns of the matrix.
-    """
-    wide = x.astype(np.float64)
-    if zero_point is None:
-        return wide
-    return wide - per_row(zero_point).astype(np.float64) if rows else wide - zero_point.astype(np.float64)
+def _product_of_bytes(a: np.ndarray, a_zero_point: np.ndarray | None, b: np.ndarray, b_zero_point: np.ndarray | None) -> Any:
+    """The exact product; a zero point of rank 1 counts rows of the first or columns of the second matrix."""
+    if kind_of(a.dtype) == "float":  # of 8 bits
+        a, b = (x.astype(np.float64) for x in (a, b))
+        return np.matmul(a - per_row(a_zero_point).astype(np.float64), b - b_zero_point.astype(np.float64))
+    terms = exact_terms(largest_from(a.dtype, a_zero_point), largest_from(b.dtype, b_zero_point))
+    a_zero_point = None if a_zero_point is None else per_row(a_zero_point)
+    return exact_product(centred(a, a_zero_point), centred(b, b_zero_point), terms)
 
 
 def per_row(parameter: np.ndarray) -> np.ndarray:
@@ -163,27 +159,49 @@ def per_row(parameter: np.ndarray) -> np.ndarray:
     return parameter[:, None] if parameter.ndim == 1 and parameter.size > 1 else parameter
 
 
-def as_int32(whole: np.ndarray) -> np.ndarray:
-    """Whole floats as int32, wrapping around: accumulation may overflow in 32 bits."""
-    return whole.astype(np.int64).astype(np.int32)
-
-
 @kernel("QLinearMatMul", since=10, batch=quantised_rule(0, 3))
 def qlinear_matmul(a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point):
     """The product of quantised matrices, quantised again."""
-    product = np.matmul(centred(a, a_zero_point, rows=True), centred(b, b_zero_point))
+    whole = _product_of_bytes(a, a_zero_point, b, b_zero_point)
     scale = per_row(_single(a_scale)) * _single(b_scale) / per_row(_single(y_scale))
-    return requantized(product * scale, per_row(y_zero_point))
+    return requantized(whole, scale, per_row(y_zero_point))
 
 
-def requantized(x: np.ndarray, zero_point: np.ndarray) -> np.ndarray:
-    """Round to even, add the zero point, and keep to the range of its type."""
+def requantized(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
+    """Whole numbers, with a bias, times a scale: rounded to even, moved by the zero point, and kept to the range of its type.
+
+    It is done part by part: a part is still in the cache when the next step reads it.
+    """
+    x = np.asarray(x)
+    if x.size <= PART:
+        return _requantized(x, scale, zero_point, bias)
+    out = np.empty(x.shape, zero_point.dtype)
+    axis = next(k for k, length in enumerate(x.shape) if length > 1)
+    step = max(PART * x.shape[axis] // x.size, 1)
+    whole = [v if v is None or v.size == 1 else np.broadcast_to(v, x.shape) for v in (scale, zero_point, bias)]
+    for start in range(0, x.shape[axis], step):
+        part = (slice(None),) * axis + (slice(start, start + step),)
+        out[part] = requantized(x[part], *[v if v is None or v.size == 1 else v[part] for v in whole])
+    return out
+
+
+PART = 1 << 18
+"""Elements worked on at a time."""
+
+
+def _requantized(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
     dtype = zero_point.dtype
+    y = np.array(x, np.float64)
+    if bias is not None:
+        y += bias
+    y *= scale.astype(np.float64)
     if kind_of(dtype) == "float":
         largest = float(ml_dtypes.finfo(dtype).max)
-        return np.clip(x + zero_point.astype(np.float64), -largest, largest).astype(dtype)
+        return np.clip(y + zero_point.astype(np.float64), -largest, largest).astype(dtype)
     limits = np.iinfo(dtype)
-    return np.clip(np.rint(x) + zero_point, limits.min, limits.max).astype(dtype)
+    np.rint(y, y)
+    y += zero_point
+    return np.clip(y, limits.min, limits.max, out=y).astype(dtype)
 
 
 def _single(scale: np.ndarray) -> np.ndarray:

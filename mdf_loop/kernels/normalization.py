@@ -10,12 +10,8 @@ import numpy as np
 from mdf_loop.batching import Result, along
 from mdf_loop.element_types import DTYPES
 from mdf_loop.kernels.folding import folding
+from mdf_loop.kernels.wide import widened
 from mdf_loop.registry import kernel
-
-
-def widened(x: np.ndarray) -> np.ndarray:
-    """x in a type that sums can be taken in: half precision stops growing after a few hundred terms."""
-    return x.astype(np.float32) if x.itemsize < 4 else x
 
 
 def standardized(x: np.ndarray, axes: int | tuple[int, ...], epsilon: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,7 +13,8 @@ import numpy as np
 from mdf_loop.batching import Result
 from mdf_loop.element_types import kind_of
 from mdf_loop.kernels.folding import folding
-from mdf_loop.kernels.normalization import mean_over, widened
+from mdf_loop.kernels.normalization import mean_over
+from mdf_loop.kernels.wide import from_ordered_bits, lowest, ordered_bits, widened
 from mdf_loop.kernels.windows import Windows, pairs, per_axis, windows
 from mdf_loop.registry import kernel
 
@@ -43,24 +46,34 @@ def max_pool(
     where = windows(
         x.shape[2:], kernel_shape, auto_pad=auto_pad, strides=strides, dilations=dilations, pads=pads, ceil_mode=ceil_mode
     )
-    lowest = -np.inf if kind_of(x.dtype) == "float" else np.iinfo(x.dtype).min
-    view = where.of(x, lowest)
-    y = view.max(tuple(range(-len(where.kernel), 0)))
-    return (y, _indices(x, view, where, storage_order)) if n_outputs > 1 else y
+    if n_outputs > 1:
+        return _with_places(x, where, storage_order)
+    bits = ordered_bits(x) if x.itemsize == 2 and kind_of(x.dtype) == "float" else None
+    if bits is None:
+        return where.reduced(x, np.maximum, lowest(x.dtype))
+    fill = ordered_bits(np.array([-np.inf], x.dtype))
+    return from_ordered_bits(where.reduced(bits, np.maximum, fill[0]), x.dtype)
 
 
-def _indices(x: np.ndarray, view: np.ndarray, where: Windows, storage_order: int) -> np.ndarray:
-    """Where in the flattened input each window's first largest element is."""
+def _with_places(x: np.ndarray, where: Windows, storage_order: int) -> tuple[np.ndarray, np.ndarray]:
+    """The largest element of each window, and where in the flattened input the first such one is.
+
+    One axis after the other, the last one first: the first of equal elements stays.  Padding, whose place is -1, does not
+    win against an element that is just as low, and nothing is larger than nan.
+    """
     spatial = x.shape[2:]
-    numbers = np.arange(np.prod(spatial), dtype=np.int64).reshape(spatial, order="F" if storage_order else "C")
-    size = math.prod(where.kernel)
-    number = where.of(numbers, -1).reshape(*where.out, size)
-    values = view.reshape(*view.shape[: 2 + len(where.out)], size)
-    largest = (values == values.max(-1, keepdims=True)) | (values != values)
-    best = (largest & (number >= 0)).argmax(-1)  # padding must not win against an element that is just as low
-    chosen = np.take_along_axis(np.broadcast_to(number, values.shape), best[..., None], -1)[..., 0]
-    firsts = np.arange(x.shape[0] * x.shape[1]) * np.prod(spatial, dtype=np.int64)
-    return chosen + firsts.reshape(*x.shape[:2], *(1,) * len(spatial))
+    numbers = np.arange(math.prod(spatial), dtype=np.int64).reshape(spatial, order="F" if storage_order else "C")
+    best = where.padded(x, lowest(x.dtype))
+    places = np.broadcast_to(where.padded(numbers, -1), best.shape)
+    for axis in reversed(range(len(spatial))):
+        values, numbered = where.taps(best, axis), where.taps(places, axis)
+        best, places = next(values).copy(), next(numbered).copy()
+        for value, number in zip(values, numbered, strict=True):
+            better = ~(value <= best) & (best == best) | (places < 0)
+            np.copyto(best, value, where=better)
+            np.copyto(places, number, where=better)
+    firsts = np.arange(x.shape[0] * x.shape[1]) * math.prod(spatial)
+    return best, places + firsts.reshape(*x.shape[:2], *(1,) * len(spatial))
 
 
 @kernel("AveragePool", batch=folding())
@@ -71,14 +84,20 @@ def average_pool(
     where = windows(
         x.shape[2:], kernel_shape, auto_pad=auto_pad, strides=strides, dilations=dilations, pads=pads, ceil_mode=ceil_mode
     )
-    axes = tuple(range(-len(where.kernel), 0))
-    ones = np.ones(x.shape[2:], np.float32)
-    if count_include_pad:
+    wide = widened(x)
+    return (where.reduced(wide, np.add) / _counts(where, x.shape[2:], bool(count_include_pad)).astype(wide.dtype)).astype(
+        x.dtype, copy=False
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _counts(where: Windows, spatial: tuple[int, ...], with_padding: bool) -> np.ndarray:
+    """How many elements each window has: what a window has beyond the padding never counts."""
+    ones = np.ones(spatial)
+    if with_padding:
         ones = np.pad(ones, where.pads, constant_values=1)
-        counted = Windows(where.kernel, where.strides, where.dilations, ((0, 0),) * len(where.out), where.out, where.reach)
-    else:
-        counted = where
-    return (where.of(widened(x)).sum(axes) / counted.of(ones).sum(axes)).astype(x.dtype)
+        where = dataclasses.replace(where, pads=((0, 0),) * len(spatial))
+    return where.reduced(ones, np.add)
 
 
 @kernel("LpPool", batch=folding())
@@ -89,8 +108,8 @@ def lp_pool(x, *, kernel_shape=None, auto_pad="NOTSET", ceil_mode=0, dilations=N
     where = windows(
         x.shape[2:], kernel_shape, auto_pad=auto_pad, strides=strides, dilations=dilations, pads=pads, ceil_mode=ceil_mode
     )
-    powers = where.of(np.abs(widened(x)) ** p)
-    return (powers.sum(tuple(range(-len(where.kernel), 0))) ** (1 / p)).astype(x.dtype)
+    powers = where.reduced(np.abs(widened(x)) ** p, np.add)
+    return (powers ** (1 / p)).astype(x.dtype, copy=False)
 
 
 # A whole channel

@@ -44,16 +44,20 @@ def spread(values: Any, shape: tuple[int, ...], axis: int, block_size: int) -> A
 
 
 def quantized(x: Any, scale: Any, zero_point: Any, dtype: np.dtype, precision: np.dtype, **conversion: Any) -> Any:
-    """x / scale + zero point: rounded to even and cut to the range of whole numbers, or cast to a small float type."""
-    ratio = np.divide(x.astype(precision), scale.astype(precision))
+    """x / scale + zero point: rounded to even and cut to the range of whole numbers, or cast to a small float type.
+
+    The quotient is rounded to ``precision`` once: neither x nor the scale needs to fit into it.
+    """
+    wide = np.float64 if kind_of(x.dtype) == "integer" or precision.itemsize > 4 else np.float32
+    ratio = np.divide(x.astype(wide, copy=False), scale.astype(wide)).astype(precision, copy=False)
     if kind_of(dtype) == "float":
         shifted = ratio if zero_point is None else ratio + zero_point.astype(precision)
         return converted(shifted, dtype, **conversion)
     limits = ml_dtypes.iinfo(dtype)
-    whole = np.rint(ratio).astype(np.float64)  # holds every sum exactly
+    whole = np.asarray(np.rint(ratio), np.float64 if precision.itemsize > 4 else np.float32)
     if zero_point is not None:
-        whole = whole + zero_point.astype(np.float64)
-    return np.minimum(np.maximum(whole, limits.min), limits.max).astype(dtype)
+        whole += zero_point.astype(whole.dtype)  # exact within the limits, and what is beyond is cut
+    return np.clip(whole, limits.min, limits.max, out=whole).astype(dtype)
 
 
 def _division_type(x: Any, scale: Any, precision: int = 0) -> np.dtype:
@@ -94,8 +98,16 @@ def quantize_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs
 
 
 @kernel("QuantizeLinear", since=10, batch=quantize_rule)
-def quantize_linear_10(x, y_scale, y_zero_point=None, *, axis=1, saturate=1, block_size=0, output_dtype=0, precision=0):
-    """x in small numbers; from infinity to float8 as opsets 19 to 23 have it."""
+def quantize_linear_10(x, y_scale, y_zero_point=None, *, axis=1, saturate=1, block_size=0, output_dtype=0):
+    """x in small numbers, divided in float32; from infinity to float8 as opsets 19 to 23 have it."""
+    return quantize_linear_23(
+        x, y_scale, y_zero_point, axis=axis, saturate=saturate, block_size=block_size, output_dtype=output_dtype, precision=1
+    )
+
+
+@kernel("QuantizeLinear", since=23, batch=quantize_rule)
+def quantize_linear_23(x, y_scale, y_zero_point=None, *, axis=1, saturate=1, block_size=0, output_dtype=0, precision=0):
+    """x in small numbers; the type of the scale is that of the quotient, unless ``precision`` says another."""
     return _quantize(x, y_scale, y_zero_point, axis, block_size, output_dtype, precision, saturate=saturate, infinity_to_nan=True)
 
 
@@ -118,14 +130,16 @@ def _quantize(
 
 @kernel("DequantizeLinear", since=10, batch=quantize_rule)
 def dequantize_linear(x, x_scale, x_zero_point=None, *, axis=1, block_size=0, output_dtype=0):
-    """(x - zero point) * scale, multiplied in the type of the output: the one asked for, or that of the scale."""
+    """(x - zero point) * scale in float32, rounded to the type of the output: the one asked for, or that of the scale."""
     if x_scale.dtype == E8M0 and not output_dtype:
         raise ValueError("a scale of type float8e8m0 needs output_dtype: no result can have the type of the scale")
     dtype = element_type(output_dtype) if output_dtype else x_scale.dtype
+    # The difference needs a bit more than x, and float32 holds that of 16 bits and of small floats.
+    wide = x.astype(np.int64 if x.dtype.kind in "iu" and x.itemsize > 2 else np.float32)
     if x_zero_point is not None:
-        wide = np.int64 if kind_of(x.dtype) == "integer" else np.float32  # the difference needs a bit more than x
-        x = x.astype(wide) - spread(x_zero_point, x.shape, axis, block_size).astype(wide)
-    return x.astype(dtype) * spread(x_scale, x.shape, axis, block_size).astype(dtype)
+        wide = wide - spread(x_zero_point, x.shape, axis, block_size).astype(wide.dtype)
+    product = wide.astype(np.float32, copy=False) * spread(x_scale, x.shape, axis, block_size).astype(np.float32)
+    return product.astype(dtype, copy=False)
 
 
 @kernel("DynamicQuantizeLinear", since=11)

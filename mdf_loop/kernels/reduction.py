@@ -11,6 +11,7 @@ import numpy as np
 from mdf_loop.batching import along, reducing
 from mdf_loop.element_types import kind_of
 from mdf_loop.kernels.axes import numbers, settled
+from mdf_loop.kernels.wide import highest, lowest
 from mdf_loop.registry import kernel
 
 Axes = tuple[int, ...] | None
@@ -36,18 +37,6 @@ def _smallest(data: Any, axes: Axes, keepdims: bool) -> Any:
     if data.size:
         return np.minimum.reduce(data, axes, None, None, keepdims)
     return np.minimum.reduce(data, axes, None, None, keepdims, highest(data.dtype))
-
-
-def lowest(dtype: np.dtype) -> Any:
-    """What no element is below: minus infinity, False or the smallest whole number."""
-    kind = kind_of(dtype)
-    return dtype.type(-np.inf) if kind == "float" else dtype.type(False) if kind == "bool" else np.iinfo(dtype).min
-
-
-def highest(dtype: np.dtype) -> Any:
-    """What no element is above: infinity, True or the largest whole number."""
-    kind = kind_of(dtype)
-    return dtype.type(np.inf) if kind == "float" else dtype.type(True) if kind == "bool" else np.iinfo(dtype).max
 
 
 def _mean(data: Any, axes: Axes, keepdims: bool) -> Any:

@@ -19,7 +19,6 @@ from mdf_loop.registry import KERNELS, Bound, Kernel, register
 
 SERVED: dict[str, dict[str, int]] = {
     "": {
-        "Attention": 23,
         "BlackmanWindow": 17,
         "CausalConvWithState": 27,
         "DFT": 17,
@@ -29,7 +28,6 @@ SERVED: dict[str, dict[str, int]] = {
         "ImageDecoder": 20,
         "LinearAttention": 27,
         "MelWeightMatrix": 17,
-        "RoiAlign": 10,
         "RotaryEmbedding": 23,
         "STFT": 17,
     },
@@ -48,11 +46,6 @@ SERVED: dict[str, dict[str, int]] = {
 ``Gradient`` (ai.onnx.preview.training) is not among them: onnx.reference cannot run it, since it
 differentiates the graph around it rather than computing something from its inputs.
 """
-
-OLDER: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {
-    ("", "RoiAlign"): (16, {"coordinate_transformation_mode": "output_half_pixel"}),
-}
-"""Operators whose older versions onnx.reference takes for the version given: what they are in its terms."""
 
 
 def refusal(node: Node) -> str | None:
@@ -77,7 +70,7 @@ def register_reference_kernels() -> None:
         for op, since in operators.items():
             ours = [entry.since for entry in KERNELS.get((domain, op), ()) if entry.native]
             if not any(first <= since for first in ours):
-                register(Kernel(op, since, _not_called, domain=domain, bind=bind, native=False))
+                register(Kernel(op, since, _not_called, domain=domain, bind=bind, native=False, built_in=True))
 
 
 def bind(node: Node) -> Bound:
@@ -87,7 +80,7 @@ def bind(node: Node) -> Bound:
     if reason := refusal(node):
         raise UnsupportedOp(f"onnx.reference cannot run this {node.op}: {reason}")
     try:
-        evaluator = ReferenceEvaluator(one_node_model(_in_newer_terms(node)))
+        evaluator = ReferenceEvaluator(one_node_model(node))
     except Exception as error:
         raise UnsupportedOp(f"onnx.reference cannot run {node.op} (version {node.opset}): {error}") from error
     names = _input_names(node)
@@ -102,11 +95,6 @@ def bind(node: Node) -> Bound:
         return tuple(results)
 
     return Bound(call)
-
-
-def _in_newer_terms(node: Node) -> Node:
-    version, attrs = OLDER.get((node.domain, node.op), (0, {}))
-    return dataclasses.replace(node, attrs={**node.attrs, **attrs}, opset=version) if node.opset < version else node
 
 
 def one_node_model(node: Node) -> Any:
@@ -158,13 +146,12 @@ def as_value(result: Any) -> Any:
 
 def _declared_types(node: Node) -> Any:
     """A function that gives an output the type its schema declares, where onnx.reference is looser."""
-    import onnx
 
     from mdf_loop.element_types import NAMES, kind_of
+    from mdf_loop.schemas import schema_of
 
-    try:
-        schema = onnx.defs.get_schema(node.op, node.opset, node.domain)
-    except onnx.defs.SchemaError:
+    schema = schema_of(node.op, node.opset, node.domain)
+    if schema is None:
         return lambda place, result, values: result
     first_input = {formal.type_str: k for k, formal in reversed(list(enumerate(schema.inputs)))}
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,16 +24,18 @@ def grid_sample(x, grid, *, align_corners=0, mode="linear", padding_mode="zeros"
         raise ValueError(f"padding_mode must be one of {', '.join(PADDINGS)}; got {padding_mode!r}")
     spatial = x.shape[2:]
     where = [_places(grid[..., -1 - k].astype(np.float64), n, align_corners) for k, n in enumerate(spatial)]
-    flat = x.reshape(*x.shape[:2], -1)
+    look = _Looking(x, padding_mode, align_corners)
     if mode == "nearest":
-        return _looked_up(flat, [np.rint(w) for w in where], spatial, padding_mode, align_corners)
+        return look.up([np.rint(w) for w in where])
     radius, function = chosen(FILTERS, mode, "mode")
-    total = np.zeros((*x.shape[:2], *grid.shape[1:-1]), np.float64)
+    total = None
     for offsets in itertools.product(range(1 - radius, radius + 1), repeat=len(spatial)):
         neighbours = [np.floor(w) + o for w, o in zip(where, offsets, strict=True)]
-        weight = np.prod([function(n - w) for n, w in zip(neighbours, where, strict=True)], axis=0)
-        total += weight[:, None] * _looked_up(flat, neighbours, spatial, padding_mode, align_corners)
-    return total.astype(x.dtype)
+        part = look.up(
+            neighbours, functools.reduce(np.multiply, [function(n - w) for n, w in zip(neighbours, where, strict=True)])
+        )
+        total = part if total is None else np.add(total, part, out=total)
+    return np.ascontiguousarray(total, x.dtype)
 
 
 def _places(normalized: np.ndarray, length: int, align_corners: int) -> np.ndarray:
@@ -39,18 +43,37 @@ def _places(normalized: np.ndarray, length: int, align_corners: int) -> np.ndarr
     return (normalized + 1) / 2 * (length - 1) if align_corners else ((normalized + 1) * length - 1) / 2
 
 
-def _looked_up(
-    flat: np.ndarray, places: Sequence[np.ndarray], spatial: Sequence[int], padding_mode: str, align_corners: int
-) -> np.ndarray:
-    """The elements at whole positions, of which some may lie outside."""
-    inside = np.logical_and.reduce([(p >= 0) & (p < n) for p, n in zip(places, spatial, strict=True)])
-    if padding_mode == "reflection":
-        places = [_reflected(p, n, align_corners) for p, n in zip(places, spatial, strict=True)]
-    index = np.zeros(places[0].shape, np.intp)
-    for place, n in zip(places, spatial, strict=True):
-        index = index * n + np.clip(np.nan_to_num(place), 0, n - 1).astype(np.intp)
-    found = np.take_along_axis(flat, index.reshape(len(index), 1, -1), 2).reshape(*flat.shape[:2], *index.shape[1:])
-    return np.where(inside[:, None], found, flat.dtype.type(0)) if padding_mode == "zeros" else found
+MANY = 8
+"""Channels from which on it is faster to have those of a place side by side."""
+
+
+class _Looking:
+    """Looks up elements at whole positions, of which some may lie outside; behind all places there is one of zeros."""
+
+    def __init__(self, x: np.ndarray, padding_mode: str, align_corners: int) -> None:
+        samples, channels, *self.spatial = x.shape
+        size = math.prod(self.spatial)
+        self.axis = 0 if channels >= MANY else 1  # of the places, in the table of a sample
+        self.table = np.zeros((samples, *((size + 1, channels) if self.axis == 0 else (channels, size + 1))), x.dtype)
+        by_channel = self.table.swapaxes(1, 2) if self.axis == 0 else self.table
+        by_channel[..., :size] = x.reshape(samples, channels, size)
+        self.padding_mode, self.align_corners = padding_mode, align_corners
+
+    def up(self, places: Sequence[np.ndarray], weight: np.ndarray | None = None) -> np.ndarray:
+        """The elements, of shape (samples, channels, ...), times a weight in float64."""
+        inside = np.logical_and.reduce([(p >= 0) & (p < n) for p, n in zip(places, self.spatial, strict=True)])
+        if self.padding_mode == "reflection":
+            places = [_reflected(p, n, self.align_corners) for p, n in zip(places, self.spatial, strict=True)]
+        index = np.zeros(places[0].shape, np.intp)
+        for place, n in zip(places, self.spatial, strict=True):
+            index = index * n + np.clip(np.nan_to_num(place), 0, n - 1).astype(np.intp)
+        if self.padding_mode == "zeros":
+            index = np.where(inside, index, math.prod(self.spatial))
+        found = np.stack([sample.take(at.reshape(-1), self.axis) for sample, at in zip(self.table, index, strict=True)])
+        if weight is not None:
+            found = found * weight.reshape(len(weight), *((-1, 1) if self.axis == 0 else (1, -1)))
+        found = found.swapaxes(1, 2) if self.axis == 0 else found
+        return found.reshape(len(index), -1, *index.shape[1:])
 
 
 def _reflected(place: np.ndarray, length: int, align_corners: int) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,9 +24,20 @@ def _written(data: Any, where: tuple[Any, ...], updates: Any, reduction: str, kn
     out = data.copy()
     if reduction == "none":
         out[where] = updates
+    elif _all_differ(where, data.shape):
+        out[where] = _UFUNCS[reduction](out[where], updates)
     else:
-        _UFUNCS[reduction].at(out, where, updates)  # unlike out[where] += updates, it counts every duplicate
+        _UFUNCS[reduction].at(out, where, updates)  # unlike the quicker way it counts every duplicate
     return out
+
+
+def _all_differ(where: tuple[Any, ...], shape: Sequence[int]) -> bool:
+    """Whether places for whole slices are surely different ones."""
+    if len(where) >= len(shape) or where[0].size > math.prod(shape[: len(where)]):
+        return False
+    seen = np.zeros(shape[: len(where)], bool)
+    seen[where] = True
+    return int(np.count_nonzero(seen)) == where[0].size
 
 
 def _elements(data: Any, indices: Any, updates: Any, axis: int, reduction: str = "none", known: Sequence[str] = ("none",)) -> Any:

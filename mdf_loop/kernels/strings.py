@@ -61,9 +61,9 @@ def _case_changes(locale: str) -> dict[str, Any]:
 
 @kernel("RegexFullMatch", since=20, batch=elementwise)
 def regex_full_match(X, *, pattern):
-    """Whether a pattern, in RE2's syntax, matches the whole of each text."""
+    """Whether a pattern, in RE2's syntax, matches the whole of each text; what is no UTF-8 text never matches."""
     matches = compiled(pattern).fullmatch
-    return np.array([matches(text) is not None for text in X.ravel()], bool).reshape(X.shape)
+    return np.array([isinstance(text, str) and matches(text) for text in X.ravel()], bool).reshape(X.shape)
 
 
 def tf_idf_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,20 +35,44 @@ class Windows:
 
     def of(self, x: np.ndarray, fill: Any = 0) -> np.ndarray:
         """A view of all windows on x, padded with ``fill``: shape (..., *out, *kernel)."""
-        spatial = x.shape[x.ndim - len(self.out) :]
-        # With ceil_mode the last window may reach beyond the padding.
-        behind = [max(end, r - n - begin) for n, r, (begin, end) in zip(spatial, self.reach, self.pads, strict=True)]
-        widths = [(0, 0)] * (x.ndim - len(self.out)) + [(p[0], b) for p, b in zip(self.pads, behind, strict=True)]
-        if any(map(any, widths)):
-            padded = np.full([n + sum(pair) for n, pair in zip(x.shape, widths, strict=True)], fill, x.dtype)
-            padded[tuple(slice(begin, begin + n) for n, (begin, _) in zip(x.shape, widths, strict=True))] = x
-            x = padded
+        x = self.padded(x, fill)
         front = x.ndim - len(self.out)
         steps = x.strides[front:]
         shape = (*x.shape[:front], *self.out, *self.kernel)
         moves = [step * s for step, s in zip(steps, self.strides, strict=True)]
         inner = [step * d for step, d in zip(steps, self.dilations, strict=True)]
         return np.lib.stride_tricks.as_strided(x, shape, (*x.strides[:front], *moves, *inner), writeable=False)
+
+    def padded(self, x: np.ndarray, fill: Any) -> np.ndarray:
+        """x with ``fill`` around it, as far as the windows reach."""
+        spatial = x.shape[x.ndim - len(self.out) :]
+        # With ceil_mode the last window may reach beyond the padding.
+        behind = [max(end, r - n - begin) for n, r, (begin, end) in zip(spatial, self.reach, self.pads, strict=True)]
+        widths = [(0, 0)] * (x.ndim - len(self.out)) + [(p[0], b) for p, b in zip(self.pads, behind, strict=True)]
+        if not any(map(any, widths)):
+            return x
+        padded = np.full([n + sum(pair) for n, pair in zip(x.shape, widths, strict=True)], fill, x.dtype)
+        padded[tuple(slice(begin, begin + n) for n, (begin, _) in zip(x.shape, widths, strict=True))] = x
+        return padded
+
+    def reduced(self, x: np.ndarray, combine: np.ufunc, fill: Any = 0) -> np.ndarray:
+        """All elements of each window combined, along one axis after the other: shape (..., *out)."""
+        x = self.padded(x, fill)
+        for axis in range(len(self.out)):
+            first, *others = self.taps(x, axis)
+            total = combine(first, others[0]) if others else first
+            for other in others[1:]:
+                combine(total, other, out=total)
+            x = total
+        return x
+
+    def taps(self, x: np.ndarray, axis: int) -> Iterator[np.ndarray]:
+        """The first elements of all windows along a spatial axis, their second ones, ...: views of padded x."""
+        front = (slice(None),) * (x.ndim - len(self.out) + axis)
+        stride, length = self.strides[axis], self.strides[axis] * (self.out[axis] - 1) + 1
+        for k in range(self.kernel[axis]):
+            start = k * self.dilations[axis]
+            yield x[(*front, slice(start, max(start + length, start), stride))]
 
 
 def windows(

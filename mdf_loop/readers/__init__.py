@@ -13,13 +13,14 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from mdf_loop.errors import KindError, MalformedBody
 from mdf_loop.ir import Body
+from mdf_loop.readers.onnx_text import read_text, refuse_opset
+from mdf_loop.readers.opening import as_path
 
 ONNX_TEXT, ONNX_FILE, OPSET = "onnx", "onnx_file", "opset"
 
@@ -60,7 +61,7 @@ def read(source: Any, n_carried: int | None = None, kind: str = "loop") -> Body:
         return read_text(source[ONNX_TEXT], source.get(OPSET))
     if isinstance(source, Mapping) and ONNX_FILE in source:
         _refuse_other_keys(source, ONNX_FILE)
-        _refuse_opset(source, "an .onnx file")
+        refuse_opset(source.get(OPSET), "an .onnx file")
         return read_file(source[ONNX_FILE])
     if isinstance(source, Mapping) or hasattr(source, "nodes"):
         from mdf_loop.readers.mdf_body import read_mdf_graph
@@ -78,66 +79,26 @@ def _refuse_other_keys(source: Mapping[str, Any], key: str) -> None:
         raise MalformedBody(f'a body {{"{key}": ...}} may also say "opset"; unknown: {", ".join(left)}')
 
 
-def _refuse_opset(source: Mapping[str, Any], what: str) -> None:
-    if source.get(OPSET) is not None:
-        raise MalformedBody(f'{what} states its own opset; leave out "opset": {source[OPSET]!r}')
+def is_text(source: str) -> bool:
+    """Whether a string is ONNX text rather than a path: no name of a file has braces, an arrow or a line break."""
+    return "{" in source or "=>" in source or "\n" in source
 
 
 def _read_string(source: str | os.PathLike) -> Body:
-    """A path, or ONNX text: text has braces, an arrow or a line break, the name of a file has none."""
-    if isinstance(source, str) and ("{" in source or "=>" in source or "\n" in source):
+    """A path, or ONNX text."""
+    if isinstance(source, str) and is_text(source):
         return read_text(source)
-    if isinstance(source, os.PathLike) or Path(source).suffix == ".onnx" or Path(source).is_file():
-        return read_file(source)
+    path = as_path(source, "a body")
+    if isinstance(source, os.PathLike) or path.suffix == ".onnx" or _is_file(path):
+        return read_file(path)
     raise MalformedBody(f"{_shorten(source)!r} is neither ONNX text nor the path of an .onnx file")
 
 
-def read_text(text: Any, opset: int | None = None) -> Body:
-    """ONNX text as a body: a graph, or a model that states its own opset.
-
-    Raises
-    ------
-    MalformedBody
-        The text does not parse; the message has onnx's line and column.
-    """
-    from onnx import parser
-
-    from mdf_loop.readers.onnx_graph import read_graph, read_model
-
-    if not isinstance(text, str):
-        raise KindError(f"the text of an ONNX body must be a string; got {type(text).__name__}")
-    if opset is not None and (not isinstance(opset, int) or isinstance(opset, bool) or opset < 1):
-        raise KindError(f"the opset of a body must be a whole number from 1 on; got {opset!r}")
-    _refuse_deep(text)
-    is_model = text.lstrip().startswith("<")
-    if is_model:
-        _refuse_opset({OPSET: opset}, "the text of a whole ONNX model")
+def _is_file(path: Path) -> bool:
     try:
-        proto = parser.parse_model(text) if is_model else parser.parse_graph(text)
-    except Exception as error:  # ParseError, or protobuf's own for what is nested too deep
-        raise MalformedBody(f"ONNX text does not parse: {_message(error)}") from error
-    return read_model(proto) if is_model else read_graph(proto, {"": opset} if opset else None)
-
-
-DEEPEST = 200
-"""Brackets of ONNX text may be nested so deep: protobuf reads half of it, and onnx's parser ends the process at some 4,000."""
-
-_BRACKET = re.compile(r'"(?:\\.|[^"\\])*"|[(\[{]|[)\]}]')
-
-
-def _refuse_deep(text: str) -> None:
-    depth = 0
-    for found in _BRACKET.finditer(text):
-        depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(found.group(), 0)
-        if depth > DEEPEST:
-            raise MalformedBody(f"ONNX text does not parse: its brackets are nested more than {DEEPEST} deep")
-
-
-def _message(error: Exception) -> str:
-    """What an error says; onnx's messages arrive as bytes, over several lines."""
-    raw = error.args[0] if error.args else ""
-    text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(error)
-    return " ".join(text.split())
+        return path.is_file()
+    except (OSError, ValueError):  # longer than a name can be, or with characters that no name has
+        return False
 
 
 def read_file(path: Any) -> Body:
@@ -147,25 +108,27 @@ def read_file(path: Any) -> Body:
     ------
     MalformedBody
         There is no such file, or it is not an ONNX model.
+    KindError
+        It is no path.
     """
-    import onnx
-
     from mdf_loop.readers.onnx_graph import read_model
 
-    path = Path(path)
-    if path.suffix.lower() in (".yaml", ".yml", ".json") and path.is_file():
+    path = as_path(path, "an ONNX model")
+    if path.suffix.lower() in (".yaml", ".yml", ".json") and _is_file(path):
         raise MalformedBody(
             f"{os.fspath(path)!r} is no ONNX file; if it is an MDF model, mdf_loop.run runs it and mdf_loop.to_onnx converts it"
         )
-    try:
-        model = onnx.load(path)
-    except FileNotFoundError as error:
-        raise MalformedBody(f"there is no file {os.fspath(path)!r}") from error
-    except Exception as error:
-        raise MalformedBody(f"{os.fspath(path)!r} is not an ONNX model: {_message(error)}") from error
+    return read_model(load_onnx(path))
+
+
+def load_onnx(path: Any) -> Any:
+    """The ``onnx.ModelProto`` in an ``.onnx`` file; see :func:`mdf_loop.readers.onnx_file.load_onnx`."""
+    from mdf_loop.readers import onnx_file
+
+    model = onnx_file.load_onnx(path)
     if not model.graph.output and not model.graph.node:
         raise MalformedBody(f"{os.fspath(path)!r} holds no graph")
-    return read_model(model)
+    return model
 
 
 def _read_proto(source: Any) -> Body:

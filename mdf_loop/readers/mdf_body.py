@@ -25,11 +25,10 @@ from mdf_loop.readers.mdf_edges import Course, order_nodes, port_value
 from mdf_loop.readers.mdf_engine_body import engine_body
 from mdf_loop.readers.mdf_node import NodeReader, ReadBody, default_of
 from mdf_loop.readers.mdf_signature import Port, Signature, ports_of, read_signature
+from mdf_loop.readers.mdf_structure import check_edges, check_graph_content
 from mdf_loop.readers.mdf_typed import read_typed
 from mdf_loop.readers.onnx_graph import DEFAULT_OPSET
 from mdf_loop.readers.values import DOMAIN, Builder, Findings, NotCompiled, Number, Unavailable, Value
-
-FIELDS = {"id", "nodes", "edges", "parameters", "conditions", "metadata"}
 
 
 def read_mdf_graph(source: Any, n_carried: int | None = None, kind: str = "loop") -> Body:
@@ -146,8 +145,7 @@ def _structured(content: dict[str, Any], name: str) -> Any:
     from modeci_mdf.mdf import Graph
     from modelspec.base_types import converter
 
-    if unknown := sorted(str(key) for key in set(content) - FIELDS):
-        raise MalformedBody(f"a graph has no {', '.join(unknown)}; it has {', '.join(sorted(FIELDS))}", (name,))
+    check_graph_content(content, (name,))
     try:
         graph = converter.structure(copy.deepcopy(content), Graph)  # a copy, for this writes into it
     except Exception as error:
@@ -167,24 +165,12 @@ def check_graph(graph: Any) -> None:
     if not isinstance(graph.nodes, list) or not isinstance(graph.edges, list):
         raise MalformedBody("nodes and edges must be dicts (in a file) or lists (in Python) of nodes and edges", path)
     _refuse_twins("nodes", [node.id for node in graph.nodes], path)
-    nodes = {node.id: node for node in graph.nodes}
     for node in graph.nodes:
         for kind in ("input_ports", "functions", "parameters", "output_ports"):
             _refuse_twins(kind, [thing.id for thing in getattr(node, kind)], (*path, node.id))
-    for edge in graph.edges:
-        for end, port, kind in (
-            (edge.sender, edge.sender_port, "output_ports"),
-            (edge.receiver, edge.receiver_port, "input_ports"),
-        ):
-            if end not in nodes:
-                raise MalformedBody(f"edge {edge.id!r} names node {end!r}, which is not there", path)
-            there = [p.id for p in getattr(nodes[end], kind)]
-            if port not in there:
-                what = kind[:-1].replace("_", " ")
-                raise MalformedBody(
-                    f"edge {edge.id!r} names {what} {port!r} of node {end!r}, which has {', '.join(map(repr, there)) or 'none'}",
-                    path,
-                )
+    ports = ("input_ports", "output_ports")
+    nodes = {node.id: {kind: [port.id for port in getattr(node, kind)] for kind in ports} for node in graph.nodes}
+    check_edges(nodes, [(e.id, e.sender, e.sender_port, e.receiver, e.receiver_port) for e in graph.edges], path)
 
 
 def _refuse_twins(kind: str, ids: list[str], path: tuple[str, ...]) -> None:

@@ -15,6 +15,8 @@ from mdf_loop.ir import Node
 from mdf_loop.readers.expression import evaluated, parse
 from mdf_loop.readers.mdf_control import BODIES, control
 from mdf_loop.readers.values import UNKNOWN, NotCompiled, Scope, Unavailable, Value, known, literal, read
+from mdf_loop.registry import version_of
+from mdf_loop.schemas import schema_of
 
 if TYPE_CHECKING:
     from mdf_loop.readers.mdf_node import NodeReader
@@ -86,11 +88,10 @@ def apply_onnx(reader: NodeReader, thing: Any, path: Path, op: str, args: Mappin
     as MDF finds them.  Any number of inputs (``Concat``) are the arguments that are no attributes, in order; without
     such arguments the node's ports and parameters.
     """
-    opset = reader.builder.opset
-    try:
-        schema = onnx.defs.get_schema(op, opset, "")
-    except onnx.defs.SchemaError as error:
-        raise UnsupportedOp(f"{'/'.join(path)}: there is no operator {op} in opset {opset} of ONNX") from error
+    opset = version_of(op, reader.builder.opset)
+    schema = schema_of(op, opset)
+    if schema is None:
+        raise UnsupportedOp(f"{'/'.join(path)}: there is no operator {op} in opset {opset} of ONNX")
     if op in BODIES:
         return control(reader, thing, path, op, args)
     scope: dict[str, Value | Unavailable] = dict(reader.scope)
@@ -198,7 +199,7 @@ def _operator(reader: NodeReader, thing: Any, schema: Any, inputs: Sequence[Valu
         attrs["num_outputs"] = count
     names = tuple(builder.fresh(base if count == 1 else f"{base}[{k}]") for k in range(count))
     ins = tuple("" if v is None else builder.name(v) for v in tensors)
-    added = Node(schema.name, ins, names, attrs, base, builder.opset)
+    added = Node(schema.name, ins, names, attrs, base, max(builder.opset, schema.since_version))
     values = builder.add(added, any(v.varies for v in tensors if v is not None), untouched=is_exact)
     if count == 1 and not is_exact:
         return values[0]

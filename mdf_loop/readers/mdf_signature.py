@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdf_loop.errors import MalformedBody
-from mdf_loop.readers.onnx_graph import DEFAULT_OPSET
+from mdf_loop.readers.opsets import DEFAULT_OPSET
+from mdf_loop.schemas import LARGEST_VERSION
 
 Port = tuple[str, str]
 """A port: the ids of its node and of itself."""
@@ -134,7 +135,7 @@ def _listed(metadata: Mapping[str, Any], key: str, path: tuple[str, ...]) -> tup
 
 def _opset(metadata: Mapping[str, Any], path: tuple[str, ...]) -> int:
     opset = metadata.get("opset", DEFAULT_OPSET)
-    if not isinstance(opset, int) or isinstance(opset, bool) or opset < 1:
+    if not isinstance(opset, int) or isinstance(opset, bool) or not 1 <= opset <= LARGEST_VERSION:
         raise MalformedBody(f"metadata opset must be a whole number from 1 on; got {opset!r}", path)
     return opset
 

@@ -5,8 +5,10 @@ MDF's ONNX importer writes such graphs, and :func:`mdf_loop.load` adds what it l
     metadata: {inputs: [i, go, x], outputs: [go_out, x_out], opset: 20, types: {i: int64, go: bool, x: "float[2,3]"}}
 
 Types are written as :mod:`mdf_loop.readers.type_text` says them, for ports, for the inputs of the graph, and as
-``node.name`` for a constant or an attribute of a node.  ``opset`` is the version of ONNX; ``opsets`` says those of other
-domains, whose operators are called ``<domain>::<operator>``.  A node without a function holds constants alone.
+``node.name`` for a constant or an attribute of a node, or the value that an input may do without.  ``opset`` is the
+version of ONNX; ``opsets`` says those of other domains, whose operators are called ``<domain>::<operator>``.  ``opset``
+in the metadata of a node is the version of that node alone.  A node without a function holds constants alone; those with
+the name of an input are what the input is if nobody gives it.
 
 A body with ``types``, which may be empty, asks for the types of its operators like any ONNX body: numbers in it are
 constants of ONNX, and what comes in is converted.  Without ``types`` an MDF graph is read as MDF evaluates it
@@ -17,24 +19,30 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import onnx
 
-from mdf_loop.analysis.element_types import Groups, visit_body
-from mdf_loop.element_types import CODES, DTYPES, kind_of
+from mdf_loop.element_types import DTYPES
 from mdf_loop.errors import MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, Node, ValueType
 from mdf_loop.readers.expression import refuse_onnx_text
 from mdf_loop.readers.mdf_control import BODIES, local_names, rename_captures
 from mdf_loop.readers.mdf_edges import order_nodes
 from mdf_loop.readers.mdf_signature import Port, Signature
+from mdf_loop.readers.mdf_written import attribute, declared_array, settled, written_attribute
+from mdf_loop.readers.opsets import refuse_internal
 from mdf_loop.readers.type_text import read_type_text
 from mdf_loop.readers.values import NotCompiled
+from mdf_loop.registry import version_of
+from mdf_loop.schemas import LARGEST_VERSION, schema_of
 
 ReadBody = Callable[[Any, int, str], Body | None]
+
+OPSET = "opset"
+"""In the metadata of a graph or a node: the version of ONNX, or of the node's operator."""
 
 OPAQUE = "unknown"
 """Domain of a node that nothing is known about, while a signature is looked for."""
@@ -135,13 +143,13 @@ def _type(name: str, text: Any, graph: Any) -> ValueType:
             return read_type_text(text)
     except ValueError:
         pass
-    raise MalformedBody(f'metadata types: {name!r} must be a type such as "float[2,3]" or int64; got {text!r}', (graph.id,))
+    raise MalformedBody(f'metadata types: {name!r} must be a type such as "float[2,3]" or int64; got {text!r:.200}', (graph.id,))
 
 
 def _opsets(graph: Any) -> dict[str, int]:
     """The versions of domains other than ONNX's own."""
     said = (graph.metadata or {}).get("opsets") or {}
-    if not isinstance(said, Mapping) or not all(type(version) is int and version > 0 for version in said.values()):
+    if not isinstance(said, Mapping) or not all(type(v) is int and 0 < v <= LARGEST_VERSION for v in said.values()):
         raise MalformedBody(f"metadata opsets must be a dict from domains to versions; got {said!r}", (graph.id,))
     return {str(domain): version for domain, version in said.items()}
 
@@ -201,7 +209,15 @@ class GraphReader:
         taken = set(self.signature.inputs) | {
             p.id for node in self.graph.nodes for p in node.input_ports if (node.id, p.id) not in self.sent
         }
-        return {(node, port): port if counts[port] == 1 and port not in taken else f"{node}.{port}" for node, port in ports}
+        names = {(node, port): port if counts[port] == 1 and port not in taken else f"{node}.{port}" for node, port in ports}
+        return {**names, **{place: place[1] for place in self._values_of_inputs()}}
+
+    def _values_of_inputs(self) -> Iterator[Port]:
+        """Constants that are what an input is if nobody gives it: nothing else reads them, and no port gets the input."""
+        loose = set(self.signature.inputs) - set(self.signature.fed.values())
+        for node in self.graph.nodes if loose else ():
+            if any(port.id in loose and (node.id, port.id) not in self.sent.values() for port in node.output_ports):
+                yield from ((node.id, port) for port in constants_of(node) or () if port in loose)
 
     def _output(self, out: Port | str | bool, name: str) -> str:
         if isinstance(out, bool):
@@ -219,7 +235,7 @@ class GraphReader:
             self.nodes.append(self._node(node, holder, path))
         elif (values := constants_of(node)) is not None:
             for port, value in values.items():
-                self._constant(self.names[node.id, port], value)
+                self._constant(self.names[node.id, port], self._default(node, port, value))
         elif self.is_lenient:
             self.nodes.append(self._opaque(node))
         else:
@@ -227,10 +243,8 @@ class GraphReader:
 
     def _node(self, node: Any, holder: Any, path: tuple[str, ...]) -> Node:
         domain, op = operator_of(holder)
-        if domain and domain not in self.opsets:
-            raise MalformedBody(f"metadata opsets must say the version of {domain!r}", path)
-        version = self.opsets[domain]
-        schema = self._schema(op, domain, path)
+        version = self._version(node, op, domain, path)
+        schema = self._schema(op, domain, version, path)
         bodies = _bodies(schema, node, holder)
         args = {key: source for key, source in (holder.args or {}).items() if key not in bodies}
         inputs, given = self._inputs(node, schema, args, path)
@@ -239,7 +253,7 @@ class GraphReader:
         outputs = self._outputs(node, holder)
         captures: list[str] = []
         read: set[str] = set()
-        n_carried = len(inputs) - {"Loop": 2, "Scan": attrs.get("num_scan_inputs", 0)}.get(op, len(inputs))
+        n_carried = len(inputs) - {"Loop": 2, "Scan": attrs.get("num_scan_inputs", 0)}.get(op, len(inputs)) if bodies else 0
         for key in bodies:
             body = self._body(node, holder, key, n_carried, path)
             if body is None:
@@ -256,16 +270,23 @@ class GraphReader:
         inputs = tuple(self._port(node, port) for port in node.input_ports)
         return Node("unknown", inputs, tuple(self.names[node.id, port.id] for port in node.output_ports), domain=OPAQUE)
 
-    def _schema(self, op: str, domain: str, path: tuple[str, ...]) -> Any:
+    def _version(self, node: Any, op: str, domain: str, path: tuple[str, ...]) -> int:
+        """The version of a node's operator: its own, or that of its domain in the graph."""
+        refuse_internal(domain, op, path)
+        said = (node.metadata or {}).get(OPSET)
+        if said is not None and (type(said) is not int or not 0 < said <= LARGEST_VERSION):
+            raise MalformedBody(f"metadata opset must be a whole number from 1 on; got {said!r}", path)
+        if said is None and domain not in self.opsets:
+            raise MalformedBody(f"metadata opsets must say the version of {domain!r}", path)
+        return version_of(op, self.opsets[domain] if said is None else said, domain)
+
+    def _schema(self, op: str, domain: str, version: int, path: tuple[str, ...]) -> Any:
         """What ONNX knows of an operator; None for operators of others."""
-        version = self.opsets[domain]
-        try:
-            return onnx.defs.get_schema(op, version, domain)
-        except onnx.defs.SchemaError as error:
-            if domain and not domain.startswith("ai.onnx"):
-                return None
+        schema = schema_of(op, version, domain)
+        if schema is None and (not domain or domain.startswith("ai.onnx")):
             name = f"of {domain}" if domain else "of ONNX"
-            raise UnsupportedOp(f"{'/'.join(path)}: there is no operator {op} in opset {version} {name}") from error
+            raise UnsupportedOp(f"{'/'.join(path)}: there is no operator {op} in opset {version} {name}")
+        return schema
 
     def _inputs(self, node: Any, schema: Any, args: dict[str, Any], path: tuple[str, ...]) -> tuple[list[str], dict[str, Any]]:
         """The inputs, and what the arguments say of attributes.
@@ -282,10 +303,11 @@ class GraphReader:
             args = {"M": args.pop("M", None), "cond": args.pop("cond", None), **args}
         elif set(args) <= set(formals):
             args = {name: args.get(name) for name in formals}
-        inputs = [self._value(node, key, source, path) for key, source in args.items()]
-        while inputs and not inputs[-1]:
-            inputs.pop()
-        return inputs, given
+        inputs, said = [], 0
+        for k, (key, source) in enumerate(args.items()):
+            inputs.append(self._value(node, key, source, path))
+            said = said if source is None else k + 1
+        return inputs[: max(said, schema.min_input)], given
 
     def _value(self, node: Any, key: str, source: Any, path: tuple[str, ...]) -> str:
         """The name of an argument's value; "" for an omitted one."""
@@ -306,11 +328,21 @@ class GraphReader:
         if place in self.sent:
             return self.names[self.sent[place]]
         if place in self.signature.fed:
-            name = self.signature.fed[place]
-            return name if port.default_value is None else self._constant(name, port.default_value)
+            name, value = self.signature.fed[place], port.default_value
+            return name if value is None else self._constant(name, self._default(node, port.id, value))
         if port.default_value is not None:
             return self._constant(f"{node.id}.{port.id}", port.default_value)
         return port.id
+
+    def _default(self, node: Any, port: str, value: Any) -> Any:
+        """What an input is if nobody gives it: of the shape that was written for it, which its own type may leave open."""
+        declared = self.declared.get(f"{node.id}.{port}")
+        if declared is None or isinstance(value, np.ndarray):
+            return value
+        try:
+            return declared_array(value, declared)
+        except (TypeError, ValueError):
+            return value  # somebody wrote another one
 
     def _captured(self, node: Any, name: str, body: Body) -> str:
         """The value that a body in this node captures by a name."""
@@ -337,12 +369,17 @@ class GraphReader:
     def _attributes(self, node: Any, holder: Any, schema: Any, given: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
         """The attributes: among the arguments, or parameters of their names."""
         if schema is None:
-            return {key: _written_attribute(value) for key, value in given.items()}
+            tensor, found = onnx.defs.OpSchema.AttrType.TENSOR, {}
+            for key, value in given.items():
+                declared = self.declared.get(f"{node.id}.{key}")
+                is_tensor = declared is not None
+                found[key] = attribute(key, value, tensor, declared, path) if is_tensor else written_attribute(value)
+            return found
         values = {p.id: p.value for p in self._others(node, holder) if p.id in schema.attributes}
         attrs = {}
         for key, value in {**values, **given}.items():
             declared = self.declared.get(f"{node.id}.{key}")
-            attrs[key] = _attribute(key, value, schema.attributes[key].type, declared, path)
+            attrs[key] = attribute(key, value, schema.attributes[key].type, declared, path)
         return attrs
 
     def _outputs(self, node: Any, holder: Any) -> tuple[str, ...]:
@@ -380,141 +417,3 @@ def _as_written(nodes: list[Any], sent: Mapping[Port, Port]) -> list[Any] | None
             return None
         known.add(node.id)
     return nodes
-
-
-def _attribute(key: str, value: Any, kind: Any, declared: ValueType | None, path: tuple[str, ...]) -> Any:
-    """An attribute's value in its type."""
-    kinds = onnx.defs.OpSchema.AttrType
-    elements: dict[Any, Callable[[Any], Any]] = {kinds.INTS: int, kinds.FLOATS: float, kinds.STRINGS: _text}
-    try:
-        if kind in elements:
-            items = [value] if isinstance(value, str | bytes) else value if kind == kinds.STRINGS else np.ravel(value).tolist()
-            return tuple(elements[kind](item) for item in items)
-        if kind == kinds.TENSOR:
-            return np.atleast_1d(written_array(value, None)) if declared is None else declared_array(value, declared)
-        if kind == kinds.STRING:
-            return _text(value)
-        if kind == kinds.TYPE_PROTO:
-            return read_type_text(str(_text(value)))
-        if kind not in (kinds.INT, kinds.FLOAT):
-            raise TypeError("cannot be said in an MDF graph")
-        if kind == kinds.INT and int(value) != value:
-            raise ValueError("no whole number")
-        return int(value) if kind == kinds.INT else float(value)
-    except (TypeError, ValueError) as error:
-        raise MalformedBody(f"attribute {key} cannot be {value!r}", path) from error
-
-
-def _written_attribute(value: Any) -> Any:
-    """An attribute of an operator that ONNX does not know: a number, or several; a text stands in a list, ``[text]``."""
-    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
-        return value[0]
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _text(value: Any) -> str | bytes:
-    """A text: itself, or alone in a list, where MDF does not take it for an expression; bytes are ``{hex: ...}``."""
-    if isinstance(value, list | tuple) and len(value) == 1:
-        (value,) = value
-    if isinstance(value, Mapping) and set(value) == {"hex"}:
-        return bytes.fromhex(value["hex"])
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-
-
-def settled(body: Body, path: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The constants of a body as arrays: of the type that their readers ask for, or ONNX's usual one.
-
-    A float is float32 where nothing says more, an integer int64.
-    """
-    groups = Groups()
-    scope = visit_body(groups, body, {})
-    try:
-        for kind in ("float", "integer"):  # where both kinds meet, the integers are floats
-            for name, value in body.constants.items():
-                if not isinstance(value, np.ndarray) and name not in body.types and written_kind(value) == kind:
-                    groups.know(scope[name], _usual(kind, groups.allowed.get(groups.find(scope[name]))))
-        return {
-            name: declared_array(value, declared)
-            if (declared := body.types.get(name)) is not None
-            else written_array(value, groups.dtype.get(groups.find(scope[name])))
-            for name, value in body.constants.items()
-        }
-    except (TypeError, ValueError) as error:
-        raise MalformedBody(f"a number cannot be read: {error}", path) from error
-
-
-def _usual(kind: str, allowed: frozenset[np.dtype] | None) -> np.dtype:
-    usual = DTYPES[1] if kind == "float" else DTYPES[7]
-    if not allowed or usual in allowed:
-        return usual
-    return next((dtype for dtype in sorted(allowed, key=str) if kind_of(dtype) == kind), DTYPES[1])
-
-
-def written_kind(value: Any) -> str:
-    """Whether a number or list was written with floats, integers, booleans or texts."""
-    return kind_of(np.asarray(value).dtype) if np.size(value) else "empty"
-
-
-def declared_array(value: Any, kind: ValueType) -> np.ndarray:
-    """What a file says of a tensor whose type is declared.
-
-    The shape tells apart what lists cannot, such as (0, 3) and (0, 2).  A complex number is a pair, ``[real, imaginary]``.
-
-    Raises
-    ------
-    TypeError, ValueError
-        It is no tensor of that type.
-    """
-    dtype = kind.dtype
-    if dtype is not None and not np.size(np.array(value, object)):
-        return np.empty(_lengths(kind, (0,)), dtype)
-    if dtype is not None and dtype.kind == "c" and np.asarray(value).dtype.kind != "c":
-        parts = np.asarray(value, dtype.type(0).real.dtype).reshape(*_lengths(kind, np.shape(value)[:-1]), 2)
-        return np.asarray(parts[..., 0] + 1j * parts[..., 1]).astype(dtype)
-    if dtype is not None and dtype.kind == "O" and not isinstance(value, np.ndarray):
-        texts = np.empty(len(value) if isinstance(value, list) else 1, object)
-        texts[:] = [_text(item) for item in (value if isinstance(value, list) else [value])]
-        return texts.reshape(_lengths(kind, texts.shape))
-    if isinstance(value, np.ndarray) and value.dtype not in CODES and dtype is not None and value.dtype.kind == "V":
-        return value.view(dtype)  # numpy's files do not know the types of ml_dtypes
-    array = written_array(value, dtype)
-    if dtype is not None and array.dtype != dtype:
-        array = written_array(array.tolist(), dtype)
-    return array.reshape(_lengths(kind, array.shape))
-
-
-def _lengths(kind: ValueType, found: tuple[int, ...]) -> tuple[int, ...]:
-    """The declared shape, if all of it is known."""
-    if kind.shape is None or any(not isinstance(dim, int) for dim in kind.shape):
-        return found
-    return tuple(dim for dim in kind.shape if isinstance(dim, int))
-
-
-def written_array(value: Any, dtype: np.dtype | None) -> np.ndarray:
-    """What a file says of a tensor as an array; ``dtype`` where it is known.
-
-    Raises
-    ------
-    TypeError, ValueError
-        It is no tensor, or has another type.
-    """
-    array = np.asarray(value)
-    if isinstance(value, np.ndarray) and value.dtype != object:
-        return array
-    kind = kind_of(array.dtype)
-    if kind == "string" and all(isinstance(item, str | bytes) for item in array.flat):
-        texts = np.empty(array.shape, object)
-        texts.reshape(-1)[:] = [_text(item) for item in array.flat]
-        return texts
-    if kind not in ("float", "integer", "bool"):
-        raise TypeError(f"{value!r} is no number, boolean or text")
-    if dtype is None:
-        dtype = {"float": DTYPES[1], "integer": DTYPES[7], "bool": DTYPES[9]}[kind]
-    if array.size and (kind, kind_of(dtype)) in (
-        ("float", "integer"),
-        ("bool", "integer"),
-        ("float", "bool"),
-        ("integer", "bool"),
-    ):
-        raise TypeError(f"{value!r} must be {dtype}")
-    return array.astype(dtype)

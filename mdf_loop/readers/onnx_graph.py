@@ -6,7 +6,7 @@ not write are its captures; they are passed up until a graph provides them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,24 @@ from onnx import AttributeProto, numpy_helper
 
 from mdf_loop.check import check_body
 from mdf_loop.element_types import DTYPES
-from mdf_loop.errors import MalformedBody
+from mdf_loop.errors import KindError, MalformedBody
 from mdf_loop.ir import Body, Node, ValueType
 from mdf_loop.readers.inlining import inline_functions
+from mdf_loop.readers.opsets import (
+    CONTROL,
+    DEFAULT_OPSET,
+    completed,
+    imported,
+    own_domain,
+    refuse_internal,
+    unmarked,
+    version_among,
+)
+from mdf_loop.registry import version_of
+from mdf_loop.schemas import schema_of
 
-DEFAULT_OPSET = 18
-"""Version of ONNX's own domain for bodies that do not say, such as ONNX text or a bare GraphProto."""
+DEEPEST = 50
+"""Graphs may be nested so deep, and so may types; a file holds half of it."""
 
 
 def read_model(model: onnx.ModelProto) -> Body:
@@ -30,10 +42,16 @@ def read_model(model: onnx.ModelProto) -> Body:
     ------
     MalformedBody
         What is wrong and where.
+    KindError
+        It is no model.
     """
+    if not isinstance(model, onnx.ModelProto):
+        raise KindError(f"an ONNX model is an onnx.ModelProto, or the path of an .onnx file; got {type(model).__name__}")
+    opsets = imported(model.opset_import, (model.graph.name or "model",))
     if model.functions:
-        model = inline_functions(model)
-    opsets = {entry.domain: entry.version for entry in model.opset_import}
+        model, opsets = inline_functions(model, opsets)
+    if not opsets and 0 < model.ir_version < 3:
+        opsets = {"": 1}  # files from before there were versions
     return read_graph(model.graph, opsets or None)
 
 
@@ -46,7 +64,8 @@ def read_graph(graph: onnx.GraphProto, opsets: Mapping[str, int] | None = None) 
         What is wrong and where.
     """
     _check_texts([graph.name], ())
-    return _graph(graph, _versions(opsets), (graph.name or "body",))
+    versions = {own_domain(domain): version for domain, version in (opsets or {"": DEFAULT_OPSET}).items()}
+    return _graph(graph, completed(versions, graph.node), (graph.name or "body",))
 
 
 def read_function(function: onnx.FunctionProto) -> Body:
@@ -62,18 +81,13 @@ def read_function(function: onnx.FunctionProto) -> Body:
     if function.attribute or function.attribute_proto:
         names = [*function.attribute, *(a.name for a in function.attribute_proto)]
         raise MalformedBody(f"a function with attributes ({', '.join(names)}) cannot be a body", path)
-    opsets = _versions({entry.domain: entry.version for entry in function.opset_import} or None)
+    opsets = completed(imported(function.opset_import, path) or {"": DEFAULT_OPSET}, function.node)
     return _assemble(path, opsets, tuple(function.input), tuple(function.output), function.node, {}, {})
 
 
-def _versions(opsets: Mapping[str, int] | None) -> dict[str, int]:
-    versions = dict(opsets or {"": DEFAULT_OPSET})
-    if "ai.onnx" in versions:
-        versions[""] = versions.pop("ai.onnx")
-    return versions
-
-
 def _graph(graph: onnx.GraphProto, opsets: Mapping[str, int], path: tuple[str, ...]) -> Body:
+    if len(path) > 2 * DEEPEST:
+        raise MalformedBody(f"graphs are nested more than {DEEPEST} deep", path[:3])
     constants: dict[str, Any] = {}
     tensors = [(t.name, read_tensor(t, path)) for t in graph.initializer]
     for name, value in (*tensors, *((t.values.name, _dense(t, path)) for t in graph.sparse_initializer)):
@@ -121,7 +135,7 @@ def _check_texts(texts: Iterable[Any], path: tuple[str, ...]) -> None:
 
 
 def _add_constant(constants: dict[str, Any], inputs: tuple[str, ...], proto: onnx.NodeProto, path: tuple[str, ...]) -> None:
-    where = (*path, proto.name or f"Constant -> {', '.join(proto.output)}")
+    where = (*path, _title(proto))
     if len(proto.output) != 1:
         raise MalformedBody(f"a Constant has exactly one output, this one has {len(proto.output)}", where)
     name = proto.output[0]
@@ -158,18 +172,78 @@ def _constant(proto: onnx.NodeProto, path: tuple[str, ...]) -> Any:
 
 
 def _node(proto: onnx.NodeProto, opsets: Mapping[str, int], path: tuple[str, ...]) -> Node:
-    domain = "" if proto.domain == "ai.onnx" else proto.domain
-    where = (*path, proto.name or f"{proto.op_type} -> {', '.join(proto.output)}")
-    if domain not in opsets:
-        raise MalformedBody(
-            f"domain {domain or 'ai.onnx'!r} has no version among the opset imports; ONNX text says versions in front of the "
-            f'graph: <ir_version: 10, opset_import: ["": {opsets.get("", DEFAULT_OPSET)}, "{domain or "ai.onnx"}": 1]>',
-            where,
-        )
-    attrs = {a.name: read_attribute(a, opsets, where) for a in proto.attribute}
+    domain, version = unmarked(own_domain(proto.domain))
+    where = (*path, _title(proto))
+    refuse_internal(domain, proto.op_type, where)
+    opset = opsets[domain]
+    if version is not None:
+        names = [attribute.name for attribute in proto.attribute]
+        opset = version_among(proto.op_type, domain, version, opset, names, len(proto.input))
+    opset = version_of(proto.op_type, opset, domain)
+    attrs: dict[str, Any] = {}
+    for attribute in proto.attribute:
+        if attribute.name in attrs:
+            raise MalformedBody(f"two attributes are called {attribute.name!r}", where)
+        attrs[attribute.name] = read_attribute(attribute, opsets, where)
+    attrs = _fitting(attrs, schema_of(proto.op_type, opset, domain), where)
     inner = [body for body in attrs.values() if isinstance(body, Body)]
     captures = tuple(dict.fromkeys(name for body in inner for name in body.captures))
-    return Node(proto.op_type, tuple(proto.input), tuple(proto.output), attrs, proto.name, opsets[domain], domain, captures)
+    return Node(proto.op_type, tuple(proto.input), tuple(proto.output), attrs, proto.name, opset, domain, captures)
+
+
+def _title(proto: onnx.NodeProto) -> str:
+    return proto.name or f"{proto.op_type} -> {', '.join(proto.output)}"
+
+
+_KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "INT": (lambda v: isinstance(v, int), "a whole number"),
+    "FLOAT": (lambda v: isinstance(v, int | float), "a number"),
+    "STRING": (lambda v: isinstance(v, str | bytes), "a text"),
+    "TENSOR": (lambda v: isinstance(v, np.ndarray), "a tensor"),
+    "SPARSE_TENSOR": (lambda v: isinstance(v, np.ndarray), "a sparse tensor"),
+    "GRAPH": (lambda v: isinstance(v, Body), "a graph"),
+    "TYPE_PROTO": (lambda v: isinstance(v, ValueType), "a type"),
+}
+"""What an attribute of a type holds, and that in words."""
+
+
+def _fitting(attrs: dict[str, Any], schema: Any, path: tuple[str, ...]) -> dict[str, Any]:
+    """Attributes as the schema of their operator has them; those that it does not know are left to the kernel.
+
+    Raises
+    ------
+    MalformedBody
+        One has another type, or is missing.
+    """
+    if schema is None:
+        return attrs
+    for name, said in schema.attributes.items():
+        if name in attrs:
+            attrs[name] = _fitted(name, attrs[name], said.type.name, path)
+        elif said.required and (schema.domain or schema.name not in CONTROL):  # which ask for theirs themselves
+            raise MalformedBody(f"{schema.name} has no attribute {name!r}, which it must have", path)
+    return attrs
+
+
+def _fitted(name: str, value: Any, kind: str, path: tuple[str, ...]) -> Any:
+    """An attribute of the type that its schema says; whole numbers will do for floats."""
+    is_list = kind.endswith("S")
+    holds, words = _KINDS[kind.removesuffix("S")]
+    items = value if isinstance(value, tuple) else (value,)
+    if isinstance(value, tuple) != is_list or not all(map(holds, items)):
+        wanted = f"a list, each of it {words}" if is_list else words
+        raise MalformedBody(f"attribute {name!r} must be {wanted}; got {_kind(value)}", path)
+    if kind == "FLOAT":
+        return float(value)
+    return tuple(map(float, value)) if kind == "FLOATS" else value
+
+
+def _kind(value: Any) -> str:
+    """What an attribute holds, in words."""
+    if isinstance(value, tuple):
+        return f"a list of {len(value)}" + (f", first {_kind(value[0])}" if value else "")
+    words = next(words for holds, words in _KINDS.values() if holds(value))
+    return f"{words} ({value!r:.40})" if isinstance(value, int | float | str | bytes) else words
 
 
 def read_attribute(attribute: onnx.AttributeProto, opsets: Mapping[str, int], path: tuple[str, ...]) -> Any:
@@ -231,20 +305,39 @@ def _strings(array: np.ndarray) -> np.ndarray:
 def _dense(sparse: onnx.SparseTensorProto, path: tuple[str, ...]) -> np.ndarray:
     """A sparse tensor, filled up with zeros.  Indices are flat or one row of coordinates per value."""
     values, indices = read_tensor(sparse.values, path), read_tensor(sparse.indices, path)
-    size = int(np.prod(sparse.dims, dtype=object))
-    if size > _LARGEST_DENSE:
-        raise MalformedBody(f"sparse tensor {sparse.values.name!r} of {size} elements is too large to fill up", path)
-    dense = np.zeros(tuple(sparse.dims), values.dtype)
-    where = tuple(indices.T) if indices.ndim == 2 else np.unravel_index(indices, dense.shape)
-    dense[where] = values
+    what, dims = f"sparse tensor {sparse.values.name!r}", tuple(sparse.dims)
+    if not dims or any(dim < 0 for dim in dims):
+        raise MalformedBody(f"{what} must have dimensions from 0 on; got {list(dims)}", path)
+    count = int(np.prod(dims, dtype=object))
+    size = count * values.itemsize
+    if max(size, *dims, 0) > _SOME_DENSE + _DENSE_PER_STORED * (values.nbytes + indices.nbytes):
+        raise MalformedBody(f"{what} of {count} elements, {len(values.ravel())} of them stored, is too large to fill up", path)
+    if values.ndim != 1 or indices.dtype.kind not in "iu" or indices.shape not in ((len(values),), (len(values), len(dims))):
+        shapes = f"values of shape {list(values.shape)} and indices ({indices.dtype.name}) of shape {list(indices.shape)}"
+        raise MalformedBody(
+            f"{what} of {len(dims)} dimensions has {shapes}: a value has one index or one for each dimension", path
+        )
+    if ((indices < 0) | (indices >= np.array(count if indices.ndim == 1 else dims, np.int64))).any():
+        raise MalformedBody(f"{what} of shape {list(dims)} has values outside of it", path)
+    dense = np.full(dims, "", object) if values.dtype == object else np.zeros(dims, values.dtype)
+    dense[np.unravel_index(indices, dims) if indices.ndim == 1 else tuple(indices.T)] = values
     return dense
 
 
-_LARGEST_DENSE = 1 << 28
+_SOME_DENSE, _DENSE_PER_STORED = 1 << 26, 1000
+"""A sparse tensor may take so many bytes when it is filled up, and so many more for each byte that is stored of it."""
 
 
-def read_type(proto: onnx.TypeProto) -> ValueType:
-    """What a TypeProto declares."""
+def read_type(proto: onnx.TypeProto, depth: int = 0) -> ValueType:
+    """What a TypeProto declares.
+
+    Raises
+    ------
+    MalformedBody
+        It is nested too deep.
+    """
+    if depth > DEEPEST:
+        raise MalformedBody(f"a type is nested more than {DEEPEST} deep")
     kind = proto.WhichOneof("value")
     if kind in ("tensor_type", "sparse_tensor_type"):
         tensor = getattr(proto, kind)
@@ -253,11 +346,12 @@ def read_type(proto: onnx.TypeProto) -> ValueType:
             shape = tuple(_dim(d) for d in tensor.shape.dim)
         return ValueType(DTYPES.get(tensor.elem_type), shape)
     if kind == "sequence_type":
-        return ValueType(kind="sequence", element=read_type(proto.sequence_type.elem_type))
+        return ValueType(kind="sequence", element=read_type(proto.sequence_type.elem_type, depth + 1))
     if kind == "optional_type":
-        return ValueType(kind="optional", element=read_type(proto.optional_type.elem_type))
+        return ValueType(kind="optional", element=read_type(proto.optional_type.elem_type, depth + 1))
     if kind == "map_type":
-        return ValueType(kind="map", element=read_type(proto.map_type.value_type))
+        key = DTYPES.get(proto.map_type.key_type)
+        return ValueType(kind="map", element=read_type(proto.map_type.value_type, depth + 1), key=key)
     return _NOTHING
 
 

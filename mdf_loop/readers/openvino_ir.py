@@ -82,6 +82,8 @@ def read_openvino(path: str | os.PathLike, weights: str | os.PathLike | None = N
     """
     if not isinstance(path, str | os.PathLike):
         raise KindError(f"an OpenVINO model is read from the path of its .xml file; got {type(path).__name__}")
+    if not isinstance(weights, str | os.PathLike | None):
+        raise KindError(f"the weights of an OpenVINO model are the path of its .bin file; got {type(weights).__name__}")
     path = Path(path)
     _load_conversions()
     net = parse_file(path)

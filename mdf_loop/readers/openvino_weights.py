@@ -9,10 +9,15 @@ import numpy as np
 
 from mdf_loop.element_types import DTYPES, kind_of
 from mdf_loop.errors import MalformedBody
+from mdf_loop.readers.opening import read_bytes
 from mdf_loop.readers.openvino_xml import ELEMENT_TYPES, Layer, declared_shape
 
 BITS = {DTYPES[21]: 4, DTYPES[22]: 4, DTYPES[23]: 4, DTYPES[25]: 2}
 """Types of which several elements share a byte, the first one in its lowest bits."""
+
+
+SOME_UNPACKED, MOST_UNPACKED = 1 << 26, 8
+"""So many bytes may be unpacked of any file, and then the file so many times, by constants that lie over each other."""
 
 
 class Weights:
@@ -21,6 +26,7 @@ class Weights:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self._bytes: bytes | None = None
+        self._unpacked = 0
 
     def constant(self, layer: Layer) -> np.ndarray:
         """The value of a Const layer.
@@ -61,6 +67,9 @@ class Weights:
                 f"it lies at {end} of the weights, which have {len(data)}; is {self._name} the right file, and whole?"
             )
         raw = np.frombuffer(data, np.uint8, size, offset)
+        self._unpacked += size if dtype in BITS or dtype.kind == "b" else 0  # all others are views
+        if self._unpacked > SOME_UNPACKED + MOST_UNPACKED * len(data):
+            raise layer.wrong(f"the constants of the model are read more than {MOST_UNPACKED} times from {self._name}")
         if dtype in BITS:
             return _unpacked(raw, count, dtype).reshape(shape)
         if dtype.kind == "b":
@@ -75,12 +84,9 @@ class Weights:
         if self._bytes is None:
             if self.path is None:
                 raise layer.wrong("the model has constants, but no weights were given")
-            try:
-                self._bytes = self.path.read_bytes()
-            except FileNotFoundError as error:
-                raise MalformedBody(f"there is no file {str(self.path)!r}, which holds the constants of the model") from error
-            except OSError as error:
-                raise MalformedBody(f"{str(self.path)!r} cannot be read: {error.strerror or error}") from error
+            if not self.path.exists():
+                raise MalformedBody(f"there is no file {str(self.path)!r}, which holds the constants of the model")
+            self._bytes = read_bytes(self.path, "the constants of an OpenVINO model")
         return self._bytes
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from mdf_loop.element_types import DTYPES
 from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp
 from mdf_loop.ir import Dim, ValueType
+from mdf_loop.readers.opening import opened
 
 ELEMENT_TYPES: dict[str, np.dtype] = {
     "f32": DTYPES[1],
@@ -209,11 +210,10 @@ def parse_file(path: Path) -> Net:
     """
     defused = _defusedxml()
     try:
-        root = defused.ElementTree.parse(path, forbid_dtd=True).getroot()
-    except FileNotFoundError as error:
-        raise MalformedBody(f"there is no file {str(path)!r}") from error
-    except OSError as error:
-        raise MalformedBody(f"{str(path)!r} cannot be read: {error.strerror or error}") from error
+        with opened(path, "an OpenVINO model") as file:
+            root = defused.ElementTree.parse(file, forbid_dtd=True).getroot()
+    except MalformedBody:
+        raise
     except defused.DefusedXmlException as error:
         raise MalformedBody(f"{str(path)!r} declares entities or a document type, which a model does not need") from error
     except (SyntaxError, ValueError, LookupError) as error:  # ParseError is a SyntaxError; unknown encodings are the others

@@ -1,4 +1,5 @@
-"""Types of values as texts, as the metadata of an MDF graph says them: ``float[2,n]``, ``int64``, ``seq(float)``.
+"""Types of values as texts, as the metadata of an MDF graph says them: ``float[2,n]``, ``int64``, ``seq(float)``,
+``map(int64,float)``.
 
 Element types are called as in ONNX or numpy.  A dimension is a number, a name, or ``?``; a name that is no word stands in
 quotes, as in JSON.  Without brackets nothing is said of the shape, and ``?`` says nothing of the element type.
@@ -18,7 +19,13 @@ _ONNX_NAMES = {DTYPES[1]: "float", DTYPES[8]: "string", DTYPES[11]: "double"}
 
 _AROUND = {"sequence": "seq", "optional": "optional", "map": "map"}
 
-_DIM = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^",\]]*)\s*(,|$)')
+_DIM = re.compile(r'"(?:[^"\\]|\\.)*+"|[^",\]\s][^",\]]*+', re.DOTALL)
+"""A dimension, from its first character on; no place is looked at twice."""
+
+_SPACE = re.compile(r"\s*+")
+
+LARGEST = 1 << 63
+"""A dimension is below this: ONNX holds it in 64 bits."""
 
 DEEPEST = 20
 """Sequences and optionals may be nested so deep."""
@@ -31,9 +38,14 @@ def write_type_text(kind: ValueType) -> str:
     'float[2,batch,?]'
     """
     if kind.kind != "tensor":
-        return f"{_AROUND[kind.kind]}({write_type_text(kind.element or ValueType())})"
-    name = "?" if kind.dtype is None else _ONNX_NAMES.get(kind.dtype, kind.dtype.name)
+        key = "" if kind.key is None else f"{_name(kind.key)},"
+        return f"{_AROUND[kind.kind]}({key}{write_type_text(kind.element or ValueType())})"
+    name = _name(kind.dtype)
     return name if kind.shape is None else f"{name}[{','.join(map(_write_dim, kind.shape))}]"
+
+
+def _name(dtype: np.dtype | None) -> str:
+    return "?" if dtype is None else _ONNX_NAMES.get(dtype, dtype.name)
 
 
 def _write_dim(dim: Dim) -> str:
@@ -55,7 +67,10 @@ def read_type_text(text: str, depth: int = 0) -> ValueType:
     text = text.strip()
     for kind, around in _AROUND.items():
         if text.startswith(f"{around}(") and text.endswith(")") and depth < DEEPEST:
-            return ValueType(kind=kind, element=read_type_text(text[len(around) + 1 : -1], depth + 1))
+            inner, key = text[len(around) + 1 : -1], None
+            if kind == "map" and (said := inner.partition(",")[0].strip()) in NAMES and "," in inner:
+                inner, key = inner.partition(",")[2], NAMES[said]
+            return ValueType(kind=kind, element=read_type_text(inner, depth + 1), key=key)
     name, bracket, dims = text.partition("[")
     if (name != "?" and name not in NAMES) or (bracket and not dims.endswith("]")):
         raise ValueError(f"{text!r} is no type")
@@ -65,16 +80,21 @@ def read_type_text(text: str, depth: int = 0) -> ValueType:
 
 def _read_dims(text: str) -> tuple[Dim, ...]:
     dims: list[Dim] = []
-    place = 0
-    while text.strip():
+    text, place = text.strip(), 0
+    while text:
         found = _DIM.match(text, place)
-        if found is None:
-            raise ValueError(f"{text!r} are no dimensions")
-        dims.append(_read_dim(found[1].strip()))
-        place = found.end()
-        if not found[2]:
+        dims.append(_read_dim(found[0].strip()) if found else None)
+        place = _after_space(text, found.end() if found else place)
+        if place == len(text):
             break
+        if text[place] != ",":
+            raise ValueError(f"{text!r} are no dimensions")
+        place = _after_space(text, place + 1)
     return tuple(dims)
+
+
+def _after_space(text: str, place: int) -> int:
+    return _SPACE.match(text, place).end()  # type: ignore[union-attr]  # it matches nothing too
 
 
 def _read_dim(text: str) -> Dim:
@@ -82,4 +102,8 @@ def _read_dim(text: str) -> Dim:
         return None
     if text.startswith('"'):
         return str(json.loads(text))
-    return int(text) if text.isdigit() and text.isascii() else text
+    if not (text.isdigit() and text.isascii()):
+        return text
+    if len(text) > 20 or int(text) >= LARGEST:
+        raise ValueError("a dimension has at most 63 bits")
+    return int(text)

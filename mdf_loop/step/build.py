@@ -33,8 +33,10 @@ class CannotLower(Exception):
     """Something that has no form in a Step; says what."""
 
 
-def type_of_value(value: Any) -> Type:
-    """The type of a value that is there."""
+def type_of_value(value: Any, exact: bool = False) -> Type:
+    """The type of a value that is there; ``exact`` takes an array without dimensions for no number."""
+    if exact and isinstance(value, np.ndarray) and not value.ndim:
+        return UNKNOWN
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "fiubcV":
         return Type(value.dtype, value.shape)
     if type(value) in (bool, int, float, complex):
@@ -104,8 +106,10 @@ class Builder:
 
     # Constants and numbers
 
-    def const(self, value: Any) -> Value:
+    def const(self, value: Any, exact: bool = False) -> Value:
         """A constant: an array, a number of numpy's, or a weak one of Python's."""
+        if exact and type_of_value(value, exact).dtype is None:
+            return Value("const", (), UNKNOWN, value)
         if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype != object:
             value = value[()]
         return Value("const", (), type_of_value(value), value)

@@ -45,14 +45,14 @@ def lower_graph(body: Body, types: Sequence[Type], obey: bool = False, opens: bo
     """
     if not all(map(is_repeatable, body.nodes)):
         raise CannotLower("a node may do more than compute")
-    lowering = Lowering(obey, opens)
+    lowering = Lowering(obey, opens, not body.typed)
     names = (*body.inputs, *body.captures)
     scope = {name: lowering.b.param(type, k) for k, (name, type) in enumerate(zip(names, types, strict=True))}
     return lowering.b.closed(lowering.body(body, scope))
 
 
 def lower_loop(record: Loop, types: Sequence[Type], has_count: bool, obeyed: bool, obey: bool = False) -> Region:
-    """The Step of one loop; parameters are the trip count (any number where there is none), then carried, scanned and captured values.
+    """The Step of one loop: its results, then the number of iterations.  Parameters are the trip count (any number where there is none), then carried, scanned and captured values.
 
     Raises
     ------
@@ -61,13 +61,13 @@ def lower_loop(record: Loop, types: Sequence[Type], has_count: bool, obeyed: boo
     """
     if not all(map(is_repeatable, record.body.nodes)):
         raise CannotLower("a node may do more than compute")
-    lowering = Lowering(obey)
+    lowering = Lowering(obey, exact=not record.body.typed)
     params = [lowering.b.param(type, k) for k, type in enumerate(types)]
     n_carried, n_scanned = len(record.carried), len(record.scanned)
     carried, scanned = params[1 : 1 + n_carried], params[1 + n_carried : 1 + n_carried + n_scanned]
     scope = dict(zip(record.body.captures, params[1 + n_carried + n_scanned :], strict=True))
     results = lowering.loop(record, params[0] if has_count else None, None, obeyed, carried, scanned, scope)
-    return lowering.b.closed(results[:-2])
+    return lowering.b.closed(results[:-1])
 
 
 def lower_block(record: Loop, carried: Sequence[Type], rows: Sequence[Type], captured: Sequence[Type]) -> Region:
@@ -76,7 +76,7 @@ def lower_block(record: Loop, carried: Sequence[Type], rows: Sequence[Type], cap
     Parameters are the number of iterations, then carried values, rows (types are those of one row) and captured values.  Results are
     those of the loop, then the number of iterations and the last condition.
     """
-    lowering = Lowering(obey=False)
+    lowering = Lowering(obey=False, exact=not record.body.typed)
     b, n = lowering.b, Size("n")
     count = b.param(Type(INT64, ()), 0)
     states = [b.param(type, 1 + k) for k, type in enumerate(carried)]
@@ -89,17 +89,21 @@ def lower_block(record: Loop, carried: Sequence[Type], rows: Sequence[Type], cap
 
 
 class Lowering:
-    """One graph on its way into a Step; ``b`` is the builder."""
+    """One graph on its way into a Step; ``b`` is the builder.
 
-    def __init__(self, obey: bool, opens: bool = True) -> None:
-        self.b, self.obey, self.opens = Builder(), obey, opens
+    ``exact`` says that an array without dimensions is something else than a number of numpy's: where a body has no types, either
+    may be handed on to somebody who sees the difference.
+    """
+
+    def __init__(self, obey: bool, opens: bool = True, exact: bool = False) -> None:
+        self.b, self.obey, self.opens, self.exact = Builder(), obey, opens, exact
         self.depth = 0
 
     def body(self, body: Body, scope: Mapping[str, Value]) -> list[Value]:
         """The values of a body's outputs; ``scope`` has its inputs and captures."""
         if body.state:
             raise CannotLower("values that go round behind the body's back")
-        names = {**scope, **{name: self.b.const(value) for name, value in body.constants.items()}}
+        names = {**scope, **{name: self.b.const(value, self.exact) for name, value in body.constants.items()}}
         for node in body.nodes:
             for name, value in zip(node.outputs, self.node(node, names), strict=False):
                 if name:
@@ -163,7 +167,7 @@ class Lowering:
         captured = [names[name] for name in node.captures]
         known = [None if x is None else (x.type.dtype, _plain_shape(x.type)) for x in args]
         values = [x.attr if x is not None and x.op == "const" else None for x in args]
-        found = result_types(node, known, values)
+        found = result_types(node, known, values) if not self.exact else [(None, None)] * len(node.outputs)
         types = [
             UNKNOWN if d is None else Type(d, None if s is None else tuple(Size() if n is None else n for n in s))
             for d, s in found

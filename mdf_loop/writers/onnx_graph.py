@@ -12,6 +12,7 @@ from onnx import helper, numpy_helper
 from mdf_loop.element_types import CODES
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Body, Node, ValueType
+from mdf_loop.schemas import schema_of
 
 
 def write_model(body: Body, captured: Mapping[str, ValueType] | None = None) -> onnx.ModelProto:
@@ -21,12 +22,40 @@ def write_model(body: Body, captured: Mapping[str, ValueType] | None = None) -> 
     -------
     onnx.ModelProto
         With ``opset_import`` as the body was read under.
+
+    Raises
+    ------
+    UnsupportedOp
+        The body holds what an ONNX model cannot hold.
     """
     graph = write_graph(body)
     for name in body.captures:
         graph.input.append(_value_info(name, (captured or {}).get(name, ValueType())))
     opsets = [helper.make_opsetid(domain, version) for domain, version in body.opsets.items()]
     return helper.make_model(graph, opset_imports=opsets or None)
+
+
+def domains_of(body: Body) -> set[str]:
+    """The domains of the nodes of a body and of the bodies in it."""
+    return {node.domain for node in body.nodes}.union(*(domains_of(inner) for node in body.nodes for _, inner in node.bodies))
+
+
+def constants_as_nodes(graph: onnx.GraphProto) -> None:
+    """Write the constants of a graph, and of all graphs in it, as nodes: in old files every initializer is an input."""
+    inputs = {value.name for value in graph.input}
+    constants = [tensor for tensor in graph.initializer if tensor.name not in inputs]
+    kept = [tensor for tensor in graph.initializer if tensor.name in inputs]
+    nodes = [helper.make_node("Constant", [], [tensor.name], value=tensor) for tensor in constants] + list(graph.node)
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                constants_as_nodes(attribute.g)
+    written = onnx.GraphProto()
+    written.CopyFrom(graph)
+    del written.initializer[:], written.node[:]
+    written.initializer.extend(kept)
+    written.node.extend(nodes)
+    graph.CopyFrom(written)
 
 
 def write_graph(body: Body) -> onnx.GraphProto:
@@ -58,27 +87,46 @@ def write_node(node: Node) -> onnx.NodeProto:
 
 
 def _attribute(name: str, value: Any, kind: int | None) -> onnx.AttributeProto:
+    if isinstance(value, tuple):
+        value = [_said(item) for item in value]
+        kind = onnx.AttributeProto.INTS if kind is None and not value else kind
+    try:
+        return helper.make_attribute(name, _said(value), attr_type=kind)
+    except (TypeError, ValueError, AssertionError) as error:
+        raise UnsupportedOp(f"attribute {name!r} cannot be {value!r:.60} in an ONNX model") from error
+
+
+def _said(value: Any) -> Any:
+    """A value as an attribute holds it."""
     if isinstance(value, Body):
-        value = write_graph(value)
-    elif isinstance(value, np.ndarray | np.generic):
-        value = write_tensor(np.asarray(value), "")
-    elif isinstance(value, ValueType):
-        value = write_type(value)
-    return helper.make_attribute(name, value, attr_type=kind)
+        return write_graph(value)
+    if isinstance(value, np.ndarray | np.generic):
+        return write_tensor(np.asarray(value), "")
+    return write_type(value) if isinstance(value, ValueType) else value
 
 
 def _attribute_type(node: Node, name: str) -> int | None:
     """The declared type of an attribute: an empty list does not tell its own."""
-    try:
-        schema = onnx.defs.get_schema(node.op, node.opset, node.domain)
-        return int(schema.attributes[name].type.value)
-    except (onnx.defs.SchemaError, KeyError):
-        return None
+    schema = schema_of(node.op, node.opset, node.domain)
+    return int(schema.attributes[name].type.value) if schema is not None and name in schema.attributes else None
 
 
 def write_tensor(value: Any, name: str) -> onnx.TensorProto:
-    """An array as a TensorProto."""
-    return numpy_helper.from_array(np.asarray(value), name)
+    """An array as a TensorProto.
+
+    Raises
+    ------
+    UnsupportedOp
+        ONNX has no such type.
+    """
+    array = np.asarray(value)
+    if array.dtype == object:  # onnx takes texts that are no UTF-8 for none at all
+        tensor = onnx.TensorProto(name=name, data_type=onnx.TensorProto.STRING, dims=array.shape)
+        tensor.string_data.extend(text if isinstance(text, bytes) else str(text).encode("utf-8") for text in array.flat)
+        return tensor
+    if array.dtype not in CODES:
+        raise UnsupportedOp(f"a tensor of type {array.dtype} cannot be said in an ONNX model")
+    return numpy_helper.from_array(array, name)
 
 
 def write_type(kind: ValueType) -> onnx.TypeProto:
@@ -87,6 +135,8 @@ def write_type(kind: ValueType) -> onnx.TypeProto:
         return helper.make_sequence_type_proto(write_type(kind.element or ValueType()))
     if kind.kind == "optional":
         return helper.make_optional_type_proto(write_type(kind.element or ValueType()))
+    if kind.kind == "map":
+        return helper.make_map_type_proto(0 if kind.key is None else CODES[kind.key], write_type(kind.element or ValueType()))
     if kind.dtype is None:
         return onnx.TypeProto()
     return helper.make_tensor_type_proto(CODES[kind.dtype], kind.shape)

@@ -1,0 +1,215 @@
+"""JSON and YAML as dicts and lists, and the lines where things stand in them.
+
+A file may come from anybody.  Only plain data are read, nothing is nested deeper than :data:`DEEPEST`, and what aliases
+and merged maps of YAML repeat is counted before it is made.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from json.decoder import WHITESPACE, scanstring  # type: ignore[attr-defined]
+from typing import Any
+
+import yaml
+
+SOME_VALUES, VALUES_PER_CHARACTER = 50_000, 10
+"""A file may hold so many values, with each one counted that an alias (``*name``) of YAML repeats."""
+
+DEEPEST = 100
+"""Lists and dicts may be nested so deep: some twelve loops inside each other."""
+
+LONGEST_NUMBER = 4_000
+"""Characters of a number in YAML, which may count to the base of 60 and takes the square of its length to read."""
+
+
+def parse(text: str, suffix: str) -> Any:
+    """What a file says, in dicts and lists.
+
+    Raises
+    ------
+    ValueError
+        It is neither JSON nor YAML, as ``suffix`` asks; it has one key twice; it is nested too deep or repeats too much.
+    """
+    most = SOME_VALUES + VALUES_PER_CHARACTER * len(text)
+    content = _parse_json(text) if suffix == ".json" else _parse_yaml(text, most)
+    if _measure(content, 0, {}, most)[0] > most:
+        raise ValueError(f"its aliases repeat more than {most} values")
+    return content
+
+
+def _parse_json(text: str) -> Any:
+    try:
+        content = json.loads(text, object_pairs_hook=_unique)
+    except RecursionError:
+        raise ValueError(_too_deep()) from None
+    if "\\ud" in text.lower():  # half of a character is no text that could be written anywhere
+        json.dumps(content, ensure_ascii=False).encode()
+    return content
+
+
+def _too_deep() -> str:
+    return f"lists and dicts are nested more than {DEEPEST} deep"
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"the key {twice!r} stands twice in one object")
+    return found
+
+
+def _parse_yaml(text: str, most: int) -> Any:
+    depth = 0
+    try:
+        for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST:  # before anything is made of it: libyaml's composer would end the process
+                raise _marked(_too_deep(), event)
+        return yaml.load(text, Loader=_loader(most))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise ValueError(where + ", ".join(filter(None, (error.context, error.problem)))) from error
+
+
+@cache
+def _loader(most: int) -> Any:
+    """PyYAML's loader of plain data, with bounds."""
+
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        def __init__(self, stream: Any) -> None:
+            super().__init__(stream)
+            self.flat: dict[int, bool] = {}
+            self.merged = 0
+
+        def flatten_mapping(self, node: Any) -> None:
+            """Put merged maps (``<<``) into a map: counted before they are copied."""
+            if id(node) in self.flat:
+                if not self.flat[id(node)]:
+                    raise _marked("a map is merged into itself", node)
+                return
+            self.flat[id(node)] = False
+            _refuse_twins(node)
+            for target in _merged_maps(node):
+                self.flatten_mapping(target)
+                self.merged += len(target.value)
+                if self.merged > most:
+                    raise _marked(f"maps are merged into more than {most} pairs", node)
+            super().flatten_mapping(node)
+            self.flat[id(node)] = True
+
+    for kind in ("int", "float"):
+        Loader.add_constructor(f"tag:yaml.org,2002:{kind}", _short_number(getattr(Loader, f"construct_yaml_{kind}")))
+    return Loader
+
+
+def _marked(problem: str, node: Any) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+
+
+def _merged_maps(node: Any) -> list[Any]:
+    merged = [value for key, value in node.value if key.tag == "tag:yaml.org,2002:merge"]
+    maps = [inner for value in merged for inner in (value.value if isinstance(value, yaml.SequenceNode) else [value])]
+    return [inner for inner in maps if isinstance(inner, yaml.MappingNode)]
+
+
+def _refuse_twins(node: Any) -> None:
+    seen = set()
+    for key, _ in node.value:
+        if isinstance(key, yaml.ScalarNode):
+            if (key.tag, key.value) in seen:
+                raise _marked(f"the key {key.value!r} stands twice in one map", key)
+            seen.add((key.tag, key.value))
+
+
+def _short_number(make: Any) -> Any:
+    def construct(loader: Any, node: Any) -> Any:
+        if len(node.value) > LONGEST_NUMBER:
+            raise _marked(f"a number of {len(node.value)} characters", node)
+        return make(loader, node)
+
+    return construct
+
+
+def _measure(content: Any, depth: int, known: dict[int, tuple[int, int]], most: int) -> tuple[int, int]:
+    """How many values there are, with repeated ones counted each time, and how deep they are nested."""
+    if not isinstance(content, dict | list):
+        return 1, 0
+    place = id(content)
+    if place not in known:
+        if depth >= DEEPEST:
+            raise ValueError(_too_deep())
+        known[place] = most + 1, 0  # found again below itself, it has no end
+        size = 1
+        height = 0
+        for item in content.values() if isinstance(content, dict) else content:
+            if isinstance(item, dict | list):
+                inner, below = _measure(item, depth + 1, known, most)
+                size, height = size + inner, max(height, below)
+            else:
+                size += 1
+        known[place] = size, height + 1
+    if depth + known[place][1] > DEEPEST:
+        raise ValueError(_too_deep())
+    return known[place]
+
+
+def line_of(text: str, suffix: str, place: Sequence[Any]) -> int | None:
+    """The line in which something stands; ``place`` are the keys that lead to it, from the outermost on.
+
+    None where it cannot be found.
+    """
+    try:
+        return _json_line(text, place) if suffix == ".json" else _yaml_line(text, place)
+    except (ValueError, IndexError, yaml.YAMLError):
+        return None
+
+
+def _yaml_line(text: str, place: Sequence[Any]) -> int:
+    node: Any = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    line = node.start_mark.line
+    for key in place:
+        if isinstance(node, yaml.SequenceNode):
+            node = node.value[key]
+            line = node.start_mark.line
+            continue
+        pairs = [pair for pair in node.value if pair[0].value == str(key)] if isinstance(node, yaml.MappingNode) else []
+        if not pairs:  # merged into here from elsewhere
+            break
+        line, node = pairs[0][0].start_mark.line, pairs[0][1]
+    return int(line) + 1
+
+
+def _json_line(text: str, place: Sequence[Any]) -> int:
+    at = _after_space(text, 0)
+    found = at
+    for key in place:
+        if text[at] not in "{[":
+            break
+        found, at = _json_item(text, at, key)
+    return text.count("\n", 0, found) + 1
+
+
+def _json_item(text: str, at: int, wanted: Any) -> tuple[int, int]:
+    """Where an item of an object or list begins, with its key and without; others are passed over."""
+    is_object, decoder = text[at] == "{", json.JSONDecoder()
+    at, count = _after_space(text, at + 1), 0
+    while True:
+        begin = at
+        key, at = scanstring(text, at + 1) if is_object else (count, at)
+        at = _after_space(text, _after_space(text, at) + 1) if is_object else at
+        if key == wanted:
+            return begin, at
+        _, at = decoder.raw_decode(text, at)
+        at = _after_space(text, at)
+        if text[at] != ",":
+            raise ValueError(f"{wanted!r} is not there")
+        at, count = _after_space(text, at + 1), count + 1
+
+
+def _after_space(text: str, at: int) -> int:
+    return int(WHITESPACE.match(text, at).end())

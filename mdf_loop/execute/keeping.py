@@ -1,0 +1,76 @@
+"""Nothing is lost: whatever ends a run early leaves with the results of one moment of its outermost loop.
+
+Each way into the executor - a loop, a whole model, a step of a scheduled one - is called through :func:`keeping`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from mdf_loop.errors import IterationError, LoopInterrupted, PartialResults
+from mdf_loop.options import Run
+
+T = TypeVar("T")
+
+Named = Callable[[PartialResults], dict[str, Any]]
+"""The outputs of a model by name, as far as they are known when an error leaves it."""
+
+
+def keeping(run: Run, call: Callable[[], T], named: Named | None = None) -> T:
+    """Call something; what ends it early keeps what the outermost loop of the run had computed.
+
+    Ctrl-C becomes LoopInterrupted wherever it strikes, also while results are stacked and copied, or while an error is
+    told what had been computed: then this is done a second time.  So everything that makes results of a run has to
+    happen inside ``call``.  The random stream goes back to where it was at the moment whose results are kept.
+
+    Parameters
+    ----------
+    run : Run
+        What loops inside run in; ``run.finish`` is applied to partial results.
+    call : callable
+    named : callable, optional
+        What the outputs are, if ``call`` runs a model.
+
+    Raises
+    ------
+    PartialResults
+        For Ctrl-C and MemoryError as well; all other errors leave as they are.
+    """
+    try:
+        try:
+            return call()
+        except (PartialResults, KeyboardInterrupt, MemoryError) as error:
+            ended = _ended(error, run, named)
+            if ended is error:
+                raise
+            raise ended from error
+    except (KeyboardInterrupt, MemoryError) as error:
+        if isinstance(error, PartialResults):
+            raise
+        raise _ended(error, run, named) from error
+
+
+def _ended(error: BaseException, run: Run, named: Named | None) -> PartialResults:
+    """The error to leave with, once it holds what had been computed."""
+    if isinstance(error, PartialResults):
+        ended = error
+    elif isinstance(error, KeyboardInterrupt):
+        ended = LoopInterrupted("interrupted")
+    else:
+        ended = IterationError("there is not enough memory to go on")
+    progress = ended.progress or (run.outermost if ended.partial is None else None)
+    if progress is not None:
+        _keep(ended, progress)
+    if named is not None:
+        ended.outputs = named(ended)
+    return ended
+
+
+def _keep(ended: PartialResults, progress: Any) -> None:
+    """Make a loop's results so far part of an error."""
+    moment = progress.moment
+    progress.stream.restore(moment.drawn)
+    if not ended.path:
+        ended.within(f"after {moment.iteration} iteration{'s' * (moment.iteration != 1)} of {progress.name}")
+    ended.partial, ended.iteration, ended.progress = progress.partial(), moment.iteration, None

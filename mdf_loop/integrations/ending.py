@@ -1,0 +1,83 @@
+"""What ends early in MDF's engine: its nodes stop when the time is over, and keep what a loop of theirs had computed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mdf_loop.errors import PartialResults
+from mdf_loop.execute.keeping import keeping
+from mdf_loop.integrations.stepped import stepped_of
+from mdf_loop.options import check_time, part_of, start_run
+
+Places = Mapping[str, tuple[str, str]]
+"""Outputs by name: the node and the port of each."""
+
+
+def keeping_partial(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``evaluate`` of a parameter or function: the value of a loop that ended early is what it had computed."""
+
+    @functools.wraps(original)
+    def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(self, *args, **kwargs)
+        except PartialResults as error:
+            if error.partial is not None:
+                self.curr_value = error.partial if len(error.partial) != 1 else error.partial[0]
+            raise
+
+    return evaluate
+
+
+def ending_in_time(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``EvaluableNode.evaluate``: begins only if there is time left; output ports take what a loop had computed."""
+
+    @functools.wraps(original)
+    def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        check_time()
+        try:
+            return original(self, *args, **kwargs)
+        except PartialResults:
+            _take_what_there_is(self)
+            raise
+
+    return evaluate
+
+
+def _take_what_there_is(node: Any) -> None:
+    """Give the output ports of a node the values that follow from those its inputs, functions and parameters have."""
+    known: dict[str, Any] = {}
+    for things in (node.evaluable_inputs, node.evaluable_functions, node.evaluable_parameters):
+        for id, thing in things.items():
+            known[id] = getattr(thing, "curr_value", None)
+            if stepped := stepped_of(thing):
+                stepped.publish(known)
+    for port in node.evaluable_outputs.values():
+        try:
+            port.evaluate(known)
+        except Exception:  # nothing had been computed that it could be made of
+            port.curr_value = None
+
+
+def evaluated(evaluable: Any, places: Places) -> dict[str, Any]:
+    """Evaluate a graph once; its outputs by name.
+
+    Raises
+    ------
+    PartialResults
+        It ended early; ``.outputs`` are those that have a value.
+    """
+    run = start_run()
+
+    def call() -> dict[str, Any]:
+        with part_of(run):
+            evaluable.evaluate()
+        return values_of(evaluable, places)
+
+    return keeping(run, call, lambda _: {name: v for name, v in values_of(evaluable, places).items() if v is not None})
+
+
+def values_of(evaluable: Any, places: Places) -> dict[str, Any]:
+    """What output ports hold."""
+    return {name: evaluable.enodes[node].evaluable_outputs[port].curr_value for name, (node, port) in places.items()}

@@ -1,0 +1,187 @@
+"""Versions of operators: those a model imports, those nobody said, and those of a function that imports others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+import onnx
+
+from mdf_loop.errors import MalformedBody, UnsupportedOp, warn_user
+from mdf_loop.ir import Body, Node
+from mdf_loop.kernels import load_kernels
+from mdf_loop.registry import INTERNAL_DOMAINS, KERNELS, lookup
+from mdf_loop.schemas import LARGEST_VERSION, schema_of
+
+DEFAULT_OPSET = 18
+"""Version of ONNX's own domain for bodies that do not say, such as ONNX text or a bare GraphProto."""
+
+CONTROL = ("If", "Loop", "Scan", "SequenceMap")
+"""Operators of ONNX's own domain whose versions since 9 differ in types alone."""
+
+
+def imported(entries: Iterable[Any], path: tuple[str, ...] = ()) -> dict[str, int]:
+    """The version of each domain that a model or function imports.
+
+    Raises
+    ------
+    MalformedBody
+        A version is none that a domain can have.
+    """
+    opsets: dict[str, int] = {}
+    for entry in entries:
+        domain = own_domain(entry.domain)
+        if not isinstance(domain, str):
+            raise MalformedBody(f"the name {domain!r} is not UTF-8 text", path)
+        if not 0 <= entry.version <= LARGEST_VERSION:
+            raise MalformedBody(
+                f"domain {domain or 'ai.onnx'!r} is imported in version {entry.version}, which no domain has", path
+            )
+        if opsets.get(domain, entry.version) != entry.version:
+            warn_user(f"domain {domain or 'ai.onnx'!r} is imported in two versions; the last one, {entry.version}, is taken")
+        opsets[domain] = entry.version
+    return opsets
+
+
+def own_domain(domain: str) -> str:
+    """A domain, ONNX's own as ""."""
+    return "" if domain == "ai.onnx" else domain
+
+
+def completed(opsets: Mapping[str, int], nodes: Iterable[onnx.NodeProto]) -> dict[str, int]:
+    """The versions of all domains that nodes use, with the newest known one where nobody says it.
+
+    The user is warned of each domain that was missing.
+    """
+    versions, missing = dict(opsets), dict[str, str]()
+    for node in every_node(nodes):
+        domain, version = unmarked(own_domain(node.domain))
+        if isinstance(domain, str) and domain not in versions:
+            if version is None and domain not in INTERNAL_DOMAINS:
+                missing[domain] = node.op_type
+            versions[domain] = version or newest(domain)
+    for domain, op in missing.items():
+        name = domain or "ai.onnx"
+        warn_user(
+            f"the model uses {op} of domain {name!r} but does not import that domain; version {versions[domain]} is taken, the "
+            f"newest known. A model says its versions as opset_import, ONNX text in front of the graph: "
+            f'<ir_version: 10, opset_import: ["": {versions.get("", DEFAULT_OPSET)}, "{name}": {versions[domain]}]>'
+        )
+    return versions
+
+
+def newest(domain: str) -> int:
+    """The newest version of a domain in which an operator of it changed; 1 where nothing is known of it."""
+    if domain == "":
+        return onnx.defs.onnx_opset_version()
+    known = [schema.since_version for schema in onnx.defs.get_all_schemas_with_history() if schema.domain == domain]
+    own = [kernel.since for (where, _), kernels in KERNELS.items() if where == domain for kernel in kernels]
+    return max([*known, *own], default=1)
+
+
+def every_node(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """Nodes, and those of all graphs in them."""
+    todo = [*nodes]
+    while todo:
+        node = todo.pop()
+        yield node
+        for graph in graphs_of(node):
+            todo += graph.node
+
+
+def graphs_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The graphs in the attributes of a node."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def refuse_internal(domain: str, op: str, path: tuple[str, ...]) -> None:
+    """See that a model uses no operator that mdf_loop keeps for what its readers make.
+
+    Raises
+    ------
+    UnsupportedOp
+    """
+    if domain in INTERNAL_DOMAINS:
+        where = "/".join(filter(None, path))
+        raise UnsupportedOp(f"{where}: {domain}::{op} is no operator of a model; the domain is kept for what mdf_loop makes")
+
+
+# Functions that import other versions than the model: while they are written out, the domain of a node says its version.
+
+_MARK = re.compile(r"(.*) version (\d{1,9})", re.DOTALL)
+
+
+def marked(domain: str, version: int) -> str:
+    """A domain that says a version."""
+    return f"{domain or 'ai.onnx'} version {version}"
+
+
+def unmarked(domain: str) -> tuple[str, int | None]:
+    """The domain, and the version that it says; None if it says none."""
+    found = _MARK.fullmatch(domain) if isinstance(domain, str) else None
+    return (own_domain(found[1]), int(found[2])) if found else (domain, None)
+
+
+def version_among(
+    op: str, domain: str, version: int, around: int, attributes: Collection[str] = (), n_inputs: int | None = None
+) -> int:
+    """The version of an operator of a function in a model with another version: the model's, if it means the same there.
+
+    Parameters
+    ----------
+    version, around : int
+        The version that is said of it, and that of the model.
+    attributes : collection of str
+        What the node has, that the model's version must know.
+    n_inputs : int, optional
+        How many inputs the node has, likewise.
+    """
+    there, here = schema_of(op, version, domain), schema_of(op, around, domain)
+    if version == around or (there is not None and here is not None and there.since_version == here.since_version):
+        return around
+    if domain == "" and op in CONTROL:
+        return around if min(version, around) >= 9 or op == "Loop" or op == "If" else version
+    if here is not None and not (set(attributes) <= set(here.attributes) and here.min_input <= (n_inputs or 0) <= here.max_input):
+        return version
+    return around if _same_kernel(op, domain, version, around) else version
+
+
+def _same_kernel(op: str, domain: str, version: int, around: int) -> bool:
+    """Whether two versions of an operator differ in nothing that a kernel sees, such as the types they take."""
+    load_kernels()
+    try:
+        return lookup(op, version, domain) is lookup(op, around, domain)
+    except UnsupportedOp:
+        return False
+
+
+def others(body: Body, opsets: Mapping[str, int] | None = None) -> Iterator[Node]:
+    """Nodes, in inner bodies too, that mean something else under the version that their domain has in the body."""
+    opsets = body.opsets if opsets is None else opsets
+    for node in body.nodes:
+        around = opsets.get(node.domain, node.opset)
+        if version_among(node.op, node.domain, node.opset, around, node.attrs, len(node.inputs)) != around:
+            yield node
+        for _, inner in node.bodies:
+            yield from others(inner, opsets)
+
+
+def refuse_others(body: Body, path: tuple[str, ...]) -> None:
+    """See that all nodes of a body can stand under one version of each domain, which is all that ONNX has.
+
+    Raises
+    ------
+    UnsupportedOp
+        Names a node that cannot.
+    """
+    for node in others(body):
+        name = "/".join(filter(None, (*path, node.name)))
+        around = body.opsets[node.domain]
+        raise UnsupportedOp(
+            f"{name}: {node.op} of version {node.opset} of {node.domain or 'ai.onnx'!r} is not what it is in version {around}, "
+            "which stands around it, and an ONNX graph has one version of each domain"
+        )

@@ -1,0 +1,204 @@
+"""Scheduled MDF graphs: ``run(steps=)`` and the loop they become against MDF's own engine, to the last bit and type."""
+
+from __future__ import annotations
+
+import copy
+import random
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from modeci_mdf.mdf import Edge
+from scheduled_generated import generated_graph
+from scheduled_models import by_mdf
+
+import mdf_loop
+from mdf_loop.errors import LoopError
+
+from . import grammar
+from .outcome import compare_values, to_the_bit
+from .target import Failure, Settings, Target
+
+KINDS: list[Any] = [1, 2, 0, 0.5, 1.5, -1.0, 3, [1.0, 2.0], [1, 2], True, [0.5], [[1.0, 2.0]], 10**6]
+
+
+@dataclass
+class GraphCase:
+    """A graph, how many evaluations of it, and the time between them."""
+
+    graph: Any
+    steps: int
+    increment: float | None
+
+
+def make(choose: random.Random) -> GraphCase:
+    """A generated graph whose constants, expressions, ports and edges are others here and there."""
+    graph = generated_graph(choose.getrandbits(48))
+    for node in graph.nodes:
+        _vary(choose, graph, node)
+    return GraphCase(graph, choose.choice([1, 2, 3, 5, 9, 25]), choose.choice([None, None, 0.1, 0.5, 1]))
+
+
+def _vary(choose: random.Random, graph: Any, node: Any) -> None:
+    ports = [port.id for port in node.input_ports]
+    constants = [p for p in node.parameters if isinstance(p.value, int | float)]
+    for parameter in constants:
+        if choose.random() < 0.3:
+            parameter.value = copy.deepcopy(choose.choice(KINDS))
+    names = [*ports, *(p.id for p in constants)]
+    for parameter in node.parameters:
+        if isinstance(parameter.value, str) and choose.random() < 0.4:
+            own = [parameter.id] * 2 if parameter.default_initial_value is not None else []
+            parameter.value = grammar.expression(choose, [*names, *own] or ["1"])
+        if parameter.default_initial_value is not None and choose.random() < 0.3:
+            parameter.default_initial_value = copy.deepcopy(choose.choice(KINDS))
+        if parameter.value is not None:
+            names.append(parameter.id)
+    for port in node.input_ports:
+        if port.default_value is not None and choose.random() < 0.3:
+            port.default_value = copy.deepcopy(choose.choice(KINDS))
+    if graph.edges and choose.random() < 0.1:
+        edge = choose.choice(graph.edges)
+        edge.parameters = {"weight": copy.deepcopy(choose.choice(KINDS))}
+
+
+def check(case: GraphCase, settings: Settings) -> None:
+    """Where MDF's engine gets through, every engine of ours gives what it gives.
+
+    One graph object serves all: in which order nodes run that wait for nothing depends on where in memory they lie.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            expected = by_mdf(case.graph, case.steps, case.increment)
+        except Exception:
+            expected = None  # MDF's engine cannot run it
+        for engine in ("interpret", *settings.engines):
+            _check_engine(case, engine, expected)
+        if expected is not None:
+            _check_onnx(case, expected)
+
+
+def _check_engine(case: GraphCase, engine: str, expected: dict[str, Any] | None) -> None:
+    more = {} if case.increment is None else {"time_increment": case.increment}
+    try:
+        with mdf_loop.options(engine=engine):
+            actual = mdf_loop.run(case.graph, steps=case.steps, **more)
+    except LoopError as error:
+        if expected is None:
+            return
+        raise Failure(f"{engine}: an error where MDF's engine has none", f"{error!r}") from error
+    except Exception as error:
+        both = ", as from MDF's engine" if expected is None else ""
+        raise Failure(f"{engine}: {type(error).__name__} escaped{both}", f"{error!r}") from error
+    if expected is None:
+        return  # what cannot be computed may be skipped
+    if list(actual) != list(expected):
+        raise Failure(f"{engine}: other outputs", f"expected {list(expected)}, got {list(actual)}")
+    for name, value in expected.items():
+        compare_values(actual[name], value, f"{engine}: a value", name, to_the_bit)
+
+
+def _check_onnx(case: GraphCase, expected: dict[str, Any]) -> None:
+    """The same as an ONNX model, where it can become one."""
+    more = {} if case.increment is None else {"time_increment": case.increment}
+    try:
+        model = mdf_loop.to_onnx(case.graph, steps=case.steps, **more)
+    except LoopError:
+        return
+    try:
+        actual = mdf_loop.run(model)
+    except LoopError as error:
+        raise Failure("ONNX: what was written does not run", repr(error)) from error
+    for name, value in expected.items():
+        if value is None or name not in actual:
+            continue
+        a, e = np.asarray(actual[name], float), np.asarray(value, float)
+        if a.shape != e.shape or not np.allclose(a, e, rtol=1e-6, atol=1e-9, equal_nan=True):
+            raise Failure("ONNX: values", f"{name}: expected {e.tolist()}, got {a.tolist()}")
+
+
+def smaller(case: GraphCase) -> Iterator[GraphCase]:
+    """Fewer steps, nodes, edges, conditions, parameters; simpler values."""
+    for steps in (1, 2, 3, case.steps - 1):
+        if 0 < steps < case.steps:
+            yield replace(case, steps=steps)
+    if case.increment is not None:
+        yield replace(case, increment=None)
+    for change in _changes(case.graph):
+        graph = copy.deepcopy(case.graph)
+        change(graph)
+        yield replace(case, graph=graph)
+
+
+def _changes(graph: Any) -> Iterator[Any]:
+    for place, node in enumerate(graph.nodes):
+        yield lambda g, place=place: _without_node(g, place)
+        for kind in ("parameters", "functions", "output_ports", "input_ports"):
+            for k in range(len(getattr(node, kind) or [])):
+                yield lambda g, place=place, kind=kind, k=k: getattr(g.nodes[place], kind).pop(k)
+        for k, parameter in enumerate(node.parameters):
+            for text in ("1", f"{parameter.id} + 1" if parameter.default_initial_value is not None else "2"):
+                if isinstance(parameter.value, str) and len(text) < len(parameter.value):
+                    yield lambda g, place=place, k=k, text=text: setattr(g.nodes[place].parameters[k], "value", text)
+    for k in range(len(graph.edges)):
+        yield lambda g, k=k: g.edges.pop(k)
+    if graph.conditions is not None:
+        for name in graph.conditions.node_specific or {}:
+            yield lambda g, name=name: g.conditions.node_specific.pop(name)
+
+
+def _without_node(graph: Any, place: int) -> None:
+    name = graph.nodes[place].id
+    graph.nodes.pop(place)
+    graph.edges = [e for e in graph.edges if isinstance(e, Edge) and name not in (e.sender, e.receiver)]
+    if graph.conditions is not None and graph.conditions.node_specific:
+        graph.conditions.node_specific.pop(name, None)
+
+
+def script(case: GraphCase) -> str:
+    """A script that runs the graph here and in MDF's engine."""
+    from .files import ROOT
+
+    return f'''"""A scheduled graph that is not as in MDF's engine."""
+import contextlib
+import io
+import sys
+
+from modeci_mdf.execution_engine import EvaluableGraph
+from modeci_mdf.mdf import Graph
+
+import mdf_loop
+
+sys.path.insert(0, {str(ROOT / "tests")!r})
+from scheduled_models import by_mdf
+
+TEXT = """
+{case.graph.to_yaml()}"""
+steps, increment = {case.steps}, {case.increment}
+more = {{}} if increment is None else {{"time_increment": increment}}
+graph = Graph.from_yaml(TEXT)
+expected = repr(by_mdf(graph, steps, increment))
+print("MDF:", expected)
+different = False
+for engine in ("interpret", "numpy", "auto"):
+    with mdf_loop.options(engine=engine):
+        actual = repr(mdf_loop.run(graph, steps=steps, **more))
+    print(engine, actual)
+    different |= actual != expected
+sys.exit(different)
+'''
+
+
+TARGET = Target(
+    "scheduled",
+    "scheduled MDF graphs in steps, against MDF's own engine",
+    make,
+    check,
+    script,
+    smaller,
+    in_tests=60,
+    seconds=60,
+)

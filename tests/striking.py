@@ -1,0 +1,65 @@
+"""Exceptions that strike between any two instructions of the library, as Ctrl-C does."""
+
+import dis
+import os
+import sys
+
+import mdf_loop
+from mdf_loop.execute.keeping import keeping
+
+HOME = os.path.dirname(mdf_loop.__file__) + os.sep
+KEEPING = keeping.__code__
+LEAVING = {offset for offset, op in enumerate(KEEPING.co_code) if offset % 2 == 0 and dis.opname[op] == "RETURN_VALUE"}
+"""Instructions of ``keeping`` at which nothing is looked at any more: a signal waits until it has returned."""
+
+
+class Strike:
+    """Raises an exception at one instruction of the library, counted from where it is armed; counts them all if at none.
+
+    A body calls ``arm`` in its first iteration: what happens before that is no loop yet.
+    """
+
+    def __init__(self, at=None, kind=KeyboardInterrupt):
+        self.at, self.kind, self.count, self.is_armed, self.depth = at, kind, 0, False, 0
+        self.place = None
+
+    def arm(self):
+        self.is_armed = True
+
+    def _each(self, frame, event, _):
+        if event == "opcode" and self.is_armed and self.depth:
+            if frame.f_code is KEEPING and frame.f_lasti in LEAVING:
+                return self._each
+            self.count += 1
+            if self.count == self.at:
+                sys.settrace(None)
+                self.place = f"{frame.f_code.co_filename.removeprefix(HOME)}:{frame.f_lineno}"
+                raise self.kind
+        elif event in ("return", "exception") and frame.f_code is KEEPING and event == "return":
+            self.depth -= 1
+        return self._each
+
+    def _call(self, frame, event, _):
+        if frame.f_code is KEEPING:
+            self.depth += 1
+        if not frame.f_code.co_filename.startswith((HOME, "<emitted")):
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return self._each
+
+    def __call__(self, function):
+        """Call a function while watching."""
+        before = sys.gettrace()
+        sys.settrace(self._call)
+        try:
+            return function()
+        finally:
+            sys.settrace(before)
+
+
+def strikes(function, make_strike, most=100):
+    """Where to strike: at equal distances, so that a call is struck so many times, the last instruction among them."""
+    watching = make_strike(None)
+    watching(function)
+    step = max(watching.count // most, 1)
+    return range(watching.count, 0, -step)

@@ -1,0 +1,536 @@
+"""What other runtimes run, runs; and what is converted comes back as it was."""
+
+import random
+import warnings
+
+import numpy as np
+import onnx
+import pytest
+from converting import by_engine, by_onnxruntime
+from onnx import TensorProto, helper, numpy_helper, parser
+
+import mdf_loop
+from mdf_loop import backend
+from mdf_loop.errors import KindError, LoopWarning, MalformedBody, UnsupportedOp
+from mdf_loop.ir import ValueType
+from mdf_loop.readers.opsets import newest
+from mdf_loop.readers.type_text import read_type_text, write_type_text
+
+HEADER = '<ir_version: 10, opset_import: ["": 20]> '
+FORMS = ("mdf", "onnx")
+X = np.array([-1.5, 2.0], np.float32)
+
+
+def value(name, kind=TensorProto.FLOAT, shape=(2,)):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def model_of(nodes, functions=(), imports=(("", 20), ("local", 1)), inputs=None, outputs=None, ir_version=10):
+    """A model of some nodes that makes y of x."""
+    graph = helper.make_graph(list(nodes), "g", inputs or [value("x")], outputs or [value("y", shape=None)])
+    opsets = [helper.make_opsetid(*entry) for entry in imports]
+    return helper.make_model(graph, functions=list(functions), opset_imports=opsets, ir_version=ir_version)
+
+
+def results(model, *inputs):
+    """The outputs of a model by the backend, and by both forms of its converted model, there and back."""
+    expected = backend.run_model(model, list(inputs))
+    named = dict(zip([i.name for i in model.graph.input], inputs, strict=False))
+    for form in FORMS:
+        converted = mdf_loop.convert(model, body=form)
+        ran = list(mdf_loop.run(converted, **named).values())
+        again = backend.run_model(mdf_loop.to_onnx(converted), list(inputs))
+        for result, back, wanted in zip(ran, again, expected, strict=True):
+            np.testing.assert_equal(result, wanted)
+            np.testing.assert_equal(back, wanted)
+    return expected
+
+
+# The order of nodes
+
+
+NESTED = """main (int64 n, float[2] x) => (float[2] y, float[k,2] rows) <float[2] w = {1, 2}> {
+    a = Abs (x) b = Add (a, w) yes = Constant <value = bool {1}> ()
+    c, rows = Loop (n, yes, b) <body = step (int64 i, bool go, float[2] v) => (bool on, float[2] u, float[2] r) {
+        on = Identity (go) s = Mul (v, a) t = Add (s, w) u = Tanh (t)
+        r = If (go) <then_branch = t () => (float[2] p) { p2 = Neg (u) p = Add (p2, b) },
+                     else_branch = e () => (float[2] q) { q = Identity (u) }>
+    }>
+    d = Neg (c) y = Sub (d, x)
+}"""
+
+
+def shuffled(graph, rng):
+    """Bring the nodes of a graph, and of the graphs in it, into another order."""
+    nodes = list(graph.node)
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                shuffled(attribute.g, rng)
+    rng.shuffle(nodes)
+    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(copies)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_nodes_in_any_order_give_the_same(seed):
+    model = parser.parse_model(HEADER + NESTED)
+    expected = backend.run_model(model, [np.int64(3), X])
+    shuffled(model.graph, random.Random(seed))
+    for result, wanted in zip(results(model, np.int64(3), X), expected, strict=True):
+        np.testing.assert_array_equal(result, wanted, strict=True)
+
+
+def test_nodes_that_stand_in_order_stay_where_they_are():
+    text = "g (float[2] x) => (float[2] y) { [late] u = RandomNormal <shape = [2]> () [first] t = Abs (x) y = Add (t, u) }"
+    body = mdf_loop.readers.read(HEADER + text)
+    assert [node.name for node in body.nodes][:2] == ["late", "first"]
+
+
+def in_body(nodes):
+    return f"""g (float[2] x) => (float[2] y) {{
+        three = Constant <value = int64 {{3}}> ()
+        [run] y = Loop (three, , x) <body = b (int64 i, bool c, float[2] v) => (bool c, float[2] w) {{ {nodes} }}>
+    }}"""
+
+
+CYCLES = {
+    "g": "g (float[2] x) => (float[2] y) { [one] y = Add (x, z) [two] z = Neg (y) }",
+    "g/run/body": in_body("[one] w = Add (v, z) [two] z = Neg (w)"),
+}
+
+
+@pytest.mark.parametrize("place", CYCLES)
+def test_a_cycle_is_refused_with_the_names_of_its_nodes(place):
+    with pytest.raises(MalformedBody, match=f"^{place}: nodes two -> one -> two make a cycle") as caught:
+        backend.prepare(parser.parse_model(HEADER + CYCLES[place]))
+    assert caught.value.path == tuple(place.split("/"))
+
+
+def test_nodes_of_functions_in_any_order():
+    nodes = [helper.make_node("Neg", ["t"], ["b"]), helper.make_node("Abs", ["a"], ["t"])]
+    function = helper.make_function("local", "f", ["a"], ["b"], nodes, [helper.make_opsetid("", 20)])
+    model = model_of([helper.make_node("f", ["x"], ["y"], domain="local")], [function])
+    np.testing.assert_array_equal(results(model, X)[0], -np.abs(X))
+    function.node[1].input[0] = "b"
+    with pytest.raises(MalformedBody, match="g/f: nodes Abs -> Neg -> Abs make a cycle"):
+        backend.prepare(model_of([helper.make_node("f", ["x"], ["y"], domain="local")], [function]))
+
+
+# Versions
+
+
+def test_a_domain_without_an_import_gets_the_newest_known_version():
+    node = helper.make_node("Normalizer", ["x"], ["y"], domain="ai.onnx.ml", norm="L1")
+    for way in (backend.prepare, mdf_loop.convert):
+        with pytest.warns(LoopWarning, match="uses Normalizer of domain 'ai.onnx.ml' but does not import that domain; version 5"):
+            way(model_of([node]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        np.testing.assert_allclose(results(model_of([node]), X.reshape(1, 2))[0], [[-0.42857143, 0.5714286]])
+    with pytest.warns(LoopWarning, match=f"uses Abs of domain 'ai.onnx' .* version {onnx.defs.onnx_opset_version()} is taken"):
+        rep = backend.prepare(model_of([helper.make_node("Abs", ["x"], ["y"])], imports=[("ai.onnx.ml", 3)]))
+    np.testing.assert_array_equal(rep.run([X])[0], np.abs(X))
+
+
+def test_a_domain_without_an_import_in_a_body_and_of_ones_own_kernel():
+    @mdf_loop.kernel("Thrice", domain="tests.thrice", since=4)
+    def thrice(x):
+        return x + x + x
+
+    assert newest("tests.thrice") == 4
+    with pytest.warns(LoopWarning, match="uses Thrice of domain 'tests.thrice' .* version 4 is taken"):
+        rep = backend.prepare(parser.parse_model(HEADER + in_body("w = tests.thrice.Thrice (v)")))
+    np.testing.assert_array_equal(rep.run([X])[0], 27 * X)
+
+
+@pytest.mark.parametrize("domain", ["com.microsoft", "ai.onnx.contrib", "no.such"])
+def test_an_operator_of_another_domain_is_named_with_the_way_to_add_it(domain):
+    for imports in ([("", 20), (domain, 1)], [("", 20)]):
+        model = model_of([helper.make_node("Gelu", ["x"], ["y"], domain=domain)], imports=imports)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LoopWarning)
+            with pytest.raises(UnsupportedOp) as caught:
+                backend.prepare(model)
+        assert f"{domain}::Gelu" in str(caught.value)
+        assert f'@mdf_loop.kernel("Gelu", domain="{domain}")' in str(caught.value)
+
+
+@pytest.mark.parametrize("domain", ["mdf", "mdf.engine", "record", "openvino", "python"])
+def test_domains_of_our_own_are_no_operators_of_a_model(domain):
+    model = model_of([helper.make_node("Graph", ["x"], ["y"], domain=domain)], imports=[("", 20), (domain, 1)])
+    for way in (backend.prepare, mdf_loop.convert):
+        with pytest.raises(UnsupportedOp, match=f"{domain}::Graph is no operator of a model"):
+            way(model)
+
+
+@pytest.mark.parametrize("version", [-1, 2**31, 2**62])
+def test_versions_that_no_domain_has_are_refused(version):
+    with pytest.raises(MalformedBody, match=f"'ai.onnx' is imported in version {version}"):
+        backend.prepare(model_of([helper.make_node("Abs", ["x"], ["y"])], imports=[("", version)]))
+    body = {"onnx": "b (int64 i, bool c, float x) => (bool c, float x) { }", "opset": abs(version) << 40}
+    with pytest.raises(KindError, match="opset of a body"):
+        mdf_loop.loop(1, True, 1.0, body=body)
+
+
+def function(name, nodes, opset, inputs=("a",), outputs=("b",), **more):
+    imports = [helper.make_opsetid("", opset), helper.make_opsetid("local", 1)]
+    return helper.make_function("local", name, list(inputs), list(outputs), nodes, imports, **more)
+
+
+def call(name, before, after, **more):
+    return helper.make_node(name, [before], [after], domain="local", **more)
+
+
+MATRIX = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
+
+
+def softmax_model(versions, around):
+    """Softmax, which meant another thing before 13, in functions of some versions, each called by the one before."""
+    functions = []
+    for k, version in enumerate(versions):
+        inner = [call(f"f{k + 1}", "t", "b")] if k + 1 < len(versions) else [helper.make_node("Identity", ["t"], ["b"])]
+        functions.append(function(f"f{k}", [*inner, helper.make_node("Softmax", ["a"], ["t"], axis=1)], version))
+    inputs, outputs = [value("x", shape=(2, 3, 2))], [value("y", shape=(2, 3, 2))]
+    return model_of([call("f0", "x", "y")], functions, [("", around), ("local", 1)], inputs, outputs)
+
+
+def softmax(x, version):
+    flat = x.reshape(2, 6) if version < 13 else np.swapaxes(x, 1, 2)
+    powers = np.exp(flat - flat.max(-1, keepdims=True))
+    found = powers / powers.sum(-1, keepdims=True)
+    return found.reshape(2, 3, 2) if version < 13 else np.swapaxes(found, 1, 2)
+
+
+@pytest.mark.parametrize("versions", [(11,), (13,), (11, 13), (13, 11, 12), (20, 11)], ids=str)
+@pytest.mark.parametrize("around", [11, 13, 20])
+def test_functions_have_the_versions_that_they_import(versions, around):
+    expected = MATRIX
+    for version in versions:
+        expected = softmax(expected, version)
+    model = softmax_model(versions, around)
+    np.testing.assert_allclose(backend.run_model(model, [MATRIX])[0], expected, rtol=1e-5)
+    converted = mdf_loop.convert(model)
+    np.testing.assert_allclose(mdf_loop.run(converted, x=MATRIX)["y"], expected, rtol=1e-5)
+    np.testing.assert_allclose(by_engine(converted, {"x": MATRIX})[0], expected, rtol=1e-5)
+    if any((version < 13) != (around < 13) for version in versions):
+        with pytest.raises(UnsupportedOp, match=r"Softmax of version .* of 'ai.onnx' is not what it is in version"):
+            mdf_loop.to_onnx(converted)
+    else:
+        written = mdf_loop.to_onnx(converted)
+        assert {entry.domain: entry.version for entry in written.opset_import}[""] == around
+        np.testing.assert_allclose(backend.run_model(written, [MATRIX])[0], expected, rtol=1e-5)
+
+
+def test_a_function_of_another_version_in_a_body():
+    body = helper.make_graph(
+        [helper.make_node("Softmax", ["v"], ["w"], axis=1)],
+        "body",
+        [value("i", TensorProto.INT64, ()), value("c", TensorProto.BOOL, ()), value("v", shape=(2, 3, 2))],
+        [value("c", TensorProto.BOOL, ()), value("w", shape=(2, 3, 2))],
+    )
+    run = helper.make_node("Loop", ["two", "", "a"], ["b"], body=body)
+    two = helper.make_node("Constant", [], ["two"], value=numpy_helper.from_array(np.array(2)))
+    made = model_of([call("f", "x", "y")], [function("f", [run, two], 11)], inputs=[value("x", shape=(2, 3, 2))])
+    expected = softmax(softmax(MATRIX, 11), 11)
+    np.testing.assert_allclose(backend.run_model(made, [MATRIX])[0], expected, rtol=1e-5)
+    np.testing.assert_allclose(mdf_loop.run(mdf_loop.convert(made), x=MATRIX)["y"], expected, rtol=1e-5)
+    with pytest.raises(UnsupportedOp, match="Softmax of version 11"):
+        mdf_loop.convert(made, body="onnx")
+
+
+def test_overloads_of_a_function_are_told_apart():
+    functions = [
+        function("f", [helper.make_node("Neg", ["a"], ["b"])], 13, overload="one"),
+        function("f", [helper.make_node("Abs", ["a"], ["b"])], 20, overload="two"),
+    ]
+    model = model_of([call("f", "x", "t", overload="one"), call("f", "t", "y", overload="two")], functions)
+    np.testing.assert_array_equal(results(model, X)[0], np.abs(X))
+
+
+def test_attributes_of_functions_reach_nodes_of_other_versions():
+    node = helper.make_node("LeakyRelu", ["a"], ["b"])
+    node.attribute.add(name="alpha", type=onnx.AttributeProto.FLOAT).ref_attr_name = "slope"
+    model = model_of([call("f", "x", "y", slope=0.5)], [function("f", [node], 15, attributes=["slope"])])
+    np.testing.assert_array_equal(results(model, X)[0], [-0.75, 2])
+
+
+def test_functions_that_call_themselves_are_refused():
+    made = model_of([call("f", "x", "y")], [function("f", [call("f", "a", "b")], 20)])
+    with pytest.raises(MalformedBody, match=r"a function of the model calls itself: .*f -> .*f"):
+        backend.prepare(made)
+
+
+# Dictionaries
+
+
+def dictionary(key, kind=TensorProto.FLOAT):
+    said = onnx.TypeProto()
+    said.map_type.key_type = key
+    said.map_type.value_type.tensor_type.elem_type = kind
+    return said
+
+
+MAPS = {
+    "DictVectorizer": (dictionary(TensorProto.STRING), {"b": 2.0}, value("y", shape=(1, 2)), {"string_vocabulary": ["a", "b"]}),
+    "CastMap": (dictionary(TensorProto.INT64), {1: 2.0, 0: 1.0}, value("y", shape=(1, 2)), {"cast_to": "TO_FLOAT"}),
+}
+
+
+@pytest.mark.parametrize("op", MAPS)
+def test_dictionaries_go_in_through_every_form(op, tmp_path):
+    kind, given, output, attributes = MAPS[op]
+    node = helper.make_node(op, ["x"], ["y"], domain="ai.onnx.ml", **attributes)
+    made = model_of([node], (), [("", 18), ("ai.onnx.ml", 1)], [helper.make_value_info("x", kind)], [output], 8)
+    expected = results(made, given)[0]
+    for suffix in ("json", "yaml"):
+        path = tmp_path / f"m.{suffix}"
+        mdf_loop.convert(made, path)
+        np.testing.assert_array_equal(mdf_loop.run(path, x=given)["y"], expected)
+        back = mdf_loop.to_onnx(path)
+        assert back.graph.input[0].type == kind
+
+
+@pytest.mark.parametrize("key", [TensorProto.INT64, TensorProto.STRING])
+def test_dictionaries_come_out_through_every_form(key, tmp_path):
+    kind = onnx.TypeProto()
+    kind.sequence_type.elem_type.CopyFrom(dictionary(key))
+    labels = {"classlabels_int64s": [3, 4]} if key == TensorProto.INT64 else {"classlabels_strings": ["no", "yes"]}
+    node = helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", **labels)
+    imports, output = [("", 18), ("ai.onnx.ml", 1)], helper.make_value_info("y", kind)
+    made = model_of([node], (), imports, [value("x", shape=(None, 2))], [output], 8)
+    rows = np.array([[0.25, 0.75], [1, 0]], np.float32)
+    expected = results(made, rows)
+    mdf_loop.convert(made, tmp_path / "m.yaml")
+    back = mdf_loop.to_onnx(tmp_path / "m.yaml")
+    assert back.graph.output[0].type == kind
+    assert mdf_loop.run(tmp_path / "m.yaml", x=rows)["y"] == expected[0]
+
+
+@pytest.mark.parametrize("text", ["map(int64,float)", "seq(map(string,float[2,n]))", "map(float)", "map(float[2,3])"])
+def test_types_of_dictionaries_are_texts_and_back(text):
+    assert write_type_text(read_type_text(text)) == text
+    assert read_type_text("map(int64, float)") == ValueType(
+        kind="map", element=ValueType(np.dtype("float32")), key=np.dtype("int64")
+    )
+
+
+# What comes back
+
+
+@pytest.mark.parametrize("ir_version", [3, 4, 7, 8, 10])
+@pytest.mark.parametrize("imports", [{"": 8}, {"": 8, "ai.onnx.ml": 1}, {"ai.onnx.ml": 1}], ids=str)
+def test_versions_come_back(ir_version, imports, tmp_path):
+    op, domain = ("Normalizer", "ai.onnx.ml") if "" not in imports else ("Add", "")
+    node = helper.make_node(op, ["x"] if domain else ["x", "k"], ["y"], domain=domain)
+    constant = helper.make_node("Constant", [], ["k"], value=numpy_helper.from_array(np.ones(2, np.float32)))
+    nodes = [node] if domain else [constant, node]
+    made = model_of(nodes, (), imports.items(), [value("x", shape=(1, 2))], [value("y", shape=(1, 2))], ir_version)
+    made.doc_string, made.graph.doc_string = "what it is", "and its graph"
+    mdf_loop.convert(made, tmp_path / "m.yaml")
+    for converted in (mdf_loop.convert(made), tmp_path / "m.yaml"):
+        back = mdf_loop.to_onnx(converted)
+        assert (back.ir_version, {entry.domain: entry.version for entry in back.opset_import}) == (ir_version, imports)
+        assert (back.doc_string, back.graph.doc_string, back.graph.name) == ("what it is", "and its graph", "g")
+        x = np.array([[1, 3]], np.float32)
+        np.testing.assert_array_equal(by_onnxruntime(back, {"x": x})["y"], backend.run_model(made, [x])[0])
+
+
+def test_names_come_back_and_each_node_has_one_of_its_own():
+    text = """g (float[2] "x.1") => (float[2] "y/2") {
+        a = Abs ("x.1") b = Abs (a) [Abs_2] c = Abs (b) ["a b"] d = Abs (c)
+        yes = Constant <value = bool {1}> ()
+        "y/2" = If (yes) <then_branch = t () => (float[2] p) { p = Abs (d) },
+                          else_branch = e () => (float[2] q) { [Abs_2] q = Abs (d) }>
+    }"""
+    made = parser.parse_model(HEADER + text)
+    made.graph.name = "a graph.1"
+    back = mdf_loop.to_onnx(mdf_loop.convert(made))
+    names = [node.name for node in back.graph.node]
+    assert len(set(names)) == len(names)
+    assert {"Abs_2", "a b"} <= set(names)
+    assert back.graph.name == "a graph.1"
+    assert [v.name for v in (*back.graph.input, *back.graph.output)] == ["x.1", "y/2"]
+    np.testing.assert_array_equal(by_onnxruntime(back, {"x.1": X})["y/2"], np.abs(X))
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "outputs"),
+    [
+        ("Clip", ["x", "", ""], ["y"]),
+        ("Clip", ["x", ""], ["y"]),
+        ("Clip", ["x"], ["y"]),
+        ("Clip", ["x", "", "k"], ["y"]),
+        ("Pad", ["x", "p", ""], ["y"]),
+    ],
+)
+@pytest.mark.parametrize("form", FORMS)
+def test_omitted_inputs_at_the_end_come_back(op, inputs, outputs, form, tmp_path):
+    constants = [numpy_helper.from_array(np.float32(1), "k"), numpy_helper.from_array(np.array([0, 0]), "p")]
+    made = model_of([helper.make_node(op, inputs, outputs)])
+    made.graph.initializer.extend(tensor for tensor in constants if tensor.name in inputs)
+    mdf_loop.convert(made, tmp_path / "m.yaml", body=form)
+    back = mdf_loop.to_onnx(tmp_path / "m.yaml")
+    assert list(back.graph.node[0].input) == inputs
+    np.testing.assert_array_equal(results(made, X)[0], by_onnxruntime(back, {"x": X})["y"])
+
+
+@pytest.mark.parametrize("given", [["n", ""], ["", "go"], ["n", "go"]])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_loop_that_carries_nothing_comes_back(given, form):
+    text = """g (int64 n, bool go) => (int64[k] rows) {
+        rows = Loop (n, go) <body = b (int64 i, bool c) => (bool d, int64 r) { r = Neg (i) two = Constant <value = int64 {2}> ()
+            d = Less (i, two) }>
+    }"""
+    made = parser.parse_model(HEADER + text)
+    made.graph.node[0].input[:] = given
+    back = mdf_loop.to_onnx(mdf_loop.convert(made, body=form))
+    assert list(back.graph.node[0].input) == given
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LoopWarning)
+        expected = backend.run_model(made, [np.int64(3), np.bool_(True)])[0]
+        np.testing.assert_array_equal(backend.run_model(back, [np.int64(3), np.bool_(True)])[0], expected)
+
+
+# Inputs that may be left out
+
+
+DEFAULTS = {
+    "empty": np.zeros((0, 2), np.float32),
+    "texts": np.array([["a", "b"], ["c", "d"]], object),
+    "one text": np.array([["a"]], object),
+    "complex": np.array([[1 + 2j, 3]], np.complex64),
+    "large": np.array([2**64 - 1, 0], np.uint64),
+    "half": np.ones((1, 2), np.float16),
+}
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+@pytest.mark.parametrize("is_read", [True, False], ids=["read", "not read"])
+@pytest.mark.parametrize("form", ["model", "json", "yaml", "npz"])
+def test_inputs_with_an_initializer_may_be_left_out(name, is_read, form, tmp_path):
+    default = DEFAULTS[name]
+    code = TensorProto.STRING if default.dtype == object else helper.np_dtype_to_tensor_dtype(default.dtype)
+    inputs = [value("x"), value("w", code, [f"n{k}" for k in range(default.ndim)])]
+    outputs = [value("y", code if is_read else TensorProto.FLOAT, None)]
+    made = model_of([helper.make_node("Identity", ["w" if is_read else "x"], ["y"])], inputs=inputs, outputs=outputs)
+    made.graph.initializer.append(numpy_helper.from_array(default, "w"))
+    expected = default if is_read else X
+    converted = mdf_loop.convert(made)
+    if form != "model":
+        path = tmp_path / f"m.{'json' if form == 'npz' else form}"
+        mdf_loop.convert(made, path, inline=0 if form == "npz" else 1024)
+        converted = mdf_loop.load(path)
+    np.testing.assert_array_equal(mdf_loop.run(converted, x=X)["y"], expected, strict=True)
+    np.testing.assert_array_equal(by_engine(converted, {"x": X})[0], expected, strict=True)
+    back = mdf_loop.to_onnx(converted)
+    np.testing.assert_array_equal(backend.run_model(back, {"x": X})[0], expected, strict=True)
+    other = np.concatenate([default, default])
+    for result in (mdf_loop.run(converted, x=X, w=other)["y"], backend.run_model(back, {"x": X, "w": other})[0]):
+        np.testing.assert_array_equal(result, other if is_read else X, strict=True)
+
+
+# Control flow that does not fit its bodies
+
+
+def broken(change):
+    made = parser.parse_model(HEADER + NESTED)
+    change(next(node for node in made.graph.node if node.op_type == "Loop"))
+    return made
+
+
+def clear_inputs(node):
+    del node.input[:]
+
+
+CHANGES = {
+    "no inputs": (clear_inputs, "0 carried values given, so the body must have 2 inputs"),
+    "an output too many": (lambda node: node.output.append("more"), "names 3 outputs, its body gives 2"),
+    "an input too many": (lambda node: node.input.append("x"), "2 carried values given, so the body must have 4 inputs"),
+    "a number for the body": (
+        lambda node: node.attribute[0].CopyFrom(helper.make_attribute("body", 3)),
+        r"attribute 'body' must be a graph; got a whole number \(3\)",
+    ),
+    "two bodies": (lambda node: node.attribute.append(node.attribute[0]), "two attributes are called 'body'"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_loop_that_does_not_fit_its_body_is_a_clear_error(name):
+    change, message = CHANGES[name]
+    with pytest.raises(mdf_loop.LoopError, match=message):
+        backend.prepare(broken(change))
+
+
+SCANS = {
+    "num_scan_inputs = [1]": "attribute 'num_scan_inputs' must be a whole number; got a list of 1, first a whole number",
+    'num_scan_inputs = "1"': "attribute 'num_scan_inputs' must be a whole number; got a text",
+    "num_scan_inputs = 0": "with num_scan_inputs=0",
+    "num_scan_inputs = 9": "with num_scan_inputs=9",
+    "num_scan_inputs = 1, scan_input_axes = 1": "attribute 'scan_input_axes' must be a list, each of it a whole number",
+    "num_scan_inputs = 1, scan_input_axes = [1, 1]": "scan_input_axes has 2 entries for 1 value",
+    "num_scan_inputs = 1, scan_input_directions = [7]": "must be 0 .forward. or 1",
+    "scan_input_axes = [1]": "has no attribute num_scan_inputs",
+}
+
+
+@pytest.mark.parametrize("attributes", SCANS)
+def test_a_scan_with_odd_attributes_is_a_clear_error(attributes):
+    text = f"g (float[2] x) => (float[2] y) {{ y = Scan <{attributes}, body = b (float s) => (float t) {{ t = Neg (s) }}> (x) }}"
+    with pytest.raises(mdf_loop.LoopError, match=SCANS[attributes]):
+        backend.prepare(parser.parse_model(HEADER + text))
+
+
+@pytest.mark.parametrize("inputs", [[""], [], ["c", "c"]])
+def test_an_if_without_its_condition_does_not_take_another_value_for_it(inputs):
+    branch = [
+        helper.make_graph([helper.make_node("Identity", ["flag"], ["r"])], "b", [], [value("r", TensorProto.BOOL, ())])
+        for _ in range(2)
+    ]
+    node = helper.make_node("If", inputs, ["y"], then_branch=branch[0], else_branch=branch[1])
+    inputs_of = [value("c", TensorProto.BOOL, ()), value("flag", TensorProto.BOOL, ())]
+    with pytest.raises(MalformedBody, match="has one input, the condition cond"):
+        backend.prepare(model_of([node], inputs=inputs_of, outputs=[value("y", TensorProto.BOOL, ())]))
+
+
+def test_whole_numbers_will_do_for_attributes_that_are_floats():
+    made = model_of([helper.make_node("LeakyRelu", ["x"], ["y"], alpha=2)])
+    np.testing.assert_array_equal(results(made, X)[0], [-3, 2])
+    assert mdf_loop.to_onnx(mdf_loop.convert(made)).graph.node[0].attribute[0].f == 2
+
+
+SPARSE = {
+    "index outside, two axes": ([3, 3], [[0, 5]], "of shape .* has values outside of it"),
+    "index below, one axis": ([10], [-1], "of shape .* has values outside of it"),
+    "index outside, one axis": ([10], [10], "of shape .* has values outside of it"),
+    "a negative dimension": ([-1], [0], "must have dimensions from 0 on"),
+    "too many indices": ([10], [0, 1], "of . dimensions has values of shape"),
+    "too many axes": ([10], [[0, 0]], "of . dimensions has values of shape"),
+}
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_sparse_weights_that_do_not_fit_are_clear_errors(name):
+    dims, indices, message = SPARSE[name]
+    made = model_of([helper.make_node("Identity", ["k"], ["y"])])
+    one = made.graph.sparse_initializer.add(dims=dims)
+    one.values.CopyFrom(numpy_helper.from_array(np.ones(1), "k"))
+    one.indices.CopyFrom(numpy_helper.from_array(np.array(indices, np.int64), "i"))
+    with pytest.raises(MalformedBody, match=f"sparse tensor 'k' {message}"):
+        backend.prepare(made)
+
+
+def test_graphs_and_types_that_are_nested_without_end_are_clear_errors():
+    graph = inner = onnx.GraphProto(name="g")
+    for _ in range(400):
+        node = inner.node.add(op_type="If", input=["c"], output=["x"])
+        inner = node.attribute.add(name="then_branch", type=onnx.AttributeProto.GRAPH).g
+    deep = onnx.GraphProto(name="g")
+    element = deep.input.add(name="x").type
+    for _ in range(400):
+        element = element.sequence_type.elem_type
+    element.tensor_type.elem_type = 1
+    for made in (graph, deep):
+        with pytest.raises(MalformedBody, match="nested more than 50 deep"):
+            mdf_loop.if_(True, then_branch=made, else_branch=made)

@@ -1,0 +1,169 @@
+"""``options(timeout=seconds)``: every way of running ends, and keeps its results.  The clock is the test's own."""
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import onnx.parser
+import pytest
+from modeci_mdf.execution_engine import EvaluableGraph
+from modeci_mdf.mdf import Condition
+from test_stepped import DOUBLING, graph, loop_node
+
+import mdf_loop
+from mdf_loop import backend, openvino, options
+from mdf_loop.errors import ArgumentError, LoopTimeout
+from mdf_loop.integrations.scheduled import run_in_mdf
+
+COUNT = "b (int64 i, bool c, double s) => (bool c, double t) { t = Add (s, one) }"
+ENDLESS = 10**15
+
+
+@pytest.fixture
+def ticks(monkeypatch):
+    """A clock that goes on by one second whenever somebody looks at it; how often that was."""
+    seen = SimpleNamespace(count=0)
+
+    def monotonic():
+        seen.count += 1
+        return float(seen.count)
+
+    monkeypatch.setattr(sys.modules["mdf_loop.options"], "time", SimpleNamespace(monotonic=monotonic))
+    return seen
+
+
+def timed_out(call, timeout=40):
+    with options(timeout=timeout), pytest.raises(LoopTimeout) as info:
+        call()
+    assert isinstance(info.value, TimeoutError | mdf_loop.LoopError)
+    assert "options(timeout=" in str(info.value)
+    return info.value
+
+
+@pytest.mark.parametrize("value", [0, -1.0, float("nan"), True, "1", [1]])
+def test_it_is_a_number_of_seconds_above_zero(value):
+    with pytest.raises(ArgumentError) as info, options(timeout=value):
+        pass
+    assert str(info.value) == f"timeout must be None or a number of seconds above 0; got {value!r}"
+
+
+def test_a_run_that_is_done_in_time_is_none_of_its_business():
+    with options(timeout=np.float64(1000)):
+        assert mdf_loop.loop(500, True, 0.0, body=COUNT, one=1) == 500
+
+
+@pytest.mark.usefixtures("ticks")
+@pytest.mark.parametrize("engine", ["interpret", "numpy", "auto"])
+def test_loops_of_every_kind(engine):
+    inner = "inner (int64 j, bool d, double a) => (bool d, double b) { b = Add (a, one) }"
+    with options(engine=engine):
+        error = timed_out(lambda: mdf_loop.loop(ENDLESS, True, 0.0, body=COUNT, one=1))
+        assert error.iteration > 0
+        assert error.partial == (error.iteration,)
+        assert timed_out(lambda: mdf_loop.compile(COUNT)(ENDLESS, True, 0.0, one=1)).iteration > 0
+        rows = np.arange(1e6)
+        scanned = "b (double s, double x) => (double t, double t2) { u = Tanh (s) t = Add (u, x) t2 = Mul (t, t) }"
+        error = timed_out(lambda: mdf_loop.scan(0.0, rows, num_scan_inputs=1, body=scanned))
+        assert 0 < error.iteration == len(error.partial[1])
+        error = timed_out(lambda: mdf_loop.loop(ENDLESS, True, 0.0, body=lambda i, c, s: (True, s + 1, s)))
+        assert (error.partial[0], len(error.partial[1])) == (error.iteration, error.iteration)
+        branch = f"t () => (y) {{ y = Loop <body = {inner}> (many, yes, x) }}"
+        other = "e () => (y) { y = Identity (x) }"
+        given = {"many": ENDLESS, "yes": True, "x": 1.0, "one": 1.0}
+        assert timed_out(lambda: mdf_loop.if_(True, then_branch=branch, else_branch=other, **given)).iteration > 0
+
+
+@pytest.mark.usefixtures("ticks")
+@pytest.mark.parametrize("engine", ["interpret", "numpy", "auto"])
+def test_a_loop_inside_one_long_iteration(engine):
+    """From the fourth iteration on the inner loop would never end."""
+    inner = "inner (int64 j, bool d, double a) => (bool d, double b) { b = Add (a, one) }"
+    body = f"""o (int64 i, bool c, double s) => (bool c, double t) {{
+        late = Greater (i, three) n = Where (late, many, one_time)
+        u = Loop <body = {inner}> (n, c, s) t = Sin (u) }}"""
+    given = {"three": 3, "many": ENDLESS, "one_time": 1, "one": 1.0}
+    with options(engine=engine):
+        error = timed_out(lambda: mdf_loop.loop(ENDLESS, True, 0.0, body=body, **given), timeout=500)
+        with options(engine="interpret"):
+            assert error.partial[0] == mdf_loop.loop(error.iteration, True, 0.0, body=body, **given)
+    assert error.iteration <= 4
+
+
+@pytest.mark.usefixtures("ticks")
+def test_loops_that_a_python_body_runs_have_no_more_time_than_the_loop_itself():
+    def outer(i, c, s):
+        return True, mdf_loop.loop(30, True, s, body=lambda i, c, s: (True, s + 1))
+
+    error = timed_out(lambda: mdf_loop.loop(ENDLESS, True, 0.0, body=outer), timeout=400)
+    assert error.partial[0] == 30 * error.iteration
+
+
+@pytest.mark.usefixtures("ticks")
+def test_models_of_onnx_and_openvino():
+    text = """<ir_version: 10, opset_import: ["": 18]> g (int64 n, double x) => (double y, double z) {
+        c = Constant <value = bool {1}> () one = Constant <value = double {1.0}> () z = Neg (x)
+        y = Loop <body = b (int64 i, bool d, double s) => (bool d, double t) { t = Add (s, one) }> (n, c, x) }"""
+    model = backend.prepare(onnx.parser.parse_model(text))
+    error = timed_out(lambda: model.run([np.int64(ENDLESS), np.float64(0)]))
+    assert error.partial == (error.iteration,)
+    assert (error.outputs["y"], error.outputs["z"]) == (error.iteration, 0)
+    prepared = openvino.prepare("tests/models/ov_loop.xml")
+    shapes = [[d if isinstance(d, int) else 4 for d in prepared.body.type_of(name).shape] for name in prepared.inputs]
+    error = timed_out(lambda: prepared.run([np.ones(shape, np.float32) for shape in shapes]), timeout=12)
+    assert error.iteration > 0
+    assert set(error.outputs) <= set(prepared.outputs)
+
+
+@pytest.mark.usefixtures("ticks")
+def test_nodes_without_a_loop():
+    text = "<ir_version: 10, opset_import: ['': 18]> g (double x) => (double y, double z) { y = Neg (x) z = Neg (y) }"
+    model = backend.prepare(onnx.parser.parse_model(text.replace("'", '"')))
+    error = timed_out(lambda: model.run([np.float64(2)]), timeout=2)
+    assert (error.iteration, error.partial, error.outputs) == (None, None, {"y": -2})
+
+
+@pytest.mark.usefixtures("ticks")
+@pytest.mark.parametrize("collect", [False, True])
+def test_steps_of_a_scheduled_model(collect):
+    def run(steps):
+        return mdf_loop.run("examples/oscillator.yaml", steps=steps, time_increment=0.01, collect=collect)
+
+    error = timed_out(lambda: run(10**7), timeout=100)
+    assert error.iteration > 2
+    want = run(error.iteration)
+    assert set(want) == set(error.outputs)
+    for name, value in want.items():
+        np.testing.assert_array_equal(error.outputs[name], value)
+
+
+@pytest.mark.usefixtures("ticks")
+@pytest.mark.parametrize("collect", [False, True])
+def test_steps_in_the_engine_of_mdf(collect):
+    model = mdf_loop.load("examples/oscillator.yaml").graphs[0]
+    error = timed_out(lambda: run_in_mdf(model, 10**9, 0.01, collect))
+    assert error.iteration > 2
+    for name, value in run_in_mdf(model, error.iteration, 0.01, collect).items():
+        np.testing.assert_array_equal(error.outputs[name], value)
+
+
+@pytest.mark.usefixtures("ticks")
+def test_a_loop_in_a_model_of_mdf_keeps_what_the_outputs_of_its_node_are_made_of():
+    model = graph(loop_node(None, trip_count=ENDLESS, limit=float("inf")))
+    error = timed_out(lambda: mdf_loop.run(model), timeout=15)
+    want = mdf_loop.run(graph(loop_node(None, trip_count=error.iteration, limit=float("inf"))))
+    assert set(error.outputs) == {"x", "y", "xs", "ks"}
+    for name, value in want.items():
+        np.testing.assert_array_equal(error.outputs[name], value)
+
+
+@pytest.mark.usefixtures("ticks")
+def test_stepped_loops_end_with_the_evaluation():
+    node = loop_node(7, DOUBLING, trip_count=ENDLESS, limit=float("inf"))
+    model = graph(node, until=Condition(type="LoopFinished", dependency=node.id))
+    error = timed_out(lambda: mdf_loop.run(model), timeout=200)
+    want = mdf_loop.run(graph(loop_node(None, DOUBLING, trip_count=error.iteration, limit=float("inf"))))
+    assert error.iteration > 7
+    for name, value in want.items():
+        np.testing.assert_array_equal(error.outputs[name], value)
+    evaluable = EvaluableGraph(model, verbose=False)
+    assert timed_out(evaluable.evaluate, timeout=200).iteration > 7
