@@ -61,7 +61,7 @@ def _inferred(found: onnx.TypeProto | None) -> Inferred:
         return None, None
     tensor = found.tensor_type
     dtype = DTYPES.get(tensor.elem_type)
-    if dtype is None or dtype == object:
+    if dtype is None or dtype.hasobject:
         return None, None
     if not tensor.HasField("shape"):
         return dtype, None

@@ -155,7 +155,7 @@ class Builder:
 
     def _folded(self, name: str, args: Sequence[Value], type: Type) -> Value | None:
         """The constant that a primitive of constants is."""
-        if any(x.op != "const" for x in args) or not type.is_static or _elements(type) > MOST_FOLDED:
+        if any(x.op != "const" for x in args) or not type.is_static or type.size > MOST_FOLDED:
             return None
         with np.errstate(all="ignore"):
             found = PRIMITIVES[name].call(*[x.attr for x in args])
@@ -205,8 +205,8 @@ class Builder:
 
     def length(self, x: Value, axis: int) -> Value:
         """How long an axis is, as a number of int64."""
-        if x.type.shape is not None and isinstance(x.type.shape[axis], int):
-            return self.const(np.int64(x.type.shape[axis]))
+        if x.type.shape is not None and isinstance(known := x.type.shape[axis], int):
+            return self.const(np.int64(known))
         return self.put_in("length", (x,), Type(INT64, ()), axis)
 
     def pack(self, numbers: Sequence[Value]) -> Value:
@@ -271,7 +271,8 @@ class Builder:
             len(range(*s.indices(n))) if isinstance(n, int) else n if s == slice(None) else Size()
             for n, s in zip(x.type.shape, slices, strict=True)
         )
-        if all(s == slice(None) or (shape[k] == n and (s.step or 1) == 1) for k, (s, n) in enumerate(zip(slices, x.type.shape))):
+        pairs = zip(slices, shape, x.type.shape, strict=True)
+        if all(s == slice(None) or (length == n and (s.step or 1) == 1) for s, length, n in pairs):
             return x
         if x.op == "pack":
             return self.pack(x.args[slices[0]]) if shape[0] else self.put_in("slice", (x,), Type(x.type.dtype, shape), slices)
@@ -313,10 +314,6 @@ class Builder:
     def items(self, whole: Value, types: Sequence[Type]) -> tuple[Value, ...]:
         """The results of a value that has several."""
         return tuple(self.put_in("item", (whole,), type, k) for k, type in enumerate(types))
-
-
-def _elements(type: Type) -> int:
-    return int(np.prod([n for n in type.shape or () if isinstance(n, int)], dtype=np.int64))
 
 
 def _joined(shapes: Sequence[tuple[Length, ...] | None], axis: int) -> tuple[Length, ...] | None:

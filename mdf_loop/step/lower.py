@@ -52,7 +52,9 @@ def lower_graph(body: Body, types: Sequence[Type], obey: bool = False, opens: bo
 
 
 def lower_loop(record: Loop, types: Sequence[Type], has_count: bool, obeyed: bool, obey: bool = False) -> Region:
-    """The Step of one loop: its results, then the number of iterations.  Parameters are the trip count (any number where there is none), then carried, scanned and captured values.
+    """The Step of one loop: its results, then the number of iterations.
+
+    Parameters are the trip count (any number where there is none), then carried, scanned and captured values.
 
     Raises
     ------
@@ -73,8 +75,8 @@ def lower_loop(record: Loop, types: Sequence[Type], has_count: bool, obeyed: boo
 def lower_block(record: Loop, carried: Sequence[Type], rows: Sequence[Type], captured: Sequence[Type]) -> Region:
     """The Step of a block of iterations of a loop.
 
-    Parameters are the number of iterations, then carried values, rows (types are those of one row) and captured values.  Results are
-    those of the loop, then the number of iterations and the last condition.
+    Parameters are the number of iterations, then carried values, rows (types are those of one row) and captured values.
+    Results are those of the loop, then the number of iterations and the last condition.
     """
     lowering = Lowering(obey=False, exact=not record.body.typed)
     b, n = lowering.b, Size("n")
@@ -146,10 +148,10 @@ class Lowering:
 
     def _folded(self, node: Node, bound: Bound, args: Sequence[Value | None]) -> Sequence[Value] | None:
         """An operator of constants: what its kernel gives for them."""
-        if bound.needs_run or node.captures or any(x is not None and x.op != "const" for x in args) or not node.domain == "":
+        if bound.needs_run or node.captures or any(x is not None and x.op != "const" for x in args) or node.domain != "":
             return None
-        given = [None if x is None else x.attr for x in args]
-        if sum(np.size(x) for x in given) > MOST_FOLDED:
+        given: list[Any] = [None if x is None else x.attr for x in args]
+        if sum(int(np.size(x)) for x in given) > MOST_FOLDED:
             return None
         try:
             with np.errstate(all="ignore"):
@@ -157,7 +159,7 @@ class Lowering:
         except Exception:
             return None
         results = found if type(found) is tuple else (found,)
-        if sum(np.size(x) for x in results) > MOST_FOLDED or any(type_of_value(x).dtype is None for x in results):
+        if sum(int(np.size(x)) for x in results) > MOST_FOLDED or any(type_of_value(x).dtype is None for x in results):
             return None
         return [self.b.const(x) for x in results]
 
@@ -262,7 +264,8 @@ class Lowering:
     ) -> tuple[Region, list[Type]]:
         """The region of a loop's body with types that hold for every iteration; what never changes is outside it."""
         going = Type(BOOL, (1,) * len(record.body.type_of(record.condition or "").shape or ()))
-        types, same, mark = [value.type for value in carried], {}, self.b.mark()
+        types, mark = [value.type for value in carried], self.b.mark()
+        same: dict[int, Value] = {}
         for attempt in range(ROUNDS + len(carried)):
             self.b.rewind(mark)
             if attempt >= ROUNDS:

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from mdf_loop.step.liveness import Liveness
 from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import LoopRegion, Type, Value
@@ -83,7 +81,7 @@ def size_of(type: Type) -> int:
     """Bytes of an array whose lengths are known; -1 of any other value."""
     if not type.is_static or not type.shape or type.dtype is None:
         return -1
-    return int(np.prod(type.shape, dtype=np.int64)) * type.dtype.itemsize
+    return type.size * type.dtype.itemsize
 
 
 def _assign_end(found: Places, live: Liveness, k: int, state: Value, end: Value) -> None:

@@ -43,7 +43,7 @@ def _erf(x: Any) -> Any:
 PRIMITIVES: dict[str, Primitive] = {"erf": Primitive(_erf, None), "quotient": Primitive(div, None)}
 """All primitives by name."""
 
-for _name, _ufunc, _call in (
+_ROWS: tuple[tuple[str, np.ufunc, Callable[..., Any] | None], ...] = (
     ("add", np.add, operator.add),
     ("sub", np.subtract, operator.sub),
     ("mul", np.multiply, operator.mul),
@@ -96,18 +96,18 @@ for _name, _ufunc, _call in (
     ("ldexp", np.ldexp, None),
     ("gcd", np.gcd, None),
     ("lcm", np.lcm, None),
-):
-    PRIMITIVES[_name] = Primitive(_call or _ufunc, _ufunc)
-for _name, _ufunc, _call in (
+)
+_QUESTIONS: tuple[tuple[str, np.ufunc, Callable[..., Any] | None], ...] = (
     ("lt", np.less, operator.lt),
     ("le", np.less_equal, operator.le),
     ("gt", np.greater, operator.gt),
     ("ge", np.greater_equal, operator.ge),
     ("eq", np.equal, operator.eq),
     ("ne", np.not_equal, operator.ne),
-):
-    PRIMITIVES[_name] = Primitive(_call, _ufunc, is_question=True)
-PRIMITIVES["signbit"] = Primitive(np.signbit, np.signbit, is_question=True)
+    ("signbit", np.signbit, None),
+)
+PRIMITIVES |= {name: Primitive(call or ufunc, ufunc) for name, ufunc, call in _ROWS}
+PRIMITIVES |= {name: Primitive(call or ufunc, ufunc, is_question=True) for name, ufunc, call in _QUESTIONS}
 
 BOOL, INT64, FLOAT64 = np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.float64)
 _PYTHON: dict[str, type] = {"b": bool, "i": int, "f": float, "c": complex}

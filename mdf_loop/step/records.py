@@ -31,6 +31,7 @@ item          a value of several results                              which one
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -80,6 +81,11 @@ class Type:
     def is_static(self) -> bool:
         """Whether element type and all lengths are known."""
         return self.dtype is not None and self.shape is not None and all(isinstance(n, int) for n in self.shape)
+
+    @property
+    def size(self) -> int:
+        """How many elements it has, if all lengths are known."""
+        return math.prod(n for n in self.shape or () if isinstance(n, int))
 
     @property
     def is_number(self) -> bool:

@@ -47,7 +47,8 @@ def written_into(printer: Printer, value: Value, target: str) -> str:
         return found
     if value.op == "reduce":
         how: Reduction = value.attr
-        return f"{p.source.use(_REDUCTIONS[how.kind].reduce, 'r')}({p.boxed(value.args[0])}, {how.axes!r}, None, {target}, {how.keep})"
+        call = f"{p.source.use(_REDUCTIONS[how.kind].reduce, 'r')}({p.boxed(value.args[0])}"
+        return f"{call}, {how.axes!r}, None, {target}, {how.keep})"
     args = [p.text(x) if is_native(x.type) else p.boxed(x) for x in value.args]
     ufunc = np.dot if value.op == "dot" else PRIMITIVES[value.op].ufunc
     out = f"out={target}" if ufunc in (np.maximum, np.minimum) else target  # numpy is about to ask for it

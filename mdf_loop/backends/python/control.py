@@ -9,7 +9,7 @@ import numpy as np
 from mdf_loop.backends.python import runtime
 from mdf_loop.backends.python.numbers import is_native
 from mdf_loop.ir import Collected
-from mdf_loop.step.memory import assign
+from mdf_loop.step.memory import assign, size_of
 from mdf_loop.step.records import BranchRegion, LoopRegion, Type, Value
 
 if TYPE_CHECKING:
@@ -40,6 +40,11 @@ def truth(p: Printer, value: Value) -> str:
     if is_native(value.type) and value.type.kind == "b":
         return p.text(value)
     return f"{p.source.use(runtime.truth)}({p.boxed(value)})"
+
+
+def place_of_count(attr: LoopRegion) -> int:
+    """The place of the number of iterations among a loop's results."""
+    return attr.n_carried + attr.n_last + len(attr.collected)
 
 
 def write_loop(p: Printer, v: Value) -> None:
@@ -165,7 +170,8 @@ class _LoopWriter:
                 source.line(f"{name} = {source.use(np.empty)}(({self.limit}{shape},), {source.use(value.type.dtype, 'd')})")
             else:
                 source.line(f"{name} = []; keep_{name} = {name}.append")
-        self.counts = self.may_end and (any(self.in_rows) or self.attr.in_block)
+        done = place_of_count(self.attr)
+        self.counts = self.may_end and (any(self.in_rows) or done in self.items)
         if self.counts:
             source.line(f"done_{self.number} = {self.limit}")
 
@@ -196,8 +202,7 @@ class _LoopWriter:
             return False
         if self.attr.in_block:
             return True
-        size = int(np.prod(kept.shape or (), dtype=np.int64)) * kept.dtype.itemsize  # type: ignore[union-attr]
-        return size * self.p.most <= LARGEST_BLOCK
+        return size_of(kept) * self.p.most <= LARGEST_BLOCK
 
     def _head(self) -> str:
         parts = [self.p.texts[part] for part in self.parts]

@@ -1,11 +1,11 @@
 """Primitives on single numbers as expressions: float64, int64, int32, bool and weak numbers are Python's own inside a program.
 
-A template gets the texts of its arguments; where it names one more than once, ``NAMES_TWICE`` says so and the argument gets a
-name first.  The value is numpy's: the same bits for arithmetic, comparisons and rounding, within 3 units in the last place for the rest.
-Where Python raises and numpy does not, the program ends and the interpreter runs the same work.
+A template gets the texts of its arguments; where it names one more than once, the argument gets a name first.  The value is
+numpy's: the same bits for arithmetic, comparisons and rounding, within 3 units in the last place for the rest.  Where Python
+raises and numpy does not, the program ends and the interpreter runs the same work.
 
-Whole numbers do not wrap around in Python.  ``+ - *`` may leave the range of their type on the way, as wrapping commutes with them;
-who reads the number itself checks it first (``UNCHECKED``).
+Whole numbers do not wrap around in Python.  ``+ - *`` may leave the range of their type on the way, as wrapping commutes with
+them; who reads the number itself checks it first (``UNCHECKED``).
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ UNCHECKED = {"add", "sub", "mul", "neg"}
 
 FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {
     (name, "f"): getattr(math, name)
-    for name in ("exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan")
-    + ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "atan2", "hypot", "copysign", "fmod")
+    for name in (
+        *("exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan"),
+        *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "atan2", "hypot", "copysign", "fmod"),
+    )
 }
 FUNCTIONS |= {(name, "f"): getattr(runtime, name) for name in ("floor", "ceil", "rint")}
 FUNCTIONS |= {("abs", kind): operator.abs for kind in "fi"}

@@ -6,6 +6,7 @@ A peephole looks at one value, and says how it is written where it holds: as an 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -49,8 +50,8 @@ def _sides(v: Value) -> tuple[int, int]:
     shape, axes = v.args[0].type.shape or (), v.attr.axes
     if not v.args[0].type.is_static or 0 in shape:
         return 0, 0
-    terms = int(np.prod([shape[axis] for axis in axes]))
-    sums = int(np.prod(shape)) // terms
+    terms = math.prod(n for axis in axes if isinstance(n := shape[axis], int))
+    sums = v.args[0].type.size // terms
     count = len(axes)
     is_side = axes in (tuple(range(count)), tuple(range(len(shape) - count, len(shape))))
     return (sums, terms) if is_side else (0, 0)
@@ -82,7 +83,7 @@ def _sum_of_ones(p: Printer, v: Value, out: str) -> str:
 
 def _is_extreme_of_all(v: Value) -> bool:
     static = v.args[0].type.is_static and is_native(v.type) and v.attr.kind in ("max", "min")
-    return static and int(np.prod(v.args[0].type.shape or ())) < LARGE
+    return static and v.args[0].type.size < LARGE
 
 
 def _by_place(p: Printer, v: Value, out: str) -> str:

@@ -10,8 +10,8 @@ A number of float64, int64 or bool is one of Python's inside (``numbers``), ever
             x1 = x1 + 0.5 * (1.0 - x1)
         return (float64(x1),)
 
-Letters: ``p`` what is given, ``q`` the same as a number, ``i`` iteration numbers, ``x`` carried values, ``s`` parts of scanned arrays,
-``l`` lists of collected values, ``v`` other values, ``k`` kernels and constants.
+Letters: ``p`` what is given, ``q`` the same as a number, ``i`` iteration numbers, ``x`` carried values, ``s`` parts of scanned
+arrays, ``l`` collected values, ``b`` arrays that are written again and again, ``v`` other values, ``k`` kernels and constants.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ LONGEST = 120
 def program(region: Region, most: int = MOST, least: int = LEAST) -> tuple[Callable[..., Any], str]:
     """The function of a Step, ``program(run, *values) -> results``, and its text.
 
-    It raises :class:`~mdf_loop.backends.python.runtime.FallBack`, or whatever the kernels raise, where it cannot tell what is right.
+    It raises :class:`~mdf_loop.backends.python.runtime.FallBack`, or whatever the kernels raise, where it cannot tell what is
+    right.
     """
     printer = Printer(region, most, least)
     parameters = ", ".join(["run", *(f"p{k}" for k in range(len(region.params)))])
