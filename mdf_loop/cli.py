@@ -25,6 +25,9 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 """Every command takes it; :func:`main` looks for it."""
 
+Trusted = Annotated[bool, typer.Option("--trusted", help="Let the model do what only trusted models may; see options().")]
+"""Every command that reads a model takes it."""
+
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
@@ -50,6 +53,7 @@ def run(
     steps: Annotated[int | None, typer.Option("--steps", help="Evaluate an MDF model so many times.")] = None,
     time_increment: Annotated[float | None, typer.Option("--time-increment", help="Time from step to step.")] = None,
     collect: Annotated[bool, typer.Option("--collect", help="Keep the outputs of all steps.")] = False,
+    trusted: Trusted = False,
     debug: Debug = False,
 ) -> None:
     """Run a model and print its outputs as a table."""
@@ -59,7 +63,7 @@ def run(
     inputs = {**(_read_inputs(input_) if input_ else {}), **dict(map(_assignment, set_ or []))}
     how = {"steps": steps, "time_increment": time_increment, "collect": collect or None}
     inputs |= {name: value for name, value in how.items() if value is not None}
-    with options(seed=seed, max_iterations=max_iterations):
+    with options(seed=seed, max_iterations=max_iterations, trusted=trusted):
         outputs = run_model(file, **inputs)
     if output:
         write_outputs(output, outputs)
@@ -73,14 +77,18 @@ def explain(
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An input; the value is JSON.")] = None,
     input_: Annotated[Path | None, typer.Option("--input", help="Inputs by name: .npz or .json.")] = None,
     source: Annotated[bool, typer.Option("--source", help="Show the Python that is emitted for recurrences.")] = False,
+    trusted: Trusted = False,
     debug: Debug = False,
 ) -> None:
     """Run a model once and print how each of its loops ran: what once, what in blocks, what step by step, and why."""
     from mdf_loop.integrations.explaining import explain_model
+    from mdf_loop.options import options
 
     inputs = {**(_read_inputs(input_) if input_ else {}), **dict(map(_assignment, set_ or []))}
     console = Console()
-    for text in explain_model(file, source=source, **inputs) or ["no Loop or Scan ran"]:
+    with options(trusted=trusted):
+        texts = explain_model(file, source=source, **inputs)
+    for text in texts or ["no Loop or Scan ran"]:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -94,17 +102,30 @@ def convert(
     inputs: Annotated[list[str] | None, typer.Option("--as-input", help="A port or parameter that ONNX gets as input.")] = None,
     steps: Annotated[int | None, typer.Option("--steps", help="To ONNX: how many times the model is evaluated.")] = None,
     time_increment: Annotated[float | None, typer.Option("--time-increment", help="By how much time goes on each step.")] = None,
+    trusted: Trusted = False,
     debug: Debug = False,
 ) -> None:
     """Convert an ONNX or OpenVINO model to MDF, or an MDF or OpenVINO model to ONNX."""
-    from mdf_loop.convert.mdf_to_onnx import to_onnx
-    from mdf_loop.convert.onnx_to_mdf import convert as to_mdf
+    from mdf_loop.options import options
+
+    with options(trusted=trusted):
+        _convert(
+            source,
+            target,
+            {"body": body, "inline": inline},
+            {"inputs": inputs or (), "steps": steps, "time_increment": time_increment},
+        )
+
+
+def _convert(source: Path, target: Path, to_mdf: dict[str, Any], to_onnx: dict[str, Any]) -> None:
+    """Convert by what the names of the files say, each way with its own settings."""
+    from mdf_loop.convert import mdf_to_onnx, onnx_to_mdf
 
     kinds = tuple({".onnx": "onnx", ".xml": "openvino"}.get(path.suffix.lower(), "mdf") for path in (source, target))
     if kinds in (("onnx", "mdf"), ("openvino", "mdf")):
-        to_mdf(source, target, body=body, inline=inline)
+        onnx_to_mdf.convert(source, target, **to_mdf)
     elif kinds == ("mdf", "onnx"):
-        to_onnx(source, target, inputs=inputs or (), steps=steps, time_increment=time_increment)
+        mdf_to_onnx.to_onnx(source, target, **to_onnx)
     elif kinds == ("openvino", "onnx"):
         from mdf_loop.convert.openvino_to_onnx import openvino_to_onnx
 
@@ -125,13 +146,16 @@ def verify(
     seed: Annotated[int, typer.Option("--seed", help="Seed of the inputs that are not given, and of random operators.")] = 0,
     rtol: Annotated[float, typer.Option("--rtol", help="Relative tolerance.")] = 1e-5,
     atol: Annotated[float, typer.Option("--atol", help="Absolute tolerance.")] = 1e-6,
+    trusted: Trusted = False,
     debug: Debug = False,
 ) -> None:
     """Run a model in every engine and in onnxruntime, and compare; exit code 1 if they disagree."""
     from mdf_loop.integrations.verifying import verify as compare
+    from mdf_loop.options import options
 
     inputs = {**(_read_inputs(input_) if input_ else {}), **dict(map(_assignment, set_ or []))}
-    report = compare(file, inputs, seed, rtol, atol)
+    with options(trusted=trusted):
+        report = compare(file, inputs, seed, rtol, atol)
     Console().print(_agreement(file.name, report))
     for place in report.others:
         if place.outputs is None and not place.is_failure:

@@ -27,6 +27,7 @@ class Options:
     seed: int | None = None
     obey_body_condition: bool = False
     block_bytes: int = 1 << 22
+    trusted: bool = False
 
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
@@ -36,8 +37,9 @@ class Options:
                 raise ArgumentError(f"{name} must be None or a whole number from 0 on; got {getattr(self, name)!r}")
         if not _is_count(self.block_bytes, 1):
             raise ArgumentError(f"block_bytes must be a whole number from 1 on; got {self.block_bytes!r}")
-        if not isinstance(self.obey_body_condition, bool):
-            raise ArgumentError(f"obey_body_condition must be True or False; got {self.obey_body_condition!r}")
+        for name in ("obey_body_condition", "trusted"):
+            if not isinstance(getattr(self, name), bool):
+                raise ArgumentError(f"{name} must be True or False; got {getattr(self, name)!r}")
 
 
 def _is_count(value: object, least: int) -> bool:
@@ -74,6 +76,10 @@ def options(**changes: object) -> Iterator[Options]:
         onnxruntime's reading instead: it ends the loop.
     block_bytes : int
         About how many bytes the values of one block of iterations may take in engine ``numpy``.
+    trusted : bool
+        False holds a model to what no model can do harm with: the expressions of an MDF model that runs in MDF's own
+        engine, which hands them to Python's ``eval``, must be on the list of :mod:`mdf_loop.readers.expression`.
+        True lets everything through: for models that are as trustworthy as one's own code.
 
     Raises
     ------

@@ -1,5 +1,6 @@
 """The command ``mdf-loop``."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import pytest
 from test_run import counting_model
 
 from mdf_loop.cli import describe, main, write_outputs
-from mdf_loop.errors import LoopInterrupted
+from mdf_loop.errors import LoopError, LoopInterrupted
 
 
 @pytest.fixture
@@ -82,6 +83,33 @@ def test_debug_shows_the_traceback():
     assert result.returncode == 1
     assert "Traceback" in result.stderr
     assert "MalformedBody" in result.stderr
+
+
+@pytest.mark.parametrize(("flags", "trusted"), [((), False), (("--trusted",), True)])
+@pytest.mark.parametrize(
+    ("command", "function"),
+    [
+        (("run", "m.yaml"), "integrations.running.run"),
+        (("explain", "m.yaml"), "integrations.explaining.explain_model"),
+        (("verify", "m.yaml"), "integrations.verifying.verify"),
+        (("convert", "m.yaml", "m.onnx"), "convert.mdf_to_onnx.to_onnx"),
+        (("convert", "m.onnx", "m.yaml"), "convert.onnx_to_mdf.convert"),
+        (("convert", "m.xml", "m.onnx"), "convert.openvino_to_onnx.openvino_to_onnx"),
+    ],
+)
+def test_trusted_holds_for_every_command_that_reads_a_model(monkeypatch, command, function, flags, trusted):
+    from mdf_loop.options import current_options
+
+    seen = []
+
+    def note(*_, **__):
+        seen.append(current_options().trusted)
+        raise LoopError("seen")
+
+    module, _, name = f"mdf_loop.{function}".rpartition(".")
+    monkeypatch.setattr(importlib.import_module(module), name, note)
+    assert run_main(*command, *flags) == 1
+    assert seen == [trusted]
 
 
 def test_max_iterations_stops_a_loop(model_file, capsys):

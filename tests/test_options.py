@@ -15,7 +15,7 @@ NOISE = "b (int64 i, bool c) => (bool c, float[1] s) { s = RandomNormal <shape =
 
 
 def test_defaults_change_nothing():
-    assert current_options() == Options(engine="auto", max_iterations=None, seed=None, obey_body_condition=False)
+    assert current_options() == Options(engine="auto", max_iterations=None, seed=None, obey_body_condition=False, trusted=False)
 
 
 def test_blocks_nest_and_inner_ones_win():
@@ -55,11 +55,12 @@ def test_unknown_engine_is_refused():
     assert str(info.value).endswith("; got 'warp'")
 
 
+@pytest.mark.parametrize("name", ["obey_body_condition", "trusted"])
 @pytest.mark.parametrize("value", [1, "no", None])
-def test_obey_body_condition_must_be_a_boolean(value):
-    with pytest.raises(ArgumentError) as info, options(obey_body_condition=value):
+def test_a_switch_must_be_a_boolean(name, value):
+    with pytest.raises(ArgumentError) as info, options(**{name: value}):
         pass
-    assert str(info.value) == f"obey_body_condition must be True or False; got {value!r}"
+    assert str(info.value) == f"{name} must be True or False; got {value!r}"
 
 
 def test_threads_do_not_see_each_others_options():
