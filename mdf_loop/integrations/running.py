@@ -16,6 +16,7 @@ from mdf_loop.convert.files import load
 from mdf_loop.convert.lowering_schedule import output_ports
 from mdf_loop.convert.restoring import input_ids, names_of
 from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody
+from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
 from mdf_loop.integrations.mdf import quiet_mdf, register
 from mdf_loop.integrations.required import is_required_as
 from mdf_loop.integrations.scheduled import run_steps
@@ -182,7 +183,8 @@ def _evaluated(graph: Any) -> Any:
     """The ``EvaluableGraph`` of a graph, evaluated once; what MDF prints goes to the log."""
     from modeci_mdf.execution_engine import EvaluableGraph
 
-    with quiet_mdf():
+    with quiet_mdf(), engine_at_work(graph):
+        refuse_graph(graph)
         evaluable = EvaluableGraph(graph, verbose=False)
         evaluable.evaluate()
     return evaluable

@@ -8,6 +8,7 @@ from mdf_loop.convert.lowering_schedule import output_ports
 from mdf_loop.convert.scheduled import check_steps, execute, lower
 from mdf_loop.errors import CollectedError, MalformedBody, NotLowered, UnknownNode, UnsupportedOp, warn_user
 from mdf_loop.execute.collect import Gathering
+from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
 from mdf_loop.integrations.mdf import quiet_mdf, register
 from mdf_loop.integrations.required import refuse_missing_inputs
 from mdf_loop.ir import Collected
@@ -54,7 +55,8 @@ def run_in_mdf(graph: Any, steps: int, time_increment: float | None = None, coll
     register()
     places = output_ports(graph)
     rows = {name: Gathering(Collected(name)) for name in places} if collect else {}
-    with quiet_mdf():
+    with quiet_mdf(), engine_at_work(graph):
+        refuse_graph(graph)
         evaluable = EvaluableGraph(graph, verbose=False)
         for step in range(steps):
             evaluable.evaluate(**({} if step == 0 or time_increment is None else {"time_increment": time_increment}))

@@ -73,8 +73,7 @@ def parse(text: str, path: tuple[str, ...] = ()) -> ast.expr:
     UnsupportedOp
         It calls a function of numpy, math or Python that is not on the list.
     """
-    if len(text) > LONGEST:
-        raise MalformedBody(f"an expression of {len(text)} characters is too long; {LONGEST} are allowed", path)
+    refuse_length(text, path)
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as error:
@@ -85,6 +84,28 @@ def parse(text: str, path: tuple[str, ...] = ()) -> ast.expr:
         raise MalformedBody(f"expression {_excerpt(text)} cannot be read: {str(error) or type(error).__name__}", path) from error
     _check(tree, text, path)
     return tree
+
+
+def is_python(text: str) -> bool:
+    """Whether Python could evaluate a text; any other one is a text and nothing else."""
+    try:
+        ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError):
+        return False
+    except (MemoryError, RecursionError):
+        return True  # too deeply nested, which is said when it is read
+    return True
+
+
+def refuse_length(text: str, path: tuple[str, ...] = ()) -> None:
+    """See that an expression is not longer than anybody writes.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    if len(text) > LONGEST:
+        raise MalformedBody(f"an expression of {len(text)} characters is too long; {LONGEST} are allowed", path)
 
 
 def _check(tree: ast.expr, text: str, path: tuple[str, ...]) -> None:
