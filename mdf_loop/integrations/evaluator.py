@@ -96,6 +96,11 @@ class Evaluation:
     def _tuple(self, tree: ast.Tuple) -> tuple[Any, ...]:
         return tuple(_listed([self.value(element) for element in tree.elts]))
 
+    def _dict(self, tree: ast.Dict) -> dict[Any, Any]:
+        made = {self.value(key): self.value(value) for key, value in zip(tree.keys, tree.values, strict=True) if key is not None}
+        _listed([*made.values()])
+        return made
+
     def _unaryop(self, tree: ast.UnaryOp) -> Any:
         return run(OPERATORS[type(tree.op)], self.value(tree.operand))
 
@@ -246,7 +251,7 @@ def _count(value: Any) -> int | None:
 
 def _listed(values: list[Any]) -> list[Any]:
     """The elements of a list; lists in it, of which it may hold one many times, count as often as they stand there."""
-    if any(isinstance(value, list | tuple) for value in values):
+    if any(isinstance(value, list | tuple | dict) for value in values):
         refuse_elements(total(values), "a list")
     return values
 

@@ -36,6 +36,9 @@ _work: contextvars.ContextVar[str] = contextvars.ContextVar("mdf_loop_engine_wor
 
 LONGEST_MESSAGE = 400
 
+MOST_IN_PORTS = 1 << 28
+"""Elements in the input ports of a graph, by their shapes: the weights of the largest models that MDF publishes have half."""
+
 HINT = (
     "; options(trusted=True), or --trusted on the command line, hands such texts to Python's eval: only for models that you "
     "trust as you trust a program"
@@ -254,10 +257,7 @@ def refuse_graph(graph: Any) -> None:
     """
     if not is_guarded():
         return
-    for node in graph.nodes:
-        for port in node.input_ports:
-            if isinstance(port.shape, list | tuple) and all(isinstance(length, int) for length in port.shape):
-                refuse_elements(elements_of(port.shape), f"input port {node.id}.{port.id}")
+    _refuse_shapes(graph)
     if graph.conditions is not None:
         for conditions in (graph.conditions.node_specific, graph.conditions.termination):
             for condition in (conditions or {}).values():
@@ -266,6 +266,20 @@ def refuse_graph(graph: Any) -> None:
         refuse_unlisted(graph)
     except (MalformedBody, UnsupportedOp) as error:
         raise _with_hint(error) from None
+
+
+def _refuse_shapes(graph: Any) -> None:
+    """MDF's engine fills every input port with zeros at first, whatever comes later."""
+    elements = 0
+    for node in graph.nodes:
+        for port in node.input_ports:
+            if isinstance(port.shape, list | tuple) and all(isinstance(length, int) for length in port.shape):
+                elements += elements_of(port.shape)
+                if elements > MOST_IN_PORTS:
+                    what = f"its shapes ask for more than {MOST_IN_PORTS} elements in all input ports"
+                    raise MalformedBody(
+                        f"{what}; options(trusted=True) lets a model that you trust have them", (graph.id, node.id, port.id)
+                    )
 
 
 _SCALE = re.compile(execution_engine.time_scale_str_regex)

@@ -4,7 +4,7 @@ No text is ever handed to ``eval`` or ``exec``, and nothing is computed here: an
 and each operation in it becomes a node.  What is not on the list is refused with its place in the text.
 
 On the list: numbers, True, False and None; names; ``+ - * / // % ** @ ~ & | ^ << >>``; comparisons, chained ones
-too; ``and or not``, ``a if c else b``; indices and slices; lists and tuples; ``numpy.pi`` and the like; and calls
+too; ``and or not``, ``a if c else b``; indices and slices; lists, tuples and dicts; ``numpy.pi`` and the like; and calls
 of ``numpy.<f>``, ``math.<f>`` and a few of Python's own functions: those with a kernel in domain ``mdf``.
 """
 
@@ -54,7 +54,19 @@ OPERATORS: dict[type, str] = {
     ast.NotEq: "not_equal",
 }
 
-_PLAIN = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Subscript, ast.Slice, ast.List, ast.Tuple, ast.Name)
+_PLAIN = (
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.BoolOp,
+    ast.Compare,
+    ast.IfExp,
+    ast.Subscript,
+    ast.Slice,
+    ast.List,
+    ast.Tuple,
+    ast.Dict,
+    ast.Name,
+)
 _HARMLESS = {
     *("add", "subtract", "multiply", "negative", "positive", "absolute", "whole"),
     *("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"),
@@ -147,6 +159,8 @@ def _checked_children(node: ast.AST, text: str, path: tuple[str, ...]) -> Iterat
         raise refused(node, text, path, "in, is and their negations")
     elif isinstance(node, ast.Compare) and len(node.ops) > DEEPEST:
         raise refused(node, text, path, f"a chain of {len(node.ops)} comparisons")
+    elif isinstance(node, ast.Dict) and None in node.keys:
+        raise refused(node, text, path, "** in a dict")
     elif isinstance(node, _PLAIN):
         yield from (child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
     else:
@@ -269,6 +283,9 @@ class Compiler:
     def _tuple(self, tree: ast.Tuple, out: str) -> Value:
         items = tuple(self.value(element) for element in tree.elts)
         return Value(varies=any(item.varies for item in items), items=items, display="tuple")
+
+    def _dict(self, tree: ast.Dict, out: str) -> Value:
+        raise NotCompiled(f"{_excerpt(self.text)} makes a dict")
 
     def _unaryop(self, tree: ast.UnaryOp, out: str) -> Value:
         if (known := signed(tree)) is not UNKNOWN:
