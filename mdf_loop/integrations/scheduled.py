@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from mdf_loop.convert.lowering_schedule import output_ports
-from mdf_loop.convert.scheduled import check_steps, execute, lower
-from mdf_loop.errors import CollectedError, MalformedBody, NotLowered, UnknownNode, UnsupportedOp, warn_user
-from mdf_loop.execute.collect import Gathering
+from mdf_loop.convert.scheduled import check_steps, execute, lower, stacked
+from mdf_loop.errors import MalformedBody, NotLowered, UnknownNode, UnsupportedOp, warn_user
 from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
 from mdf_loop.integrations.mdf import quiet_mdf, register
 from mdf_loop.integrations.required import refuse_missing_inputs
-from mdf_loop.ir import Collected
 from mdf_loop.readers.mdf_engine_body import refuse_hanging
 
 
@@ -54,7 +54,7 @@ def run_in_mdf(graph: Any, steps: int, time_increment: float | None = None, coll
 
     register()
     places = output_ports(graph)
-    rows = {name: Gathering(Collected(name)) for name in places} if collect else {}
+    rows: dict[str, list[Any]] = {name: [] for name in places} if collect else {}
     with quiet_mdf(), engine_at_work(graph):
         refuse_graph(graph)
         evaluable = EvaluableGraph(graph, verbose=False)
@@ -62,18 +62,15 @@ def run_in_mdf(graph: Any, steps: int, time_increment: float | None = None, coll
             evaluable.evaluate(**({} if step == 0 or time_increment is None else {"time_increment": time_increment}))
             evaluable.order_of_execution[:] = dict.fromkeys(evaluable.order_of_execution)  # MDF never shortens it
             for name, row in rows.items():
-                _keep(row, evaluable, *places[name])
+                row.append(_copied(_value(evaluable, *places[name])))
     if collect:
-        return {name: row.array() for name, row in rows.items()}
+        return {name: stacked(name, row) for name, row in rows.items()}
     return {name: _value(evaluable, *place) for name, place in places.items()}
 
 
-def _keep(row: Gathering, evaluable: Any, node: str, port: str) -> None:
-    value = _value(evaluable, node, port)
-    if value is None:
-        raise CollectedError(f"output {node}.{port} has no value yet: its node has not run")
-    row.check(value)
-    row.add(value)
+def _copied(value: Any) -> Any:
+    """A value that stays as it is: MDF changes arrays in place where several edges end in a port."""
+    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 def _value(evaluable: Any, node: str, port: str) -> Any:

@@ -301,12 +301,20 @@ class Compiler:
         while isinstance(left, ast.BinOp):
             chain.append(left)
             left = left.left
-        value = self.operand(left)
+        value = self.value(left)
         for part in reversed(chain):
-            right = self.operand(part.right)
+            value, right = self._operands(value, self.value(part.right), part)
             op = OPERATORS[type(part.op)]
             value = self.node(op, [value, right], out if part is tree else "", arithmetic(op, value, right))
         return value
+
+    def _operands(self, left: Value, right: Value, tree: ast.BinOp) -> tuple[Value, Value]:
+        """Both sides of an operator; a list next to what is surely an array is one as well."""
+        if isinstance(left.literal, np.ndarray) and right.display == "list":
+            right = self.builder.array(right, self.base)
+        elif isinstance(right.literal, np.ndarray) and left.display == "list":
+            left = self.builder.array(left, self.base)
+        return self.plain(left, tree.left), self.plain(right, tree.right)
 
     def _compare(self, tree: ast.Compare, out: str) -> Value:
         steps = list(zip(tree.ops, tree.comparators, strict=True))
