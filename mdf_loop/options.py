@@ -46,6 +46,9 @@ def _is_count(value: object, least: int) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= least
 
 
+OPTIONS = frozenset(field.name for field in dataclasses.fields(Options))
+"""The names of all options."""
+
 _DEFAULT = Options()
 _current: contextvars.ContextVar[Options] = contextvars.ContextVar("mdf_loop_options", default=_DEFAULT)
 _stream: contextvars.ContextVar[RandomStream | None] = contextvars.ContextVar("mdf_loop_stream", default=None)
@@ -93,9 +96,8 @@ def options(**changes: object) -> Iterator[Options]:
     ...     chosen.seed
     7
     """
-    known = {field.name for field in dataclasses.fields(Options)}
-    if unknown := sorted(set(changes) - known):
-        raise ArgumentError(f"unknown option {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+    if unknown := sorted(set(changes) - OPTIONS):
+        raise ArgumentError(f"unknown option {', '.join(unknown)}; there are {', '.join(sorted(OPTIONS))}")
     chosen = dataclasses.replace(_current.get(), **changes)  # type: ignore[arg-type]
     token = _current.set(chosen)
     try:
