@@ -30,7 +30,7 @@ from mdf_loop.convert.lowering_values import (
     either_of,
     is_known,
 )
-from mdf_loop.errors import ArgumentError, KindError, NotLowered
+from mdf_loop.errors import ArgumentError, KindError, NotLowered, malformed
 from mdf_loop.execute.collect import Gathering
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.numpy_engine import NumpyLoop
@@ -122,11 +122,12 @@ def lower(model: Any, steps: int = 1, time_increment: float | None = None, colle
     check_steps(steps, time_increment)
     load_kernels()
     graph = _only_graph(model)
-    check_graph(graph)
-    plan = Plan(graph, read_schedule(graph), int(steps), time_increment)
     try:
-        start = _First(plan, collect).run()
-        return start if isinstance(start, Lowered) else _loop(plan, start, collect)
+        with malformed("this graph cannot become a loop", (str(graph.id),), let=(NotCompiled,)):
+            check_graph(graph)
+            plan = Plan(graph, read_schedule(graph), int(steps), time_increment)
+            start = _First(plan, collect).run()
+            return start if isinstance(start, Lowered) else _loop(plan, start, collect)
     except NotCompiled as reason:
         raise NotLowered(str(reason), (graph.id,)) from reason
 

@@ -22,7 +22,7 @@ import numpy as np
 from graph_scheduler.time import TimeScale
 from modeci_mdf import execution_engine
 
-from mdf_loop.errors import IterationError, LoopError, MalformedBody, UnsupportedOp
+from mdf_loop.errors import LONGEST, IterationError, LoopError, MalformedBody, UnsupportedOp, malformed
 from mdf_loop.integrations.evaluator import arithmetic, compute
 from mdf_loop.kernels.bounds import elements_of, refuse_elements, total
 from mdf_loop.options import current_options
@@ -33,8 +33,6 @@ NOBODY, TRUSTED, MODEL, BODY = "", "trusted", "model", "body"
 """What the engine runs on our behalf: nothing, a model that may do everything, any other model, the body of a loop."""
 
 _work: contextvars.ContextVar[str] = contextvars.ContextVar("mdf_loop_engine_work", default=NOBODY)
-
-LONGEST_MESSAGE = 400
 
 MOST_IN_PORTS = 1 << 28
 """Elements in the input ports of a graph, by their shapes: the weights of the largest models that MDF publishes have half."""
@@ -58,7 +56,7 @@ def engine_at_work(graph: Any, is_body: bool = False) -> Iterator[None]:
     work = BODY if is_body else TRUSTED if current_options().trusted else MODEL
     token = _work.set(work)
     try:
-        with _in_place(), errors_of_mdf(graph):
+        with _in_place(), malformed("MDF's engine cannot run this graph", (str(graph.id),)):
             yield
     finally:
         _work.reset(token)
@@ -69,21 +67,9 @@ def is_guarded() -> bool:
     return _work.get() in (MODEL, BODY)
 
 
-@contextlib.contextmanager
-def errors_of_mdf(graph: Any) -> Iterator[None]:
-    """What MDF's engine raises, as an error that says where it comes from."""
-    try:
-        yield
-    except LoopError:
-        raise
-    except Exception as error:
-        what = f"{type(error).__name__}: {_message(error)}"
-        raise MalformedBody(f"MDF's engine cannot run this graph: {what}", (str(graph.id),)) from error
-
-
 def _message(error: Exception) -> str:
     text = " ".join(str(error).split())
-    return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 3]}..."
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
 def replacements() -> list[tuple[Any, str, Any]]:
@@ -175,7 +161,7 @@ def _text(text: str, scope: Mapping[str, Any]) -> Any:
     except Exception as error:
         if type(text) is not str or text in execution_engine.KNOWN_PARAMETERS:
             return text  # as MDF's engine has it
-        excerpt = text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]}..."
+        excerpt = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
         raise IterationError(f"expression {excerpt!r} cannot be evaluated: {_message(error) or type(error).__name__}") from error
 
 

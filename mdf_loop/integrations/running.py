@@ -15,13 +15,14 @@ from mdf_loop.backend import prepare
 from mdf_loop.convert.files import load
 from mdf_loop.convert.lowering_schedule import output_ports
 from mdf_loop.convert.restoring import input_ids, names_of
-from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody
+from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody, malformed
 from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
 from mdf_loop.integrations.mdf import quiet_mdf, register
 from mdf_loop.integrations.required import is_required_as
 from mdf_loop.integrations.scheduled import run_steps
 from mdf_loop.integrations.typed_graph import run_typed
 from mdf_loop.options import OPTIONS, options
+from mdf_loop.readers.mdf_structure import check_structure
 from mdf_loop.readers.mdf_typed import has_conditions, is_typed
 
 
@@ -89,16 +90,17 @@ def run(
     seeded = {} if seed is None else {"seed": seed}
     if isinstance(model, str | os.PathLike):
         return _run_file(Path(model), {**how, **seeded, **inputs})
-    if hasattr(model, "SerializeToString"):
+    if hasattr(model, "SerializeToString") and hasattr(model, "graph"):
         return _run_onnx(model, {**how, **seeded, **inputs})  # which may have inputs of these names
     if not hasattr(model, "graphs") and not hasattr(model, "nodes"):
         raise KindError(f"run takes a path, an MDF model or graph, or an ONNX model; got {type(model).__name__}")
     if how and steps is None:
         raise ArgumentError(f"{' and '.join(how)} without steps; steps is how many times the model is evaluated")
+    check_structure(model)
     graph = _only_graph(model) if hasattr(model, "graphs") else model
     if not is_typed(graph):
         _refuse_nothing(inputs)
-    with options(**seeded):
+    with options(**seeded), malformed("this graph cannot be run", (graph.id,)):
         return run_graph(graph, inputs) if steps is None else _run_steps(graph, inputs, steps, time_increment, collect)
 
 
