@@ -367,7 +367,8 @@ def _rows(lowered: Lowered, place: int, collected: np.ndarray | None, over: np.n
 def stacked(name: str, rows: Sequence[Any]) -> np.ndarray:
     """The values of an output in all evaluations, along a new first axis.
 
-    Where there was none yet, since its node had not run, it is None: in an array of objects, one for each evaluation.
+    Where there was none yet, since its node had not run, it is None: in an array of objects, one for each evaluation, the
+    others of which are of one type.
 
     Raises
     ------
@@ -376,7 +377,8 @@ def stacked(name: str, rows: Sequence[Any]) -> np.ndarray:
     """
     if any(row is None for row in rows):
         made = np.empty(len(rows), object)
-        for k, row in enumerate(rows):
+        there = [k for k, row in enumerate(rows) if row is not None]
+        for k, row in zip(there, stacked(name, [rows[k] for k in there]), strict=True):
             made[k] = row
         return made
     parts = Gathering(Collected(name))

@@ -32,7 +32,8 @@ def check_structure(thing: Any, path: Path = ()) -> None:
     ------
     MalformedBody
     """
-    for name, kind in _fields(type(thing)):
+    cls: Any = type(thing)
+    for name, kind in _fields(cls):
         value = getattr(thing, name, None)
         own = getattr(thing, "id", None)
         where = (*path, own) if name != "id" and isinstance(own, str) else path
