@@ -54,6 +54,9 @@ def _is_duration(value: object) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool) and bool(value > 0)
 
 
+OPTIONS = frozenset(field.name for field in dataclasses.fields(Options))
+"""The names of all options."""
+
 _DEFAULT = Options()
 _current: contextvars.ContextVar[Options] = contextvars.ContextVar("mdf_loop_options", default=_DEFAULT)
 _stream: contextvars.ContextVar[RandomStream | None] = contextvars.ContextVar("mdf_loop_stream", default=None)
@@ -106,9 +109,8 @@ def options(**changes: object) -> Iterator[Options]:
     ...     chosen.seed
     7
     """
-    known = {field.name for field in dataclasses.fields(Options)}
-    if unknown := sorted(set(changes) - known):
-        raise ArgumentError(f"unknown option {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+    if unknown := sorted(set(changes) - OPTIONS):
+        raise ArgumentError(f"unknown option {', '.join(unknown)}; there are {', '.join(sorted(OPTIONS))}")
     chosen = dataclasses.replace(_current.get(), **changes)  # type: ignore[arg-type]
     token = _current.set(chosen)
     try:

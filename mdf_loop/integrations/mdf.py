@@ -25,7 +25,10 @@ from modeci_mdf.functions.standard import mdf_functions
 from mdf_loop.api import if_, loop, required, run_if, run_loop, scan
 from mdf_loop.control import SCAN_ATTRIBUTES
 from mdf_loop.errors import LoopError, MalformedBody
-from mdf_loop.integrations import mdf_engine  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
+from mdf_loop.integrations import (
+    guarded,
+    mdf_engine,  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
+)
 from mdf_loop.integrations.ending import ending_in_time, keeping_partial
 from mdf_loop.integrations.required import refusing_missing_inputs
 from mdf_loop.integrations.scheduler import CONDITIONS
@@ -105,6 +108,7 @@ def _replacements() -> list[tuple[Any, str, Any]]:
         (execution_engine, "evaluate_expr", unheard_inside(execution_engine.evaluate_expr)),
         (modelspec.utils, "_params_info", silent(modelspec.utils._params_info)),
         (modelspec.utils, "_val_info", silent(modelspec.utils._val_info)),
+        *guarded.replacements(),
         *((graph_scheduler.condition, condition.__name__, condition) for condition in CONDITIONS),
     ]
 
