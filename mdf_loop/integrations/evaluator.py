@@ -48,10 +48,10 @@ def compute(text: str, scope: Mapping[str, Any]) -> Any:
     Exception
         Whatever Python and numpy raise where it cannot be computed.
     """
-    refuse_length(text)
-    if not is_python(text):
+    tree = _parsed(text) if len(text) < SHORT else _parsed.__wrapped__(text)
+    if tree is None:
         raise SyntaxError(f"{text!r} is no expression")
-    return Evaluation(scope).value(_parsed(text) if len(text) < SHORT else parse(text))
+    return Evaluation(scope).value(tree)
 
 
 SHORT = 1000
@@ -59,9 +59,11 @@ SHORT = 1000
 
 
 @functools.lru_cache(maxsize=1024)
-def _parsed(text: str) -> ast.expr:
+def _parsed(text: str) -> ast.expr | None:
+    """The tree of an expression that is on the list; None for a text that Python cannot read."""
     load_kernels()
-    return parse(text)
+    refuse_length(text)
+    return parse(text) if is_python(text) else None
 
 
 class Evaluation:

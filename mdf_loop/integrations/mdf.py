@@ -324,7 +324,7 @@ def _count(value: Any) -> int:
     """How many values an argument stands for: as many as a tuple has, or one."""
     try:
         written = ast.parse(value, mode="eval").body if isinstance(value, str) else value
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
         return 1
     return len(written.elts) if isinstance(written, ast.Tuple) else 1
 

@@ -1,7 +1,8 @@
 """MDF graphs that stay what they are: one node, which MDF's engine runs.
 
-MDF's engine hands the expressions of a graph to Python's ``eval``.  So here, too, each of them is looked at first, and
-what is not on the list of :mod:`mdf_loop.readers.expression` is refused.
+MDF's engine evaluates texts where it finds them; when it works for us that is done by the list of
+:mod:`mdf_loop.readers.expression` (see :mod:`mdf_loop.integrations.guarded`).  Here each expression is looked at before
+anything runs, so that what is not on the list is refused with its place.
 """
 
 from __future__ import annotations
