@@ -79,7 +79,7 @@ def replacements() -> list[tuple[Any, str, Any]]:
         (execution_engine, "evaluate_params_modelspec", _by_the_list(execution_engine.evaluate_params_modelspec)),
         (execution_engine, "actr_funcs", Listed(execution_engine.actr_funcs)),
         (graph, "evaluate_edge", _weighing(graph.evaluate_edge)),
-        (node, "evaluate", _naming(node.evaluate)),
+        (node, "evaluate", naming(node.evaluate)),
         (port, "set_input_value", _reducing(port.set_input_value)),
     ]
 
@@ -214,7 +214,7 @@ def _reducing(original: Callable[..., Any]) -> Callable[..., Any]:
     return set_input_value
 
 
-def _naming(original: Callable[..., Any]) -> Callable[..., Any]:
+def naming(original: Callable[..., Any]) -> Callable[..., Any]:
     """``EvaluableNode.evaluate``: errors say in which node they came up."""
 
     @functools.wraps(original)

@@ -92,7 +92,9 @@ def unregister() -> None:
 
 def _replacements() -> list[tuple[Any, str, Any]]:
     """Everything in modeci_mdf that is replaced: (owner, attribute, new value)."""
-    parameter, function, graph = (getattr(execution_engine, f"Evaluable{name}") for name in ("Parameter", "Function", "Graph"))
+    kinds = ("Parameter", "Function", "Node", "Graph")
+    parameter, function, node, graph = (getattr(execution_engine, f"Evaluable{name}") for name in kinds)
+    guards = [(owner, name, value) for owner, name, value in guarded.replacements() if (owner, name) != (node, "evaluate")]
     return [
         (onnx_functions, "loop", loop),
         (onnx_functions, "scan", scan),
@@ -100,15 +102,15 @@ def _replacements() -> list[tuple[Any, str, Any]]:
         (execution_engine, "evaluate_onnx_expr", _taking_over_expressions(execution_engine.evaluate_onnx_expr)),
         (parameter, "evaluate", keeping_partial(_taking_over_parameters(parameter.evaluate))),
         (function, "evaluate", keeping_partial(_taking_over_functions(function.evaluate))),
-        (execution_engine.EvaluableNode, "evaluate", ending_in_time(execution_engine.EvaluableNode.evaluate)),
-        (execution_engine.EvaluableNode, "__init__", _ordering_captures(execution_engine.EvaluableNode.__init__)),
+        (node, "evaluate", ending_in_time(guarded.naming(node.evaluate))),
+        (node, "__init__", _ordering_captures(node.__init__)),
         (graph, "__init__", taking_over_nodes(graph.__init__)),
         (graph, "evaluate", refusing_missing_inputs(_with_one_stream(starting_afresh(graph.evaluate)))),
         (execution_engine, "print", _print_or_log),
         (execution_engine, "evaluate_expr", unheard_inside(execution_engine.evaluate_expr)),
         (modelspec.utils, "_params_info", silent(modelspec.utils._params_info)),
         (modelspec.utils, "_val_info", silent(modelspec.utils._val_info)),
-        *guarded.replacements(),
+        *guards,
         *((graph_scheduler.condition, condition.__name__, condition) for condition in CONDITIONS),
     ]
 
