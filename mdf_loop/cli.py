@@ -275,6 +275,8 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, str | bool):
         return value
     array = _numpy_type(np.asarray(value))
+    if array.dtype == object and array.ndim:
+        return [_plain(item) for item in array]
     return np.stack([array.real, array.imag], -1).tolist() if array.dtype.kind == "c" else array.tolist()
 
 
@@ -285,8 +287,19 @@ def _arrays(name: str, value: Any) -> list[tuple[str, Any]]:
     if isinstance(value, list | tuple | Mapping):
         items = value.items() if isinstance(value, Mapping) else enumerate(value)
         return [pair for key, item in items for pair in _arrays(f"{name}.{key}", item)]
-    array = _numpy_type(np.asarray(value))
+    array = _numpy_type(_without_none(np.asarray(value)))
     return [(name, array.astype(str) if array.dtype == object else array)]
+
+
+def _without_none(array: Any) -> Any:
+    """The rows of steps as one array, nan in those without a value; anything else as it is."""
+    import numpy as np
+
+    is_listed = array.dtype == object and array.ndim == 1
+    found = [row for row in array if row is not None] if is_listed else []
+    if not found or len(found) == len(array) or len({np.shape(row) for row in found}) > 1:
+        return array
+    return np.stack([np.full(np.shape(found[0]), np.nan) if row is None else row for row in array])
 
 
 def _numpy_type(array: Any) -> Any:
@@ -328,9 +341,19 @@ def describe(value: Any) -> tuple[str, str, str]:
     if value is None:
         return "optional", "", "empty"
     array = np.asarray(value)
-    name = "string" if array.dtype.kind in "OUS" else array.dtype.name
-    text = np.array2string(array, threshold=6, edgeitems=2, precision=6, suppress_small=True, max_line_width=10**6)
+    name = "string" if array.dtype.kind in "OUS" and not _is_of_objects(array) else array.dtype.name
+    if _is_of_objects(array) and array.ndim == 1:
+        array = np.array([None if item is None else np.asarray(item).tolist() for item in array] + [None], object)[:-1]
+    try:
+        text = np.array2string(array, threshold=6, edgeitems=2, precision=6, suppress_small=True, max_line_width=10**6)
+    except ValueError:  # Python writes no numbers of more than 4300 digits
+        text = f"whole numbers of up to {max(int(item).bit_length() for item in array.flat)} bits"
     return name, str(list(array.shape)), " ".join(text.split())
+
+
+def _is_of_objects(array: Any) -> bool:
+    """Whether an array holds something else than texts."""
+    return array.dtype == object and not all(isinstance(item, str | bytes) for item in array.flat)
 
 
 def main(arguments: list[str] | None = None) -> None:

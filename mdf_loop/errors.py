@@ -6,8 +6,10 @@ people who do not know this package.  A message says what was expected, what cam
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 _LIBRARIES = ("mdf_loop", "modeci_mdf", "modelspec", "graph_scheduler", "contextlib", "functools")
@@ -47,6 +49,34 @@ class MalformedBody(LoopError, ValueError):
 
 class FileError(LoopError, OSError):
     """A file that cannot be written; what was there before is unchanged."""
+
+
+@contextlib.contextmanager
+def malformed(what: str, path: tuple[str, ...] = (), let: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Take whatever goes wrong while something is read for a sign that it is malformed.
+
+    Parameters
+    ----------
+    what : str
+        What was attempted, in words.
+    path : tuple of str
+        Names from the outermost graph down to what is read.
+    let : tuple of exception classes
+        What is let through; each :class:`LoopError` is.
+    """
+    passing: tuple[type[Exception], ...] = (LoopError, *let)
+    try:
+        yield
+    except passing:
+        raise
+    except Exception as error:
+        text = " ".join(str(error).split())
+        text = text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+        raise MalformedBody(f"{what}: {type(error).__name__}: {text}", path) from error
+
+
+LONGEST = 400
+"""Characters of somebody else's message that are repeated."""
 
 
 class NotLowered(LoopError, NotImplementedError):

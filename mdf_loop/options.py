@@ -54,6 +54,9 @@ def _is_duration(value: object) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool) and bool(value > 0)
 
 
+OPTIONS = frozenset(field.name for field in dataclasses.fields(Options))
+"""The names of all options."""
+
 _DEFAULT = Options()
 _current: contextvars.ContextVar[Options] = contextvars.ContextVar("mdf_loop_options", default=_DEFAULT)
 _stream: contextvars.ContextVar[RandomStream | None] = contextvars.ContextVar("mdf_loop_stream", default=None)
@@ -90,9 +93,10 @@ def options(**changes: object) -> Iterator[Options]:
         seconds.  The clock is looked at before each node and between blocks of iterations, which are kept to a small
         part of a second; a single call of a kernel or of a Python body is never broken off.
     trusted : bool
-        False holds a model to what no model can do harm with: the expressions of an MDF model that runs in MDF's own
-        engine, which hands them to Python's ``eval``, must be on the list of :mod:`mdf_loop.readers.expression`.
-        True lets everything through: for models that are as trustworthy as one's own code.
+        False holds a model to what no model can do harm with: MDF's own engine, which hands the texts of a model to
+        Python's ``eval``, has those of a model that :func:`mdf_loop.run` runs evaluated by a list of what expressions
+        may say instead.  True lets MDF do as it does, for models that one trusts as one trusts a program, and lets
+        expressions make arrays of more than 2 ** 26 elements.
 
     Raises
     ------
@@ -106,9 +110,8 @@ def options(**changes: object) -> Iterator[Options]:
     ...     chosen.seed
     7
     """
-    known = {field.name for field in dataclasses.fields(Options)}
-    if unknown := sorted(set(changes) - known):
-        raise ArgumentError(f"unknown option {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+    if unknown := sorted(set(changes) - OPTIONS):
+        raise ArgumentError(f"unknown option {', '.join(unknown)}; there are {', '.join(sorted(OPTIONS))}")
     chosen = dataclasses.replace(_current.get(), **changes)  # type: ignore[arg-type]
     token = _current.set(chosen)
     try:

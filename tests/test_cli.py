@@ -10,8 +10,10 @@ import onnx.parser
 import pytest
 from test_run import counting_model
 
+import mdf_loop
 from mdf_loop.cli import describe, main, write_outputs
 from mdf_loop.errors import LoopError, LoopInterrupted
+from mdf_loop.integrations.explaining import explain_model
 
 
 @pytest.fixture
@@ -264,3 +266,48 @@ def test_nothing_is_written_where_nothing_is_known(tmp_path, capsys):
     assert run_main("run", model, "--output", tmp_path / "o.json", "--set", "x=[1, 2]", "--set", "y=[1, 2, 3]") == 1
     assert not (tmp_path / "o.json").exists()
     assert "no output was known, so" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flags", [[], ["--set", "n=2"]])
+def test_explain_draws_values_that_are_not_given(tmp_path, capsys, flags):
+    text = """<ir_version: 10, opset_import: ["": 18]> main (int64 n, float[3] x) => (float[3] y) {
+      y = Loop <body = b (int64 i, bool c, float[3] s) => (bool c, float[3] t) { t = Tanh (s) }> (n, , x) }"""
+    model = onnx.parser.parse_model(text)
+    onnx.save(model, tmp_path / "m.onnx")
+    mdf_loop.convert(model, tmp_path / "m.yaml")
+    for name in ("m.onnx", "m.yaml"):
+        assert run_main("explain", tmp_path / name, *flags) == 0
+        assert "Loop" in capsys.readouterr().out
+    for source in (model, mdf_loop.convert(model)):
+        assert "Tanh" in explain_model(source)[0]
+
+
+LATE = """
+m:
+  graphs:
+    g:
+      nodes:
+        a: {parameters: {n: {value: n + 1}}, output_ports: {count: {value: n}, large: {value: 10 ** 5000}}}
+        b: {parameters: {n: {value: n + 0.5}}, output_ports: {late: {value: n}}}
+      conditions:
+        node_specific: {b: {type: AfterPass, kwargs: {n: 1, time_scale: TimeScale.ENVIRONMENT_SEQUENCE}}}
+        termination: {environment_state_update: {type: AfterNPasses, kwargs: {n: 1}}}
+"""
+
+
+@pytest.mark.parametrize("suffix", [".json", ".npz"])
+def test_steps_without_a_value_are_written_as_none_or_nan(tmp_path, capsys, suffix):
+    model, wanted = tmp_path / "late.yaml", tmp_path / f"out{suffix}"
+    model.write_text(LATE.replace(", large: {value: 10 ** 5000}", ""))
+    assert run_main("run", model, "--steps", "4", "--collect", "--output", wanted) == 0
+    assert "[None None 0.5 1.0]" in capsys.readouterr().out
+    if suffix == ".json":
+        assert json.loads(wanted.read_text())["late"] == [None, None, 0.5, 1]
+    else:
+        np.testing.assert_array_equal(np.load(wanted)["late"], [np.nan, np.nan, 0.5, 1])
+
+
+def test_numbers_that_python_does_not_write_are_told(tmp_path, capsys):
+    (tmp_path / "late.yaml").write_text(LATE)
+    assert run_main("run", tmp_path / "late.yaml") == 0
+    assert "16610 bits" in capsys.readouterr().out

@@ -472,3 +472,10 @@ def test_onnx_text_as_a_parameters_value_is_refused_with_its_place(run, place):
     with pytest.raises(MalformedBody) as error:
         run(Graph(id="g", nodes=[node]))
     assert str(error.value) == f'{place}: ONNX text stands where MDF has expressions; write {{onnx: "..."}} around it'
+
+
+def test_nothing_of_mdf_is_replaced_twice():
+    from mdf_loop.integrations.mdf import _replacements
+
+    places = [(owner, name) for owner, name, _ in _replacements()]
+    assert len(set(places)) == len(places)

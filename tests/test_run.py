@@ -10,6 +10,7 @@ from modeci_mdf.mdf import Edge, Graph, InputPort, Model, Node, OutputPort, Para
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody
+from mdf_loop.integrations.verifying import drawn, needed
 
 ADD_STEP = """b (int64 i, bool go, double y) => (bool go_on, double y_out, double s) {
     go_on = Identity (go)
@@ -186,3 +187,77 @@ def test_missing_weights_are_not_called_a_broken_model(tmp_path):
     with pytest.raises(MalformedBody) as error:
         mdf_loop.load(path)
     assert str(error.value) == f"{str(path)!r}: there is no file 'w.npz' beside the model, which holds its weights"
+
+
+NOISE = "b (int64 i, bool go, double y) => (bool go, double z) { n = RandomNormal <shape = [1], dtype = 11> () z = Sum (y, n) }"
+
+
+def noisy(**node):
+    """A model that draws random numbers; ``node`` is what it has besides."""
+    run = {"function": "onnx::Loop", "args": {"M": 3, "v_initial": "y", "body": "body"}}
+    node = {
+        "input_ports": {"y": {"default_value": 0.0}, **node},
+        "parameters": {"body": {"value": {"onnx": NOISE}}, "run": run},
+        "output_ports": {"out": {"value": "run + seed" if node else "run"}},
+    }
+    return Model.from_dict({"m": {"graphs": {"g": {"nodes": {"n": node}}}}})
+
+
+def test_a_seed_may_be_given_to_run(tmp_path):
+    path = tmp_path / "noisy.yaml"
+    noisy().to_yaml_file(str(path))
+    with mdf_loop.options(seed=7):
+        expected = mdf_loop.run(path)["out"]
+    assert expected != mdf_loop.run(path, seed=8)["out"]
+    for model in (path, noisy(), noisy().graphs[0]):
+        np.testing.assert_array_equal(mdf_loop.run(model, seed=7)["out"], expected)
+        with mdf_loop.options(seed=8):
+            np.testing.assert_array_equal(mdf_loop.run(model, seed=7)["out"], expected)
+
+
+def test_an_input_called_seed_is_named_with_its_node():
+    model = noisy(seed={"default_value": 0.0})
+    plain = mdf_loop.run(model, seed=7)["out"]
+    np.testing.assert_array_equal(mdf_loop.run(model, seed=7, **{"n.seed": 100.0})["out"], plain + 100)
+
+
+def test_a_seed_may_be_given_to_run_for_onnx_and_openvino():
+    text = (
+        '<ir_version: 10, opset_import: ["": 18]> g (float x) => (float y) { n = RandomNormal <shape = [1]> () y = Add (x, n) }'
+    )
+    model = onnx.parser.parse_model(text)
+    assert (
+        mdf_loop.run(model, x=0.0, seed=7)["y"]
+        == mdf_loop.run(model, x=0.0, seed=7)["y"]
+        != mdf_loop.run(model, x=0.0, seed=8)["y"]
+    )
+    own = onnx.parser.parse_model(text.replace("float x", "float seed").replace("x, n", "seed, seed"))
+    assert mdf_loop.run(own, seed=7)["y"] == 14
+    path = "examples/openvino_loop.xml"
+    outputs = mdf_loop.run(path, seed=7, **drawn(needed(mdf_loop.load(path)), 0, set()))
+    assert outputs
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        counting_model,
+        lambda: onnx.parser.parse_model('<ir_version: 10, opset_import: ["": 18]> g (float x) => (float y) { y = Neg (x) }'),
+        lambda: mdf_loop.convert(
+            onnx.parser.parse_model('<ir_version: 10, opset_import: ["": 18]> g (float x) => (float y) { y = Neg (x) }')
+        ),
+        lambda: "examples/openvino_loop.xml",
+    ],
+    ids=["MDF", "ONNX", "converted", "OpenVINO"],
+)
+@pytest.mark.parametrize(("name", "value"), [("max_iterations", 10), ("engine", "numpy"), ("trusted", True)])
+def test_an_option_given_to_run_is_told_where_it_belongs(make, name, value):
+    with pytest.raises(ArgumentError, match=re.escape(f"mdf_loop.options({name}={value!r})")):
+        mdf_loop.run(make(), **{name: value})
+
+
+def test_an_input_may_be_called_like_an_option():
+    text = '<ir_version: 10, opset_import: ["": 18]> g (float engine) => (float y) { y = Neg (engine) }'
+    model = onnx.parser.parse_model(text)
+    assert mdf_loop.run(model, engine=3.0)["y"] == -3
+    assert mdf_loop.run(mdf_loop.convert(model), engine=3.0)["y"] == -3

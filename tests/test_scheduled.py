@@ -13,7 +13,6 @@ import mdf_loop
 from mdf_loop.convert.scheduled import MOST_FIRST_PASSES, execute, lower
 from mdf_loop.errors import (
     ArgumentError,
-    CollectedError,
     IterationLimit,
     KindError,
     LoopWarning,
@@ -319,11 +318,84 @@ def test_steps_that_are_none_are_refused(arguments, error, message):
         mdf_loop.run(states(), **arguments)
 
 
-def test_what_has_no_value_cannot_be_collected():
-    late = graph(counter("A"), counter("B"), conditions={"B": Condition("AfterPass", n=3)}, until=Condition("AfterNPasses", n=2))
-    assert mdf_loop.run(late, steps=2) == {"n_A": 4, "n_B": None}
-    with pytest.raises(CollectedError, match="output 'n_B' has no value after the first evaluation: its node has not run"):
-        mdf_loop.run(late, steps=2, collect=True)
+def late_source(pass_, weight=None, value="count", until=1, **more):
+    """A node that first runs after so many passes, and one that runs always and is sent its value."""
+    late = node("late", [Parameter(id="sum", value="sum + x", default_initial_value=0)], ["x"], s="sum", n_late="sum * 2")
+    after = [Parameter(id="sum", value="sum + y", default_initial_value=0)]
+    follower = node("follower", after, [InputPort(id="y", default_value=7)], total="sum")
+    when = {
+        "late": Condition("AfterNPasses", n=pass_, time_scale="TimeScale.ENVIRONMENT_SEQUENCE"),
+        "follower": Condition("Always"),
+    }
+    edges = ["A.a -> late.x", edge("late.s -> follower.y", weight)]
+    return graph(counter("A", a=value), late, follower, edges=edges, conditions=when, until=Condition("AfterNPasses", n=until))
+
+
+def rows_by_mdf(make, steps):
+    return [by_mdf(make(), k) for k in range(1, steps + 1)]
+
+
+@pytest.mark.parametrize("engine", ["interpret", "numpy", "auto"])
+@pytest.mark.parametrize("weight", [None, 0.5, 2, np.array([1.0, 2.0])])
+@pytest.mark.parametrize("first", [1, 5, MOST_FIRST_PASSES + 5])
+def test_what_a_late_node_sends_is_weighed_when_it_comes(first, weight, engine):
+    with mdf_loop.options(engine=engine):
+        assert_as_mdf(late_source(first, weight), MOST_FIRST_PASSES + 12)
+
+
+@pytest.mark.parametrize("first", [0, 1, 5, MOST_FIRST_PASSES + 5, 200])
+@pytest.mark.parametrize(("steps", "until"), [(40, 1), (40, 2), (3, 1)])
+def test_before_a_node_ran_its_collected_outputs_are_none(first, steps, until):
+    def make():
+        return late_source(first, until=until)
+
+    collected, rows = mdf_loop.run(make(), steps=steps, collect=True), rows_by_mdf(make, steps)
+    for name, values in collected.items():
+        assert len(values) == steps
+        assert [value is None for value in values] == [row[name] is None for row in rows]
+        assert (values.dtype == object) == any(row[name] is None for row in rows)
+        np.testing.assert_array_equal([v for v in values if v is not None], [row[name] for row in rows if row[name] is not None])
+
+
+def test_a_node_that_never_runs_has_no_collected_outputs():
+    for more in ({}, {"only_in_mdf": "numpy.array([1] * 2)"}):
+        source = graph(
+            counter("A", **more), counter("B"), conditions={"B": Condition("Never")}, until=Condition("AfterNPasses", n=1)
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LoopWarning)
+            collected = mdf_loop.run(source, steps=1500, collect=True)
+        assert [*collected["n_B"]] == [None] * 1500
+        np.testing.assert_array_equal(collected["n_A"], range(1, 1501))
+
+
+@pytest.mark.parametrize("expression", ["c + x", "x * c", "c - x", "x", "numpy.add(x, c)"])
+def test_a_list_is_the_default_of_a_port(expression):
+    def make(until=None):
+        ports = [InputPort(id="x", default_value=[1.0, -1.0, -1.0])]
+        parameters = [
+            Parameter(id="c", value=np.array([0.5, 0.5, 1.0])),
+            Parameter(id="s", value="s * 0.5", default_initial_value=np.array([1.0, 2.0, 3.0])),
+        ]
+        return graph(node("N", parameters, ports, o="s", out=expression), edges=["N.o -> N.x"])
+
+    for steps in (1, 2, 3):
+        np.testing.assert_array_equal(mdf_loop.run(make(), steps=steps)["out"], by_mdf(make(), steps)["out"])
+    rows = mdf_loop.run(make(), steps=3, collect=True)["out"]
+    np.testing.assert_array_equal(rows, [row["out"] for row in rows_by_mdf(make, 3)])
+
+
+@pytest.mark.filterwarnings("ignore::mdf_loop.errors.LoopWarning")
+def test_a_first_value_that_operators_cannot_express_is_not_lost():
+    def make():
+        start = InputPort(id="x", default_value=[1.0, 2.0])
+        return graph(
+            node("N", [Parameter(id="s", value="s + 1", default_initial_value=0)], [start], o="s", out="x * 2"),
+            edges=["N.o -> N.x"],
+        )
+
+    for steps in (1, 2):
+        assert_same(mdf_loop.run(make(), steps=steps), by_mdf(make(), steps))
 
 
 def test_termination_of_the_whole_sequence_ends_it_for_good():

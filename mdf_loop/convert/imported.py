@@ -11,6 +11,7 @@ from mdf_loop.convert.shapes import mend_written_shapes
 from mdf_loop.errors import LoopError, MalformedBody
 from mdf_loop.readers.mdf_body import as_graph, check_graph
 from mdf_loop.readers.mdf_control import BODIES
+from mdf_loop.readers.mdf_objects import check_structure
 from mdf_loop.readers.mdf_typed import function_of
 
 CONTROL = {f"onnx::{op}": keys for op, keys in BODIES.items() if op != "SequenceMap"}
@@ -70,6 +71,7 @@ def open_bodies(graph: Any) -> list[Opened]:
                 inner.id = str(readable.get("id", inner.id))
                 opened.append(Opened(holder, key, inner, content, None if changed else written(inner)))
                 holder[key] = inner
+            check_structure(inner, (graph.id, node.id))
             opened += open_bodies(inner)
     return opened
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from mdf_loop.convert.lowered import LOWERED
 from mdf_loop.convert.tracing import BOOL, DOUBLE, FLOAT, INT64, WITHOUT_DOUBLE, Emitter, Traced
-from mdf_loop.errors import UnsupportedOp
+from mdf_loop.errors import UnsupportedOp, malformed
 from mdf_loop.ir import Body, Node, ValueType
 from mdf_loop.kernels import load_kernels
 from mdf_loop.options import start_run
@@ -38,8 +38,15 @@ def lower(body: Body, inputs: Mapping[str, tuple[Any, ValueType]]) -> Body:
     ------
     UnsupportedOp
         ONNX cannot say something; names it.
+    MalformedBody
+        The body is broken.
     """
     load_kernels()
+    with malformed("this graph cannot be written in operators of ONNX", (body.name,)):
+        return _lower(body, inputs)
+
+
+def _lower(body: Body, inputs: Mapping[str, tuple[Any, ValueType]]) -> Body:
     emitter = Emitter(max(LEAST_OPSET, _newest(body)), path=(body.name,))
     for name, (sample, kind) in inputs.items():
         emitter.values[emitter.fresh(name)] = Traced(name, sample)
@@ -384,6 +391,9 @@ def _lower_loop(emitter: Emitter, node: Node, inputs: Sequence[Traced | None]) -
     """A Loop; hidden values of its body are carried as well."""
     body: Body = node.attrs["body"]
     carried = [value for value in inputs[2:] if value is not None]
+    if len(carried) != len(body.inputs[2:]):
+        where = "/".join((*emitter.path, node.name))
+        raise UnsupportedOp(f"{where}: {len(carried)} values are carried, body {body.name!r} takes {len(body.inputs[2:])}")
     goes_round = _Round(body, body.inputs[2:], carried)
     others = {body.inputs[0]: np.int64(0), body.inputs[1]: np.True_}
     inner, names, first, outputs, around = _inside(emitter, node, goes_round, others, body)

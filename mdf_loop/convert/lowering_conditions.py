@@ -158,9 +158,12 @@ class ConditionReader:
             It depends on something outside the graph, or is not said as graph-scheduler wants it.
         """
         if isinstance(source, Mapping):
-            kind, arguments = source.get("type"), dict(source.get("kwargs") or {})
+            kind, arguments = source.get("type"), source.get("kwargs") or {}
         else:
-            kind, arguments = getattr(source, "type", None), dict(getattr(source, "kwargs", None) or {})
+            kind, arguments = getattr(source, "type", None), getattr(source, "kwargs", None) or {}
+        if not isinstance(arguments, Mapping):
+            raise self.refused(f"has arguments that are no dict: {arguments!r}")
+        arguments = dict(arguments)
         if not isinstance(kind, str):
             raise self.refused(f"is {type(source).__name__}, not a condition")
         if kind in ("Always", "Never"):

@@ -210,19 +210,21 @@ def port_value(builder: Builder, node: Any, port: Any, sent: Sequence[Sent], ran
     sent = [part for part in sent if not (is_known(part.came) and not part.came.literal)]
     if len(sent) > (1 if reduce == "overwrite" else 2):
         raise NotCompiled(f"{len(sent)} edges end in port {base}, and MDF takes them in no particular order")
-    values = [_weighted(builder, base, part.edge, part.value) for part in sent]
     if len(sent) == 2:
-        return _reduced(builder, base, reduce, values, sent)
+        return _reduced(builder, base, reduce, [_weighted(builder, base, part) for part in sent], sent)
     if not sent:
         return _default(builder, port, ran, path)
-    if is_known(sent[0].came):
-        return values[0]
-    default = builder.array(_default(builder, port, ran, path), base)
-    return chosen(builder, sent[0].came, values[0], default, base)
+    came = sent[0].came
+    if is_known(came):
+        return _weighted(builder, base, sent[0])
+    then = branch_of(builder, lambda: [_weighted(builder, base, sent[0])])
+    otherwise = branch_of(builder, lambda: [builder.array(_default(builder, port, ran, path), base)])
+    return one_of(builder, came, then, otherwise, base, apart=bool(then[0]))[0]  # what has not come has no value to weigh
 
 
-def _weighted(builder: Builder, base: str, edge: Any, value: Value | Unavailable) -> Value:
+def _weighted(builder: Builder, base: str, sent: Sent) -> Value:
     """What an edge brings."""
+    edge, value = sent.edge, sent.value
     if isinstance(value, Unavailable):
         raise NotCompiled(value.reason)
     if is_plain(edge):

@@ -143,14 +143,14 @@ Part = tuple[Sequence[Node], Sequence[Value]]
 """The nodes of a branch, and its values."""
 
 
-def one_of(builder: Builder, condition: Value, then: Part, otherwise: Part, base: str) -> list[Value]:
-    """The values of one of two branches: both computed where that can do no harm, else an If."""
+def one_of(builder: Builder, condition: Value, then: Part, otherwise: Part, base: str, apart: bool = False) -> list[Value]:
+    """The values of one of two branches: both computed where that can do no harm, else (or if ``apart``) an If."""
     (then_nodes, then_values), (else_nodes, else_values) = then, otherwise
     if is_known(condition):
         builder.nodes += then_nodes if condition.literal else else_nodes
         return [*(then_values if condition.literal else else_values)]
     pairs = list(zip(then_values, else_values, strict=True))
-    if harmless([*then_nodes, *else_nodes]):
+    if not apart and harmless([*then_nodes, *else_nodes]):
         builder.nodes += [*then_nodes, *else_nodes]
         return [a if a is b else chosen(builder, condition, a, b, base) for a, b in pairs]
     outputs = tuple(builder.fresh(value.name or base) for value in then_values)

@@ -26,6 +26,7 @@ from mdf_loop.ir import Body, ValueType
 from mdf_loop.options import options
 from mdf_loop.readers.mdf_body import read_mdf_graph
 from mdf_loop.readers.mdf_body import read_whole as read_as_it_is
+from mdf_loop.readers.mdf_objects import check_structure
 from mdf_loop.readers.mdf_signature import ports_of
 from mdf_loop.readers.mdf_typed import OPSET, has_conditions, is_typed
 from mdf_loop.readers.opsets import refuse_others
@@ -94,6 +95,7 @@ def to_onnx(
     """
     model = load(model) if isinstance(model, str | os.PathLike) else model
     graph = _graph(model)
+    check_structure(graph)
     if steps is None and time_increment is None and (is_typed(graph) or not has_conditions(graph)):
         written = write_checked(read_whole(graph, inputs), _ir_version(model))
         written.doc_string, written.graph.doc_string = doc_string_of(model), doc_string_of(graph)
@@ -239,6 +241,8 @@ def _inputs(graph: Any, body: Body, values: Mapping[str, Any]) -> dict[str, tupl
     ports = {port.id: port for node in graph.nodes for port in node.input_ports if port.id in body.captures}
     inputs = {}
     for name in body.captures:
+        if name not in ports:
+            raise MalformedBody(f"nothing gives a value to {name!r}", (graph.id,))
         shape = ports[name].shape if usable(ports[name].shape) else ()
         try:
             dtype = np.dtype(ports[name].type or float)

@@ -33,8 +33,9 @@ from mdf_loop.convert.shapes import known_shape, mend_shapes
 from mdf_loop.convert.signature import CONDITION, ITERATION, Place, Reading, Role, TooManyReadings, is_signed, readings
 from mdf_loop.convert.unreadable import message
 from mdf_loop.element_types import DTYPES
-from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp
+from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp, malformed
 from mdf_loop.readers import read
+from mdf_loop.readers.mdf_objects import check_structure
 from mdf_loop.readers.mdf_signature import ports_of
 from mdf_loop.readers.mdf_typed import function_of, is_typed
 from mdf_loop.readers.onnx_graph import DEFAULT_OPSET
@@ -68,9 +69,13 @@ def mend(model: Any, where: str) -> Any:
     UnsupportedOp
         MDF's engine cannot run a function of it.
     """
-    if model.graphs and all(map(is_typed, model.graphs)):
-        return model
-    model = copy.deepcopy(model)
+    with malformed("this model cannot be read", (where,)):
+        check_structure(model, (where,))
+        return model if model.graphs and all(map(is_typed, model.graphs)) else _mended(copy.deepcopy(model), where)
+
+
+def _mended(model: Any, where: str) -> Any:
+    """The same model, mended."""
     opened = [body for graph in model.graphs for body in open_bodies(graph)]
     graphs = [inner for graph in model.graphs for inner in graphs_in(graph)]
     opset = _opset(model, [graph for graph in graphs if graph not in model.graphs])

@@ -9,7 +9,7 @@ evaluates a node's first run differently, and the loop that follows need not kno
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,7 +30,7 @@ from mdf_loop.convert.lowering_values import (
     either_of,
     is_known,
 )
-from mdf_loop.errors import ArgumentError, CollectedError, KindError, NotLowered, PartialResults
+from mdf_loop.errors import ArgumentError, CollectedError, KindError, NotLowered, PartialResults, malformed
 from mdf_loop.execute.collect import Gathering
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.keeping import keeping
@@ -45,6 +45,9 @@ from mdf_loop.registry import lookup
 
 MOST_FIRST_PASSES = 20
 """How many passes are run one by one at most: a node that has not run by then has its first run inside the loop."""
+
+MOST_PASSES_WITHOUT_VALUE = 1000
+"""The same where outputs are collected and one has no value yet: a loop collects values alone."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class Lowered:
     first : tuple
         The outputs after the passes that were run one by one: the result, if the loop has no iteration.
     evaluations : tuple of tuple
-        The outputs after each evaluation of the graph that was over by then.
+        The outputs after each evaluation of the graph that was over by then; None where a node had not run.
     steps : int
         How many evaluations of the graph this is.
     passes : int or None
@@ -123,11 +126,12 @@ def lower(model: Any, steps: int = 1, time_increment: float | None = None, colle
     check_steps(steps, time_increment)
     load_kernels()
     graph = _only_graph(model)
-    check_graph(graph)
-    plan = Plan(graph, read_schedule(graph), int(steps), time_increment)
     try:
-        start = _First(plan, collect).run()
-        return start if isinstance(start, Lowered) else _loop(plan, start, collect)
+        with malformed("this graph cannot become a loop", (str(graph.id),), let=(NotCompiled,)):
+            check_graph(graph)
+            plan = Plan(graph, read_schedule(graph), int(steps), time_increment)
+            start = _First(plan, collect).run()
+            return start if isinstance(start, Lowered) else _loop(plan, start, collect)
     except NotCompiled as reason:
         raise NotLowered(str(reason), (graph.id,)) from reason
 
@@ -195,6 +199,7 @@ class _First:
                     break
                 return _Start(self.known, self.passes, self.evaluations)
         outputs = self._outputs()
+        _refuse_unavailable((outputs, *(self.evaluations if self.collect else ())))
         rows = (*self.evaluations, *[outputs] * (self.plan.steps - len(self.evaluations)))
         passes = self.plan.schedule.passes
         return Lowered(None, 0, tuple(self.plan.outputs), outputs, rows, self.plan.steps, passes, self.collect, self.passes)
@@ -210,7 +215,10 @@ class _First:
 
     def _is_settled(self) -> bool:
         """Whether the loop can take over."""
-        if self.passes >= MOST_FIRST_PASSES:
+        waiting = [name for name, _ in self.plan.outputs.values() if not self.known.get(("ran", name))] if self.collect else []
+        if waiting and self.passes >= MOST_PASSES_WITHOUT_VALUE:
+            raise NotCompiled(f"node {waiting[0]!r} has not run in {self.passes} passes, and a loop collects values alone")
+        if self.passes >= MOST_FIRST_PASSES and not waiting:
             return True
         if not all(self.known.get(("ran", node.id)) for node in self.plan.graph.nodes):
             return False
@@ -224,13 +232,25 @@ class _First:
 
 
 def _known_output(known: dict[Key, Any], place: tuple[str, str]) -> Any:
-    """What an output port holds; None before its node has run."""
-    value = known.get(("output", *place)) if known.get(("ran", place[0])) else None
-    return None if isinstance(value, Unavailable) else value
+    """What an output port holds, or why that cannot be expressed; None before its node has run."""
+    return known.get(("output", *place)) if known.get(("ran", place[0])) else None
+
+
+def _refuse_unavailable(rows: Iterable[tuple[Any, ...]]) -> None:
+    """See that no output is one that operators cannot express.
+
+    Raises
+    ------
+    NotCompiled
+    """
+    for value in (value for row in rows for value in row):
+        if isinstance(value, Unavailable):
+            raise NotCompiled(value.reason)
 
 
 def _loop(plan: Plan, start: _Start, collect: bool) -> Lowered:
     """The loop over all further passes.  Read again while that finds out something the reading before needed to know."""
+    _refuse_unavailable(start.evaluations if collect else ())
     reading = Reading()
     while True:
         reading.changed = False
@@ -313,7 +333,7 @@ def execute(lowered: Lowered) -> dict[str, Any]:
     Raises
     ------
     CollectedError
-        An output has no value in some evaluation, or changes its shape.
+        An output changes its shape.
     IterationError, IterationLimit, LoopTimeout, LoopInterrupted
         ``.iteration`` is the number of passes that were completed, ``.outputs`` and ``.partial`` are the outputs after
         them, or those of the evaluations that were over.
@@ -362,15 +382,37 @@ def _known(lowered: Lowered, error: PartialResults) -> dict[str, Any]:
 
 def _rows(lowered: Lowered, place: int, collected: np.ndarray | None, over: np.ndarray | None, steps: int) -> np.ndarray:
     """One output of every evaluation: those that were over before the loop, those in it, and those without a pass."""
-    name = lowered.names[place]
+    rows = [row[place] for row in lowered.evaluations]
+    found = collected if over is None or collected is None else collected[over]
+    if found is None or any(row is None for row in rows):
+        rows += [] if found is None else [*found]
+        return stacked(lowered.names[place], [*rows, *rows[-1:] * (steps - len(rows))])
+    if rows:
+        found = np.concatenate([stacked(lowered.names[place], rows), found])
+    missing = steps - len(found)
+    return np.concatenate([found, np.repeat(found[-1:], missing, axis=0)]) if missing > 0 else found
+
+
+def stacked(name: str, rows: Sequence[Any]) -> np.ndarray:
+    """The values of an output in all evaluations, along a new first axis.
+
+    Where there was none yet, since its node had not run, it is None: in an array of objects, one for each evaluation, the
+    others of which are of one type.
+
+    Raises
+    ------
+    CollectedError
+        A value is no tensor, or has another shape or type than those before it.
+    """
+    if any(row is None for row in rows):
+        made = np.empty(len(rows), object)
+        there = [k for k, row in enumerate(rows) if row is not None]
+        for k, row in zip(there, stacked(name, [rows[k] for k in there]), strict=True):
+            made[k] = row
+        return made
     parts = Gathering(Collected(name))
-    for row in lowered.evaluations:
-        if row[place] is None:
-            raise CollectedError(f"output {name!r} has no value after the first evaluation: its node has not run")
-        parts.check(row[place])
-        parts.add(row[place])
-    first = parts.array()
-    found = [part for part in (first, collected if over is None or collected is None else collected[over]) if part is not None]
-    rows = np.concatenate(found) if found else np.empty(0)
-    missing = steps - len(rows)
-    return np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)]) if missing > 0 else rows
+    for row in rows:
+        parts.check(row)
+        parts.add(row)
+    found = parts.array()
+    return np.empty(0) if found is None else found

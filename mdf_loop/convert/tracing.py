@@ -146,11 +146,17 @@ class Emitter:
         if dtype not in CODES or (dtype.kind == "O" and not isinstance(np.asarray(value.value).reshape(-1)[:1].tolist()[0], str)):
             raise UnsupportedOp(f"{'/'.join(self.path)}: {value.value!r} fits into no element type of ONNX")
         if value.is_known:
-            try:
-                return self.constant(np.asarray(value.value).astype(dtype))
-            except OverflowError as error:
-                raise UnsupportedOp(f"{'/'.join(self.path)}: {value.value!r:.40}... fits into no element type of ONNX") from error
+            return self.constant(self._constant_of(value.value, dtype))
         return self.cast(value.name, value.dtype, dtype)
+
+    def _constant_of(self, value: Any, dtype: np.dtype) -> np.ndarray:
+        """A number or array that is known, with an element type that can hold it."""
+        try:
+            return np.asarray(value).astype(dtype)
+        except OverflowError as error:
+            raise UnsupportedOp(
+                f"{'/'.join(self.path)}: a whole number is too large for {dtype}, and others ONNX has not"
+            ) from error
 
     def cast(self, name: str, have: np.dtype, want: np.dtype) -> str:
         """A value with another element type."""

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.execute.kinds import BOOL, FLOAT, INT, SCALAR, Kind
+from mdf_loop.kernels.expression import multiply
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,18 @@ def comparison(sign: str) -> Expression:
 for _domain, _names in (("", ("Add", "Sub", "Mul")), ("mdf", ("add", "subtract", "multiply"))):
     for _name, _sign in zip(_names, "+-*", strict=True):
         EXPRESSIONS[_domain, _name] = arithmetic(_sign)
+_product = EXPRESSIONS["mdf", "multiply"]
+
+
+@expression("multiply", domain="mdf")
+def python_product(args: Sequence[Operand], result: Kind) -> str | None:
+    """``*``: of Python's whole numbers, which have no end, with the bound of the kernel."""
+    text = _product(args, result)
+    if text is None or result.form != INT or not result.weak:
+        return text
+    return f"product({', '.join(arg.text for arg in args)})"
+
+
 for _sign, *_names_of in (
     ("<", "Less", "less"),
     ("<=", "LessOrEqual", "less_equal"),
@@ -409,7 +422,7 @@ def _whole(a: float) -> int:
     return int(a) if -9.2e18 < a < 9.2e18 else int(np.float64(a).astype(np.int64))
 
 
-FUNCTIONS |= {"whole": _whole, "divide": _divide, "power": _power, "inf": math.inf, "float64": np.float64}
+FUNCTIONS |= {"whole": _whole, "divide": _divide, "power": _power, "product": multiply, "inf": math.inf, "float64": np.float64}
 
 
 def write_expression(domain: str, op: str, args: Sequence[Operand], result: Kind) -> tuple[str, bool] | None:

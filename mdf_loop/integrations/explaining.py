@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from mdf_loop.convert.files import load
+from mdf_loop.convert.onnx_to_mdf import convert
+from mdf_loop.errors import LoopError
 from mdf_loop.execute.numpy_engine import watched_loops
 from mdf_loop.explain import explained
 from mdf_loop.integrations.running import run
+from mdf_loop.integrations.verifying import drawn, needed
+
+SEED = 0
+"""Of the values that are drawn for inputs that are not given."""
 
 
 def explain_model(model: Any, source: bool = False, **inputs: Any) -> list[str]:
@@ -19,7 +29,8 @@ def explain_model(model: Any, source: bool = False, **inputs: Any) -> list[str]:
     source : bool
         Show the Python that was emitted for recurrences as well.
     **inputs : array_like
-        As :func:`mdf_loop.run` takes them.
+        As :func:`mdf_loop.run` takes them.  Those that the model needs and that are not given are drawn by their declared
+        types, as ``mdf-loop verify`` draws them.
 
     Returns
     -------
@@ -32,6 +43,18 @@ def explain_model(model: Any, source: bool = False, **inputs: Any) -> list[str]:
         The model cannot be run.
     """
     with watched_loops() as loops:
-        run(model, **inputs)
+        run(model, **{**_missing(model, inputs), **inputs})
     inner = [loop for outer in loops for loop in outer.inner_loops()]
     return [explained(loop, source) for loop in loops if loop not in inner]
+
+
+def _missing(model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Values for the inputs that a model needs and that are not given."""
+    try:
+        if isinstance(model, str | os.PathLike):
+            model = load(Path(model))
+        elif hasattr(model, "SerializeToString"):
+            model = convert(model)
+        return drawn(needed(model), SEED, set(inputs))
+    except LoopError:  # said with all its circumstances when the model runs
+        return {}

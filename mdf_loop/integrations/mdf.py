@@ -25,7 +25,10 @@ from modeci_mdf.functions.standard import mdf_functions
 from mdf_loop.api import if_, loop, required, run_if, run_loop, scan
 from mdf_loop.control import SCAN_ATTRIBUTES
 from mdf_loop.errors import LoopError, MalformedBody
-from mdf_loop.integrations import mdf_engine  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
+from mdf_loop.integrations import (
+    guarded,
+    mdf_engine,  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
+)
 from mdf_loop.integrations.ending import ending_in_time, keeping_partial
 from mdf_loop.integrations.required import refusing_missing_inputs
 from mdf_loop.integrations.scheduler import CONDITIONS
@@ -89,7 +92,9 @@ def unregister() -> None:
 
 def _replacements() -> list[tuple[Any, str, Any]]:
     """Everything in modeci_mdf that is replaced: (owner, attribute, new value)."""
-    parameter, function, graph = (getattr(execution_engine, f"Evaluable{name}") for name in ("Parameter", "Function", "Graph"))
+    kinds = ("Parameter", "Function", "Node", "Graph")
+    parameter, function, node, graph = (getattr(execution_engine, f"Evaluable{name}") for name in kinds)
+    guards = [(owner, name, value) for owner, name, value in guarded.replacements() if (owner, name) != (node, "evaluate")]
     return [
         (onnx_functions, "loop", loop),
         (onnx_functions, "scan", scan),
@@ -97,14 +102,15 @@ def _replacements() -> list[tuple[Any, str, Any]]:
         (execution_engine, "evaluate_onnx_expr", _taking_over_expressions(execution_engine.evaluate_onnx_expr)),
         (parameter, "evaluate", keeping_partial(_taking_over_parameters(parameter.evaluate))),
         (function, "evaluate", keeping_partial(_taking_over_functions(function.evaluate))),
-        (execution_engine.EvaluableNode, "evaluate", ending_in_time(execution_engine.EvaluableNode.evaluate)),
-        (execution_engine.EvaluableNode, "__init__", _ordering_captures(execution_engine.EvaluableNode.__init__)),
+        (node, "evaluate", ending_in_time(guarded.naming(node.evaluate))),
+        (node, "__init__", _ordering_captures(node.__init__)),
         (graph, "__init__", taking_over_nodes(graph.__init__)),
         (graph, "evaluate", refusing_missing_inputs(_with_one_stream(starting_afresh(graph.evaluate)))),
         (execution_engine, "print", _print_or_log),
         (execution_engine, "evaluate_expr", unheard_inside(execution_engine.evaluate_expr)),
         (modelspec.utils, "_params_info", silent(modelspec.utils._params_info)),
         (modelspec.utils, "_val_info", silent(modelspec.utils._val_info)),
+        *guards,
         *((graph_scheduler.condition, condition.__name__, condition) for condition in CONDITIONS),
     ]
 
@@ -320,7 +326,7 @@ def _count(value: Any) -> int:
     """How many values an argument stands for: as many as a tuple has, or one."""
     try:
         written = ast.parse(value, mode="eval").body if isinstance(value, str) else value
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
         return 1
     return len(written.elts) if isinstance(written, ast.Tuple) else 1
 

@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.errors import UnsupportedOp
 from mdf_loop.execute.program import Hidden
+from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
 from mdf_loop.ir import Node
 from mdf_loop.registry import Bound, Kernel, register
 
@@ -30,6 +32,7 @@ class Engine(Hidden):
     def __init__(self, graph: Any) -> None:
         from modeci_mdf.execution_engine import EvaluableGraph
 
+        refuse_graph(graph)
         self.evaluable = EvaluableGraph(graph)
 
     def evaluate(self, inputs: Sequence[Any], values: Sequence[Any]) -> None:
@@ -52,10 +55,12 @@ class Engine(Hidden):
 
 def bind(node: Node) -> Bound:
     """The function that runs one graph."""
-    graph, inputs, outputs = (node.attrs[key] for key in ("graph", "inputs", "outputs"))
+    graph, inputs, outputs = (node.attrs.get(key) for key in ("graph", "inputs", "outputs"))
+    if not hasattr(graph, "nodes") or not isinstance(inputs, tuple) or not isinstance(outputs, tuple):
+        raise UnsupportedOp(f"{node.name or OP}: operators of domain {DOMAIN} are made by mdf_loop, a model cannot have them")
 
     def call(engine: Engine | None, *values: Any) -> tuple[Any, ...]:
-        with quiet():
+        with quiet(), engine_at_work(graph, is_body=True):
             engine = engine or Engine(graph)
             engine.evaluate(inputs, values)
         return engine, *(engine.output(*port) for port in outputs)

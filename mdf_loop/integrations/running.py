@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import difflib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +16,28 @@ from mdf_loop.backend import prepare
 from mdf_loop.convert.files import load
 from mdf_loop.convert.lowering_schedule import output_ports
 from mdf_loop.convert.restoring import input_ids, names_of
-from mdf_loop.errors import ArgumentError, KindError, LoopError
+from mdf_loop.errors import ArgumentError, KindError, LoopError, malformed
 from mdf_loop.integrations.ending import Places, evaluated
+from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
 from mdf_loop.integrations.mdf import quiet_mdf, register
 from mdf_loop.integrations.required import is_required_as
 from mdf_loop.integrations.scheduled import run_steps
 from mdf_loop.integrations.typed_graph import run_typed
-from mdf_loop.options import part_of, start_run
+from mdf_loop.options import OPTIONS, options, part_of, start_run
 from mdf_loop.readers import load_onnx
+from mdf_loop.readers.mdf_objects import check_structure
 from mdf_loop.readers.mdf_typed import has_conditions, is_typed
 
 
 def run(
-    model: Any, /, *, steps: int | None = None, time_increment: float | None = None, collect: bool = False, **inputs: Any
+    model: Any,
+    /,
+    *,
+    steps: int | None = None,
+    time_increment: float | None = None,
+    collect: bool = False,
+    seed: int | None = None,
+    **inputs: Any,
 ) -> dict[str, Any]:
     """Run a model and return its outputs by name.
 
@@ -48,10 +57,14 @@ def run(
         By how much time goes on from one step to the next, for parameters with a ``time_derivative``.  The first step
         has none: it gives the initial values, as in MDF's own examples.
     collect : bool
-        Return each output's values of all steps, along a new first axis, in place of the last one.
+        Return each output's values of all steps, along a new first axis, in place of the last one.  An output whose node
+        first runs in a later step is an array of objects, with None for the steps before.
+    seed : int, optional
+        As in :func:`mdf_loop.options`, for this run.  Other options are set there.
     **inputs : array_like
         Values by name.  For MDF the name of an input port without an edge, or of a parameter; ``node.name``
-        where several nodes have one of that name.  For ONNX and OpenVINO the name of an input.
+        where several nodes have one of that name, or where it is the name of an argument above.  For ONNX and
+        OpenVINO the name of an input.
 
     Returns
     -------
@@ -63,8 +76,9 @@ def run(
     ------
     ArgumentError
         There is no such input; or ``time_increment`` or ``collect`` without ``steps``.
-    MalformedBody
-        The file cannot be read.
+    MalformedBody, UnsupportedOp
+        The file cannot be read or run; or it says something that MDF's engine would hand to Python's ``eval`` and that is
+        not on the list of what expressions may say, without ``options(trusted=True)``.
     IterationError, IterationLimit, LoopTimeout, LoopInterrupted
         The model ended early: ``.outputs`` are its outputs by name as far as they are known, ``.partial`` and
         ``.iteration`` what its outermost loop had computed.  With ``steps``, ``.partial`` are the outputs and
@@ -79,25 +93,31 @@ def run(
     1000
     """
     how = {"steps": steps, "time_increment": time_increment, "collect": collect or None}
+    how = {name: value for name, value in how.items() if value is not None}
+    seeded = {} if seed is None else {"seed": seed}
     with part_of(start_run()):  # however many loops there are: the time of a run begins here
-        return handed_out(_run(model, {name: value for name, value in how.items() if value is not None}, inputs), as_arrays=False)
+        return handed_out(_run(model, how, seeded, inputs), as_arrays=False)
 
 
-def _run(model: Any, how: dict[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """:func:`run`; ``how`` is what was said of its own arguments."""
+def _run(model: Any, how: dict[str, Any], seeded: dict[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """:func:`run`; ``how`` and ``seeded`` are what was said of its own arguments."""
     if isinstance(model, str | os.PathLike):
-        return _run_file(Path(model), {**how, **inputs})
-    if hasattr(model, "SerializeToString"):
-        return _run_onnx(model, {**how, **inputs})  # which may have inputs of these names
+        return _run_file(Path(model), {**how, **seeded, **inputs})
+    if hasattr(model, "SerializeToString") and hasattr(model, "graph"):
+        return _run_onnx(model, {**how, **seeded, **inputs})  # which may have inputs of these names
     if not hasattr(model, "graphs") and not hasattr(model, "nodes"):
         raise KindError(f"run takes a path, an MDF model or graph, or an ONNX model; got {type(model).__name__}")
     if how and "steps" not in how:
         raise ArgumentError(f"{' and '.join(how)} without steps; steps is how many times the model is evaluated")
+    check_structure(model)
     graph = _only_graph(model) if hasattr(model, "graphs") else model
     if not is_typed(graph):
         _refuse_nothing(inputs)
-    if not how:
-        return run_graph(graph, inputs)
+    with options(**seeded), malformed("this graph cannot be run", (graph.id,)):
+        return _run_steps(graph, inputs, how) if how else run_graph(graph, inputs)
+
+
+def _run_steps(graph: Any, inputs: Mapping[str, Any], how: Mapping[str, Any]) -> dict[str, Any]:
     names = names_of(graph) if is_typed(graph) else {}
     ids = {name: id for id, name in names.items()}
     given = {ids.get(name, name): value for name, value in inputs.items()}
@@ -122,16 +142,18 @@ def _load_any(path: Path) -> Any:
 
 def _run_onnx(model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     prepared = prepare(model)
-    _refuse_steps(inputs, prepared.body.inputs)
-    return dict(zip(prepared.body.outputs, prepared.run(prepared.fit(inputs)), strict=True))
+    given, seeded = _without_seed(inputs, prepared.body.inputs)
+    with options(**seeded):
+        return dict(zip(prepared.body.outputs, prepared.run(prepared.fit(given)), strict=True))
 
 
 def _run_openvino(path: Path, inputs: Mapping[str, Any]) -> dict[str, Any]:
     from mdf_loop.openvino import prepare as prepare_openvino
 
     prepared = prepare_openvino(path)
-    _refuse_steps(prepared.fit(inputs), prepared.body.inputs)
-    return dict(zip(prepared.outputs, prepared.run(prepared.fit(inputs)), strict=True))
+    given, seeded = _without_seed(prepared.fit(inputs), prepared.body.inputs)
+    with options(**seeded):
+        return dict(zip(prepared.outputs, prepared.run(given), strict=True))
 
 
 def _refuse_nothing(inputs: Mapping[str, Any]) -> None:
@@ -141,11 +163,36 @@ def _refuse_nothing(inputs: Mapping[str, Any]) -> None:
             raise KindError(f"input {name!r} must be numbers, booleans or strings; got None")
 
 
-def _refuse_steps(inputs: Mapping[str, Any], names: Iterable[str]) -> None:
-    """See that nobody asks for steps of a model that is not MDF; inputs of such names are inputs."""
+def _without_seed(inputs: Mapping[str, Any], names: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The inputs of a model that is not MDF, and the seed if it is none of them.
+
+    Raises
+    ------
+    ArgumentError
+        Steps or another option is asked for, and the model has no input of that name.
+    """
+    inputs, known = dict(inputs), set(names)
     for name in ("steps", "time_increment", "collect"):
-        if name in inputs and name not in names:
+        if name in inputs and name not in known:
             raise ArgumentError(f"{name} is for MDF models, and the model has no input of that name")
+    seeded = {"seed": inputs.pop("seed")} if "seed" in inputs and "seed" not in known else {}
+    refuse_options(inputs, known)
+    return inputs, seeded
+
+
+def refuse_options(inputs: Mapping[str, Any], names: Container[str]) -> None:
+    """See that no option stands among the inputs of a model that has no input of that name.
+
+    Raises
+    ------
+    ArgumentError
+    """
+    for name, value in inputs.items():
+        if name in OPTIONS and name not in names:
+            raise ArgumentError(
+                f"{name} is an option, and the model has no input of that name; "
+                f"write: with mdf_loop.options({name}={value!r}): ..."
+            )
 
 
 def _only_graph(model: Any) -> Any:
@@ -159,6 +206,7 @@ def run_graph(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Run an MDF graph once; see :func:`run`.  One that is an ONNX graph needs no scheduler."""
     register()
     if is_typed(graph):
+        refuse_options(inputs, {*input_ids(graph), *((graph.metadata or {}).get("inputs") or ())})
         return run_in_mdf(graph, inputs) if has_conditions(graph) or _is_fed(graph) else run_typed(graph, inputs)
     return _evaluated(with_inputs(graph, inputs), output_ports(graph))
 
@@ -183,7 +231,8 @@ def _evaluated(graph: Any, places: Places) -> dict[str, Any]:
     """The outputs of a graph that MDF's engine evaluates once; what MDF prints goes to the log."""
     from modeci_mdf.execution_engine import EvaluableGraph
 
-    with quiet_mdf():
+    with quiet_mdf(), engine_at_work(graph):
+        refuse_graph(graph)
         return evaluated(EvaluableGraph(graph, verbose=False), places)
 
 
@@ -199,6 +248,7 @@ def with_inputs(graph: Any, inputs: Mapping[str, Any]) -> Any:
         return graph
     graph = copy.deepcopy(graph)
     places = list(_places(graph))
+    refuse_options(inputs, {name for node, id, *_ in places for name in (id, f"{node}.{id}")})
     for name, value in inputs.items():
         found = [(owner, attribute) for node, id, owner, attribute in places if name in (id, f"{node}.{id}")]
         required = [(owner, attribute) for _, _, owner, attribute in places if is_required_as(owner, name)]

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from mdf_loop.convert.lowering_schedule import output_ports
-from mdf_loop.convert.scheduled import check_steps, execute, lower
-from mdf_loop.errors import CollectedError, MalformedBody, NotLowered, PartialResults, UnknownNode, UnsupportedOp, warn_user
-from mdf_loop.execute.collect import Gathering
+from mdf_loop.convert.scheduled import check_steps, execute, lower, stacked
+from mdf_loop.errors import MalformedBody, NotLowered, PartialResults, UnknownNode, UnsupportedOp, warn_user
 from mdf_loop.execute.keeping import keeping
 from mdf_loop.integrations.ending import Places, values_of
+from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
 from mdf_loop.integrations.mdf import quiet_mdf, register
 from mdf_loop.integrations.required import refuse_missing_inputs
-from mdf_loop.ir import Collected
 from mdf_loop.options import Run, part_of, start_run
 from mdf_loop.readers.mdf_engine_body import refuse_hanging
 
@@ -57,9 +58,10 @@ def run_in_mdf(graph: Any, steps: int, time_increment: float | None = None, coll
 
     register()
     places = output_ports(graph)
-    rows = {name: Gathering(Collected(name)) for name in places} if collect else {}
+    rows: dict[str, list[Any]] = {name: [] for name in places} if collect else {}
     run = start_run()
-    with quiet_mdf():
+    with quiet_mdf(), engine_at_work(graph):
+        refuse_graph(graph)
         evaluable = EvaluableGraph(graph, verbose=False)
         taken = _Steps(evaluable, places, rows)
         return keeping(run, lambda: taken.run(run, steps, time_increment), taken.known)
@@ -72,7 +74,7 @@ class _Steps:
     finds the one before or the next.
     """
 
-    def __init__(self, evaluable: Any, places: Places, rows: Mapping[str, Gathering]) -> None:
+    def __init__(self, evaluable: Any, places: Places, rows: Mapping[str, list[Any]]) -> None:
         self.evaluable, self.places, self.rows = evaluable, places, rows
         self.moment: tuple[int, dict[str, Any]] = 0, {}
 
@@ -85,22 +87,20 @@ class _Steps:
                 evaluable.order_of_execution[:] = dict.fromkeys(evaluable.order_of_execution)  # MDF never shortens it
                 values = values_of(evaluable, self.places)
                 for name, row in self.rows.items():
-                    _keep(row, values[name], ".".join(self.places[name]))
+                    row.append(_copied(values[name]))
                 self.moment = step + 1, values
-        return {name: row.array() for name, row in self.rows.items()} if self.rows else self.moment[1]
+        return {name: stacked(name, row) for name, row in self.rows.items()} if self.rows else self.moment[1]
 
     def known(self, error: PartialResults) -> dict[str, Any]:
         """The outputs after the last step that was completed; they are the partial results as well."""
         done, values = self.moment
         error.within(f"step {done}")
         if self.rows:
-            values = {name: row.kept(done) for name, row in self.rows.items()}
+            values = {name: stacked(name, row[:done]) for name, row in self.rows.items()}
         error.iteration, error.partial = done, tuple(values.values())
         return {name: value for name, value in values.items() if value is not None}
 
 
-def _keep(row: Gathering, value: Any, place: str) -> None:
-    if value is None:
-        raise CollectedError(f"output {place} has no value yet: its node has not run")
-    row.check(value)
-    row.add(value)
+def _copied(value: Any) -> Any:
+    """A value that stays as it is: MDF changes arrays in place where several edges end in a port."""
+    return value.copy() if isinstance(value, np.ndarray) else value

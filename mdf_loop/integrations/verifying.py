@@ -19,6 +19,7 @@ from mdf_loop.element_types import DTYPES, kind_of
 from mdf_loop.errors import MalformedBody
 from mdf_loop.integrations.running import run, run_in_mdf, with_inputs
 from mdf_loop.ir import Body, ValueType
+from mdf_loop.kernels.bounds import MOST_ELEMENTS, elements_of
 from mdf_loop.options import ENGINES, options
 from mdf_loop.readers.mdf_body import read_mdf_graph
 from mdf_loop.readers.mdf_signature import ports_of
@@ -277,6 +278,8 @@ def _draw(kind: ValueType, rng: np.random.Generator, name: str) -> Any:
     if kind.kind != "tensor":
         raise MalformedBody(f"values of input {name!r} ({kind}) cannot be drawn; give it")
     shape = tuple(dim if isinstance(dim, int) else UNKNOWN_LENGTH for dim in kind.shape or ())
+    if elements_of(shape) > MOST_ELEMENTS:
+        raise MalformedBody(f"values of input {name!r} ({kind}) are too many to be drawn; give it")
     dtype = DTYPES[1] if kind.dtype is None else kind.dtype
     if dtype.kind == "O":
         return np.array(rng.choice(["a", "b", "c"], shape), object)

@@ -6,7 +6,8 @@ would return one.  A kernel has a batching rule only if numpy values in give num
 lose their weakness when they are stacked.
 
 Names: operators are called as numpy calls them (``add``), functions by module (``math.exp``,
-``builtins.min``); ``numpy.exp`` and its kin are in :mod:`mdf_loop.kernels.expression_functions`.
+``builtins.min``); ``numpy.exp`` and its kin are in :mod:`mdf_loop.kernels.expression_functions` and
+:mod:`mdf_loop.kernels.expression_arrays`.
 """
 
 from __future__ import annotations
@@ -22,15 +23,13 @@ import numpy as np
 
 from mdf_loop.batching import Result, Rule, all_stacked, elementwise, matmul
 from mdf_loop.element_types import kind_of
+from mdf_loop.kernels.bounds import refuse_bits, refuse_digits, refuse_matmul, refuse_unbounded
 from mdf_loop.registry import Kernel, kernel, register
 
 DOMAIN = "mdf"
 
 KINDS = ("bool", "integer", "float", "complex")
 PYTHON_NUMBERS = {bool: "bool", int: "integer", float: "float", complex: "complex"}
-
-MOST_BITS = 1 << 16
-"""Python integers have no end: a power or shift that would need more bits than this is refused."""
 
 
 def operation(op: str, run: Callable[..., Any], batch: Rule | None = elementwise) -> None:
@@ -41,7 +40,6 @@ def operation(op: str, run: Callable[..., Any], batch: Rule | None = elementwise
 OPERATORS: dict[str, Callable[..., Any]] = {
     "add": operator.add,
     "subtract": operator.sub,
-    "multiply": operator.mul,
     "divide": operator.truediv,
     "floor_divide": operator.floordiv,
     "remainder": operator.mod,
@@ -60,11 +58,28 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "equal": operator.eq,
     "not_equal": operator.ne,
 }
-"""``+ - * / // % abs ~ & | ^ >>`` and the comparisons, element by element."""
+"""``+ - / // % abs ~ & | ^ >>`` and the comparisons, element by element."""
 
 for _op, _run in OPERATORS.items():
     operation(_op, _run)
-operation("matmul", operator.matmul, matmul)
+
+
+@kernel("matmul", domain=DOMAIN, batch=matmul)
+def matmul_(a, b):
+    """a @ b."""
+    refuse_unbounded("a product", a, b)
+    refuse_matmul(a, b)
+    return a @ b
+
+
+@kernel("multiply", domain=DOMAIN, batch=elementwise)
+def multiply(a, b):
+    """a * b."""
+    if type(a) is int and type(b) is int:
+        refuse_bits(a.bit_length() + b.bit_length(), "a product")
+    elif type(a) is np.ndarray or type(b) is np.ndarray:
+        refuse_unbounded("a product", a, b)
+    return a * b
 
 
 def _power_rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
@@ -88,16 +103,20 @@ def _power_rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[
 @kernel("power", domain=DOMAIN, batch=_power_rule)
 def power(a, b):
     """a ** b."""
-    if type(a) is int and type(b) is int and b > 0 and a.bit_length() * b > MOST_BITS:
-        raise OverflowError(f"{a} ** {b} has more than {MOST_BITS} bits")
+    if type(a) is int and type(b) is int:
+        refuse_bits(a.bit_length() * b, "a power")
+    elif type(a) is np.ndarray or type(b) is np.ndarray:
+        refuse_unbounded("a power", a, b)
     return a**b
 
 
 @kernel("left_shift", domain=DOMAIN, batch=elementwise)
 def left_shift(a, b):
     """a << b."""
-    if type(a) is int and type(b) is int and a.bit_length() + b > MOST_BITS:
-        raise OverflowError(f"{a} << {b} has more than {MOST_BITS} bits")
+    if isinstance(a, int) and isinstance(b, int):
+        refuse_bits(a.bit_length() + b, "a shift")
+    else:
+        refuse_unbounded("a shift", a, b)
     return a << b
 
 
@@ -270,6 +289,7 @@ def sum_(x, start=0):
 @kernel("builtins.round", domain=DOMAIN)
 def round_(x, digits=None):
     """Python's ``round``: halves go to the even neighbour; without digits the result is an int."""
+    refuse_digits(digits)
     return builtins.round(scalar(x), digits)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -153,34 +153,49 @@ def _value(compiler: Compiler, tree: ast.expr) -> Value:
 
 def _arguments(compiler: Compiler, tree: ast.Call, name: str, entry: Kernel) -> tuple[list[Value | None], dict[str, Any]]:
     """The inputs and attributes of a call, by the signature of the kernel."""
-    signature = _signature(entry)
     args: list[Any] = list(tree.args)
+    count = None
     if name in SEQUENCES and args:
         listed = _value(compiler, args[0])
         if listed.items is None:
             raise compiler.error(tree, f"{name} takes a list that is written out: {name}([a, b])")
         args[:1] = listed.items
         count = len(listed.items)
-    else:
-        count = _most_inputs(signature)
-    placed = dict(zip(_places(signature), args[count:], strict=False))
-    named = {keyword.arg or "": keyword.value for keyword in tree.keywords}
     try:
-        if len(placed) < len(args[count:]) or placed.keys() & named:
-            raise TypeError("too many positional arguments")
-        bound = signature.bind(*args[:count], **placed, **named)
+        bound = bind(entry, name, args, {keyword.arg or "": keyword.value for keyword in tree.keywords}, count)
     except TypeError as error:
-        raise compiler.error(tree, f"{name}{signature} is called with other arguments: {error}") from error
+        raise compiler.error(tree, str(error)) from error
     inputs: list[Value | None] = []
     attrs = {}
     for key, given in bound.arguments.items():
-        kind = signature.parameters[key].kind
+        kind = bound.signature.parameters[key].kind
         if kind is inspect.Parameter.KEYWORD_ONLY:
             attrs[key] = _static(compiler, given, key, name)
         else:
-            inputs += [None] * (list(signature.parameters).index(key) - len(inputs))
+            inputs += [None] * (list(bound.signature.parameters).index(key) - len(inputs))
             inputs += [_input(compiler, part, tree) for part in (given if kind is inspect.Parameter.VAR_POSITIONAL else [given])]
     return inputs, attrs
+
+
+def bind(
+    entry: Kernel, name: str, args: Sequence[Any], named: Mapping[str, Any], count: int | None = None
+) -> inspect.BoundArguments:
+    """The arguments of a call of a function by the signature of its kernel; the first ``count`` of them are inputs.
+
+    Raises
+    ------
+    TypeError
+        The function is called with other arguments than the list has for it.
+    """
+    signature = _signature(entry)
+    count = _most_inputs(signature) if count is None else count
+    placed = dict(zip(_places(signature), args[count:], strict=False))
+    try:
+        if len(placed) < len(args[count:]) or placed.keys() & named:
+            raise TypeError("too many positional arguments")
+        return signature.bind(*args[:count], **placed, **named)
+    except TypeError as error:
+        raise TypeError(f"{name}{signature} is called with other arguments: {error}") from error
 
 
 def _most_inputs(signature: inspect.Signature) -> int:
@@ -247,13 +262,27 @@ def _known(compiler: Compiler, tree: ast.expr) -> Any:
 
 def _dtype(compiler: Compiler, tree: ast.expr) -> np.dtype:
     """``float``, ``numpy.float32`` or ``"float32"``."""
+    try:
+        return dtype_named(tree)
+    except TypeError as error:
+        raise compiler.error(tree, str(error)) from error
+
+
+def dtype_named(tree: ast.expr) -> np.dtype:
+    """The element type that ``float``, ``numpy.float32`` or ``"float32"`` stands for.
+
+    Raises
+    ------
+    TypeError
+        None, or none of numbers.
+    """
     name = tree.value if isinstance(tree, ast.Constant) else dotted(tree)
     try:
         dtype = np.dtype(str(name).removeprefix("numpy."))
     except TypeError as error:
-        raise compiler.error(tree, "dtype must name an element type, such as float or numpy.float32") from error
+        raise TypeError("dtype must name an element type, such as float or numpy.float32") from error
     if dtype.kind not in "biufc":
-        raise compiler.error(tree, f"dtype must be numbers or booleans; got {dtype}")
+        raise TypeError(f"dtype must be numbers or booleans; got {dtype}")
     return dtype
 
 

@@ -4,7 +4,7 @@ No text is ever handed to ``eval`` or ``exec``, and nothing is computed here: an
 and each operation in it becomes a node.  What is not on the list is refused with its place in the text.
 
 On the list: numbers, True, False and None; names; ``+ - * / // % ** @ ~ & | ^ << >>``; comparisons, chained ones
-too; ``and or not``, ``a if c else b``; indices and slices; lists and tuples; ``numpy.pi`` and the like; and calls
+too; ``and or not``, ``a if c else b``; indices and slices; lists, tuples and dicts; ``numpy.pi`` and the like; and calls
 of ``numpy.<f>``, ``math.<f>`` and a few of Python's own functions: those with a kernel in domain ``mdf``.
 """
 
@@ -54,7 +54,19 @@ OPERATORS: dict[type, str] = {
     ast.NotEq: "not_equal",
 }
 
-_PLAIN = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Subscript, ast.Slice, ast.List, ast.Tuple, ast.Name)
+_PLAIN = (
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.BoolOp,
+    ast.Compare,
+    ast.IfExp,
+    ast.Subscript,
+    ast.Slice,
+    ast.List,
+    ast.Tuple,
+    ast.Dict,
+    ast.Name,
+)
 _HARMLESS = {
     *("add", "subtract", "multiply", "negative", "positive", "absolute", "whole"),
     *("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"),
@@ -73,8 +85,7 @@ def parse(text: str, path: tuple[str, ...] = ()) -> ast.expr:
     UnsupportedOp
         It calls a function of numpy, math or Python that is not on the list.
     """
-    if len(text) > LONGEST:
-        raise MalformedBody(f"an expression of {len(text)} characters is too long; {LONGEST} are allowed", path)
+    refuse_length(text, path)
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as error:
@@ -85,6 +96,28 @@ def parse(text: str, path: tuple[str, ...] = ()) -> ast.expr:
         raise MalformedBody(f"expression {_excerpt(text)} cannot be read: {str(error) or type(error).__name__}", path) from error
     _check(tree, text, path)
     return tree
+
+
+def is_python(text: str) -> bool:
+    """Whether Python could evaluate a text; any other one is a text and nothing else."""
+    try:
+        ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError):
+        return False
+    except (MemoryError, RecursionError):
+        return True  # too deeply nested, which is said when it is read
+    return True
+
+
+def refuse_length(text: str, path: tuple[str, ...] = ()) -> None:
+    """See that an expression is not longer than anybody writes.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    if len(text) > LONGEST:
+        raise MalformedBody(f"an expression of {len(text)} characters is too long; {LONGEST} are allowed", path)
 
 
 def _check(tree: ast.expr, text: str, path: tuple[str, ...]) -> None:
@@ -126,6 +159,8 @@ def _checked_children(node: ast.AST, text: str, path: tuple[str, ...]) -> Iterat
         raise refused(node, text, path, "in, is and their negations")
     elif isinstance(node, ast.Compare) and len(node.ops) > DEEPEST:
         raise refused(node, text, path, f"a chain of {len(node.ops)} comparisons")
+    elif isinstance(node, ast.Dict) and None in node.keys:
+        raise refused(node, text, path, "** in a dict")
     elif isinstance(node, _PLAIN):
         yield from (child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
     else:
@@ -249,6 +284,9 @@ class Compiler:
         items = tuple(self.value(element) for element in tree.elts)
         return Value(varies=any(item.varies for item in items), items=items, display="tuple")
 
+    def _dict(self, tree: ast.Dict, out: str) -> Value:
+        raise NotCompiled(f"{_excerpt(self.text)} makes a dict")
+
     def _unaryop(self, tree: ast.UnaryOp, out: str) -> Value:
         if (known := signed(tree)) is not UNKNOWN:
             return literal(known)
@@ -263,12 +301,20 @@ class Compiler:
         while isinstance(left, ast.BinOp):
             chain.append(left)
             left = left.left
-        value = self.operand(left)
+        value = self.value(left)
         for part in reversed(chain):
-            right = self.operand(part.right)
+            value, right = self._operands(value, self.value(part.right), part)
             op = OPERATORS[type(part.op)]
             value = self.node(op, [value, right], out if part is tree else "", arithmetic(op, value, right))
         return value
+
+    def _operands(self, left: Value, right: Value, tree: ast.BinOp) -> tuple[Value, Value]:
+        """Both sides of an operator; a list next to what is surely an array is one as well."""
+        if isinstance(left.literal, np.ndarray) and right.display == "list":
+            right = self.builder.array(right, self.base)
+        elif isinstance(right.literal, np.ndarray) and left.display == "list":
+            left = self.builder.array(left, self.base)
+        return self.plain(left, tree.left), self.plain(right, tree.right)
 
     def _compare(self, tree: ast.Compare, out: str) -> Value:
         steps = list(zip(tree.ops, tree.comparators, strict=True))

@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.check import check_body
-from mdf_loop.errors import MalformedBody, UnsupportedOp
+from mdf_loop.errors import MalformedBody, UnsupportedOp, malformed
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.mdf_edges import Course, order_nodes, port_value
 from mdf_loop.readers.mdf_engine_body import engine_body
 from mdf_loop.readers.mdf_node import NodeReader, ReadBody, default_of
+from mdf_loop.readers.mdf_objects import check_structure
 from mdf_loop.readers.mdf_signature import Port, Signature, ports_of, read_signature
 from mdf_loop.readers.mdf_structure import check_edges, check_graph_content
 from mdf_loop.readers.mdf_typed import read_typed
@@ -58,6 +59,11 @@ def read_mdf_graph(source: Any, n_carried: int | None = None, kind: str = "loop"
     """
     load_kernels()
     graph = as_graph(source)
+    with malformed("this graph cannot be read", (str(graph.id),)):
+        return _read(graph, n_carried, kind)
+
+
+def _read(graph: Any, n_carried: int | None, kind: str) -> Body:
     check_graph(graph)
     signature = read_signature(graph, n_carried, kind)
     bodies: dict[Any, Body] = {}
@@ -91,6 +97,11 @@ def read_whole(graph: Any) -> Body:
         The graph is broken, or operators cannot express it; says why.
     """
     load_kernels()
+    with malformed("this graph cannot be read", (str(graph.id),)):
+        return _read_whole(graph)
+
+
+def _read_whole(graph: Any) -> Body:
     check_graph(graph)
     metadata = graph.metadata or {}
     outputs = ports_of(graph).ends
@@ -155,15 +166,14 @@ def _structured(content: dict[str, Any], name: str) -> Any:
 
 
 def check_graph(graph: Any) -> None:
-    """See that ids are unique and edges join ports that are there.
+    """See that it is made of nodes and edges, ids are unique and edges join ports that are there.
 
     Raises
     ------
     MalformedBody
     """
+    check_structure(graph)
     path = (graph.id,)
-    if not isinstance(graph.nodes, list) or not isinstance(graph.edges, list):
-        raise MalformedBody("nodes and edges must be dicts (in a file) or lists (in Python) of nodes and edges", path)
     _refuse_twins("nodes", [node.id for node in graph.nodes], path)
     for node in graph.nodes:
         for kind in ("input_ports", "functions", "parameters", "output_ports"):

@@ -1,7 +1,8 @@
 """MDF graphs that stay what they are: one node, which MDF's engine runs.
 
-MDF's engine hands the expressions of a graph to Python's ``eval``.  So here, too, each of them is looked at first, and
-what is not on the list of :mod:`mdf_loop.readers.expression` is refused.
+MDF's engine evaluates texts where it finds them; when it works for us that is done by the list of
+:mod:`mdf_loop.readers.expression` (see :mod:`mdf_loop.integrations.guarded`).  Here each expression is looked at before
+anything runs, so that what is not on the list is refused with its place.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, Node, State
-from mdf_loop.readers.expression import number_in, parse
+from mdf_loop.readers.expression import is_python, number_in, parse
 from mdf_loop.readers.mdf_functions import standard_expression
 from mdf_loop.readers.mdf_node import CONTROL, default_of, texts
 from mdf_loop.readers.mdf_signature import Port, Signature, ports_of
@@ -92,6 +93,22 @@ def check_expressions(graph: Any) -> None:
     for edge in graph.edges:
         if isinstance((edge.parameters or {}).get("weight"), str):
             raise MalformedBody(f"the weight of edge {edge.id!r} must be a number or an array", (graph.id,))
+
+
+def refuse_unlisted(graph: Any) -> None:
+    """See that no text of a graph says something to Python that is not on the list; what Python cannot read is a text.
+
+    That is less than :func:`check_expressions` asks of a body: a whole model may hold texts that are none of our business.
+
+    Raises
+    ------
+    MalformedBody, UnsupportedOp
+    """
+    for node in graph.nodes:
+        sources = [*texts(node), *((thing.id, thing.function) for thing in (*node.parameters, *node.functions))]
+        for name, source in sources:
+            if isinstance(source, str) and is_python(source) and standard_expression(source) is None:
+                _check_text(source, (graph.id, node.id, name))
 
 
 def _check_text(source: str, path: tuple[str, ...]) -> None:

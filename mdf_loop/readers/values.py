@@ -182,9 +182,10 @@ class Builder:
         return self._constant(value.literal)
 
     def _constant(self, value: Any) -> str:
-        key = (type(value), repr(value)) if type(value) in _NUMBERS else id(value)
+        is_short = type(value) in _NUMBERS and not (type(value) is int and value.bit_length() > 64)
+        key = (type(value), repr(value)) if is_short else id(value)
         if key not in self._constant_names:
-            name = self.fresh(repr(value) if type(value) in _NUMBERS else "constant")
+            name = self.fresh(repr(value) if is_short else "constant")
             self._constant_names[key] = name
             self.constants[name] = value
         return self._constant_names[key]

@@ -1,0 +1,309 @@
+"""MDF's engine at work on our behalf: no text of a model is handed to Python's ``eval``, and every error is one of ours.
+
+MDF's engine evaluates texts wherever it meets one: expressions, elements of lists, results of other expressions.  All of
+them go through one function of ``modelspec``.  While :func:`engine_at_work` holds, in this thread or task, it is
+:mod:`mdf_loop.integrations.evaluator` that evaluates them, by the list of :mod:`mdf_loop.readers.expression`.  What else
+MDF looks up by a name that a model says - functions of ACT-R, conditions of graph-scheduler, scales of time - is held to
+what there is to look up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import functools
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import graph_scheduler.condition
+import numpy as np
+from graph_scheduler.time import TimeScale
+from modeci_mdf import execution_engine
+
+from mdf_loop.errors import LONGEST, IterationError, LoopError, MalformedBody, UnsupportedOp, malformed
+from mdf_loop.integrations.evaluator import arithmetic, compute
+from mdf_loop.kernels.bounds import elements_of, refuse_elements, total
+from mdf_loop.options import current_options
+from mdf_loop.readers.expression import number_in
+from mdf_loop.readers.mdf_engine_body import refuse_unlisted
+
+NOBODY, TRUSTED, MODEL, BODY = "", "trusted", "model", "body"
+"""What the engine runs on our behalf: nothing, a model that may do everything, any other model, the body of a loop."""
+
+_work: contextvars.ContextVar[str] = contextvars.ContextVar("mdf_loop_engine_work", default=NOBODY)
+
+MOST_IN_PORTS = 1 << 28
+"""Elements in the input ports of a graph, by their shapes: the weights of the largest models that MDF publishes have half."""
+
+HINT = (
+    "; options(trusted=True), or --trusted on the command line, hands such texts to Python's eval: only for models that you "
+    "trust as you trust a program"
+)
+
+
+@contextlib.contextmanager
+def engine_at_work(graph: Any, is_body: bool = False) -> Iterator[None]:
+    """Let MDF's engine run a graph on our behalf; every error that comes out is a LoopError.
+
+    Parameters
+    ----------
+    graph : modeci_mdf.mdf.Graph
+    is_body : bool
+        It is the body of a loop, which is never trusted; a whole model is, with ``options(trusted=True)``.
+    """
+    work = BODY if is_body else TRUSTED if current_options().trusted else MODEL
+    token = _work.set(work)
+    try:
+        with _in_place(), malformed("MDF's engine cannot run this graph", (str(graph.id),)):
+            yield
+    finally:
+        _work.reset(token)
+
+
+def is_guarded() -> bool:
+    """Whether what MDF's engine evaluates now has to be on the list."""
+    return _work.get() in (MODEL, BODY)
+
+
+def _message(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
+def replacements() -> list[tuple[Any, str, Any]]:
+    """What is replaced in MDF's engine for this: (owner, attribute, new value)."""
+    graph, node, port = (getattr(execution_engine, f"Evaluable{name}") for name in ("Graph", "Node", "Input"))
+    return [
+        (execution_engine, "evaluate_params_modelspec", _by_the_list(execution_engine.evaluate_params_modelspec)),
+        (execution_engine, "actr_funcs", Listed(execution_engine.actr_funcs)),
+        (graph, "evaluate_edge", _weighing(graph.evaluate_edge)),
+        (node, "evaluate", naming(node.evaluate)),
+        (port, "set_input_value", _reducing(port.set_input_value)),
+    ]
+
+
+_lock, _users, _before = threading.Lock(), 0, []  # type: ignore[var-annotated]
+
+
+@contextlib.contextmanager
+def _in_place() -> Iterator[None]:
+    """See that MDF's functions are replaced: registered or not, nothing runs without."""
+    if hasattr(execution_engine.evaluate_params_modelspec, "by_the_list"):
+        yield
+        return
+    global _users
+    with _lock:
+        if not _users:
+            for owner, name, value in replacements():
+                _before.append((owner, name, getattr(owner, name)))
+                setattr(owner, name, value)
+        _users += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            while not _users and _before:
+                setattr(*_before.pop())
+
+
+def _by_the_list(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``modelspec.utils.evaluate``, as MDF's engine calls it: by the list where the engine works on our behalf."""
+
+    @functools.wraps(original)
+    def evaluate(expr: Any, parameters: dict[str, Any] | None = None, *args: Any, **kwargs: Any) -> Any:
+        if not is_guarded() or "Tensor" in type(expr).__name__:
+            return original(expr, parameters, *args, **kwargs)
+        return evaluated(expr, parameters or {})
+
+    evaluate.by_the_list = True  # type: ignore[attr-defined]
+    return evaluate
+
+
+def evaluated(source: Any, scope: Mapping[str, Any]) -> Any:
+    """What ``modelspec`` makes of a value or the text of one, without ``eval``.
+
+    Raises
+    ------
+    MalformedBody, UnsupportedOp
+        It says something that is not on the list.
+    IterationError
+        It cannot be computed.
+    """
+    value = scope[source] if type(source) is str and source in scope else source
+    if type(value) is str and (number := number_in(value)) is not None:
+        return number
+    if type(value) is list:
+        refuse_elements(total(value), "a list")
+        return np.array(value)
+    if type(value) is np.ndarray:
+        return np.array(value)
+    return _text(value, scope) if isinstance(value, str) and not _is_whole(value) else value
+
+
+def _is_whole(text: str) -> bool:
+    """Whether a text of numpy is a whole number, which modelspec leaves as it is."""
+    try:
+        int(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _text(text: str, scope: Mapping[str, Any]) -> Any:
+    try:
+        value = compute(text, scope)
+        return int(value) if type(value) is float and int(value) == value else value
+    except (MalformedBody, UnsupportedOp) as error:
+        raise _with_hint(error) from None
+    except Exception as error:
+        if type(text) is not str or text in execution_engine.KNOWN_PARAMETERS:
+            return text  # as MDF's engine has it
+        excerpt = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+        raise IterationError(f"expression {excerpt!r} cannot be evaluated: {_message(error) or type(error).__name__}") from error
+
+
+def _with_hint(error: MalformedBody | UnsupportedOp) -> MalformedBody | UnsupportedOp:
+    return type(error)(f"{error}{HINT}") if _work.get() == MODEL else error
+
+
+class Listed:
+    """A module of functions for models, of which those that it exports can be looked up by a model."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+
+    def __getattribute__(self, name: str) -> Any:
+        module = object.__getattribute__(self, "_module")
+        if is_guarded() and name not in module.__all__:
+            raise MalformedBody(f"there is no function {name!r} in {module.__name__}")
+        return getattr(module, name)
+
+
+def _weighing(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``EvaluableGraph.evaluate_edge``: what a weight makes of a value has a bound."""
+
+    @functools.wraps(original)
+    def evaluate_edge(self: Any, edge: Any, *args: Any, **kwargs: Any) -> None:
+        weight = (edge.parameters or {}).get("weight", 1)
+        if not is_guarded() or (type(weight) in (int, float) and weight == 1):
+            return original(self, edge, *args, **kwargs)
+        value = self.enodes[edge.sender].evaluable_outputs[edge.sender_port].curr_value
+        try:
+            weighed = arithmetic("multiply", weight, value)
+        except Exception as error:
+            raise IterationError(f"the weight of edge {edge.id!r}: {_message(error)}") from error
+        self.enodes[edge.receiver].evaluable_inputs[edge.receiver_port].set_input_value(weighed)
+
+    return evaluate_edge
+
+
+def _reducing(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``EvaluableInput.set_input_value``: what is added or multiplied at a port has a bound."""
+    growing = (int, str, list, tuple)
+
+    @functools.wraps(original)
+    def set_input_value(self: Any, value: Any) -> None:
+        reduce = getattr(self.input_port, "reduce", None)
+        if is_guarded() and reduce in ("add", "multiply") and isinstance(self.curr_value, growing) and isinstance(value, growing):
+            arithmetic(reduce, self.curr_value, value)
+        original(self, value)
+
+    return set_input_value
+
+
+def naming(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``EvaluableNode.evaluate``: errors say in which node they came up."""
+
+    @functools.wraps(original)
+    def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(self, *args, **kwargs)
+        except LoopError as error:
+            if _work.get() != NOBODY:
+                error.add_note(f"in MDF node {self.node.id!r}")
+            raise
+        except Exception as error:
+            if _work.get() == NOBODY:
+                raise
+            what = _message(error) or type(error).__name__
+            raise IterationError(f"MDF node {self.node.id!r} failed in MDF's engine: {what}") from error
+
+    return evaluate
+
+
+def refuse_graph(graph: Any) -> None:
+    """Look at what a graph says, before MDF's engine has it; nothing to look at in a trusted model.
+
+    Raises
+    ------
+    MalformedBody, UnsupportedOp
+    """
+    if not is_guarded():
+        return
+    _refuse_shapes(graph)
+    if graph.conditions is not None:
+        for conditions in (graph.conditions.node_specific, graph.conditions.termination):
+            for condition in (conditions or {}).values():
+                refuse_condition(condition, (str(graph.id), "conditions"))
+    try:
+        refuse_unlisted(graph)
+    except (MalformedBody, UnsupportedOp) as error:
+        raise _with_hint(error) from None
+
+
+def _refuse_shapes(graph: Any) -> None:
+    """MDF's engine fills every input port with zeros at first, whatever comes later."""
+    elements = 0
+    for node in graph.nodes:
+        for port in node.input_ports:
+            if isinstance(port.shape, list | tuple) and all(isinstance(length, int) for length in port.shape):
+                elements += elements_of(port.shape)
+                if elements > MOST_IN_PORTS:
+                    what = f"its shapes ask for more than {MOST_IN_PORTS} elements in all input ports"
+                    raise MalformedBody(
+                        f"{what}; options(trusted=True) lets a model that you trust have them", (graph.id, node.id, port.id)
+                    )
+
+
+_SCALE = re.compile(execution_engine.time_scale_str_regex)
+_TIME = re.compile(r"\s*[-+]?[\d.]+([eE][-+]?\d{1,3})?\s*\w*\s*")
+
+
+def refuse_condition(condition: Any, path: tuple[str, ...]) -> None:
+    """See that a condition, and all those inside it, are conditions of graph-scheduler; MDF calls whatever has their name.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    if isinstance(condition, list | tuple):
+        for part in condition:
+            refuse_condition(part, path)
+        return
+    if isinstance(condition, Mapping):
+        kind, given = condition.get("type"), condition.get("kwargs")
+    else:
+        kind, given = getattr(condition, "type", None), getattr(condition, "kwargs", None)
+    if kind is None:
+        return
+    found = getattr(graph_scheduler.condition, kind, None) if isinstance(kind, str) else None
+    if not isinstance(found, type) or not issubclass(found, graph_scheduler.condition.ConditionBase):
+        raise MalformedBody(f"graph-scheduler has no condition {kind!r}", path)
+    for key, value in given.items() if isinstance(given, Mapping) else ():
+        if isinstance(value, str):
+            _refuse_text(value, kind, key, path)
+        else:
+            refuse_condition(value, path)
+
+
+def _refuse_text(text: str, kind: str, key: str, path: tuple[str, ...]) -> None:
+    scale = _SCALE.match(text)
+    if scale is not None and hasattr(TimeScale, scale[2]) and scale[2] not in TimeScale.__members__:
+        raise MalformedBody(
+            f"{key} of {kind}: there is no time scale {text!r}; there are {', '.join(TimeScale.__members__)}", path
+        )
+    if kind.startswith("Time") and key != "unit" and not _TIME.fullmatch(text):
+        raise MalformedBody(f"{key} of {kind} must be a time such as '10 ms'; got {text[:60]!r}", path)
