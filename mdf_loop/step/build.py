@@ -26,7 +26,7 @@ FEW = 16
 _STAYS = {"loop", "branch", "item"}
 """Operations that stay where they are made: what their regions read is not among their arguments."""
 
-Given = Value | bool | int | float | complex | np.generic
+Given = Value | bool | int | float | complex | np.generic | None
 
 
 class CannotLower(Exception):
@@ -118,9 +118,12 @@ class Builder:
         """A number in the element type of another value; a value is itself."""
         if isinstance(value, Value):
             return value
+        if value is None:
+            raise CannotLower("an input that is not there")
         if like.type.dtype is None or like.type.weak or isinstance(value, np.generic):
             return self.const(value)
-        return self.const(like.type.dtype.type(value))
+        with np.errstate(all="ignore"):
+            return self.const(like.type.dtype.type(value))
 
     # Elements
 
@@ -172,6 +175,15 @@ class Builder:
         if x.op == "pack":
             return self.pack([self.cast(number, dtype) for number in x.args])
         return self.put_in("cast", (x,), Type(dtype, x.type.shape))
+
+    def bitcast(self, x: Value, dtype: np.dtype) -> Value:
+        """The same bits read as another type of the same width."""
+        dtype = np.dtype(dtype)
+        if x.type.dtype == dtype:
+            return x
+        if x.op == "const":
+            return self.const(x.attr.view(dtype))
+        return self.put_in("bitcast", (x,), Type(dtype, x.type.shape))
 
     def common(self, *given: Value) -> list[Value]:
         """Values brought to their common element type, as numpy promotes them."""

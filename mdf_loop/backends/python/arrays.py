@@ -99,6 +99,13 @@ def _to_number(p: Printer, x: Value, type: Type) -> str:
     return template.format(p.text(x), end=end_of(type))
 
 
+@writes("bitcast")
+def bitcast(p: Printer, v: Value) -> str:
+    """The same bits."""
+    text = f"{p.boxed(v.args[0])}.view({p.source.use(v.type.dtype, 'd')})"
+    return f"{text}.item()" if is_native(v.type) else text
+
+
 @writes("select")
 def select(p: Printer, v: Value) -> str:
     """One of two."""
