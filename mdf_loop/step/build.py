@@ -200,7 +200,7 @@ class Builder:
         x, y = self.number(x, like), self.number(y, like)
         if condition.op == "const" and condition.type.shape == () and x.type == y.type:
             return x if condition.attr else y
-        if UNKNOWN.dtype in (x.type.dtype, y.type.dtype, condition.type.dtype):
+        if any(a.type.dtype is None for a in (x, y, condition)):
             raise CannotLower("select of values of unknown types")
         x, y = self.common(x, y)
         shape = broadcast_shape([condition.type.shape, x.type.shape, y.type.shape])

@@ -16,6 +16,9 @@ from mdf_loop.step.records import Reduction, Type, Value
 if TYPE_CHECKING:
     from mdf_loop.backends.python.printer import Printer
 
+EXACT = 1 << 53
+"""Whole numbers up to which float64, by which numpy converts numbers of Python's, holds all."""
+
 Write = Callable[["Printer", Value], str]
 WRITERS: dict[str, Write] = {}
 """By operation."""
@@ -48,7 +51,7 @@ def written_into(printer: Printer, value: Value, target: str) -> str:
     if value.op == "reduce":
         how: Reduction = value.attr
         return f"{p.source.use(_REDUCTIONS[how.kind].reduce, 'r')}({p.boxed(value.args[0])}, {how.axes!r}, None, {target}, {how.keep})"
-    args = [p.text(x) if is_native(x.type) else p.boxed(x) for x in value.args]
+    args = _operands(p, value)
     ufunc = np.dot if value.op == "dot" else PRIMITIVES[value.op].ufunc
     out = f"out={target}" if ufunc in (np.maximum, np.minimum) else target  # numpy is about to ask for it
     return f"{p.source.use(ufunc)}({', '.join([*args, out])})"
@@ -64,8 +67,14 @@ def writes(*ops: str) -> Callable[[Write], Write]:
     return decorate
 
 
+def _operands(p: Printer, v: Value) -> list[str]:
+    """The arguments of a primitive; a number of Python's takes the type of what it meets, and so must have it."""
+    alike = len({x.type.dtype for x in v.args}) == 1
+    return [p.text(x) if is_native(x.type) and (alike or x.type.weak) else p.boxed(x) for x in v.args]
+
+
 def _primitive(p: Printer, v: Value) -> str:
-    args = [p.text(x) if is_native(x.type) else p.boxed(x) for x in v.args]
+    args = _operands(p, v)
     if v.op in _SIGNS:
         text = f"{args[0]} {_SIGNS[v.op]} {args[1]}"
     elif v.op == "neg":
@@ -82,7 +91,7 @@ def cast(p: Printer, v: Value) -> str:
     (x,) = v.args
     if is_native(v.type) and not v.type.weak:
         return _to_number(p, x, v.type)
-    if v.type.is_number and x.type.is_number and is_native(x.type):
+    if v.type.dtype in (np.float32, np.float16) and is_native(x.type) and (x.type.kind == "f" or p.bound(x) <= EXACT):
         return f"{p.source.use(v.type.dtype.type)}({p.text(x)})"  # type: ignore[union-attr]
     return f"{p.boxed(x)}.astype({p.source.use(v.type.dtype, 'd')})"
 

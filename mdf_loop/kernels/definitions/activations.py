@@ -15,7 +15,7 @@ from mdf_loop.registry import definition
 @defines("Relu")
 def relu(b, x):
     """x, but at least 0."""
-    return b.max(x, 0)
+    return b.max(x, 0) if x.type.dtype != np.float16 else b.select(b.le(x, 0), 0, x)  # the kernel's -0.0 is 0.0
 
 
 @defines("LeakyRelu")

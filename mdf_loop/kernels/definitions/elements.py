@@ -107,7 +107,8 @@ def _integer_power(b: Any, x: Any, y: Any) -> Any:
         return b.cast(b.pow(b.cast(x, FLOAT64), b.cast(y, FLOAT64)), dtype)
     if y.type.dtype == np.uint64:
         return b.cast(b.pow(b.cast(x, y.type.dtype), y), dtype)
-    if y.type.kind != "i":
+    x, y = b.common(x, y)
+    if y.type.kind != "i" or (y.op == "const" and np.all(y.attr >= 0)):
         return b.cast(b.pow(x, y), dtype)
     units = b.select(b.eq(b.abs(x), 1), b.pow(x, b.and_(y, 1)), 0)
     return b.cast(b.select(b.lt(y, 0), units, b.pow(x, b.max(y, 0))), dtype)
