@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,10 @@ SIGNS = {
 """Operators that mean the same in Python."""
 
 UNCHECKED = {"add", "sub", "mul", "neg"}
-"""What may leave the range of int64, and may be given what has left it."""
+"""What may leave the range of its type, and may be given what has left it."""
+
+LEAVING = UNCHECKED | {"abs", "quotient", "floordiv"}
+"""What may leave the range of its type: the lowest number has no opposite."""
 
 FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {
     (name, "f"): getattr(math, name)
@@ -76,6 +79,13 @@ _BOXES = {np.dtype(box): box for box in (np.float64, np.int64, np.int32, np.bool
 def end_of(type: Type) -> int:
     """What is out of range for whole numbers of a type, and its negative is not."""
     return 1 << (8 * type.dtype.itemsize - 1) if type.dtype is not None else 0
+
+
+def bound_of(name: str, bounds: Sequence[int]) -> int:
+    """How large a result of ``LEAVING`` can be, from how large its arguments can be."""
+    if name == "mul":
+        return math.prod(bounds)
+    return sum(bounds) if name in ("add", "sub") else bounds[0]
 
 
 def is_native(type: Type) -> bool:
