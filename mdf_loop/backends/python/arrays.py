@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.backends.python import runtime
-from mdf_loop.backends.python.numbers import CASTS, SIGNS, end_of, is_native
+from mdf_loop.backends.python.numbers import BITS, CASTS, SIGNS, end_of, is_native
 from mdf_loop.backends.python.peepholes import shorter
 from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Reduction, Type, Value
@@ -111,6 +111,8 @@ def _to_number(p: Printer, x: Value, type: Type) -> str:
 @writes("bitcast")
 def bitcast(p: Printer, v: Value) -> str:
     """The same bits."""
+    if is_native(v.type) and is_native(v.args[0].type) and v.type.dtype != np.int32:
+        return f"{p.source.use(BITS[v.args[0].type.kind, v.type.kind])}({p.text(v.args[0])})"
     text = f"{p.boxed(v.args[0])}.view({p.source.use(v.type.dtype, 'd')})"
     return f"{text}.item()" if is_native(v.type) else text
 

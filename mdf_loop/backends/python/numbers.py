@@ -35,7 +35,7 @@ LEAVING = UNCHECKED | {"abs", "quotient", "floordiv"}
 FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {
     (name, "f"): getattr(math, name)
     for name in ("exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan")
-    + ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "atan2", "hypot", "copysign", "fmod")
+    + ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "atan2", "hypot", "copysign", "fmod", "pow")
 }
 FUNCTIONS |= {(name, "f"): getattr(runtime, name) for name in ("floor", "ceil", "rint")}
 FUNCTIONS |= {("abs", kind): operator.abs for kind in "fi"}
@@ -44,7 +44,7 @@ FUNCTIONS |= {("abs", kind): operator.abs for kind in "fi"}
 TEMPLATES: dict[tuple[str, str], str] = {
     ("neg", "f"): "-{0}",
     ("neg", "i"): "-{0}",
-    ("div", "f"): "{0} / {1} if {1} else divide({0}, {1})",
+    ("div", "f"): "{0} / {1} if {1} else {divide}({0}, {1})",
     ("quotient", "i"): "{0} // {1} if ({0} >= 0) == ({1} > 0) else -(-{0} // {1})",
     ("max", "f"): "{0} if {0} > {1} or {0} != {0} else {1}",
     ("min", "f"): "{0} if {0} < {1} or {0} != {0} else {1}",
@@ -58,9 +58,17 @@ TEMPLATES: dict[tuple[str, str], str] = {
     ("or_", "i"): "{0} | {1}",
     ("xor", "i"): "{0} ^ {1}",
     ("not_", "i"): "~{0}",
-    ("reciprocal", "f"): "1.0 / {0} if {0} else divide(1.0, {0})",
+    ("reciprocal", "f"): "1.0 / {0} if {0} else {divide}(1.0, {0})",
+    ("sign", "f"): "1.0 if {0} > 0.0 else -1.0 if {0} < 0.0 else 0.0 if {0} == 0.0 else {0}",
+    ("sign", "i"): "1 if {0} > 0 else -1 if {0} else 0",
 }
 """By primitive and kind: other expressions."""
+
+HELPERS: dict[str, Callable[..., Any]] = {"divide": runtime.divide}
+"""What templates call."""
+
+BITS = {("f", "i"): runtime.bits_of, ("i", "f"): runtime.of_bits}
+"""By kinds of 64 bits: the same bits as another number."""
 
 CASTS: dict[tuple[str, str], str] = {
     ("i", "f"): "float({0})",

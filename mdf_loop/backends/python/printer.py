@@ -191,9 +191,8 @@ class Printer:
         found = numbers.written(value.op, kind)
         if found is not None:
             template, is_twice = found
-            if "divide(" in template:
-                self.source.use(runtime.divide)
-            return template.format(*[self.name(x) if is_twice else self.text(x) for x in value.args])
+            called = {name: self.source.use(f) for name, f in numbers.HELPERS.items() if f"{{{name}}}" in template}
+            return template.format(*[self.name(x) if is_twice else self.text(x) for x in value.args], **called)
         function = numbers.FUNCTIONS.get((value.op, kind))
         if function is not None:
             return f"{self.source.use(function)}({', '.join(map(self.text, value.args))})"
