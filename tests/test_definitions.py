@@ -5,30 +5,25 @@ Checked for every element-wise operator, every version and each element type tha
 which may differ by 3 units in the last place.
 """
 
-import functools
 import itertools
 import math
 
-import ml_dtypes
 import numpy as np
 import onnx
 import pytest
+from definitions import assert_same, defined, kernel_of, numbers_of, specials
 
 from mdf_loop.backends.python.printer import program
 from mdf_loop.backends.python.runtime import FallBack
 from mdf_loop.batching import elementwise
 from mdf_loop.element_types import CODES, NAMES, kind_of
 from mdf_loop.ir import Body, Node
-from mdf_loop.kernels import load_kernels
 from mdf_loop.kernels.casting import width
 from mdf_loop.options import start_run
-from mdf_loop.registry import KERNELS, bind
-from mdf_loop.step.build import Builder, CannotLower, type_of_value
-from mdf_loop.step.check import check
+from mdf_loop.registry import KERNELS
+from mdf_loop.step.build import type_of_value
 from mdf_loop.step.evaluate import evaluate
 from mdf_loop.step.lower import lower_graph
-
-load_kernels()
 
 WITHOUT = {
     "Optional": "an optional is no number",
@@ -142,34 +137,6 @@ def cases():
                 yield pytest.param(op, last, entry.since, dtypes, id=f"{op}-{entry.since}-{'-'.join(d.name for d in chosen)}")
 
 
-@functools.cache
-def specials(dtype):
-    """Numbers at which functions are special, of one type."""
-    if dtype == bool:
-        return np.array([False, True])
-    if kind_of(dtype) == "integer":
-        info = ml_dtypes.iinfo(dtype)
-        numbers = {info.min, info.min + 1, info.max, info.max - 1, 0, 1, 2, 3, 5, 7, -1, -2, -3, -7, 100}
-        return np.array([n for n in sorted(numbers) if info.min <= n <= info.max]).astype(dtype)
-    with np.errstate(all="ignore"):
-        info = ml_dtypes.finfo(dtype)
-        ends = [info.max, info.min, info.tiny, info.smallest_subnormal, -info.smallest_subnormal, info.eps]
-        plain = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, -7.0, 100.0, -100.0, np.inf, -np.inf, np.nan, 6.0, -3.0]
-        return np.concatenate([np.array(ends, dtype), np.array(plain).astype(dtype)])
-
-
-def numbers_of(dtype, count, seed):
-    """Numbers at random, and the special ones."""
-    rng = np.random.default_rng(seed)
-    with np.errstate(all="ignore"):
-        if kind_of(dtype) == "integer":
-            info = ml_dtypes.iinfo(dtype)
-            drawn = rng.integers(info.min, int(info.max), count, np.uint64 if dtype == np.uint64 else np.int64, endpoint=True)
-        else:
-            drawn = rng.normal(size=count) * 10.0 ** rng.integers(-2, 2, count)
-        return np.concatenate([specials(dtype), drawn.astype(dtype)])
-
-
 def every_pair(*columns):
     """Arrays in which every number of the first stands beside every one of the others."""
     return [np.ascontiguousarray(x).ravel() for x in np.meshgrid(*columns, indexing="ij")] if len(columns) > 1 else list(columns)
@@ -180,54 +147,6 @@ def every_pair(*columns):
 
 def node_of(op, opset, attrs, count):
     return Node(op, tuple(f"x{k}" for k in range(count)), ("y",), attrs, opset=opset)
-
-
-def defined(node, given):
-    """The Step of the definition alone; None if it does not cover the case."""
-    entry = [v for v in KERNELS[node.domain, node.op] if v.since <= node.opset][-1]
-    b = Builder()
-    params = [b.param(type_of_value(x), k) for k, x in enumerate(given)]
-    try:
-        found = entry.definition(b, *params, **node.attrs)
-    except (CannotLower, ValueError):
-        return None
-    return check(b.closed(found if isinstance(found, tuple) else (found,)))
-
-
-def kernel_of(node, given):
-    with np.errstate(all="ignore"):
-        found = bind(node).call(*given)
-    return found if type(found) is tuple else (found,)
-
-
-def ordered(x):
-    """Floats as whole numbers in their order, one apart where they are neighbours."""
-    bits = x.view(f"i{x.dtype.itemsize}").astype(np.int64)
-    top = np.int64(-1 << (8 * x.dtype.itemsize - 1))
-    return np.where(bits < 0, top - bits, bits).astype(object)
-
-
-def assert_same(found, expected, ulp=0, scale=None):
-    """The same numbers, nan being nan; within so many units in the last place (of the scale, if there is one)."""
-    assert found.dtype == expected.dtype
-    assert found.shape == expected.shape
-    found, expected = np.atleast_1d(found), np.atleast_1d(expected)
-    if kind_of(expected.dtype) != "float":
-        np.testing.assert_array_equal(found, expected)
-        return
-    is_nan = np.isnan(expected)
-    np.testing.assert_array_equal(np.isnan(found), is_nan)
-    found, expected = found[~is_nan], expected[~is_nan]
-    if not ulp:
-        np.testing.assert_array_equal(found.view(f"u{found.dtype.itemsize}"), expected.view(f"u{found.dtype.itemsize}"))
-        return
-    apart = abs(ordered(found) - ordered(expected))
-    far = apart > ulp
-    if scale is not None and far.any():
-        with np.errstate(all="ignore"):
-            room = ulp * float(ml_dtypes.finfo(found.dtype).eps) * np.maximum(1.0, abs(scale[~is_nan].astype(float)))
-            far &= ~(abs(found.astype(float) - expected.astype(float)) <= room)
-    assert not far.any(), (found[far][:5], expected[far][:5])
 
 
 def bound(op):
@@ -279,7 +198,9 @@ def run_printed(call, node, given):
             refused.append(row)
             continue
         assert_same(found, expected, ulp, row[0].reshape(1) if node.op in COMPOSED else None)
-    tame = [row for row in refused if all(0 < abs(float(x)) <= WIDE for x in row) and math.isfinite(float(kernel_of(node, row)[0]))]
+    tame = [
+        row for row in refused if all(0 < abs(float(x)) <= WIDE for x in row) and math.isfinite(float(kernel_of(node, row)[0]))
+    ]
     if node.op == "Pow":  # roots of negative numbers are nan, of which numpy makes some whole number or other
         tame = [row for row in tame if row[0] > 0]
     assert not tame

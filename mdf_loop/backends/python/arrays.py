@@ -228,13 +228,16 @@ def dot(p: Printer, v: Value) -> str:
 def reduce(p: Printer, v: Value) -> str:
     """A reduction along axes."""
     (x,), how = v.args, v.attr
-    text = _reduced(p, p.boxed(x), how)
+    text = _reduced(p, x, how)
     return f"{text}.item()" if is_native(v.type) else text
 
 
-def _reduced(p: Printer, x: str, how: Reduction) -> str:
+def _reduced(p: Printer, x: Value, how: Reduction) -> str:
     keep = ", keepdims=True" if how.keep else ""
     if how.kind.startswith("arg"):
-        return f"{x}.{how.kind}({how.axes[0]}{keep})"
+        return f"{p.boxed(x)}.{how.kind}({how.axes[0]}{keep})"
     axes: Any = how.axes if len(how.axes) > 1 else how.axes[0]
-    return f"{p.source.use(_REDUCTIONS[how.kind].reduce, 'r')}({x}, {axes}{keep})"
+    # numpy adds up small whole numbers in 64 bits if it is not told otherwise
+    is_small = how.kind in ("sum", "prod") and x.type.kind in "iub"
+    dtype = f", {p.source.use(x.type.dtype, 'd')}" if is_small else ""
+    return f"{p.source.use(_REDUCTIONS[how.kind].reduce, 'r')}({p.boxed(x)}, {axes}{dtype}{keep})"

@@ -96,7 +96,11 @@ def _real_power(b: Any, x: Any, y: Any) -> Any:
     """Powers of floats, roots among them: those of -0.0 and minus infinity are 0.0 and infinity."""
     if y.op == "const" and not np.any(y.attr == 0.5):
         return b.pow(x, y)
-    is_odd = b.element("and_", b.eq(y, 0.5), b.element("or_", b.eq(x, 0), b.eq(x, -np.inf))) if kind_of(x.type.dtype) == "float" else None
+    is_odd = (
+        b.element("and_", b.eq(y, 0.5), b.element("or_", b.eq(x, 0), b.eq(x, -np.inf)))
+        if kind_of(x.type.dtype) == "float"
+        else None
+    )
     return b.pow(x, y) if is_odd is None else b.select(is_odd, b.abs(x), b.pow(x, y))
 
 
