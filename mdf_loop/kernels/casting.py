@@ -17,10 +17,10 @@ TEXT, BFLOAT16, E8M0 = DTYPES[8], DTYPES[16], DTYPES[24]
 DIRECT = {d for d in DTYPES.values() if d.isbuiltin == 1 and d.kind in "biuf"} | {BFLOAT16}
 """Types between which ``astype`` does what ONNX says."""
 
-_LARGEST = {DTYPES[17]: 448.0, DTYPES[18]: 240.0, DTYPES[19]: 57344.0, DTYPES[20]: 57344.0}
+LARGEST = {DTYPES[17]: 448.0, DTYPES[18]: 240.0, DTYPES[19]: 57344.0, DTYPES[20]: 57344.0}
 """The float8 types and their largest numbers."""
 
-_WITHOUT_INFINITY = {DTYPES[18], DTYPES[20]}
+WITHOUT_INFINITY = {DTYPES[18], DTYPES[20]}
 """The float8 types for which opsets 19 to 23 made NaN of infinity."""
 
 
@@ -71,7 +71,7 @@ def converted(x: Any, dtype: np.dtype, saturate: int = 1, round_mode: str = "up"
         return printed(x if kind_of(source) == "float" or source in DIRECT else x.astype(np.int8))
     if dtype == E8M0:
         return _power_of_two(x, saturate, round_mode)
-    if dtype in _LARGEST and saturate:
+    if dtype in LARGEST and saturate:
         return _saturated(x, dtype, infinity_to_nan)
     return x.astype(dtype)
 
@@ -88,9 +88,9 @@ def _from_texts(x: Any, dtype: np.dtype, saturate: int, round_mode: str, infinit
 
 def _saturated(x: Any, dtype: np.dtype, infinity_to_nan: bool) -> Any:
     wide = x if x.dtype == np.float32 else x.astype(np.float64)
-    limit = _LARGEST[dtype]
+    limit = LARGEST[dtype]
     limited = np.minimum(np.maximum(wide, -limit), limit)
-    if infinity_to_nan and dtype in _WITHOUT_INFINITY:
+    if infinity_to_nan and dtype in WITHOUT_INFINITY:
         limited = np.where(np.isinf(wide), np.nan, limited)
     return limited.astype(dtype)
 
@@ -155,9 +155,9 @@ def bit_cast(x, *, to):
     dtype = element_type(to)
     if TEXT in (x.dtype, dtype):
         raise TypeError("texts have no bits to be read as another type")
-    if _width(x.dtype) != _width(dtype):
+    if width(x.dtype) != width(dtype):
         raise ValueError(
-            f"a type of the same width as {x.dtype.name} ({_width(x.dtype)} bits) is needed; {dtype.name} has {_width(dtype)}"
+            f"a type of the same width as {x.dtype.name} ({width(x.dtype)} bits) is needed; {dtype.name} has {width(dtype)}"
         )
     return x.view(dtype)
 
@@ -166,5 +166,5 @@ _NARROW = {DTYPES[21]: 4, DTYPES[22]: 4, DTYPES[23]: 4, DTYPES[25]: 2, DTYPES[26
 """Bits of the types that numpy keeps in a byte each."""
 
 
-def _width(dtype: np.dtype) -> int:
+def width(dtype: np.dtype) -> int:
     return _NARROW.get(dtype) or 8 * dtype.itemsize

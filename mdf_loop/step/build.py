@@ -26,7 +26,7 @@ FEW = 16
 _STAYS = {"loop", "branch", "item"}
 """Operations that stay where they are made: what their regions read is not among their arguments."""
 
-Given = Value | bool | int | float | complex | np.generic
+Given = Value | bool | int | float | complex | np.generic | None
 
 
 class CannotLower(Exception):
@@ -118,9 +118,12 @@ class Builder:
         """A number in the element type of another value; a value is itself."""
         if isinstance(value, Value):
             return value
+        if value is None:
+            raise CannotLower("an input that is not there")
         if like.type.dtype is None or like.type.weak or isinstance(value, np.generic):
             return self.const(value)
-        return self.const(like.type.dtype.type(value))
+        with np.errstate(all="ignore"):
+            return self.const(like.type.dtype.type(value))
 
     # Elements
 
@@ -173,6 +176,15 @@ class Builder:
             return self.pack([self.cast(number, dtype) for number in x.args])
         return self.put_in("cast", (x,), Type(dtype, x.type.shape))
 
+    def bitcast(self, x: Value, dtype: np.dtype) -> Value:
+        """The same bits read as another type of the same width."""
+        dtype = np.dtype(dtype)
+        if x.type.dtype == dtype:
+            return x
+        if x.op == "const":
+            return self.const(x.attr.view(dtype))
+        return self.put_in("bitcast", (x,), Type(dtype, x.type.shape))
+
     def common(self, *given: Value) -> list[Value]:
         """Values brought to their common element type, as numpy promotes them."""
         dtype = promoted([x.type for x in given])
@@ -188,7 +200,7 @@ class Builder:
         x, y = self.number(x, like), self.number(y, like)
         if condition.op == "const" and condition.type.shape == () and x.type == y.type:
             return x if condition.attr else y
-        if UNKNOWN.dtype in (x.type.dtype, y.type.dtype, condition.type.dtype):
+        if any(a.type.dtype is None for a in (x, y, condition)):
             raise CannotLower("select of values of unknown types")
         x, y = self.common(x, y)
         shape = broadcast_shape([condition.type.shape, x.type.shape, y.type.shape])

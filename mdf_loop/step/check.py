@@ -40,6 +40,10 @@ RULES: dict[str, Sequence[tuple[str, Rule]]] = {
         ("keeps the shape", lambda v: v.type.rank == v.args[0].type.rank),
         ("gives a type that is known and not weak", lambda v: v.type.dtype is not None and not v.type.weak),
     ],
+    "bitcast": [
+        ("keeps the shape", lambda v: len(v.args) == 1 and v.type.rank == v.args[0].type.rank),
+        ("keeps the width", lambda v: v.type.dtype.itemsize == v.args[0].type.dtype.itemsize),
+    ],
     "select": [
         ("asks a bool", lambda v: len(v.args) == 3 and v.args[0].type.dtype == BOOL),
         ("chooses between values of its type", lambda v: all(x.type.dtype == v.type.dtype for x in v.args[1:])),

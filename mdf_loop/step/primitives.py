@@ -145,7 +145,7 @@ def _resolved(ufunc: np.ufunc, given: tuple[Any, ...]) -> np.dtype | None:
 def promoted(types: Sequence[Type]) -> np.dtype | None:
     """The element type of several values together, by numpy's rules for weak numbers."""
     dtypes = {t.dtype for t in types if not t.weak}
-    if None in dtypes:
+    if any(dtype is None for dtype in dtypes):  # numpy takes None for float64, and so does ==
         return None
     if len(dtypes) == 1 and not any(t.weak for t in types):
         return dtypes.pop()

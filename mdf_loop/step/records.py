@@ -10,6 +10,7 @@ operation     arguments                                               attribute
 param         (of a region)                                           its number
 const                                                                 the number or array
 cast          x                                                       (the type of the value says it)
+bitcast       x                                                       (the same bits in the type of the value)
 select        condition, x, y
 reshape       x, open lengths of the shape                            :class:`Shape`
 transpose     x                                                       the permutation

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.backends.python import runtime
-from mdf_loop.backends.python.numbers import CASTS, SIGNS, end_of, is_native
+from mdf_loop.backends.python.numbers import BITS, CASTS, SIGNS, end_of, is_native
 from mdf_loop.backends.python.peepholes import shorter
 from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Reduction, Type, Value
 
 if TYPE_CHECKING:
     from mdf_loop.backends.python.printer import Printer
+
+EXACT = 1 << 53
+"""Whole numbers up to which float64, by which numpy converts numbers of Python's, holds all."""
 
 Write = Callable[["Printer", Value], str]
 WRITERS: dict[str, Write] = {}
@@ -49,7 +52,7 @@ def written_into(printer: Printer, value: Value, target: str) -> str:
         how: Reduction = value.attr
         call = f"{p.source.use(_REDUCTIONS[how.kind].reduce, 'r')}({p.boxed(value.args[0])}"
         return f"{call}, {how.axes!r}, None, {target}, {how.keep})"
-    args = [p.text(x) if is_native(x.type) else p.boxed(x) for x in value.args]
+    args = _operands(p, value)
     ufunc = np.dot if value.op == "dot" else PRIMITIVES[value.op].ufunc
     out = f"out={target}" if ufunc in (np.maximum, np.minimum) else target  # numpy is about to ask for it
     return f"{p.source.use(ufunc)}({', '.join([*args, out])})"
@@ -65,8 +68,14 @@ def writes(*ops: str) -> Callable[[Write], Write]:
     return decorate
 
 
+def _operands(p: Printer, v: Value) -> list[str]:
+    """The arguments of a primitive; a number of Python's takes the type of what it meets, and so must have it."""
+    alike = len({x.type.dtype for x in v.args}) == 1
+    return [p.text(x) if is_native(x.type) and (alike or x.type.weak) else p.boxed(x) for x in v.args]
+
+
 def _primitive(p: Printer, v: Value) -> str:
-    args = [p.text(x) if is_native(x.type) else p.boxed(x) for x in v.args]
+    args = _operands(p, v)
     if v.op in _SIGNS:
         text = f"{args[0]} {_SIGNS[v.op]} {args[1]}"
     elif v.op == "neg":
@@ -83,7 +92,7 @@ def cast(p: Printer, v: Value) -> str:
     (x,) = v.args
     if is_native(v.type) and not v.type.weak:
         return _to_number(p, x, v.type)
-    if v.type.is_number and x.type.is_number and is_native(x.type):
+    if v.type.dtype in (np.float32, np.float16) and is_native(x.type) and (x.type.kind == "f" or p.bound(x) <= EXACT):
         return f"{p.source.use(v.type.dtype.type)}({p.text(x)})"  # type: ignore[union-attr]
     return f"{p.boxed(x)}.astype({p.source.use(v.type.dtype, 'd')})"
 
@@ -98,6 +107,15 @@ def _to_number(p: Printer, x: Value, type: Type) -> str:
     if "in_range" in template:
         p.source.use(runtime.in_range)
     return template.format(p.text(x), end=end_of(type))
+
+
+@writes("bitcast")
+def bitcast(p: Printer, v: Value) -> str:
+    """The same bits."""
+    if is_native(v.type) and is_native(v.args[0].type) and v.type.dtype != np.int32:
+        return f"{p.source.use(BITS[v.args[0].type.kind, v.type.kind])}({p.text(v.args[0])})"
+    text = f"{p.boxed(v.args[0])}.view({p.source.use(v.type.dtype, 'd')})"
+    return f"{text}.item()" if is_native(v.type) else text
 
 
 @writes("select")
@@ -211,13 +229,16 @@ def dot(p: Printer, v: Value) -> str:
 def reduce(p: Printer, v: Value) -> str:
     """A reduction along axes."""
     (x,), how = v.args, v.attr
-    text = _reduced(p, p.boxed(x), how)
+    text = _reduced(p, x, how)
     return f"{text}.item()" if is_native(v.type) else text
 
 
-def _reduced(p: Printer, x: str, how: Reduction) -> str:
+def _reduced(p: Printer, x: Value, how: Reduction) -> str:
     keep = ", keepdims=True" if how.keep else ""
     if how.kind.startswith("arg"):
-        return f"{x}.{how.kind}({how.axes[0]}{keep})"
+        return f"{p.boxed(x)}.{how.kind}({how.axes[0]}{keep})"
     axes: Any = how.axes if len(how.axes) > 1 else how.axes[0]
-    return f"{p.source.use(_REDUCTIONS[how.kind].reduce, 'r')}({x}, {axes}{keep})"
+    # numpy adds up small whole numbers in 64 bits if it is not told otherwise
+    is_small = how.kind in ("sum", "prod") and x.type.kind in "iub"
+    dtype = f", {p.source.use(x.type.dtype, 'd')}" if is_small else ""
+    return f"{p.source.use(_REDUCTIONS[how.kind].reduce, 'r')}({p.boxed(x)}, {axes}{dtype}{keep})"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,13 +27,16 @@ SIGNS = {
 """Operators that mean the same in Python."""
 
 UNCHECKED = {"add", "sub", "mul", "neg"}
-"""What may leave the range of int64, and may be given what has left it."""
+"""What may leave the range of its type, and may be given what has left it."""
+
+LEAVING = UNCHECKED | {"abs", "quotient", "floordiv"}
+"""What may leave the range of its type: the lowest number has no opposite."""
 
 FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {
     (name, "f"): getattr(math, name)
     for name in (
         *("exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan"),
-        *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "atan2", "hypot", "copysign", "fmod"),
+        *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "atan2", "hypot", "copysign", "fmod", "pow"),
     )
 }
 FUNCTIONS |= {(name, "f"): getattr(runtime, name) for name in ("floor", "ceil", "rint")}
@@ -43,7 +46,7 @@ FUNCTIONS |= {("abs", kind): operator.abs for kind in "fi"}
 TEMPLATES: dict[tuple[str, str], str] = {
     ("neg", "f"): "-{0}",
     ("neg", "i"): "-{0}",
-    ("div", "f"): "{0} / {1} if {1} else divide({0}, {1})",
+    ("div", "f"): "{0} / {1} if {1} else {divide}({0}, {1})",
     ("quotient", "i"): "{0} // {1} if ({0} >= 0) == ({1} > 0) else -(-{0} // {1})",
     ("max", "f"): "{0} if {0} > {1} or {0} != {0} else {1}",
     ("min", "f"): "{0} if {0} < {1} or {0} != {0} else {1}",
@@ -57,9 +60,17 @@ TEMPLATES: dict[tuple[str, str], str] = {
     ("or_", "i"): "{0} | {1}",
     ("xor", "i"): "{0} ^ {1}",
     ("not_", "i"): "~{0}",
-    ("reciprocal", "f"): "1.0 / {0} if {0} else divide(1.0, {0})",
+    ("reciprocal", "f"): "1.0 / {0} if {0} else {divide}(1.0, {0})",
+    ("sign", "f"): "1.0 if {0} > 0.0 else -1.0 if {0} < 0.0 else 0.0 if {0} == 0.0 else {0}",
+    ("sign", "i"): "1 if {0} > 0 else -1 if {0} else 0",
 }
 """By primitive and kind: other expressions."""
+
+HELPERS: dict[str, Callable[..., Any]] = {"divide": runtime.divide}
+"""What templates call."""
+
+BITS = {("f", "i"): runtime.bits_of, ("i", "f"): runtime.of_bits}
+"""By kinds of 64 bits: the same bits as another number."""
 
 CASTS: dict[tuple[str, str], str] = {
     ("i", "f"): "float({0})",
@@ -78,6 +89,13 @@ _BOXES = {np.dtype(box): box for box in (np.float64, np.int64, np.int32, np.bool
 def end_of(type: Type) -> int:
     """What is out of range for whole numbers of a type, and its negative is not."""
     return 1 << (8 * type.dtype.itemsize - 1) if type.dtype is not None else 0
+
+
+def bound_of(name: str, bounds: Sequence[int]) -> int:
+    """How large a result of ``LEAVING`` can be, from how large its arguments can be."""
+    if name == "mul":
+        return math.prod(bounds)
+    return sum(bounds) if name in ("add", "sub") else bounds[0]
 
 
 def is_native(type: Type) -> bool:

@@ -192,9 +192,8 @@ class Printer:
         found = numbers.written(value.op, kind)
         if found is not None:
             template, is_twice = found
-            if "divide(" in template:
-                self.source.use(runtime.divide)
-            return template.format(*[self.name(x) if is_twice else self.text(x) for x in value.args])
+            called = {name: self.source.use(f) for name, f in numbers.HELPERS.items() if f"{{{name}}}" in template}
+            return template.format(*[self.name(x) if is_twice else self.text(x) for x in value.args], **called)
         function = numbers.FUNCTIONS.get((value.op, kind))
         if function is not None:
             return f"{self.source.use(function)}({', '.join(map(self.text, value.args))})"
@@ -206,15 +205,14 @@ class Printer:
         if not is_native(value.type) or value.type.kind != "i" or value.type.weak:
             return False
         if value.op == "cast" and value.args[0].type.kind == "i":
-            return self.bound(value.args[0]) > end_of(value.type)
-        if value.op not in numbers.UNCHECKED:
+            return self.bound(value.args[0]) >= end_of(value.type)
+        if value.op not in numbers.LEAVING:
             return False
-        bounds = [self.bound(x) for x in value.args]
-        self.bounds[value] = math.prod(bounds) if value.op == "mul" else sum(bounds)
-        return self.bounds[value] > end_of(value.type) and not self.uses.only_in(value, numbers.UNCHECKED)
+        self.bounds[value] = numbers.bound_of(value.op, [self.bound(x) for x in value.args])
+        return self.bounds[value] >= end_of(value.type) and not self.uses.only_in(value, numbers.UNCHECKED)
 
     def bound(self, value: Value) -> int:
-        """How large a whole number can be."""
+        """How large a whole number can be: as large as its type's lowest one, which is less than what the type has no room for."""
         if value.op == "const":
             return abs(int(value.attr))
         if value.type.kind == "b":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -73,19 +74,36 @@ def divide(a: float, b: float) -> float:
     return float(np.divide(a, b))
 
 
+WHOLE = float(1 << 52)
+"""Floats from which on all are whole numbers."""
+
+
 def floor(x: float) -> float:
     """Rounded down; zeros keep their sign."""
-    return math.copysign(float(math.floor(x)), x)
+    return math.copysign(float(math.floor(x)), x) if -WHOLE < x < WHOLE else x
 
 
 def ceil(x: float) -> float:
     """Rounded up; zeros keep their sign."""
-    return math.copysign(float(math.ceil(x)), x)
+    return math.copysign(float(math.ceil(x)), x) if -WHOLE < x < WHOLE else x
 
 
 def rint(x: float) -> float:
     """Rounded to the nearest whole number, halves to the even one; zeros keep their sign."""
-    return math.copysign(float(round(x)), x)
+    return math.copysign(float(round(x)), x) if -WHOLE < x < WHOLE else x
+
+
+_FLOAT, _INTEGER = struct.Struct("d"), struct.Struct("q")
+
+
+def bits_of(x: float) -> int:
+    """The bits of a float as a whole number."""
+    return _INTEGER.unpack(_FLOAT.pack(x))[0]
+
+
+def of_bits(bits: int) -> float:
+    """The float of such bits."""
+    return _FLOAT.unpack(_INTEGER.pack(bits))[0]
 
 
 def rows_of(array: Any, axis: int, reverse: bool) -> Any:

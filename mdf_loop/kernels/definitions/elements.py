@@ -11,18 +11,27 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.element_types import DTYPES
-from mdf_loop.kernels.casting import DIRECT
+from mdf_loop.element_types import kind_of
+from mdf_loop.kernels.definitions.declaring import defines, defines_of_two
 from mdf_loop.registry import Call, definition
 
-_PLAIN = {
-    "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Add": "add", "And": "and_", "Asin": "asin", "Asinh": "asinh", "Atan": "atan",
-    "Atanh": "atanh", "BitwiseAnd": "and_", "BitwiseNot": "not_", "BitwiseOr": "or_", "BitwiseXor": "xor", "Ceil": "ceil", "Cos": "cos",
-    "Cosh": "cosh", "Equal": "eq", "Exp": "exp", "Floor": "floor", "Greater": "gt", "GreaterOrEqual": "ge", "Less": "lt",
-    "LessOrEqual": "le", "Log": "log", "Mul": "mul", "Neg": "neg", "Not": "not_", "Or": "or_", "Reciprocal": "reciprocal", "Round": "rint",
-    "Sign": "sign", "Sin": "sin", "Sinh": "sinh", "Sqrt": "sqrt", "Sub": "sub", "Tan": "tan", "Tanh": "tanh", "Xor": "xor",
+FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+
+_OF_ONE = {
+    "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh",
+    "BitwiseNot": "not_", "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Exp": "exp", "Floor": "floor", "Log": "log", "Neg": "neg",
+    "Reciprocal": "reciprocal", "Round": "rint", "Sign": "sign", "Sin": "sin", "Sinh": "sinh", "Sqrt": "sqrt", "Tan": "tan",
+    "Tanh": "tanh", "BitwiseAnd": "and_", "BitwiseOr": "or_", "BitwiseXor": "xor", "GreaterOrEqual": "ge", "LessOrEqual": "le",
 }  # fmt: skip
 """Operators that are one primitive."""
+
+_OF_TWO = {
+    "Add": "add", "And": "and_", "Equal": "eq", "Greater": "gt", "Less": "lt", "Mul": "mul", "Or": "or_", "Sub": "sub", "Xor": "xor",
+}  # fmt: skip
+"""Those that broadcast by rules of their own before opset 7."""
+
+_FOLDING = {"Max": "max", "Min": "min", "Sum": "add"}
+"""Operators of any number of inputs: one primitive, from left to right."""
 
 
 def _plain(primitive: str) -> Call:
@@ -32,8 +41,19 @@ def _plain(primitive: str) -> Call:
     return define
 
 
-for _op, _primitive in _PLAIN.items():
-    definition(_op)(_plain(_primitive))
+def _folding(primitive: str) -> Call:
+    def define(b: Any, *inputs: Any) -> Any:
+        return functools.reduce(functools.partial(b.element, primitive), inputs)
+
+    return define
+
+
+for _op, _primitive in _OF_ONE.items():
+    defines(_op)(_plain(_primitive))
+for _op, _primitive in _OF_TWO.items():
+    defines_of_two(_op)(_plain(_primitive))
+for _op, _primitive in _FOLDING.items():
+    defines(_op)(_folding(_primitive))
 
 
 @definition("Identity")
@@ -42,7 +62,15 @@ def identity(b, x):
     return x
 
 
-@definition("Div")
+@definition("Not")
+def not_(b, x):
+    """The other truth value."""
+    if x.type.kind != "b":
+        raise ValueError("numbers have bits, not a truth value")
+    return b.not_(x)
+
+
+@defines_of_two("Div")
 def div(b, x, y):
     """The quotient; of whole numbers, cut off towards zero."""
     return b.div(x, y) if x.type.kind not in "iu" else b.quotient(x, y)
@@ -54,15 +82,76 @@ def mod(b, x, y, *, fmod=0):
     return b.fmod(x, y) if fmod else b.mod(x, y)
 
 
-def _folding(primitive: str) -> Call:
-    def define(b: Any, *inputs: Any) -> Any:
-        return functools.reduce(functools.partial(b.element, primitive), inputs)
+@defines_of_two("Pow")
+def power(b, x, y):
+    """x to the power of y, in the type of x."""
+    if x.type.kind == "i":
+        return _integer_power(b, x, y)
+    if x.type.dtype != y.type.dtype:
+        return b.cast(_real_power(b, b.cast(x, FLOAT64), b.cast(y, FLOAT64)), x.type.dtype)
+    return _real_power(b, x, y)
 
-    return define
+
+def _real_power(b: Any, x: Any, y: Any) -> Any:
+    """Powers of floats, roots among them: those of -0.0 and minus infinity are 0.0 and infinity."""
+    if y.op == "const" and not np.any(y.attr == 0.5):
+        return b.pow(x, y)
+    is_odd = (
+        b.element("and_", b.eq(y, 0.5), b.element("or_", b.eq(x, 0), b.eq(x, -np.inf)))
+        if kind_of(x.type.dtype) == "float"
+        else None
+    )
+    return b.pow(x, y) if is_odd is None else b.select(is_odd, b.abs(x), b.pow(x, y))
 
 
-for _op, _primitive in (("Max", "max"), ("Min", "min"), ("Sum", "add")):
-    definition(_op)(_folding(_primitive))
+def _integer_power(b: Any, x: Any, y: Any) -> Any:
+    """Powers of whole numbers wrap around like products do; fractions are cut off."""
+    dtype = x.type.dtype
+    if kind_of(y.type.dtype) == "float":
+        return b.cast(b.pow(b.cast(x, FLOAT64), b.cast(y, FLOAT64)), dtype)
+    if y.type.dtype == np.uint64:
+        return b.cast(b.pow(b.cast(x, y.type.dtype), y), dtype)
+    x, y = b.common(x, y)
+    if y.type.kind != "i" or (y.op == "const" and np.all(y.attr >= 0)):
+        return b.cast(b.pow(x, y), dtype)
+    units = b.select(b.eq(b.abs(x), 1), b.pow(x, b.and_(y, 1)), 0)
+    return b.cast(b.select(b.lt(y, 0), units, b.pow(x, b.max(y, 0))), dtype)
+
+
+@defines("Mean")
+def mean(b, *inputs):
+    """The sum of the inputs over their number; of half precision in float32."""
+    dtype = inputs[0].type.dtype
+    wide = [b.cast(x, FLOAT32) for x in inputs] if dtype.itemsize < 4 else inputs
+    return b.cast(b.div(functools.reduce(b.add, wide), len(inputs)), dtype)
+
+
+@definition("Clip", until=6)
+def clip_1(b, x, *, min=None, max=None, consumed_inputs=None):
+    """x between two attributes."""
+    return clip(b, x, *[None if limit is None else b.number(limit, x) for limit in (min, max)])
+
+
+@definition("Clip", since=6, until=11)
+def clip_6(b, x, *, min=-3.4028234663852886e38, max=3.4028234663852886e38):
+    """x between two attributes."""
+    return clip_1(b, x, min=min, max=max)
+
+
+@definition("Clip", since=11)
+def clip(b, x, low=None, high=None):
+    """x, but at least ``low`` and then at most ``high``."""
+    if low is not None:
+        x = b.max(x, low)
+    return x if high is None else b.min(x, high)
+
+
+@definition("Erf")
+def erf(b, x):
+    """The error function."""
+    if x.type.kind == "f" and x.type.dtype.itemsize >= 4:
+        return b.erf(x)
+    return b.cast(b.erf(b.cast(x, FLOAT32)), x.type.dtype)
 
 
 @definition("Where", since=9)
@@ -71,65 +160,22 @@ def where(b, condition, x, y):
     return b.select(condition, x, y)
 
 
-@definition("Cast")
-def cast(b, x, *, to, saturate=1):
-    """Another element type, where numpy's conversion is ONNX's."""
-    return _as_numpy(b, x, DTYPES[to])
-
-
-def _as_numpy(b: Any, x: Any, dtype: np.dtype) -> Any:
-    if not {x.type.dtype, dtype} <= DIRECT:
-        raise ValueError("a conversion that is not numpy's")
-    return b.cast(x, dtype)
-
-
-@definition("CastLike", since=15)
-def cast_like(b, x, like, *, saturate=1):
-    """The element type of another value."""
-    return _as_numpy(b, x, like.type.dtype)
-
-
 @definition("IsNaN", since=9)
 def is_nan(b, x):
     """Whether it is nan."""
     return b.ne(x, x)
 
 
-def in_float32(define: Call) -> Call:
-    """Compute float16 and bfloat16 in float32 and round once, at the end."""
-
-    @functools.wraps(define)
-    def wide(b: Any, *inputs: Any, **attrs: Any) -> Any:
-        dtype = inputs[0].type.dtype
-        if dtype is None or dtype.itemsize > 2:
-            return define(b, *inputs, **attrs)
-        return b.cast(define(b, *[b.cast(x, np.dtype(np.float32)) for x in inputs], **attrs), dtype)
-
-    return wide
+@definition("IsInf", since=10)
+def is_inf(b, x, *, detect_negative=1, detect_positive=1):
+    """Whether it is infinite, with a sign that is asked for."""
+    signs = [sign for sign, asked in ((np.inf, detect_positive), (-np.inf, detect_negative)) if asked]
+    return functools.reduce(b.or_, [b.eq(x, sign) for sign in signs]) if signs else b.lt(x, x)
 
 
-@definition("Relu")
-def relu(b, x):
-    """x, but at least 0."""
-    return b.max(x, 0)
-
-
-@definition("Sigmoid")
-@in_float32
-def sigmoid(b, x):
-    """1 / (1 + e^-x)."""
-    return b.div(b.number(1, x), b.add(b.exp(b.neg(x)), 1))
-
-
-@definition("Softplus")
-@in_float32
-def softplus(b, x):
-    """ln(e^x + 1), without the overflow of e^x."""
-    return b.add(b.max(x, 0), b.log1p(b.exp(b.neg(b.abs(x)))))
-
-
-@definition("LeakyRelu")
-@in_float32
-def leaky_relu(b, x, *, alpha=0.009999999776482582):
-    """x, and alpha * x where it is negative."""
-    return b.select(b.lt(x, 0), b.mul(x, alpha), x)
+@definition("BitShift", since=11)
+def bit_shift(b, x, y, *, direction):
+    """The bits moved by so many places."""
+    if direction not in ("LEFT", "RIGHT"):
+        raise ValueError("no direction")
+    return b.shl(x, y) if direction == "LEFT" else b.shr(x, y)

@@ -137,3 +137,35 @@ def scatter_nd(b, data, indices, updates, *, reduction="none"):
         raise ValueError("places that are not known one by one")
     where = [from_front(b, number, length) for number, length in zip(numbers, data.type.shape, strict=False)]
     return b.put_in("put", (data, b.reshape(updates, data.type.shape[width:]), *where), data.type)
+
+
+@definition("GatherND", since=12)
+def gather_nd(b, data, indices, *, batch_dims=0):
+    """Entries of the first axis, or one entry of several axes."""
+    shape = indices.type.shape
+    if batch_dims or not rank_of(indices) or not isinstance(shape[-1], int) or not 1 <= shape[-1] <= rank_of(data):
+        raise ValueError("batches, or places that do not fit")
+    if shape[-1] == 1 and indices.type.is_static:
+        return gather(b, data, b.reshape(indices, shape[:-1]))
+    if any(n != 1 for n in shape[:-1]):
+        raise ValueError("more than one entry of several axes")
+    numbers = numbers_of(b, b.reshape(indices, shape[-1:]))
+    where = [from_front(b, number, length) for number, length in zip(numbers, data.type.shape, strict=False)]
+    rest = data.type.shape[len(where) :]
+    if not all(isinstance(n, int) for n in rest):
+        raise ValueError("an open length")
+    return b.reshape(b.put_in("place", (data, *where), data.type.__class__(data.type.dtype, rest)), (*shape[:-1], *rest))
+
+
+@definition("GatherND", until=12)
+def gather_nd_11(b, data, indices):
+    """Entries of the first axis, or one entry of several axes."""
+    return gather_nd(b, data, indices)
+
+
+@definition("GatherElements", since=11)
+def gather_elements(b, data, indices, *, axis=0):
+    """Of a vector, what Gather takes."""
+    if rank_of(data) != 1 or rank_of(indices) != 1 or axis not in (0, -1):
+        raise ValueError("not a vector")
+    return gather(b, data, indices)

@@ -37,6 +37,13 @@ def rank_of(x: Any) -> int:
     return len(x.type.shape)
 
 
+def fits(x: Any, whole: Any) -> bool:
+    """Whether a value broadcasts to the shape of another one, lengths being known."""
+    if not x.type.is_static or not whole.type.is_static or rank_of(x) > rank_of(whole):
+        return False
+    return all(n in (1, m) for n, m in zip(x.type.shape[::-1], whole.type.shape[::-1], strict=False))
+
+
 def _size(shape: Any) -> int:
     if not all(isinstance(n, int) for n in shape):
         raise ValueError("a length is open")

@@ -1,0 +1,86 @@
+"""What a Step means, one value after the other with numpy: for tests, which hold printers and definitions to it.
+
+Loops, branches and operators as a whole have no place here: they are made of what has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.step.primitives import PRIMITIVES
+from mdf_loop.step.records import Reduction, Region, Value
+
+_UFUNCS = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum, "any": np.logical_or, "all": np.logical_and}
+
+Meaning = Callable[..., Any]
+
+
+def _reduced(v: Value, x: Any) -> Any:
+    how: Reduction = v.attr
+    if how.kind.startswith("arg"):
+        return getattr(np, how.kind)(x, how.axes[0], keepdims=how.keep)
+    return _UFUNCS[how.kind].reduce(x, how.axes, v.type.dtype, keepdims=how.keep)
+
+
+def _put(v: Value, x: Any, update: Any, *where: Any) -> Any:
+    out = x.copy()
+    out[where] = update
+    return out
+
+
+def _shape(v: Value, lengths: Sequence[Any]) -> tuple[int, ...]:
+    rest = iter(lengths)
+    return tuple(int(next(rest)) if n is None else n for n in v.attr.lengths)
+
+
+MEANINGS: dict[str, Meaning] = {
+    "const": lambda v: v.attr,
+    "cast": lambda v, x: np.asarray(x).astype(v.type.dtype)[()],
+    "bitcast": lambda v, x: x.view(v.type.dtype),
+    "select": lambda v, condition, x, y: np.where(condition, x, y)[()],
+    "reshape": lambda v, x, *lengths: np.reshape(x, _shape(v, lengths))[()],
+    "broadcast": lambda v, x, *lengths: np.broadcast_to(x, _shape(v, lengths)),
+    "transpose": lambda v, x: np.transpose(x, v.attr),
+    "slice": lambda v, x: x[v.attr],
+    "pack": lambda v, *numbers: np.array(numbers, v.type.dtype),
+    "length": lambda v, x: np.int64(x.shape[v.attr]),
+    "concat": lambda v, *parts: np.concatenate(parts, v.attr),
+    "gather": lambda v, x, index: np.take(x, index, v.attr),
+    "place": lambda v, x, *where: x[where],
+    "place_in": lambda v, index, length: np.int64(range(length)[index]),
+    "put": _put,
+    "reduce": _reduced,
+    "dot": lambda v, x, y: np.matmul(x, y),
+}
+"""By operation: its meaning, given the value and what its arguments are."""
+
+
+def evaluate(region: Region, given: Sequence[Any]) -> tuple[Any, ...]:
+    """The results of a region.
+
+    Parameters
+    ----------
+    region : Region
+        Of primitives and structural operations.
+    given : sequence
+        numpy's numbers and arrays, one for each parameter.
+
+    Raises
+    ------
+    KeyError
+        An operation that is a region or an operator of its own.
+    """
+    found: dict[Value, Any] = dict(zip(region.params, given, strict=True))
+
+    def of(value: Value) -> Any:
+        return value.attr if value.op == "const" else found[value]
+
+    with np.errstate(all="ignore"):
+        for value in region.values:
+            args = [of(x) for x in value.args]
+            row = PRIMITIVES.get(value.op)
+            found[value] = row.call(*args) if row is not None else MEANINGS[value.op](value, *args)
+    return tuple(map(of, region.results))

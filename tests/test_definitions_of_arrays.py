@@ -1,0 +1,170 @@
+"""The law of definitions for operators on whole arrays: reductions, products, places, shapes.
+
+Over ONNX's node cases and ``samples.py``, and over the element types of those below.  What a definition does not cover it refuses; those
+that have to be covered stand in a table.
+"""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from definitions import assert_same, defined, kernel_of, specials
+from node_cases import single_node_cases
+from samples import SAMPLES
+
+from mdf_loop.backends.python.printer import program
+from mdf_loop.element_types import kind_of
+from mdf_loop.errors import UnsupportedOp
+from mdf_loop.ir import Body, Node
+from mdf_loop.options import start_run
+from mdf_loop.readers.onnx_graph import read_model
+from mdf_loop.registry import lookup
+from mdf_loop.step.build import type_of_value
+from mdf_loop.step.evaluate import evaluate
+from mdf_loop.step.lower import lower_graph
+
+HALVES, SINGLES = [np.float16, ml_dtypes.bfloat16], [np.float32, np.float64]
+WHOLE = [np.int32, np.int64, np.uint32, np.uint64]
+
+REDUCTIONS = [
+    *("ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2"),
+    *("ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"),
+]
+
+
+def samples():
+    """(name, node, inputs) of every operator with a definition: ONNX's own cases, and ours."""
+    for name, case in single_node_cases().items():
+        body = read_model(case.model)
+        if body.nodes:
+            (node,) = body.nodes
+            given = dict(zip(body.inputs, case.data_sets[0][0], strict=False))
+            yield name, node, [given.get(n, body.constants.get(n)) if n else None for n in node.inputs]
+    for k, (name, opset, values, attrs) in enumerate(SAMPLES):
+        domain, _, op = name.rpartition("::")
+        names = tuple("" if v is None else f"x{i}" for i, v in enumerate(values))
+        yield f"sample_{k}_{op}", Node(op, names, ("y",), attrs, opset=opset, domain=domain), list(values)
+
+
+def is_defined(node):
+    try:
+        return lookup(node.op, node.opset, node.domain).definition is not None
+    except UnsupportedOp:
+        return False
+
+
+def is_typed(values):
+    return all(x is None or (isinstance(x, np.ndarray | np.generic) and x.dtype != object) for x in values)
+
+
+CASES = {name: (node, values) for name, node, values in samples() if is_defined(node) and is_typed(values)}
+
+
+def steering(values):
+    """Places of inputs that say what to do, as a rule: whole numbers behind the first input."""
+    return [k for k, x in enumerate(values) if k and x is not None and (kind_of(x.dtype) == "integer" or x.dtype == bool)]
+
+
+def holds(node, values, known, within=None):
+    """Whether the definition covers the case; if so it is the kernel."""
+    given = [x if x is None else np.asarray(x)[()] for x in values]
+    region = defined(node, given, known)
+    if region is None:
+        return False
+    found = evaluate(region, [x for k, x in enumerate(given) if x is not None and k not in known])
+    for one, other in list(zip(found, kernel_of(node, given), strict=False))[: len(node.outputs)]:
+        is_half = kind_of(other.dtype) == "float" and other.dtype.itemsize < 4
+        scale = None if kind_of(other.dtype) != "float" or not other.size else np.atleast_1d(abs(other.astype(float)).max())
+        assert_same(one, other, (2 if is_half else 16) if within is None else within, scale)
+    return True
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_definition_is_the_kernel(name):
+    node, values = CASES[name]
+    covered = [holds(node, values, known) for known in ((), steering(values))]
+    if node.op in COVERED and name not in REFUSED:
+        assert any(covered)
+
+
+COVERED = {
+    *REDUCTIONS,
+    *("BatchNormalization", "Concat", "Flatten", "Gather", "Gemm", "LayerNormalization", "LogSoftmax", "OneHot"),
+    *("RMSNormalization", "Reshape", "Softmax", "Split", "Squeeze", "Tile", "Transpose", "Trilu", "Unsqueeze"),
+}
+"""Operators whose cases are covered."""
+
+REFUSED: dict[str, str] = {}
+"""Cases of them that are not, and why."""
+
+
+@pytest.mark.parametrize("dtype", [*HALVES, *SINGLES, *WHOLE], ids=lambda d: np.dtype(d).name)
+@pytest.mark.parametrize("op", [*REDUCTIONS, "ReduceMean"])
+def test_reductions(op, dtype):
+    x = np.resize(
+        specials(np.dtype(dtype))[:-4:2] if kind_of(np.dtype(dtype)) == "integer" else np.linspace(-3, 3, 13).astype(dtype), 24
+    )
+    if op == "ReduceMean" and kind_of(np.dtype(dtype)) == "integer":
+        return
+    for shape in ((24,), (4, 6), (2, 3, 4)):
+        for opset, axes, keep in ((20, None, 1), (20, [0], 0), (12, [-1], 1), (20, [0, -1], 0)):
+            if axes is not None and len(shape) == 1 and len(axes) > 1:
+                continue
+            attrs = {"keepdims": keep} | ({"axes": axes} if opset < 13 and axes else {})
+            inputs = [x.reshape(shape)] + ([np.array(axes)] if opset > 13 and axes else [])
+            node = Node(op, tuple("xa"[: len(inputs)]), ("y",), attrs, opset=opset)
+            assert holds(node, inputs, [1])
+            body = Body("one", ("x",), ("y",), (node,), {"a": inputs[1]} if len(inputs) > 1 else {})
+            (found,) = program(lower_graph(body, [type_of_value(inputs[0])]))[0](start_run(), inputs[0])
+            expected = kernel_of(node, inputs)[0]
+            assert_same(found, expected, 16, np.atleast_1d(abs(np.asarray(expected).astype(float)).max()))
+
+
+X = np.linspace(-3, 3, 24).reshape(4, 6)
+NODES = [
+    ("Softmax", 20, [X], {}, (), SINGLES),
+    ("Softmax", 20, [X], {"axis": 0}, (), SINGLES),
+    ("Softmax", 11, [X.reshape(2, 3, 4)], {"axis": 1}, (), SINGLES),
+    ("LogSoftmax", 20, [X], {}, (), SINGLES + HALVES),
+    ("LogSoftmax", 11, [X.reshape(2, 3, 4)], {"axis": -1}, (), SINGLES + HALVES),
+    ("LayerNormalization", 20, [X, X[0], X[1]], {}, (), SINGLES + HALVES),
+    ("LayerNormalization", 20, [X, X[0]], {"epsilon": 0.1, "stash_type": 11}, (), SINGLES),
+    ("LayerNormalization", 20, [X.reshape(2, 3, 4), X[:3, :4], X[:3, :4]], {"axis": 1}, (), SINGLES + HALVES),
+    ("RMSNormalization", 23, [X, X[0]], {}, (), SINGLES + HALVES),
+    ("BatchNormalization", 15, [X, X[0], X[1], X[2], X[3] + 4], {}, (), SINGLES + HALVES),
+    ("Gemm", 13, [X, X.T], {}, (), SINGLES),
+    ("Gemm", 13, [X, X, X[:, 0]], {"transB": 1, "alpha": 0.5, "beta": 2.0}, (), SINGLES + HALVES),
+    ("Gemm", 13, [X, X, X[0]], {"transA": 1}, (), SINGLES + HALVES),
+    ("Gemm", 6, [X, X.T, X[:, :4]], {"beta": 0.3}, (), SINGLES),
+    ("Tile", 13, [X, np.array([2, 3])], {}, (1,), SINGLES + HALVES + WHOLE),
+    ("Pad", 18, [X, np.array([1, -1, 2, 0])], {}, (1,), SINGLES + HALVES + WHOLE),
+    ("Pad", 18, [X, np.array([-1, 2]), X[0, 0], np.array([-1])], {}, (1, 3), SINGLES + WHOLE),
+    ("Pad", 13, [X, np.array([0, 1, 2, 3]), X[0, 0]], {}, (1,), SINGLES),
+    ("Pad", 10, [X], {"pads": [0, 1, -2, 3], "value": 0.5}, (), SINGLES),
+    ("Trilu", 14, [X], {}, (), SINGLES + WHOLE),
+    ("Trilu", 14, [X, np.array(1)], {"upper": 0}, (1,), SINGLES + WHOLE),
+    ("GatherND", 13, [X, np.array([[1], [-2]])], {}, (), SINGLES),
+    ("GatherND", 13, [X, np.array([1, -2])], {}, (), SINGLES),
+    ("GatherND", 11, [X, np.array([[1, 2]])], {}, (), SINGLES),
+    ("GatherElements", 13, [X[0], np.array([1, -2, 3])], {}, (), SINGLES),
+    ("Dropout", 13, [X], {}, (), SINGLES),
+    ("Dropout", 7, [X], {}, (), SINGLES),
+]
+
+
+@pytest.mark.parametrize(("op", "opset", "inputs", "attrs", "known", "dtypes"), NODES)
+def test_definitions_cover_what_models_use(op, opset, inputs, attrs, known, dtypes):
+    for dtype in dtypes:
+        given = [x.astype(dtype) if x.dtype == np.float64 else x for x in inputs]
+        outputs = {"LayerNormalization": 3, "Dropout": 2}.get(op, 1)
+        node = Node(op, tuple(f"x{k}" for k in range(len(given))), tuple(f"y{k}" for k in range(outputs)), attrs, opset=opset)
+        assert holds(node, given, known)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("opset", [9, 11])
+@pytest.mark.parametrize("dtype", [*SINGLES, *WHOLE], ids=lambda d: np.dtype(d).name)
+def test_one_among_zeros(axis, opset, dtype):
+    indices = np.array([0, 3, -1, -4, 7, -9]) if opset == 11 else np.array([0, 3, -1, 7])
+    node = Node("OneHot", ("i", "d", "v"), ("y",), {"axis": axis}, opset=opset)
+    assert holds(node, [indices, np.array(4), np.array([2, 5]).astype(dtype)], (1,))
+    assert holds(node, [indices, np.array([4]), np.array([2, 5]).astype(dtype)], (1, 2))
