@@ -213,6 +213,8 @@ class Run:
         last one, if there were several.
     finish : callable
         What is done to partial results before they leave.
+    is_interrupted : bool
+        Whether the next loop ends before its first iteration: Ctrl-C struck where a program ran it.
     ahead : bool
         Whether iterations are being computed which may never run, so that nothing may be said of them yet.
     """
@@ -224,6 +226,7 @@ class Run:
     enclosing: Run | None = None
     outermost: Any = None
     finish: Finish = _as_they_are
+    is_interrupted: bool = False
     ahead: bool = False
 
     def enter(self, progress: Any) -> None:

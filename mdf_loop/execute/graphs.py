@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mdf_loop.analysis.purity import draws
+from mdf_loop.errors import PartialResults
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.execute.program import RUN
 from mdf_loop.execute.programs import Programs
@@ -30,9 +31,28 @@ class Graph(InterpretedBody):
     def finish(self, env: list[Any]) -> tuple[Any, ...]:
         """Run every node once; returns the body's outputs."""
         run: Run = env[RUN]
-        if run.options.engine != "interpret" and run.options.max_iterations is None and run.deadline is None:
-            values = [env[slot] for slot in (*self.program.inputs, *self.program.captures)]
-            results = self._programs.run(values, run)
-            if results is not None:
-                return results
-        return super().finish(env)
+        found = self._by_program(env, run) if run.options.engine != "interpret" else None
+        if found is not None:
+            return found
+        results = super().finish(env)
+        if run.is_interrupted:
+            raise KeyboardInterrupt
+        return results
+
+    def _by_program(self, env: list[Any], run: Run) -> tuple[Any, ...] | None:
+        """The results that a program gives, if there is one.
+
+        What a program had computed when Ctrl-C struck nobody knows.  So the nodes run in the ordinary way up to the first loop,
+        which keeps its initial values as the results.
+        """
+        if run.options.max_iterations is not None or run.deadline is not None:
+            return None
+        drawn = run.stream.save()
+        try:
+            return self._programs.run([env[slot] for slot in (*self.program.inputs, *self.program.captures)], run)
+        except KeyboardInterrupt as error:
+            if isinstance(error, PartialResults):
+                raise
+            run.stream.restore(drawn)
+            run.is_interrupted = True
+            return None

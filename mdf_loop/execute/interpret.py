@@ -230,6 +230,8 @@ class InterpretedLoop:
             As in a call.
         """
         try:
+            if session.run.is_interrupted:
+                raise KeyboardInterrupt
             with np.errstate(all="ignore"):
                 self.iterate(session, until)
         except PartialResults as error:

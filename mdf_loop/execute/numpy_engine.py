@@ -157,15 +157,11 @@ class NumpyLoop(InterpretedLoop):
         if not self.program.is_current():
             self._make_ready(self.loop, self.unseen)
         drawn = run.stream.save()
-        values = [np.int64(given.trip_count or 0), *given.carried, *given.scanned, *given.captured]
         try:
-            with np.errstate(all="ignore"):
-                found = self._programs_for(given).run(values, run)
-            if found is None:
-                return super().results(given, run)
-            *results, done = found
-            run.enter(Completed(self, results, int(done), run))
-            return results
+            found = self._by_program(given, run)
+        except MemoryError:
+            run.stream.restore(drawn)
+            found = None
         except KeyboardInterrupt as error:
             if isinstance(error, PartialResults):
                 raise
@@ -173,6 +169,18 @@ class NumpyLoop(InterpretedLoop):
             interrupted = LoopInterrupted("interrupted")
             interrupted.passes(self.begin(given, run).progress)
             raise interrupted from error
+        return super().results(given, run) if found is None else found
+
+    def _by_program(self, given: Arguments, run: Run) -> list[Any] | None:
+        """The results that a program gives, if there is one."""
+        values = [np.int64(given.trip_count or 0), *given.carried, *given.scanned, *given.captured]
+        with np.errstate(all="ignore"):
+            found = self._programs_for(given).run(values, run)
+        if found is None:
+            return None
+        *results, done = found
+        run.enter(Completed(self, results, int(done), run))
+        return results
 
     def _is_for_a_program(self, given: Arguments, run: Run) -> bool:
         """Whether it is a short loop that nobody watches, bounds or stops."""
