@@ -19,10 +19,10 @@ FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 _PLAIN = {
     "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh",
-    "BitwiseNot": "not_", "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Exp": "exp", "Floor": "floor", "Log": "log", "Neg": "neg",
+    "BitwiseAnd": "and_", "BitwiseNot": "not_", "BitwiseOr": "or_", "BitwiseXor": "xor", "Ceil": "ceil", "Cos": "cos",
+    "Cosh": "cosh", "Exp": "exp", "Floor": "floor", "GreaterOrEqual": "ge", "LessOrEqual": "le", "Log": "log", "Neg": "neg",
     "Reciprocal": "reciprocal", "Round": "rint", "Sign": "sign", "Sin": "sin", "Sinh": "sinh", "Sqrt": "sqrt", "Tan": "tan",
-    "Tanh": "tanh", "BitwiseAnd": "and_", "BitwiseOr": "or_", "BitwiseXor": "xor",
-    "GreaterOrEqual": "ge", "LessOrEqual": "le",
+    "Tanh": "tanh",
 }  # fmt: skip
 """Operators that are one primitive."""
 
