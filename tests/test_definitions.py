@@ -1,8 +1,8 @@
 """The law of definitions: what an operator is defined as, in primitives, is what its kernel computes.
 
-Checked for every element-wise operator, every version and each element type that ONNX allows it: primitive by primitive with
-numpy (arrays, broadcast, single numbers), and as printed for the Python engine.  Bit for bit, but for functions such as exp, which may
-differ by 3 units in the last place.
+Checked for every element-wise operator, every version and each element type that ONNX allows it: primitive by primitive
+with numpy (arrays, broadcast, single numbers), and as printed for the Python engine.  Bit for bit, but for functions such
+as exp, which may differ by 3 units in the last place.
 """
 
 import inspect
