@@ -7,6 +7,7 @@ import numpy as np
 
 from mdf_loop.element_types import kind_of
 from mdf_loop.kernels import load_kernels
+from mdf_loop.options import start_run
 from mdf_loop.registry import bind, lookup
 from mdf_loop.step.build import Builder, CannotLower, type_of_value
 from mdf_loop.step.check import check
@@ -17,7 +18,7 @@ load_kernels()
 @functools.cache
 def specials(dtype):
     """Numbers at which functions are special, of one type."""
-    if dtype == bool:
+    if dtype.kind == "b":
         return np.array([False, True])
     if kind_of(dtype) == "integer":
         info = ml_dtypes.iinfo(dtype)
@@ -56,7 +57,8 @@ def defined(node, given, known=()):
 def kernel_of(node, given):
     """What the kernel gives, as a tuple."""
     with np.errstate(all="ignore"):
-        found = bind(node).call(*given)
+        bound = bind(node)
+        found = bound.call(start_run(), *given) if bound.needs_run else bound.call(*given)
     return found if type(found) is tuple else (found,)
 
 

@@ -1,10 +1,11 @@
 """The law of definitions: what an operator is defined as, in primitives, is what its kernel computes.
 
-Checked for every element-wise operator, every version and each element type that ONNX allows it: primitive by primitive with numpy
-(on arrays, broadcast, and on single numbers), and as printed for the Python engine.  Bit for bit, but for functions such as exp,
-which may differ by 3 units in the last place.
+Checked for every element-wise operator, every version and each element type that ONNX allows it: primitive by primitive
+with numpy (arrays, broadcast, single numbers), and as printed for the Python engine.  Bit for bit, but for functions such
+as exp, which may differ by 3 units in the last place.
 """
 
+import inspect
 import itertools
 import math
 
@@ -20,7 +21,7 @@ from mdf_loop.element_types import CODES, NAMES, kind_of
 from mdf_loop.ir import Body, Node
 from mdf_loop.kernels.casting import width
 from mdf_loop.options import start_run
-from mdf_loop.registry import KERNELS
+from mdf_loop.registry import INJECTED, KERNELS
 from mdf_loop.step.build import type_of_value
 from mdf_loop.step.evaluate import evaluate
 from mdf_loop.step.lower import lower_graph
@@ -74,6 +75,28 @@ def test_every_elementwise_operator_has_a_definition():
     assert without == set(WITHOUT)
 
 
+def test_a_definition_takes_what_its_kernel_takes():
+    """A definition that refuses an attribute or asks for an input would end what its kernel runs."""
+    for versions in KERNELS.values():
+        for entry in versions:
+            if entry.definition is None:
+                continue
+            given = inspect.signature(entry.definition).parameters.values()
+            keywords = {p.name for p in given if p.kind is p.KEYWORD_ONLY}
+            needed = sum(p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in given) - 1
+            takes_all = any(p.kind is p.VAR_KEYWORD for p in given)
+            assert takes_all or entry.parameters - INJECTED <= keywords, (entry.op, entry.since)
+            assert needed <= entry.takes[0], (entry.op, entry.since)
+            assert not {p.name for p in given if p.kind is p.KEYWORD_ONLY and p.default is p.empty} - _required(entry)
+
+
+def _required(entry):
+    if isinstance(entry.run, np.ufunc):
+        return set()
+    given = inspect.signature(entry.run).parameters.values()
+    return {p.name for p in given if p.kind is p.KEYWORD_ONLY and p.default is p.empty}
+
+
 def test_an_operator_without_a_definition_says_why():
     assert all(len(reason) > 4 for reason in WITHOUT.values())
 
@@ -104,7 +127,7 @@ def attributes(op, version, dtypes):
     elif op == "Cast":
         yield from casts(version)
     elif op == "BitCast":
-        yield from ({"to": code} for dtype, code in CODES.items() if dtype != object and width(dtype) == width(dtypes[0]))
+        yield from ({"to": code} for dtype, code in CODES.items() if not dtype.hasobject and width(dtype) == width(dtypes[0]))
     else:
         yield from ATTRS.get(op, ({},))
 

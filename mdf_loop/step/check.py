@@ -24,6 +24,11 @@ def _same(one: Type, other: Type) -> bool:
     return all(n == m or not (isinstance(n, int) and isinstance(m, int)) for n, m in pairs)
 
 
+def size_of_element(type: Type) -> int:
+    """Bytes of one element; 0 where the type is not known."""
+    return 0 if type.dtype is None else type.dtype.itemsize
+
+
 def _is_index(value: Value) -> bool:
     return value.type.dtype is not None and value.type.shape == () and value.type.kind in "iu"
 
@@ -42,7 +47,7 @@ RULES: dict[str, Sequence[tuple[str, Rule]]] = {
     ],
     "bitcast": [
         ("keeps the shape", lambda v: len(v.args) == 1 and v.type.rank == v.args[0].type.rank),
-        ("keeps the width", lambda v: v.type.dtype.itemsize == v.args[0].type.dtype.itemsize),
+        ("keeps the width", lambda v: size_of_element(v.type) == size_of_element(v.args[0].type)),
     ],
     "select": [
         ("asks a bool", lambda v: len(v.args) == 3 and v.args[0].type.dtype == BOOL),

@@ -13,7 +13,14 @@ import numpy as np
 from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Reduction, Region, Value
 
-_UFUNCS = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum, "any": np.logical_or, "all": np.logical_and}
+_UFUNCS: dict[str, Any] = {
+    "sum": np.add,
+    "prod": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "any": np.logical_or,
+    "all": np.logical_and,
+}
 
 Meaning = Callable[..., Any]
 
@@ -22,7 +29,7 @@ def _reduced(v: Value, x: Any) -> Any:
     how: Reduction = v.attr
     if how.kind.startswith("arg"):
         return getattr(np, how.kind)(x, how.axes[0], keepdims=how.keep)
-    return _UFUNCS[how.kind].reduce(x, how.axes, v.type.dtype, keepdims=how.keep)
+    return _UFUNCS[how.kind].reduce(x, axis=how.axes, dtype=v.type.dtype, keepdims=bool(how.keep))
 
 
 def _put(v: Value, x: Any, update: Any, *where: Any) -> Any:
@@ -40,7 +47,7 @@ MEANINGS: dict[str, Meaning] = {
     "const": lambda v: v.attr,
     "cast": lambda v, x: np.asarray(x).astype(v.type.dtype)[()],
     "bitcast": lambda v, x: x.view(v.type.dtype),
-    "select": lambda v, condition, x, y: np.where(condition, x, y)[()],
+    "select": lambda v, condition, x, y: np.asarray(np.where(condition, x, y))[()],
     "reshape": lambda v, x, *lengths: np.reshape(x, _shape(v, lengths))[()],
     "broadcast": lambda v, x, *lengths: np.broadcast_to(x, _shape(v, lengths)),
     "transpose": lambda v, x: np.transpose(x, v.attr),

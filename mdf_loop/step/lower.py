@@ -137,6 +137,8 @@ class Lowering:
         with self.b.region() as close:
             found = define(self.b, *args, **node.attrs)
             results = found if isinstance(found, tuple) else (found,)
+            if len(results) < len(node.outputs):
+                raise CannotLower("the definition says less than the node asks for")
             region = close(results)
         if len(region.values) > 1 and any(v.type.shape != () and v.op not in _CHEAP for v in region.values):
             given = [x for x in args if x is not None]

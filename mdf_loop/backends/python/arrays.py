@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdf_loop.backends.python import runtime
+from mdf_loop.backends.python import numbers, runtime
 from mdf_loop.backends.python.numbers import BITS, CASTS, SIGNS, end_of, is_native
 from mdf_loop.backends.python.peepholes import shorter
 from mdf_loop.step.primitives import PRIMITIVES
@@ -75,6 +75,9 @@ def _operands(p: Printer, v: Value) -> list[str]:
 
 
 def _primitive(p: Printer, v: Value) -> str:
+    if v.op in ("max", "min") and all(x.type == v.type for x in v.args) and v.type.is_number:
+        # of two numbers of numpy's, 0.2 us rather than 1.1
+        return numbers.TEMPLATES[v.op, "i" if v.type.kind in "iu" else "f"].format(*map(p.name, v.args))
     args = _operands(p, v)
     if v.op in _SIGNS:
         text = f"{args[0]} {_SIGNS[v.op]} {args[1]}"

@@ -212,7 +212,7 @@ class Printer:
         return self.bounds[value] >= end_of(value.type) and not self.uses.only_in(value, numbers.UNCHECKED)
 
     def bound(self, value: Value) -> int:
-        """How large a whole number can be: as large as its type's lowest one, which is less than what the type has no room for."""
+        """How large a whole number can be; that of its type is as large as the lowest one, which has no opposite."""
         if value.op == "const":
             return abs(int(value.attr))
         if value.type.kind == "b":

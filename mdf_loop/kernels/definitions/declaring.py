@@ -15,7 +15,6 @@ def defines(op: str, since: int = 6) -> Call:
     """The definition of an operator from a version on; before opset 6 there is ``consumed_inputs``, which means nothing."""
 
     def decorate(define: Call) -> Call:
-        @functools.wraps(define)
         def first(b: Any, *inputs: Any, consumed_inputs: Any = None, **attrs: Any) -> Any:
             return define(b, *inputs, **attrs)
 

@@ -17,16 +17,18 @@ from mdf_loop.registry import Call, definition
 
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
-_OF_ONE = {
+_PLAIN = {
     "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh",
-    "BitwiseNot": "not_", "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Exp": "exp", "Floor": "floor", "Log": "log", "Neg": "neg",
+    "BitwiseAnd": "and_", "BitwiseNot": "not_", "BitwiseOr": "or_", "BitwiseXor": "xor", "Ceil": "ceil", "Cos": "cos",
+    "Cosh": "cosh", "Exp": "exp", "Floor": "floor", "GreaterOrEqual": "ge", "LessOrEqual": "le", "Log": "log", "Neg": "neg",
     "Reciprocal": "reciprocal", "Round": "rint", "Sign": "sign", "Sin": "sin", "Sinh": "sinh", "Sqrt": "sqrt", "Tan": "tan",
-    "Tanh": "tanh", "BitwiseAnd": "and_", "BitwiseOr": "or_", "BitwiseXor": "xor", "GreaterOrEqual": "ge", "LessOrEqual": "le",
+    "Tanh": "tanh",
 }  # fmt: skip
 """Operators that are one primitive."""
 
 _OF_TWO = {
-    "Add": "add", "And": "and_", "Equal": "eq", "Greater": "gt", "Less": "lt", "Mul": "mul", "Or": "or_", "Sub": "sub", "Xor": "xor",
+    "Add": "add", "And": "and_", "Equal": "eq", "Greater": "gt", "Less": "lt", "Mul": "mul", "Or": "or_", "Sub": "sub",
+    "Xor": "xor",
 }  # fmt: skip
 """Those that broadcast by rules of their own before opset 7."""
 
@@ -48,7 +50,7 @@ def _folding(primitive: str) -> Call:
     return define
 
 
-for _op, _primitive in _OF_ONE.items():
+for _op, _primitive in _PLAIN.items():
     defines(_op)(_plain(_primitive))
 for _op, _primitive in _OF_TWO.items():
     defines_of_two(_op)(_plain(_primitive))
@@ -94,14 +96,10 @@ def power(b, x, y):
 
 def _real_power(b: Any, x: Any, y: Any) -> Any:
     """Powers of floats, roots among them: those of -0.0 and minus infinity are 0.0 and infinity."""
-    if y.op == "const" and not np.any(y.attr == 0.5):
+    if kind_of(y.type.dtype) != "float" or (y.op == "const" and not np.any(y.attr == 0.5)):
         return b.pow(x, y)
-    is_odd = (
-        b.element("and_", b.eq(y, 0.5), b.element("or_", b.eq(x, 0), b.eq(x, -np.inf)))
-        if kind_of(x.type.dtype) == "float"
-        else None
-    )
-    return b.pow(x, y) if is_odd is None else b.select(is_odd, b.abs(x), b.pow(x, y))
+    is_odd = b.and_(b.eq(y, 0.5), b.or_(b.eq(x, 0), b.eq(x, -np.inf)))
+    return b.select(is_odd, b.abs(x), b.pow(x, y))
 
 
 def _integer_power(b: Any, x: Any, y: Any) -> Any:

@@ -121,8 +121,10 @@ def split(b, data, split=None, *, axis=0, num_outputs=None):
 
 
 @definition("Split", since=13, until=18)
-def split_13(b, data, split, *, axis=0):
+def split_13(b, data, split=None, *, axis=0):
     """Parts of the given lengths."""
+    if split is None:
+        raise ValueError("as many parts as the node has outputs")
     return _cut(b, data, known(split, "lengths"), axis)
 
 
