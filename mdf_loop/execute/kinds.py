@@ -46,13 +46,15 @@ class Changed(Exception):
     """A value is not of the kind that a function was emitted for."""
 
 
-_PYTHON = {float: Kind(FLOAT, FLOAT64, weak=True), int: Kind(INT, INT64, weak=True), bool: Kind(BOOL, TRUTH, weak=True)}
+PYTHON = {float: Kind(FLOAT, FLOAT64, weak=True), int: Kind(INT, INT64, weak=True), bool: Kind(BOOL, TRUTH, weak=True)}
+"""Python's own numbers, which are weak."""
+PYTHON_BY_KIND = {"f": PYTHON[float], "i": PYTHON[int], "b": PYTHON[bool]}
 _NATIVE = {FLOAT64: Kind(FLOAT, FLOAT64), INT64: Kind(INT, INT64), TRUTH: Kind(BOOL, TRUTH)}
 
 
 def kind_of_value(value: Any, exact: bool = False) -> Kind:
     """The kind of a value; ``exact`` tells arrays without dimensions from numpy's scalars."""
-    found = _PYTHON.get(type(value))
+    found = PYTHON.get(type(value))
     if found is not None:
         return found
     if not isinstance(value, np.ndarray | np.generic) or value.dtype.kind not in "fiubcV":

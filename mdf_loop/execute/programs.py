@@ -45,6 +45,7 @@ class Entry:
     failures: int = 0
     opens: bool = True
     is_refused: bool = False
+    careful: bool = False
     call: Callable[..., Any] | None = None
     text: str = ""
 
@@ -83,7 +84,7 @@ class Programs:
     def _write(self, entry: Entry, values: Sequence[Any], obey: bool) -> None:
         try:
             region = self._lower([type_of_value(value, self._exact) for value in values], obey, entry.opens)
-            entry.call, entry.text = program(region)
+            entry.call, entry.text = program(region, careful=entry.careful)
         except Exception as error:  # whatever is the matter with it, the ordinary way finds out
             log.debug("no program: %s", error)
             entry.is_refused = True
@@ -112,6 +113,8 @@ class Programs:
         log.debug("a program was given up: %r", error)
         entry.failures += 1
         entry.is_refused = entry.failures >= MOST_FAILURES
+        if isinstance(error, ValueError | ArithmeticError) and not entry.careful:  # Python may refuse what is nan to numpy
+            entry.careful, entry.call = True, None
 
 
 def _key_of(value: Any) -> Any:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.analysis.invariants import Invariants
 from mdf_loop.backends.python.printer import UNWATCHED, program
-from mdf_loop.execute.histories import History
-from mdf_loop.execute.kinds import Kind
+from mdf_loop.execute.histories import History, kind_of_row
+from mdf_loop.execute.kinds import PYTHON_BY_KIND, Kind
 from mdf_loop.ir import Body, Carried, Collected, Loop, Scanned
 from mdf_loop.options import Run
 from mdf_loop.plan import Stepped
@@ -70,7 +70,8 @@ class SteppedPart:
             tuple(map(Collected, self.recorded)),
             keep_going=self.condition or None,
         )
-        self._programs: dict[Any, tuple[Callable[..., Any], str]] = {}
+        self._programs: dict[Any, tuple[Callable[..., Any], str, tuple[Type, ...]]] = {}
+        self._careful: set[Any] = set()
         self.source = ""
 
     def run(self, n: int, run: Run, same: Mapping[str, Any], streams: Mapping[str, History], now: Mapping[str, Any]) -> Stretch:
@@ -95,11 +96,21 @@ class SteppedPart:
         if types not in self._programs:
             if len(self._programs) >= MOST_SIGNATURES:
                 self._programs.clear()
-            self._programs[types] = program(lower_block(self.record, *types), UNWATCHED, 0)
-        call, self.source = self._programs[types]
-        *found, done, condition = call(run, np.int64(n), *carried, *[history.rows() for history in histories], *once)
+            region = lower_block(self.record, *types)
+            collected = region.results[len(self.rounds) : len(self.rounds) + len(self.recorded)]
+            call, text = program(region, UNWATCHED, 0, types in self._careful)
+            self._programs[types] = call, text, tuple(x.type for x in collected)
+        call, self.source, kinds = self._programs[types]
+        try:
+            *found, done, condition = call(run, np.int64(n), *carried, *[history.rows() for history in histories], *once)
+        except (ValueError, ArithmeticError):
+            if types not in self._careful:  # Python may have refused what is nan or infinite to numpy
+                self._careful.add(types)
+                del self._programs[types]
+            raise
         finals = dict(zip(self.rounds, found, strict=False))
-        recorded = {name: _history(rows) for name, rows in zip(self.recorded, found[len(finals) :], strict=True)}
+        columns = zip(self.recorded, found[len(finals) :], kinds, strict=True)
+        recorded = {name: self._history(rows, kind) for name, rows, kind in columns}
         done = int(done)
         stays = bool(np.all(condition)) if self.condition else True
         return Stretch(done, stays, recorded, finals, condition if self.condition else None)
@@ -108,10 +119,15 @@ class SteppedPart:
         """Write anew next time."""
         self._programs.clear()
 
-
-def _history(rows: Any) -> History:
-    return History.of_array(rows) if isinstance(rows, np.ndarray) else History.of_values(rows)
+    def _history(self, rows: Any, type: Type) -> History:
+        """What was collected; the type says of numbers whether they are weak, or arrays without dimensions."""
+        if isinstance(rows, np.ndarray):
+            kind = kind_of_row(rows)
+            return History.of_array(rows, kind=replace(kind, is_array=True) if type.is_array else kind)
+        if type.weak and type.kind in PYTHON_BY_KIND:
+            return History.of_rows(rows, PYTHON_BY_KIND[type.kind])
+        return History.of_values(rows, self.exact)
 
 
 def _row_type(kind: Kind) -> Type:
-    return UNKNOWN if kind.dtype is None else Type(kind.dtype, kind.shape, kind.weak)
+    return UNKNOWN if kind.dtype is None else Type(kind.dtype, kind.shape, kind.weak, kind.is_array)

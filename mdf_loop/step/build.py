@@ -14,7 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.step.primitives import BOOL, INT64, PRIMITIVES, broadcast_shape, promoted, type_of_result
+from mdf_loop.step.primitives import (
+    BOOL,
+    INT64,
+    PRIMITIVES,
+    broadcast_shape,
+    dtype_of_result,
+    either_kind,
+    promoted,
+    type_of_result,
+)
 from mdf_loop.step.records import UNKNOWN, Apply, Length, Reduction, Region, Scope, Shape, Size, Type, Value
 
 MOST_FOLDED = 1 << 16
@@ -34,13 +43,11 @@ class CannotLower(Exception):
 
 
 def type_of_value(value: Any, exact: bool = False) -> Type:
-    """The type of a value that is there; ``exact`` takes an array without dimensions for no number."""
-    if exact and isinstance(value, np.ndarray) and not value.ndim:
-        return UNKNOWN
+    """The type of a value that is there; ``exact`` tells an array without dimensions from a number."""
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "fiubcV":
-        return Type(value.dtype, value.shape)
+        return Type(value.dtype, value.shape, is_array=exact and isinstance(value, np.ndarray) and not value.ndim)
     if type(value) in (bool, int, float, complex):
-        return Type(np.dtype(type(value)), (), weak=type(value) is not bool)
+        return Type(np.dtype(type(value)), (), weak=True)
     return UNKNOWN
 
 
@@ -108,8 +115,8 @@ class Builder:
 
     def const(self, value: Any, exact: bool = False) -> Value:
         """A constant: an array, a number of numpy's, or a weak one of Python's."""
-        if exact and type_of_value(value, exact).dtype is None:
-            return Value("const", (), UNKNOWN, value)
+        if exact:
+            return Value("const", (), type_of_value(value, exact), value)
         if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype != object:
             value = value[()]
         return Value("const", (), type_of_value(value), value)
@@ -126,6 +133,14 @@ class Builder:
             return self.const(like.type.dtype.type(value))
 
     # Elements
+
+    def result_type(self, name: str, *args: Value) -> Type:
+        """The type that a primitive of some values would have."""
+        return type_of_result(name, [x.type for x in args])
+
+    def type_by(self, ufunc: np.ufunc, *args: Value) -> np.dtype | None:
+        """The element type that a universal function gives; None if it takes no such values."""
+        return dtype_of_result(ufunc, [x.type for x in args])
 
     def __getattr__(self, name: str) -> Callable[..., Value]:
         if name not in PRIMITIVES:
@@ -160,18 +175,27 @@ class Builder:
         """The constant that a primitive of constants is."""
         if any(x.op != "const" for x in args) or not type.is_static or type.size > MOST_FOLDED:
             return None
-        with np.errstate(all="ignore"):
-            found = PRIMITIVES[name].call(*[x.attr for x in args])
+        if type.weak and name in ("mul", "pow", "shl", "python.round"):
+            return None  # the run looks at their size
+        try:
+            with np.errstate(all="ignore"):
+                found = PRIMITIVES[name].call(*[x.attr for x in args])
+        except (ArithmeticError, ValueError):
+            return None  # what Python refuses, it refuses in the run
         return self.const(found) if type_of_value(found) == type else None
 
     def cast(self, x: Value, dtype: np.dtype) -> Value:
         """A value in another element type, as ``astype`` converts it."""
         dtype = np.dtype(dtype)
-        if x.type.dtype == dtype and not x.type.weak:
+        if x.type.dtype is None:
+            raise CannotLower("a conversion of a value of unknown type")
+        if x.type.dtype == dtype and not x.type.weak and not x.type.is_array:
             return x
-        if x.op == "const" and np.size(x.attr) <= MOST_FOLDED:
+        if x.op == "const" and np.size(x.attr) <= MOST_FOLDED and type(x.attr) is not int:
             with np.errstate(all="ignore"):
                 return self.const(np.asarray(x.attr).astype(dtype))
+        if x.op == "const" and type(x.attr) is int and abs(x.attr) < 1 << 31 and dtype.itemsize >= 4 and dtype.kind in "if":
+            return self.const(dtype.type(x.attr))
         if x.op == "pack":
             return self.pack([self.cast(number, dtype) for number in x.args])
         return self.put_in("cast", (x,), Type(dtype, x.type.shape))
@@ -184,6 +208,15 @@ class Builder:
         if x.op == "const":
             return self.const(x.attr.view(dtype))
         return self.put_in("bitcast", (x,), Type(dtype, x.type.shape))
+
+    def python(self, x: Value, kind: type) -> Value:
+        """A number as one of Python's own: ``float``, ``int`` or ``bool``."""
+        type = Type(np.dtype(kind), (), weak=True)
+        return x if x.type == type else self.put_in("cast", (x,), type)
+
+    def as_array(self, x: Value) -> Value:
+        """A number as an array without dimensions."""
+        return self.put_in("as_array", (x,), Type(x.type.dtype, (), is_array=True))
 
     def common(self, *given: Value) -> list[Value]:
         """Values brought to their common element type, as numpy promotes them."""
@@ -200,7 +233,7 @@ class Builder:
         x, y = self.number(x, like), self.number(y, like)
         if condition.op == "const" and condition.type.shape == () and x.type == y.type:
             return x if condition.attr else y
-        if any(a.type.dtype is None for a in (x, y, condition)):
+        if any(a.type.dtype is None for a in (condition, x, y)):  # to numpy None is float64 as well
             raise CannotLower("select of values of unknown types")
         x, y = self.common(x, y)
         shape = broadcast_shape([condition.type.shape, x.type.shape, y.type.shape])
@@ -209,9 +242,10 @@ class Builder:
             if all(column is not None for column in columns):
                 return self.pack([self.select(*row) for row in zip(*columns, strict=True)])  # type: ignore[arg-type]
         weak = x.type.weak and y.type.weak
-        if weak and x.type.dtype != y.type.dtype:
-            raise CannotLower("select of two weak numbers of two types")
-        return self.put_in("select", (condition, x, y), Type(x.type.dtype, shape, weak))
+        found = either_kind(x.type, y.type).dtype if weak and x.type.dtype != y.type.dtype else x.type.dtype
+        if found is None or x.type.weak != y.type.weak:
+            raise CannotLower("select of two numbers of two types")
+        return self.put_in("select", (condition, x, y), Type(found, shape, weak))
 
     # Shapes
 

@@ -43,15 +43,17 @@ RULES: dict[str, Sequence[tuple[str, Rule]]] = {
     "cast": [
         ("converts one value", lambda v: len(v.args) == 1),
         ("keeps the shape", lambda v: v.type.rank == v.args[0].type.rank),
-        ("gives a type that is known and not weak", lambda v: v.type.dtype is not None and not v.type.weak),
+        ("gives a type that is known", lambda v: v.type.dtype is not None),
+        ("makes numbers Python's own, not arrays", lambda v: not v.type.weak or v.args[0].type.shape == ()),
     ],
     "bitcast": [
         ("keeps the shape", lambda v: len(v.args) == 1 and v.type.rank == v.args[0].type.rank),
         ("keeps the width", lambda v: size_of_element(v.type) == size_of_element(v.args[0].type)),
     ],
+    "as_array": [("makes an array of one number", lambda v: v.type.is_array and v.args[0].type.shape == ())],
     "select": [
         ("asks a bool", lambda v: len(v.args) == 3 and v.args[0].type.dtype == BOOL),
-        ("chooses between values of its type", lambda v: all(x.type.dtype == v.type.dtype for x in v.args[1:])),
+        ("chooses between values of its type", lambda v: v.type.weak or all(x.type.dtype == v.type.dtype for x in v.args[1:])),
     ],
     "reshape": [
         ("has a number for each open length", _open_lengths),

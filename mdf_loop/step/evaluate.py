@@ -46,6 +46,7 @@ def _shape(v: Value, lengths: Sequence[Any]) -> tuple[int, ...]:
 MEANINGS: dict[str, Meaning] = {
     "const": lambda v: v.attr,
     "cast": lambda v, x: np.asarray(x).astype(v.type.dtype)[()],
+    "as_array": lambda v, x: np.array(x),
     "bitcast": lambda v, x: x.view(v.type.dtype),
     "select": lambda v, condition, x, y: np.asarray(np.where(condition, x, y))[()],
     "reshape": lambda v, x, *lengths: np.reshape(x, _shape(v, lengths))[()],

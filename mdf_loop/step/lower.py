@@ -7,6 +7,7 @@ becomes ``apply``: its kernel, called as a whole.  Types follow from rules alone
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from mdf_loop.analysis.result_types import result_types
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.registry import Bound, Kernel, LoopInputs, bind, lookup
 from mdf_loop.step.build import MOST_FOLDED, Builder, CannotLower, type_of_value
-from mdf_loop.step.primitives import BOOL, INT64
+from mdf_loop.step.primitives import BOOL, INT64, either_kind
 from mdf_loop.step.records import UNKNOWN, Apply, BranchRegion, LoopRegion, Region, Size, Type, Value
 
 Names = dict[str, Value]
@@ -76,13 +77,14 @@ def lower_block(record: Loop, carried: Sequence[Type], rows: Sequence[Type], cap
     """The Step of a block of iterations of a loop.
 
     Parameters are the number of iterations, then carried values, rows (types are those of one row) and captured values.
-    Results are those of the loop, then the number of iterations and the last condition.
+    Results are those of the loop, then the number of iterations and the last condition; the types of what is collected say
+    what its rows are.
     """
     lowering = Lowering(obey=False, exact=not record.body.typed)
     b, n = lowering.b, Size("n")
     count = b.param(Type(INT64, ()), 0)
     states = [b.param(type, 1 + k) for k, type in enumerate(carried)]
-    stacked = [t if t.shape is None else Type(t.dtype, (n, *t.shape), t.weak) for t in rows]
+    stacked = [t if t.shape is None else replace(t, shape=(n, *t.shape)) for t in rows]
     scanned = [b.param(type, 1 + len(states) + k) for k, type in enumerate(stacked)]
     first = 1 + len(states) + len(scanned)
     outer = [b.param(type, first + k) for k, type in enumerate(captured)]
@@ -115,7 +117,7 @@ class Lowering:
     def node(self, node: Node, names: Names) -> Sequence[Value]:
         """The values of a node's outputs."""
         bound = bind(node)
-        args = [names[name] if name else None for name in node.inputs]
+        args = [names[name] if name and not _is_none(names[name]) else None for name in node.inputs]
         if bound.loop is not None and self.opens:
             return self._loop_node(node, bound, bound.loop, args, names)
         if bound.branches is not None and args and args[0] is not None:
@@ -255,9 +257,8 @@ class Lowering:
         given = [x if x is not None else self.b.const(None) for x in (count, condition)]
         kept = region.results[1 + len(carried) :]
         length = Size("n")
-        stacked = [
-            Type(v.type.dtype, None if v.type.shape is None else (length, *v.type.shape)) for v in kept[len(record.last) :]
-        ]
+        rows = [v.type if in_block else Type(v.type.dtype, v.type.shape) for v in kept[len(record.last) :]]
+        stacked = [replace(t, shape=None if t.shape is None else (length, *t.shape)) for t in rows]
         types = [*types, *(v.type for v in kept[: len(record.last)]), *stacked, Type(INT64, ()), region.results[0].type]
         return self.b.items(self.b.put_in("loop", (*given, *carried, *scanned, *operands), UNKNOWN, attr), types)
 
@@ -320,6 +321,10 @@ class Lowering:
         return self.b.reshape(index, (1,) * len(declared)) if declared else index
 
 
+def _is_none(x: Value) -> bool:
+    return x.op == "const" and x.attr is None
+
+
 def _plain_shape(type: Type) -> tuple[int | None, ...] | None:
     return None if type.shape is None else tuple(n if isinstance(n, int) else None for n in type.shape)
 
@@ -336,14 +341,16 @@ def _part_type(axis: int, given: Type) -> Type:
     if given.shape is None or not given.shape:
         return Type(given.dtype)
     axis %= len(given.shape)
-    return Type(given.dtype, given.shape[:axis] + given.shape[axis + 1 :], given.weak)
+    return replace(given, shape=given.shape[:axis] + given.shape[axis + 1 :])
 
 
 def joined(one: Type, other: Type) -> Type:
     """The type of what is now of one type, now of the other."""
     if one == other:
         return one
-    if one.dtype != other.dtype or one.dtype is None or one.weak != other.weak:
+    if one.dtype is None or other.dtype is None or one.dtype != other.dtype:  # to numpy None is float64 as well
+        return UNKNOWN if one.dtype is None or other.dtype is None else either_kind(one, other)
+    if (one.weak, one.is_array) != (other.weak, other.is_array):
         return UNKNOWN
     if one.shape is None or other.shape is None or len(one.shape) != len(other.shape):
         return Type(one.dtype)

@@ -5,7 +5,10 @@ A row says what a primitive is; printers have a template for each in tables of t
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import itertools
+import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,11 +32,18 @@ class Primitive:
         The same as a universal function, for its type rule and for ``out=``; None for what is none.
     is_question : bool
         The answer is a bool.
+    is_python : bool
+        A function of Python's, of weak numbers alone: it raises where numpy gives nan.
     """
 
     call: Callable[..., Any]
     ufunc: np.ufunc | None
     is_question: bool = False
+    is_python: bool = False
+
+
+def _whole(x: Any) -> Any:
+    return int(x) if type(x) is float and x.is_integer() else x
 
 
 def _erf(x: Any) -> Any:
@@ -58,7 +68,7 @@ _ROWS: tuple[tuple[str, np.ufunc, Callable[..., Any] | None], ...] = (
     ("and_", np.bitwise_and, operator.and_),
     ("or_", np.bitwise_or, operator.or_),
     ("xor", np.bitwise_xor, operator.xor),
-    ("not_", np.invert, None),
+    ("not_", np.invert, operator.invert),
     ("max", np.maximum, None),
     ("min", np.minimum, None),
     ("fmod", np.fmod, None),
@@ -108,9 +118,20 @@ _QUESTIONS: tuple[tuple[str, np.ufunc, Callable[..., Any] | None], ...] = (
 )
 PRIMITIVES |= {name: Primitive(call or ufunc, ufunc) for name, ufunc, call in _ROWS}
 PRIMITIVES |= {name: Primitive(call or ufunc, ufunc, is_question=True) for name, ufunc, call in _QUESTIONS}
+_MATH = (
+    "acos acosh asin asinh atan atan2 atanh cos cosh sin sinh tan tanh degrees radians hypot exp exp2 expm1 log log10 log1p log2 "
+    "sqrt cbrt pow erf erfc gamma lgamma fabs fmod remainder copysign ldexp ceil floor trunc gcd lcm isfinite isinf isnan"
+)
+PRIMITIVES |= {f"math.{name}": Primitive(getattr(math, name), None, is_python=True) for name in _MATH.split()}
+PRIMITIVES |= {f"python.{name}": Primitive(call, None, is_python=True) for name, call in (("whole", _whole), ("round", round))}
 
 BOOL, INT64, FLOAT64 = np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.float64)
 _PYTHON: dict[str, type] = {"b": bool, "i": int, "f": float, "c": complex}
+_KINDS: dict[str, tuple[type, ...]] = {**{kind: (python,) for kind, python in _PYTHON.items()}, "O": (int, float)}
+EITHER = np.dtype(object)
+"""The element type of weak numbers of which only the run can tell whether they are an int or a float."""
+_LOGIC = {"and_", "or_", "xor", "not_", "max", "min"}
+"""What gives a bool of bools; other arithmetic makes small whole numbers of them."""
 
 
 def type_of_result(name: str, types: Sequence[Type]) -> Type:
@@ -118,14 +139,42 @@ def type_of_result(name: str, types: Sequence[Type]) -> Type:
     if any(t.dtype is None for t in types):
         return UNKNOWN
     row = PRIMITIVES[name]
-    weak = row.call is not row.ufunc and all(t.weak for t in types)
+    if name == "python.whole" and types[0].weak:
+        return Type(EITHER, (), weak=True)
+    if row.is_python or (row.call is not row.ufunc and row.ufunc is not None and all(t.weak for t in types)):
+        is_known = all(t.weak and t.kind in _KINDS for t in types)
+        return _result_of_python(row.call, "".join(t.kind for t in types)) if is_known else UNKNOWN
     shape = broadcast_shape([t.shape for t in types])
     if row.is_question:
         return Type(BOOL, shape)
     dtypes = {t.dtype for t in types}
-    if row.ufunc is None or (len(dtypes) == 1 and name not in _FLOATING and not any(t.weak for t in types)):
+    is_plain = len(dtypes) == 1 and name not in _FLOATING and (types[0].dtype != BOOL or name in _LOGIC)
+    if row.ufunc is None or (is_plain and not any(t.weak for t in types)):
         return Type(types[0].dtype, shape)
-    return Type(_resolved(row.ufunc, tuple(_PYTHON.get(t.kind, t.dtype) if t.weak else t.dtype for t in types)), shape, weak)
+    return Type(dtype_of_result(row.ufunc, types), shape)
+
+
+def dtype_of_result(ufunc: np.ufunc, types: Sequence[Type]) -> np.dtype | None:
+    """The element type that a universal function gives, by numpy's rules for weak numbers; None if it takes no such values."""
+    given = itertools.product(*[_KINDS.get(t.kind, (t.dtype,)) if t.weak else (t.dtype,) for t in types])
+    found = {_resolved(ufunc, some) for some in given}
+    return found.pop() if len(found) == 1 else None
+
+
+@functools.lru_cache(maxsize=1024)
+def _result_of_python(call: Callable[..., Any], kinds: str) -> Type:
+    """What Python makes of its own numbers: it is asked."""
+    found = {_asked(call, given) for given in itertools.product(*map(_KINDS.__getitem__, kinds))}
+    if None in found or (not found <= {int, float} and len(found) > 1):
+        return UNKNOWN
+    return Type(np.dtype(found.pop()) if len(found) == 1 else EITHER, (), weak=True)  # type: ignore[arg-type]
+
+
+def _asked(call: Callable[..., Any], given: Sequence[type]) -> type | None:
+    for number in (1, 2, 0):
+        with contextlib.suppress(TypeError, ValueError, ArithmeticError):
+            return type(call(*[kind(number) for kind in given]))
+    return None
 
 
 _FLOATING = {name for name, row in PRIMITIVES.items() if row.ufunc is not None and "ll->l" not in row.ufunc.types}
@@ -142,9 +191,18 @@ def _resolved(ufunc: np.ufunc, given: tuple[Any, ...]) -> np.dtype | None:
         return None
 
 
+def either_kind(one: Type, other: Type) -> Type:
+    """The type of what is one of two weak numbers."""
+    if not (one.weak and other.weak) or not {one.kind, other.kind} <= {"i", "f", "O"}:
+        return UNKNOWN
+    return one if one == other else Type(EITHER, (), weak=True)
+
+
 def promoted(types: Sequence[Type]) -> np.dtype | None:
     """The element type of several values together, by numpy's rules for weak numbers."""
     dtypes = {t.dtype for t in types if not t.weak}
+    if any(t.dtype == EITHER for t in types if t.dtype is not None):
+        return None
     if any(dtype is None for dtype in dtypes):  # numpy takes None for float64, and so does ==
         return None
     if len(dtypes) == 1 and not any(t.weak for t in types):

@@ -9,8 +9,9 @@ operation     arguments                                               attribute
 ============  ======================================================  ============================================
 param         (of a region)                                           its number
 const                                                                 the number or array
-cast          x                                                       (the type of the value says it)
+cast          x                                                       (the type of the value says it; a weak one is Python's)
 bitcast       x                                                       (the same bits in the type of the value)
+as_array      a number                                                (an array without dimensions)
 select        condition, x, y
 reshape       x, open lengths of the shape                            :class:`Shape`
 transpose     x                                                       the permutation
@@ -66,12 +67,16 @@ class Type:
     shape : tuple of (int or Size), or None
         None where the rank is not known.
     weak : bool
-        A number of Python's own (MDF), which takes the type of what it meets.
+        A number of Python's own (MDF), which takes the type of what it meets.  One of element type object is an int or a float,
+        only the run can tell.
+    is_array : bool
+        A number that is an array without dimensions outside: bodies without types tell that from numpy's scalars.
     """
 
     dtype: np.dtype | None = None
     shape: tuple[Length, ...] | None = None
     weak: bool = False
+    is_array: bool = False
 
     @property
     def rank(self) -> int | None:
@@ -102,7 +107,7 @@ class Type:
         if self.dtype is None:
             return "?"
         dims = "[...]" if self.shape is None else f"[{','.join(map(repr, self.shape))}]" if self.shape else ""
-        return f"{'weak ' if self.weak else ''}{self.dtype.name}{dims}"
+        return f"{'weak ' if self.weak else ''}{self.dtype.name}{'[]' if self.is_array else dims}"
 
 
 UNKNOWN = Type()

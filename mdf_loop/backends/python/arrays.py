@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.backends.python import numbers, runtime
-from mdf_loop.backends.python.numbers import BITS, CASTS, SIGNS, end_of, is_native
+from mdf_loop.backends.python.numbers import BITS, CASTS, PYTHON_CASTS, SIGNS, end_of, is_native
 from mdf_loop.backends.python.peepholes import shorter
 from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Reduction, Type, Value
@@ -69,9 +69,9 @@ def writes(*ops: str) -> Callable[[Write], Write]:
 
 
 def _operands(p: Printer, v: Value) -> list[str]:
-    """The arguments of a primitive; a number of Python's takes the type of what it meets, and so must have it."""
-    alike = len({x.type.dtype for x in v.args}) == 1
-    return [p.text(x) if is_native(x.type) and (alike or x.type.weak) else p.boxed(x) for x in v.args]
+    """The arguments of a primitive; a number of Python's is a weak one to numpy, as it may be beside arrays of its type."""
+    others = {x.type.dtype for x in v.args if not is_native(x.type)}
+    return [p.text(x) if is_native(x.type) and (x.type.weak or others == {x.type.dtype}) else p.boxed(x) for x in v.args]
 
 
 def _primitive(p: Printer, v: Value) -> str:
@@ -86,23 +86,34 @@ def _primitive(p: Printer, v: Value) -> str:
     else:
         row = PRIMITIVES[v.op]
         text = f"{p.source.use(row.ufunc or row.call)}({', '.join(args)})"
-    return f"bool({text})" if is_native(v.type) and v.type.kind == "b" else text
+    if not is_native(v.type):
+        return text
+    return f"bool({text})" if v.type.kind == "b" else f"({text}).item()"
 
 
 @writes("cast")
 def cast(p: Printer, v: Value) -> str:
     """Another element type."""
     (x,) = v.args
-    if is_native(v.type) and not v.type.weak:
+    if v.type.weak:
+        how = PYTHON_CASTS.get((x.type.kind, v.type.kind)) if is_native(x.type) else None
+        return (how or f"{v.type.dtype.name.rstrip('0123456789')}({{0}})").format(p.text(x))  # type: ignore[union-attr]
+    if is_native(v.type):
         return _to_number(p, x, v.type)
-    if v.type.dtype in (np.float32, np.float16) and is_native(x.type) and (x.type.kind == "f" or p.bound(x) <= EXACT):
+    if x.type.is_array:
+        return f"{p.boxed(x)}.astype({p.source.use(v.type.dtype, 'd')})[()]"
+    if (x.type.weak and v.type.is_number) or (
+        v.type.dtype in (np.float32, np.float16) and is_native(x.type) and (x.type.kind == "f" or p.bound(x) <= EXACT)
+    ):
         return f"{p.source.use(v.type.dtype.type)}({p.text(x)})"  # type: ignore[union-attr]
     return f"{p.boxed(x)}.astype({p.source.use(v.type.dtype, 'd')})"
 
 
 def _to_number(p: Printer, x: Value, type: Type) -> str:
     """A number of float64, a whole number or bool, of another one."""
-    template = CASTS.get((x.type.kind, type.kind))
+    template = "{0}" if x.type.dtype == type.dtype and is_native(x.type) else CASTS.get((x.type.kind, type.kind))
+    if x.type.weak and x.type.kind == type.kind == "i":
+        template = "in_range({0}, {end})"
     if template is None or not x.type.is_number:  # numpy's own number, or an array of one
         template = {"f": "float({0})", "i": "int({0})", "b": "bool({0})"}[type.kind]
         if x.type.kind not in ("b", type.kind):
@@ -121,12 +132,18 @@ def bitcast(p: Printer, v: Value) -> str:
     return f"{text}.item()" if is_native(v.type) else text
 
 
+@writes("as_array")
+def as_array(p: Printer, v: Value) -> str:
+    """An array without dimensions; inside a program a number as any other."""
+    return p.text(v.args[0]) if is_native(v.type) else f"{p.source.use(np.array)}({p.boxed(v.args[0])})"
+
+
 @writes("select")
 def select(p: Printer, v: Value) -> str:
     """One of two."""
     condition, x, y = v.args
     texts = [p.text(a) if is_native(v.type) else p.boxed(a) for a in (x, y)]
-    if is_native(condition.type) and x.type == y.type:
+    if is_native(condition.type) and (x.type == y.type or v.type.weak):
         return f"{texts[0]} if {p.text(condition)} else {texts[1]}"
     return f"{p.source.use(np.where)}({p.text(condition)}, {texts[0]}, {texts[1]})"
 

@@ -266,10 +266,13 @@ class _LoopWriter:
 
     def _put_together(self, name: str, what: Collected, value: Value, in_rows: bool) -> None:
         source = self.source
-        if not in_rows and is_native(value.type):
-            source.line(f"{name} = {source.use(np.array)}({name}, {source.use(value.type.dtype, 'd')})")
-        elif not in_rows and self.attr.in_block:
+        stays = self.attr.in_block and (not is_native(value.type) or value.type.weak)
+        if not in_rows and stays:
             return
+        if not in_rows and value.type.weak and value.type.kind == "O":
+            source.line(f"{name} = {source.use(runtime.numbers_together)}({name})")
+        elif not in_rows and is_native(value.type):
+            source.line(f"{name} = {source.use(np.array)}({name}, {source.use(value.type.dtype, 'd')})")
         elif not in_rows:
             source.line(f"{name} = {source.use(runtime.stacked)}({name}, {source.use(what, 'k')})")
             return

@@ -6,10 +6,13 @@ raises and numpy does not, the program ends and the interpreter runs the same wo
 
 Whole numbers do not wrap around in Python.  ``+ - *`` may leave the range of their type on the way, as wrapping commutes with
 them; who reads the number itself checks it first (``UNCHECKED``).
+
+Weak numbers are what Python makes of them, with Python's errors, and whole numbers among them have no end.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -18,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.backends.python import runtime
-from mdf_loop.step.records import Type
+from mdf_loop.kernels import expression
+from mdf_loop.step.records import Type, Value
 
 SIGNS = {
     "add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%",
@@ -37,9 +41,11 @@ FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {
     for name in (
         *("exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan"),
         *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "atan2", "hypot", "copysign", "fmod", "pow"),
+        *("exp2", "cbrt", "nextafter"),
     )
 }
-FUNCTIONS |= {(name, "f"): getattr(runtime, name) for name in ("floor", "ceil", "rint")}
+FUNCTIONS |= {(name, "f"): getattr(runtime, name) for name in ("floor", "ceil", "rint", "trunc")}
+FUNCTIONS["gcd", "i"] = math.gcd
 FUNCTIONS |= {("abs", kind): operator.abs for kind in "fi"}
 """By primitive and kind: functions of numbers."""
 
@@ -52,6 +58,9 @@ TEMPLATES: dict[tuple[str, str], str] = {
     ("min", "f"): "{0} if {0} < {1} or {0} != {0} else {1}",
     ("max", "i"): "{0} if {0} >= {1} else {1}",
     ("min", "i"): "{0} if {0} <= {1} else {1}",
+    ("floor", "i"): "{0}",
+    ("ceil", "i"): "{0}",
+    ("trunc", "i"): "{0}",
     ("and_", "b"): "{0} and {1}",
     ("or_", "b"): "{0} or {1}",
     ("xor", "b"): "{0} != {1}",
@@ -72,6 +81,24 @@ HELPERS: dict[str, Callable[..., Any]] = {"divide": runtime.divide}
 BITS = {("f", "i"): runtime.bits_of, ("i", "f"): runtime.of_bits}
 """By kinds of 64 bits: the same bits as another number."""
 
+WEAK: dict[str, str] = {
+    **{name: f"{{0}} {sign} {{1}}" for name, sign in SIGNS.items()},
+    "div": "{0} / {1}",
+    "and_": "{0} & {1}",
+    "or_": "{0} | {1}",
+    "xor": "{0} ^ {1}",
+    "shr": "{0} >> {1}",
+    "neg": "-{0}",
+    "not_": "~{0}",
+}
+"""By primitive: expressions of Python's own numbers, whatever their kinds."""
+
+HARMLESS = {
+    *("add", "sub", "mul", "neg", "abs", "and_", "or_", "xor", "not_", "lt", "le", "gt", "ge", "eq", "ne"),
+    *("cast", "select", "python.whole"),
+}
+"""What Python never refuses, but for numbers without end that become floats."""
+
 CASTS: dict[tuple[str, str], str] = {
     ("i", "f"): "float({0})",
     ("b", "f"): "float({0})",
@@ -80,8 +107,28 @@ CASTS: dict[tuple[str, str], str] = {
     ("f", "i"): "in_range(int({0}), {end})",
     ("f", "b"): "{0} != 0.0",
     ("i", "b"): "{0} != 0",
+    ("O", "f"): "float({0})",
+    ("O", "i"): "in_range(int({0}), {end})",
+    ("O", "b"): "bool({0})",
 }
 """Conversions between float64, int64 and bool; nan and what is out of range are left to the interpreter."""
+
+PYTHON_CASTS: dict[tuple[str, str], str] = {
+    ("f", "f"): "{0}",
+    ("i", "i"): "{0}",
+    ("b", "b"): "{0}",
+    ("f", "b"): "{0} != 0.0",
+    ("i", "b"): "{0} != 0",
+}
+"""Conversions to Python's own numbers; the others are calls of their types."""
+
+UNBOUNDED: dict[str, Callable[..., Any]] = {
+    "mul": expression.multiply,
+    "pow": runtime.power,
+    "shl": expression.left_shift,
+    "python.round": expression.round_,
+}
+"""Primitives of weak numbers whose results have to be looked at."""
 
 _BOXES = {np.dtype(box): box for box in (np.float64, np.int64, np.int32, np.bool_)}
 
@@ -105,11 +152,33 @@ def is_native(type: Type) -> bool:
 
 def box_of(type: Type) -> Callable[[Any], Any] | None:
     """What makes a number of a program what the kernels take; None where it is that already."""
+    if type.is_array:
+        return functools.partial(np.array, dtype=type.dtype) if is_native(type) else np.asarray
     return _BOXES[type.dtype] if is_native(type) and not type.weak else None
 
 
-def written(name: str, kind: str) -> tuple[str, bool] | None:
+def may_refuse(value: Value) -> bool:
+    """Whether Python may raise an error for it, so that it must be computed where it stands, read or not."""
+    if value.type.dtype is None or not any(x.type.weak for x in value.args):
+        return False
+    if value.op == "cast" or (value.type.kind == "f" and value.op != "select"):
+        return value.op not in HARMLESS or any(x.type.weak and x.type.kind != value.type.kind != "b" for x in value.args)
+    return value.type.weak and (value.op not in HARMLESS or unbounded(value) is not None)
+
+
+def unbounded(value: Value) -> Callable[..., Any] | None:
+    """What looks at the size of a weak whole number that a primitive gives; None where it needs no look."""
+    if not value.type.weak or (value.op == "mul" and value.type.kind not in "iO"):
+        return None
+    return UNBOUNDED.get(value.op)
+
+
+def written(name: str, kind: str, weak: bool) -> tuple[str, bool] | None:
     """The template of a primitive for a kind of numbers, and whether an argument stands in it twice."""
+    if weak:
+        if (name, kind) == ("python.whole", "f"):
+            return "int({0}) if {0}.is_integer() else {0}", True
+        return (WEAK[name], False) if name in WEAK else None
     if name in SIGNS and kind in "fi":
         return f"{{0}} {SIGNS[name]} {{1}}", False
     if name in ("eq", "ne") and kind == "b":

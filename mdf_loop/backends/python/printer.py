@@ -46,13 +46,15 @@ LONGEST = 120
 """Characters of an expression that stays within another one."""
 
 
-def program(region: Region, most: int = MOST, least: int = LEAST) -> tuple[Callable[..., Any], str]:
+def program(region: Region, most: int = MOST, least: int = LEAST, careful: bool = False) -> tuple[Callable[..., Any], str]:
     """The function of a Step, ``program(run, *values) -> results``, and its text.
+
+    ``careful`` writes functions that give numpy's infinities and nan where Python's raise errors; they cost more.
 
     It raises :class:`~mdf_loop.backends.python.runtime.FallBack`, or whatever the kernels raise, where it cannot tell what is
     right.
     """
-    printer = Printer(region, most, least)
+    printer = Printer(region, most, least, careful)
     parameters = ", ".join(["run", *(f"p{k}" for k in range(len(region.params)))])
     printer.whole(region)
     return printer.source.compiled(parameters), printer.source.text(parameters)
@@ -61,8 +63,8 @@ def program(region: Region, most: int = MOST, least: int = LEAST) -> tuple[Calla
 class Printer:
     """Writes a region into a source."""
 
-    def __init__(self, region: Region, most: int, least: int) -> None:
-        self.source, self.most, self.least = Source(), most, least
+    def __init__(self, region: Region, most: int, least: int, careful: bool = False) -> None:
+        self.source, self.most, self.least, self.careful = Source(), most, least, careful
         self.uses: Uses = uses_of(region)
         self.texts: dict[Value, str] = {}
         self.boxes: dict[Value, str] = {}
@@ -103,7 +105,7 @@ class Printer:
     def values(self, region: Region) -> None:
         """Every value of a region, in order."""
         for value in region.values:
-            if self.uses.count(value) or value.op in ("apply", "loop", "branch"):
+            if self.uses.count(value) or value.op in ("apply", "loop", "branch") or numbers.may_refuse(value):
                 self._value(value)
 
     def _value(self, value: Value) -> None:
@@ -128,7 +130,10 @@ class Printer:
             self.source.line(f"if not {-end} <= {name} < {end}: {name} = {self.source.use(runtime.wrapped)}({name}, {end})")
             self.bounds[value] = end
             return
-        if is_native(value.type) and value.op in PRIMITIVES and self.uses.is_single(value) and len(text) < LONGEST:
+        is_light = is_native(value.type) and value.op in PRIMITIVES and self.uses.is_single(value) and len(text) < LONGEST
+        if value.op in ("cast", "as_array") and is_native(value.type) and text.isidentifier():
+            self.texts[value] = text  # the same number
+        elif is_light and not numbers.may_refuse(value):
             self.texts[value] = f"({text})"
             self.inline.add(value)
         else:
@@ -174,7 +179,7 @@ class Printer:
     def _constant(self, value: Value) -> str:
         if not is_native(value.type):
             return self.source.use(value.attr, "k") if value.attr is not None else "None"
-        number = value.attr.item() if isinstance(value.attr, np.generic) else value.attr
+        number = value.attr.item() if isinstance(value.attr, np.generic | np.ndarray) else value.attr
         if isinstance(number, float) and not math.isfinite(number):
             return self.source.use(number, "k")
         return repr(number) if number >= 0 else f"({number!r})"
@@ -186,25 +191,30 @@ class Printer:
         if not all(is_native(x.type) for x in value.args):
             return None
         kinds = {x.type.kind for x in value.args}
-        kind = value.args[0].type.kind
-        if len(kinds) > 1 and not value.type.weak:
+        kind, weak = value.args[0].type.kind, value.type.weak
+        if len(kinds) > 1 and not weak:
             return None
-        found = numbers.written(value.op, kind)
-        if found is not None:
+        looked_at = numbers.unbounded(value)
+        found = numbers.written(value.op, kind, weak) if looked_at is None else None
+        if found is not None and not (self.careful and not weak and value.op in ("floordiv", "mod")):
             template, is_twice = found
+            if value.op == "div" and value.args[1].op == "const" and value.args[1].attr:
+                template, is_twice = "{0} / {1}", False
             called = {name: self.source.use(f) for name, f in numbers.HELPERS.items() if f"{{{name}}}" in template}
             return template.format(*[self.name(x) if is_twice else self.text(x) for x in value.args], **called)
         function = numbers.FUNCTIONS.get((value.op, kind))
-        if function is not None:
+        if function is not None and not weak:
+            ufunc = PRIMITIVES[value.op].ufunc
+            function = runtime.total(function, ufunc) if self.careful and ufunc is not None and kind == "f" else function
             return f"{self.source.use(function)}({', '.join(map(self.text, value.args))})"
-        call = f"{self.source.use(PRIMITIVES[value.op].call)}({', '.join(map(self.boxed, value.args))})"
-        return call if value.type.weak else f"{call}.item()"
+        call = f"{self.source.use(looked_at or PRIMITIVES[value.op].call)}({', '.join(map(self.boxed, value.args))})"
+        return call if weak else f"{call}.item()"
 
     def _may_leave_its_type(self, value: Value) -> bool:
         """Whether a whole number has to be looked at, because somebody reads the number itself."""
         if not is_native(value.type) or value.type.kind != "i" or value.type.weak:
             return False
-        if value.op == "cast" and value.args[0].type.kind == "i":
+        if value.op == "cast" and value.args[0].type.kind == "i" and not value.args[0].type.weak:
             return self.bound(value.args[0]) >= end_of(value.type)
         if value.op not in numbers.LEAVING:
             return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ import numpy as np
 
 from mdf_loop.errors import PartialResults
 from mdf_loop.ir import Collected
+from mdf_loop.kernels import expression
 from mdf_loop.options import Run
 
 
@@ -46,6 +48,23 @@ def in_range(number: int, end: int) -> int:
     raise FallBack
 
 
+def power(a: Any, b: Any) -> Any:
+    """The power of two of Python's numbers, of the type that a definition could foretell."""
+    if float not in (type(a), type(b)) and b < 0:
+        raise FallBack
+    found = expression.power(a, b)
+    if type(found) is complex:
+        raise FallBack
+    return found
+
+
+def numbers_together(values: Sequence[Any]) -> np.ndarray:
+    """Collected numbers of Python's own, if they turned out to be of one kind."""
+    if len(set(map(type, values))) != 1:
+        raise FallBack
+    return np.array(values)
+
+
 def wrapped(number: int, end: int) -> int:
     """A whole number brought back into the range of its type, as arithmetic does."""
     return (number + end) % (2 * end) - end
@@ -78,6 +97,19 @@ WHOLE = float(1 << 52)
 """Floats from which on all are whole numbers."""
 
 
+@functools.cache
+def total(function: Callable[..., float], ufunc: np.ufunc) -> Callable[..., float]:
+    """A function of Python's math that gives what numpy gives where Python raises an error."""
+
+    def call(*numbers: float) -> float:
+        try:
+            return function(*numbers)
+        except (ValueError, ArithmeticError):
+            return float(ufunc(*numbers))
+
+    return call
+
+
 def floor(x: float) -> float:
     """Rounded down; zeros keep their sign."""
     return math.copysign(float(math.floor(x)), x) if -WHOLE < x < WHOLE else x
@@ -86,6 +118,11 @@ def floor(x: float) -> float:
 def ceil(x: float) -> float:
     """Rounded up; zeros keep their sign."""
     return math.copysign(float(math.ceil(x)), x) if -WHOLE < x < WHOLE else x
+
+
+def trunc(x: float) -> float:
+    """Rounded towards zero; zeros keep their sign."""
+    return math.copysign(float(math.trunc(x)), x)
 
 
 def rint(x: float) -> float:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from typing import Any
+
+_BUILTINS = frozenset(dir(builtins))
+"""Names that stand for Python's own in every program: numpy has a ``bool`` as well."""
 
 
 class Source:
@@ -32,7 +36,11 @@ class Source:
         """The name under which an object is at hand; functions are called what they are called."""
         if id(thing) not in self._names:
             own = getattr(thing, "__name__", "")
-            name = own if own.isidentifier() and own not in self.given and callable(thing) else self.fresh(letter)
+            name = (
+                own
+                if own.isidentifier() and own not in self.given and own not in _BUILTINS and callable(thing)
+                else self.fresh(letter)
+            )
             self._names[id(thing)], self.given[name] = name, thing
         return self._names[id(thing)]
 

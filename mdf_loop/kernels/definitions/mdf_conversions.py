@@ -1,0 +1,83 @@
+"""Conversions of MDF's expressions: to Python's numbers, to numpy's, and to arrays without dimensions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.kernels.definitions.mdf import BOOL, all_given, define, is_number, strong, truth
+from mdf_loop.registry import Call
+
+
+@define("builtins.bool")
+def bool_(b, x):
+    """Python's ``bool``."""
+    return truth(b, x)
+
+
+def _python(kind: type) -> Call:
+    def convert(b: Any, x: Any) -> Any:
+        all_given(x)
+        if not is_number(x) or x.type.kind == "c":
+            raise ValueError("no single number")
+        return b.python(x, kind)
+
+    return convert
+
+
+define("builtins.int")(_python(int))
+define("builtins.float")(_python(float))
+
+
+@define("builtins.round")
+def round_(b, x, digits=None):
+    """Python's ``round``; without digits it gives a whole number."""
+    all_given(x)
+    if (
+        not is_number(x)
+        or (x.type.kind == "b" and not x.type.weak)
+        or (digits is not None and not (x.type.weak and digits.type.weak and digits.type.kind == "i"))
+    ):
+        raise ValueError("numpy's rounding")
+    x = x if x.type.weak else b.python(x, _KINDS[x.type.kind])
+    return b.element("python.round", x) if digits is None else b.element("python.round", x, digits)
+
+
+_KINDS = {"b": bool, "i": int, "u": int, "f": float}
+
+
+def _converting(name: str) -> None:
+    dtype = np.dtype(name)
+
+    @define(f"numpy.{name}")
+    def convert(b, x):
+        """The value with this element type."""
+        all_given(x)
+        x = strong(b, x)
+        return b.ne(x, b.const(x.type.dtype.type(0))) if dtype == BOOL and x.type.kind != "b" else b.cast(x, dtype)
+
+
+for _name in ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool_"):
+    _converting(_name)
+
+
+@define("whole")
+def whole(b, x):
+    """A float without a fraction as a whole number: which it is, only the run can tell."""
+    all_given(x)
+    return b.element("python.whole", x) if x.type.weak and x.type.kind in "fO" else x
+
+
+def _made(name: str) -> None:
+    @define(f"numpy.{name}")
+    def make(b, x, *, dtype=None):
+        """The value as an array."""
+        all_given(x)
+        if dtype is not None and np.dtype(dtype) != x.type.dtype:
+            raise ValueError("a conversion")
+        return x if not is_number(x) or x.type.is_array else b.as_array(strong(b, x))
+
+
+for _name in ("array", "asarray"):
+    _made(_name)

@@ -1,0 +1,246 @@
+"""Functions of Python's math, and numpy's that are formulas of several primitives, as MDF's expressions call them."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.kernels.definitions.mdf import FLOAT64, all_given, common_type, define, is_number, strong, together
+from mdf_loop.registry import KERNELS, Call
+
+# Python's math
+
+
+def _math(name: str) -> Call:
+    primitive, wants_whole = f"math.{name}", name in ("gcd", "lcm")
+
+    def function(b: Any, *inputs: Any) -> Any:
+        all_given(*inputs)
+        if not all(is_number(x) and x.type.kind in "bifO" for x in inputs):
+            raise ValueError("a function of numbers")
+        if name == "trunc" and not inputs[0].type.weak and (inputs[0].type.dtype != FLOAT64 or inputs[0].type.is_array):
+            raise ValueError("Python does not know it")
+        if name == "ldexp" and not inputs[-1].type.weak:
+            raise ValueError("Python does not take it")
+        numbers = [_pythons(b, x, wants_whole) for x in inputs]
+        return b.element(primitive, *numbers)
+
+    return function
+
+
+def _pythons(b: Any, x: Any, whole: bool) -> Any:
+    """A number as Python's math takes it: numpy's are floats for it, where it does not ask for whole ones."""
+    if x.type.weak:
+        return x
+    if whole and x.type.kind != "i":
+        raise ValueError("no whole number")
+    return b.python(x, int if whole else float)
+
+
+for _domain, _op in list(KERNELS):
+    if _domain == "mdf" and _op.startswith("math."):
+        define(_op)(_math(_op.removeprefix("math.")))
+
+# Formulas
+
+
+def formula(name: str) -> Any:
+    """A universal function of numpy as a formula of values of its type: numbers of float64, arrays of float32 and float64."""
+    ufunc = getattr(np, name)
+
+    def decorate(formed: Call) -> Call:
+        @functools.wraps(formed)
+        def defined(b: Any, *inputs: Any) -> Any:
+            all_given(*inputs)
+            dtype = b.type_by(ufunc, *inputs)
+            if dtype is None or not has_formula(dtype, *inputs):
+                raise ValueError("numpy computes it in another type")
+            return formed(b, *together(b, dtype, *inputs))
+
+        define(f"numpy.{name}")(defined)
+        return formed
+
+    return decorate
+
+
+def has_formula(dtype: np.dtype, *inputs: Any) -> bool:
+    """Whether formulas of several primitives are computed in a type: numbers of float32 take one call of numpy each."""
+    return dtype == FLOAT64 or (dtype == np.float32 and not all(map(is_number, inputs)))
+
+
+formula("fabs")(lambda b, x: b.abs(x))
+formula("square")(lambda b, x: b.mul(x, x))
+formula("float_power")(lambda b, x, y: b.pow(x, y))
+
+
+def _scaled(name: str, above: float, below: float) -> None:
+    @formula(name)
+    def scaled(b, x):
+        """One angle in another unit."""
+        kind = x.type.dtype.type
+        return b.mul(x, kind(above) / kind(below))
+
+
+for _name in ("degrees", "rad2deg"):
+    _scaled(_name, 180.0, math.pi)
+for _name in ("radians", "deg2rad"):
+    _scaled(_name, math.pi, 180.0)
+
+
+@formula("heaviside")
+def heaviside(b, x, half):
+    """0 below zero, 1 above it; what is said at zero."""
+    side = b.select(b.lt(x, 0), b.number(0, x), b.number(1, x))
+    return b.select(b.ne(x, x), x, b.select(b.eq(x, 0), half, side))
+
+
+@formula("fmax")
+def fmax(b, x, y):
+    """The larger one, if both are numbers."""
+    return b.select(b.or_(b.ge(x, y), b.ne(y, y)), x, y)
+
+
+@formula("fmin")
+def fmin(b, x, y):
+    """The smaller one, if both are numbers."""
+    return b.select(b.or_(b.le(x, y), b.ne(y, y)), x, y)
+
+
+def _sum_of_powers(b: Any, x: Any, y: Any, exp: Any, log1p: Any, twice: Any) -> Any:
+    far = b.neg(b.abs(b.sub(x, y)))
+    larger = b.select(b.gt(x, y), x, b.select(b.le(x, y), y, b.add(x, y)))
+    return b.select(b.eq(x, y), b.add(x, twice), b.add(larger, log1p(exp(far))))
+
+
+@formula("logaddexp")
+def logaddexp(b, x, y):
+    """log(e^x + e^y)."""
+    return _sum_of_powers(b, x, y, b.exp, b.log1p, x.type.dtype.type(math.log(2.0)))
+
+
+@formula("logaddexp2")
+def logaddexp2(b, x, y):
+    """log2(2^x + 2^y)."""
+    scale = x.type.dtype.type(1.4426950408889634)
+    return _sum_of_powers(b, x, y, b.exp2, lambda z: b.mul(b.log1p(z), scale), 1)
+
+
+# Questions
+
+
+def _question(name: str, asked: Call, whole: bool) -> None:
+    """A question about numbers, of which ``whole`` is the answer for whole ones."""
+
+    @define(f"numpy.{name}")
+    def question(b, x):
+        """What numpy's function of this name asks."""
+        all_given(x)
+        x = strong(b, x)
+        if x.type.kind == "f":
+            return asked(b, x)
+        if x.type.kind not in "biu":
+            raise ValueError("no real numbers")
+        return b.eq(x, x) if whole else b.ne(x, x)
+
+
+_question("isnan", lambda b, x: b.ne(x, x), False)
+_question("isinf", lambda b, x: b.eq(b.abs(x), x.type.dtype.type(math.inf)), False)
+_question("isfinite", lambda b, x: b.lt(b.abs(x), x.type.dtype.type(math.inf)), True)
+
+
+def _truth(b: Any, x: Any) -> Any:
+    """Whether each element is not zero, as numpy's truth values."""
+    all_given(x)
+    x = strong(b, x)
+    return x if x.type.kind == "b" else b.ne(x, x.type.dtype.type(0))
+
+
+def _logical(name: str, primitive: str) -> None:
+    @define(f"numpy.logical_{name}")
+    def logical(b, *inputs):
+        """Logic of what is not zero."""
+        return b.element(primitive, *[_truth(b, x) for x in inputs])
+
+
+for _name, _primitive in (("and", "and_"), ("or", "or_"), ("xor", "xor"), ("not", "not_")):
+    _logical(_name, _primitive)
+
+# Other functions of one element
+
+
+@define("numpy.clip")
+def clip(b, x, low=None, high=None):
+    """Between two bounds."""
+    all_given(x)
+    if not all(map(is_number, (y for y in (x, low, high) if y is not None))) and x.type.weak:
+        raise ValueError("a number between arrays")
+    x = strong(b, x)
+    dtype = common_type(x, *[bound for bound in (low, high) if bound is not None])
+    if dtype.kind not in "if":
+        raise ValueError("bounds that numpy brings into range")
+    x = strong(b, x, dtype)
+    if low is not None and high is not None and dtype.kind == "f":
+        low, high = strong(b, low, dtype), strong(b, high, dtype)
+        if not has_formula(dtype, x, low, high):
+            raise ValueError("one call of numpy costs less")
+        x = b.select(b.or_(b.lt(x, low), b.ne(low, low)), low, x)
+        return b.select(b.or_(b.gt(x, high), b.ne(high, high)), high, x)
+    x = x if low is None else b.max(x, strong(b, low, dtype))
+    return x if high is None else b.min(x, strong(b, high, dtype))
+
+
+MOST_DECIMALS = 22
+"""Powers of ten up to which they are floats without rounding."""
+
+
+def _rounding(name: str) -> None:
+    @define(f"numpy.{name}")
+    def rounded(b, x, *, decimals=0):
+        """Halves go to the even neighbour."""
+        all_given(x)
+        x = strong(b, x)
+        if x.type.kind in "iu" and decimals >= 0:
+            return x
+        if x.type.kind == "f" and decimals == 0:
+            return b.rint(x)
+        if x.type.dtype != FLOAT64 or abs(decimals) > MOST_DECIMALS:
+            raise ValueError("numpy rounds it in its own way")
+        scale = np.float64(10.0 ** abs(decimals))
+        there, back = (b.mul, b.div) if decimals > 0 else (b.div, b.mul)
+        return back(b.rint(there(x, scale)), scale)
+
+
+for _name in ("round", "around"):
+    _rounding(_name)
+
+
+@define("numpy.nan_to_num")
+def nan_to_num(b, x, *, nan=0.0, posinf=None, neginf=None):
+    """Numbers in place of nan and the infinities."""
+    all_given(x)
+    x = strong(b, x)
+    if x.type.kind in "biu":
+        return x
+    if not has_formula(x.type.dtype, x) or any(np.ndim(n) for n in (nan, posinf, neginf)):
+        raise ValueError("numpy replaces it in its own way")
+    most = np.finfo(x.type.dtype)
+    kind = x.type.dtype.type
+    x = b.select(b.ne(x, x), kind(nan), b.select(b.eq(x, kind(np.inf)), kind(most.max if posinf is None else posinf), x))
+    return b.select(b.eq(x, kind(-np.inf)), kind(most.min if neginf is None else neginf), x)
+
+
+@define("numpy.sinc")
+def sinc(b, x):
+    """sin(pi x) / (pi x)."""
+    all_given(x)
+    x = strong(b, x)
+    x = x if x.type.kind == "f" else strong(b, x, FLOAT64)
+    if not has_formula(x.type.dtype, x):
+        raise ValueError("numpy computes it in another type")
+    kind = x.type.dtype.type
+    x = b.mul(x, kind(np.pi))
+    x = b.select(b.ne(x, 0), x, kind(np.finfo(kind).eps))
+    return b.div(b.sin(x), x)
