@@ -36,7 +36,7 @@ class Nodes:
     yes, no : numpy.ndarray
         The places of the nodes that follow; of leaves any.
     nan_is_yes : numpy.ndarray of bool
-        Where a missing value goes.
+        Where a missing value takes the branch of a yes although the comparison fails.
     roots : numpy.ndarray
         Place of the first node of each tree.
     members : mapping
@@ -51,6 +51,20 @@ class Nodes:
     nan_is_yes: np.ndarray
     roots: np.ndarray
     members: dict[int, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def n_leaves(self) -> int:
+        """How many nodes are leaves."""
+        return int((self.modes == LEAF).sum())
+
+    def among_leaves(self, places: np.ndarray, *columns: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Places of leaves among the leaves alone, and the rows of the columns that belong to them.
+
+        What is said of other nodes is left out: no row stays there.
+        """
+        is_leaf = self.modes == LEAF
+        kept = is_leaf[places]
+        return (np.cumsum(is_leaf) - 1)[places[kept]], *(column[kept] for column in columns)
 
 
 class Forest:
@@ -73,36 +87,57 @@ class Forest:
         strict, backwards = np.isin(modes, (LT, GTE)), np.isin(modes, (GTE, GT))
         thresholds[strict] = below(thresholds[strict])
         yes, no = np.where(backwards, nodes.no, nodes.yes), np.where(backwards, nodes.yes, nodes.no)
-        opposite = nodes.nan_is_yes != backwards  # nan answers no, so it has to be the question that it answers rightly
+        nan_is_yes = nodes.nan_is_yes | (modes == NEQ)  # nan differs from every number
+        opposite = nan_is_yes != backwards  # nan answers no, so it has to be the question that it answers rightly
         is_leaf, several = modes == LEAF, np.isin(modes, (EQ, NEQ, MEMBER))
         yes[is_leaf] = no[is_leaf] = np.flatnonzero(is_leaf)
         thresholds[is_leaf], thresholds[several], opposite[is_leaf | several] = np.nan, np.inf, False
         steps = _Steps(len(modes))
         for place in np.flatnonzero(several).tolist():  # all but nan goes on
-            no[place] = nodes.yes[place] if nodes.nan_is_yes[place] else nodes.no[place]
+            no[place] = nodes.yes[place] if nan_is_yes[place] else nodes.no[place]
             yes[place] = steps.search(*_places_of_change(nodes, place, np.dtype(dtype)), int(nodes.features[place]))
-        self.dtype, self.roots = np.dtype(dtype), nodes.roots
-        self.thresholds = np.concatenate([thresholds, np.array(steps.thresholds, dtype)])
-        self.features = np.concatenate([np.where(is_leaf, 0, nodes.features), np.array(steps.features, np.intp)])
-        self.yes = np.concatenate([yes, np.array(steps.yes, np.intp)])
-        self.no = np.concatenate([no, np.array(steps.no, np.intp)])
-        self.opposite = np.concatenate([opposite, np.zeros(len(steps.yes), bool)])
-        self.depth, self.width = depth_of(self.yes, self.no, self.roots), 1 + int(self.features.max(initial=-1))
-        if any((branch[: len(modes)] == np.arange(len(modes)))[~is_leaf].any() for branch in (self.yes, self.no)):
+        self.dtype = np.dtype(dtype)
+        thresholds = np.concatenate([thresholds, np.array(steps.thresholds, dtype)])
+        features = np.concatenate([np.where(is_leaf, 0, nodes.features), np.array(steps.features, np.intp)])
+        yes, no = np.concatenate([yes, np.array(steps.yes, np.intp)]), np.concatenate([no, np.array(steps.no, np.intp)])
+        is_leaf, opposite = (np.concatenate([row, np.zeros(len(steps.yes), bool)]) for row in (is_leaf, opposite))
+        if ((yes == np.arange(len(yes))) | (no == np.arange(len(no))))[~is_leaf].any():
             raise ValueError("a node of a tree leads to itself")
-        self._turn()
+        self.depth, self.width = depth_of(yes, no, nodes.roots), 1 + int(features.max(initial=-1))
+        self._keep(thresholds, features, yes, no, opposite, is_leaf, nodes.roots)
 
-    def _turn(self) -> None:
-        """Ask the opposite where that is wanted: x > t is -x <= the number below -t."""
-        turned = self.opposite
-        self.thresholds = np.where(turned, below(-self.thresholds), self.thresholds)
-        self.yes, self.no = np.where(turned, self.no, self.yes), np.where(turned, self.yes, self.no)
-        self.is_signed = bool(turned.any())
-        # side by side, so that 2 * node + answer is the place of what follows
-        self.following = np.stack([self.no, self.yes], axis=1).reshape(-1)
+    def _keep(
+        self,
+        thresholds: np.ndarray,
+        features: np.ndarray,
+        yes: np.ndarray,
+        no: np.ndarray,
+        opposite: np.ndarray,
+        is_leaf: np.ndarray,
+        roots: np.ndarray,
+    ) -> None:
+        """Keep what is needed to walk, with the leaves behind the other nodes.
+
+        The opposite is asked where that is wanted: x > t is -x <= the number below -t.
+        """
+        self.is_signed, self.inner = bool(opposite.any()), len(is_leaf) - int(is_leaf.sum())
+        thresholds = np.where(opposite, below(-thresholds), thresholds)
+        yes, no = np.where(opposite, no, yes), np.where(opposite, yes, no)
+        order = np.argsort(is_leaf, kind="stable")
+        places = np.empty_like(order)
+        places[order] = np.arange(len(order))
+        self.roots = places[roots]
+        thresholds = thresholds[order]
+        columns = (2 * features + opposite if self.is_signed else features)[order].astype(np.intp)
+        yes, no = places[yes[order]], places[no[order]]
+        self.asked = tuple(row[: self.inner].copy() for row in (columns, thresholds, yes, no))
+        self.behind = np.arange(self.inner, len(order))
+        # Everything twice: a node is at an even place, and its place and the answer make that of what follows.
+        self.thresholds, self.columns = np.repeat(thresholds, 2), np.repeat(columns, 2)
+        self.following = 2 * np.stack([no, yes], axis=1).reshape(-1)
 
     def leaves(self, x: np.ndarray) -> np.ndarray:
-        """The leaf that each row reaches in each tree: (rows, trees).
+        """The leaf that each row reaches in each tree, as its place among the leaves: (rows, trees).
 
         Raises
         ------
@@ -113,8 +148,8 @@ class Forest:
             raise ValueError(f"the trees compare feature {self.width - 1}, but rows have {x.shape[1]} features")
         x = np.ascontiguousarray(x, self.dtype)
         if self.is_signed:
-            x = np.concatenate([x, -x], axis=1)
-        if len(x) * len(self.thresholds) <= self._worth_asking(len(x)):
+            x = np.stack([x, -x], axis=2).reshape(len(x), -1)
+        if len(x) * self.inner <= self._worth_asking(len(x)):
             return self._asked_first(x)
         size = max(BLOCK // max(len(self.roots), 1), 1)
         if len(x) <= size:
@@ -125,39 +160,33 @@ class Forest:
         """How many answers take less time than looking for those that are needed."""
         return self.depth * (1500 + 3 * rows * len(self.roots))
 
-    def _columns(self, width: int) -> np.ndarray:
-        return np.where(self.opposite, self.features + width // 2, self.features) if self.is_signed else self.features
-
     def _asked_first(self, x: np.ndarray) -> np.ndarray:
         """Ask all nodes, then follow the answers."""
-        answers = x.take(self._columns(x.shape[1]), 1) <= self.thresholds
-        following = np.where(answers, self.yes, self.no)
-        if len(x) == 1:
-            at = self.roots
-            for _ in range(self.depth):
-                at = following[0].take(at)
-            return at[None]
-        first = np.arange(0, following.size, following.shape[1])[:, None]
-        following += first
-        following, at = following.reshape(-1), self.roots + first
+        columns, thresholds, yes, no = self.asked
+        following = np.empty((len(x), self.inner + len(self.behind)), np.intp)
+        following[:, self.inner :] = self.behind
+        following[:, : self.inner] = np.where(x.take(columns, 1) <= thresholds, yes, no)
+        at, first = self.roots[None], 0
+        if len(x) > 1:
+            first = np.arange(0, following.size, following.shape[1])[:, None]
+            following += first
+            at = at + first
+        following = following.reshape(-1)
         for _ in range(self.depth):
             at = following.take(at)
-        return at - first
+        return at - (first + self.inner)
 
     def _walked(self, x: np.ndarray) -> np.ndarray:
         """Ask only the nodes that are reached."""
-        width = x.shape[1]
-        columns, x = self._columns(width), x.reshape(-1)
-        at = np.broadcast_to(self.roots, (len(x) // width if width else 0, len(self.roots)))
-        first = np.arange(0, len(x), max(width, 1))[:, None]
+        at, width = np.broadcast_to(2 * self.roots, (len(x), len(self.roots))), x.shape[1]
+        first = np.arange(len(x))[:, None] * width
+        x = x.reshape(-1)
         for _ in range(self.depth):
-            column = columns.take(at)
-            column += first
-            answers = x.take(column) <= self.thresholds.take(at)
-            at = at + at
-            at += answers
-            at = self.following.take(at)
-        return at
+            column = self.columns.take(at)
+            if len(first) > 1:
+                column += first
+            at = self.following.take(at + (x.take(column) <= self.thresholds.take(at)))
+        return at // 2 - self.inner
 
 
 class _Steps:

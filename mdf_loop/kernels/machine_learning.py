@@ -58,6 +58,18 @@ def row_by_row(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[b
     return tuple(out.reshape(len(x), rows, *out.shape[1:]) for out in outputs), flags
 
 
+def per_feature(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
+    """Each element is worked on alone, with numbers that are the same everywhere or one for each feature."""
+    x = args[0]
+    return all_stacked(run(x[:, None] if x.ndim == 1 else x, **attrs))  # iterations are no features
+
+
+def normalizing(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
+    """The features of a row are worked on together; a number is a row of its own."""
+    x = args[0]
+    return all_stacked(run(x[:, None], **attrs)[:, 0] if x.ndim == 1 else run(x, **attrs))
+
+
 def labels_of(**attributes: Any) -> np.ndarray:
     """The names of classes, numbers or strings."""
     labels = one_of(**attributes)
@@ -181,7 +193,7 @@ def binarizer(x, *, threshold=0.0):
     return (x > threshold).astype(x.dtype)
 
 
-@kernel("Imputer", domain=ML, batch=last_axes(1))
+@kernel("Imputer", domain=ML, batch=per_feature)
 def imputer(x, *, imputed_value_floats=None, imputed_value_int64s=None, replaced_value_float=0.0, replaced_value_int64=0):
     """One value, which may be nan, replaced by another: the same everywhere, or one for each feature."""
     value = one_of(imputed_value_floats=imputed_value_floats, imputed_value_int64s=imputed_value_int64s)
@@ -190,13 +202,13 @@ def imputer(x, *, imputed_value_floats=None, imputed_value_int64s=None, replaced
     return np.where(missing, np.array(value, x.dtype), x)
 
 
-@kernel("Scaler", domain=ML, batch=last_axes(1))
+@kernel("Scaler", domain=ML, batch=per_feature)
 def scaler(x, *, offset=(0.0,), scale=(1.0,)):
     """(x - offset) * scale."""
     return ((x - np.array(offset, np.float32)) * np.array(scale, np.float32)).astype(np.float32)
 
 
-@kernel("Normalizer", domain=ML, batch=last_axes(1))
+@kernel("Normalizer", domain=ML, batch=normalizing)
 def normalizer(x, *, norm="MAX"):
     """Each row divided by its largest element, its sum of magnitudes or its root of squares; not by zero."""
     x = x.astype(np.float32)

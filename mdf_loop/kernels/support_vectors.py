@@ -17,7 +17,7 @@ from mdf_loop.registry import kernel
 BLOCK = 1 << 15
 """Differences that are made at a time: they should stay in the cache."""
 
-FEW_ROWS = 6
+FEW_ROWS = 10
 """Up to so many rows, numbers of Python take less time than arrays of numpy."""
 
 
@@ -153,10 +153,12 @@ def classifier(
     labels = labels_of(classlabels_ints=classlabels_ints, classlabels_strings=classlabels_strings)
     if not any(vectors_per_class):
         return _linear(labels, coefficients, rho, post_transform)
+    if len(vectors_per_class) != len(labels) or len(labels) < 2:
+        raise ValueError(
+            f"vectors_per_class has {len(vectors_per_class)} elements for {len(labels)} classes, of which there must be two"
+        )
     count = sum(vectors_per_class)
     similarity = Similarity(kernel_type, kernel_params, vectors_of(support_vectors, count))
-    if len(vectors_per_class) != len(labels) or len(labels) < 2:
-        raise ValueError(f"vectors_per_class has {len(vectors_per_class)} elements for {len(labels)} classes, of which there must be two")
     pairs = Pairs(vectors_per_class, coefficients, rho, prob_a or (), prob_b or ())
 
     def run(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -202,7 +204,12 @@ class Pairs:
     """
 
     def __init__(
-        self, counts: Sequence[int], coefficients: Sequence[float], rho: Sequence[float], prob_a: Sequence[float], prob_b: Sequence[float]
+        self,
+        counts: Sequence[int],
+        coefficients: Sequence[float],
+        rho: Sequence[float],
+        prob_a: Sequence[float],
+        prob_b: Sequence[float],
     ) -> None:
         self.n = len(counts)
         self.pairs = [(i, j) for i in range(self.n) for j in range(i + 1, self.n)]
@@ -241,8 +248,7 @@ class Pairs:
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
         """The probability of each class that fits those of the pairs best: (rows, classes)."""
-        with np.errstate(over="ignore"):
-            first = np.clip(1 / (1 + np.exp(scores * self.a + self.b)), 1e-7, 1 - 1e-7)
+        first = np.minimum(np.maximum(1 / (1 + np.exp(scores * self.a + self.b)), 1e-7), 1 - 1e-7)
         if len(scores) <= FEW_ROWS:
             return np.array([coupled(self.pairs, row, self.n) for row in first.tolist()]).reshape(-1, self.n)
         return coupled_rows(self.pairs, first.T, self.n)
@@ -270,13 +276,15 @@ def coupled(pairs: Sequence[tuple[int, int]], first: Sequence[float], n: int) ->
         pqp = sum(map(mul, p, qp))
         if not any(abs(value - pqp) >= 0.005 / n for value in qp):
             break
+        whole = 1.0  # p and qp are so many times too large: they are divided once, at the end
         for t, row in enumerate(q):
-            step = (pqp - qp[t]) / row[t]
-            whole = 1 + step
-            p[t] += step
-            pqp = (pqp + step * (step * row[t] + 2 * qp[t])) / (whole * whole)
-            qp = [(value + step * c) / whole for value, c in zip(qp, row, strict=True)]
-            p = [value / whole for value in p]
+            step = (pqp - qp[t] / whole) / row[t]
+            pqp = (pqp + step * (step * row[t] + 2 * qp[t] / whole)) / (1 + step) ** 2
+            more = step * whole
+            p[t] += more
+            qp = [value + more * c for value, c in zip(qp, row, strict=True)]
+            whole *= 1 + step
+        p = [value / whole for value in p]
     return p
 
 
@@ -304,14 +312,17 @@ def coupled_rows(pairs: Sequence[tuple[int, int]], first: np.ndarray, n: int) ->
 
 def _couple(q: np.ndarray, p: np.ndarray, qp: np.ndarray, pqp: np.ndarray) -> None:
     """One round, in place: each class in turn takes the probability that fits the others."""
+    whole: Any = 1.0
     for t, row in enumerate(q):
-        step = (pqp - qp[t]) / row[t]
-        whole = 1 + step
-        pqp = (pqp + step * (step * row[t] + 2 * qp[t])) / (whole * whole)
-        p[t] += step
-        p /= whole
-        qp += step * row
-        qp /= whole
+        value, own = qp[t] / whole, row[t]
+        step = (pqp - value) / own
+        ratio = 1 + step
+        pqp = (pqp + step * (step * own + 2 * value)) / (ratio * ratio)
+        more = step * whole
+        p[t] += more
+        qp += more * row
+        whole = whole * ratio
+    p /= whole
 
 
 @kernel("SVMClassifier", domain=ML, batch=row_by_row, prepare=classifier)

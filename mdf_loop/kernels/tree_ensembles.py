@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -30,37 +29,29 @@ class Votes:
     Parameters
     ----------
     leaves, targets, weights : numpy.ndarray
-        Of each vote: the place of its leaf, the target and the weight.
-    is_leaf : numpy.ndarray of bool
-        Of each node.
-    n_targets : int
+        Of each vote: the place of its leaf among the leaves, the target and the weight.
+    n_leaves, n_targets : int
     """
 
-    def __init__(
-        self, leaves: np.ndarray, targets: np.ndarray, weights: np.ndarray, is_leaf: np.ndarray, n_targets: int
-    ) -> None:
-        if not len(leaves) == len(targets) == len(weights):
-            raise ValueError(f"there are {len(weights)} weights for {len(leaves)} leaves and {len(targets)} targets")
+    def __init__(self, leaves: np.ndarray, targets: np.ndarray, weights: np.ndarray, n_leaves: int, n_targets: int) -> None:
         if len(targets) and not 0 <= targets.min() <= targets.max() < n_targets:
             raise ValueError(f"targets must be in [0, {n_targets}); got {targets.min()} to {targets.max()}")
         order = np.lexsort((targets, leaves))
         self.n_targets, self.targets, self.weights = n_targets, targets[order], weights[order].astype(np.float64)
-        self.counts = np.bincount(leaves, minlength=len(is_leaf))
+        self.counts = np.bincount(leaves, minlength=n_leaves)
         self.starts = np.cumsum(self.counts) - self.counts
-        each = self.counts[is_leaf]
+        most = int(self.counts.max(initial=0))
         self.tables: tuple[np.ndarray, np.ndarray] | None = None
-        if len(each) and each[0] and (each == each[0]).all():  # all leaves have as many votes
-            places = np.where(is_leaf, self.starts, 0)[:, None] + np.arange(each[0])
-            self.tables = self.targets[places], self.weights[places]
+        if most and (self.counts == most).all():  # all leaves have as many votes
+            self.tables = self.targets.reshape(-1, most), self.weights.reshape(-1, most)
         # each leaf votes once for every target
-        self.is_full = self.tables is not None and np.array_equal(np.unique(self.tables[0][is_leaf], axis=0), [range(n_targets)])
-        self.column = self.tables[1][:, 0].copy() if self.tables is not None else None
+        self.is_full = self.tables is not None and most == n_targets and bool((self.tables[0] == np.arange(most)).all())
 
     def together(self, leaves: np.ndarray, aggregate: str) -> np.ndarray:
         """Scores (rows, targets) of the leaves (rows, trees); 0 where there is no vote."""
         if self.is_full and leaves.shape[1]:
             if self.n_targets == 1:
-                return _REDUCED[aggregate](self.column.take(leaves), 1, keepdims=True)  # type: ignore[union-attr]
+                return _REDUCED[aggregate](self.weights.take(leaves), 1, keepdims=True)
             return _REDUCED[aggregate](self.tables[1].take(leaves, 0), 1)  # type: ignore[index]
         shape = len(leaves), self.n_targets
         cells, weights = self._cells(leaves)
@@ -225,6 +216,24 @@ def named_nodes(
     return Nodes(modes, features, values, yes, no, missing(nodes_missing_value_tracks_true, len(trees)), roots), names
 
 
+def votes_of(
+    nodes: Nodes,
+    names: Names,
+    trees: Sequence[int],
+    numbers: Sequence[int],
+    targets: np.ndarray,
+    weights: np.ndarray,
+    n_targets: int,
+) -> Votes:
+    """The votes of leaves that are named."""
+    if not len(trees) == len(numbers) == len(targets) == len(weights):
+        raise ValueError(
+            f"there are {len(weights)} weights for {len(trees)} numbers of trees, {len(numbers)} of nodes and {len(targets)} targets"
+        )
+    places = names.places(whole(trees), whole(numbers))
+    return Votes(*nodes.among_leaves(places, targets, weights), nodes.n_leaves, n_targets)
+
+
 def missing(tracks: Sequence[int] | None, count: int) -> np.ndarray:
     """Whether nan takes the branch of a yes: where nothing is said it does not."""
     said = whole(tracks)[:count] == 1
@@ -250,9 +259,8 @@ def regressor(
 ):
     """The function of a TreeEnsembleRegressor."""
     nodes, names = named_nodes(**about_nodes)
-    leaves = names.places(whole(target_treeids), whole(target_nodeids))
     weights = numbers(target_weights, target_weights_as_tensor, "target_weights")
-    votes = Votes(leaves, whole(target_ids), weights, nodes.modes == LEAF, n_targets)
+    votes = votes_of(nodes, names, target_treeids, target_nodeids, whole(target_ids), weights, n_targets)
     base = numbers(base_values, base_values_as_tensor, "base_values")
     ensemble = Ensemble(nodes, votes, base, aggregate_function)
     known_transform(post_transform)
@@ -291,12 +299,11 @@ def classifier(
     labels = labels_of(classlabels_int64s=classlabels_int64s, classlabels_strings=classlabels_strings)
     nodes, names = named_nodes(**about_nodes)
     ids, weights = whole(class_ids), numbers(class_weights, class_weights_as_tensor, "class_weights")
-    leaves = names.places(whole(class_treeids), whole(class_nodeids))
-    votes = Votes(leaves, ids, weights, nodes.modes == LEAF, len(labels))
+    votes = votes_of(nodes, names, class_treeids, class_nodeids, ids, weights, len(labels))
     base = numbers(base_values, base_values_as_tensor, "base_values")
     known_transform(post_transform)
     if len(labels) == 1 or (len(labels) == 2 and len(set(ids.tolist())) == 1):
-        only = Votes(leaves, np.zeros_like(ids), weights, nodes.modes == LEAF, 1)
+        only = votes_of(nodes, names, class_treeids, class_nodeids, np.zeros_like(ids), weights, 1)
         chosen = base[ids[0] : ids[0] + 1] if len(base) > 1 else base
         return _TwoClasses(Ensemble(nodes, only, chosen), labels, weights, int(ids[0]), post_transform).run
     ensemble = Ensemble(nodes, votes, base)
@@ -306,7 +313,7 @@ def classifier(
         leaves = ensemble.leaves(x)
         scores = ensemble.scores(leaves, ensemble.precision(x))
         best = scores.argmax(1)
-        if not len(base) and not (scores.max(1) if len(best) else scores).all():  # a class without a vote is none to choose
+        if not len(base) and not scores.all():  # a class without a vote is none to choose
             best = np.where(votes.voted(leaves), scores, -np.inf).argmax(1)
         return labels.take(best), transformed(scores, post_transform)
 
@@ -391,7 +398,9 @@ def ensemble_5(
     )
     targets = whole(leaf_targetids)
     n_targets = int(targets.max(initial=0)) + 1 if n_targets is None else n_targets
-    votes = Votes(places, targets, leaf_weights.reshape(-1), nodes.modes == LEAF, n_targets)
+    if len(leaf_weights.reshape(-1)) != n_leaves:
+        raise ValueError(f"leaf_weights has {leaf_weights.size} elements for {n_leaves} leaves")
+    votes = Votes(places - count, targets, leaf_weights.reshape(-1), n_leaves, n_targets)
     ensemble = Ensemble(nodes, votes, np.zeros(0), AGGREGATES[aggregate_function])
     transform = TRANSFORMS[post_transform]
 
