@@ -146,12 +146,13 @@ def test_trees_are_walked_as_they_say(aggregate, how, seed):
 
 def test_both_ways_to_walk_reach_the_same_leaves(monkeypatch):
     rng = np.random.default_rng(4)
-    trees = Trees(rng, 20, 6, 5)
+    trees = Trees(rng, 20, 9, 5)
     forest = forests.Forest(tree_ensembles.named_nodes(**trees.attrs)[0], np.float32)
     x = values_for(rng, (50, 5), np.float32, True)
     found = {}
     for name, worth in (("asked first", 1 << 60), ("walked", -1), ("in blocks", -1)):
         monkeypatch.setattr(forests.Forest, "_worth_asking", lambda self, rows, worth=worth: worth)
+        monkeypatch.setattr(forests, "FEW", 10 if name == "in blocks" else 1 << 60)
         monkeypatch.setattr(forests, "BLOCK", 100 if name == "in blocks" else 1 << 15)
         found[name] = forest.leaves(x)
     leaves = [tuple(node[:2]) for node in trees.nodes if node[3] == "LEAF"]

@@ -16,6 +16,9 @@ import numpy as np
 BLOCK = 1 << 15
 """Rows times trees that are walked together: what they need should stay in the cache."""
 
+STRIDE, FEW = 4, 500
+"""After so many steps those that are at their leaves are left behind, if there are more than a few."""
+
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
 """Every question of ai.onnx.ml, in the order of their numbers."""
 
@@ -158,7 +161,7 @@ class Forest:
 
     def _worth_asking(self, rows: int) -> int:
         """How many answers take less time than looking for those that are needed."""
-        return self.depth * (1500 + 3 * rows * len(self.roots))
+        return self.depth * (1000 + rows * len(self.roots))
 
     def _asked_first(self, x: np.ndarray) -> np.ndarray:
         """Ask all nodes, then follow the answers."""
@@ -178,15 +181,24 @@ class Forest:
 
     def _walked(self, x: np.ndarray) -> np.ndarray:
         """Ask only the nodes that are reached."""
-        at, width = np.broadcast_to(2 * self.roots, (len(x), len(self.roots))), x.shape[1]
-        first = np.arange(len(x))[:, None] * width
-        x = x.reshape(-1)
-        for _ in range(self.depth):
+        at = np.broadcast_to(2 * self.roots, (len(x), len(self.roots)))
+        first = np.arange(len(x))[:, None] * x.shape[1] if len(x) > 1 else None
+        return self._followed(x.reshape(-1), at, first, self.depth) // 2 - self.inner
+
+    def _followed(self, x: np.ndarray, at: np.ndarray, first: np.ndarray | None, steps: int) -> np.ndarray:
+        """Where so many steps lead; what has reached its leaf is left behind now and then."""
+        for step in range(1, steps + 1):
             column = self.columns.take(at)
-            if len(first) > 1:
+            if first is not None:
                 column += first
             at = self.following.take(at + (x.take(column) <= self.thresholds.take(at)))
-        return at // 2 - self.inner
+            if step % STRIDE == 0 and at.size > FEW and step < steps:
+                going = np.flatnonzero(at < 2 * self.inner)
+                if 2 * len(going) < at.size:
+                    rest = None if first is None else np.broadcast_to(first, at.shape).reshape(-1)[going]
+                    at.reshape(-1)[going] = self._followed(x, at.reshape(-1)[going], rest, steps - step)
+                    return at
+        return at
 
 
 class _Steps:

@@ -228,7 +228,8 @@ def votes_of(
     """The votes of leaves that are named."""
     if not len(trees) == len(numbers) == len(targets) == len(weights):
         raise ValueError(
-            f"there are {len(weights)} weights for {len(trees)} numbers of trees, {len(numbers)} of nodes and {len(targets)} targets"
+            f"there are {len(weights)} weights for {len(trees)} numbers of trees, {len(numbers)} of nodes "
+            f"and {len(targets)} targets"
         )
     places = names.places(whole(trees), whole(numbers))
     return Votes(*nodes.among_leaves(places, targets, weights), nodes.n_leaves, n_targets)
