@@ -57,6 +57,8 @@ class Kernel:
         (control flow compiles its bodies here).
     native : bool
         False for kernels borrowed from onnx.reference.
+    prepare : callable or None
+        ``prepare(**attrs)`` is called once for a node; what it gives is the only keyword, ``prepared``, of ``run``.
     takes : (int, int or None)
         The least and the most inputs; None has no limit.
     definition : callable or None
@@ -75,6 +77,7 @@ class Kernel:
     native: bool = True
     parameters: frozenset[str] = field(default=frozenset())
     takes_any_attribute: bool = False
+    prepare: Call | None = None
     takes: tuple[int, int | None] = (0, None)
     built_in: bool = False
     definition: Call | None = None
@@ -99,13 +102,15 @@ class LoopInputs:
 class Bound:
     """A kernel made ready for one node: ``call(*inputs)``, or ``call(run, *inputs)`` if ``needs_run``.
 
-    Control flow also says what it is made of: ``loop``, or the two ``branches`` of an If.
+    Control flow also says what it is made of: ``loop``, or the two ``branches`` of an If.  ``keywords`` are what ``call`` gives
+    the kernel's function beside the inputs: a rule for many iterations needs them.
     """
 
     call: Call
     needs_run: bool = False
     loop: LoopInputs | None = None
     branches: tuple[Body, Body] | None = None
+    keywords: Mapping[str, Any] = field(default_factory=dict)
 
 
 OLDER_THAN_ITSELF = {("", "LayerNormalization"): 17}
@@ -124,6 +129,7 @@ def kernel(
     batch: Batch | None = None,
     pure: bool | None = None,
     domain: str = "",
+    prepare: Call | None = None,
 ) -> Callable[[Call], Call]:
     """Register a function as the kernel of an ONNX operator.
 
@@ -144,6 +150,9 @@ def kernel(
         Whether equal inputs give equal outputs; by default false if the function takes ``rng``.
     domain : str
         Operator domain; "" is ONNX's own.
+    prepare : callable, optional
+        Takes the attributes in place of the function, as keyword-only parameters, and is called once for each node;
+        what it returns is given to every call as the keyword ``prepared``.
 
     Returns
     -------
@@ -167,7 +176,8 @@ def kernel(
     def decorate(run: Call) -> Call:
         # The keywords of a ufunc (out, where, dtype, ...) are numpy's, not attributes.
         parameters = [] if isinstance(run, np.ufunc) else list(inspect.signature(run).parameters.values())
-        names = frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+        attributes = list(inspect.signature(prepare).parameters.values()) if prepare else parameters
+        names = frozenset(p.name for p in attributes if p.kind is p.KEYWORD_ONLY)
         register(
             Kernel(
                 op,
@@ -177,7 +187,8 @@ def kernel(
                 pure=("rng" not in names) if pure is None else pure,
                 domain=domain,
                 parameters=names,
-                takes_any_attribute=any(p.kind is p.VAR_KEYWORD for p in parameters),
+                takes_any_attribute=any(p.kind is p.VAR_KEYWORD for p in attributes),
+                prepare=prepare,
                 takes=(run.nin, run.nin) if isinstance(run, np.ufunc) else _positional(parameters),
                 built_in=ours,
             )
@@ -321,12 +332,23 @@ def bind(node: Node) -> Bound:
             f"it takes {', '.join(sorted(entry.parameters - INJECTED)) or 'none'}"
         )
     _check_inputs(node, *entry.takes)
+    attrs = _keywords(entry, node)
+    if "rng" in entry.parameters:
+        return Bound(_drawing(entry.run, attrs, node), needs_run=True, keywords=attrs)
+    return Bound(partial(entry.run, **attrs) if attrs else entry.run, keywords=attrs)
+
+
+def _keywords(entry: Kernel, node: Node) -> dict[str, Any]:
+    """What a kernel's function is given beside the inputs."""
     attrs = dict(node.attrs)
     if "n_outputs" in entry.parameters:
         attrs["n_outputs"] = len(node.outputs)
-    if "rng" in entry.parameters:
-        return Bound(_drawing(entry.run, attrs, node), needs_run=True)
-    return Bound(partial(entry.run, **attrs) if attrs else entry.run)
+    if entry.prepare is None:
+        return attrs
+    try:
+        return {"prepared": entry.prepare(**attrs)}
+    except Exception as error:
+        raise MalformedBody(f"the attributes of {node.op} do not say what to compute: {error}") from error
 
 
 def _check_inputs(node: Node, least: int, most: int | None) -> None:

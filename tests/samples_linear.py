@@ -141,6 +141,48 @@ MACHINE_LEARNING = [
     ("Scaler", [WHOLE], {"offset": (1.0, 2.0, 3.0), "scale": (0.5, 2.0, 3.0)}),
     *[("Normalizer", [numbers(2, 3)], {"norm": norm}) for norm in ("MAX", "L1", "L2")],
 ]
+# Of every rank: what works on features must not take the iterations for them.
+MACHINE_LEARNING += [
+    (op, [x.reshape(-1)[:size].reshape(shape)], attrs)
+    for op, (x, *_), attrs in [*MACHINE_LEARNING]
+    for shape, size in (((), 1), ((3,), 3), ((1, 2, 3), 6))
+]
+SUPPORT = {"support_vectors": (0.5, -1.0, 0.25, 1.0, 0.0, -0.5), "kernel_params": (0.5, 0.25, 3.0)}
+MACHINE_LEARNING += [
+    ("SVMRegressor", [x], {**SUPPORT, "kernel_type": kind, "n_supports": 3, "coefficients": (1.0, -2.0, 0.5), "rho": (0.1,)})
+    for x, kind in ((numbers(4, 2), "RBF"), (numbers(2), "POLY"), (numbers(1, 2), "SIGMOID"))
+]
+CLASSES = {"vectors_per_class": (1, 1, 1), "classlabels_ints": (4, 5, 6), "kernel_type": "RBF", "rho": (0.1, -0.2, 0.3)}
+CLASSES |= {**SUPPORT, "coefficients": (1.0, -2.0, 0.5, 0.25, 1.5, -1.0), "prob_a": (-1.0, -2.0, -1.5), "prob_b": (0.1, 0.2, 0.3)}
+MACHINE_LEARNING += [("SVMClassifier", [x], CLASSES) for x in (numbers(5, 2), numbers(2), numbers(30, 2))]
+STUMP = {
+    "nodes_treeids": (0, 0, 0),
+    "nodes_nodeids": (0, 1, 2),
+    "nodes_featureids": (1, 0, 0),
+    "nodes_modes": ("BRANCH_LEQ", "LEAF", "LEAF"),
+    "nodes_values": (0.0, 0.0, 0.0),
+    "nodes_truenodeids": (1, 0, 0),
+    "nodes_falsenodeids": (2, 0, 0),
+}
+MACHINE_LEARNING += [
+    (
+        f"TreeEnsemble{kind}",
+        [x],
+        {
+            **STUMP,
+            f"{what}_treeids": (0, 0),
+            f"{what}_nodeids": (1, 2),
+            f"{what}_ids": (0, 1),
+            f"{what}_weights": (1.0, 2.0),
+            **more,
+        },
+    )
+    for kind, what, more in (
+        ("Regressor", "target", {"n_targets": 2}),
+        ("Classifier", "class", {"classlabels_strings": ("low", "high")}),
+    )
+    for x in (numbers(4, 2), numbers(2))
+]
 
 SAMPLES: list = [
     *PRODUCTS,

@@ -15,7 +15,7 @@ from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Node
 from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.onnx_graph import read_model
-from mdf_loop.registry import KERNELS, lookup
+from mdf_loop.registry import KERNELS, bind, lookup
 
 load_kernels()
 
@@ -52,9 +52,7 @@ CASES = {name: (node, values) for name, node, values in batched_nodes() if has_r
 def test_rule_equals_the_stack_of_single_calls(name):
     node, values = CASES[name]
     entry = lookup(node.op, node.opset, node.domain)
-    attrs = dict(node.attrs)
-    if "n_outputs" in entry.parameters:
-        attrs["n_outputs"] = len(node.outputs)
+    attrs = bind(node).keywords
     can = [isinstance(v, np.ndarray) for v in values]
     ran = False
     for flags in itertools.product(*[(True, False) if c else (False,) for c in can]):

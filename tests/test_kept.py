@@ -298,6 +298,7 @@ def test_steps_in_the_engine_of_mdf(collect, striking):
         return strike
 
     known = functools.cache(call)
+    known(4)  # now its expressions are parsed
     struck = set()
     for at in strikes(lambda: call(4), armed, 2 * MOST):
         strike = armed(at)

@@ -125,26 +125,6 @@ def test_one_value_may_be_read_twice():
     assert_same(y, x, 1e-6, 1e-6)
 
 
-def test_strings_are_objects():
-    tree = {
-        "nodes_treeids": (0, 0, 0),
-        "nodes_nodeids": (0, 1, 2),
-        "nodes_featureids": (0, 0, 0),
-        "nodes_values": (0.5, 0.0, 0.0),
-        "nodes_modes": ("BRANCH_LEQ", "LEAF", "LEAF"),
-        "nodes_truenodeids": (1, 0, 0),
-        "nodes_falsenodeids": (2, 0, 0),
-        "class_treeids": (0, 0),
-        "class_nodeids": (1, 2),
-        "class_ids": (0, 1),
-        "class_weights": (1.0, 1.0),
-        "classlabels_strings": ("low", "high"),
-    }
-    x = np.array([[0.0], [1.0]], np.float32)
-    labels, _ = run("TreeEnsembleClassifier", x, domain="ai.onnx.ml", opset=3, outputs=("label", "score"), **tree)
-    assert_same(labels, np.array(["low", "high"], object), 0, 0)
-
-
 def test_roi_align_10_does_not_shift_by_half_a_pixel():
     x = np.arange(36, dtype=np.float32).reshape(1, 1, 6, 6)
     rois, batch = np.array([[1, 1, 3, 3]], np.float32), np.array([0])
@@ -162,18 +142,6 @@ def test_a_sub_graph_that_reads_outer_values_is_refused():
     }"""
     with pytest.raises(UnsupportedOp, match=r"without the values around them \(more\)"):
         backend.prepare(onnx.parser.parse_model(text))
-
-
-@pytest.mark.parametrize(
-    ("op", "attrs"),
-    [
-        ("SVMClassifier", {"prob_a": (1.0, 1.0, 1.0), "classlabels_ints": (0, 1, 2)}),
-        ("TreeEnsembleClassifier", {"class_ids": (0, 0), "class_weights": (0.1, 0.2), "classlabels_int64s": (0, 1)}),
-    ],
-)
-def test_what_onnx_reference_gets_wrong_is_refused(op, attrs):
-    with pytest.raises(UnsupportedOp, match=f"cannot run this {op}"):
-        bind(Node(op, ("x",), ("y", "z"), attrs, opset=1, domain="ai.onnx.ml"))
 
 
 def test_kernels_alone_do_not_import_onnx_reference():

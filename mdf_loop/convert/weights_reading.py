@@ -46,7 +46,10 @@ def read_weights(content: Any, folder: Path) -> None:
             if not isinstance(file, str) or not isinstance(name, str):
                 raise ValueError(f"weights are {{npz: file, name: name}}; got {file!r}, {name!r}")
             if file not in archives:
-                archives[file] = stack.enter_context(open_archive(inside(folder, file, "weights", flat=True)))
+                place = inside(folder, file, "weights", flat=True)
+                if not os.path.lexists(place):
+                    raise MalformedBody(f"there is no file {file!r} beside the model, which holds its weights")
+                archives[file] = stack.enter_context(open_archive(place))
             if (file, name) not in arrays:
                 arrays[file, name] = archives[file].array(name)
             holder[key] = arrays[file, name]

@@ -76,7 +76,7 @@ class Batch:
     def _by_rule(self, node: Node, flags: Sequence[bool]) -> bool:
         if self._is_row(node):
             return True
-        entry = self.calls(node)[1]
+        bound, entry, _ = self.calls(node)
         if entry.batch is None or node.captures or (getattr(entry.batch, "picks", False) and self._are_mixed(node)):
             return False
         try:
@@ -86,8 +86,7 @@ class Batch:
             ]
         except NotStackable:
             return False
-        attrs = {**node.attrs, "n_outputs": len(node.outputs)} if "n_outputs" in entry.parameters else node.attrs
-        result = entry.batch(entry.run, args, flags, attrs)
+        result = entry.batch(entry.run, args, flags, bound.keywords)
         if result is None:
             return False
         kinds = self._kinds_of_rows(node) if self.calls.exact else [None] * len(result[0])

@@ -46,7 +46,7 @@ def _corners(boxes: np.ndarray, by_centre: bool) -> np.ndarray:
     first, second = boxes.T[:2], boxes.T[2:]
     if by_centre:
         first, second = first - second / 2, first + second / 2
-    np.minimum(first, second, out[:2])
+    np.minimum(first, second, out=out[:2])
     np.maximum(first, second, out=out[2:4])
     np.multiply(out[2] - out[0], out[3] - out[1], out[4])
     return out

@@ -208,12 +208,16 @@ def _single(scale: np.ndarray) -> np.ndarray:
     return scale.astype(np.float32)
 
 
-def trailing_axes(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """Only the last axes are worked on, so one more in front changes nothing."""
-    return all_stacked(run(*args, **attrs))
+def last_axes(least: int) -> Rule:
+    """Only so many last axes are worked on, so one more in front changes nothing where the input has them."""
+
+    def rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
+        return all_stacked(run(*args, **attrs)) if args[0].ndim > least else None
+
+    return rule
 
 
-@kernel("Det", since=11, batch=trailing_axes)
+@kernel("Det", since=11, batch=last_axes(2))
 def det(x):
     """The determinant of each square matrix."""
     if x.itemsize < 4:  # LAPACK knows single and double precision

@@ -31,13 +31,6 @@ SERVED: dict[str, dict[str, int]] = {
         "RotaryEmbedding": 23,
         "STFT": 17,
     },
-    "ai.onnx.ml": {
-        "SVMClassifier": 1,
-        "SVMRegressor": 1,
-        "TreeEnsemble": 5,
-        "TreeEnsembleClassifier": 1,
-        "TreeEnsembleRegressor": 1,
-    },
     "ai.onnx.preview": {"FlexAttention": 1},
     "ai.onnx.preview.training": {"Adagrad": 1, "Adam": 1, "Momentum": 1},
 }
@@ -50,15 +43,6 @@ differentiates the graph around it rather than computing something from its inpu
 
 def refusal(node: Node) -> str | None:
     """Why a node is not handed to onnx.reference, where that would fail late or answer wrongly without a word."""
-    labels = (
-        node.attrs.get("classlabels_ints") or node.attrs.get("classlabels_int64s") or node.attrs.get("classlabels_strings") or ()
-    )
-    if node.op == "SVMClassifier" and node.attrs.get("prob_a") and len(labels) > 2:
-        return "it does not couple the probabilities of more than two classes as libsvm does"
-    if node.op == "TreeEnsembleClassifier" and len(labels) == 2 and len(set(node.attrs.get("class_ids", ()))) == 1:
-        weights = node.attrs.get("class_weights_as_tensor", node.attrs.get("class_weights", ()))
-        as_margin = node.attrs.get("post_transform") in ("LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO") and min(weights) < 0
-        return None if as_margin else "with one score for two classes it chooses the class right only if the score is a margin"
     if node.captures:
         return f"it runs sub-graphs without the values around them ({', '.join(node.captures)})"
     return None

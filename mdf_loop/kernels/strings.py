@@ -105,7 +105,7 @@ def tf_idf_vectorizer(
     for row, found in zip(rows, counts, strict=True):
         _count(row, {n: pool.get(n, {}) for n in lengths}, max_skip_count, found)
     if mode == "IDF":
-        np.minimum(counts, 1, counts)
+        np.minimum(counts, 1, out=counts)
     if mode != "TF" and weights is not None:
         counts *= np.array(weights, np.float32)
     out = np.zeros((len(rows), max(ngram_indexes) + 1), np.float32)

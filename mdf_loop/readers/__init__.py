@@ -113,11 +113,6 @@ def read_file(path: Any) -> Body:
     """
     from mdf_loop.readers.onnx_graph import read_model
 
-    path = as_path(path, "an ONNX model")
-    if path.suffix.lower() in (".yaml", ".yml", ".json") and _is_file(path):
-        raise MalformedBody(
-            f"{os.fspath(path)!r} is no ONNX file; if it is an MDF model, mdf_loop.run runs it and mdf_loop.to_onnx converts it"
-        )
     return read_model(load_onnx(path))
 
 
@@ -125,6 +120,11 @@ def load_onnx(path: Any) -> Any:
     """The ``onnx.ModelProto`` in an ``.onnx`` file; see :func:`mdf_loop.readers.onnx_file.load_onnx`."""
     from mdf_loop.readers import onnx_file
 
+    path = as_path(path, "an ONNX model")
+    if path.suffix.lower() in (".yaml", ".yml", ".json") and _is_file(path):
+        raise MalformedBody(
+            f"{os.fspath(path)!r} is no ONNX file; if it is an MDF model, mdf_loop.run runs it and mdf_loop.to_onnx converts it"
+        )
     model = onnx_file.load_onnx(path)
     if not model.graph.output and not model.graph.node:
         raise MalformedBody(f"{os.fspath(path)!r} holds no graph")
