@@ -39,6 +39,14 @@ INJECTED = {"rng", "n_outputs"}
 
 
 @dataclass(frozen=True)
+class Definition:
+    """What a kernel's function computes, in primitives: ``make(builder, *inputs, **attrs)``, for the function ``run``."""
+
+    make: Call
+    run: Call
+
+
+@dataclass(frozen=True)
 class Kernel:
     """How one operator runs, from one opset on.
 
@@ -61,7 +69,7 @@ class Kernel:
         ``prepare(**attrs)`` is called once for a node; what it gives is the only keyword, ``prepared``, of ``run``.
     takes : (int, int or None)
         The least and the most inputs; None has no limit.
-    definition : callable or None
+    definition : Definition or None
         The same in terms of primitives, see :func:`definition`.
     built_in : bool
         Whether it is one of ours: only those may be known by the name of their operator, see :func:`known_as`.
@@ -80,7 +88,12 @@ class Kernel:
     prepare: Call | None = None
     takes: tuple[int, int | None] = (0, None)
     built_in: bool = False
-    definition: Call | None = None
+    definition: Definition | None = None
+
+    @property
+    def define(self) -> Call | None:
+        """The definition, if it is that of this function: a function that took the place of another has none yet."""
+        return self.definition.make if self.definition is not None and self.definition.run is self.run else None
 
 
 @dataclass(frozen=True)
@@ -219,9 +232,11 @@ def definition(op: str, *, since: int = 1, until: int | None = None, domain: str
 
     def decorate(define: Call) -> Call:
         versions = KERNELS[domain, op]
-        versions[:] = [
-            replace(v, definition=define) if v.since >= since and (until is None or v.since < until) else v for v in versions
-        ]
+
+        def is_meant(v: Kernel) -> bool:
+            return v.since >= since and (until is None or v.since < until)
+
+        versions[:] = [replace(v, definition=Definition(define, v.run)) if is_meant(v) else v for v in versions]
         return define
 
     return decorate

@@ -48,7 +48,7 @@ def defined(node, given, known=()):
     b = Builder()
     args = [x if x is None else b.const(x) if k in known else b.param(type_of_value(x), k) for k, x in enumerate(given)]
     try:
-        found = lookup(node.op, node.opset, node.domain).definition(b, *args, **node.attrs)
+        found = lookup(node.op, node.opset, node.domain).define(b, *args, **node.attrs)
     except (CannotLower, ValueError):
         return None
     return check(b.closed(found if isinstance(found, tuple) else (found,)))

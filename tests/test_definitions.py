@@ -71,7 +71,7 @@ def elementwise_operators():
 
 
 def test_every_elementwise_operator_has_a_definition():
-    without = {op for op in elementwise_operators() if any(entry.definition is None for entry in KERNELS["", op])}
+    without = {op for op in elementwise_operators() if any(entry.define is None for entry in KERNELS["", op])}
     assert without == set(WITHOUT)
 
 
@@ -79,9 +79,9 @@ def test_a_definition_takes_what_its_kernel_takes():
     """A definition that refuses an attribute or asks for an input would end what its kernel runs."""
     for versions in KERNELS.values():
         for entry in versions:
-            if entry.definition is None:
+            if entry.define is None:
                 continue
-            given = inspect.signature(entry.definition).parameters.values()
+            given = inspect.signature(entry.define).parameters.values()
             keywords = {p.name for p in given if p.kind is p.KEYWORD_ONLY}
             needed = sum(p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in given) - 1
             takes_all = any(p.kind is p.VAR_KEYWORD for p in given)

@@ -47,7 +47,7 @@ def samples():
 
 def is_defined(node):
     try:
-        return lookup(node.op, node.opset, node.domain).definition is not None
+        return lookup(node.op, node.opset, node.domain).define is not None
     except UnsupportedOp:
         return False
 

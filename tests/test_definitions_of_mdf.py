@@ -122,7 +122,7 @@ def assert_as_kernel(op, args, attrs=None):
     builder = Builder()
     try:  # the definition itself, which a program does not use where numpy has one function for arrays
         given = [builder.param(type, k) for k, type in enumerate(types)]
-        alone, _ = program(check(builder.closed([kernel.definition(builder, *given, **attrs)])))
+        alone, _ = program(check(builder.closed([kernel.define(builder, *given, **attrs)])))
         ways.append(lambda *xs: alone(start_run(), *xs))
     except (CannotLower, ValueError, ZeroDivisionError):
         pass

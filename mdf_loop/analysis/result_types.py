@@ -53,6 +53,7 @@ def result_types(node: Node, given: Sequence[Inferred | None], values: Sequence[
 
 
 def _type(dtype: np.dtype | None, shape: tuple[int | None, ...] | None) -> onnx.TypeProto:
+    assert dtype is not None
     return onnx.helper.make_tensor_type_proto(CODES[dtype], shape)
 
 

@@ -123,7 +123,7 @@ class Lowering:
         if bound.branches is not None and args and args[0] is not None:
             return self._branch(*bound.branches, args[0], names)
         entry = lookup(node.op, node.opset, node.domain)
-        if entry.definition is not None and all(x is None or x.type.dtype is not None for x in args):
+        if entry.define is not None and all(x is None or x.type.dtype is not None for x in args):
             try:
                 return self._defined(node, bound, entry, args)
             except (CannotLower, ValueError):
@@ -134,7 +134,7 @@ class Lowering:
 
     def _defined(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None]) -> Sequence[Value]:
         """An operator by its definition: in the open where that is little or about numbers, else as a whole that keeps it."""
-        define = entry.definition
+        define = entry.define
         assert define is not None
         with self.b.region() as close:
             found = define(self.b, *args, **node.attrs)

@@ -154,7 +154,7 @@ def box_of(type: Type) -> Callable[[Any], Any] | None:
     """What makes a number of a program what the kernels take; None where it is that already."""
     if type.is_array:
         return functools.partial(np.array, dtype=type.dtype) if is_native(type) else np.asarray
-    return _BOXES[type.dtype] if is_native(type) and not type.weak else None
+    return _BOXES.get(type.dtype) if is_native(type) and not type.weak and type.dtype is not None else None
 
 
 def may_refuse(value: Value) -> bool:
