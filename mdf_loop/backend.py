@@ -103,9 +103,17 @@ def run_kept(execute: InterpretedBody, values: list[Any], run: Run) -> tuple[Any
     run.finish = handed_out_partly
     env = execute.begin(values, (), run)
 
+    drawn = run.stream.save()
+
     def call() -> tuple[Any, ...]:
         with np.errstate(all="ignore"):
-            return tuple(handed_out([*execute.finish(env)]))
+            try:
+                return tuple(handed_out([*execute.finish(env)]))
+            except KeyboardInterrupt as error:
+                if not isinstance(error, PartialResults) and run.outermost is None:
+                    run.stream.restore(drawn)
+                    execute.interrupt(env)
+                raise
 
     def known(error: PartialResults) -> dict[str, Any]:
         found = execute.known(env, run, error.partial)

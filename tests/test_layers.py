@@ -25,6 +25,8 @@ LAYERS = [
     {"readers"},
     {"analysis"},
     {"plan"},
+    {"step"},
+    {"backends"},
     {"execute"},
     {"control", "callables", "cache"},
     {"control_records", "explain"},
@@ -188,7 +190,7 @@ def test_nothing_but_the_command_line_prints(path):
         assert not found
 
 
-MAY_EXECUTE = {Path("mdf_loop/execute/source.py")}
+MAY_EXECUTE = {Path("mdf_loop/execute/source.py"), Path("mdf_loop/backends/python/source.py")}
 """Where source that we made ourselves is turned into functions; see the files."""
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from mdf_loop.analysis.purity import draws
-from mdf_loop.errors import PartialResults
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.execute.program import RUN
 from mdf_loop.execute.programs import Programs
@@ -34,25 +33,10 @@ class Graph(InterpretedBody):
         found = self._by_program(env, run) if run.options.engine != "interpret" else None
         if found is not None:
             return found
-        results = super().finish(env)
-        if run.is_interrupted:
-            raise KeyboardInterrupt
-        return results
+        return super().finish(env)
 
     def _by_program(self, env: list[Any], run: Run) -> tuple[Any, ...] | None:
-        """The results that a program gives, if there is one.
-
-        What a program had computed when Ctrl-C struck nobody knows.  So the nodes run in the ordinary way up to the first loop,
-        which keeps its initial values as the results.
-        """
+        """The results that a program gives, if there is one.  What it had computed when Ctrl-C struck nobody knows."""
         if run.options.max_iterations is not None or run.deadline is not None:
             return None
-        drawn = run.stream.save()
-        try:
-            return self._programs.run([env[slot] for slot in (*self.program.inputs, *self.program.captures)], run)
-        except KeyboardInterrupt as error:
-            if isinstance(error, PartialResults):
-                raise
-            run.stream.restore(drawn)
-            run.is_interrupted = True
-            return None
+        return self._programs.run([env[slot] for slot in (*self.program.inputs, *self.program.captures)], run)

@@ -14,7 +14,7 @@ import numpy as np
 from mdf_loop.analysis.empty import empty_collected
 from mdf_loop.errors import IterationError, IterationLimit, KindError, LoopInterrupted, PartialResults
 from mdf_loop.execute.collect import Gathered, Gathering
-from mdf_loop.execute.program import Program, describe_value
+from mdf_loop.execute.program import RUN, Program, describe_value
 from mdf_loop.ir import Body, Loop, Scanned
 from mdf_loop.options import RandomStream, Run
 
@@ -377,6 +377,11 @@ class InterpretedBody:
         """Run every node once on such values; returns the body's outputs."""
         self.program.run(env)
         return tuple(env[slot] for slot in self.program.outputs)
+
+    def interrupt(self, env: list[Any]) -> None:
+        """Run every node up to the first loop, which keeps its initial values as the results of what was interrupted."""
+        env[RUN].is_interrupted = True
+        InterpretedBody.finish(self, env)
 
     def known(self, env: list[Any], run: Run, partial: Sequence[Any] | None) -> dict[str, Any]:
         """The outputs as far as they are there after a run that ended early, by name.
