@@ -20,6 +20,7 @@ import numpy as np
 
 from mdf_loop.analysis.purity import draws as draws_numbers
 from mdf_loop.errors import IterationError, LoopInterrupted, LoopTimeout, PartialResults
+from mdf_loop.execute import programs
 from mdf_loop.execute.block import Batch
 from mdf_loop.execute.blocks import Blocks
 from mdf_loop.execute.calls import Calls
@@ -185,6 +186,8 @@ class NumpyLoop(InterpretedLoop):
     def _is_for_a_program(self, given: Arguments, run: Run) -> bool:
         """Whether it is a short loop that nobody watches, bounds or stops."""
         options, count = run.options, given.trip_count
+        if not programs.ENABLED:
+            return False
         if options.engine == "interpret" or options.max_iterations is not None or run.deadline is not None:
             return False
         if _watching.get() is not None or given.go is False or given.invariant or self.unseen is not None:

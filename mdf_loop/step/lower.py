@@ -15,6 +15,7 @@ import numpy as np
 from mdf_loop.analysis.purity import is_repeatable
 from mdf_loop.analysis.result_types import result_types
 from mdf_loop.ir import Body, Loop, Node
+from mdf_loop.kernels import load_kernels
 from mdf_loop.registry import Bound, Kernel, LoopInputs, bind, lookup
 from mdf_loop.step.build import MOST_FOLDED, Builder, CannotLower, type_of_value
 from mdf_loop.step.primitives import BOOL, INT64, either_kind
@@ -100,6 +101,7 @@ class Lowering:
     """
 
     def __init__(self, obey: bool, opens: bool = True, exact: bool = False) -> None:
+        load_kernels()
         self.b, self.obey, self.opens, self.exact = Builder(), obey, opens, exact
         self.depth = 0
 

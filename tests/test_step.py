@@ -1,0 +1,172 @@
+"""The Step: its builder, its table of legality, liveness and memory, its printed form, and programs made of it."""
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.backends.python.printer import program
+from mdf_loop.backends.python.runtime import TooLong
+from mdf_loop.control import loop_record
+from mdf_loop.execute import programs
+from mdf_loop.options import start_run
+from mdf_loop.readers import read
+from mdf_loop.step.build import Builder, type_of_value
+from mdf_loop.step.check import IllegalStep, check
+from mdf_loop.step.liveness import END, Liveness
+from mdf_loop.step.lower import lower_loop
+from mdf_loop.step.memory import assign
+from mdf_loop.step.printed import printed
+from mdf_loop.step.records import Region, Size, Type, Value
+
+FLOAT = Type(np.dtype(np.float64))
+VECTOR = Type(np.dtype(np.float64), (3,))
+NUMBER = Type(np.dtype(np.float64), ())
+
+
+def lowered(text, *values, n_carried=1):
+    record = loop_record(read(text, n_carried), n_carried)
+    return check(lower_loop(record, [type_of_value(value) for value in (np.int64(3), *values)], True, True))
+
+
+# Builder
+
+
+def test_what_is_constant_is_computed_at_once():
+    b = Builder()
+    assert b.add(b.const(np.float64(1)), 2).attr == 3
+    assert b.reshape(b.const(np.arange(6)), (2, 3)).attr.shape == (2, 3)
+    assert b.closed([]).values == ()
+
+
+def test_what_a_value_is_already_is_not_made_again():
+    b = Builder()
+    x = b.param(VECTOR)
+    assert b.cast(x, np.float64) is b.reshape(x, (3,)) is b.broadcast(x, (3,)) is b.transpose(x, (0,)) is x
+    assert b.length(x, 0).attr == 3
+
+
+def test_lengths_that_do_not_go_together_are_refused():
+    b = Builder()
+    with pytest.raises(ValueError, match="do not go together"):
+        b.add(b.param(VECTOR), b.param(Type(np.dtype(np.float64), (4,))))
+
+
+def test_open_lengths_stay_open():
+    b, n = Builder(), Size("n")
+    x, y = b.param(Type(np.dtype(np.float64), (n,))), b.param(Type(np.dtype(np.float64), (Size("m"),)))
+    assert b.add(x, x).type.shape == (n,)
+    assert b.add(x, 1.0).type.shape == (n,)
+    assert b.add(x, y).type.shape not in ((n,), y.type.shape)
+
+
+def test_what_does_not_change_stands_in_front_of_the_loop():
+    step = lowered("b (int64 i, bool c, double s) => (bool c, double t) { k = Exp (a) t = Add (s, k) }", 1.0, np.float64(2))
+    assert [value.op for value in step.values][:2] == ["exp", "loop"]
+
+
+# Legality
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (Value("nonsense", (), NUMBER), "is no operation"),
+        (Value("add", (Value("const", (), NUMBER, 1.0),) * 2, VECTOR), "the rule says"),
+        (Value("select", (Value("const", (), NUMBER, 1.0),) * 3, NUMBER), "asks a bool"),
+        (Value("item", (Value("const", (), NUMBER, 1.0),), NUMBER, 0), "takes one of several results"),
+    ],
+)
+def test_an_illegal_value_is_found(value, words):
+    with pytest.raises(IllegalStep, match=words):
+        check(Region((), (value,), ()))
+
+
+def test_a_value_that_is_not_there_yet_is_found():
+    x = Value("param", (), NUMBER)
+    with pytest.raises(IllegalStep, match="before it is there"):
+        check(Region((), (Value("neg", (x,), NUMBER),), ()))
+
+
+# Liveness and memory
+
+
+def test_memory_lives_as_long_as_what_looks_at_it():
+    b = Builder()
+    x = b.param(VECTOR)
+    y = b.add(x, x)
+    view = b.put_in("reshape", (y,), Type(np.dtype(np.float64), (3, 1)))
+    z = b.mul(x, x)
+    live = Liveness(b.closed([view]))
+    assert live.roots(view) == {view, y}
+    assert live.last_read(y) == END
+    assert live.last_read(z) == -1
+
+
+def test_a_carried_array_is_written_over_itself_where_each_element_reads_its_own():
+    step = lowered("b (int64 i, bool c, double[3] s) => (bool c, double[3] t) { u = Mul (s, s) t = Add (u, s) }", np.ones(3))
+    (loop,) = (value for value in step.values if value.op == "loop")
+    places = assign(loop.attr, [])
+    assert [*places.over.values()] == [0]
+    assert len(places.buffers) == 1
+
+
+def test_a_carried_array_that_others_keep_is_not_written_over():
+    text = "b (int64 i, bool c, double[3] s, double[3] r) => (bool c, double[3] t, s_) { t = Add (s, s) s_ = Identity (s) }"
+    step = lowered(text, np.ones(3), np.ones(3), n_carried=2)
+    (loop,) = (value for value in step.values if value.op == "loop")
+    places = assign(loop.attr, [])
+    assert not places.over
+    assert not places.turns
+
+
+# The printed form, and programs
+
+
+def test_printed_form():
+    step = lowered("b (int64 i, bool c, double s) => (bool c, double t) { t = Mul (s, two) }", np.float64(1), np.float64(2))
+    assert printed(step).splitlines() == [
+        "step (a: int64, b: float64, c: float64) {",
+        "  v1 = loop a, None, b (d: int64, e: bool, f: float64) {",
+        "    v2: float64 = mul f, c",
+        "    give True, v2",
+        "  }",
+        "  v3: float64 = item 0 v1",
+        "  v4: int64 = item 1 v1",
+        "  v5: bool = item 2 v1",
+        "  give v3, v4",
+        "}",
+    ]
+
+
+def test_a_program_stops_where_a_loop_is_long():
+    step = lowered("b (int64 i, bool c, double s) => (bool c, double t) { t = Add (s, s) }", np.float64(1))
+    call, _ = program(step, most=5)
+    assert call(start_run(), np.int64(5), np.float64(1))[0] == 32
+    with pytest.raises(TooLong):
+        call(start_run(), np.int64(6), np.float64(1))
+
+
+BODIES = {
+    "numbers": ("b (int64 i, bool c, double s) => (bool c, double t, double u) { t = Tanh (s) u = Mul (t, t) }", [0.5]),
+    "vectors": ("b (int64 i, bool c, float[3] s) => (bool c, float[3] t, float[3] u) { t = Sigmoid (s) u = Sub (t, s) }",
+                [np.ones(3, np.float32)]),
+    "while": ("b (int64 i, bool c, double s) => (bool go, double t) { t = Add (s, s) go = Less (t, limit) }", [1.0]),
+    "whole numbers that wrap": ("b (int64 i, bool c, int64 s) => (bool c, int64 t) { t = Mul (s, s) }", [3]),
+    "elements": ("b (int64 i, bool c, double[9] s) => (bool c, double[9] t) { j = Unsqueeze (i, zero) "
+                 "v = Gather (s, j) w = Add (v, v) k = Unsqueeze (j, zero) t = ScatterND (s, k, w) }", [np.arange(9.0)]),
+}  # fmt: skip
+GIVEN = {"while": {"limit": 100.0}, "elements": {"zero": np.array([0])}}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_programs_give_what_the_interpreter_gives(name, monkeypatch):
+    text, carried = BODIES[name]
+    with mdf_loop.options(engine="interpret"):
+        expected = mdf_loop.loop(7, True, *carried, body=text, **GIVEN.get(name, {}))
+    monkeypatch.setattr(programs, "ENABLED", True)
+    with mdf_loop.options(engine="numpy"):
+        actual = mdf_loop.loop(7, True, *carried, body=text, **GIVEN.get(name, {}))
+    pairs = [value if type(value) is tuple else (value,) for value in (actual, expected)]
+    for one, other in zip(*pairs, strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_allclose(one, other, rtol=1e-6, strict=True)
