@@ -86,7 +86,8 @@ def test_a_definition_takes_what_its_kernel_takes():
             needed = sum(p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in given) - 1
             takes_all = any(p.kind is p.VAR_KEYWORD for p in given)
             assert takes_all or entry.parameters - INJECTED <= keywords, (entry.op, entry.since)
-            assert needed <= entry.takes[0], (entry.op, entry.since)
+            if entry.takes != (0, None):  # functions that are their own kernels do not say
+                assert needed <= entry.takes[0], (entry.op, entry.since)
             assert not {p.name for p in given if p.kind is p.KEYWORD_ONLY and p.default is p.empty} - _required(entry)
 
 
