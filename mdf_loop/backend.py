@@ -9,6 +9,7 @@ array([2., 4.], dtype=float32)
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -107,19 +108,18 @@ def run_kept(execute: InterpretedBody, values: list[Any], run: Run) -> tuple[Any
 
     def call() -> tuple[Any, ...]:
         with np.errstate(all="ignore"):
-            try:
-                return tuple(handed_out([*execute.finish(env)]))
-            except KeyboardInterrupt as error:
-                if not isinstance(error, PartialResults) and run.outermost is None:
-                    run.stream.restore(drawn)
-                    execute.interrupt(env)
-                raise
+            return tuple(handed_out([*execute.finish(env)]))
+
+    def begun() -> None:
+        run.stream.restore(drawn)
+        with np.errstate(all="ignore"), contextlib.suppress(PartialResults):
+            execute.interrupt(env)
 
     def known(error: PartialResults) -> dict[str, Any]:
         found = execute.known(env, run, error.partial)
         return dict(zip(found, handed_out_partly([*found.values()]), strict=True))
 
-    return keeping(run, call, known)
+    return keeping(run, call, known, begun)
 
 
 class LoopBackend(Backend):

@@ -17,7 +17,7 @@ Named = Callable[[PartialResults], dict[str, Any]]
 """The outputs of a model by name, as far as they are known when an error leaves it."""
 
 
-def keeping(run: Run, call: Callable[[], T], named: Named | None = None) -> T:
+def keeping(run: Run, call: Callable[[], T], named: Named | None = None, begun: Callable[[], None] | None = None) -> T:
     """Call something; what ends it early keeps what the outermost loop of the run had computed.
 
     Ctrl-C becomes LoopInterrupted wherever it strikes, also while results are stacked and copied, or while an error is
@@ -31,6 +31,8 @@ def keeping(run: Run, call: Callable[[], T], named: Named | None = None) -> T:
     call : callable
     named : callable, optional
         What the outputs are, if ``call`` runs a model.
+    begun : callable, optional
+        Begins the outermost loop, where Ctrl-C struck a program that had not said which it is.
 
     Raises
     ------
@@ -41,17 +43,17 @@ def keeping(run: Run, call: Callable[[], T], named: Named | None = None) -> T:
         try:
             return call()
         except (PartialResults, KeyboardInterrupt, MemoryError) as error:
-            ended = _ended(error, run, named)
+            ended = _ended(error, run, named, begun)
             if ended is error:
                 raise
             raise ended from error
     except (KeyboardInterrupt, MemoryError) as error:
         if isinstance(error, PartialResults):
             raise
-        raise _ended(error, run, named) from error
+        raise _ended(error, run, named, begun) from error
 
 
-def _ended(error: BaseException, run: Run, named: Named | None) -> PartialResults:
+def _ended(error: BaseException, run: Run, named: Named | None, begun: Callable[[], None] | None = None) -> PartialResults:
     """The error to leave with, once it holds what had been computed."""
     if isinstance(error, PartialResults):
         ended = error
@@ -60,6 +62,9 @@ def _ended(error: BaseException, run: Run, named: Named | None) -> PartialResult
     else:
         ended = IterationError("there is not enough memory to go on")
     progress = ended.progress or (run.outermost if ended.partial is None else None)
+    if progress is None and begun is not None and isinstance(ended, LoopInterrupted):
+        begun()
+        progress = run.outermost
     if progress is not None:
         _keep(ended, progress)
     if named is not None:
