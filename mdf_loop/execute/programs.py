@@ -22,7 +22,7 @@ from mdf_loop.registry import changes
 from mdf_loop.step.build import type_of_value
 from mdf_loop.step.records import Region, Type
 
-ENABLED = True
+ENABLED = False
 """Whether loops and graphs try a program first.  Off until every law of the engines holds for programs as well."""
 
 MOST_SIGNATURES = 32
