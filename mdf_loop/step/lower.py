@@ -283,9 +283,12 @@ class Lowering:
                 unchanged[_CONDITION] = self.b.const(np.True_)
             wider = [joined(a, b.type) for a, b in zip(types, ends, strict=True)]
             next_going = joined(going, stays.type)
-            if not unchanged and wider == types and next_going == going:
+            if wider != types or next_going != going:
+                types, going, same = wider, next_going, {}  # what never changed may do so now
+            elif unchanged:
+                same = {**same, **unchanged}
+            else:
                 return region, types
-            types, going, same = wider, next_going, {**same, **unchanged}
         return region, types
 
     def _loop_body(
