@@ -10,17 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.step.primitives import PRIMITIVES
+from mdf_loop.step.primitives import PRIMITIVES, REDUCTIONS
 from mdf_loop.step.records import Reduction, Region, Value
-
-_UFUNCS: dict[str, Any] = {
-    "sum": np.add,
-    "prod": np.multiply,
-    "max": np.maximum,
-    "min": np.minimum,
-    "any": np.logical_or,
-    "all": np.logical_and,
-}
 
 Meaning = Callable[..., Any]
 
@@ -29,7 +20,7 @@ def _reduced(v: Value, x: Any) -> Any:
     how: Reduction = v.attr
     if how.kind.startswith("arg"):
         return getattr(np, how.kind)(x, how.axes[0], keepdims=how.keep)
-    return _UFUNCS[how.kind].reduce(x, axis=how.axes, dtype=v.type.dtype, keepdims=bool(how.keep))
+    return REDUCTIONS[how.kind].reduce(x, axis=how.axes, dtype=v.type.dtype, keepdims=bool(how.keep))
 
 
 def _put(v: Value, x: Any, update: Any, *where: Any) -> Any:

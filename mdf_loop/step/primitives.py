@@ -125,6 +125,16 @@ _MATH = (
 PRIMITIVES |= {f"math.{name}": Primitive(getattr(math, name), None, is_python=True) for name in _MATH.split()}
 PRIMITIVES |= {f"python.{name}": Primitive(call, None, is_python=True) for name, call in (("whole", _whole), ("round", round))}
 
+REDUCTIONS: dict[str, np.ufunc] = {
+    "sum": np.add,
+    "prod": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "any": np.logical_or,
+    "all": np.logical_and,
+}
+"""The universal function of each kind of reduction but those that find places."""
+
 BOOL, INT64, FLOAT64 = np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.float64)
 _PYTHON: dict[str, type] = {"b": bool, "i": int, "f": float, "c": complex}
 _KINDS: dict[str, tuple[type, ...]] = {**{kind: (python,) for kind, python in _PYTHON.items()}, "O": (int, float)}

@@ -10,7 +10,7 @@ import numpy as np
 from mdf_loop.backends.python import numbers, runtime
 from mdf_loop.backends.python.numbers import BITS, CASTS, PYTHON_CASTS, SIGNS, end_of, is_native
 from mdf_loop.backends.python.peepholes import shorter
-from mdf_loop.step.primitives import PRIMITIVES
+from mdf_loop.step.primitives import PRIMITIVES, REDUCTIONS
 from mdf_loop.step.records import Reduction, Type, Value
 
 if TYPE_CHECKING:
@@ -24,14 +24,6 @@ WRITERS: dict[str, Write] = {}
 """By operation."""
 
 _SIGNS = {**SIGNS, "div": "/", "and_": "&", "or_": "|", "xor": "^", "shl": "<<", "shr": ">>"}
-_REDUCTIONS = {
-    "sum": np.add,
-    "prod": np.multiply,
-    "max": np.maximum,
-    "min": np.minimum,
-    "any": np.logical_or,
-    "all": np.logical_and,
-}
 
 
 def written(printer: Printer, value: Value) -> str:
@@ -50,7 +42,7 @@ def written_into(printer: Printer, value: Value, target: str) -> str:
         return found
     if value.op == "reduce":
         how: Reduction = value.attr
-        call = f"{p.source.use(_REDUCTIONS[how.kind].reduce, 'r')}({p.boxed(value.args[0])}"
+        call = f"{p.source.use(REDUCTIONS[how.kind].reduce, 'r')}({p.boxed(value.args[0])}"
         return f"{call}, {how.axes!r}, None, {target}, {how.keep})"
     args = _operands(p, value)
     ufunc = np.dot if value.op == "dot" else PRIMITIVES[value.op].ufunc
@@ -261,4 +253,4 @@ def _reduced(p: Printer, x: Value, how: Reduction) -> str:
     # numpy adds up small whole numbers in 64 bits if it is not told otherwise
     is_small = how.kind in ("sum", "prod") and x.type.kind in "iub"
     dtype = f", {p.source.use(x.type.dtype, 'd')}" if is_small else ""
-    return f"{p.source.use(_REDUCTIONS[how.kind].reduce, 'r')}({p.boxed(x)}, {axes}{dtype}{keep})"
+    return f"{p.source.use(REDUCTIONS[how.kind].reduce, 'r')}({p.boxed(x)}, {axes}{dtype}{keep})"
