@@ -40,7 +40,7 @@ INJECTED = {"rng", "n_outputs"}
 
 @dataclass(frozen=True)
 class Definition:
-    """What a kernel's function computes, in primitives: ``make(builder, *inputs, **attrs)``, for the function ``run``."""
+    """What a kernel's function computes, said in another way, for the function ``run``."""
 
     make: Call
     run: Call
@@ -71,6 +71,8 @@ class Kernel:
         The least and the most inputs; None has no limit.
     definition : Definition or None
         The same in terms of primitives, see :func:`definition`.
+    routine : Definition or None
+        The same, written into memory that is used again, see :func:`routine`.
     built_in : bool
         Whether it is one of ours: only those may be known by the name of their operator, see :func:`known_as`.
     """
@@ -89,11 +91,17 @@ class Kernel:
     takes: tuple[int, int | None] = (0, None)
     built_in: bool = False
     definition: Definition | None = None
+    routine: Definition | None = None
 
     @property
     def define(self) -> Call | None:
         """The definition, if it is that of this function: a function that took the place of another has none yet."""
         return self.definition.make if self.definition is not None and self.definition.run is self.run else None
+
+    @property
+    def make_routine(self) -> Call | None:
+        """What makes a routine, if it is one of this function."""
+        return self.routine.make if self.routine is not None and self.routine.run is self.run else None
 
 
 @dataclass(frozen=True)
@@ -230,14 +238,29 @@ def definition(op: str, *, since: int = 1, until: int | None = None, domain: str
     ...     return b.div(x, 2)
     """
 
-    def decorate(define: Call) -> Call:
+    return _beside("definition", op, since, until, domain)
+
+
+def routine(op: str, *, since: int = 1, until: int | None = None, domain: str = "") -> Callable[[Call], Call]:
+    """Say how an operator works in memory that is used again, for inputs of known types, beside its kernel.
+
+    The function gets the types of the inputs (None for an omitted one), the type of the result and the attributes.  It gives
+    a function without arguments, which makes the memory and gives ``write(*inputs, out)``; or None where the kernel does as well.
+    """
+    return _beside("routine", op, since, until, domain)
+
+
+def _beside(fact: str, op: str, since: int, until: int | None, domain: str) -> Callable[[Call], Call]:
+    """Put a fact into the rows of the kernels there are from one version on and before another."""
+
+    def decorate(make: Call) -> Call:
         versions = KERNELS[domain, op]
 
         def is_meant(v: Kernel) -> bool:
             return v.since >= since and (until is None or v.since < until)
 
-        versions[:] = [replace(v, definition=Definition(define, v.run)) if is_meant(v) else v for v in versions]
-        return define
+        versions[:] = [replace(v, **{fact: Definition(make, v.run)}) if is_meant(v) else v for v in versions]  # type: ignore[arg-type]
+        return make
 
     return decorate
 

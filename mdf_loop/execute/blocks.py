@@ -12,10 +12,9 @@ from mdf_loop.execute.block import Batch
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.histories import History
 from mdf_loop.execute.interpret import Moment, Session, truth
-from mdf_loop.execute.kinds import Kind
 from mdf_loop.execute.program import Program
 from mdf_loop.execute.recurrences import DoesNotFit, built, run_idiom
-from mdf_loop.execute.specialise import SteppedPart, new_rows
+from mdf_loop.execute.stepped_part import SteppedPart
 from mdf_loop.ir import Loop, Node
 from mdf_loop.plan import Ahead, Batched, Plan, Shift, Stepped
 
@@ -103,13 +102,8 @@ class Blocks:
         self, session: Session, batch: Batch, stepped: SteppedPart, now: dict[str, Any], finals: dict[str, Any]
     ) -> bool:
         streams = {name: batch.history(name) for name in stepped.streams}
-        slot, env = self.program.slot, session.env
         same = {name: batch.single(name) for name in stepped.once}
-
-        def room(name: str, kind: Kind, count: int) -> np.ndarray:
-            return self._room(session, name, kind, count)
-
-        stretch = stepped.run(batch.length, session.run, same, streams, now, lambda name: env[slot(name)], room)
+        stretch = stepped.run(batch.length, session.run, same, streams, now)
         batch.head(stretch.done)
         batch.histories.update(stretch.histories)
         finals.update(stretch.finals)
@@ -119,15 +113,6 @@ class Blocks:
             if name in self.wanted and name not in batch.histories:
                 self._shift(batch, name, now)
         return stretch.going
-
-    def _room(self, session: Session, name: str, kind: Kind, count: int) -> np.ndarray:
-        """Memory for a block of values: where they are collected, if they are."""
-        place = self.collected.get(name)
-        found = None
-        if place is not None and kind.dtype is not None:
-            gathering = session.progress.gatherings[place]
-            found = gathering.room(count, kind.shape or (), kind.dtype, self._most(session))
-        return new_rows(kind, count) if found is None else found
 
     def _most(self, session: Session) -> int | None:
         return session.given.trip_count if self.plan.condition == "given" else None
@@ -185,8 +170,7 @@ class Blocks:
 
     def emitted(self, part: Stepped) -> str:
         """The Python that was emitted last for a stepped part; empty if there is none yet."""
-        latest = self.stepped[id(part)].latest
-        return latest.source.text if latest is not None else ""
+        return self.stepped[id(part)].source
 
     def forget(self) -> None:
         """Emit everything anew next time."""
@@ -195,7 +179,7 @@ class Blocks:
 
     def _stepped(self, part: Stepped) -> SteppedPart:
         plan = self.plan
-        return SteppedPart(part, self.loop.body, self.calls, plan.rounds, plan.same, plan.deciding, self.wanted)
+        return SteppedPart(part, self.loop.body, plan.rounds, plan.same, plan.deciding, self.wanted)
 
 
 def wanted_histories(plan: Plan) -> set[str]:

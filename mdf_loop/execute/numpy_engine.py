@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.analysis.purity import draws as draws_numbers
+from mdf_loop.backends.python.printer import LEAST
 from mdf_loop.errors import IterationError, LoopInterrupted, LoopTimeout, PartialResults
 from mdf_loop.execute import programs
 from mdf_loop.execute.block import Batch
@@ -108,7 +109,7 @@ class NumpyLoop(InterpretedLoop):
         self.calls = Calls(self.program)
         self._blocks: Blocks | None = None
         self._one_by_one: Blocks | None = None
-        self._programs: dict[tuple[bool, bool], Programs] = {}
+        self._programs: dict[tuple[bool, ...], Programs] = {}
         self.latest: Blocks | None = None
         self.last_length, self.last_failure = 0, ""
 
@@ -140,15 +141,17 @@ class NumpyLoop(InterpretedLoop):
         return FEW_STEPS if is_batched else MANY_STEPS
 
     def _programs_for(self, given: Arguments) -> Programs:
-        """Programs for loops with or without a trip count and a condition that is obeyed."""
-        form = given.trip_count is not None, given.go is not None
+        """Programs for loops with or without a trip count and a condition that is obeyed, for few iterations or many."""
+        is_long = given.trip_count is None or given.trip_count > FEW_STEPS
+        form = given.trip_count is not None, given.go is not None, is_long
         if form not in self._programs:
             draws = any(draws_numbers(node) for node in self.loop.body.nodes)
 
             def lower(types: Sequence[Type], obey: bool, opens: bool) -> Region:
                 return lower_loop(self.loop, types, form[0], form[1] or obey, obey)
 
-            self._programs[form] = Programs(lower, draws, has_loops=False, exact=self.calls.exact)
+            least = 0 if is_long else LEAST  # room made once is worth it from some iterations on
+            self._programs[form] = Programs(lower, draws, has_loops=False, exact=self.calls.exact, least=least)
         return self._programs[form]
 
     def results(self, given: Arguments, run: Run) -> list[Any]:

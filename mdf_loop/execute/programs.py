@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.python.printer import program
+from mdf_loop.backends.python.printer import LEAST, program
 from mdf_loop.backends.python.runtime import Ended, TooLong
 from mdf_loop.errors import PartialResults
 from mdf_loop.execute.interpret import InterpretedLoop, Moment
@@ -22,7 +22,7 @@ from mdf_loop.registry import changes
 from mdf_loop.step.build import type_of_value
 from mdf_loop.step.records import Region, Type
 
-ENABLED = False
+ENABLED = True
 """Whether loops and graphs try a program first.  Off until every law of the engines holds for programs as well."""
 
 MOST_SIGNATURES = 32
@@ -56,8 +56,8 @@ class Entry:
 class Programs:
     """The programs of one graph or loop."""
 
-    def __init__(self, lower: Lower, draws: bool, has_loops: bool, exact: bool) -> None:
-        self._lower, self._draws, self._has_loops, self._exact = lower, draws, has_loops, exact
+    def __init__(self, lower: Lower, draws: bool, has_loops: bool, exact: bool, least: int = LEAST) -> None:
+        self._lower, self._draws, self._has_loops, self._exact, self._least = lower, draws, has_loops, exact, least
         self._entries: dict[Any, Entry] = {}
         self._changes = changes()
 
@@ -89,7 +89,7 @@ class Programs:
     def _write(self, entry: Entry, values: Sequence[Any], obey: bool) -> None:
         try:
             region = self._lower([type_of_value(value, self._exact) for value in values], obey, entry.opens)
-            entry.call, entry.text = program(region, careful=entry.careful)
+            entry.call, entry.text = program(region, least=self._least, careful=entry.careful)
         except Exception as error:  # whatever is the matter with it, the ordinary way finds out
             log.debug("no program: %s", error)
             entry.is_refused = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,9 @@ MOST_FOLDED = 1 << 16
 FEW = 16
 """Numbers of a vector up to which they are known one by one."""
 
+NUMBERS = frozenset(map(np.dtype, (np.float64, np.int64, np.bool_)))
+"""Element types of which one number is worked on faster than an array that holds it."""
+
 _STAYS = {"loop", "branch", "item"}
 """Operations that stay where they are made: what their regions read is not among their arguments."""
 
@@ -49,6 +52,11 @@ def type_of_value(value: Any, exact: bool = False) -> Type:
     if type(value) in (bool, int, float, complex):
         return Type(np.dtype(type(value)), (), weak=True)
     return UNKNOWN
+
+
+def _is_computed(value: Value) -> bool:
+    """Whether a value is the same wherever it is computed from the same arguments."""
+    return value.op not in _STAYS and not isinstance(value.attr, Apply)
 
 
 class Builder:
@@ -89,6 +97,8 @@ class Builder:
     def rewind(self, mark: Sequence[int]) -> None:
         """Forget what was made since, in the regions that were open then."""
         for scope, length in zip(self._scopes, mark, strict=True):
+            gone = set(scope.values[length:])
+            scope.known = {key: value for key, value in scope.known.items() if value not in gone}
             del scope.values[length:]
 
     def closed(self, results: Sequence[Value]) -> Region:
@@ -96,10 +106,21 @@ class Builder:
         return self._scopes[0].closed(results)
 
     def put_in(self, op: str, args: Sequence[Value], type: Type, attr: Any = None) -> Value:
-        """A new value, as it is said."""
+        """A value, as it is said: a new one, or one that is there already and was computed in the same way."""
         value = Value(op, tuple(args), type, attr)
+        if _is_computed(value):
+            key = self._key(value)
+            for scope in self._scopes:
+                if key in scope.known:
+                    return scope.known[key]
         self._put(value)
         return value
+
+    @staticmethod
+    def _key(value: Value) -> Hashable:
+        """What is the same for values that are computed in the same way; constant numbers count for what they are."""
+        args = [(x.type, repr(x.attr)) if x.op == "const" and x.type.is_number else x for x in value.args]
+        return value.op, *args, repr(value.attr), value.type.dtype, value.type.weak, value.type.is_array
 
     def _put(self, value: Value) -> None:
         """A value that does not change from iteration to iteration belongs in front of the loop."""
@@ -110,6 +131,8 @@ class Builder:
                 depth -= 1
         self._depths[value] = depth
         self._scopes[depth].values.append(value)
+        if _is_computed(value):
+            self._scopes[depth].known[self._key(value)] = value
 
     # Constants and numbers
 
@@ -320,6 +343,9 @@ class Builder:
         pairs = zip(slices, shape, x.type.shape, strict=True)
         if all(s == slice(None) or (length == n and (s.step or 1) == 1) for s, length, n in pairs):
             return x
+        if shape == (1,) and x.type.dtype in NUMBERS and isinstance(x.type.shape[0], int):
+            first = self.const(np.int64(range(x.type.shape[0])[slices[0]][0]))
+            return self.pack((self.put_in("place", (x, first), Type(x.type.dtype, ())),))
         if x.op == "pack":
             return self.pack(x.args[slices[0]]) if shape[0] else self.put_in("slice", (x,), Type(x.type.dtype, shape), slices)
         return self.put_in("slice", (x,), Type(x.type.dtype, shape), slices)

@@ -63,7 +63,16 @@ def read_by(value: Value) -> Iterable[Value]:
             yield from read_by(inner)
 
 
+def is_one_of_two(value: Value) -> bool:
+    """Whether ``select`` gives one of two values rather than elements of both."""
+    return value.args[0].type.is_number
+
+
 def _is_fresh(value: Value) -> bool:
+    if value.op == "select" and not is_one_of_two(value):
+        return True
+    if isinstance(value.attr, Apply) and value.attr.routine is not None:
+        return True
     return value.op in PRIMITIVES or value.op in FRESH or value.type.is_number
 
 

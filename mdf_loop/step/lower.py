@@ -6,7 +6,7 @@ becomes ``apply``: its kernel, called as a whole.  Types follow from rules alone
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.kernels import load_kernels
 from mdf_loop.registry import Bound, Kernel, LoopInputs, bind, lookup
 from mdf_loop.step.build import MOST_FOLDED, Builder, CannotLower, type_of_value
+from mdf_loop.step.memory import can_be_told
 from mdf_loop.step.primitives import BOOL, INT64, either_kind
 from mdf_loop.step.records import UNKNOWN, Apply, BranchRegion, LoopRegion, Region, Size, Type, Value
 
@@ -130,7 +131,7 @@ class Lowering:
                 return self._defined(node, bound, entry, args)
             except (CannotLower, ValueError):
                 pass  # what is wrong with it, if anything is, the kernel will say
-        return self._folded(node, bound, args) or self._applied(node, bound, args, names)
+        return self._folded(node, bound, args) or self._applied(node, bound, entry, args, names)
 
     # Operators
 
@@ -144,9 +145,9 @@ class Lowering:
             if len(results) < len(node.outputs):
                 raise CannotLower("the definition says less than the node asks for")
             region = close(results)
-        if len(region.values) > 1 and any(v.type.shape != () and v.op not in _CHEAP for v in region.values):
+        if len(region.values) > 1 and not _is_little(region):
             given = [x for x in args if x is not None]
-            apply = Apply(node, bound.call, bound.needs_run, region, len(results))
+            apply = Apply(node, bound.call, bound.needs_run, region, len(results), _routine(node, entry, args, results[0].type))
             if len(given) == len(args):
                 return self.b.apply(apply, given, [x.type for x in results])
         self.b.take_over(region)
@@ -169,7 +170,7 @@ class Lowering:
             return None
         return [self.b.const(x) for x in results]
 
-    def _applied(self, node: Node, bound: Bound, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
+    def _applied(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
         """An operator as a whole."""
         given = [x if x is not None else self.b.const(None) for x in args]
         captured = [names[name] for name in node.captures]
@@ -180,7 +181,7 @@ class Lowering:
             UNKNOWN if d is None else Type(d, None if s is None else tuple(Size() if n is None else n for n in s))
             for d, s in found
         ]
-        apply = Apply(node, bound.call, bound.needs_run, None, len(node.outputs))
+        apply = Apply(node, bound.call, bound.needs_run, None, len(node.outputs), _routine(node, entry, args, types[0]))
         return self.b.apply(apply, [*given, *captured], types)
 
     # Control flow
@@ -326,6 +327,19 @@ class Lowering:
         return self.b.reshape(index, (1,) * len(declared)) if declared else index
 
 
+def _routine(node: Node, entry: Kernel, args: Sequence[Value | None], result: Type) -> Callable[[], Callable[..., None]] | None:
+    """What makes the routine of a node with one result, if there is one for these types."""
+    make = entry.make_routine
+    if (
+        make is None
+        or len(node.outputs) != 1
+        or not result.is_static
+        or any(x is not None and not x.type.is_static for x in args)
+    ):
+        return None
+    return make([None if x is None else x.type for x in args], result, **node.attrs)
+
+
 def _is_none(x: Value) -> bool:
     return x.op == "const" and x.attr is None
 
@@ -337,8 +351,17 @@ def _plain_shape(type: Type) -> tuple[int | None, ...] | None:
 _CONDITION = -1
 """The place of the condition among what may stay the same."""
 
-_CHEAP = {"reshape", "transpose", "slice", "broadcast", "pack", "length", "place"}
+_CHEAP = {"reshape", "transpose", "slice", "pack", "length", "place", "put"}
 """Structural operations, which are printed as they are."""
+
+_LITTLE, _SMALL = 10, 1 << 12
+"""Operations, and elements of each, up to which a definition in the open costs no more than its kernel's call and new arrays."""
+
+
+def _is_little(region: Region) -> bool:
+    """Whether what a definition says about arrays may stand in the open."""
+    arrays = [v for v in region.values if v.type.shape != () and v.op not in _CHEAP]
+    return len(arrays) <= _LITTLE and all(can_be_told(v) and v.type.size <= _SMALL for v in arrays)
 
 
 def _part_type(axis: int, given: Type) -> Type:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from mdf_loop.step.liveness import Liveness
+from mdf_loop.step.liveness import END, Liveness, is_one_of_two
 from mdf_loop.step.primitives import PRIMITIVES
-from mdf_loop.step.records import LoopRegion, Type, Value
+from mdf_loop.step.records import Apply, LoopRegion, Type, Value
 
 
 @dataclass
@@ -29,6 +29,8 @@ class Places:
         Values that are written into a second array of a carried value (its number); the two change roles when the iteration ends.
     rows : mapping
         Values that are written where they stay, as a row of what is collected (its number).
+
+    The last three also hold values that are over before the memory is needed for what it is there for.
     """
 
     buffers: list[Type] = field(default_factory=list)
@@ -56,25 +58,99 @@ def assign(loop: LoopRegion, copied: Collection[Value], least: int = 0) -> Place
     """
     found, live = Places(), Liveness(loop.body)
     for k, value in enumerate(loop.body.results[1 + loop.n_carried + loop.n_last :]):
+        is_first = value in copied and value in live.place and value not in found.rows
+        if is_first and can_be_told(value) and size_of(value.type) >= least:
+            found.rows[value] = k
+    ends = loop.body.results[1 : 1 + loop.n_carried + loop.n_last]
+    handed_on = [x for x in loop.body.results[1:] if x not in copied or x in ends]
+    for k, state in enumerate(loop.body.params[2 : 2 + loop.n_carried]):
+        others = [live.roots(x) for n, x in enumerate(handed_on) if n != k]
+        if size_of(state.type) >= least and not any(ends[k] in roots or state in roots for roots in others):
+            _assign_end(found, live, k, state, ends[k])
+    kept = frozenset[Value]().union(*map(live.roots, [loop.body.results[0], *handed_on]))
+    cells = _cells_with_an_owner(found, live, loop)
+    for value in loop.body.values:
+        is_placed = value in found.over or value in found.turns or value in found.rows
         if (
-            value in copied
-            and value in live.place
-            and value not in found.rows
+            not is_placed
+            and value not in kept
+            and live.last_read(value) >= 0
             and can_be_told(value)
             and size_of(value.type) >= least
         ):
-            found.rows[value] = k
-    handed_on = [
-        x for x in loop.body.results[1:] if x not in copied or x in loop.body.results[1 : 1 + loop.n_carried + loop.n_last]
-    ]
-    for k, state in enumerate(loop.body.params[2 : 2 + loop.n_carried]):
-        end = loop.body.results[1 + k]
-        others = [live.roots(x) for n, x in enumerate(handed_on) if n != k]
-        if size_of(state.type) >= least and not any(end in roots or state in roots for roots in others):
-            _assign_end(found, live, k, state, end)
-    kept = frozenset[Value]().union(*map(live.roots, handed_on))
-    _assign_buffers(found, live, kept, least)
+            _assign_temporary(found, live, cells, value)
     return found
+
+
+@dataclass
+class _Cell:
+    """Memory that values of one iteration may use in turn: whose it was last, and the value it has to be free for."""
+
+    table: dict[Value, int]
+    number: int
+    type: Type
+    holder: Value | None = None
+    free: int = -1
+    owner: Value | None = None
+    needed: int = END + 1
+
+
+def _cells_with_an_owner(found: Places, live: Liveness, loop: LoopRegion) -> list[_Cell]:
+    """The memory of what goes round, from its last reader to what takes its place, and of rows before they are known."""
+    cells = []
+    for value, k in found.over.items():
+        state = loop.body.params[2 + k]
+        if value.op != "put":
+            cells.append(_Cell(found.over, k, value.type, state, live.last_read(state), value, live.place[value]))
+    for table in (found.turns, found.rows):
+        cells += [_Cell(table, k, value.type, None, -1, value, live.place[value]) for value, k in table.items()]
+    return cells
+
+
+def _assign_end(found: Places, live: Liveness, k: int, state: Value, end: Value) -> None:
+    """A value that feeds the next iteration: over the old one, or taking turns with it."""
+    if end not in live.place or end.type != state.type or end in found.rows:
+        return
+    place = live.place[end]
+    if end.op == "put":
+        if end.args[0] is state and live.last_read(state) <= place:
+            found.over[end] = k
+    elif can_be_told(end):
+        (found.over if _may_be_over(live, end, state, live.last_read(state)) else found.turns)[end] = k
+
+
+def _may_be_over(live: Liveness, value: Value, old: Value, last: int) -> bool:
+    """Whether a value may take the place of one that is read last at ``last``: before it, or by it, element by element."""
+    if last != live.place[value]:
+        return last < live.place[value]
+    if value.op == "select":  # the last argument is there first, the other one is copied over it
+        return all(old not in live.roots(x) for x in value.args[:2]) and _is_or_is_not(live, value.args[2], old)
+    return value.op in PRIMITIVES and all(_is_or_is_not(live, x, old) for x in value.args)
+
+
+def _is_or_is_not(live: Liveness, x: Value, old: Value) -> bool:
+    """Whether a value is another one, or has nothing to do with its memory."""
+    return x is old or old not in live.roots(x)
+
+
+def _assign_temporary(found: Places, live: Liveness, cells: list[_Cell], value: Value) -> None:
+    """A value that ends within the iteration: in place of one it is made of, in memory that is free, or in a new buffer."""
+    place, last = live.place[value], live.last_read(value)
+
+    def fits(cell: _Cell) -> bool:
+        if cell.type != value.type or last > cell.needed or cell.free > place:
+            return False
+        if cell.holder is not None and not _may_be_over(live, value, cell.holder, cell.free):
+            return False
+        return cell.owner is None or _may_be_over(live, cell.owner, value, last)
+
+    fitting = [cell for cell in cells if fits(cell)]
+    if not fitting:
+        fitting = [_Cell(found.written, len(found.buffers), value.type)]
+        found.buffers.append(value.type)
+        cells += fitting
+    cell = max(fitting, key=lambda cell: cell.free)
+    cell.table[value], cell.holder, cell.free = cell.number, value, last
 
 
 def size_of(type: Type) -> int:
@@ -84,43 +160,14 @@ def size_of(type: Type) -> int:
     return type.size * type.dtype.itemsize
 
 
-def _assign_end(found: Places, live: Liveness, k: int, state: Value, end: Value) -> None:
-    """A value that feeds the next iteration: over the old one, or taking turns with it."""
-    if end not in live.place or end.type != state.type or end in found.rows:
-        return
-    place = live.place[end]
-    is_free = not live.readers(state, place)
-    if end.op == "put":
-        if end.args[0] is state and is_free:
-            found.over[end] = k
-    elif can_be_told(end):
-        reads_same_element = end.op in PRIMITIVES and all(x is state or state not in live.roots(x) for x in end.args)
-        (found.over if reads_same_element and is_free else found.turns)[end] = k
-
-
-def _assign_buffers(found: Places, live: Liveness, kept: Collection[Value], least: int) -> None:
-    """Values that end within the iteration share buffers when one is over before the other begins."""
-    free: list[tuple[int, int]] = []  # (behind which place, buffer)
-    for value in live.region.values:
-        place, last = live.place[value], live.last_read(value)
-        if value in found.over or value in found.turns or value in found.rows or value in kept or last < 0:
-            continue
-        if not can_be_told(value) or size_of(value.type) < least:
-            continue
-        number = next((b for until, b in free if until < place and found.buffers[b] == value.type), None)
-        if number is None:
-            number = len(found.buffers)
-            found.buffers.append(value.type)
-        free = [*((until, b) for until, b in free if b != number), (last, number)]
-        found.written[value] = number
-
-
 def can_be_told(value: Value) -> bool:
     """Whether an operation can be told where to write its result."""
     if not value.type.is_static or not value.type.shape:
         return False
-    if value.op == "dot":
-        return True
+    if value.op in ("dot", "cast", "broadcast", "concat", "select"):
+        return value.op != "select" or not is_one_of_two(value)
+    if isinstance(value.attr, Apply):
+        return value.attr.routine is not None
     if value.op == "reduce":
         return not value.attr.kind.startswith("arg")
     return value.op in PRIMITIVES and PRIMITIVES[value.op].ufunc is not None

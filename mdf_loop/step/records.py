@@ -34,7 +34,7 @@ item          a value of several results                              which one
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -176,6 +176,8 @@ class Apply:
         The same in primitives, where the operator has a definition.
     results : int
         How many results are named; more than one are read by ``item``.
+    routine : callable or None
+        Makes ``write(*inputs, out)``, which works in memory that is used again.
     """
 
     node: Node
@@ -183,6 +185,7 @@ class Apply:
     needs_run: bool = False
     definition: Region | None = None
     results: int = 1
+    routine: Callable[[], Callable[..., None]] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,6 +238,7 @@ class Scope:
 
     params: list[Value] = field(default_factory=list)
     values: list[Value] = field(default_factory=list)
+    known: dict[Hashable, Value] = field(default_factory=dict)
     is_loop: bool = False
 
     def closed(self, results: Sequence[Value]) -> Region:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 from mdf_loop.step.records import BranchRegion, LoopRegion, Region, Value
@@ -41,18 +41,32 @@ def regions_of(value: Value) -> tuple[Region, ...]:
     return (value.attr.then, value.attr.other) if isinstance(value.attr, BranchRegion) else ()
 
 
-def uses_of(region: Region) -> Uses:
-    """Who reads what in a region and in those inside it."""
-    found, todo = Uses(), [region]
-    while todo:
-        here = todo.pop()
-        for value in here.values:
-            found.homes[value] = here
-            if value.op == "item":
-                found.items.setdefault(value.args[0], []).append(value)
-            for x in value.args:
-                found.places.setdefault(x, []).append((value.op, here))
-            todo += regions_of(value)
+def values_in(region: Region) -> Iterator[Value]:
+    """The parameters and values of a region and of those inside it."""
+    yield from region.params
+    for value in region.values:
+        yield value
+        for inner in regions_of(value):
+            yield from values_in(inner)
+
+
+def uses_of(region: Region, stays: Callable[[Value], bool] = lambda value: False) -> Uses:
+    """Who reads what in a region and in those inside it; readers that nobody reads do not count unless they stay."""
+    found = Uses()
+
+    def look(here: Region) -> None:
         for x in here.results:
             found.places.setdefault(x, []).append(("", here))
+        for value in reversed(here.values):
+            found.homes[value] = here
+            if value not in found.places and not stays(value):
+                continue
+            if value.op == "item":
+                found.items.setdefault(value.args[0], []).append(value)
+            for inner in regions_of(value):
+                look(inner)
+            for x in value.args:
+                found.places.setdefault(x, []).append((value.op, here))
+
+    look(region)
     return found

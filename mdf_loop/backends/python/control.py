@@ -11,6 +11,7 @@ from mdf_loop.backends.python.numbers import is_native
 from mdf_loop.ir import Collected
 from mdf_loop.step.memory import assign, size_of
 from mdf_loop.step.records import BranchRegion, LoopRegion, Type, Value
+from mdf_loop.step.structure import values_in
 
 if TYPE_CHECKING:
     from mdf_loop.backends.python.printer import Printer
@@ -49,10 +50,20 @@ def place_of_count(attr: LoopRegion) -> int:
 
 def write_loop(p: Printer, v: Value) -> None:
     """A ``for`` over a range, or over the parts of scanned arrays."""
-    _LoopWriter(p, v).write()
+    LoopWriter(p, v).write()
 
 
-class _LoopWriter:
+class LoopWriter:
+    """One loop on its way into the source.
+
+    Attributes
+    ----------
+    inside : set of Value
+        What may be another value in the next iteration.
+    front : list of str
+        Lines that belong in front of it.
+    """
+
     def __init__(self, p: Printer, v: Value) -> None:
         self.p, self.source, self.attr = p, p.source, v.attr
         attr: LoopRegion = v.attr
@@ -76,6 +87,8 @@ class _LoopWriter:
         copied = [x for x, in_rows in zip(self.collected, self.in_rows, strict=True) if in_rows]
         self.places = assign(attr, copied, p.least)
         self.others: dict[Value, str] = {}
+        self.inside = set(values_in(attr.body))
+        self.front: list[str] = []
 
     def write(self) -> None:
         """All of it."""
@@ -87,13 +100,17 @@ class _LoopWriter:
             source.line("else:")
             source.depth += 1
         self._start()
-        source.line(self._head())
+        place, head = len(source.lines), self._head()
+        p.loops.append(self)
+        source.line(head)
         source.depth += 1
         p.look_at_clock(self.number, self.attr.body)
         p.values(self.attr.body)
         self._keep()
         self._hand_on()
         source.depth -= 1
+        p.loops.pop()
+        source.insert(place, self.front)
         if self.is_cut or not self.is_limited:
             source.line("else:")
             source.line(f"    {f'if cut_{self.limit}: ' if self.is_cut else ''}raise {source.use(runtime.TooLong)}")
@@ -185,10 +202,10 @@ class _LoopWriter:
         p.targets |= {value: names[number] for value, number in self.places.written.items()}
         p.targets |= {value: p.texts[self.states[k]] for value, k in self.places.over.items()}
         p.targets |= {value: f"w_{self.gathered[k]}" for value, k in self.places.rows.items()}
-        for value, k in self.places.turns.items():
-            state = p.texts[self.states[k]]
-            self.others[self.states[k]] = p.targets[value] = f"t_{state}"
-            source.line(f"t_{state} = {source.use(np.empty_like)}({state})")
+        p.targets |= {value: f"t_{p.texts[self.states[k]]}" for value, k in self.places.turns.items()}
+        for state in {self.states[k]: None for k in self.places.turns.values()}:
+            self.others[state] = f"t_{p.texts[state]}"
+            source.line(f"t_{p.texts[state]} = {source.use(np.empty_like)}({p.texts[state]})")
 
     def _first_condition(self) -> str:
         if is_native(self.going.type):
@@ -198,7 +215,7 @@ class _LoopWriter:
 
     def _has_room(self, kept: Type) -> bool:
         """Whether collected values are written where they stay."""
-        if not self.is_limited or not kept.is_static or kept.weak:
+        if not self.is_limited or not kept.is_static or is_native(kept):  # numbers of Python's are faster kept in a list
             return False
         if self.attr.in_block:
             return True

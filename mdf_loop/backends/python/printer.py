@@ -27,7 +27,7 @@ from mdf_loop.backends.python import arrays, control, numbers, runtime
 from mdf_loop.backends.python.numbers import box_of, end_of, is_native
 from mdf_loop.backends.python.source import Source
 from mdf_loop.step.primitives import PRIMITIVES
-from mdf_loop.step.records import Apply, Region, Value
+from mdf_loop.step.records import Apply, Region, Type, Value
 from mdf_loop.step.structure import Uses, uses_of
 
 MOST = 1 << 14
@@ -60,18 +60,25 @@ def program(region: Region, most: int = MOST, least: int = LEAST, careful: bool 
     return printer.source.compiled(parameters), printer.source.text(parameters)
 
 
+def _stays(value: Value) -> bool:
+    """Whether a value is computed even if nobody reads it: what may go wrong has to."""
+    return value.op in ("apply", "loop", "branch") or numbers.may_refuse(value)
+
+
 class Printer:
     """Writes a region into a source."""
 
     def __init__(self, region: Region, most: int, least: int, careful: bool = False) -> None:
         self.source, self.most, self.least, self.careful = Source(), most, least, careful
-        self.uses: Uses = uses_of(region)
+        self.uses: Uses = uses_of(region, _stays)
         self.texts: dict[Value, str] = {}
         self.boxes: dict[Value, str] = {}
         self.bounds: dict[Value, int] = {}
         self.inline: set[Value] = set()
         self.targets: dict[Value, str] = {}
         self._ones: dict[Any, np.ndarray] = {}
+        self._lone: dict[Any, np.ndarray] = {}
+        self.loops: list[control.LoopWriter] = []
 
     def whole(self, region: Region) -> None:
         """The function's lines."""
@@ -105,7 +112,7 @@ class Printer:
     def values(self, region: Region) -> None:
         """Every value of a region, in order."""
         for value in region.values:
-            if self.uses.count(value) or value.op in ("apply", "loop", "branch") or numbers.may_refuse(value):
+            if self.uses.count(value) or _stays(value):
                 self._value(value)
 
     def _value(self, value: Value) -> None:
@@ -167,6 +174,22 @@ class Printer:
             return self.boxes[value]
         box = box_of(value.type)
         return self.text(value) if box is None else f"{self.source.use(box)}({self.text(value)})"
+
+    def lone(self, number: Any, dtype: np.dtype) -> np.ndarray:
+        """A number as an array without dimensions, the same one each time."""
+        return self._lone.setdefault((repr(number), dtype), np.array(number, dtype))
+
+    def spread(self, number: Any, type: Type) -> np.ndarray:
+        """A constant repeated to a shape, the same array each time."""
+        return self._lone.setdefault((id(number), type), np.array(np.broadcast_to(number, type.shape), type.dtype))  # type: ignore[arg-type]
+
+    def is_outside(self, value: Value) -> bool:
+        """Whether a value is the same in every iteration of the outermost loop that is being written."""
+        return bool(self.loops) and value not in self.loops[0].inside
+
+    def in_front(self, line: str) -> None:
+        """A line in front of the outermost loop that is being written."""
+        self.loops[0].front.append(line)
 
     def ones(self, count: int, dtype: np.dtype | None) -> np.ndarray:
         """So many ones, the same array each time."""
@@ -233,6 +256,11 @@ class Printer:
 
     def _applied(self, value: Value) -> None:
         operator: Apply = value.attr
+        if value in self.targets and operator.routine is not None:
+            routine, self.texts[value] = self.source.fresh("m"), self.targets[value]
+            self.in_front(f"{routine} = {self.source.use(operator.routine, 'm')}()")
+            self.source.line(f"{routine}({', '.join([*map(self.boxed, value.args), self.targets[value]])})")
+            return
         args = ["run"] if operator.needs_run else []
         call = f"{self.source.use(operator.call)}({', '.join([*args, *map(self.boxed, value.args)])})"
         if operator.results > 1:

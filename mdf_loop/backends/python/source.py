@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 _BUILTINS = frozenset(dir(builtins))
@@ -26,6 +26,10 @@ class Source:
     def line(self, text: str) -> None:
         """One more line."""
         self.lines.append("    " * self.depth + text)
+
+    def insert(self, place: int, texts: Sequence[str]) -> None:
+        """Lines in front of others."""
+        self.lines[place:place] = ["    " * self.depth + text for text in texts]
 
     def fresh(self, letter: str) -> str:
         """A name that nobody has yet."""

@@ -1,0 +1,133 @@
+"""A stepped part of a plan as programs: one for each combination of types, called for a block of iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.analysis.invariants import Invariants
+from mdf_loop.backends.python.printer import UNWATCHED, program
+from mdf_loop.execute.histories import History, kind_of_row
+from mdf_loop.execute.kinds import PYTHON_BY_KIND, Kind
+from mdf_loop.ir import Body, Carried, Collected, Loop, Scanned
+from mdf_loop.options import Run
+from mdf_loop.plan import Stepped
+from mdf_loop.step.build import type_of_value
+from mdf_loop.step.lower import lower_block
+from mdf_loop.step.records import UNKNOWN, Type
+
+MOST_SIGNATURES = 16
+"""Combinations of types for which programs are kept."""
+
+
+@dataclass
+class Stretch:
+    """What a stepped part gave for a block: iterations done, whether it goes on, histories, and values that went round."""
+
+    done: int
+    going: bool
+    histories: dict[str, History]
+    finals: dict[str, Any]
+    condition: Any = None
+
+
+class SteppedPart:
+    """A stepped part of a plan, with what it reads and what is wanted of it."""
+
+    def __init__(
+        self, part: Stepped, body: Body, rounds: Mapping[str, str], same: Invariants, condition: str, wanted: Collection[str]
+    ) -> None:
+        self.part, self.exact = part, not body.typed
+        self.rounds = {name: rounds[name] for name in part.rounds}
+        written = {name for node in part.nodes for name in node.outputs if name}
+        self.condition = condition if part.decides else ""
+        reads = {name for node in part.nodes for name in node.reads} | set(self.rounds.values()) | ({self.condition} - {""})
+        outside = sorted(reads - written - set(self.rounds))
+        constants = {name: body.constants[name] for name in outside if name in body.constants}
+        self.once = [name for name in outside if name in same and name not in constants]
+        self.streams = [name for name in outside if name not in same and name not in constants]
+        handed_on = {name for name, output in self.rounds.items() if output in self.rounds}
+        self.recorded = sorted((written | handed_on) & set(wanted))
+        outputs = tuple(dict.fromkeys([*self.rounds.values(), *self.recorded, *([self.condition] if self.condition else [])]))
+        inner = Body(
+            body.name,
+            (*self.rounds, *self.streams),
+            outputs,
+            part.nodes,
+            constants,
+            tuple(self.once),
+            body.types,
+            body.opsets,
+            body.typed,
+        )
+        self.record = Loop(
+            inner,
+            tuple(Carried(name, output) for name, output in self.rounds.items()),
+            tuple(map(Scanned, self.streams)),
+            tuple(map(Collected, self.recorded)),
+            keep_going=self.condition or None,
+        )
+        self._programs: dict[Any, tuple[Callable[..., Any], str, tuple[Type, ...]]] = {}
+        self._careful: set[Any] = set()
+        self.source = ""
+
+    def run(self, n: int, run: Run, same: Mapping[str, Any], streams: Mapping[str, History], now: Mapping[str, Any]) -> Stretch:
+        """Step through up to ``n`` iterations.
+
+        Parameters
+        ----------
+        same : mapping
+            Values that are the same in every iteration.
+        streams : mapping
+            Values computed for the block before.
+        now : mapping
+            What goes round, at the start of the block.
+        """
+        once, carried = [same[name] for name in self.once], [now[name] for name in self.rounds]
+        histories = [streams[name] for name in self.streams]
+        types = (
+            tuple(type_of_value(value, self.exact) for value in carried),
+            tuple(_row_type(history.kind) for history in histories),
+            tuple(type_of_value(value, self.exact) for value in once),
+        )
+        if types not in self._programs:
+            if len(self._programs) >= MOST_SIGNATURES:
+                self._programs.clear()
+            region = lower_block(self.record, *types)
+            collected = region.results[len(self.rounds) : len(self.rounds) + len(self.recorded)]
+            call, text = program(region, UNWATCHED, 0, types in self._careful)
+            self._programs[types] = call, text, tuple(x.type for x in collected)
+        call, self.source, kinds = self._programs[types]
+        try:
+            *found, done, condition = call(run, np.int64(n), *carried, *[history.rows() for history in histories], *once)
+        except (ValueError, ArithmeticError):
+            if types not in self._careful:  # Python may have refused what is nan or infinite to numpy
+                self._careful.add(types)
+                del self._programs[types]
+            raise
+        finals = dict(zip(self.rounds, found, strict=False))
+        columns = zip(self.recorded, found[len(finals) :], kinds, strict=True)
+        recorded = {name: self._history(rows, kind) for name, rows, kind in columns}
+        done = int(done)
+        stays = bool(np.all(condition)) if self.condition else True
+        return Stretch(done, stays, recorded, finals, condition if self.condition else None)
+
+    def forget(self) -> None:
+        """Write anew next time."""
+        self._programs.clear()
+
+    def _history(self, rows: Any, type: Type) -> History:
+        """What was collected; the type says of numbers whether they are weak, or arrays without dimensions."""
+        if isinstance(rows, np.ndarray):
+            kind = kind_of_row(rows)
+            return History.of_array(rows, kind=replace(kind, is_array=True) if type.is_array else kind)
+        if type.weak and type.kind in PYTHON_BY_KIND:
+            return History.of_rows(rows, PYTHON_BY_KIND[type.kind])
+        return History.of_values(rows, self.exact)
+
+
+def _row_type(kind: Kind) -> Type:
+    return UNKNOWN if kind.dtype is None else Type(kind.dtype, kind.shape, kind.weak, kind.is_array)
