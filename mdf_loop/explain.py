@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mdf_loop.analysis.idioms import Accumulate, Building, Filter, Idiom
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.ir import Node
-from mdf_loop.plan import Ahead, Batched, Plan, Shift, Stepped
+from mdf_loop.plan import Batched, Plan, Shift, Stepped
 
 _CONDITION = {
     "given": "the trip count is given",
@@ -36,11 +36,12 @@ def _lines(loop: NumpyLoop, source: bool) -> Iterator[str]:
             yield "batched, a block of iterations at once:"
             for unit in part.units:
                 yield f"  {_unit(unit, plan)}"
-        elif isinstance(part, Ahead):
-            yield from _nodes("a few iterations ahead of what is stepped:", part.nodes)
         else:
             yield from _stepped(loop, part, plan, source)
-    if loop.last_length:
+    if loop.last_program:
+        yield f"the last run, of {loop.last_length} iterations, was one program" + (", as Python:" if source else "")
+        yield from (f"    {line}" for line in loop.last_program.split("\n") if source)
+    elif loop.last_length:
         yield f"the last block had {loop.last_length} iterations"
     if loop.last_failure:
         yield f"a block that failed: {loop.last_failure}"
@@ -77,6 +78,6 @@ def _stepped(loop: NumpyLoop, part: Stepped, plan: Plan, source: bool) -> Iterat
         yield f"  {node}" + (f"  ({why})" if why else "")
     for name in part.rounds:
         yield f"  {name} = {plan.rounds[name]} of the iteration before"
-    if source and (text := (loop.latest or loop.blocks).emitted(part)):
+    if source and not loop.last_program and (text := (loop.latest or loop.blocks).emitted(part)):
         yield "  as Python:"
         yield from (f"    {line}" for line in text.split("\n"))

@@ -44,13 +44,6 @@ class Stepped:
 
 
 @dataclass(frozen=True)
-class Ahead:
-    """Work on wide rows for a few iterations at a time, just before they are stepped."""
-
-    nodes: tuple[Node, ...]
-
-
-@dataclass(frozen=True)
 class Plan:
     """What :func:`make_plan` found.
 
@@ -64,7 +57,7 @@ class Plan:
         Run once, for the second iteration: they need a carried value that changes only once.
     varying : tuple of Node
         The others.
-    parts : tuple of (Batched, Ahead or Stepped)
+    parts : tuple of (Batched or Stepped)
         In the order in which a block runs them.
     rounds : mapping
         Values that go round -> the value that feeds each.
@@ -83,7 +76,7 @@ class Plan:
     hoisted: tuple[Node, ...] = ()
     late: tuple[Node, ...] = ()
     varying: tuple[Node, ...] = ()
-    parts: tuple[Batched | Ahead | Stepped, ...] = ()
+    parts: tuple[Batched | Stepped, ...] = ()
     rounds: Mapping[str, str] = field(default_factory=dict)
     same: Invariants = field(default_factory=lambda: Invariants(frozenset(), frozenset()))
     condition: str = "given"
@@ -132,14 +125,13 @@ def make_plan(loop: Loop) -> Plan:
 def all_stepped(plan: Plan, why: str, are_wide: bool = False) -> Plan:
     """The same loop with everything that varies stepped, where nothing is gained by batching.
 
-    Rows that are wide may be read as they are from a table, and worked on a few iterations ahead.
+    Rows that are wide may be read as they are from a table.
     """
     names = {name for part in plan.parts for name in _names_of(part)}
     rows = [node for node in plan.varying if _is_row(plan, node)] if are_wide else []
-    ahead = _ahead(plan, rows) if are_wide else []
-    rest = tuple(node for node in plan.varying if node not in rows and node not in ahead)
+    rest = tuple(node for node in plan.varying if node not in rows)
     part = Stepped(rest, tuple(name for name in plan.rounds if name in names), bool(plan.deciding))
-    parts = (*((Batched(tuple(rows)),) if rows else ()), *((Ahead(tuple(ahead)),) if ahead else ()), part)
+    parts = (*((Batched(tuple(rows)),) if rows else ()), part)
     reasons = {_first(node): plan.reasons.get(_first(node), why) for node in rest}
     return replace(plan, parts=parts, condition="stepped" if plan.deciding else "given", reasons=reasons)
 
@@ -150,45 +142,8 @@ def _is_row(plan: Plan, node: Node) -> bool:
     return is_plain and node.inputs[0] in plan.same and node.inputs[1] == plan.loop.index
 
 
-def _ahead(plan: Plan, rows: Sequence[Node]) -> list[Node]:
-    """Nodes that work on elements of rows of tables and of scanned inputs, for nodes that do so too."""
-    loop = plan.loop
-    early = {scanned.input for scanned in loop.scanned} | {node.outputs[0] for node in rows}
-    fixed = {*plan.same.always, *plan.same.late, *loop.body.constants}
-    wanted = {*loop.body.outputs, *loop.last, plan.deciding, *plan.rounds.values()}
-    readers: dict[str, list[Node]] = {}
-    for node in plan.varying:
-        for name in node.reads:
-            readers.setdefault(name, []).append(node)
-    chosen = []
-    for node in plan.varying:
-        is_early = works_on_elements(node) and early.intersection(node.inputs) and early.union(fixed).issuperset(node.inputs)
-        (output, *_) = node.outputs or ("",)
-        if is_early and output not in wanted and all(map(_makes_anew, readers.get(output, ()))):
-            chosen.append(node)
-            early.add(output)
-    return chosen
-
-
-def _makes_anew(node: Node) -> bool:
-    """Whether nothing of what a node gives is memory that it read: that of a row computed ahead is soon written over."""
-    return bool(operator(node)) and works_on_elements(node) and not (node.op in _GIVE_BACK and len(node.inputs) == 1)
-
-
-_GIVE_BACK = {"Identity", "Max", "Min", "Sum", "Clip", "Dropout"}
-"""Operators that give a single input back as it is."""
-
-
-def works_on_elements(node: Node) -> bool:
-    """Whether a node computes each element by itself, and nothing else."""
-    is_plain = node.domain in ("", "ai.onnx") and not node.attrs and len(node.outputs) == 1 and all(node.inputs)
-    return is_plain and lookup(node.op, node.opset, node.domain).batch is elementwise
-
-
-def _names_of(part: Batched | Ahead | Stepped) -> set[str]:
+def _names_of(part: Batched | Stepped) -> set[str]:
     """Values that go round in a part."""
-    if isinstance(part, Ahead):
-        return set()
     if isinstance(part, Stepped):
         return set(part.rounds)
     return {unit.name for unit in part.units if not isinstance(unit, Node)}

@@ -42,7 +42,7 @@ class Strike:
     def _call(self, frame, event, _):
         if frame.f_code is KEEPING:
             self.depth += 1
-        if not frame.f_code.co_filename.startswith((HOME, "<emitted")):
+        if not frame.f_code.co_filename.startswith((HOME, "<program")):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return self._each

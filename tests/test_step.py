@@ -7,7 +7,6 @@ import mdf_loop
 from mdf_loop.backends.python.printer import program
 from mdf_loop.backends.python.runtime import TooLong
 from mdf_loop.control import loop_record
-from mdf_loop.execute import programs
 from mdf_loop.options import start_run
 from mdf_loop.readers import read
 from mdf_loop.step.build import Builder, type_of_value
@@ -163,7 +162,6 @@ def test_programs_give_what_the_interpreter_gives(name, monkeypatch):
     text, carried = BODIES[name]
     with mdf_loop.options(engine="interpret"):
         expected = mdf_loop.loop(7, True, *carried, body=text, **GIVEN.get(name, {}))
-    monkeypatch.setattr(programs, "ENABLED", True)
     with mdf_loop.options(engine="numpy"):
         actual = mdf_loop.loop(7, True, *carried, body=text, **GIVEN.get(name, {}))
     pairs = [value if type(value) is tuple else (value,) for value in (actual, expected)]

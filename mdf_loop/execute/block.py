@@ -11,10 +11,10 @@ import numpy as np
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.histories import History, NotStackable
 from mdf_loop.execute.interpret import truth
-from mdf_loop.execute.kinds import ARRAY, Kind
 from mdf_loop.ir import Body, Node
 from mdf_loop.options import Run
 from mdf_loop.registry import operator
+from mdf_loop.step.records import Type
 
 
 class Batch:
@@ -89,24 +89,24 @@ class Batch:
         result = entry.batch(entry.run, args, flags, bound.keywords)
         if result is None:
             return False
-        kinds = self._kinds_of_rows(node) if self.calls.exact else [None] * len(result[0])
-        for name, value, stacked, kind in zip(node.outputs, *result, kinds, strict=False):
+        types = self._types_of_rows(node) if self.calls.exact else [None] * len(result[0])
+        for name, value, stacked, type in zip(node.outputs, *result, types, strict=False):
             if name and stacked:
-                self.histories[name] = History.of_array(value, kind=kind if value.ndim == 1 else None)
+                self.histories[name] = History.of_array(value, type=type if value.ndim == 1 else None)
             elif name:
                 self.fixed[name] = value
         return True
 
     def _are_mixed(self, node: Node) -> bool:
         """Whether some inputs are arrays and some numbers, so that what is picked is now one, now the other."""
-        kinds = [self.histories[n].kind if n in self.histories else self.calls.kind(self.single(n)) for n in node.inputs]
-        return len({kind.is_array for kind in kinds}) > 1
+        types = [self.histories[n].type if n in self.histories else self.calls.type(self.single(n)) for n in node.inputs]
+        return len({type.is_array for type in types}) > 1
 
-    def _kinds_of_rows(self, node: Node) -> list[Kind]:
+    def _types_of_rows(self, node: Node) -> list[Type]:
         """What a node's kernel gives in one iteration, where a stack of numbers does not say whether they are arrays."""
         last = [self._value(name) for name in node.inputs]
         result = self._kernel(node)(*last)
-        return [self.calls.kind(value) for value in (result if type(result) is tuple else (result,))]
+        return [self.calls.type(value) for value in (result if type(result) is tuple else (result,))]
 
     def _value(self, name: str) -> Any:
         if not name:
@@ -184,10 +184,11 @@ class Batch:
             found = one if other is None else other
             assert found is not None
             return found
-        if one.kind == other.kind and not one.kind.weak and (one.kind.form == ARRAY or one.kind.shape == ()) and one.kind.dtype:
-            out = np.empty((len(chosen), *(one.kind.shape or ())), one.kind.dtype)
-            out[chosen], out[~chosen] = one.stacked(), other.stacked()
-            return History.of_array(out, kind=one.kind)
+        if one.type == other.type and one.type.is_static and not one.type.weak:
+            first = one.stacked()
+            out = np.empty((len(chosen), *first.shape[1:]), first.dtype)
+            out[chosen], out[~chosen] = first, other.stacked()
+            return History.of_array(out, type=one.type)
         rows, ends = [None] * len(chosen), (iter(other.values()), iter(one.values()))
         for k, way in enumerate(chosen):
             rows[k] = next(ends[bool(way)])
@@ -199,7 +200,7 @@ def taken(history: History, places: np.ndarray, exact: bool) -> History:
     if len(places) == history.length:
         return history
     try:
-        return History.of_array(history.stacked()[places], kind=history.kind if history.kind.shape is not None else None)
+        return History.of_array(history.stacked()[places], type=history.type if history.type.shape is not None else None)
     except NotStackable:
         values = history.values()
         return History.of_values([values[k] for k in places], exact)

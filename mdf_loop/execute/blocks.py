@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.analysis.idioms import Building, Idiom
-from mdf_loop.execute.ahead import AheadPart
 from mdf_loop.execute.block import Batch
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.histories import History
@@ -16,7 +15,7 @@ from mdf_loop.execute.program import Program
 from mdf_loop.execute.recurrences import DoesNotFit, built, run_idiom
 from mdf_loop.execute.stepped_part import SteppedPart
 from mdf_loop.ir import Loop, Node
-from mdf_loop.plan import Ahead, Batched, Plan, Shift, Stepped
+from mdf_loop.plan import Batched, Plan, Shift, Stepped
 
 
 class Blocks:
@@ -29,8 +28,6 @@ class Blocks:
         self.places = {carried.input: k for k, carried in enumerate(loop.carried)}
         self.hidden = {state.input: k for k, state in enumerate(loop.body.state)}
         self.stepped = {id(part): self._stepped(part) for part in plan.parts if isinstance(part, Stepped)}
-
-        self.ahead = {id(part): AheadPart(part, loop.body, calls) for part in plan.parts if isinstance(part, Ahead)}
 
     def now(self, session: Session, name: str) -> Any:
         """A value that goes round, as the next iteration will get it."""
@@ -49,9 +46,7 @@ class Blocks:
         going = True
         for part in plan.parts:
             ran, has_ended = batch.length, not all(map(callable, finals.values()))
-            if isinstance(part, Ahead):
-                self.ahead[id(part)].run(batch, lambda name: session.env[self.program.slot(name)])
-            elif isinstance(part, Stepped):
+            if isinstance(part, Stepped):
                 going = self._run_stepped(session, batch, self.stepped[id(part)], now, finals) and going
             else:
                 going = self._batched(session, batch, part, now, finals) and going

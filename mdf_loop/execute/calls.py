@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdf_loop.execute.kinds import Kind, kind_of_value
 from mdf_loop.execute.program import Program
 from mdf_loop.ir import Node
 from mdf_loop.registry import Bound, Kernel, bind, lookup
+from mdf_loop.step.build import type_of_value
+from mdf_loop.step.records import Type
 
 
 class Calls:
@@ -35,6 +36,6 @@ class Calls:
             found = self._found[id(node)] = bound, lookup(node.op, node.opset, node.domain), node
         return found
 
-    def kind(self, value: Any) -> Kind:
-        """The kind of a value in this body."""
-        return kind_of_value(value, self.exact)
+    def type(self, value: Any) -> Type:
+        """The type of a value in this body."""
+        return type_of_value(value, self.exact)

@@ -8,7 +8,6 @@ import numpy as np
 
 from mdf_loop.errors import CollectedError
 from mdf_loop.execute.histories import History
-from mdf_loop.execute.kinds import OTHER
 from mdf_loop.execute.program import Hidden, describe_value
 from mdf_loop.ir import Collected
 
@@ -40,9 +39,7 @@ class Growing:
         needed = self.length + len(rows)
         dtype = np.result_type(self._array, rows) if self._array.dtype != rows.dtype else rows.dtype
         self._make_room(needed, dtype, most)
-        behind = self._array[self.length : needed]
-        if rows.__array_interface__ != behind.__array_interface__:  # or else they were written there
-            behind[...] = rows
+        self._array[self.length : needed] = rows
         self.length = needed
 
     def _make_room(self, needed: int, dtype: np.dtype, most: int | None) -> None:
@@ -56,11 +53,6 @@ class Growing:
         larger = np.empty((room, *self._array.shape[1:]), dtype)
         larger[: self.length] = self._array[: self.length]
         self._array = larger
-
-    def behind(self, count: int, most: int | None) -> np.ndarray:
-        """Memory for the next rows, which become some of them when they are given to ``extend``."""
-        self._make_room(self.length + count, self._array.dtype, most)
-        return self._array[self.length : self.length + count]
 
     def cut(self, length: int) -> None:
         """Forget all rows behind the first ones."""
@@ -136,18 +128,11 @@ class Gathering:
 
     def check_block(self, values: History | Any, length: int) -> None:
         """See that the values of a block of iterations can be kept; a value that is no history is the same in all."""
-        if isinstance(values, History) and (values.kind.weak or values.kind.form == OTHER):
+        if isinstance(values, History) and (values.type.weak or values.type.dtype is None):
             for value in values.values():
                 self.check(value)
         elif length:
             self.check(values.stacked()[0] if isinstance(values, History) else values)
-
-    def room(self, count: int, shape: tuple[int, ...], dtype: np.dtype, most: int | None) -> np.ndarray | None:
-        """Memory for the values of a block, so that ``add_block`` has nothing to copy; None for values of another kind."""
-        if (self._shape, self._dtype) != (shape, dtype):
-            return None
-        self._settle()
-        return self._blocks.behind(count, most) if self._blocks is not None else None
 
     def add_block(self, values: History | Any, length: int, most: int | None = None) -> None:
         """Keep the values of a block of iterations, which were checked; there will be ``most`` values, if that is known."""
@@ -159,7 +144,7 @@ class Gathering:
                 return
             rows = np.broadcast_to(value, (length, *value.shape))
             first = value
-        elif values.kind.weak or values.kind.form == OTHER:
+        elif values.type.weak or values.type.dtype is None:
             for value in values.values():
                 self.add(value)
             return

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.execute.kinds import OTHER, SCALAR, Kind, kind_of_value, out_of
+from mdf_loop.backends.python.numbers import box_of, is_native
+from mdf_loop.step.build import type_of_value
+from mdf_loop.step.records import UNKNOWN, Type
 
 
 class NotStackable(Exception):
@@ -18,43 +20,43 @@ class NotStackable(Exception):
 class History:
     """A value in each iteration of a block.
 
-    Either form is made from the other when it is first asked for.  ``kind`` says what the rows of a list are;
-    rows of numbers are Python's own numbers there.
+    Either form is made from the other when it is first asked for.  ``type`` says what the rows of a list are;
+    those that a program holds as Python's own numbers are that there.
     """
 
-    __slots__ = ("_array", "_rows", "is_borrowed", "kind", "length")
+    __slots__ = ("_array", "_rows", "is_borrowed", "length", "type")
 
     def __init__(
-        self, array: np.ndarray | None, rows: Sequence[Any] | None, kind: Kind, length: int, is_borrowed: bool = False
+        self, array: np.ndarray | None, rows: Sequence[Any] | None, type: Type, length: int, is_borrowed: bool = False
     ) -> None:
-        self._array, self._rows, self.kind, self.length = array, rows, kind, length
+        self._array, self._rows, self.type, self.length = array, rows, type, length
         self.is_borrowed = is_borrowed
 
     @classmethod
-    def of_array(cls, array: np.ndarray, is_borrowed: bool = False, kind: Kind | None = None) -> History:
+    def of_array(cls, array: np.ndarray, is_borrowed: bool = False, type: Type | None = None) -> History:
         """From values stacked on axis 0; borrowed are those in memory that was there before."""
-        return cls(array, None, kind or kind_of_row(array), len(array), is_borrowed)
+        return cls(array, None, type or type_of_row(array), len(array), is_borrowed)
 
     @classmethod
     def of_index(cls, index: np.ndarray) -> History:
         """From iteration numbers, one after the other."""
         if index.ndim > 1:
             return cls.of_array(index)
-        return cls(index, range(int(index[0]), int(index[-1]) + 1), kind_of_row(index), len(index))
+        return cls(index, range(int(index[0]), int(index[-1]) + 1), type_of_row(index), len(index))
 
     @classmethod
-    def of_rows(cls, rows: list[Any], kind: Kind) -> History:
-        """From one value for each iteration, as they are inside an emitted function."""
-        return cls(None, rows, kind, len(rows))
+    def of_rows(cls, rows: list[Any], type: Type) -> History:
+        """From one value for each iteration, as they are inside a program."""
+        return cls(None, rows, type, len(rows))
 
     @classmethod
     def of_values(cls, values: list[Any], exact: bool = False) -> History:
-        """From one value for each iteration, as kernels give them; ``exact`` as in :func:`~kinds.kind_of_value`."""
-        kinds = {kind_of_value(value, exact) for value in values}
-        kind = kinds.pop() if len(kinds) == 1 else Kind(OTHER)
-        if kind.form == SCALAR or (kind.is_number and not kind.weak):
-            return cls(np.array(values, kind.dtype), None, kind, len(values))
-        return cls(None, values, kind, len(values))
+        """From one value for each iteration, as kernels give them; ``exact`` as in :func:`~mdf_loop.step.build.type_of_value`."""
+        types = {type_of_value(value, exact) for value in values}
+        type = types.pop() if len(types) == 1 else UNKNOWN
+        if type.is_number and not type.weak:
+            return cls(np.array(values, type.dtype), None, type, len(values))
+        return cls(None, values, type, len(values))
 
     def stacked(self) -> np.ndarray:
         """One array with the iterations on axis 0.
@@ -70,25 +72,24 @@ class History:
 
     def _stack(self) -> np.ndarray:
         assert self._rows is not None
-        kind = self.kind
-        if kind.weak:
+        if self.type.weak:
             raise NotStackable
-        if kind.dtype is not None and kind.shape == ():
-            return np.array(self._rows, kind.dtype)
+        if self.type.is_number:
+            return np.array(self._rows, self.type.dtype)
         first = self._rows[0] if self._rows else None
         if not isinstance(first, np.ndarray) or first.dtype.hasobject:
             raise NotStackable
-        if any(type(row) is not np.ndarray or row.shape != first.shape or row.dtype != first.dtype for row in self._rows):
+        if any(not isinstance(row, np.ndarray) or row.shape != first.shape or row.dtype != first.dtype for row in self._rows):
             raise NotStackable
         out = np.empty((len(self._rows), *first.shape), first.dtype)
         np.stack(self._rows, out=out)
         return out
 
     def rows(self) -> Sequence[Any]:
-        """One value for each iteration, as an emitted function takes them."""
+        """One value for each iteration, as a program takes them."""
         if self._rows is None:
             assert self._array is not None
-            if self.kind.is_number:
+            if is_native(self.type):
                 self._rows = self._array.tolist()
             elif self._array.dtype.hasobject:
                 self._rows = [self._array[k : k + 1].reshape(self._array.shape[1:]) for k in range(self.length)]
@@ -98,9 +99,9 @@ class History:
 
     def values(self) -> Sequence[Any]:
         """One value for each iteration, as kernels take them."""
-        if self.kind.is_array:
+        if self.type.is_array:
             return [np.asarray(value) for value in self.stacked()]
-        if self.kind.is_number and not self.kind.weak:
+        if is_native(self.type) and not self.type.weak:
             return list(self.stacked())
         return self.rows()
 
@@ -112,30 +113,34 @@ class History:
         """The value of the last iteration, as kernels take it; a copy, so that no block is kept alive."""
         if self._array is not None:
             row = self._array[-1]
-            if self.kind.is_array:
+            if self.type.is_array:
                 return np.asarray(row)
             return row.copy() if isinstance(row, np.ndarray) else row if not self._array.dtype.hasobject else self.rows()[-1]
         assert self._rows is not None
-        return out_of(self.kind, self._rows[-1])
+        box, value = box_of(self.type), self._rows[-1]
+        if box is not None:
+            return box(value)
+        return value.copy() if isinstance(value, np.ndarray) and value.base is not None else value
 
     def head(self, length: int) -> History:
         """The first iterations alone."""
         array = None if self._array is None else self._array[:length]
         rows = None if self._rows is None else self._rows[:length]
-        return History(array, rows, self.kind, length, self.is_borrowed)
+        return History(array, rows, self.type, length, self.is_borrowed)
 
     def shifted(self, first: Any, exact: bool = False) -> History:
         """What the value was one iteration before, ``first`` at the beginning; ``exact`` as in ``of_values``."""
-        kind = kind_of_value(first, exact)
-        same = replace(kind, shape=self.kind.shape) == self.kind
+        type = type_of_value(first, exact)
+        same = type.dtype is not None and replace(type, shape=self.type.shape) == self.type
         if same and self._array is not None and np.shape(first) == self._array.shape[1:]:
             out = np.empty_like(self._array)
             out[0] = first
             out[1:] = self._array[:-1]
-            return History.of_array(out, kind=self.kind)
-        if same and kind.form != OTHER:
-            start = first.item() if kind.is_number and not kind.weak else first[()] if kind.form == SCALAR else first
-            return History.of_rows([start, *self.rows()[:-1]], kind if kind.shape == self.kind.shape else Kind(OTHER))
+            return History.of_array(out, type=self.type)
+        if same:
+            is_plain = type.is_number and not type.weak
+            start = (first.item() if is_native(type) else first[()]) if is_plain else first
+            return History.of_rows([start, *self.rows()[:-1]], type if type.shape == self.type.shape else UNKNOWN)
         return History.of_values([first, *self.values()[:-1]], exact)
 
     @property
@@ -149,6 +154,6 @@ class History:
         return self.length * (first.nbytes if isinstance(first, np.ndarray) else 32)
 
 
-def kind_of_row(array: np.ndarray) -> Kind:
-    """The kind of one iteration's value out of a stacked array."""
-    return Kind(OTHER) if array.dtype.hasobject else kind_of_value(np.empty(array.shape[1:], array.dtype))
+def type_of_row(array: np.ndarray) -> Type:
+    """The type of one iteration's value out of a stacked array."""
+    return Type(array.dtype, array.shape[1:]) if array.dtype.kind in "fiubcV" else UNKNOWN

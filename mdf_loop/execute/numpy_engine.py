@@ -21,13 +21,11 @@ import numpy as np
 from mdf_loop.analysis.purity import draws as draws_numbers
 from mdf_loop.backends.python.printer import LEAST
 from mdf_loop.errors import IterationError, LoopInterrupted, LoopTimeout, PartialResults
-from mdf_loop.execute import programs
 from mdf_loop.execute.block import Batch
 from mdf_loop.execute.blocks import Blocks
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.collect import NUMBERS
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
-from mdf_loop.execute.kinds import Kind
 from mdf_loop.execute.programs import Completed, Programs
 from mdf_loop.execute.slices import parts_of
 from mdf_loop.ir import Loop
@@ -111,7 +109,7 @@ class NumpyLoop(InterpretedLoop):
         self._one_by_one: Blocks | None = None
         self._programs: dict[tuple[bool, ...], Programs] = {}
         self.latest: Blocks | None = None
-        self.last_length, self.last_failure = 0, ""
+        self.last_length, self.last_failure, self.last_program = 0, "", ""
 
     def begin(self, given: Arguments, run: Run) -> Session:
         """A new execution, before its first iteration."""
@@ -179,18 +177,17 @@ class NumpyLoop(InterpretedLoop):
         """The results that a program gives, if there is one."""
         values = [np.int64(given.trip_count or 0), *given.carried, *given.scanned, *given.captured]
         with np.errstate(all="ignore"):
-            found = self._programs_for(given).run(values, run)
+            found = self._programs_for(given).run(values, run, self._is_over_soon(given.trip_count))
         if found is None:
             return None
         *results, done = found
+        self.last_length, self.last_program = int(done), self._programs_for(given).latest
         run.enter(Completed(self, results, int(done), run))
         return results
 
     def _is_for_a_program(self, given: Arguments, run: Run) -> bool:
         """Whether it is a short loop that nobody watches, bounds or stops."""
         options, count = run.options, given.trip_count
-        if not programs.ENABLED:
-            return False
         if options.engine == "interpret" or options.max_iterations is not None or run.deadline is not None:
             return False
         if _watching.get() is not None or given.go is False or given.invariant or self.unseen is not None:
@@ -225,16 +222,16 @@ class NumpyLoop(InterpretedLoop):
 
         That a value becomes something else later is seen as well: here it is only to spare blocks in vain.
         """
-        kinds = self._kinds_of_rounds(session)
+        types = self._types_of_rounds(session)
         for done in range(1, SETTLING + 1):
             super().iterate(session, done if until is None else min(done, until))
-            before, kinds = kinds, self._kinds_of_rounds(session)
-            if kinds == before or not session.goes_on():
+            before, types = types, self._types_of_rounds(session)
+            if types == before or not session.goes_on():
                 return
 
-    def _kinds_of_rounds(self, session: Session) -> list[Kind]:
+    def _types_of_rounds(self, session: Session) -> list[Type]:
         values = [*session.moment.carried, *session.moment.hidden]
-        return [self.calls.kind(value) for value in values]
+        return [self.calls.type(value) for value in values]
 
     def _is_short(self, session: Session, until: int | None) -> bool:
         ends = [end for end in (until, session.given.trip_count) if end is not None]
@@ -245,7 +242,11 @@ class NumpyLoop(InterpretedLoop):
             return True
         if session.run.options.engine == "numpy" or any(getattr(v, "nbytes", 0) >= LARGE for v in session.moment.carried):
             return False
-        return left <= max(FEW, WORTH // (len(self.program.steps) + 3))
+        return self._is_over_soon(left)
+
+    def _is_over_soon(self, iterations: int | None) -> bool:
+        """Whether interpreting takes less time than getting ready for anything else."""
+        return iterations is not None and iterations <= max(FEW, WORTH // (len(self.program.steps) + 3))
 
     def _run_blocks(self, session: Session, until: int | None) -> None:
         if session.stage is None and session.goes_on():
@@ -342,7 +343,7 @@ class NumpyLoop(InterpretedLoop):
         except (Exception, PartialResults) as error:
             blocks.forget()
             return self._given_up(session, length, error, saved)
-        stage.failures, self.latest, self.last_length = 0, blocks, length
+        stage.failures, self.latest, self.last_length, self.last_program = 0, blocks, length, ""
         each = max(sum(history.nbytes for history in batch.histories.values()) / batch.length, 1.0)
         most = max(int(session.run.options.block_bytes / each), 1)
         seconds = time.perf_counter() - begun

@@ -22,9 +22,6 @@ from mdf_loop.registry import changes
 from mdf_loop.step.build import type_of_value
 from mdf_loop.step.records import Region, Type
 
-ENABLED = True
-"""Whether loops and graphs try a program first.  Off until every law of the engines holds for programs as well."""
-
 MOST_SIGNATURES = 32
 """Combinations of types for which programs are kept."""
 
@@ -32,7 +29,7 @@ MOST_FAILURES = 3
 """How often a program may fall back before it is given up."""
 
 INTERPRETED = 2
-"""Calls with one combination of types that engine ``auto`` interprets: writing a program takes longer."""
+"""Short calls with one combination of types that engine ``auto`` interprets: writing a program takes longer."""
 
 log = logging.getLogger(__name__)
 
@@ -54,18 +51,26 @@ class Entry:
 
 
 class Programs:
-    """The programs of one graph or loop."""
+    """The programs of one graph or loop.
+
+    Attributes
+    ----------
+    latest : str
+        The text of the one that ran last.
+    """
 
     def __init__(self, lower: Lower, draws: bool, has_loops: bool, exact: bool, least: int = LEAST) -> None:
         self._lower, self._draws, self._has_loops, self._exact, self._least = lower, draws, has_loops, exact, least
         self._entries: dict[Any, Entry] = {}
+        self.latest = ""
         self._changes = changes()
 
-    def run(self, values: Sequence[Any], run: Run) -> tuple[Any, ...] | None:
-        """The results for these values, or None: the ordinary way has to find them."""
+    def run(self, values: Sequence[Any], run: Run, is_short: bool = True) -> tuple[Any, ...] | None:
+        """The results for these values, or None: the ordinary way has to find them.
+
+        ``is_short`` says that it would be over before a program is written.
+        """
         options = run.options
-        if not ENABLED:
-            return None
         if self._changes != changes():  # a user's kernel may have taken the place of one of ours
             self._entries.clear()
             self._changes = changes()
@@ -79,7 +84,7 @@ class Programs:
             return None
         if entry.call is None:
             entry.calls += 1
-            if entry.calls <= INTERPRETED and options.engine == "auto":
+            if is_short and entry.calls <= INTERPRETED and options.engine == "auto":
                 return None
             self._write(entry, values, options.obey_body_condition)
             if entry.call is None:
@@ -98,7 +103,9 @@ class Programs:
         saved = run.stream.save() if self._draws else None
         assert entry.call is not None
         try:
-            return entry.call(run, *values)
+            found = entry.call(run, *values)
+            self.latest = entry.text
+            return found
         except Ended as error:
             raise error.error from error.error.__cause__
         except PartialResults as error:

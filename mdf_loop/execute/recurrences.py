@@ -47,11 +47,11 @@ def _values(idiom: Idiom, batch: Batch, start: Any, kinds: str) -> np.ndarray:
     """What comes in, stacked, in a shape that broadcasts to that of the recurrence."""
     if not isinstance(start, np.ndarray | np.generic) or start.dtype.kind not in kinds or start.dtype.itemsize == 2:
         raise DoesNotFit
-    if batch.calls.kind(start).is_array:
+    if batch.calls.type(start).is_array:
         raise DoesNotFit  # what comes out are scalars
     if batch.is_stacked(idiom.value):
         history = batch.histories[idiom.value]
-        if history.kind.shape is None or history.kind.dtype != start.dtype or history.kind.weak:
+        if history.type.shape is None or history.type.dtype != start.dtype or history.type.weak:
             raise DoesNotFit
         rows = history.stacked()
         shape = rows.shape[1:]
@@ -156,8 +156,8 @@ def _put(idiom: Idiom, batch: Batch, steps: np.ndarray) -> None:
 def _check_building(idiom: Building, batch: Batch, start: Any) -> None:
     if not isinstance(start, list) or not batch.is_stacked(idiom.value):
         raise DoesNotFit
-    kind = batch.histories[idiom.value].kind
-    if kind.dtype is None or kind.weak or any(getattr(item, "dtype", None) != kind.dtype for item in start[:1]):
+    type = batch.histories[idiom.value].type
+    if type.dtype is None or type.weak or any(getattr(item, "dtype", None) != type.dtype for item in start[:1]):
         raise DoesNotFit
 
 

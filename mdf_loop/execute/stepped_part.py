@@ -10,14 +10,13 @@ import numpy as np
 
 from mdf_loop.analysis.invariants import Invariants
 from mdf_loop.backends.python.printer import UNWATCHED, program
-from mdf_loop.execute.histories import History, kind_of_row
-from mdf_loop.execute.kinds import PYTHON_BY_KIND, Kind
+from mdf_loop.execute.histories import History, type_of_row
 from mdf_loop.ir import Body, Carried, Collected, Loop, Scanned
 from mdf_loop.options import Run
 from mdf_loop.plan import Stepped
 from mdf_loop.step.build import type_of_value
 from mdf_loop.step.lower import lower_block
-from mdf_loop.step.records import UNKNOWN, Type
+from mdf_loop.step.records import Type
 
 MOST_SIGNATURES = 16
 """Combinations of types for which programs are kept."""
@@ -90,7 +89,7 @@ class SteppedPart:
         histories = [streams[name] for name in self.streams]
         types = (
             tuple(type_of_value(value, self.exact) for value in carried),
-            tuple(_row_type(history.kind) for history in histories),
+            tuple(history.type for history in histories),
             tuple(type_of_value(value, self.exact) for value in once),
         )
         if types not in self._programs:
@@ -122,12 +121,8 @@ class SteppedPart:
     def _history(self, rows: Any, type: Type) -> History:
         """What was collected; the type says of numbers whether they are weak, or arrays without dimensions."""
         if isinstance(rows, np.ndarray):
-            kind = kind_of_row(rows)
-            return History.of_array(rows, kind=replace(kind, is_array=True) if type.is_array else kind)
-        if type.weak and type.kind in PYTHON_BY_KIND:
-            return History.of_rows(rows, PYTHON_BY_KIND[type.kind])
+            found = type_of_row(rows)
+            return History.of_array(rows, type=replace(found, is_array=True) if type.is_array else found)
+        if type.weak and type.kind in "fib":
+            return History.of_rows(rows, type)
         return History.of_values(rows, self.exact)
-
-
-def _row_type(kind: Kind) -> Type:
-    return UNKNOWN if kind.dtype is None else Type(kind.dtype, kind.shape, kind.weak, kind.is_array)

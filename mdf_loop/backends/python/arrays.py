@@ -97,16 +97,17 @@ def _operands(p: Printer, v: Value) -> list[str]:
     return [_number(p, x, others) if x.type.is_number else p.boxed(x) for x in v.args]
 
 
-def _is_exact(x: Value, dtype: np.dtype | None) -> bool:
+def _is_exact(x: Value, dtype: np.dtype) -> bool:
     """Whether a constant number is one of an element type, or numpy makes one of it that is the same."""
-    if x.type.dtype == dtype or dtype is None or not x.type.weak:
-        return x.type.dtype == dtype and dtype is not None and dtype.kind in "fiub"
+    if not x.type.weak:
+        return x.type.dtype == dtype and dtype.kind in "fiub"
     return dtype.kind == "f" or (dtype.kind == "i" and type(x.attr) is int and abs(x.attr) < 1 << 7)
 
 
 def _number(p: Printer, x: Value, others: set[np.dtype | None]) -> str:
     """A number beside arrays; a constant as an array without dimensions, which numpy takes 0.3 us faster."""
-    if x.op == "const" and len(others) == 1 and _is_exact(x, like := next(iter(others))):
+    like = next(iter(others)) if len(others) == 1 else None
+    if x.op == "const" and like is not None and _is_exact(x, like):
         return p.source.use(p.lone(x.attr, like), "k")
     is_own = is_native(x.type) and (x.type.weak or others == {x.type.dtype})
     return p.text(x) if is_own else p.boxed(x)
