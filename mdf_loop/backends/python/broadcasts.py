@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mdf_loop.step.records import Value
+from mdf_loop.step.records import Type, Value
 
 if TYPE_CHECKING:
     from mdf_loop.backends.python.printer import Printer
@@ -31,9 +31,9 @@ def whole_operands(p: Printer, v: Value, args: list[str], target: str) -> list[s
     others = [k for k, x in enumerate(v.args) if x.type.shape != v.type.shape]
     for k in others:
         x = v.args[k]
-        is_slow = is_extreme if x.type.is_number else is_short
+        is_slow = (is_extreme if x.type.is_number else is_short) and not x.type.weak
         if is_slow and x.op == "const":
-            args[k] = p.source.use(p.spread(x.attr, v.type), "k")
+            args[k] = p.source.use(p.spread(x.attr, Type(x.type.dtype, v.type.shape)), "k")
         elif is_slow and p.is_outside(x):
             name = p.source.fresh("b")
             p.in_front(
