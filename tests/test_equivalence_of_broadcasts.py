@@ -37,7 +37,7 @@ def test_operands_of_other_shapes(shapes, kind, origin, rng):
     if origin == "of the iteration":
         b = "Sub (second, n)"
     text = f"""wide (int64 i, bool go, {kind}[40,6] y) => (bool go_out, y_out, {", ".join(RESULTS)}) {constants} {{
-        go_out = Identity (go) n = Cast <to = {to}> (i) a = Add (first, n) b = {b} {NODES.replace("TO", str(to))}
+        go_out = Identity (go) n = ReduceMax <keepdims = 0> (y) a = Add (first, n) b = {b} {NODES.replace("TO", str(to))}
         y_out = Neg (less) }}"""
     start = np.asarray(rng.integers(-3, 4, (40, 6)), dtype)
     assert_same_on_every_engine(lambda: loop(60, True, start, body={"onnx": text, "opset": 20}, **given))
