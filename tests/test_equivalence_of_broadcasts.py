@@ -8,7 +8,7 @@ from mdf_loop import loop
 
 NODES = """
     d1 = Sub (a, b) sub = Add (y, d1)
-    m1 = Max (a, b) max = Sub (y, m1)
+    m1 = Max (b, a) max = Sub (y, m1)
     c1 = Less (a, b) l1 = Cast <to = TO> (c1) less = Add (y, l1)
     c2 = Equal (b, a) e1 = Cast <to = TO> (c2) equal = Sub (e1, y)
     c3 = Greater (a, b) w1 = Where (c3, a, b) chosen = Sub (y, w1)
@@ -29,15 +29,19 @@ def declared(kind, shape):
 def test_operands_of_other_shapes(shapes, kind, origin, rng):
     dtype, to = KINDS[kind]
     first, second = (np.asarray(rng.integers(-3, 4, shape), dtype) for shape in shapes)
-    given, constants, b = {"first": first, "second": second}, "", "Identity (second)"
+    given, constants, nodes = {"first": first, "second": second}, "", NODES.replace("TO", str(to))
     if origin == "constant":
         del given["second"]
         numbers = ", ".join(str(x) for x in second.ravel())
-        constants = f"<{declared(kind, second.shape)} second = {{{numbers}}}>"
-    if origin == "of the iteration":
-        b = "Sub (second, n)"
-    text = f"""wide (int64 i, bool go, {kind}[40,6] y) => (bool go_out, y_out, {", ".join(RESULTS)}) {constants} {{
-        go_out = Identity (go) n = ReduceMax <keepdims = 0> (y) a = Add (first, n) b = {b} {NODES.replace("TO", str(to))}
-        y_out = Neg (less) }}"""
+        constants = f"{declared(kind, second.shape)} second = {{{numbers}}}, "
+    nodes = (
+        f"b = Sub (second, n) {nodes}"
+        if origin == "of the iteration"
+        else nodes.replace("b)", "second)").replace("(b,", "(second,")
+    )
+    text = f"""wide (int64 i, bool go, {kind}[40,6] y) => (bool go_out, y_out, {", ".join(RESULTS)})
+        <{constants}{kind} low = {{-5}}, {kind} high = {{5}}> {{
+        go_out = Identity (go) n = ReduceMax <keepdims = 0> (y) a = Add (first, n) {nodes}
+        t = Sum ({", ".join(RESULTS)}) y_out = Clip (t, low, high) }}"""
     start = np.asarray(rng.integers(-3, 4, (40, 6)), dtype)
     assert_same_on_every_engine(lambda: loop(60, True, start, body={"onnx": text, "opset": 20}, **given))
