@@ -12,6 +12,7 @@ from node_cases import single_node_cases
 from samples import SAMPLES
 
 from mdf_loop.backends.python.printer import program
+from mdf_loop.backends.python.runtime import FallBack
 from mdf_loop.element_types import kind_of
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Body, Node
@@ -117,7 +118,10 @@ def test_reductions(op, dtype):
             node = Node(op, tuple("xa"[: len(inputs)]), ("y",), attrs, opset=opset)
             assert holds(node, inputs, [1])
             body = Body("one", ("x",), ("y",), (node,), {"a": inputs[1]} if len(inputs) > 1 else {})
-            (found,) = program(lower_graph(body, [type_of_value(inputs[0])]))[0](start_run(), inputs[0])
+            try:  # numbers of Python's may refuse what is nan to numpy, or too large for the type
+                (found,) = program(lower_graph(body, [type_of_value(inputs[0])]), careful=True)[0](start_run(), inputs[0])
+            except FallBack:
+                continue
             expected = kernel_of(node, inputs)[0]
             assert_same(found, expected, 16, np.atleast_1d(abs(np.asarray(expected).astype(float)).max()))
 

@@ -174,7 +174,7 @@ class Blocks:
 
     def _stepped(self, part: Stepped) -> SteppedPart:
         plan = self.plan
-        return SteppedPart(part, self.loop.body, plan.rounds, plan.same, plan.deciding, self.wanted)
+        return SteppedPart(part, self.loop.body, self.calls, plan.rounds, plan.same, plan.deciding, self.wanted)
 
 
 def wanted_histories(plan: Plan) -> set[str]:

@@ -36,6 +36,10 @@ class Calls:
             found = self._found[id(node)] = bound, lookup(node.op, node.opset, node.domain), node
         return found
 
+    def bound(self, node: Node) -> Bound:
+        """What to call for one iteration."""
+        return self(node)[0]
+
     def type(self, value: Any) -> Type:
         """The type of a value in this body."""
         return type_of_value(value, self.exact)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from mdf_loop.analysis.purity import draws
+from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.interpret import InterpretedBody
-from mdf_loop.execute.program import RUN
+from mdf_loop.execute.program import RUN, Program
 from mdf_loop.execute.programs import Programs
 from mdf_loop.ir import Body
 from mdf_loop.options import Run
@@ -20,12 +21,19 @@ class Graph(InterpretedBody):
 
     def __init__(self, body: Body) -> None:
         super().__init__(body)
+        self._found: tuple[Program, Calls] | None = None
 
         def lower(types: Sequence[Type], obey: bool, opens: bool) -> Region:
-            return lower_graph(body, types, obey, opens)
+            return lower_graph(body, types, obey, opens, self._calls().bound)
 
         has_loops = any(True for node in body.nodes for _ in node.bodies)
         self._programs = Programs(lower, any(map(draws, body.nodes)), has_loops, not body.typed)
+
+    def _calls(self) -> Calls:
+        """The kernels of its nodes."""
+        if self._found is None or self._found[0] is not self.program:
+            self._found = self.program, Calls(self.program)
+        return self._found[1]
 
     def finish(self, env: list[Any]) -> tuple[Any, ...]:
         """Run every node once; returns the body's outputs."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from mdf_loop.analysis.invariants import Invariants
 from mdf_loop.backends.python.printer import UNWATCHED, program
+from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.histories import History, type_of_row
 from mdf_loop.ir import Body, Carried, Collected, Loop, Scanned
 from mdf_loop.options import Run
@@ -37,9 +38,16 @@ class SteppedPart:
     """A stepped part of a plan, with what it reads and what is wanted of it."""
 
     def __init__(
-        self, part: Stepped, body: Body, rounds: Mapping[str, str], same: Invariants, condition: str, wanted: Collection[str]
+        self,
+        part: Stepped,
+        body: Body,
+        calls: Calls,
+        rounds: Mapping[str, str],
+        same: Invariants,
+        condition: str,
+        wanted: Collection[str],
     ) -> None:
-        self.part, self.exact = part, not body.typed
+        self.part, self.calls, self.exact = part, calls, calls.exact
         self.rounds = {name: rounds[name] for name in part.rounds}
         written = {name for node in part.nodes for name in node.outputs if name}
         self.condition = condition if part.decides else ""
@@ -95,7 +103,7 @@ class SteppedPart:
         if types not in self._programs:
             if len(self._programs) >= MOST_SIGNATURES:
                 self._programs.clear()
-            region = lower_block(self.record, *types)
+            region = lower_block(self.record, *types, self.calls.bound)
             collected = region.results[len(self.rounds) : len(self.rounds) + len(self.recorded)]
             call, text = program(region, UNWATCHED, 0, types in self._careful)
             self._programs[types] = call, text, tuple(x.type for x in collected)

@@ -28,7 +28,10 @@ ROUNDS = 6
 """How often the types of carried values may widen; then nothing is known of them."""
 
 
-def lower_graph(body: Body, types: Sequence[Type], obey: bool = False, opens: bool = True) -> Region:
+Bind = Callable[[Node], Bound]
+
+
+def lower_graph(body: Body, types: Sequence[Type], obey: bool = False, opens: bool = True, bound: Bind = bind) -> Region:
     """The Step of a graph that runs once.
 
     Parameters
@@ -40,6 +43,8 @@ def lower_graph(body: Body, types: Sequence[Type], obey: bool = False, opens: bo
         Whether the body of a loop whose condition was omitted may end it.
     opens : bool
         Whether loops become regions; if not, they stay operators.
+    bound : callable
+        Gives the kernel of a node, made ready: what is bound already need not be bound again.
 
     Raises
     ------
@@ -48,13 +53,15 @@ def lower_graph(body: Body, types: Sequence[Type], obey: bool = False, opens: bo
     """
     if not all(map(is_repeatable, body.nodes)):
         raise CannotLower("a node may do more than compute")
-    lowering = Lowering(obey, opens, not body.typed)
+    lowering = Lowering(obey, opens, not body.typed, bound)
     names = (*body.inputs, *body.captures)
     scope = {name: lowering.b.param(type, k) for k, (name, type) in enumerate(zip(names, types, strict=True))}
     return lowering.b.closed(lowering.body(body, scope))
 
 
-def lower_loop(record: Loop, types: Sequence[Type], has_count: bool, obeyed: bool, obey: bool = False) -> Region:
+def lower_loop(
+    record: Loop, types: Sequence[Type], has_count: bool, obeyed: bool, obey: bool = False, bound: Bind = bind
+) -> Region:
     """The Step of one loop: its results, then the number of iterations.
 
     Parameters are the trip count (any number where there is none), then carried, scanned and captured values.
@@ -66,7 +73,7 @@ def lower_loop(record: Loop, types: Sequence[Type], has_count: bool, obeyed: boo
     """
     if not all(map(is_repeatable, record.body.nodes)):
         raise CannotLower("a node may do more than compute")
-    lowering = Lowering(obey, exact=not record.body.typed)
+    lowering = Lowering(obey, exact=not record.body.typed, bound=bound)
     params = [lowering.b.param(type, k) for k, type in enumerate(types)]
     n_carried, n_scanned = len(record.carried), len(record.scanned)
     carried, scanned = params[1 : 1 + n_carried], params[1 + n_carried : 1 + n_carried + n_scanned]
@@ -75,14 +82,16 @@ def lower_loop(record: Loop, types: Sequence[Type], has_count: bool, obeyed: boo
     return lowering.b.closed(results[:-1])
 
 
-def lower_block(record: Loop, carried: Sequence[Type], rows: Sequence[Type], captured: Sequence[Type]) -> Region:
+def lower_block(
+    record: Loop, carried: Sequence[Type], rows: Sequence[Type], captured: Sequence[Type], bound: Bind = bind
+) -> Region:
     """The Step of a block of iterations of a loop.
 
     Parameters are the number of iterations, then carried values, rows (types are those of one row) and captured values.
     Results are those of the loop, then the number of iterations and the last condition; the types of what is collected say
     what its rows are.
     """
-    lowering = Lowering(obey=False, exact=not record.body.typed)
+    lowering = Lowering(obey=False, exact=not record.body.typed, bound=bound)
     b, n = lowering.b, Size("n")
     count = b.param(Type(INT64, ()), 0)
     states = [b.param(type, 1 + k) for k, type in enumerate(carried)]
@@ -101,9 +110,9 @@ class Lowering:
     may be handed on to somebody who sees the difference.
     """
 
-    def __init__(self, obey: bool, opens: bool = True, exact: bool = False) -> None:
+    def __init__(self, obey: bool, opens: bool = True, exact: bool = False, bound: Bind = bind) -> None:
         load_kernels()
-        self.b, self.obey, self.opens, self.exact = Builder(), obey, opens, exact
+        self.b, self.obey, self.opens, self.exact, self.bound = Builder(), obey, opens, exact, bound
         self.depth = 0
 
     def body(self, body: Body, scope: Mapping[str, Value]) -> list[Value]:
@@ -119,7 +128,7 @@ class Lowering:
 
     def node(self, node: Node, names: Names) -> Sequence[Value]:
         """The values of a node's outputs."""
-        bound = bind(node)
+        bound = self.bound(node)
         args = [names[name] if name and not _is_none(names[name]) else None for name in node.inputs]
         if bound.loop is not None and self.opens:
             return self._loop_node(node, bound, bound.loop, args, names)
