@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.analysis.invariants import Invariants
-from mdf_loop.backends.python.printer import UNWATCHED, program
+from mdf_loop.backends.python.control import UNWATCHED
+from mdf_loop.backends.python.printer import program
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.histories import History, type_of_row
 from mdf_loop.ir import Body, Carried, Collected, Loop, Scanned

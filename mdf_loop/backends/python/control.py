@@ -16,6 +16,9 @@ from mdf_loop.step.structure import values_in
 if TYPE_CHECKING:
     from mdf_loop.backends.python.printer import Printer
 
+UNWATCHED = 1 << 62
+"""No limit: the program is a block of iterations, whose number whoever calls it has bounded."""
+
 LARGEST_BLOCK = 1 << 26
 """Bytes of collected values for which there is room from the start."""
 
@@ -162,6 +165,8 @@ class LoopWriter:
         else:
             source.line(f"{n} = {source.use(runtime.trip_count)}({p.boxed(self.count)})")
         most = min(p.most, self.attr.worth)
+        if most == UNWATCHED:
+            return
         if self.may_end and p.bound(self.count) > most:
             self.is_cut = True
             source.line(f"cut_{n} = {n} > {most}")
@@ -264,7 +269,8 @@ class LoopWriter:
             source.line(f"if not {stays}: {done}break")
         elif stays:  # the condition was omitted and does not count: the interpreter says so
             source.line(f"if not {stays}: raise {source.use(runtime.FallBack)}")
-        source.line("pass")
+        if source.lines[-1].startswith("    " * (source.depth - 1) + "for "):
+            source.line("pass")
 
     def _finish(self) -> None:
         """Names for the results."""
@@ -277,6 +283,9 @@ class LoopWriter:
             if name in collected:
                 what, value, in_rows = collected[name]
                 self._put_together(name, what, value, in_rows)
+            if item not in p.texts and not p.loops:
+                p.texts[item] = name
+                continue
             if item not in p.texts:
                 p.texts[item] = source.fresh("v")
             source.line(f"{p.texts[item]} = {name}")  # its own name: the loop may run again, around it, before this is read

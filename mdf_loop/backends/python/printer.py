@@ -33,9 +33,6 @@ from mdf_loop.step.structure import Uses, uses_of
 MOST = 1 << 14
 """Iterations of one loop that a program runs without a pause."""
 
-UNWATCHED = 1 << 62
-"""No limit: the program is a block of iterations, whose number whoever calls it has bounded."""
-
 LEAST = 512
 """Bytes of an array from which on a short program writes it over another one; a smaller new one costs less than making room."""
 
@@ -94,14 +91,14 @@ class Printer:
 
     def renew_end(self, indent: str = "") -> None:
         """The time at which a program stops, so that a loop that takes long is run in a way that can be watched."""
-        if self.most == UNWATCHED:
+        if self.most == control.UNWATCHED:
             return
         if any(value.op == "loop" for value in self.uses.homes):
             self.source.line(f"{indent}end = {self.source.use(time.perf_counter)}() + {LONGEST_SECONDS}")
 
     def look_at_clock(self, number: str, body: Region) -> None:
         """In a loop: now and then, more often where an iteration takes longer."""
-        if self.most == UNWATCHED:
+        if self.most == control.UNWATCHED:
             return
         inside = [value for value in body.values if value.op == "apply" or not is_native(value.type)]
         has_loop = any(value.op == "loop" for value in body.values)

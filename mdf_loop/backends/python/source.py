@@ -50,7 +50,7 @@ class Source:
 
     def text(self, parameters: str) -> str:
         """The whole function."""
-        return "\n".join([f"def program({parameters}):", *self.lines]) + "\n"
+        return "\n".join([f"def program({parameters}):", *self.lines])
 
     def compiled(self, parameters: str) -> Callable[..., Any]:
         """The function."""
