@@ -120,6 +120,9 @@ def options(**changes: object) -> Iterator[Options]:
         _current.reset(token)
 
 
+_NOTHING_DRAWN = None, {}
+
+
 class RandomStream:
     """The random numbers of one run: one numpy Generator, made when first asked for.
 
@@ -149,7 +152,9 @@ class RandomStream:
     def save(self) -> object:
         """How far every generator has come; ``restore`` goes back there.  The same object as before if nothing was drawn."""
         saved = self._saved
-        if saved is None:
+        if saved is None and self._shared is None and not self._own:
+            saved = self._saved = _NOTHING_DRAWN
+        elif saved is None:
             shared = None if self._shared is None else self._shared.bit_generator.state
             saved = self._saved = shared, {node: rng.bit_generator.state for node, rng in self._own.items()}
         return saved
@@ -268,11 +273,18 @@ class TooEarly(Exception):
 def start_run() -> Run:
     """A run under the current options; inside :func:`random_stream` and :func:`part_of` with what it shares there."""
     chosen, enclosing = _current.get(), _enclosing.get()
+    deadline = None
+    if chosen.timeout is not None or enclosing is not None:
+        deadline = _earliest(chosen, enclosing)
+    return Run(chosen, _stream.get() or RandomStream(chosen.seed), deadline=deadline, enclosing=enclosing)
+
+
+def _earliest(chosen: Options, enclosing: Run | None) -> Deadline | None:
+    """When a run has to end: by its own options, or because the one around it has to."""
     deadlines = [] if chosen.timeout is None else [Deadline(float(chosen.timeout))]
     if enclosing is not None and enclosing.deadline is not None:
         deadlines.append(enclosing.deadline)
-    deadline = min(deadlines, key=lambda each: each.end, default=None)
-    return Run(chosen, _stream.get() or RandomStream(chosen.seed), deadline=deadline, enclosing=enclosing)
+    return min(deadlines, key=lambda each: each.end, default=None)
 
 
 @contextlib.contextmanager

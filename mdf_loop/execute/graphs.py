@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from mdf_loop.analysis.purity import draws
+from mdf_loop.execute import programs
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.execute.program import RUN
-from mdf_loop.execute.programs import Programs
 from mdf_loop.ir import Body
 from mdf_loop.options import Run
 from mdf_loop.step.lower import lower_graph
@@ -25,14 +25,15 @@ class Graph(InterpretedBody):
             return lower_graph(body, types, obey, opens)
 
         has_loops = any(True for node in body.nodes for _ in node.bodies)
-        self._programs = Programs(lower, any(map(draws, body.nodes)), has_loops, not body.typed)
+        self._programs = programs.Programs(lower, any(map(draws, body.nodes)), has_loops, not body.typed)
 
     def finish(self, env: list[Any]) -> tuple[Any, ...]:
         """Run every node once; returns the body's outputs."""
         run: Run = env[RUN]
-        found = self._by_program(env, run) if run.options.engine != "interpret" else None
-        if found is not None:
-            return found
+        if programs.ENABLED and run.options.engine != "interpret":
+            found = self._by_program(env, run)
+            if found is not None:
+                return found
         return super().finish(env)
 
     def _by_program(self, env: list[Any], run: Run) -> tuple[Any, ...] | None:
