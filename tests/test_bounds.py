@@ -10,6 +10,7 @@ import tracemalloc
 import numpy as np
 import onnx
 import pytest
+from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
 from onnx import helper, numpy_helper
 
 import mdf_loop
@@ -247,6 +248,35 @@ def test_split_makes_what_outputs_are_named_for(count, outputs, shapes):
     graph = helper.make_graph([node], "g", ends[:1], ends[1:])
     results = backend.run_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), [np.ones(7, np.float32)])
     assert [result.shape for result in results] == [(length,) for length in shapes]
+
+
+HUGE = 1 << 62
+
+
+@pytest.mark.parametrize("opset", [1, 6])
+@pytest.mark.parametrize("counts", [[HUGE, 1], [HUGE, HUGE], [7, HUGE], [1 << 31, 1 << 31]])
+def test_repeats_whose_product_exceeds_64_bits_are_refused(opset, counts):
+    x = np.ones((2, 3), np.float32)
+    inputs = [x, np.array(counts, np.int64)] if opset > 1 else [x, np.array(max(counts)), np.array(0)]
+    node = helper.make_node("Tile", ["x", *"ab"[: len(inputs) - 1]], ["y"])
+    with pytest.raises(LoopError, match="no memory|Unable to allocate"):
+        backend.run_node(node, inputs, opset_version=opset)
+
+
+@pytest.mark.parametrize("text", ["numpy.repeat(x, 1 << 62)", "numpy.tile(x, (1 << 62, 1 << 62))", "numpy.tile(x, 1 << 61)"])
+@pytest.mark.parametrize("trusted", [False, True])
+def test_expressions_cannot_repeat_so_often_whoever_is_trusted(text, trusted):
+    node = Node(id="n", parameters=[Parameter(id="x", value=[1.0, 2.0]), Parameter(id="p", value=text)])
+    node.output_ports.append(OutputPort(id="o", value="p"))
+    with mdf_loop.options(trusted=trusted), pytest.raises(LoopError, match="no memory|more than"):
+        mdf_loop.run(Graph(id="g", nodes=[node]), steps=2)
+
+
+@pytest.mark.parametrize(("op", "dtype"), [("QuantizeLinear", np.float32), ("DequantizeLinear", np.int8)])
+def test_a_block_may_be_larger_than_the_axis(op, dtype):
+    node = helper.make_node(op, ["x", "scale", "zero"], ["y"], axis=0, block_size=HUGE)
+    inputs = [np.ones((2, 3), dtype), np.full((1, 3), 0.5, np.float32), np.ones((1, 3), np.int8)]
+    assert backend.run_node(node, inputs)[0].tolist() == [[3 if op == "QuantizeLinear" else 0] * 3] * 2
 
 
 @pytest.mark.parametrize("opset", [10**30, 1 << 31, 0, -1, True, "18", 1.0, [18]])
