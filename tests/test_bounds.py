@@ -259,7 +259,7 @@ def test_repeats_whose_product_exceeds_64_bits_are_refused(opset, counts):
     x = np.ones((2, 3), np.float32)
     inputs = [x, np.array(counts, np.int64)] if opset > 1 else [x, np.array(max(counts)), np.array(0)]
     node = helper.make_node("Tile", ["x", *"ab"[: len(inputs) - 1]], ["y"])
-    with pytest.raises(LoopError, match="no memory|Unable to allocate"):
+    with pytest.raises(LoopError, match=r"no memory|Unable to allocate"):
         backend.run_node(node, inputs, opset_version=opset)
 
 
@@ -268,7 +268,7 @@ def test_repeats_whose_product_exceeds_64_bits_are_refused(opset, counts):
 def test_expressions_cannot_repeat_so_often_whoever_is_trusted(text, trusted):
     node = Node(id="n", parameters=[Parameter(id="x", value=[1.0, 2.0]), Parameter(id="p", value=text)])
     node.output_ports.append(OutputPort(id="o", value="p"))
-    with mdf_loop.options(trusted=trusted), pytest.raises(LoopError, match="no memory|more than"):
+    with mdf_loop.options(trusted=trusted), pytest.raises(LoopError, match=r"no memory|more than"):
         mdf_loop.run(Graph(id="g", nodes=[node]), steps=2)
 
 
