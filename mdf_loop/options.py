@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, LoopTimeout, warn_user
+from mdf_loop.errors import ArgumentError, LoopTimeout, in_words, warn_user
 
 ENGINES = ("auto", "interpret", "numpy")
 
@@ -36,14 +36,14 @@ class Options:
             raise ArgumentError(f"engine must be one of {', '.join(ENGINES)}; got {self.engine!r}")
         for name in ("max_iterations", "seed"):
             if getattr(self, name) is not None and not _is_count(getattr(self, name), 0):
-                raise ArgumentError(f"{name} must be None or a whole number from 0 on; got {getattr(self, name)!r}")
+                raise ArgumentError(f"{name} must be None or a whole number from 0 on; got {in_words(getattr(self, name))}")
         if not _is_count(self.block_bytes, 1):
-            raise ArgumentError(f"block_bytes must be a whole number from 1 on; got {self.block_bytes!r}")
+            raise ArgumentError(f"block_bytes must be a whole number from 1 on; got {in_words(self.block_bytes)}")
         if self.timeout is not None and not _is_duration(self.timeout):
-            raise ArgumentError(f"timeout must be None or a number of seconds above 0; got {self.timeout!r}")
+            raise ArgumentError(f"timeout must be None or a number of seconds above 0; got {in_words(self.timeout)}")
         for name in ("obey_body_condition", "trusted"):
             if not isinstance(getattr(self, name), bool):
-                raise ArgumentError(f"{name} must be True or False; got {getattr(self, name)!r}")
+                raise ArgumentError(f"{name} must be True or False; got {in_words(getattr(self, name))}")
 
 
 def _is_count(value: object, least: int) -> bool:

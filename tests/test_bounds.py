@@ -15,6 +15,7 @@ from onnx import helper, numpy_helper
 
 import mdf_loop
 from mdf_loop import backend
+from mdf_loop.cli import _read_inputs, write_outputs
 from mdf_loop.convert.file_text import DEEPEST, line_of, parse
 from mdf_loop.errors import LoopError, MalformedBody
 from mdf_loop.readers.inlining import inline_functions
@@ -284,3 +285,43 @@ def test_an_opset_is_a_small_whole_number(opset):
     body = {"onnx": "b (int64 i, bool c, float x) => (bool c, float y) { y = Neg (x) }", "opset": opset}
     with pytest.raises(LoopError, match="the opset of a body must be a whole number from 1 on"):
         mdf_loop.loop(1, True, 1.0, body=body)
+
+
+LONG = 10**5000
+"""More digits than Python writes."""
+
+
+@pytest.mark.parametrize("name", ["x.json", "x.npz"])
+@pytest.mark.parametrize("value", [LONG, [1, {"a": LONG}], np.array([1, -LONG], object)], ids=["number", "nested", "array"])
+def test_whole_numbers_that_no_file_holds_are_refused_and_nothing_is_written(name, value, tmp_path):
+    with pytest.raises(LoopError, match=r"output 'out' is not written: it has a whole number of 166\d\d bits"):
+        write_outputs(tmp_path / name, {"other": np.ones(2), "out": value})
+    assert not list(tmp_path.iterdir())
+    write_outputs(tmp_path / name, {"out": np.array([10**4000, 1], object)})
+
+
+BODY = "b (int64 i, bool c, float x) => (bool c, float y) { y = Neg (x) }"
+SAID = {
+    "max_iterations": lambda: mdf_loop.options(max_iterations=-LONG).__enter__(),
+    "timeout": lambda: mdf_loop.options(timeout=-LONG).__enter__(),
+    "block_bytes": lambda: mdf_loop.options(block_bytes=-LONG).__enter__(),
+    "opset": lambda: mdf_loop.loop(1, True, 1.0, body={"onnx": BODY, "opset": LONG}),
+    "num_scan_inputs": lambda: mdf_loop.scan(0, [1], num_scan_inputs=LONG, body=lambda s, x: (s + x, s)),
+    "steps": lambda: mdf_loop.run(Graph(id="g", nodes=[Node(id="n")]), steps=-LONG),
+    "a carried value": lambda: mdf_loop.loop(1, True, LONG, body=BODY),
+}
+
+
+@pytest.mark.parametrize("what", SAID)
+def test_messages_do_not_write_long_numbers_out(what):
+    with pytest.raises(LoopError) as info:
+        SAID[what]()
+    assert re.search(r"bits|digits", str(info.value))
+    assert len(str(info.value)) < 300
+
+
+def test_inputs_in_files_with_longer_numbers_are_refused(tmp_path):
+    path = tmp_path / "in.json"
+    path.write_text('{"x": 1' + 5000 * "0" + "}")
+    with pytest.raises(LoopError, match="cannot be read"):
+        _read_inputs(path)
