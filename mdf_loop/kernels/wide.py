@@ -161,8 +161,9 @@ def _halves_of(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def largest_from(dtype: np.dtype, zero_point: np.ndarray | None) -> int:
     """How far from its zero point a number of a type can be."""
-    limits, zeros = np.iinfo(dtype), [0] if zero_point is None else zero_point.ravel().tolist()
-    return max(limits.max - min(zeros), max(zeros) - limits.min)
+    least, most = (0, 0) if zero_point is None else (int(zero_point.min()), int(zero_point.max()))
+    limits = np.iinfo(dtype)
+    return max(limits.max - least, most - limits.min)
 
 
 def centred(x: np.ndarray, zero_point: np.ndarray | None) -> np.ndarray:
