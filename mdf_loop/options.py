@@ -120,7 +120,8 @@ def options(**changes: object) -> Iterator[Options]:
         _current.reset(token)
 
 
-_NOTHING_DRAWN = None, {}
+_NOTHING_DRAWN: tuple[None, dict[object, Any]] = None, {}
+"""How far a stream has come from which nothing was drawn."""
 
 
 class RandomStream:

@@ -107,7 +107,7 @@ def _limited(scheduler: Any, run: Callable[..., Iterator[Any]], *args: Any, **kw
     for ready in run(*args, **kwargs):
         at = time.pass_
         what = f"pass {at} of MDF's scheduler" + ", in which no node runs" * (not ready)
-        if limit is not None and at >= limit:
+        if limit is not None and at >= max(limit, 1):  # one pass is no going on
             error = IterationLimit(f"the model would go on; options(max_iterations={limit}) stops it here")
             error.within(what)
             raise error
