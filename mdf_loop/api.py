@@ -10,7 +10,7 @@ import numpy as np
 from mdf_loop.arguments import as_tensor, as_untyped, handed_out, handed_out_partly
 from mdf_loop.callables import DOMAIN, Called, branch_body, loop_body, name_of, scan_body
 from mdf_loop.control import SCAN_ATTRIBUTES, condition, refuse_endless, scan_length, trip_count
-from mdf_loop.errors import ArgumentError, KindError
+from mdf_loop.errors import ArgumentError, KindError, in_words
 from mdf_loop.execute.collect import Gathered
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.keeping import keeping
@@ -307,13 +307,15 @@ def listed(name: str, axes: Any) -> tuple[int, ...]:
     """
     values = axes if isinstance(axes, tuple | list | np.ndarray) else (axes,)
     if not all(isinstance(value, int | np.integer) and not isinstance(value, bool) for value in values):
-        raise KindError(f"{name} must be whole numbers, one for each value; got {axes!r}")
+        raise KindError(f"{name} must be whole numbers, one for each value; got {in_words(axes)}")
     return tuple(int(value) for value in values)
 
 
 def _scanned_count(count: Any, available: int) -> int:
     if not isinstance(count, int | np.integer) or isinstance(count, bool) or not 1 <= count <= available:
-        raise ArgumentError(f"scan: num_scan_inputs must be a whole number from 1 to the {available} inputs given; got {count!r}")
+        raise ArgumentError(
+            f"scan: num_scan_inputs must be a whole number from 1 to the {available} inputs given; got {in_words(count)}"
+        )
     return int(count)
 
 

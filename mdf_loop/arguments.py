@@ -33,6 +33,10 @@ _WIDEST_FIRST = [
 """Types to choose from for a value whose own type its readers do not take."""
 
 
+_PLAIN = frozenset(np.dtype(kind).char for kind in ("?", *(f"{sign}{size}" for sign in "iu" for size in (1, 2, 4, 8)), *"efdFD"))
+"""numpy's characters for the numbers that are taken as they are."""
+
+
 def as_tensor(value: Any, what: str) -> np.ndarray:
     """A value as an array that the executor can take.
 
@@ -41,6 +45,8 @@ def as_tensor(value: Any, what: str) -> np.ndarray:
     KindError
         It is no tensor: ragged, or an object of some other kind.
     """
+    if type(value) is np.ndarray and value.dtype.char in _PLAIN and value.dtype.isnative:
+        return value
     try:
         array = np.asarray(value)
     except ValueError as error:

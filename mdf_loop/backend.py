@@ -40,6 +40,8 @@ class LoopRep(BackendRep):
         self.body = body
         self._execute = Graph(body)
         self._needed = [name for name in body.inputs if name not in body.constants]
+        self._names = frozenset(body.inputs)
+        self._asked = [(name, f"input {name!r}") for name in body.inputs]
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Run the model.
@@ -63,8 +65,9 @@ class LoopRep(BackendRep):
             loop that ran last, ``.outputs`` what is known of the model's.
         """
         given = self._by_name(inputs)
-        values = [given[name] if name in given else self.body.constants[name] for name in self.body.inputs]
-        values = [as_value(value, f"input {name!r}") for name, value in zip(self.body.inputs, values, strict=True)]
+        if len(given) < len(self._asked):
+            given = {**self.body.constants, **given}
+        values = [as_value(given[name], what) for name, what in self._asked]
         return run_kept(self._execute, values, start_run())
 
     def fit(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,8 +82,10 @@ class LoopRep(BackendRep):
         known = {name: value for name, value in inputs.items() if name in asked}
         return {**inputs, **fit_values(asked, known)}
 
-    def _by_name(self, inputs: Any) -> dict[str, Any]:
+    def _by_name(self, inputs: Any) -> Mapping[str, Any]:
         if isinstance(inputs, Mapping):
+            if inputs.keys() == self._names:
+                return inputs
             given = dict(inputs)
         else:
             values = listed_values(inputs)
@@ -203,6 +208,8 @@ def as_value(value: Any, what: str = "a value") -> Any:
     KindError
         It is nothing that a model can take.
     """
+    if type(value) is np.ndarray:
+        return as_tensor(value, what)
     if isinstance(value, list | tuple):
         return [as_value(v, what) for v in value]
     return value if value is None or isinstance(value, Mapping) else as_tensor(value, what)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from mdf_loop.errors import LoopError, MalformedBody, PartialResults
+from mdf_loop.errors import KindError, LoopError, MalformedBody, PartialResults, in_words
 from mdf_loop.files import replacing, write_npz
 
 try:
@@ -219,7 +219,7 @@ def _read_inputs(path: Path) -> dict[str, Any]:
         raise MalformedBody(f"--input takes a .npz or .json file; got {str(path)!r}")
     try:
         values = json.loads(read_bytes(path, "a file of inputs").decode("utf-8-sig"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise MalformedBody(f"{str(path)!r} cannot be read: {error}") from error
     if not isinstance(values, dict):
         raise MalformedBody(f"{str(path)!r} must hold one JSON object: {{name: value, ...}}")
@@ -235,9 +235,13 @@ def write_outputs(path: Path, outputs: dict[str, Any]) -> None:
     ------
     MalformedBody
         The file name ends in neither .npz nor .json.
+    KindError
+        A whole number is longer than other programs read, and Python writes.
     FileError
         The file cannot be written; what was there is unchanged.
     """
+    for name, value in outputs.items():
+        _refuse_long(name, value)
     if path.suffix == ".json":
         text = json.dumps({name: _plain(value) for name, value in outputs.items()}, indent=2) + "\n"
         with replacing(path) as file:
@@ -248,6 +252,24 @@ def write_outputs(path: Path, outputs: dict[str, Any]) -> None:
             write_npz(file, arrays)
     else:
         raise MalformedBody(f"--output takes a .npz or .json file; got {str(path)!r}")
+
+
+def _refuse_long(name: str, value: Any) -> None:
+    """See that Python writes the whole numbers of an output: what it does not write it does not read."""
+    import numpy as np
+
+    if isinstance(value, list | tuple | Mapping):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            _refuse_long(name, item)
+        return
+    array = np.asarray(value)
+    for item in array.flat if array.dtype == object else ():
+        if isinstance(item, int) and item.bit_length() > LONGEST:
+            raise KindError(f"output {name!r} is not written: it has {in_words(item)}; files hold those of up to {LONGEST}")
+
+
+LONGEST = 14_000
+"""Bits of whole numbers in files: about the 4,300 digits that Python reads and writes."""
 
 
 def _write_partial(path: Path, error: PartialResults) -> None:

@@ -15,6 +15,14 @@ from typing import Any
 _LIBRARIES = ("mdf_loop", "modeci_mdf", "modelspec", "graph_scheduler", "contextlib", "functools")
 
 
+def in_words(value: Any) -> str:
+    """A value in a message; Python writes no whole number of more than 4,300 digits out."""
+    try:
+        return repr(value)
+    except ValueError:
+        return f"a whole number of {value.bit_length()} bits" if isinstance(value, int) else f"a {type(value).__name__}"
+
+
 class LoopError(Exception):
     """Base of every error that mdf_loop raises on purpose."""
 

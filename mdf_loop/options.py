@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, LoopTimeout, warn_user
+from mdf_loop.errors import ArgumentError, LoopTimeout, in_words, warn_user
 
 ENGINES = ("auto", "interpret", "numpy")
 
@@ -36,14 +36,14 @@ class Options:
             raise ArgumentError(f"engine must be one of {', '.join(ENGINES)}; got {self.engine!r}")
         for name in ("max_iterations", "seed"):
             if getattr(self, name) is not None and not _is_count(getattr(self, name), 0):
-                raise ArgumentError(f"{name} must be None or a whole number from 0 on; got {getattr(self, name)!r}")
+                raise ArgumentError(f"{name} must be None or a whole number from 0 on; got {in_words(getattr(self, name))}")
         if not _is_count(self.block_bytes, 1):
-            raise ArgumentError(f"block_bytes must be a whole number from 1 on; got {self.block_bytes!r}")
+            raise ArgumentError(f"block_bytes must be a whole number from 1 on; got {in_words(self.block_bytes)}")
         if self.timeout is not None and not _is_duration(self.timeout):
-            raise ArgumentError(f"timeout must be None or a number of seconds above 0; got {self.timeout!r}")
+            raise ArgumentError(f"timeout must be None or a number of seconds above 0; got {in_words(self.timeout)}")
         for name in ("obey_body_condition", "trusted"):
             if not isinstance(getattr(self, name), bool):
-                raise ArgumentError(f"{name} must be True or False; got {getattr(self, name)!r}")
+                raise ArgumentError(f"{name} must be True or False; got {in_words(getattr(self, name))}")
 
 
 def _is_count(value: object, least: int) -> bool:
@@ -120,6 +120,10 @@ def options(**changes: object) -> Iterator[Options]:
         _current.reset(token)
 
 
+_NOTHING_DRAWN: tuple[None, dict[object, Any]] = None, {}
+"""How far a stream has come from which nothing was drawn."""
+
+
 class RandomStream:
     """The random numbers of one run: one numpy Generator, made when first asked for.
 
@@ -149,7 +153,9 @@ class RandomStream:
     def save(self) -> object:
         """How far every generator has come; ``restore`` goes back there.  The same object as before if nothing was drawn."""
         saved = self._saved
-        if saved is None:
+        if saved is None and self._shared is None and not self._own:
+            saved = self._saved = _NOTHING_DRAWN
+        elif saved is None:
             shared = None if self._shared is None else self._shared.bit_generator.state
             saved = self._saved = shared, {node: rng.bit_generator.state for node, rng in self._own.items()}
         return saved
@@ -268,11 +274,18 @@ class TooEarly(Exception):
 def start_run() -> Run:
     """A run under the current options; inside :func:`random_stream` and :func:`part_of` with what it shares there."""
     chosen, enclosing = _current.get(), _enclosing.get()
+    deadline = None
+    if chosen.timeout is not None or enclosing is not None:
+        deadline = _earliest(chosen, enclosing)
+    return Run(chosen, _stream.get() or RandomStream(chosen.seed), deadline=deadline, enclosing=enclosing)
+
+
+def _earliest(chosen: Options, enclosing: Run | None) -> Deadline | None:
+    """When a run has to end: by its own options, or because the one around it has to."""
     deadlines = [] if chosen.timeout is None else [Deadline(float(chosen.timeout))]
     if enclosing is not None and enclosing.deadline is not None:
         deadlines.append(enclosing.deadline)
-    deadline = min(deadlines, key=lambda each: each.end, default=None)
-    return Run(chosen, _stream.get() or RandomStream(chosen.seed), deadline=deadline, enclosing=enclosing)
+    return min(deadlines, key=lambda each: each.end, default=None)
 
 
 @contextlib.contextmanager

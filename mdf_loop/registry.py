@@ -342,12 +342,17 @@ def version_of(op: str, opset: int, domain: str = "") -> int:
     Exporters write a few operators into models that are older than the operator (:data:`OLDER_THAN_ITSELF`), and
     onnxruntime runs these; they are read in their first version, with a warning.
     """
-    first = OLDER_THAN_ITSELF.get(("" if domain == "ai.onnx" else domain, op), opset)
+    first = first_version(op, opset, domain)
     if opset < first:
         warn_user(
             f"{op} exists from version {first} of ONNX on, but the model imports version {opset}: it is run as version {first}"
         )
-    return max(opset, first)
+    return first
+
+
+def first_version(op: str, opset: int, domain: str = "") -> int:
+    """The same version without the warning."""
+    return max(opset, OLDER_THAN_ITSELF.get(("" if domain == "ai.onnx" else domain, op), opset))
 
 
 def bind(node: Node) -> Bound:

@@ -9,8 +9,8 @@ from mdf_loop.execute.keeping import keeping
 
 HOME = os.path.dirname(mdf_loop.__file__) + os.sep
 KEEPING = keeping.__code__
-LEAVING = {offset for offset, op in enumerate(KEEPING.co_code) if offset % 2 == 0 and dis.opname[op] == "RETURN_VALUE"}
-"""Instructions of ``keeping`` at which nothing is looked at any more: a signal waits until it has returned."""
+OUTSIDE = {each.offset for each in dis.get_instructions(KEEPING) if each.opname in ("RESUME", "NOP", "RETURN_VALUE")}
+"""Instructions of ``keeping`` at which nothing has begun yet, or a signal waits until it has returned."""
 
 
 class Strike:
@@ -28,7 +28,7 @@ class Strike:
 
     def _each(self, frame, event, _):
         if event == "opcode" and self.is_armed and self.depth:
-            if frame.f_code is KEEPING and frame.f_lasti in LEAVING:
+            if frame.f_code is KEEPING and frame.f_lasti in OUTSIDE:
                 return self._each
             self.count += 1
             if self.count == self.at:

@@ -10,10 +10,12 @@ import tracemalloc
 import numpy as np
 import onnx
 import pytest
+from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
 from onnx import helper, numpy_helper
 
 import mdf_loop
 from mdf_loop import backend
+from mdf_loop.cli import _read_inputs, write_outputs
 from mdf_loop.convert.file_text import DEEPEST, line_of, parse
 from mdf_loop.errors import LoopError, MalformedBody
 from mdf_loop.readers.inlining import inline_functions
@@ -249,8 +251,77 @@ def test_split_makes_what_outputs_are_named_for(count, outputs, shapes):
     assert [result.shape for result in results] == [(length,) for length in shapes]
 
 
+HUGE = 1 << 62
+
+
+@pytest.mark.parametrize("opset", [1, 6])
+@pytest.mark.parametrize("counts", [[HUGE, 1], [HUGE, HUGE], [7, HUGE], [1 << 31, 1 << 31]])
+def test_repeats_whose_product_exceeds_64_bits_are_refused(opset, counts):
+    x = np.ones((2, 3), np.float32)
+    inputs = [x, np.array(counts, np.int64)] if opset > 1 else [x, np.array(max(counts)), np.array(0)]
+    node = helper.make_node("Tile", ["x", *"ab"[: len(inputs) - 1]], ["y"])
+    with pytest.raises(LoopError, match=r"no memory|Unable to allocate"):
+        backend.run_node(node, inputs, opset_version=opset)
+
+
+@pytest.mark.parametrize("text", ["numpy.repeat(x, 1 << 62)", "numpy.tile(x, (1 << 62, 1 << 62))", "numpy.tile(x, 1 << 61)"])
+@pytest.mark.parametrize("trusted", [False, True])
+def test_expressions_cannot_repeat_so_often_whoever_is_trusted(text, trusted):
+    node = Node(id="n", parameters=[Parameter(id="x", value=[1.0, 2.0]), Parameter(id="p", value=text)])
+    node.output_ports.append(OutputPort(id="o", value="p"))
+    with mdf_loop.options(trusted=trusted), pytest.raises(LoopError, match=r"no memory|more than"):
+        mdf_loop.run(Graph(id="g", nodes=[node]), steps=2)
+
+
+@pytest.mark.parametrize(("op", "dtype"), [("QuantizeLinear", np.float32), ("DequantizeLinear", np.int8)])
+def test_a_block_may_be_larger_than_the_axis(op, dtype):
+    node = helper.make_node(op, ["x", "scale", "zero"], ["y"], axis=0, block_size=HUGE)
+    inputs = [np.ones((2, 3), dtype), np.full((1, 3), 0.5, np.float32), np.ones((1, 3), np.int8)]
+    assert backend.run_node(node, inputs)[0].tolist() == [[3 if op == "QuantizeLinear" else 0] * 3] * 2
+
+
 @pytest.mark.parametrize("opset", [10**30, 1 << 31, 0, -1, True, "18", 1.0, [18]])
 def test_an_opset_is_a_small_whole_number(opset):
     body = {"onnx": "b (int64 i, bool c, float x) => (bool c, float y) { y = Neg (x) }", "opset": opset}
     with pytest.raises(LoopError, match="the opset of a body must be a whole number from 1 on"):
         mdf_loop.loop(1, True, 1.0, body=body)
+
+
+LONG = 10**5000
+"""More digits than Python writes."""
+
+
+@pytest.mark.parametrize("name", ["x.json", "x.npz"])
+@pytest.mark.parametrize("value", [LONG, [1, {"a": LONG}], np.array([1, -LONG], object)], ids=["number", "nested", "array"])
+def test_whole_numbers_that_no_file_holds_are_refused_and_nothing_is_written(name, value, tmp_path):
+    with pytest.raises(LoopError, match=r"output 'out' is not written: it has a whole number of 166\d\d bits"):
+        write_outputs(tmp_path / name, {"other": np.ones(2), "out": value})
+    assert not list(tmp_path.iterdir())
+    write_outputs(tmp_path / name, {"out": np.array([10**4000, 1], object)})
+
+
+BODY = "b (int64 i, bool c, float x) => (bool c, float y) { y = Neg (x) }"
+SAID = {
+    "max_iterations": lambda: mdf_loop.options(max_iterations=-LONG).__enter__(),
+    "timeout": lambda: mdf_loop.options(timeout=-LONG).__enter__(),
+    "block_bytes": lambda: mdf_loop.options(block_bytes=-LONG).__enter__(),
+    "opset": lambda: mdf_loop.loop(1, True, 1.0, body={"onnx": BODY, "opset": LONG}),
+    "num_scan_inputs": lambda: mdf_loop.scan(0, [1], num_scan_inputs=LONG, body=lambda s, x: (s + x, s)),
+    "steps": lambda: mdf_loop.run(Graph(id="g", nodes=[Node(id="n")]), steps=-LONG),
+    "a carried value": lambda: mdf_loop.loop(1, True, LONG, body=BODY),
+}
+
+
+@pytest.mark.parametrize("what", SAID)
+def test_messages_do_not_write_long_numbers_out(what):
+    with pytest.raises(LoopError) as info:
+        SAID[what]()
+    assert re.search(r"bits|digits", str(info.value))
+    assert len(str(info.value)) < 300
+
+
+def test_inputs_in_files_with_longer_numbers_are_refused(tmp_path):
+    path = tmp_path / "in.json"
+    path.write_text('{"x": 1' + 5000 * "0" + "}")
+    with pytest.raises(LoopError, match="cannot be read"):
+        _read_inputs(path)

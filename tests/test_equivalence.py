@@ -1,88 +1,42 @@
 """Every engine gives what ``interpret`` gives: results, errors, warnings, random numbers."""
 
-import warnings
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
+from fuzz.outcome import compare, compare_values, to_the_bit
+from fuzz.outcome import outcome as outcome_of
 from generated import cases, write
 from generated_float import loops, scans
 from hypothesis import HealthCheck, given, note, settings
 from onnx import printer
 
-from mdf_loop import loop, options, scan
-from mdf_loop.errors import IterationError, LoopError
-from mdf_loop.options import ENGINES, random_stream
+from mdf_loop import loop, scan
+from mdf_loop.errors import IterationError
+from mdf_loop.options import ENGINES
 from mdf_loop.readers import read
 
 OTHERS = [engine for engine in ENGINES if engine != "interpret"]
 relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
-@dataclass
-class Outcome:
-    """What a run came to: results or an error, what it warned of, and the next random number."""
-
-    results: tuple[Any, ...]
-    error: LoopError | None
-    warned: list[str]
-    next_number: float
-
-
 def outcome(engine, call, **chosen):
-    with warnings.catch_warnings(record=True) as caught, options(engine=engine, seed=7, **chosen), random_stream() as stream:
-        warnings.simplefilter("always")
-        try:
-            results, error = call(), None
-        except LoopError as raised:
-            results, error = getattr(raised, "partial", None) or (), raised
-    results = results if isinstance(results, tuple) else (results,)
-    return Outcome(results, error, [str(w.message) for w in caught], stream.shared().random())
+    return outcome_of(call, engine=engine, **chosen)
 
 
 def assert_same_on_every_engine(call, exact=True, **chosen):
     expected = outcome("interpret", call, **chosen)
     for engine in OTHERS:
-        actual = outcome(engine, call, **chosen)
-        assert_same_error(actual.error, expected.error, engine)
-        assert actual.warned == expected.warned, engine
-        assert len(actual.results) == len(expected.results), engine
-        for k, (a, e) in enumerate(zip(actual.results, expected.results, strict=True)):
-            assert_equal(a, e, exact, f"{engine}, output {k}")
-        if expected.error is None:
-            assert actual.next_number == expected.next_number, f"{engine} drew more or fewer random numbers"
+        compare(outcome(engine, call, **chosen), expected, engine, to_the_bit if exact else close)
     return expected
 
 
-def assert_same_error(actual, expected, engine):
-    if (actual is None) != (expected is None):
-        raise AssertionError(f"{engine}: expected {expected!r}, got {actual!r}") from actual
-    if expected is not None:
-        assert type(actual) is type(expected), engine
-        assert str(actual) == str(expected), engine
-        assert type(actual.__cause__) is type(expected.__cause__), engine
-        assert getattr(actual, "iteration", None) == getattr(expected, "iteration", None), engine
+def close(actual, expected, where):
+    """Floats about the same; anything else to the bit."""
+    if expected.dtype.kind not in "fc":
+        return to_the_bit(actual, expected, where)
+    return np.testing.assert_allclose(actual, expected, rtol=1e-6, atol=1e-9, err_msg=where)
 
 
 def assert_equal(actual, expected, exact, where):
-    if isinstance(expected, list):
-        assert isinstance(actual, list), where
-        assert len(actual) == len(expected), where
-        for a, e in zip(actual, expected, strict=True):
-            assert_equal(a, e, exact, where)
-        return
-    if expected is None:
-        assert actual is None, where
-        return
-    assert type(actual) is type(expected), where
-    if exact or expected.dtype.kind not in "fc":
-        np.testing.assert_array_equal(actual, expected, err_msg=where, strict=True)
-        if expected.dtype.kind == "f":
-            numbers = ~np.isnan(expected)
-            np.testing.assert_array_equal(np.signbit(actual)[numbers], np.signbit(expected)[numbers], err_msg=where)
-    else:
-        assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype), where
-        np.testing.assert_allclose(actual, expected, rtol=1e-6, atol=1e-9, err_msg=where)
+    compare_values(actual, expected, where, "", to_the_bit if exact else close)
 
 
 # Generated

@@ -7,6 +7,7 @@ import pytest
 import yaml
 from mdf_bodies import assert_as_mdf, graph, node, onnx_body, stepping
 from modeci_mdf.mdf import (
+    Function,
     Graph,
     InputPort,
     Parameter,
@@ -203,3 +204,17 @@ def test_inner_names_do_not_get_in_the_way():
         Parameter(id="run", function="onnx::Loop", args={"M": 2, "cond": True, "v": "x", "body": inner}),
     ]
     assert mdf_loop.loop(1, True, 1.0, body=graph(node("A", ["x"], {"y": "run"}, parameters))) == 5.0
+
+
+@pytest.mark.parametrize("engine", ["interpret", "numpy", "auto"])
+@pytest.mark.parametrize("shown", ["p", "f"])
+def test_whole_numbers_that_leave_64_bits_are_collected_as_they_are_carried(engine, shown):
+    said = [Parameter(id="p", value="p * (-1000)", default_initial_value=1)]
+    one = node("A", ["x"], {"y": shown, "s": shown}, said, [Function(id="f", function="onnx::Neg", args={"X": "p"})])
+    body = graph(one, outputs=("go", "y", "s"))
+    with mdf_loop.options(engine=engine):
+        last, rows = mdf_loop.loop(12, True, 1, body=body)
+    start = int(rows[0])
+    assert abs(start) in (1, 1000)
+    assert rows.tolist() == [start * (-1000) ** k for k in range(12)]
+    assert int(last) == rows[-1]

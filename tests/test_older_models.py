@@ -5,7 +5,7 @@ import onnx
 import pytest
 from node_cases import assert_same
 
-from mdf_loop import backend, convert, loop, options, run
+from mdf_loop import backend, convert, loop, options, run, to_onnx
 from mdf_loop.errors import LoopWarning
 from mdf_loop.options import ENGINES
 
@@ -47,3 +47,15 @@ def test_layer_normalization_runs_in_a_converted_model_older_than_itself(tmp_pat
     found = run(tmp_path / "old.yaml", **feeds)["y"]
     newer = onnx.parser.parse_model(OLD_MODEL.replace('["": 11]', '["": 17]'))
     assert_same(found, backend.prepare(newer).run(feeds)[0], 1e-6, 1e-6)
+
+
+@pytest.mark.parametrize("opset", [9, 11, 16])
+def test_layer_normalization_older_than_itself_goes_back_to_onnx(opset):
+    model = onnx.parser.parse_model(OLD_MODEL.replace('["": 11]', f'["": {opset}]'))
+    with pytest.warns(LoopWarning, match="version 17"):
+        back = to_onnx(convert(model))
+    assert [node.op_type for node in back.graph.node] == ["LayerNormalization"]
+    assert back.opset_import == model.opset_import
+    feeds = {"x": np.arange(8, dtype=np.float32).reshape(2, 4), "scale": np.ones(4, np.float32), "bias": np.ones(4, np.float32)}
+    with pytest.warns(LoopWarning, match="version 17"):
+        assert_same(backend.prepare(back).run(feeds)[0], backend.prepare(model).run(feeds)[0], 0, 0)

@@ -58,3 +58,18 @@ def test_command_takes_steps(tmp_path):
     assert run_main("convert", "examples/oscillator.yaml", target, "--steps", "100", "--time-increment", "0.01") == 0
     expected = mdf_loop.run("examples/oscillator.yaml", steps=100, time_increment=0.01)
     assert_close(by_onnxruntime(onnx.load(target), {}), expected)
+
+
+SPECIAL = [0.25, -0.25, 0.0, -0.0, 1.0, -1.0, 2.5, -7.0, 1e300, np.inf, -np.inf, np.nan]
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.parametrize("text", ["x // y", "x % y", "1 / (x // y)", "1 / (x % y)"])
+def test_floats_divided_and_rounded_down_are_those_of_numpy_to_the_sign_of_a_zero(text, steps):
+    x, y = (values.reshape(-1).tolist() for values in np.meshgrid(SPECIAL, SPECIAL))
+    said = [Parameter(id="x", value=x), Parameter(id="y", value=y), Parameter(id="d", value=text)]
+    said += [Parameter(id="n", value="n + 1", default_initial_value=0)]
+    model = Graph(id="g", nodes=[Node(id="n", parameters=said, output_ports=[OutputPort(id="o", value="d")])])
+    found, want = by_onnxruntime(mdf_loop.to_onnx(model, steps=steps), {})["o"], by_mdf(model, steps, None)["o"]
+    np.testing.assert_array_equal(found, want)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(np.where(np.isnan(found), found, want)))

@@ -7,12 +7,12 @@ import numpy as np
 import onnx.parser
 import pytest
 from modeci_mdf.execution_engine import EvaluableGraph
-from modeci_mdf.mdf import Condition
+from modeci_mdf.mdf import Condition, ConditionSet, Graph, Node, OutputPort, Parameter
 from test_stepped import DOUBLING, graph, loop_node
 
 import mdf_loop
 from mdf_loop import backend, openvino, options
-from mdf_loop.errors import ArgumentError, LoopTimeout
+from mdf_loop.errors import ArgumentError, IterationLimit, LoopTimeout
 from mdf_loop.integrations.scheduled import run_in_mdf
 
 COUNT = "b (int64 i, bool c, double s) => (bool c, double t) { t = Add (s, one) }"
@@ -167,3 +167,40 @@ def test_stepped_loops_end_with_the_evaluation():
         np.testing.assert_array_equal(error.outputs[name], value)
     evaluable = EvaluableGraph(model, verbose=False)
     assert timed_out(evaluable.evaluate, timeout=200).iteration > 7
+
+
+def never_ending(condition):
+    """A model that waits for a second call of a node that runs once, or never."""
+    parameter = Parameter(id="p", value="p + 1", default_initial_value=0)
+    node = Node(id="A", parameters=[parameter], output_ports=[OutputPort(id="o", value="p")])
+    until = {"environment_state_update": Condition("AfterNCalls", dependency="A", n=2)}
+    return Graph(id="g", nodes=[node], conditions=ConditionSet(node_specific={"A": condition}, termination=until))
+
+
+WAYS = {
+    "run": mdf_loop.run,
+    "steps as a loop": lambda model: mdf_loop.run(model, steps=2),
+    "steps in MDF's engine": lambda model: run_in_mdf(model, 2),
+    "MDF's own call": lambda model: EvaluableGraph(model).evaluate(),
+}
+
+
+@pytest.mark.parametrize("condition", [Condition("Never"), Condition("AtPass", n=0)], ids=["never", "once"])
+@pytest.mark.parametrize("way", WAYS)
+def test_passes_in_which_no_node_runs_end(way, condition, ticks):
+    model = never_ending(condition)
+    error = timed_out(lambda: WAYS[way](model))
+    assert ticks.count < 1000
+    with options(max_iterations=20), pytest.raises(IterationLimit, match=r"go on; options\(max_iterations=20\) stops it") as info:
+        WAYS[way](model)
+    for ended in (error, info.value):
+        assert ended.path[-1].startswith("pass ")
+        if way == "run" and condition.type == "AtPass":
+            assert ended.outputs == {"o": 1}
+
+
+def test_a_model_that_ends_in_so_many_passes_is_let_be():
+    model = never_ending(Condition("Always"))
+    with options(max_iterations=2, timeout=1000):
+        assert mdf_loop.run(model) == {"o": 2}
+        assert mdf_loop.run(model) == {"o": 2}

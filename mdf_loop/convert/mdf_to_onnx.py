@@ -29,7 +29,8 @@ from mdf_loop.readers.mdf_body import read_whole as read_as_it_is
 from mdf_loop.readers.mdf_objects import check_structure
 from mdf_loop.readers.mdf_signature import ports_of
 from mdf_loop.readers.mdf_typed import OPSET, has_conditions, is_typed
-from mdf_loop.readers.opsets import refuse_others
+from mdf_loop.readers.opsets import every_node, refuse_others
+from mdf_loop.registry import first_version
 from mdf_loop.schemas import LARGEST_VERSION
 from mdf_loop.writers.onnx_graph import constants_as_nodes, domains_of, write_model
 
@@ -277,7 +278,7 @@ def write_checked(body: Body, ir_version: int = 0) -> onnx.ModelProto:
         constants_as_nodes(model.graph)
     try:
         _infer_outputs(model)
-        checker.check_model(_without_open_shapes(model), full_check=True)
+        checker.check_model(_checkable(model), full_check=True)
     except Exception as error:
         raise MalformedBody(f"ONNX's checker refuses the model: {_message(error)}", (body.name,)) from error
     return model
@@ -293,16 +294,24 @@ def _infer_outputs(model: onnx.ModelProto) -> None:
         value.type.CopyFrom(inferred[value.name])
 
 
-def _without_open_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model for ONNX's checker: it wants shapes of all outputs, which ONNX cannot infer for each operator."""
-    closed = [value for value in model.graph.output if not _lacks_shape(value.type)]
-    if len(closed) == len(model.graph.output):
-        return model
+def _checkable(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model for ONNX's checker, which knows no operator in versions before its first, as exporters do write them.
+
+    It also wants shapes of all outputs, which ONNX cannot infer for each operator.
+    """
+    opset = next((entry.version for entry in model.opset_import if entry.domain == ""), 1)
     checked = onnx.ModelProto()
     checked.CopyFrom(model)
     del checked.graph.output[:]
-    checked.graph.output.extend(closed)
+    checked.graph.output.extend(value for value in model.graph.output if not _lacks_shape(value.type))
+    for node in every_node(checked.graph.node):
+        if node.domain == "" and first_version(node.op_type, opset) != opset:
+            node.domain = _UNKNOWN  # as an operator of others, which is not checked
+    checked.opset_import.append(helper.make_opsetid(_UNKNOWN, 1))
     return checked
+
+
+_UNKNOWN = "older than itself"
 
 
 def _lacks_shape(kind: onnx.TypeProto) -> bool:

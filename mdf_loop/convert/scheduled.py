@@ -30,7 +30,7 @@ from mdf_loop.convert.lowering_values import (
     either_of,
     is_known,
 )
-from mdf_loop.errors import ArgumentError, CollectedError, KindError, NotLowered, PartialResults, malformed
+from mdf_loop.errors import ArgumentError, CollectedError, KindError, NotLowered, PartialResults, in_words, malformed
 from mdf_loop.execute.collect import Gathering
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.keeping import keeping
@@ -146,7 +146,7 @@ def check_steps(steps: Any, time_increment: Any) -> None:
     if isinstance(steps, bool) or not isinstance(steps, int | np.integer):
         raise KindError(f"steps must be a whole number, how many times the graph is evaluated; got {steps!r}")
     if steps < 1:
-        raise ArgumentError(f"steps must be at least 1; got {steps}")
+        raise ArgumentError(f"steps must be at least 1; got {in_words(int(steps))}")
     if time_increment is not None and (
         isinstance(time_increment, bool) or not isinstance(time_increment, int | float | np.integer | np.floating)
     ):

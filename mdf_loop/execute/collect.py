@@ -15,6 +15,14 @@ NUMBERS = (bool, int, float, complex)
 """Python's numbers, which bodies that are MDF graphs may give: weak, they take the type of the others."""
 
 
+def array_of_numbers(values: list[Any], dtype: np.dtype) -> np.ndarray:
+    """Numbers as an array; whole ones that have more than 64 bits stay Python's, as they do where they are carried."""
+    try:
+        return np.array(values, dtype)
+    except OverflowError:
+        return np.array(values, object)
+
+
 AT_ONCE = 1 << 28
 """Bytes of results up to which room is made for all of them when the first come."""
 
@@ -225,7 +233,7 @@ class Gathering:
             examples = {type(value): value for value in values}
             types = [] if self._blocks is None else [self._blocks.dtype]
             types += [value if kind in NUMBERS else value.dtype for kind, value in examples.items()]
-            return np.array(values, np.result_type(*types))
+            return array_of_numbers(values, np.result_type(*types))
         if self._shape == () and self._dtype is not None and self._dtype.kind != "O":
             return np.array(values, self._dtype)
         return np.stack(values)

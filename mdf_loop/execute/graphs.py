@@ -39,9 +39,7 @@ class Graph(InterpretedBody):
         """Run every node once; returns the body's outputs."""
         run: Run = env[RUN]
         found = self._by_program(env, run) if run.options.engine != "interpret" else None
-        if found is not None:
-            return found
-        return super().finish(env)
+        return super().finish(env) if found is None else found
 
     def _by_program(self, env: list[Any], run: Run) -> tuple[Any, ...] | None:
         """The results that a program gives, if there is one.  What it had computed when Ctrl-C struck nobody knows."""

@@ -1,15 +1,15 @@
-"""What ends early in MDF's engine: its nodes stop when the time is over, and keep what a loop of theirs had computed."""
+"""What ends early in MDF's engine: its nodes and passes stop when the time is over, and keep what was computed."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from mdf_loop.errors import PartialResults
+from mdf_loop.errors import IterationLimit, LoopTimeout, PartialResults
 from mdf_loop.execute.keeping import keeping
 from mdf_loop.integrations.stepped import stepped_of
-from mdf_loop.options import check_time, part_of, start_run
+from mdf_loop.options import check_time, current_options, part_of, start_run
 
 Places = Mapping[str, tuple[str, str]]
 """Outputs by name: the node and the port of each."""
@@ -81,3 +81,39 @@ def evaluated(evaluable: Any, places: Places) -> dict[str, Any]:
 def values_of(evaluable: Any, places: Places) -> dict[str, Any]:
     """What output ports hold."""
     return {name: evaluable.enodes[node].evaluable_outputs[port].curr_value for name, (node, port) in places.items()}
+
+
+def ending_passes(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``EvaluableGraph.evaluate``: its scheduler goes on with another pass only if there is time, and another is allowed.
+
+    It would go on for ever where no node runs any more and termination never holds.
+    """
+
+    @functools.wraps(original)
+    def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        scheduler = self.scheduler
+        scheduler.run = functools.partial(_limited, scheduler, scheduler.run)
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            del scheduler.run
+
+    return evaluate
+
+
+def _limited(scheduler: Any, run: Callable[..., Iterator[Any]], *args: Any, **kwargs: Any) -> Iterator[Any]:
+    """What a scheduler says runs next, as long as it may."""
+    limit, time = current_options().max_iterations, scheduler.get_clock(None).time
+    for ready in run(*args, **kwargs):
+        at = time.pass_
+        what = f"pass {at} of MDF's scheduler" + ", in which no node runs" * (not ready)
+        if limit is not None and at >= max(limit, 1):  # one pass is no going on
+            error = IterationLimit(f"the model would go on; options(max_iterations={limit}) stops it here")
+            error.within(what)
+            raise error
+        try:
+            check_time()
+        except LoopTimeout as over:
+            over.within(what)
+            raise
+        yield ready

@@ -29,7 +29,7 @@ from mdf_loop.integrations import (
     guarded,
     mdf_engine,  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
 )
-from mdf_loop.integrations.ending import ending_in_time, keeping_partial
+from mdf_loop.integrations.ending import ending_in_time, ending_passes, keeping_partial
 from mdf_loop.integrations.required import refusing_missing_inputs
 from mdf_loop.integrations.scheduler import CONDITIONS
 from mdf_loop.integrations.stepped import SteppedLoop, mark_stepped, starting_afresh, stepped_of
@@ -105,7 +105,7 @@ def _replacements() -> list[tuple[Any, str, Any]]:
         (node, "evaluate", ending_in_time(guarded.naming(node.evaluate))),
         (node, "__init__", _ordering_captures(node.__init__)),
         (graph, "__init__", taking_over_nodes(graph.__init__)),
-        (graph, "evaluate", refusing_missing_inputs(_with_one_stream(starting_afresh(graph.evaluate)))),
+        (graph, "evaluate", refusing_missing_inputs(_with_one_stream(starting_afresh(ending_passes(graph.evaluate))))),
         (execution_engine, "print", _print_or_log),
         (execution_engine, "evaluate_expr", unheard_inside(execution_engine.evaluate_expr)),
         (modelspec.utils, "_params_info", silent(modelspec.utils._params_info)),

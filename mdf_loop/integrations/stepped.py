@@ -20,7 +20,7 @@ from typing import Any
 from mdf_loop.api import alone_or_all, changeable, prepared_loop
 from mdf_loop.arguments import handed_out
 from mdf_loop.control import condition
-from mdf_loop.errors import MalformedBody
+from mdf_loop.errors import MalformedBody, in_words
 from mdf_loop.execute.interpret import InterpretedLoop, Session
 from mdf_loop.execute.keeping import keeping
 from mdf_loop.options import part_of, random_stream, start_run
@@ -172,7 +172,7 @@ def _iterations(thing: Any, path: tuple[str, ...]) -> int | None:
         raise MalformedBody(f"metadata {KEY} must be {{{ITERATIONS}: <whole number>}}; got {said!r}", path)
     count = said[ITERATIONS]
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise MalformedBody(f"metadata {KEY}: {ITERATIONS} must be a whole number from 1 on; got {count!r}", path)
+        raise MalformedBody(f"metadata {KEY}: {ITERATIONS} must be a whole number from 1 on; got {in_words(count)}", path)
     return count
 
 

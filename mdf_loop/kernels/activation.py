@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.batching import Result, all_stacked, elementwise
-from mdf_loop.kernels.arithmetic import error_function
 from mdf_loop.kernels.elementwise import from_first_opset
+from mdf_loop.kernels.error_function import error_function
+from mdf_loop.kernels.wide import narrowed, widened
 from mdf_loop.registry import Call, kernel
 
 
@@ -26,7 +27,7 @@ def in_float32(formula: Call) -> Call:
         dtype = inputs[0].dtype
         if dtype.itemsize > 2:
             return formula(*inputs, **attrs)
-        return formula(*[x.astype(np.float32) for x in inputs], **attrs).astype(dtype)
+        return narrowed(formula(*map(widened, inputs), **attrs), dtype)
 
     return run
 
@@ -108,7 +109,9 @@ def celu(x, *, alpha=1.0):
 def gelu(x, *, approximate="none"):
     """x times the probability that a normal number is below x."""
     if approximate == "none":
-        return 0.5 * x * (1 + error_function()(x * math.sqrt(0.5)))
+        below = error_function(x * math.sqrt(0.5)) + 1
+        below *= 0.5
+        return below * x
     if approximate == "tanh":
         return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
     raise ValueError(f"approximate must be none or tanh; got {approximate!r}")

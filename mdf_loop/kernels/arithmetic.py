@@ -7,7 +7,6 @@ arrays they are the ufunc.
 from __future__ import annotations
 
 import functools
-import math
 import operator
 from typing import Any
 
@@ -16,7 +15,9 @@ import numpy as np
 from mdf_loop.batching import elementwise
 from mdf_loop.element_types import kind_of
 from mdf_loop.kernels.elementwise import from_first_opset, of_two
-from mdf_loop.registry import Call, kernel
+from mdf_loop.kernels.error_function import error_function
+from mdf_loop.kernels.wide import narrowed, widened
+from mdf_loop.registry import kernel
 
 for _op, _function in {"Add": operator.add, "Sub": operator.sub, "Mul": operator.mul}.items():
     of_two(_op)(_function)
@@ -186,22 +187,8 @@ def clip(x, low=None, high=None):
 def erf(x):
     """The error function."""
     if x.dtype.kind == "f" and x.dtype.itemsize >= 4:
-        return error_function()(x)
-    return error_function()(x.astype(np.float32)).astype(x.dtype)
-
-
-@functools.cache
-def error_function() -> Call:
-    """scipy's, found when first used: its import is slow and it may be absent."""
-    try:
-        from scipy.special import erf as scipy_erf
-    except ImportError:
-        return _error_function_of_math
-    return scipy_erf
-
-
-def _error_function_of_math(x: Any) -> Any:
-    return np.vectorize(math.erf, otypes=[np.float64])(x).astype(x.dtype)
+        return error_function(x)
+    return narrowed(error_function(widened(x)), x.dtype)
 
 
 @kernel("Identity", batch=elementwise)

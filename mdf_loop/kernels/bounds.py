@@ -24,6 +24,9 @@ MOST_DIGITS = 20_000
 MOST_ELEMENTS = 1 << 26
 """So many elements an expression may make; ``options(trusted=True)`` lets it make more."""
 
+MOST_ADDRESSED = 1 << 57
+"""More elements than any memory has room for."""
+
 
 def refuse_bits(bits: int, what: str) -> None:
     """See that a whole number does not become too long.
@@ -54,6 +57,7 @@ def refuse_elements(count: Any, what: str) -> None:
     ------
     OverflowError
     """
+    refuse_unaddressed(count, what)
     if count > MOST_ELEMENTS and not current_options().trusted:
         raise OverflowError(
             f"{what} would have more than {MOST_ELEMENTS} elements; options(trusted=True) lets a model that you trust make them"
@@ -76,6 +80,19 @@ def refuse_unbounded(what: str, *values: Any) -> None:
 def elements_of(shape: Sequence[int]) -> int:
     """How many elements a shape has; exact, since a negative or huge length is refused by someone else."""
     return math.prod(max(int(length), 0) for length in shape)
+
+
+def refuse_unaddressed(count: Any, what: str) -> None:
+    """See that there can be memory for an array at all.
+
+    ``numpy.repeat`` and ``numpy.tile`` do not look: they write where they have no memory once its size exceeds 64 bits.
+
+    Raises
+    ------
+    OverflowError
+    """
+    if count > MOST_ADDRESSED:
+        raise OverflowError(f"{what} would have {count} elements, for which there is no memory")
 
 
 def refuse_shape(shape: Any, what: str) -> None:

@@ -32,12 +32,14 @@ def non_max_suppression(
             rows = np.empty((len(kept), 3), np.int64)
             rows[:, 0], rows[:, 1], rows[:, 2] = batch, k, kept
             found.append(rows)
+    if len(found) == 1:
+        return found[0]
     return np.concatenate(found) if found else np.empty((0, 3), np.int64)
 
 
 def _number(value: Any, default: float) -> float:
     """A scalar input, which may come with shape [1]."""
-    return default if value is None or np.size(value) == 0 else np.asarray(value).item()
+    return default if value is None or value.size == 0 else value.item()
 
 
 def _corners(boxes: np.ndarray, by_centre: bool) -> np.ndarray:
@@ -54,19 +56,22 @@ def _corners(boxes: np.ndarray, by_centre: bool) -> np.ndarray:
 
 def _kept(boxes: np.ndarray, scores: np.ndarray, limit: int, overlap: float, lowest: float, by_centre: bool) -> np.ndarray:
     """Boxes in the order of their scores, without those that a better one covers."""
-    kept, corners = np.empty(0, np.int64), np.empty((5, 0), boxes.dtype)
-    if limit <= 0:
-        return kept
-    for block in _best_first(scores, lowest, min(limit + limit // 4, MOST_SORTED)):
+    kept: list[np.ndarray] = []
+    corners, count = np.empty((5, 0), boxes.dtype), 0
+    for block in _best_first(scores, lowest, min(limit + limit // 4, MOST_SORTED)) if limit > 0 else ():
         theirs = _corners(boxes[block], by_centre)
-        for start in range(0, len(kept), MOST_PAIRS):
+        for start in range(0, count, MOST_PAIRS):
             left = ~np.logical_or.reduce(_covers(corners[:, start : start + MOST_PAIRS], theirs, overlap), 0)
             block, theirs = block[left], theirs[:, left]
         left = _survivors(_covers(theirs, theirs, overlap))
-        kept, corners = np.concatenate([kept, block[left]]), np.concatenate([corners, theirs[:, left]], 1)
-        if len(kept) >= limit:
+        kept.append(block[left])
+        count += len(kept[-1])
+        if count >= limit:
             break
-    return kept[:limit]
+        corners = np.concatenate([corners, theirs[:, left]], 1) if len(kept) > 1 else theirs[:, left]
+    if not kept:
+        return np.empty(0, np.int64)
+    return (np.concatenate(kept) if len(kept) > 1 else kept[0])[:limit]
 
 
 def _best_first(scores: np.ndarray, lowest: float, size: int) -> Iterator[np.ndarray]:
@@ -94,7 +99,7 @@ def _covers(boxes: np.ndarray, others: np.ndarray, overlap: float) -> np.ndarray
     shared -= np.maximum(y, others[0])
     width = np.minimum(x_end, others[3])
     width -= np.maximum(x, others[1])
-    shared *= np.clip(width, 0, None, out=width)  # below zero if the heights do not meet, which covers nothing either
+    shared *= np.maximum(width, 0, out=width)  # below zero if the heights do not meet, which covers nothing either
     union = np.add(area, others[4], out=width)
     union -= shared
     shared /= union  # nan for two points, which is not more than anything
@@ -105,6 +110,8 @@ def _survivors(covers: np.ndarray) -> np.ndarray:
     """Which of the boxes are not covered by one before that is not covered itself."""
     covers &= LATER[: len(covers), : len(covers)]
     alive, then = None, ~np.logical_or.reduce(covers, 0)
+    if then.all():
+        return then
     while alive is None or (then != alive).any():  # each round settles those that depend on settled ones alone
         alive, then = then, ~np.logical_or.reduce(covers[then], 0)
     return alive

@@ -39,7 +39,7 @@ def spread(values: Any, shape: tuple[int, ...], axis: int, block_size: int) -> A
             f"scales of shape {list(values.shape)} do not fit a tensor of shape {list(shape)} "
             f"with axis {axis} and block_size {block_size}"
         )
-    repeated = np.repeat(values, block_size, axis)
+    repeated = np.repeat(values, min(block_size, shape[axis]), axis)  # not more of one block than there is
     return repeated[(slice(None),) * axis + (slice(shape[axis]),)]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from mdf_loop.batching import Result, all_stacked, of_shape
 from mdf_loop.kernels.axes import behind, numbers, place, places, settled
+from mdf_loop.kernels.bounds import elements_of, refuse_unaddressed
 from mdf_loop.registry import Call, kernel
 
 
@@ -172,6 +173,7 @@ def tile(input, repeats):
     counts = numbers(repeats)
     if len(counts) != input.ndim:
         raise ValueError(f"repeats must have one number for each of {input.ndim} axes; got {counts}")
+    refuse_unaddressed(input.size * elements_of(counts), "the result")
     return np.tile(input, counts)
 
 
@@ -186,7 +188,7 @@ def tile_1(input, tiles, axis):
     """As many copies as ``tiles`` says, along one axis."""
     counts = [1] * input.ndim
     counts[place(int(axis.item()), input.ndim)] = int(tiles.item())
-    return np.tile(input, counts)
+    return tile(input, np.array(counts))
 
 
 @kernel("Shape", since=15, batch=of_shape)

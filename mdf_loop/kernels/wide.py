@@ -6,6 +6,7 @@ the floats hold exactly; then the result is exact too, in whatever order it is a
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,14 @@ LITTLE = 1 << 14
 
 _SIGN_AND_REST = np.array(0x8FFFE000, np.uint32).view(np.int32)
 _EXPONENTS = np.float32(2.0**112)
+
+PART = 1 << 16
+"""Elements converted at a time: they should stay in the cache."""
+
+_UPPER = slice(1 if sys.byteorder == "little" else 0, None, 2)
+_NO_SIGN, _TOO_LARGE, _LEAST_NORMAL = (np.array(bits, np.int32) for bits in (0x7FFFFFFF, 0x477FF000, 0x38800000))
+_MOVED, _ONE, _ROUNDED = (np.array(value, np.int32) for value in (13, 1, 0xFFF - (112 << 23)))
+_SIGN = np.array(-0x8000, np.int16)
 
 
 def widened(x: np.ndarray) -> np.ndarray:
@@ -43,6 +52,39 @@ def _of_halves(x: np.ndarray) -> np.ndarray:
     result = moved.view(np.float32)
     result *= _EXPONENTS
     return result
+
+
+def narrowed(x: Any, dtype: np.dtype) -> Any:
+    """x in a type that may be half precision, rounded to even."""
+    if dtype != np.float16 or type(x) is not np.ndarray or x.dtype != np.float32 or x.size < FEW:
+        return x.astype(dtype, copy=False)
+    out, given = np.empty(x.shape, dtype), np.ascontiguousarray(x).reshape(-1)
+    found = out.reshape(-1)
+    for start in range(0, x.size, PART):
+        part = slice(start, start + PART)
+        _to_halves(given[part], found[part])
+    return out
+
+
+def _to_halves(x: np.ndarray, out: np.ndarray) -> None:
+    """float32 as float16, several times as fast as numpy: rounded where they lie, the exponent put right, and moved."""
+    bits = x.view(np.int32)
+    size = bits & _NO_SIGN
+    if size.max() >= _TOO_LARGE:  # what becomes infinite, or is, or is no number
+        out[...] = x
+        return
+    size -= _LEAST_NORMAL
+    odd = np.right_shift(bits, _MOVED)
+    odd &= _ONE
+    odd += bits
+    odd += _ROUNDED
+    odd >>= _MOVED
+    found = out.view(np.int16)
+    np.bitwise_and(x.view(np.int16)[_UPPER], _SIGN, found)
+    found |= odd.astype(np.int16)
+    if size.min() < 0:  # zero, and what has fewer digits
+        small = (size < 0).nonzero()[0]
+        out[small] = x[small]
 
 
 def lowest(dtype: np.dtype) -> Any:
@@ -83,7 +125,7 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if a.dtype.kind == "f" and a.itemsize >= 4:
         return multiply(a, b)
     if kind_of(a.dtype) == "float":
-        return multiply(widened(a), widened(b)).astype(a.dtype)
+        return narrowed(multiply(widened(a), widened(b)), a.dtype)
     if a.dtype.kind in "iu" and a.dtype == b.dtype and a.ndim and b.ndim:
         return _whole_product(a, b, multiply)
     return multiply(a, b)
@@ -119,8 +161,9 @@ def _halves_of(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def largest_from(dtype: np.dtype, zero_point: np.ndarray | None) -> int:
     """How far from its zero point a number of a type can be."""
-    limits, zeros = np.iinfo(dtype), [0] if zero_point is None else zero_point.ravel().tolist()
-    return max(limits.max - min(zeros), max(zeros) - limits.min)
+    least, most = (0, 0) if zero_point is None else (int(zero_point.min()), int(zero_point.max()))
+    limits = np.iinfo(dtype)
+    return max(limits.max - least, most - limits.min)
 
 
 def centred(x: np.ndarray, zero_point: np.ndarray | None) -> np.ndarray:

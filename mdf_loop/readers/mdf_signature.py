@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mdf_loop.errors import MalformedBody
+from mdf_loop.errors import MalformedBody, in_words
 from mdf_loop.readers.opsets import DEFAULT_OPSET
 from mdf_loop.schemas import LARGEST_VERSION
 
@@ -136,7 +136,7 @@ def _listed(metadata: Mapping[str, Any], key: str, path: tuple[str, ...]) -> tup
 def _opset(metadata: Mapping[str, Any], path: tuple[str, ...]) -> int:
     opset = metadata.get("opset", DEFAULT_OPSET)
     if not isinstance(opset, int) or isinstance(opset, bool) or not 1 <= opset <= LARGEST_VERSION:
-        raise MalformedBody(f"metadata opset must be a whole number from 1 on; got {opset!r}", path)
+        raise MalformedBody(f"metadata opset must be a whole number from 1 on; got {in_words(opset)}", path)
     return opset
 
 

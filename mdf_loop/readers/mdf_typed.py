@@ -26,7 +26,7 @@ import numpy as np
 import onnx
 
 from mdf_loop.element_types import DTYPES
-from mdf_loop.errors import MalformedBody, UnsupportedOp
+from mdf_loop.errors import MalformedBody, UnsupportedOp, in_words
 from mdf_loop.ir import Body, Node, ValueType
 from mdf_loop.readers.expression import refuse_onnx_text
 from mdf_loop.readers.mdf_control import BODIES, local_names, rename_captures
@@ -275,7 +275,7 @@ class GraphReader:
         refuse_internal(domain, op, path)
         said = (node.metadata or {}).get(OPSET)
         if said is not None and (type(said) is not int or not 0 < said <= LARGEST_VERSION):
-            raise MalformedBody(f"metadata opset must be a whole number from 1 on; got {said!r}", path)
+            raise MalformedBody(f"metadata opset must be a whole number from 1 on; got {in_words(said)}", path)
         if said is None and domain not in self.opsets:
             raise MalformedBody(f"metadata opsets must say the version of {domain!r}", path)
         return version_of(op, self.opsets[domain] if said is None else said, domain)

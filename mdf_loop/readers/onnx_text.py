@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from mdf_loop.errors import KindError, MalformedBody
+from mdf_loop.errors import KindError, MalformedBody, in_words
 from mdf_loop.ir import Body
 from mdf_loop.schemas import LARGEST_VERSION
 
@@ -46,7 +46,7 @@ def read_text(text: Any, opset: int | None = None) -> Body:
     if not isinstance(text, str):
         raise KindError(f"the text of an ONNX body must be a string; got {type(text).__name__}")
     if opset is not None and (not isinstance(opset, int) or isinstance(opset, bool) or not 1 <= opset <= LARGEST_VERSION):
-        raise KindError(f"the opset of a body must be a whole number from 1 on; got {opset!r}")
+        raise KindError(f"the opset of a body must be a whole number from 1 on; got {in_words(opset)}")
     refuse_deep(text)
     is_model = text.lstrip().startswith("<")
     if is_model:

@@ -11,7 +11,7 @@ import onnx
 from mdf_loop.errors import MalformedBody, UnsupportedOp, warn_user
 from mdf_loop.ir import Body, Node
 from mdf_loop.kernels import load_kernels
-from mdf_loop.registry import INTERNAL_DOMAINS, KERNELS, lookup
+from mdf_loop.registry import INTERNAL_DOMAINS, KERNELS, first_version, lookup
 from mdf_loop.schemas import LARGEST_VERSION, schema_of
 
 DEFAULT_OPSET = 18
@@ -140,14 +140,15 @@ def version_among(
     n_inputs : int, optional
         How many inputs the node has, likewise.
     """
-    there, here = schema_of(op, version, domain), schema_of(op, around, domain)
+    read = first_version(op, around, domain)  # as which it would be read there
+    there, here = schema_of(op, version, domain), schema_of(op, read, domain)
     if version == around or (there is not None and here is not None and there.since_version == here.since_version):
         return around
     if domain == "" and op in CONTROL:
         return around if min(version, around) >= 9 or op == "Loop" or op == "If" else version
     if here is not None and not (set(attributes) <= set(here.attributes) and here.min_input <= (n_inputs or 0) <= here.max_input):
         return version
-    return around if _same_kernel(op, domain, version, around) else version
+    return around if _same_kernel(op, domain, version, read) else version
 
 
 def _same_kernel(op: str, domain: str, version: int, around: int) -> bool:

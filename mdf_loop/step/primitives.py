@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arithmetic import div, error_function
+from mdf_loop.kernels.arithmetic import div
+from mdf_loop.kernels.error_function import error_function
 from mdf_loop.step.records import UNKNOWN, Length, Size, Type
 
 
@@ -47,7 +48,7 @@ def _whole(x: Any) -> Any:
 
 
 def _erf(x: Any) -> Any:
-    return error_function()(x)
+    return error_function(x)
 
 
 PRIMITIVES: dict[str, Primitive] = {"erf": Primitive(_erf, None), "quotient": Primitive(div, None)}

@@ -182,7 +182,7 @@ def check(case: ExpressionCase, settings: Settings) -> None:
             warnings.simplefilter("ignore")
             try:
                 graph = model_of(case)
-            except (ValueError, SyntaxError):
+            except (ValueError, SyntaxError, RecursionError, MemoryError):
                 return  # MDF's own classes refuse to hold the text
             for what, call in _calls(case, graph):
                 _run(what, call, sung)

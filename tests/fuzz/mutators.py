@@ -308,7 +308,7 @@ def of_npz(choose: random.Random, data: bytes) -> bytes:
             parts[choose.choice(["../x.npy", "x", name + "z"])] = parts.get(name, b"")
         else:
             file, odd = io.BytesIO(), choose.choice([np.zeros((0, 3)), np.array([object()], object), np.array("x"), np.zeros(3)])
-            np.save(file, odd if way == 3 else np.arange(6, dtype=choose.choice(["<i2", ">f8", "?", "<U3", "<c8"])))
+            np.save(file, odd if way == 3 else np.arange(6).astype(choose.choice(["<i2", ">f8", "?", "<U3", "<c8"])))
             parts[name] = file.getvalue()
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:

@@ -100,28 +100,33 @@ def remainder(emitter: Emitter, inputs: Sequence[Traced], sample: Any) -> str:
     a, b = (emitter.typed(value, dtype) for value in inputs)
     if kind_of(dtype) == "integer":
         return emitter.op("Mod", a, b)
-    rest = emitter.op("Mod", a, b, fmod=1)
+    rest, is_other = _rest(emitter, a, b, dtype)
     zero = emitter.number(0, dtype)
+    nothing = emitter.op("Mul", emitter.op("Sign", b), zero)
+    rest = emitter.op("Where", is_other, emitter.op("Add", rest, b), rest)
+    return emitter.op("Where", emitter.op("Equal", rest, zero), nothing, rest)
+
+
+def _rest(emitter: Emitter, a: str, b: str, dtype: np.dtype) -> tuple[str, str]:
+    """What the division of floats leaves, with the sign of a, and whether that is neither zero nor of the sign of b."""
+    rest, zero = emitter.op("Mod", a, b, fmod=1), emitter.number(0, dtype)
     is_other = emitter.op("Xor", emitter.op("Less", b, zero), emitter.op("Less", rest, zero))
-    is_rest = emitter.op("Not", emitter.op("Equal", rest, zero))
-    return emitter.op("Where", emitter.op("And", is_rest, is_other), emitter.op("Add", rest, b), rest)
+    return rest, emitter.op("And", emitter.op("Not", emitter.op("Equal", rest, zero)), is_other)
 
 
 @lowered("floor_divide")
 def floor_divide(emitter: Emitter, inputs: Sequence[Traced], sample: Any) -> str:
-    """a // b: rounded down."""
+    """a // b: rounded down.  Floats as numpy has it: a / b where b is zero, a zero with the sign of a / b."""
     dtype = _dtype(sample)
     a, b = (emitter.typed(value, dtype) for value in inputs)
-    rest = emitter.op("Sub", a, remainder_of(emitter, inputs, sample))
-    whole = emitter.op("Div", rest, b)
-    return whole if kind_of(dtype) == "integer" else emitter.op("Round", whole)
-
-
-def remainder_of(emitter: Emitter, inputs: Sequence[Traced], sample: Any) -> str:
-    """The name of a % b."""
-    made = remainder(emitter, inputs, sample)
-    assert isinstance(made, str)
-    return made
+    if kind_of(dtype) == "integer":
+        return emitter.op("Div", emitter.op("Sub", a, emitter.op("Mod", a, b)), b)
+    rest, is_other = _rest(emitter, a, b, dtype)
+    zero, ratio = emitter.number(0, dtype), emitter.op("Div", a, b)
+    whole = emitter.op("Div", emitter.op("Sub", a, rest), b)
+    whole = emitter.op("Round", emitter.op("Where", is_other, emitter.op("Sub", whole, emitter.number(1, dtype)), whole))
+    whole = emitter.op("Where", emitter.op("Equal", whole, zero), emitter.op("Mul", emitter.op("Sign", ratio), zero), whole)
+    return emitter.op("Where", emitter.op("Equal", b, zero), ratio, whole)
 
 
 @lowered("left_shift")
