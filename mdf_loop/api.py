@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,7 @@ def loop(*args: Any, body: Any = None, **named: Any) -> Any:
     (array(16), array([100, 100, 121, 169]))
     """
     m, cond, carried, is_listed = _loop_arguments(list(args), named)
-    return run_loop(m, cond, carried, required(body, "loop", "body"), named, is_listed)
+    return run_loop(m, cond, carried, required(body, "loop", "body", named), named, is_listed)
 
 
 def run_loop(m: Any, cond: Any, carried: list[Any], body: Any, named: dict[str, Any], is_listed: bool = False) -> Any:
@@ -148,7 +149,7 @@ def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **n
     >>> total, sums
     (array(6), array([1, 3, 6]))
     """
-    required(body, "scan", "body")
+    required(body, "scan", "body", named)
     attrs = {name: listed(name, axes) for name in SCAN_ATTRIBUTES if (axes := named.pop(name, None)) is not None}
     n_scanned = _scanned_count(num_scan_inputs, len(inputs))
     n_carried = len(inputs) - n_scanned
@@ -276,8 +277,8 @@ def _omitted(value: Any) -> Any:
     return None if isinstance(value, str) and value == "" else value
 
 
-def required(source: Any, function: str, name: str) -> Any:
-    """A body, which must be there.
+def required(source: Any, function: str, name: str, named: Iterable[str] = ()) -> Any:
+    """A body, which must be there; ``named`` are the names of all else that was given.
 
     Raises
     ------
@@ -287,9 +288,14 @@ def required(source: Any, function: str, name: str) -> Any:
     if _omitted(source) is None:
         raise ArgumentError(
             f"{function}: {name} is missing; give an ONNX graph, ONNX text, the path of an .onnx file, an MDF graph or a "
-            f"Python callable as {name}="
+            f"Python callable as {name}={_close(name, named)}"
         )
     return source
+
+
+def _close(name: str, named: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, named, 1)
+    return f" ({close[0]!r} was given: is that a misspelt {name!r}?)" if close else ""
 
 
 def is_callable(source: Any) -> bool:

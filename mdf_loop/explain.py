@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from mdf_loop.analysis.idioms import Accumulate, Building, Filter, Idiom
 from mdf_loop.execute.numpy_engine import NumpyLoop
@@ -72,11 +73,69 @@ def _unit(unit: Node | Shift | Idiom, plan: Plan) -> str:
 def _stepped(loop: NumpyLoop, part: Stepped, plan: Plan, source: bool) -> Iterator[str]:
     yield "stepped, one iteration after the other" + (", up to the first false condition:" if part.decides else ":")
     for node in part.nodes:
-        first = next(filter(None, node.outputs), node.name)
-        why = plan.reasons.get(first)
+        why = plan.reasons.get(first_output(node))
         yield f"  {node}" + (f"  ({why})" if why else "")
     for name in part.rounds:
         yield f"  {name} = {plan.rounds[name]} of the iteration before"
     if source and (text := (loop.latest or loop.blocks).emitted(part)):
         yield "  as Python:"
         yield from (f"    {line}" for line in text.split("\n"))
+
+
+def plan_content(loop: NumpyLoop) -> dict[str, Any]:
+    """The plan of a loop in dicts and lists, for programs and pictures.
+
+    Returns
+    -------
+    dict
+        ``loop``, ``body``, ``condition`` (in words), ``refusal`` (why all of it is interpreted; empty if it is not),
+        ``nodes`` and ``inner`` (the same for loops inside).  Each node has ``node`` (its text), ``op``, ``outputs``, ``how``
+        (one of :data:`WAYS`) and ``why`` (empty where there is nothing to say).
+    """
+    plan = (loop.latest or loop.blocks).plan
+    inner = [
+        {"inside": first_output(step.node), **plan_content(found)}
+        for step in loop.program.steps
+        for found in getattr(step.bound.call, "loops", ())
+    ]
+    return {
+        "loop": plan.loop.name or "loop",
+        "body": plan.loop.body.name,
+        "condition": "" if plan.refusal else _CONDITION[plan.condition],
+        "refusal": plan.refusal,
+        "nodes": [_node_content(node, how, why) for node, how, why in ways(plan)],
+        "inner": inner,
+    }
+
+
+WAYS = ("hoisted", "batched", "recurrent", "stepped", "interpreted")
+"""How a node runs: once; for many iterations at once; likewise although each needs the one before; one by one; as it is."""
+
+
+def ways(plan: Plan) -> Iterator[tuple[Node, str, str]]:
+    """Each node of a plan with how it runs and why."""
+    if plan.refusal:
+        yield from ((node, "interpreted", plan.refusal) for node in plan.loop.body.nodes)
+        return
+    yield from ((node, "hoisted", "") for node in plan.hoisted)
+    yield from ((node, "hoisted", "from the second iteration on") for node in plan.late)
+    for part in plan.parts:
+        if isinstance(part, Batched):
+            for unit in part.units:
+                if isinstance(unit, Node):
+                    yield unit, "batched", ""
+                elif not isinstance(unit, Shift):
+                    yield unit.node, "recurrent", type(unit).__name__.lower()
+        else:
+            is_ahead = isinstance(part, Ahead)
+            why = {} if is_ahead else plan.reasons
+            yield from ((node, "batched" if is_ahead else "stepped", why.get(first_output(node), "")) for node in part.nodes)
+
+
+def first_output(node: Node) -> str:
+    """What a node is known by: its first output."""
+    return next(filter(None, node.outputs), node.name)
+
+
+def _node_content(node: Node, how: str, why: str) -> dict[str, Any]:
+    return {"node": str(node), "op": node.op, "outputs": [o for o in node.outputs if o], "how": how, "why": why}

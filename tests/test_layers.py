@@ -16,7 +16,7 @@ FILES = sorted(path.relative_to(ROOT) for path in (ROOT / "mdf_loop").rglob("*.p
 TESTS = sorted(path.relative_to(ROOT) for path in (ROOT / "tests").rglob("*.py"))
 
 LAYERS = [
-    {"errors"},
+    {"errors", "installing"},
     {"options", "element_types", "schemas", "files"},
     {"ir"},
     {"check", "registry", "writers", "analysis.element_types"},

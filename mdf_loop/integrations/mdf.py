@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 import contextlib
 import contextvars
+import difflib
 import functools
 import logging
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import graph_scheduler.condition
@@ -213,7 +214,16 @@ def run_function(
         return run_if(values.get("cond"), bodies, captured)
     except (LoopError, KeyboardInterrupt) as error:
         error.add_note(f"in MDF parameter or function {name!r} ({function})")
+        for hint in _misspelt(args or {}, BODIES[function]):
+            error.add_note(hint)
         raise
+
+
+def _misspelt(args: Mapping[str, Any], bodies: Iterable[str]) -> Iterator[str]:
+    """Arguments that are probably misspelt names of bodies, which would count as carried values."""
+    for name in bodies:
+        if name not in args and (close := difflib.get_close_matches(name, args, 1, 0.5)):
+            yield f"its argument {close[0]!r} is taken for a carried value; did you mean {name!r}?"
 
 
 def _refuse_paths(bodies: Mapping[str, Any]) -> None:
