@@ -15,6 +15,7 @@ from mdf_loop.errors import LoopError
 from mdf_loop.integrations.mdf import register, unregister
 from mdf_loop.integrations.running import run
 from mdf_loop.options import options
+from mdf_loop.pictures.drawing import draw
 from mdf_loop.registry import kernel
 
 __version__ = "0.1.0"
@@ -23,6 +24,7 @@ __all__ = [
     "backend",
     "compile",
     "convert",
+    "draw",
     "if_",
     "kernel",
     "load",

@@ -12,11 +12,17 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from mdf_loop.html import error_box
+
 _LIBRARIES = ("mdf_loop", "modeci_mdf", "modelspec", "graph_scheduler", "contextlib", "functools")
 
 
 class LoopError(Exception):
     """Base of every error that mdf_loop raises on purpose."""
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it."""
+        return error_box(type(self).__name__, str(self), getattr(self, "__notes__", ()))
 
 
 class ArgumentError(LoopError, ValueError):

@@ -7,6 +7,7 @@ from typing import Any
 
 from mdf_loop.analysis.idioms import Accumulate, Building, Filter, Idiom
 from mdf_loop.execute.numpy_engine import NumpyLoop
+from mdf_loop.html import folded, table
 from mdf_loop.ir import Node
 from mdf_loop.plan import Ahead, Batched, Plan, Shift, Stepped
 
@@ -17,10 +18,35 @@ _CONDITION = {
 }
 
 
-def explained(loop: NumpyLoop, source: bool = False) -> str:
+class Explanation(str):
+    """A plan in words, which a notebook shows as tables that fold.
+
+    Attributes
+    ----------
+    content : dict
+        The same for programs; see :func:`plan_content`.
+    """
+
+    content: dict[str, Any]
+
+    def _repr_html_(self) -> str:
+        return _table(self.content)
+
+
+def explained(loop: NumpyLoop, source: bool = False) -> Explanation:
     """The plan of a loop, and of the loops inside it that are run as nodes."""
-    lines = list(_lines(loop, source))
-    return "\n".join(lines)
+    text = Explanation("\n".join(_lines(loop, source)))
+    text.content = plan_content(loop)
+    return text
+
+
+def _table(content: dict[str, Any]) -> str:
+    """A plan as HTML: a table for each loop, those of inner loops inside."""
+    rows = [(node["how"], node["node"], node["why"]) for node in content["nodes"]]
+    inner = "".join(_table(loop) for loop in content["inner"])
+    said = content["condition"] or f"interpreted: {content['refusal']}"
+    title = f"{content['loop']} over {content['body']}: {said}"
+    return folded(title, table(("how", "node", "why"), rows, [COLOURS[how] for how, *_ in rows]) + inner)
 
 
 def _lines(loop: NumpyLoop, source: bool) -> Iterator[str]:
@@ -108,7 +134,10 @@ def plan_content(loop: NumpyLoop) -> dict[str, Any]:
     }
 
 
-WAYS = ("hoisted", "batched", "recurrent", "stepped", "interpreted")
+COLOURS = {"hoisted": "#c7e9c0", "batched": "#bdd7ee", "recurrent": "#d9c9ec", "stepped": "#fdd9a8", "interpreted": "#e0e0e0"}
+"""A light colour for each way to run a node."""
+
+WAYS = tuple(COLOURS)
 """How a node runs: once; for many iterations at once; likewise although each needs the one before; one by one; as it is."""
 
 

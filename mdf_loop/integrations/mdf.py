@@ -314,13 +314,14 @@ def _captures_of(parameter: Any, node: Any) -> set[str]:
     for key in BODIES[parameter.function]:
         source = args.get(key, literals.get(key))
         try:
-            names |= set(read_once(source, *_signature(parameter.function, args)).captures) if isinstance(source, dict) else set()
+            if isinstance(source, dict):
+                names |= set(read_once(source, *signature_of(parameter.function, args)).captures)
         except LoopError:  # said with all its circumstances when the node runs
             continue
     return names
 
 
-def _signature(function: str, args: Mapping[str, Any]) -> tuple[int, str]:
+def signature_of(function: str, args: Mapping[str, Any]) -> tuple[int, str]:
     """How many values a function's body carries, and what the body is for, from the arguments as they are written."""
     given = sum(_count(value) for key, value in args.items() if key not in _NOT_CARRIED)
     if function == "onnx::Scan":
