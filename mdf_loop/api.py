@@ -27,6 +27,8 @@ from mdf_loop.prepare import (
     prepare_scan,
     read_once,
 )
+from mdf_loop.readers.forms import is_read
+from mdf_loop.readers.traced_control import is_traced, traced_if, traced_loop, traced_scan
 
 
 def loop(*args: Any, body: Any = None, **named: Any) -> Any:
@@ -78,6 +80,8 @@ def loop(*args: Any, body: Any = None, **named: Any) -> Any:
     (array(16), array([100, 100, 121, 169]))
     """
     m, cond, carried, is_listed = _loop_arguments(list(args), named)
+    if is_traced(m, cond, *carried, *named.values(), body):
+        return traced_loop(m, cond, carried, required(body, "loop", "body", named), named)
     return run_loop(m, cond, carried, required(body, "loop", "body", named), named, is_listed)
 
 
@@ -153,6 +157,8 @@ def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **n
     attrs = {name: listed(name, axes) for name in SCAN_ATTRIBUTES if (axes := named.pop(name, None)) is not None}
     n_scanned = _scanned_count(num_scan_inputs, len(inputs))
     n_carried = len(inputs) - n_scanned
+    if is_traced(*inputs, *named.values(), body):
+        return traced_scan(inputs, n_scanned, attrs, body, named)
     if is_callable(body):
         _refuse_output_axes(attrs)
         inner = made_once(scan_body, name_of(body), n_carried, n_scanned, tuple(named))
@@ -209,7 +215,12 @@ def if_(cond: Any = None, *, then_branch: Any = None, else_branch: Any = None, *
     ... )
     array(-3.5)
     """
-    return run_if(cond, {"then_branch": then_branch, "else_branch": else_branch}, named)
+    branches = {"then_branch": then_branch, "else_branch": else_branch}
+    return (
+        traced_if(cond, branches, named)
+        if is_traced(cond, *named.values(), *branches.values())
+        else run_if(cond, branches, named)
+    )
 
 
 def run_if(cond: Any, sources: dict[str, Any], named: dict[str, Any]) -> Any:
@@ -299,8 +310,8 @@ def _close(name: str, named: Iterable[str]) -> str:
 
 
 def is_callable(source: Any) -> bool:
-    """Whether a body is a plain Python function; an onnxscript function can be called too, but is read."""
-    return callable(source) and not hasattr(source, "to_function_proto")
+    """Whether a body is a plain Python function; some others can be called too, but are read."""
+    return callable(source) and not is_read(source)
 
 
 def listed(name: str, axes: Any) -> tuple[int, ...]:

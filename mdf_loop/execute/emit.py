@@ -253,7 +253,7 @@ class Emitter:
         self, node: Node, domain: str, args: list[Operand], kind: Kind, scope: Scope, samples: Mapping[str, Any]
     ) -> bool:
         """A sum, product, mean or extreme along axes that do not change."""
-        if node.inputs[0] in self.dots:
+        if node.inputs and node.inputs[0] in self.dots:
             scope[node.outputs[0]] = args[0]
             return True
         if domain or node.op not in REDUCING or not all(name in self.fixed for name in node.inputs[1:]):

@@ -40,6 +40,7 @@ from mdf_loop.options import RandomStream, part_of, random_stream, start_run
 from mdf_loop.prepare import read_once
 from mdf_loop.readers import is_text
 from mdf_loop.readers.expression import refuse_onnx_text
+from mdf_loop.readers.forms import is_read
 
 FUNCTIONS = {"onnx::Loop": "loop", "onnx::Scan": "scan", "onnx::If": "if"}
 """MDF's name of each function, and the name MDF calls it by."""
@@ -255,7 +256,7 @@ def _run_scan(values: dict[str, Any], body: Any, known: Mapping[str, Any]) -> An
 
 def _captured(bodies: tuple[Any, ...], n_carried: int, kind: str, known: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the node's values that the bodies read from outside."""
-    sources = [body for body in bodies if body is not None and not callable(body)]
+    sources = [body for body in bodies if body is not None and (is_read(body) or not callable(body))]
     names = dict.fromkeys(name for body in sources for name in read_once(body, n_carried, kind).captures)
     return {name: known[name] for name in names if name in known}
 
