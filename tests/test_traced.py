@@ -69,9 +69,11 @@ def nested(i, go, a):
     s, sums = mdf_loop.scan(a * 0, np.stack([a, b, c]), num_scan_inputs=1, body=lambda s, x: (s + x * b, s))
     d = mdf_loop.if_(a > 3, then_branch=lambda: a * 10, else_branch=lambda: b)
     e = mdf_loop.loop(2, True, a, body="x: x + k", k=b)
-    f = mdf_loop.loop(
-        4, True, 0.0, body=lambda j, go, s: (True, mdf_loop.loop(2, True, s, body=lambda k, go, r: (True, r + a + j)))
-    )
+
+    def twice(j, go, s):
+        return True, mdf_loop.loop(2, True, s, body=lambda k, go, r: (True, r + a + j))
+
+    f = mdf_loop.loop(4, True, 0.0, body=twice)
     return True, a + 1, c, s, d, sums, e, f
 
 

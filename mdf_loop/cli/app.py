@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mdf_loop.cli import bench, convert, doctor, draw, explain, ops, run, verify
+from mdf_loop.cli import bench, check, convert, doctor, draw, explain, new, ops, run, verify
 from mdf_loop.cli.problems import report
 from mdf_loop.errors import LoopError
 
@@ -20,7 +20,10 @@ app = typer.Typer(
     epilog="Every command takes -h, --json and --debug. Documentation: docs/ in the repository.",
 )
 
-for _command in (run.run, explain.explain, draw.draw, verify.verify, bench.bench, convert.convert, ops.ops, doctor.doctor):
+for _command in (
+    *(run.run, new.new, check.check, explain.explain, draw.draw, verify.verify, bench.bench),
+    *(convert.convert, ops.ops, doctor.doctor),
+):
     app.command()(_command)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,13 @@ def line_of_error(path: Path, error: BaseException) -> int | None:
         is_block = line is not None and text.split("\n")[line - 1].rstrip().endswith(("|", "|-", "|+", ">"))
         return None if line is None else line + int(inner.group(1)) * is_block
     place = _followed(content, _names(error))
+    return line_of(text, path.suffix.lower(), place) if place else None
+
+
+def line_of_names(path: Path, names: Sequence[str]) -> int | None:
+    """The line of what names lead to, from the outermost key inwards; None where none of them is there."""
+    text = read_bytes(path, "a model").decode("utf-8-sig")
+    place = _followed(parse(text, path.suffix.lower()), names)
     return line_of(text, path.suffix.lower(), place) if place else None
 
 

@@ -15,6 +15,9 @@ from mdf_loop.readers.mdf_node import CONTROL
 ALWAYS = {"t", "true", "false", "inf", "nan", "pi", "e"} | set(MODULES)
 """What MDF's engine knows, or reads as a text or number, wherever it stands."""
 
+PUBLISHED = ("iteration", "finished")
+"""What a loop that runs in steps tells its node of itself, behind its id."""
+
 
 @dataclass(frozen=True)
 class UnknownName:
@@ -48,6 +51,7 @@ def unknown_names(graph: Any) -> Iterator[UnknownName]:
     for node in graph.nodes:
         things = (*node.functions, *node.parameters)
         known = [thing.id for thing in (*node.input_ports, *things)]
+        known += [f"{thing.id}_{what}" for thing in things if thing.function == "onnx::Loop" for what in PUBLISHED]
         for thing in (*things, *node.output_ports):
             arguments = getattr(thing, "args", None) or {}
             local = [*known, *(arguments if not getattr(thing, "function", None) else ())]
