@@ -163,6 +163,10 @@ class LoopTimeout(PartialResults, LoopError, TimeoutError):
     """A run was not done after ``options(timeout=...)`` seconds."""
 
 
+class LoopStopped(PartialResults, LoopError, RuntimeError):
+    """The function given as ``options(progress=...)`` returned False."""
+
+
 class LoopInterrupted(PartialResults, KeyboardInterrupt):
     """Ctrl-C while a loop ran.  A KeyboardInterrupt, so nothing swallows it by accident."""
 

@@ -18,6 +18,7 @@ TESTS = sorted(path.relative_to(ROOT) for path in (ROOT / "tests").rglob("*.py")
 LAYERS = [
     {"html", "installing"},
     {"errors"},
+    {"progress"},
     {"options", "element_types", "schemas", "files"},
     {"ir"},
     {"check", "registry", "writers", "analysis.element_types"},

@@ -26,6 +26,9 @@ def run(
     time_increment: TimeIncrement = None,
     collect: Annotated[bool, typer.Option("--collect", help="Keep the outputs of all steps.")] = False,
     timeout: Annotated[float | None, typer.Option("--timeout", help="Stop after so many seconds.")] = None,
+    progress: Annotated[
+        bool | None, typer.Option("--progress/--no-progress", help="Show how far it has come; by itself after two seconds.")
+    ] = None,
     trusted: Trusted = False,
     json_: Json = False,
     debug: Debug = False,
@@ -37,6 +40,7 @@ def run(
     with at_work(file):
         inputs = given_inputs(set_, input_) | stepping(steps, time_increment, collect=collect or None)
         how = {"seed": seed, "max_iterations": max_iterations, "timeout": timeout, "trusted": trusted}
+        how["progress"] = _listener(progress)
         _refuse_same(file, output)
         outputs = _run(file, inputs, how, output)
     if output:
@@ -58,6 +62,15 @@ def _run(file: Path, inputs: dict[str, Any], how: dict[str, Any], output: Path |
         if output:
             _write_partial(output, error)
         raise
+
+
+def _listener(asked: bool | None) -> Any:
+    """Who is told how far it has come: a bar at once, one after two seconds on a terminal, or nobody."""
+    from mdf_loop.progress import Bar
+
+    if asked is None:
+        return Bar(after=2.0) if sys.stderr.isatty() else None
+    return asked
 
 
 def _refuse_same(file: Path, output: Path | None) -> None:

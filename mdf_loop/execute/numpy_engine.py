@@ -255,6 +255,9 @@ class NumpyLoop(InterpretedLoop):
             length = min(room, stage.length)
             if session.run.deadline is not None:
                 session.run.deadline.check()
+            if session.run.watch is not None:
+                session.run.watch.passed()
+            if session.run.deadline is not None or session.run.watch is not None:
                 length = max(min(length, int(AHEAD / stage.pace)), 1)
             if not self._try_block(session, stage, length):
                 stage.length = max(length // 8, SMALLEST)
