@@ -91,6 +91,17 @@ def test_functions_go_by_their_names_alone_and_numbers_too():
     assert mdf_loop.loop(1, True, 1.0, 3.0, body="pi: pi + 1\nx: x + pi")[1] == 4  # its own pi
 
 
+def test_sum_min_and_max_are_those_of_arrays():
+    x = np.array([[1.0, 5.0], [3.0, 2.0]])
+    said = {"a": "sum(x)", "b": "sum(x, axis=0)", "c": "max(x)", "d": "min(x, 2, y)", "e": "round(x / 3, 1)"}
+    body = {"carried": {"x": "x"}, "collected": said}
+    _, a, b, c, d, e = mdf_loop.loop(1, True, x, body=body, y=1.5)
+    assert (a[0], c[0]) == (11, 5)
+    np.testing.assert_array_equal(b[0], [4, 7])
+    np.testing.assert_array_equal(d[0], np.minimum(np.minimum(x, 2), 1.5))
+    np.testing.assert_array_equal(e[0], np.round(x / 3, 1))
+
+
 def test_lines_may_go_on_inside_brackets_and_have_comments():
     assert mdf_loop.loop(2, True, 1.0, body="# a line\nx: (x\n   + 1)  # goes on\n\n") == 3
     assert is_equations("\n  # first\n  x: x + 1")

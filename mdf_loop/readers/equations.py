@@ -49,6 +49,14 @@ NUMBERS = {"pi": "math.pi", "tau": "math.tau", "inf": "math.inf", "nan": "math.n
 DRAWS = {"noise": ("numpy.random.randn", "numpy.random.normal"), "uniform": ("numpy.random.rand", "numpy.random.uniform")}
 """Random numbers: ``noise()`` is one, ``noise(x)`` as many as x has elements."""
 
+ARRAY_FUNCTIONS: dict[str, tuple[str, str | None]] = {
+    "sum": ("numpy.sum", None),
+    "round": ("numpy.round", None),
+    "min": ("numpy.min", "numpy.minimum"),
+    "max": ("numpy.max", "numpy.maximum"),
+}
+"""Functions that Python has too, and that mean numpy's here: of one array, and of several."""
+
 _LINE = re.compile(r"\s*(?:(let|collect)\s+)?([A-Za-z_]\w*)\s*:(?!:)\s*(.*)", re.DOTALL)
 _START = re.compile(r"\s*(?:#[^\n]*\n\s*)*(?:(?:let|collect)\s+)?[A-Za-z_]\w*\s*:(?:\s|$)")
 _BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
@@ -176,9 +184,13 @@ class _Plain(ast.NodeTransformer):
     def visit_Call(self, tree: ast.Call) -> ast.AST:
         """A call; one of a function that is not there stays as it is, to be refused by name."""
         self.generic_visit(tree)
-        if not isinstance(tree.func, ast.Name) or tree.func.id in BUILTINS:
+        if not isinstance(tree.func, ast.Name):
             return tree
         name = tree.func.id
+        if name in ARRAY_FUNCTIONS:
+            return self._of_arrays(name, tree)
+        if name in BUILTINS:
+            return tree
         if name in DRAWS and not tree.keywords and len(tree.args) <= 1:
             alone, alike = DRAWS[name]
             if not tree.args:
@@ -192,6 +204,17 @@ class _Plain(ast.NodeTransformer):
         else:
             raise UnsupportedOp(f"there is no function {name!r}{_close(name)}")
         return tree
+
+    def _of_arrays(self, name: str, tree: ast.Call) -> ast.Call:
+        """``sum(x)`` is that of all elements, and ``max(a, b)`` goes by elements, as formulas mean them."""
+        alone, several = ARRAY_FUNCTIONS[name]
+        if len(tree.args) == 1 or tree.keywords or several is None:
+            tree.func = _dotted(alone, tree)
+            return tree
+        made = tree.args[0]
+        for other in tree.args[1:]:
+            made = _at(ast.Call(_dotted(several, tree), [made, other], []), tree)
+        return made if isinstance(made, ast.Call) else tree
 
     def visit_Name(self, tree: ast.Name) -> ast.AST:
         """A name that is a number, where the body does not have it."""
