@@ -15,14 +15,18 @@ from mdf_loop.errors import LoopError
 from mdf_loop.integrations.mdf import register, unregister
 from mdf_loop.integrations.running import run
 from mdf_loop.options import options
+from mdf_loop.pictures.drawing import draw
+from mdf_loop.readers.traced_control import body
 from mdf_loop.registry import kernel
 
 __version__ = "0.1.0"
 __all__ = [
     "LoopError",
     "backend",
+    "body",
     "compile",
     "convert",
+    "draw",
     "if_",
     "kernel",
     "load",

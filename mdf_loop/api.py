@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ from mdf_loop.prepare import (
     prepare_scan,
     read_once,
 )
+from mdf_loop.readers.forms import is_read
+from mdf_loop.readers.traced_control import is_traced, traced_if, traced_loop, traced_scan
 
 
 def loop(*args: Any, body: Any = None, **named: Any) -> Any:
@@ -77,7 +80,9 @@ def loop(*args: Any, body: Any = None, **named: Any) -> Any:
     (array(16), array([100, 100, 121, 169]))
     """
     m, cond, carried, is_listed = _loop_arguments(list(args), named)
-    return run_loop(m, cond, carried, required(body, "loop", "body"), named, is_listed)
+    if is_traced(m, cond, *carried, *named.values(), body):
+        return traced_loop(m, cond, carried, required(body, "loop", "body", named), named)
+    return run_loop(m, cond, carried, required(body, "loop", "body", named), named, is_listed)
 
 
 def run_loop(m: Any, cond: Any, carried: list[Any], body: Any, named: dict[str, Any], is_listed: bool = False) -> Any:
@@ -148,10 +153,12 @@ def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **n
     >>> total, sums
     (array(6), array([1, 3, 6]))
     """
-    required(body, "scan", "body")
+    required(body, "scan", "body", named)
     attrs = {name: listed(name, axes) for name in SCAN_ATTRIBUTES if (axes := named.pop(name, None)) is not None}
     n_scanned = _scanned_count(num_scan_inputs, len(inputs))
     n_carried = len(inputs) - n_scanned
+    if is_traced(*inputs, *named.values(), body):
+        return traced_scan(inputs, n_scanned, attrs, body, named)
     if is_callable(body):
         _refuse_output_axes(attrs)
         inner = made_once(scan_body, name_of(body), n_carried, n_scanned, tuple(named))
@@ -208,7 +215,12 @@ def if_(cond: Any = None, *, then_branch: Any = None, else_branch: Any = None, *
     ... )
     array(-3.5)
     """
-    return run_if(cond, {"then_branch": then_branch, "else_branch": else_branch}, named)
+    branches = {"then_branch": then_branch, "else_branch": else_branch}
+    return (
+        traced_if(cond, branches, named)
+        if is_traced(cond, *named.values(), *branches.values())
+        else run_if(cond, branches, named)
+    )
 
 
 def run_if(cond: Any, sources: dict[str, Any], named: dict[str, Any]) -> Any:
@@ -276,8 +288,8 @@ def _omitted(value: Any) -> Any:
     return None if isinstance(value, str) and value == "" else value
 
 
-def required(source: Any, function: str, name: str) -> Any:
-    """A body, which must be there.
+def required(source: Any, function: str, name: str, named: Iterable[str] = ()) -> Any:
+    """A body, which must be there; ``named`` are the names of all else that was given.
 
     Raises
     ------
@@ -287,14 +299,19 @@ def required(source: Any, function: str, name: str) -> Any:
     if _omitted(source) is None:
         raise ArgumentError(
             f"{function}: {name} is missing; give an ONNX graph, ONNX text, the path of an .onnx file, an MDF graph or a "
-            f"Python callable as {name}="
+            f"Python callable as {name}={_close(name, named)}"
         )
     return source
 
 
+def _close(name: str, named: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, named, 1)
+    return f" ({close[0]!r} was given: is that a misspelt {name!r}?)" if close else ""
+
+
 def is_callable(source: Any) -> bool:
-    """Whether a body is a plain Python function; an onnxscript function can be called too, but is read."""
-    return callable(source) and not hasattr(source, "to_function_proto")
+    """Whether a body is a plain Python function; some others can be called too, but are read."""
+    return callable(source) and not is_read(source)
 
 
 def listed(name: str, axes: Any) -> tuple[int, ...]:

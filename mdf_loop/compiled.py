@@ -10,7 +10,8 @@ from mdf_loop.api import given_arguments, is_callable, listed, required, results
 from mdf_loop.control import SCAN_ATTRIBUTES, condition, refuse_endless, scan_length, trip_count
 from mdf_loop.errors import ArgumentError
 from mdf_loop.execute.interpret import Arguments
-from mdf_loop.explain import explained
+from mdf_loop.explain import Explanation, explained
+from mdf_loop.ir import Loop
 from mdf_loop.options import start_run
 from mdf_loop.prepare import PreparedLoop, prepare_loop, prepare_scan, read_once
 
@@ -61,7 +62,12 @@ class Compiled:
         arguments = Arguments(count, go, values[:n_carried], values[n_carried:], captured=captured)
         return results_of(self._prepared, arguments, run)
 
-    def explain(self, source: bool = False) -> str:
+    @property
+    def record(self) -> Loop:
+        """The loop as a record."""
+        return self._prepared.record
+
+    def explain(self, source: bool = False) -> Explanation:
         """How the loop runs in engine ``numpy``, in words.
 
         Parameters
@@ -73,8 +79,13 @@ class Compiled:
         Returns
         -------
         str
+            A notebook shows it as tables that fold.
         """
         return explained(self._prepared.execute, source)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the plan."""
+        return self.explain()._repr_html_()
 
     def __repr__(self) -> str:
         return f"<{'Scan' if self._is_scan else 'Loop'} over {self._prepared.record.body!r}>"

@@ -38,6 +38,7 @@ def loop_record(body: Body, n_carried: int, name: str = "Loop") -> Loop:
             "(iteration number, condition, carried values) and at least "
             f"{_counted(1 + n_carried, 'output')} (condition, carried values); "
             f"body {body.name!r} has inputs ({', '.join(body.inputs)}) and outputs ({', '.join(body.outputs)})"
+            f"{_meant(body, n_carried)}"
         )
     return Loop(
         body,
@@ -320,6 +321,22 @@ def _bodies(node: Node, *keys: str) -> list[Body]:
     if len(found) != len(wanted):
         raise MalformedBody(f"{_title(node)} needs a graph for {' and '.join(wanted)}")
     return found
+
+
+def _meant(body: Body, n_carried: int) -> str:
+    """What was probably forgotten where a body and the carried values do not go together."""
+    more_in, more_out = len(body.inputs) - 2 - n_carried, len(body.outputs) - 1 - n_carried
+    if more_in == 0:
+        return (
+            f"; if the condition is missing among the outputs: ({', '.join((body.inputs[1], *body.outputs))}) passes it through"
+        )
+    declared = body.type_of(body.inputs[1]).dtype if len(body.inputs) > 1 else None
+    is_missing = len(body.inputs) < 2 or (declared is not None and kind_of(declared) != "bool")
+    if more_in == -1 and more_out <= 0 and is_missing:
+        return "; the second input and the first output of a body are the condition, a bool: it seems to be missing"
+    if more_in == 1 and n_carried >= 0:
+        return "; if the condition was forgotten in the call: loop(M, cond, *carried), such as loop(10, True, x)"
+    return ""
 
 
 def _counted(count: int, noun: str) -> str:

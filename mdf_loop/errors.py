@@ -12,6 +12,8 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from mdf_loop.html import error_box
+
 _LIBRARIES = ("mdf_loop", "modeci_mdf", "modelspec", "graph_scheduler", "contextlib", "functools")
 
 
@@ -25,6 +27,10 @@ def in_words(value: Any) -> str:
 
 class LoopError(Exception):
     """Base of every error that mdf_loop raises on purpose."""
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it."""
+        return error_box(type(self).__name__, str(self), getattr(self, "__notes__", ()))
 
 
 class ArgumentError(LoopError, ValueError):
@@ -163,6 +169,10 @@ class IterationLimit(PartialResults, LoopError, RuntimeError):
 
 class LoopTimeout(PartialResults, LoopError, TimeoutError):
     """A run was not done after ``options(timeout=...)`` seconds."""
+
+
+class LoopStopped(PartialResults, LoopError, RuntimeError):
+    """The function given as ``options(progress=...)`` returned False."""
 
 
 class LoopInterrupted(PartialResults, KeyboardInterrupt):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from mdf_loop.analysis.idioms import Accumulate, Building, Filter, Idiom
 from mdf_loop.execute.numpy_engine import NumpyLoop
+from mdf_loop.html import folded, table
 from mdf_loop.ir import Node
 from mdf_loop.plan import Batched, Plan, Shift, Stepped
 
@@ -16,10 +18,35 @@ _CONDITION = {
 }
 
 
-def explained(loop: NumpyLoop, source: bool = False) -> str:
+class Explanation(str):
+    """A plan in words, which a notebook shows as tables that fold.
+
+    Attributes
+    ----------
+    content : dict
+        The same for programs; see :func:`plan_content`.
+    """
+
+    content: dict[str, Any]
+
+    def _repr_html_(self) -> str:
+        return _table(self.content)
+
+
+def explained(loop: NumpyLoop, source: bool = False) -> Explanation:
     """The plan of a loop, and of the loops inside it that are run as nodes."""
-    lines = list(_lines(loop, source))
-    return "\n".join(lines)
+    text = Explanation("\n".join(_lines(loop, source)))
+    text.content = plan_content(loop)
+    return text
+
+
+def _table(content: dict[str, Any]) -> str:
+    """A plan as HTML: a table for each loop, those of inner loops inside."""
+    rows = [(node["how"], node["node"], node["why"]) for node in content["nodes"]]
+    inner = "".join(_table(loop) for loop in content["inner"])
+    said = content["condition"] or f"interpreted: {content['refusal']}"
+    title = f"{content['loop']} over {content['body']}: {said}"
+    return folded(title, table(("how", "node", "why"), rows, [COLOURS[how] for how, *_ in rows]) + inner)
 
 
 def _lines(loop: NumpyLoop, source: bool) -> Iterator[str]:
@@ -73,11 +100,72 @@ def _unit(unit: Node | Shift | Idiom, plan: Plan) -> str:
 def _stepped(loop: NumpyLoop, part: Stepped, plan: Plan, source: bool) -> Iterator[str]:
     yield "stepped, one iteration after the other" + (", up to the first false condition:" if part.decides else ":")
     for node in part.nodes:
-        first = next(filter(None, node.outputs), node.name)
-        why = plan.reasons.get(first)
+        why = plan.reasons.get(first_output(node))
         yield f"  {node}" + (f"  ({why})" if why else "")
     for name in part.rounds:
         yield f"  {name} = {plan.rounds[name]} of the iteration before"
     if source and not loop.last_program and (text := (loop.latest or loop.blocks).emitted(part)):
         yield "  as Python:"
         yield from (f"    {line}" for line in text.split("\n"))
+
+
+def plan_content(loop: NumpyLoop) -> dict[str, Any]:
+    """The plan of a loop in dicts and lists, for programs and pictures.
+
+    Returns
+    -------
+    dict
+        ``loop``, ``body``, ``condition`` (in words), ``refusal`` (why all of it is interpreted; empty if it is not),
+        ``nodes`` and ``inner`` (the same for loops inside).  Each node has ``node`` (its text), ``op``, ``outputs``, ``how``
+        (one of :data:`WAYS`) and ``why`` (empty where there is nothing to say).
+    """
+    plan = (loop.latest or loop.blocks).plan
+    inner = [
+        {"inside": first_output(step.node), **plan_content(found)}
+        for step in loop.program.steps
+        for found in getattr(step.bound.call, "loops", ())
+    ]
+    return {
+        "loop": plan.loop.name or "loop",
+        "body": plan.loop.body.name,
+        "condition": "" if plan.refusal else _CONDITION[plan.condition],
+        "refusal": plan.refusal,
+        "nodes": [_node_content(node, how, why) for node, how, why in ways(plan)],
+        "inner": inner,
+    }
+
+
+COLOURS = {"hoisted": "#c7e9c0", "batched": "#bdd7ee", "recurrent": "#d9c9ec", "stepped": "#fdd9a8", "interpreted": "#e0e0e0"}
+"""A light colour for each way to run a node."""
+
+WAYS = tuple(COLOURS)
+"""How a node runs: once; for many iterations at once; likewise although each needs the one before; one by one; as it is."""
+
+
+def ways(plan: Plan) -> Iterator[tuple[Node, str, str]]:
+    """Each node of a plan with how it runs and why."""
+    if plan.refusal:
+        yield from ((node, "interpreted", plan.refusal) for node in plan.loop.body.nodes)
+        return
+    yield from ((node, "hoisted", "") for node in plan.hoisted)
+    yield from ((node, "hoisted", "from the second iteration on") for node in plan.late)
+    for part in plan.parts:
+        if isinstance(part, Batched):
+            for unit in part.units:
+                if isinstance(unit, Node):
+                    yield unit, "batched", ""
+                elif not isinstance(unit, Shift):
+                    yield unit.node, "recurrent", type(unit).__name__.lower()
+        else:
+            is_ahead = isinstance(part, Ahead)
+            why = {} if is_ahead else plan.reasons
+            yield from ((node, "batched" if is_ahead else "stepped", why.get(first_output(node), "")) for node in part.nodes)
+
+
+def first_output(node: Node) -> str:
+    """What a node is known by: its first output."""
+    return next(filter(None, node.outputs), node.name)
+
+
+def _node_content(node: Node, how: str, why: str) -> dict[str, Any]:
+    return {"node": str(node), "op": node.op, "outputs": [o for o in node.outputs if o], "how": how, "why": why}

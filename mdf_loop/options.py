@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import ArgumentError, LoopTimeout, in_words, warn_user
+from mdf_loop.progress import Bar, Watch
 
 ENGINES = ("auto", "interpret", "numpy")
 
@@ -30,6 +31,7 @@ class Options:
     block_bytes: int = 1 << 22
     timeout: float | None = None
     trusted: bool = False
+    progress: Any = None
 
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
@@ -41,6 +43,8 @@ class Options:
             raise ArgumentError(f"block_bytes must be a whole number from 1 on; got {in_words(self.block_bytes)}")
         if self.timeout is not None and not _is_duration(self.timeout):
             raise ArgumentError(f"timeout must be None or a number of seconds above 0; got {in_words(self.timeout)}")
+        if self.progress is not None and not isinstance(self.progress, bool) and not callable(self.progress):
+            raise ArgumentError(f"progress must be True, False, None or a function; got {in_words(self.progress)}")
         for name in ("obey_body_condition", "trusted"):
             if not isinstance(getattr(self, name), bool):
                 raise ArgumentError(f"{name} must be True or False; got {in_words(getattr(self, name))}")
@@ -69,7 +73,7 @@ def current_options() -> Options:
 
 
 @contextlib.contextmanager
-def options(**changes: object) -> Iterator[Options]:
+def options(**changes: Any) -> Iterator[Options]:
     """Set how loops run inside a ``with`` block; blocks nest, inner ones win.
 
     Parameters
@@ -92,6 +96,10 @@ def options(**changes: object) -> Iterator[Options]:
         Stop with :class:`~mdf_loop.errors.LoopTimeout` (partial results kept) when a run is not done after so many
         seconds.  The clock is looked at before each node and between blocks of iterations, which are kept to a small
         part of a second; a single call of a kernel or of a Python body is never broken off.
+    progress : bool, callable or None
+        True shows how far a run has come: a bar in a terminal or a notebook, lines in the log (INFO, ``mdf_loop.progress``)
+        anywhere else.  A function is called about ten times in a second with a :class:`~mdf_loop.progress.Report`; if it
+        returns False the run stops with :class:`~mdf_loop.errors.LoopStopped` (partial results kept).
     trusted : bool
         False holds a model to what no model can do harm with: MDF's own engine, which hands the texts of a model to
         Python's ``eval``, has those of a model that :func:`mdf_loop.run` runs evaluated by a list of what expressions
@@ -112,12 +120,16 @@ def options(**changes: object) -> Iterator[Options]:
     """
     if unknown := sorted(set(changes) - OPTIONS):
         raise ArgumentError(f"unknown option {', '.join(unknown)}; there are {', '.join(sorted(OPTIONS))}")
+    if changes.get("progress") is True:
+        changes["progress"] = Bar()
     chosen = dataclasses.replace(_current.get(), **changes)  # type: ignore[arg-type]
     token = _current.set(chosen)
     try:
         yield chosen
     finally:
         _current.reset(token)
+        if isinstance(changes.get("progress"), Bar):
+            changes["progress"].close()
 
 
 _NOTHING_DRAWN: tuple[None, dict[object, Any]] = None, {}
@@ -214,6 +226,8 @@ class Run:
         When the run has to end.
     enclosing : Run or None
         The run that this one is a part of.
+    watch : Watch or None
+        What is told that iterations have passed, and reports it.
     outermost : object or None
         How far its outermost loop has come (:class:`~mdf_loop.execute.interpret.Progress`), for partial results: the
         last one, if there were several.
@@ -234,6 +248,12 @@ class Run:
     finish: Finish = _as_they_are
     is_interrupted: bool = False
     ahead: bool = False
+    watch: Watch | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nobody watches it, and it may take what time it takes."""
+        return self.deadline is None and self.watch is None
 
     def enter(self, progress: Any) -> None:
         """A loop begins: it is the outermost one unless it runs inside another."""
@@ -241,6 +261,11 @@ class Run:
             self.outermost = progress
             if self.enclosing is not None:
                 self.enclosing.enter(progress)
+
+    def position(self) -> tuple[str, int, int | None] | None:
+        """Where the outermost loop stands: its name, its iterations and how many there will be at most."""
+        found = self.outermost
+        return None if found is None or found.is_over else (found.name, found.moment.iteration, found.total)
 
     def warn_once(self, key: object, message: str) -> None:
         """Warn, the first time in this run that it is about ``key``, which must live as long as the run.
@@ -277,7 +302,12 @@ def start_run() -> Run:
     deadline = None
     if chosen.timeout is not None or enclosing is not None:
         deadline = _earliest(chosen, enclosing)
-    return Run(chosen, _stream.get() or RandomStream(chosen.seed), deadline=deadline, enclosing=enclosing)
+    run = Run(chosen, _stream.get() or RandomStream(chosen.seed), deadline=deadline, enclosing=enclosing)
+    if enclosing is not None and enclosing.watch is not None:
+        run.watch = enclosing.watch
+    elif callable(chosen.progress):
+        run.watch = Watch(chosen.progress, run.position)
+    return run
 
 
 def _earliest(chosen: Options, enclosing: Run | None) -> Deadline | None:

@@ -153,7 +153,7 @@ def captured_values(body: Body, named: Mapping[str, Any], where: str) -> dict[st
         raise MissingCapture(
             f"{where}: body {body.name!r} reads {_listed(missing)} from outside, which {'was' if one else 'were'} not given; "
             f"give {'it' if one else 'them'} by name, such as loop(..., {missing[0]}=...), or in MDF as a port or parameter of "
-            f"the node (given: {_listed(named) if named else 'none'})"
+            f"the node (given: {_listed(named) if named else 'none'}){_not_computed(body, missing)}"
         )
     if unknown := [name for name in named if name not in body.captures]:
         raise ArgumentError(
@@ -161,6 +161,21 @@ def captured_values(body: Body, named: Mapping[str, Any], where: str) -> dict[st
             f"{_listed(body.captures) if body.captures else 'none'}"
         )
     return {name: named[name] for name in body.captures}
+
+
+def _not_computed(body: Body, missing: Sequence[str]) -> str:
+    """A hint where nobody meant to capture: outputs that no node of a body computes, and what looks like a constant."""
+    if missing[0].lower() in ("true", "false"):
+        value = int(missing[0].lower() == "true")
+        return (
+            f"; {missing[0]} is a name like any other here: <bool {missing[0]} = {{{value}}}> in front of the nodes makes it one"
+        )
+    found = [name for name in missing if name in body.outputs]
+    if not found:
+        return ""
+    passed = f", or name the input {body.inputs[1]!r} there to pass it through" if found[0] == body.outputs[0] else ""
+    hint = f"{_listed(found)} {'is an output' if len(found) == 1 else 'are outputs'} of the body that no node of it computes"
+    return f"; {hint}: add the node that does{passed if len(body.inputs) > 1 else ''}"
 
 
 def _listed(names: Sequence[str] | Mapping[str, Any]) -> str:

@@ -26,6 +26,7 @@ import numpy as np
 from mdf_loop.errors import MalformedBody, UnsupportedOp, warn_user
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.options import Run
+from mdf_loop.schemas import schema_of
 
 Call = Callable[..., Any]
 Batch = Callable[[Call, Sequence[Any], Sequence[bool], Mapping[str, Any]], tuple[tuple[Any, ...], tuple[bool, ...]] | None]
@@ -372,13 +373,33 @@ def bind(node: Node) -> Bound:
     if unknown and not entry.takes_any_attribute:
         raise UnsupportedOp(
             f"{node.op}, version {node.opset} of its domain, has no attribute {', '.join(unknown)}; "
-            f"it takes {', '.join(sorted(entry.parameters - INJECTED)) or 'none'}"
+            f"it takes {', '.join(sorted(entry.parameters - INJECTED)) or 'none'}{_since_inputs(node, unknown)}"
         )
     _check_inputs(node, *entry.takes)
     attrs = _keywords(entry, node)
     if "rng" in entry.parameters:
         return Bound(_drawing(entry.run, attrs, node), needs_run=True, keywords=attrs)
     return Bound(partial(entry.run, **attrs) if attrs else entry.run, keywords=attrs)
+
+
+def _since_inputs(node: Node, names: Sequence[str]) -> str:
+    """Which of these attributes of older versions are inputs in the version of a node, and how that is written."""
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    inputs = _inputs(schema := schema_of(node.op, node.opset, domain))
+    if not (moved := next((name for name in names if name in inputs), "")):
+        return ""
+    since = schema.since_version
+    while moved in _inputs(schema_of(node.op, since - 1, domain)):
+        since = schema_of(node.op, since - 1, domain).since_version
+    operands = ", ".join(inputs[: inputs.index(moved) + 1])
+    return (
+        f". Since version {since} {moved} is an input: {node.op} ({operands}), where {moved} may be a constant such as "
+        f"<int64[1] {moved} = {{0}}> in front of the nodes"
+    )
+
+
+def _inputs(schema: Any) -> list[str]:
+    return [value.name for value in schema.inputs] if schema is not None else []
 
 
 def _keywords(entry: Kernel, node: Node) -> dict[str, Any]:

@@ -97,17 +97,24 @@ def test_body_of_no_known_form():
 
 
 @pytest.mark.parametrize(
-    ("carried", "inputs", "given", "outputs"),
+    ("carried", "inputs", "given", "outputs", "hint"),
     [
-        (("x", "y"), "2 carried values", "4 inputs", "3 outputs"),
-        ((), "0 carried values", "2 inputs", "1 output"),
+        (("x", "y"), "2 carried values", "4 inputs", "3 outputs", ""),
+        (
+            (),
+            "0 carried values",
+            "2 inputs",
+            "1 output",
+            "; if the condition was forgotten in the call: loop(M, cond, *carried), such as loop(10, True, x)",
+        ),
     ],
 )
-def test_wrong_number_of_carried_values_shows_the_bodys_signature(carried, inputs, given, outputs):
+def test_wrong_number_of_carried_values_shows_the_bodys_signature(carried, inputs, given, outputs, hint):
     says(
         ArgumentError,
         f"Loop: {inputs} given, so the body must have {given} (iteration number, condition, carried values) and at least "
-        f"{outputs} (condition, carried values); body 'counter' has inputs (i, c, x) and outputs (c_out, x_out)",
+        f"{outputs} (condition, carried values); body 'counter' has inputs (i, c, x) and outputs (c_out, x_out)"
+        f"{hint}",
         3,
         True,
         *[1.0 for _ in carried],
@@ -120,7 +127,8 @@ def test_body_without_a_condition_output():
     says(
         ArgumentError,
         "Loop: 0 carried values given, so the body must have 2 inputs (iteration number, condition, carried values) and at least "
-        "1 output (condition, carried values); body 'b' has inputs (i, c) and outputs ()",
+        "1 output (condition, carried values); body 'b' has inputs (i, c) and outputs ()"
+        "; if the condition is missing among the outputs: (c) passes it through",
         3,
         True,
         body="b (int64 i, bool c) => () { }",

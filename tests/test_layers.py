@@ -16,7 +16,9 @@ FILES = sorted(path.relative_to(ROOT) for path in (ROOT / "mdf_loop").rglob("*.p
 TESTS = sorted(path.relative_to(ROOT) for path in (ROOT / "tests").rglob("*.py"))
 
 LAYERS = [
+    {"html", "installing"},
     {"errors"},
+    {"progress"},
     {"options", "element_types", "schemas", "files"},
     {"ir"},
     {"check", "registry", "writers", "analysis.element_types"},
@@ -35,6 +37,7 @@ LAYERS = [
     {"compiled", "openvino"},
     {"convert"},
     {"integrations"},
+    {"pictures"},
     {"cli"},
 ]
 """Left never imports right; members of one layer do not import each other.  A dotted name is a part of its own."""

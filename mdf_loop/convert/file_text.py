@@ -171,6 +171,8 @@ def line_of(text: str, suffix: str, place: Sequence[Any]) -> int | None:
 
 def _yaml_line(text: str, place: Sequence[Any]) -> int:
     node: Any = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    if node is None:
+        raise ValueError("there is nothing in the file")
     line = node.start_mark.line
     for key in place:
         if isinstance(node, yaml.SequenceNode):

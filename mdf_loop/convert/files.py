@@ -58,11 +58,8 @@ def load(path: str | os.PathLike) -> Any:
     name = os.fspath(path)
     if path.suffix.lower() not in SUFFIXES:
         raise MalformedBody(f"{name!r}: an MDF model is a file of type {', '.join(SUFFIXES)}; .onnx and .xml are read as well")
-    raw = read_bytes(path, WHAT)
     try:
-        text = raw.decode("utf-8-sig")
-        content = parse(text, path.suffix.lower())
-        _check(content, text, path)
+        content = read_content(path)
         _find_files(content, path)
         mend_written_shapes(content)
         model = _model(content)
@@ -71,6 +68,24 @@ def load(path: str | os.PathLike) -> Any:
     except Exception as error:  # MDF's converters raise what they like
         raise MalformedBody(f"{name!r} is not {WHAT}: {_message(error)}") from error
     return mend(model, name)
+
+
+def read_content(path: Path) -> Any:
+    """What an MDF model file says, in dicts and lists: its structure is MDF's, and nothing is mended.
+
+    Raises
+    ------
+    MalformedBody
+        There is no such file, or it is not MDF; says where.
+    """
+    raw = read_bytes(path, WHAT)
+    try:
+        text = raw.decode("utf-8-sig")
+        content = parse(text, path.suffix.lower())
+    except ValueError as error:
+        raise MalformedBody(f"{os.fspath(path)!r} is not {WHAT}: {_message(error)}") from error
+    _check(content, text, path)
+    return content
 
 
 def _check(content: Any, text: str, path: Path) -> None:

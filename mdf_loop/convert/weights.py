@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.convert.written_text import model_text
 from mdf_loop.errors import ArgumentError, FileError
 from mdf_loop.files import NewFile, comment_of, replacing, write_npz
 
@@ -46,7 +47,7 @@ def save(model: Any, path: Path, inline: int) -> None:
     beside = plain if not os.path.lexists(plain) else path.with_suffix(f".{_digest(weights)}.npz")
 
     def text(name: str) -> bytes:
-        return _text(_written(model, places, name), path.suffix.lower()).encode()
+        return model_text(_written(model, places, name), path.suffix.lower()).encode()
 
     _write(path, text(beside.name), beside, weights)
     for found in earlier:
@@ -124,17 +125,6 @@ def _digest(weights: Mapping[str, np.ndarray]) -> str:
         found.update(f"{name} {value.dtype} {value.shape} ".encode())
         found.update(np.ascontiguousarray(value).view(np.uint8).data if value.size else b"")
     return found.hexdigest()[:12]
-
-
-def _text(content: Any, suffix: str) -> str:
-    import json
-
-    import yaml
-
-    if suffix == ".json":
-        return json.dumps(content, indent=4, ensure_ascii=False) + "\n"
-    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    return str(yaml.dump(content, Dumper=dumper, sort_keys=False, indent=4, allow_unicode=True, width=120))
 
 
 def _large(model: Any, inline: int) -> list[tuple[Any, str, str, np.ndarray]]:

@@ -85,6 +85,8 @@ class Progress:
         What the body draws from.
     finish : callable
         Makes what leaves of partial results.
+    total : int or None
+        How many iterations there will be at most.
     is_over : bool
         Whether another loop of the run may be the outermost one from now on.
     """
@@ -95,6 +97,7 @@ class Progress:
     moment: Moment
     finish: Callable[[list[Any]], Sequence[Any]]
     is_over: bool = False
+    total: int | None = None
     _ended: list[Any] | None = None
 
     def results(self) -> list[Any]:
@@ -216,7 +219,7 @@ class InterpretedLoop:
         nothing = [None] * len(self.last)
         moment = Moment(0, given.carried, hidden, nothing, condition, given.go is not False, run.stream.save())
         gatherings = [Gathering(c) for c in self.loop.collected]
-        progress = Progress(self, gatherings, run.stream, moment, run.finish)
+        progress = Progress(self, gatherings, run.stream, moment, run.finish, total=given.trip_count)
         parts = [part_of(s, array) for s, array in zip(self.loop.scanned, given.scanned, strict=True)]
         run.enter(progress)
         return Session(given, run, env, progress, parts, given.go is not None or run.options.obey_body_condition)
@@ -253,7 +256,7 @@ class InterpretedLoop:
     def iterate(self, session: Session, until: int | None) -> None:
         """Run iterations, one node after the other."""
         program, env, run = self.program, session.env, session.run
-        guard, deadline = run.options.max_iterations, run.deadline
+        guard, deadline, watch = run.options.max_iterations, run.deadline, run.watch
         while session.goes_on() and (until is None or session.moment.iteration < until):
             moment = session.moment
             if guard is not None and moment.iteration >= guard:
@@ -269,6 +272,8 @@ class InterpretedLoop:
             env[self.index], env[self.condition] = self.number(moment.iteration), moment.condition
             program.run(env)
             self._take_over(session, env)
+            if watch is not None:
+                watch.passed()
 
     def _take_over(self, session: Session, env: list[Any]) -> None:
         """Take over what an iteration produced, all at once: nothing of one that failed is kept."""

@@ -188,7 +188,7 @@ class NumpyLoop(InterpretedLoop):
     def _is_for_a_program(self, given: Arguments, run: Run) -> bool:
         """Whether it is a short loop that nobody watches, bounds or stops."""
         options, count = run.options, given.trip_count
-        if options.engine == "interpret" or options.max_iterations is not None or run.deadline is not None:
+        if options.engine == "interpret" or options.max_iterations is not None or not run.is_free:
             return False
         if _watching.get() is not None or given.go is False or given.invariant or self.unseen is not None:
             return False
@@ -259,6 +259,9 @@ class NumpyLoop(InterpretedLoop):
             length = min(room, stage.length)
             if session.run.deadline is not None:
                 session.run.deadline.check()
+            if session.run.watch is not None:
+                session.run.watch.passed()
+            if session.run.deadline is not None or session.run.watch is not None:
                 length = max(min(length, int(AHEAD / stage.pace)), 1)
             if not self._try_block(session, stage, length):
                 stage.length = max(length // 8, SMALLEST)

@@ -10,8 +10,8 @@ from typing import Any
 from mdf_loop.convert.files import load
 from mdf_loop.convert.onnx_to_mdf import convert
 from mdf_loop.errors import LoopError
-from mdf_loop.execute.numpy_engine import watched_loops
-from mdf_loop.explain import explained
+from mdf_loop.execute.numpy_engine import NumpyLoop, watched_loops
+from mdf_loop.explain import explained, plan_content
 from mdf_loop.integrations.running import run
 from mdf_loop.integrations.verifying import drawn, needed
 
@@ -29,8 +29,8 @@ def explain_model(model: Any, source: bool = False, **inputs: Any) -> list[str]:
     source : bool
         Show the Python that was emitted for recurrences as well.
     **inputs : array_like
-        As :func:`mdf_loop.run` takes them.  Those that the model needs and that are not given are drawn by their declared
-        types, as ``mdf-loop verify`` draws them.
+        As :func:`mdf_loop.run` takes them, ``steps`` and ``time_increment`` among them.  Those that the model needs and
+        that are not given are drawn by their declared types, as ``mdf-loop verify`` draws them.
 
     Returns
     -------
@@ -42,10 +42,20 @@ def explain_model(model: Any, source: bool = False, **inputs: Any) -> list[str]:
     LoopError
         The model cannot be run.
     """
+    return [explained(loop, source) for loop in loops_of(model, **inputs)]
+
+
+def plans_of(model: Any, **inputs: Any) -> list[dict[str, Any]]:
+    """The same for programs: what :func:`mdf_loop.explain.plan_content` says of each loop."""
+    return [plan_content(loop) for loop in loops_of(model, **inputs)]
+
+
+def loops_of(model: Any, **inputs: Any) -> list[NumpyLoop]:
+    """The loops that a model runs, without those inside another one; see :func:`explain_model`."""
     with watched_loops() as loops:
         run(model, **{**_missing(model, inputs), **inputs})
     inner = [loop for outer in loops for loop in outer.inner_loops()]
-    return [explained(loop, source) for loop in loops if loop not in inner]
+    return [loop for loop in loops if loop not in inner]
 
 
 def _missing(model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 import contextlib
 import contextvars
+import difflib
 import functools
 import logging
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import graph_scheduler.condition
@@ -39,6 +40,7 @@ from mdf_loop.options import RandomStream, part_of, random_stream, start_run
 from mdf_loop.prepare import read_once
 from mdf_loop.readers import is_text
 from mdf_loop.readers.expression import refuse_onnx_text
+from mdf_loop.readers.forms import is_read
 
 FUNCTIONS = {"onnx::Loop": "loop", "onnx::Scan": "scan", "onnx::If": "if"}
 """MDF's name of each function, and the name MDF calls it by."""
@@ -213,7 +215,16 @@ def run_function(
         return run_if(values.get("cond"), bodies, captured)
     except (LoopError, KeyboardInterrupt) as error:
         error.add_note(f"in MDF parameter or function {name!r} ({function})")
+        for hint in _misspelt(args or {}, BODIES[function]):
+            error.add_note(hint)
         raise
+
+
+def _misspelt(args: Mapping[str, Any], bodies: Iterable[str]) -> Iterator[str]:
+    """Arguments that are probably misspelt names of bodies, which would count as carried values."""
+    for name in bodies:
+        if name not in args and (close := difflib.get_close_matches(name, args, 1, 0.5)):
+            yield f"its argument {close[0]!r} is taken for a carried value; did you mean {name!r}?"
 
 
 def _refuse_paths(bodies: Mapping[str, Any]) -> None:
@@ -245,7 +256,7 @@ def _run_scan(values: dict[str, Any], body: Any, known: Mapping[str, Any]) -> An
 
 def _captured(bodies: tuple[Any, ...], n_carried: int, kind: str, known: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the node's values that the bodies read from outside."""
-    sources = [body for body in bodies if body is not None and not callable(body)]
+    sources = [body for body in bodies if body is not None and (is_read(body) or not callable(body))]
     names = dict.fromkeys(name for body in sources for name in read_once(body, n_carried, kind).captures)
     return {name: known[name] for name in names if name in known}
 
@@ -304,13 +315,14 @@ def _captures_of(parameter: Any, node: Any) -> set[str]:
     for key in BODIES[parameter.function]:
         source = args.get(key, literals.get(key))
         try:
-            names |= set(read_once(source, *_signature(parameter.function, args)).captures) if isinstance(source, dict) else set()
+            if isinstance(source, dict):
+                names |= set(read_once(source, *signature_of(parameter.function, args)).captures)
         except LoopError:  # said with all its circumstances when the node runs
             continue
     return names
 
 
-def _signature(function: str, args: Mapping[str, Any]) -> tuple[int, str]:
+def signature_of(function: str, args: Mapping[str, Any]) -> tuple[int, str]:
     """How many values a function's body carries, and what the body is for, from the arguments as they are written."""
     given = sum(_count(value) for key, value in args.items() if key not in _NOT_CARRIED)
     if function == "onnx::Scan":

@@ -25,6 +25,7 @@ from mdf_loop.integrations.scheduled import run_steps
 from mdf_loop.integrations.typed_graph import run_typed
 from mdf_loop.options import OPTIONS, options, part_of, start_run
 from mdf_loop.readers import load_onnx
+from mdf_loop.readers.mdf_names import unknown_names
 from mdf_loop.readers.mdf_objects import check_structure
 from mdf_loop.readers.mdf_typed import has_conditions, is_typed
 
@@ -231,9 +232,14 @@ def _evaluated(graph: Any, places: Places) -> dict[str, Any]:
     """The outputs of a graph that MDF's engine evaluates once; what MDF prints goes to the log."""
     from modeci_mdf.execution_engine import EvaluableGraph
 
-    with quiet_mdf(), engine_at_work(graph):
-        refuse_graph(graph)
-        return evaluated(EvaluableGraph(graph, verbose=False), places)
+    try:
+        with quiet_mdf(), engine_at_work(graph):
+            refuse_graph(graph)
+            return evaluated(EvaluableGraph(graph, verbose=False), places)
+    except LoopError as error:
+        for unknown in unknown_names(graph):
+            error.add_note(str(unknown))
+        raise
 
 
 def with_inputs(graph: Any, inputs: Mapping[str, Any]) -> Any:

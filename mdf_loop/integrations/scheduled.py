@@ -81,6 +81,8 @@ class _Steps:
     def run(self, run: Run, steps: int, time_increment: float | None) -> dict[str, Any]:
         """Run them all."""
         evaluable = self.evaluable
+        if run.watch is not None and (run.enclosing is None or run.enclosing.position() is None):
+            run.watch.position = lambda: ("steps", self.moment[0], steps)
         with part_of(run):
             for step in range(steps):
                 evaluable.evaluate(**({} if step == 0 or time_increment is None else {"time_increment": time_increment}))
@@ -89,6 +91,8 @@ class _Steps:
                 for name, row in self.rows.items():
                     row.append(_copied(values[name]))
                 self.moment = step + 1, values
+                if run.watch is not None:
+                    run.watch.passed()
         return {name: stacked(name, row) for name, row in self.rows.items()} if self.rows else self.moment[1]
 
     def known(self, error: PartialResults) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from mdf_loop.convert.restoring import names_of
 from mdf_loop.element_types import DTYPES, kind_of
 from mdf_loop.errors import MalformedBody
 from mdf_loop.integrations.running import run, run_in_mdf, with_inputs
+from mdf_loop.integrations.scheduled import run_in_mdf as step_in_mdf
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.kernels.bounds import MOST_ELEMENTS, elements_of
 from mdf_loop.options import ENGINES, options
@@ -80,7 +81,14 @@ class Report:
     disagreements: list[str] = field(default_factory=list)
 
 
-def verify(path: Path, given: Mapping[str, Any], seed: int = 0, rtol: float = 1e-5, atol: float = 1e-6) -> Report:
+def verify(
+    path: Path,
+    given: Mapping[str, Any],
+    seed: int = 0,
+    rtol: float = 1e-5,
+    atol: float = 1e-6,
+    how: Mapping[str, Any] | None = None,
+) -> Report:
     """Run a model everywhere and compare.
 
     Parameters
@@ -93,28 +101,38 @@ def verify(path: Path, given: Mapping[str, Any], seed: int = 0, rtol: float = 1e
         Of the inputs that are drawn, and of random operators.
     rtol, atol : float
         Numbers agree if they differ by at most ``atol + rtol * |reference|``.
+    how : mapping, optional
+        ``steps`` and ``time_increment``, as :func:`mdf_loop.run` takes them.
 
     Raises
     ------
     LoopError
         The model does not run in the engine that says what is right.
     """
-    is_onnx = path.suffix.lower() == ".onnx"
-    model = load(path)
+    how, model = dict(how or {}), load(path)
     source = path if path.suffix.lower() in (".onnx", ".xml") else model
     inputs = {**drawn(needed(model), seed, set(given)), **given}
+    asked = {**inputs, **how}
     with options(engine=REFERENCE, seed=seed):
-        reference = run(source, **inputs)
+        reference = run(source, **asked)
     with options(engine=REFERENCE, seed=seed + 1):
-        is_random = bool(_differences(reference, run(source, **inputs), 0.0, 0.0))
-    others = [_engine(name, source, inputs, seed) for name in ENGINES if name != REFERENCE]
-    if is_typed(model.graphs[0]) and not is_random:  # the scheduler may draw in another order
-        others.append(_attempt(MDF, lambda: run_in_mdf(model.graphs[0], inputs), seed))
-    others.append(_onnxruntime(path, model, inputs, is_onnx, is_random))
+        is_random = bool(_differences(reference, run(source, **asked), 0.0, 0.0))
+    others = [_engine(name, source, asked, seed) for name in ENGINES if name != REFERENCE]
+    if not is_random:  # the scheduler may draw in another order
+        others += _mdf(model, inputs, how, seed)
+    others.append(_onnxruntime(path, model, inputs, how, is_random))
     report = Report(reference, others, inputs)
     for place in others:
         _compare(report, place, rtol, atol)
     return report
+
+
+def _mdf(model: Any, inputs: Mapping[str, Any], how: Mapping[str, Any], seed: int) -> list[Place]:
+    """MDF's own engine, where it is not that already which the model runs in."""
+    (graph,) = model.graphs
+    if how:
+        return [_attempt(MDF, lambda: step_in_mdf(with_inputs(graph, inputs), **how), seed)]
+    return [_attempt(MDF, lambda: run_in_mdf(graph, inputs), seed)] if is_typed(graph) else []
 
 
 def _engine(name: str, model: Any, inputs: Mapping[str, Any], seed: int) -> Place:
@@ -135,32 +153,48 @@ def _message(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def _onnxruntime(path: Path, model: Any, inputs: Mapping[str, Any], is_onnx: bool, is_random: bool) -> Place:
+def _onnxruntime(path: Path, model: Any, inputs: Mapping[str, Any], how: Mapping[str, Any], is_random: bool) -> Place:
     """The outputs in onnxruntime, where the model can be said in ONNX and onnxruntime has the operators."""
     if is_random:
         return Place(ONNXRUNTIME, None, "the model draws random numbers")
     try:
-        import onnx
-        import onnxruntime  # type: ignore[import-untyped]
+        session, feed = onnxruntime_session(path, model, inputs, how)
     except ImportError:
         return Place(ONNXRUNTIME, None, "not installed")
-    os.environ.setdefault("ALLOW_RELEASED_ONNX_OPSET_ONLY", "0")  # it refuses the newest opsets without
-    settings = onnxruntime.SessionOptions()
-    settings.log_severity_level = 4
-    try:
-        written = onnx.load(path) if is_onnx else _written(model, inputs)
-        fitted = prepare(written).fit({name: value for name, value in inputs.items() if name in _inputs(written)})
-        session = onnxruntime.InferenceSession(written.SerializeToString(), settings)
     except Exception as error:
         return Place(ONNXRUNTIME, None, _message(error))
-    feed = {name: _fed(value) for name, value in fitted.items()}
     return _attempt(ONNXRUNTIME, lambda: dict(zip(_outputs(session), session.run(None, feed), strict=True)), 0)
 
 
-def _written(model: Any, inputs: Mapping[str, Any]) -> Any:
+def onnxruntime_session(
+    path: Path, model: Any, inputs: Mapping[str, Any], how: Mapping[str, Any] | None = None
+) -> tuple[Any, dict[str, Any]]:
+    """A session of onnxruntime over a model, and what to feed it.
+
+    Raises
+    ------
+    ImportError
+        It is not installed.
+    Exception
+        The model cannot be said in ONNX, or onnxruntime cannot take it.
+    """
+    import onnx
+    import onnxruntime  # type: ignore[import-untyped]
+
+    os.environ.setdefault("ALLOW_RELEASED_ONNX_OPSET_ONLY", "0")  # it refuses the newest opsets without
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = 4
+    is_onnx = path.suffix.lower() == ".onnx"
+    written = onnx.load(path) if is_onnx else _written(model, inputs, how or {})
+    fitted = prepare(written).fit({name: value for name, value in inputs.items() if name in _inputs(written)})
+    session = onnxruntime.InferenceSession(written.SerializeToString(), settings)
+    return session, {name: _fed(value) for name, value in fitted.items()}
+
+
+def _written(model: Any, inputs: Mapping[str, Any], how: Mapping[str, Any]) -> Any:
     """An MDF model in ONNX; ports and parameters that are no inputs there have the values they were given."""
     graph = model.graphs[0]
-    return to_onnx(model) if is_typed(graph) else to_onnx(with_inputs(graph, inputs))
+    return to_onnx(model, **how) if is_typed(graph) else to_onnx(with_inputs(graph, inputs), **how)
 
 
 def _fed(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 :func:`read` finds the reader that takes a source.  A body may be
 
+* equations: text such as ``"x: x + 1"``, or a mapping (:mod:`mdf_loop.readers.equations`)
 * an ``onnx.GraphProto``, ``ModelProto`` or ``FunctionProto``
 * ONNX text (the syntax of ``onnx.parser``), a graph or a whole model
 * the path of an ``.onnx`` file
@@ -19,6 +20,7 @@ from typing import Any
 
 from mdf_loop.errors import KindError, MalformedBody
 from mdf_loop.ir import Body
+from mdf_loop.readers.equations import is_equations, read_equations
 from mdf_loop.readers.onnx_text import read_text, refuse_opset
 from mdf_loop.readers.opening import as_path
 
@@ -50,6 +52,10 @@ def read(source: Any, n_carried: int | None = None, kind: str = "loop") -> Body:
     """
     if isinstance(source, Body):
         return source
+    if hasattr(source, "to_body"):
+        return source.to_body()
+    if is_equations(source):
+        return read_equations(source, kind)
     if isinstance(source, str | os.PathLike):
         return _read_string(source)
     if hasattr(source, "SerializeToString"):
@@ -68,9 +74,9 @@ def read(source: Any, n_carried: int | None = None, kind: str = "loop") -> Body:
 
         return read_mdf_graph(source, n_carried, kind)
     raise KindError(
-        "a body is an ONNX graph, model or function, ONNX text, the path of an .onnx file, an onnxscript function, an MDF "
-        f'graph, a dict {{"onnx": text}}, {{"onnx_file": path}} or {{"graph_<id>": graph}}, or a Python callable; '
-        f"got {type(source).__name__}"
+        "a body is equations, an ONNX graph, model or function, ONNX text, the path of an .onnx file, a function of onnxscript "
+        'or with @mdf_loop.body, an MDF graph, a dict {"onnx": text}, {"onnx_file": path} or {"graph_<id>": graph}, '
+        f"or a Python callable; got {type(source).__name__}"
     )
 
 
@@ -81,7 +87,7 @@ def _refuse_other_keys(source: Mapping[str, Any], key: str) -> None:
 
 def is_text(source: str) -> bool:
     """Whether a string is ONNX text rather than a path: no name of a file has braces, an arrow or a line break."""
-    return "{" in source or "=>" in source or "\n" in source
+    return is_equations(source) or "{" in source or "=>" in source or "\n" in source
 
 
 def _read_string(source: str | os.PathLike) -> Body:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,8 +75,8 @@ _HARMLESS = {
 """Operators that cannot fail but on shapes that do not go together: what Python would skip is computed all the same."""
 
 
-def parse(text: str, path: tuple[str, ...] = ()) -> ast.expr:
-    """The syntax tree of an expression in which everything is on the list.
+def parse(text: str, path: tuple[str, ...] = (), change: Callable[[ast.expr], ast.expr] | None = None) -> ast.expr:
+    """The syntax tree of an expression in which everything is on the list, once it was changed by ``change``.
 
     Raises
     ------
@@ -94,6 +94,9 @@ def parse(text: str, path: tuple[str, ...] = ()) -> ast.expr:
         raise MalformedBody(f"expression {_excerpt(text)}{where}: {error.msg}", path) from error
     except (ValueError, MemoryError, RecursionError) as error:
         raise MalformedBody(f"expression {_excerpt(text)} cannot be read: {str(error) or type(error).__name__}", path) from error
+    if change is not None:
+        refuse_depth(tree, text, path)
+        tree = change(tree)
     _check(tree, text, path)
     return tree
 
@@ -118,6 +121,21 @@ def refuse_length(text: str, path: tuple[str, ...] = ()) -> None:
     """
     if len(text) > LONGEST:
         raise MalformedBody(f"an expression of {len(text)} characters is too long; {LONGEST} are allowed", path)
+
+
+def refuse_depth(tree: ast.expr, text: str, path: tuple[str, ...]) -> None:
+    """See that a tree is not so deep that going through it by recursion could end the process.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    level: list[ast.AST] = [tree]
+    for _ in range(4 * DEEPEST):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return
+    raise MalformedBody(f"expression {_excerpt(text)} is too large or too deeply nested", path)
 
 
 def _check(tree: ast.expr, text: str, path: tuple[str, ...]) -> None:

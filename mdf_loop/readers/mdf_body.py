@@ -11,6 +11,7 @@ A graph whose metadata says ``types`` is something else: an ONNX graph (:mod:`md
 from __future__ import annotations
 
 import copy
+import difflib
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -147,7 +148,9 @@ def as_graph(source: Any) -> Any:
     if not isinstance(content, Mapping):
         if hasattr(content, "nodes") and hasattr(content, "edges"):
             return content
-        raise MalformedBody(f"a graph is a dict with nodes; got {type(content).__name__}", (str(key),))
+        close = difflib.get_close_matches(str(key), ("onnx", "onnx_file", "carried"), 1)
+        meant = f"; did you mean {close[0]!r} for {key!r}?" if close else ""
+        raise MalformedBody(f"a graph is a dict with nodes; got {type(content).__name__}{meant}", (str(key),))
     return _structured(dict(content), str(key).removeprefix("graph_"))
 
 

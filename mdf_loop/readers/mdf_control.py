@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ from mdf_loop.analysis.element_types import asked_types
 from mdf_loop.errors import MalformedBody
 from mdf_loop.ir import Body, Node
 from mdf_loop.readers.expression import refuse_onnx_text
+from mdf_loop.readers.forms import is_read
 from mdf_loop.readers.values import DOMAIN, UNKNOWN, Builder, NotCompiled, Number, Value, known, read
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def _body(reader: NodeReader, args: Mapping[str, Any], key: str, path: tuple[str
         source = read(reader.scope, source).literal if source in reader.scope else None
     if source is None or source is UNKNOWN:
         raise MalformedBody(f"{key} is missing: a parameter or argument that holds a graph, such as {{onnx: text}}", path)
-    if callable(source) and not hasattr(source, "to_function_proto"):
+    if callable(source) and not is_read(source):
         raise NotCompiled(f"{key} of {'/'.join(path)} is a Python function")
     return reader.read_body(source, n_carried, kind)
 
@@ -111,12 +112,48 @@ def _add(
     attrs: dict[str, Any],
     others: Mapping[str, Value],
 ) -> Value:
-    """Add the node: its inputs and what its bodies capture become tensors of the types the bodies ask for."""
-    builder, base = reader.builder, reader.base(thing)
+    """Add the node, whose bodies capture values of the node of MDF."""
+    return add_control(
+        reader.builder, reader.base(thing), op, inputs, bodies, attrs, lambda name: _captured(reader, name, others)
+    )
+
+
+def add_control(
+    builder: Builder,
+    base: str,
+    op: str,
+    inputs: Sequence[Value | None],
+    bodies: Mapping[str, Body],
+    attrs: dict[str, Any],
+    captured: Callable[[str], Value],
+) -> Value:
+    """Add a node with bodies: its inputs and what they capture become tensors of the types the bodies ask for.
+
+    Parameters
+    ----------
+    builder : Builder
+        The body that the node is added to.
+    base : str
+        What its outputs are called.
+    op : {"Loop", "Scan", "If"}
+    inputs : sequence of Value or None
+        In ONNX's order.
+    bodies : mapping of str to Body
+        By attribute.
+    attrs : dict
+        The other attributes.
+    captured : callable
+        The value of each name that a body captures.
+
+    Returns
+    -------
+    Value
+        The output, or a display of several.
+    """
     captures: list[str] = []
     varies = any(v.varies for v in inputs if v is not None)
     for key, body in bodies.items():
-        given = {name: _captured(reader, name, others) for name in body.captures}
+        given = {name: captured(name) for name in body.captures}
         asked = _asked(op, body, attrs)
         n_first = {"Loop": 2, "Scan": 0}.get(op, len(inputs))
         carried = {name: v for name, v in zip(body.inputs[n_first:], inputs[n_first:], strict=False) if v is not None}

@@ -7,6 +7,7 @@ from typing import Any
 
 from mdf_loop.errors import KindError, MalformedBody, in_words
 from mdf_loop.ir import Body
+from mdf_loop.readers.text_hints import hint
 from mdf_loop.schemas import LARGEST_VERSION
 
 DEEPEST = 200
@@ -54,7 +55,7 @@ def read_text(text: Any, opset: int | None = None) -> Body:
     try:
         proto = parser.parse_model(text) if is_model else parser.parse_graph(text)
     except Exception as error:  # ParseError, or protobuf's own for what is nested too deep
-        raise MalformedBody(f"ONNX text does not parse: {message_of(error)}") from error
+        raise MalformedBody(f"ONNX text does not parse: {message_of(error)}{hint(text)}") from error
     return read_model(proto) if is_model else read_graph(proto, {"": opset} if opset else None)
 
 

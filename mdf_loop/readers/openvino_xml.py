@@ -17,6 +17,7 @@ import numpy as np
 
 from mdf_loop.element_types import DTYPES
 from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp
+from mdf_loop.installing import install_line
 from mdf_loop.ir import Dim, ValueType
 from mdf_loop.readers.opening import opened
 
@@ -232,7 +233,7 @@ def _defusedxml() -> Any:
         import defusedxml
         import defusedxml.ElementTree
     except ImportError as error:
-        raise UnsupportedOp('OpenVINO models need defusedxml: pip install "mdf-loop[openvino]"') from error
+        raise UnsupportedOp(f"OpenVINO models need defusedxml: {install_line('openvino')}") from error
     return defusedxml
 
 

@@ -1,0 +1,35 @@
+"""
+From order to chaos: the logistic map
+=====================================
+
+One equation, twelve hundred iterations, two thousand rates at once.
+"""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import mdf_loop
+
+MODEL = Path(__file__).with_suffix(".yaml")
+print(MODEL.read_text())
+
+# %%
+rates = np.linspace(2.5, 4.0, 2000)
+history = mdf_loop.run(MODEL, rate=rates, start=np.full(2000, 0.4))["history"][-200:]
+
+fig, ax = plt.subplots(figsize=(8, 4.5))
+ax.plot(np.broadcast_to(rates, history.shape).ravel(), history.ravel(), ",", alpha=0.3)
+ax.set(xlabel="rate", ylabel="x after a thousand iterations")
+
+
+# %%
+# One value below 3, two above it, four above 3.45; a window of three at 3.83.
+def values(rate):
+    """How many values the map goes on to take."""
+    last = mdf_loop.run(MODEL, rate=np.array([rate]), start=np.array([0.4]))["history"][-24:, 0]
+    return len(set(np.round(last, 4).tolist()))
+
+
+assert [values(rate) for rate in (2.8, 3.2, 3.5, 3.83)] == [1, 2, 4, 3]

@@ -1,0 +1,40 @@
+"""
+Conway's Game of Life
+=====================
+
+A cellular automaton of two lines, and a glider that comes back to where it was.
+"""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import mdf_loop
+
+MODEL = Path(__file__).with_suffix(".yaml")
+print(MODEL.read_text())
+
+# %%
+cells = np.random.default_rng(5).integers(0, 2, (60, 60))
+run = mdf_loop.run(MODEL, cells=cells, generations=200)
+
+fig, axes = plt.subplots(1, 3, figsize=(9, 3.2))
+for ax, picture, title in zip(axes, (cells, run["history"][19], run["last"]), ("start", "20 steps", "200 steps"), strict=True):
+    ax.imshow(picture, cmap="Greys")
+    ax.set(title=title, xticks=[], yticks=[])
+fig.tight_layout()
+
+# %%
+fig, ax = plt.subplots(figsize=(6, 2.8))
+ax.plot(np.arange(1, 201), run["alive"])
+ax.set(xlabel="step", ylabel="cells alive")
+
+# %%
+# A glider moves by one cell in four steps: after 4 * 10 steps it has gone round a torus of ten.
+glider = np.zeros((10, 10), int)
+glider[[0, 1, 2, 2, 2], [1, 2, 0, 1, 2]] = 1
+history = mdf_loop.run(MODEL, cells=glider, generations=40)["history"]
+assert np.array_equal(history[3], np.roll(glider, (1, 1), axis=(0, 1)))
+assert np.array_equal(history[-1], glider)
+assert set(history.sum(axis=(1, 2)).tolist()) == {5}

@@ -1,0 +1,55 @@
+"""
+Greedy decoding that stops by itself
+====================================
+
+A model of letters, learned from a few words, writes the most likely word: a while loop with a condition on the token.
+"""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import mdf_loop
+
+MODEL = Path(__file__).with_suffix(".yaml")
+print(MODEL.read_text())
+
+# %%
+# How often one letter follows another.
+words = ["loop", "look", "lamp", "long", "cool", "cold", "code", "node", "mode", "model", "moon", "noon"]
+letters = ["^", *sorted(set("".join(words))), "$"]
+counts = np.full((len(letters), len(letters)), 0.01)
+for word in words:
+    for a, b in zip(f"^{word}", f"{word}$", strict=True):
+        counts[letters.index(a), letters.index(b)] += 1
+logits = np.log(counts)
+
+fig, ax = plt.subplots(figsize=(4.5, 4.5))
+ax.imshow(counts, cmap="Blues")
+ax.set(xticks=range(len(letters)), yticks=range(len(letters)), xticklabels=letters, yticklabels=letters)
+ax.set(xlabel="next letter", ylabel="letter")
+
+# %%
+end = letters.index("$")
+found = {}
+for start in "lcnm":
+    run = mdf_loop.run(MODEL, first=letters.index(start), logits=logits, end=end, limit=8)
+    found[start] = start + "".join(letters[k] for k in run["tokens"]).rstrip("$")
+    print(found[start], f"log probability {float(run['score']):.2f}", "(stopped by itself)" if run["tokens"][-1] == end else "")
+
+
+# %%
+def greedy(start):
+    """The same in plain Python."""
+    word, token = start, letters.index(start)
+    for _ in range(8):
+        token = int(np.argmax(logits[token]))
+        if token == end:
+            break
+        word += letters[token]
+    return word
+
+
+assert found == {start: greedy(start) for start in "lcnm"}
+assert mdf_loop.run(MODEL, first=letters.index("d"), logits=logits, end=end)["tokens"].shape[0] < 50

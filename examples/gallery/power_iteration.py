@@ -1,0 +1,39 @@
+"""
+Power iteration, watched by a second node
+=========================================
+
+A loop that runs in steps under graph-scheduler: while it goes on, another node looks at it every ten iterations.
+"""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import mdf_loop
+
+MODEL = Path(__file__).with_suffix(".yaml")
+print(MODEL.read_text())
+
+# %%
+run = mdf_loop.run(MODEL)
+print({name: np.round(value, 6) for name, value in run.items()})
+
+# %%
+# What the loop does, in numpy: the estimate of the largest eigenvalue comes closer by a constant factor.
+matrix = np.array(mdf_loop.load(MODEL).graphs[0].get_node("power").get_parameter("matrix").value)
+values = np.linalg.eigvalsh(matrix)
+largest = values[np.argmax(np.abs(values))]
+vector, errors = np.ones(len(matrix)), []
+for _ in range(40):
+    vector = matrix @ vector
+    errors.append(abs(np.abs(vector).max() - abs(largest)) + 1e-17)
+    vector /= np.abs(vector).max()
+
+fig, ax = plt.subplots(figsize=(6, 3))
+ax.semilogy(np.arange(1, 41), errors, "o-")
+ax.set(xlabel="iteration", ylabel="error of the eigenvalue")
+
+# %%
+assert np.isclose(abs(float(run["eigenvalue"])), abs(largest), rtol=1e-4)
+assert int(run["looks"]) >= 1

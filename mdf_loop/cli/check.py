@@ -1,0 +1,41 @@
+"""``mdf-loop check``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from mdf_loop.cli.parameters import Debug, File, Json, Trusted
+from mdf_loop.cli.problems import at_work
+from mdf_loop.cli.values import as_json
+
+
+def check(
+    file: File,
+    strict: Annotated[bool, typer.Option("--strict", help="Take warnings for errors.")] = False,
+    trusted: Trusted = False,
+    json_: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Look at a model without running it, and tell all that is wrong, with lines; exit code 1 if something is.
+
+    Keys and names that are not there (with what was probably meant), functions, bodies, declared types, and what
+    nothing reads or reaches.
+    """
+    from mdf_loop.integrations.checking import ERROR
+    from mdf_loop.integrations.checking import check as look_at
+    from mdf_loop.options import options
+
+    with at_work(file), options(trusted=trusted):
+        found = look_at(file)
+    if json_:
+        as_json({"file": str(file), "problems": [asdict(problem) for problem in found]})
+    else:
+        for problem in found:
+            print(f"{file}{f':{problem.line}' if problem.line else ''}: {problem.kind}: {problem.message}")
+        if not found:
+            print(f"{file}: nothing is wrong")
+    if any(strict or problem.kind == ERROR for problem in found):
+        raise typer.Exit(1)

@@ -1,0 +1,68 @@
+"""Arguments and options that several commands take, each said once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mdf_loop.errors import MalformedBody
+
+File = Annotated[Path, typer.Argument(help="A model: .yaml, .json, .onnx or .xml (OpenVINO).")]
+Set = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An input or a parameter; VALUE is JSON.")]
+Input = Annotated[Path | None, typer.Option("--input", help="Inputs by name: a .npz or .json file.")]
+Seed = Annotated[int | None, typer.Option("--seed", help="Seed of the random stream.")]
+Steps = Annotated[int | None, typer.Option("--steps", help="Evaluate an MDF model so many times.")]
+TimeIncrement = Annotated[float | None, typer.Option("--time-increment", help="Time from step to step.")]
+Trusted = Annotated[bool, typer.Option("--trusted", help="Let the model do what only trusted models may; see options().")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs; errors on stderr too.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+"""Every command takes ``--json`` and ``--debug``; :func:`mdf_loop.cli.app.main` looks for them too."""
+
+
+def given_inputs(set_: list[str] | None, input_: Path | None) -> dict[str, Any]:
+    """The inputs that ``--input`` and ``--set`` give; the latter win.
+
+    Raises
+    ------
+    MalformedBody
+        One of them cannot be read.
+    """
+    return {**(_read_inputs(input_) if input_ else {}), **dict(map(_assignment, set_ or []))}
+
+
+def stepping(steps: int | None, time_increment: float | None, **more: Any) -> dict[str, Any]:
+    """The arguments of :func:`mdf_loop.run` that say how often: those that were given."""
+    how = {"steps": steps, "time_increment": time_increment, **more}
+    return {name: value for name, value in how.items() if value is not None}
+
+
+def _assignment(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise MalformedBody(f"--set takes NAME=VALUE; got {text!r}")
+    try:
+        return name, json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise MalformedBody(f'--set {name}: {value!r} is not JSON ({error}); numbers, true, [1, 2] and "text" are') from error
+
+
+def _read_inputs(path: Path) -> dict[str, Any]:
+    """Inputs by name from a file."""
+    from mdf_loop.convert.weights_reading import open_archive
+    from mdf_loop.readers.opening import read_bytes
+
+    if path.suffix == ".npz":
+        with open_archive(path) as archive:
+            return {name: archive.array(name) for name in archive.names()}
+    if path.suffix != ".json":
+        raise MalformedBody(f"--input takes a .npz or .json file; got {str(path)!r}")
+    try:
+        values = json.loads(read_bytes(path, "a file of inputs").decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise MalformedBody(f"{str(path)!r} cannot be read: {error}") from error
+    if not isinstance(values, dict):
+        raise MalformedBody(f"{str(path)!r} must hold one JSON object: {{name: value, ...}}")
+    return values

@@ -1,0 +1,57 @@
+"""What goes wrong, told on stderr: one paragraph, with the file and the line where they can be found."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import typer
+
+from mdf_loop.errors import LoopError
+
+
+@contextlib.contextmanager
+def at_work(file: Path | None = None) -> Iterator[None]:
+    """Work on a file: errors are told with it, and Ctrl-C says how far a model came (typer alone ends without a word)."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        done = getattr(error, "iteration", None)
+        far = "" if done is None else f" after {iterations(done)}"
+        print(f"mdf-loop: interrupted{far}", file=sys.stderr)
+        raise typer.Exit(130) from error
+    except LoopError as error:
+        if file is not None:
+            error.file = file  # type: ignore[attr-defined]
+        raise
+
+
+def iterations(count: int) -> str:
+    """So many iterations, in words."""
+    return f"{count} iteration{'' if count == 1 else 's'} of the outermost loop"
+
+
+def report(error: BaseException, as_json: bool) -> None:
+    """Tell of an error: a paragraph, or one JSON object."""
+    file = getattr(error, "file", None)
+    line = _line(file, error) if file is not None else None
+    notes = [note for note in getattr(error, "__notes__", ()) if line is None or note != f"in {file}"]
+    message = "; ".join([str(error) or "interrupted", *notes])
+    if as_json:
+        told = {"type": type(error).__name__, "message": message, "file": None if file is None else str(file), "line": line}
+        print(json.dumps({"error": told}), file=sys.stderr)
+    else:
+        print(f"mdf-loop: {f'{file}:{line}: ' if line else ''}{message}", file=sys.stderr)
+
+
+def _line(file: Path, error: BaseException) -> int | None:
+    """The line of a model file that an error is about; None where none can be told."""
+    from mdf_loop.convert.locating import line_of_error
+
+    try:
+        return line_of_error(file, error)
+    except (LoopError, ValueError, OSError):  # the file is what is wrong
+        return None

@@ -1,0 +1,71 @@
+"""``mdf-loop verify``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from mdf_loop.cli.parameters import Debug, File, Input, Json, Set, Steps, TimeIncrement, Trusted, given_inputs, stepping
+from mdf_loop.cli.problems import at_work
+from mdf_loop.cli.tables import console, table
+from mdf_loop.cli.values import as_json, describe
+
+
+def verify(
+    file: File,
+    set_: Set = None,
+    input_: Input = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the inputs that are not given, and of random operators.")] = 0,
+    steps: Steps = None,
+    time_increment: TimeIncrement = None,
+    rtol: Annotated[float, typer.Option("--rtol", help="Relative tolerance.")] = 1e-5,
+    atol: Annotated[float, typer.Option("--atol", help="Absolute tolerance.")] = 1e-6,
+    trusted: Trusted = False,
+    json_: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Run a model in every engine and in onnxruntime, and compare; exit code 1 if they disagree."""
+    from mdf_loop.integrations.verifying import verify as compare
+    from mdf_loop.options import options
+
+    with at_work(file), options(trusted=trusted):
+        how = stepping(steps, time_increment)
+        report = compare(file, given_inputs(set_, input_), seed, rtol, atol, **({"how": how} if how else {}))
+    if json_:
+        as_json({"file": str(file), **_content(report)})
+    else:
+        _print(file.name, report)
+    if report.disagreements:
+        raise typer.Exit(1)
+
+
+def _content(report: Any) -> dict[str, Any]:
+    """A report for programs."""
+    places = {place.name: {"ran": place.outputs is not None, "reason": place.reason} for place in report.others}
+    outputs = {
+        name: {place: said for (output, place), said in report.findings.items() if output == name} for name in report.reference
+    }
+    return {"agrees": not report.disagreements, "places": places, "outputs": outputs, "disagreements": report.disagreements}
+
+
+def _print(title: str, report: Any) -> None:
+    console().print(_agreement(title, report))
+    for place in report.others:
+        if place.outputs is None and not place.is_failure:
+            console().print(f"not in {place.name}: {place.reason}", markup=False, highlight=False, soft_wrap=True)
+    for text in report.disagreements:
+        console(stderr=True).print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _agreement(title: str, report: Any) -> Table:
+    """How the outputs at each place are related to those of the reference."""
+    from mdf_loop.integrations.verifying import REFERENCE
+
+    ran = [place.name for place in report.others if place.outputs is not None]
+    made = table("output", "type", "shape", REFERENCE, *ran, title=title)
+    for name, value in report.reference.items():
+        made.add_row(escape(name), *map(escape, describe(value)), *(report.findings[name, place] for place in ran))
+    return made

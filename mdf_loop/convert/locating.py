@@ -1,0 +1,118 @@
+"""The line of a model file that an error is about: its names are looked for among the keys of the file."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from mdf_loop.convert.file_text import line_of, parse
+from mdf_loop.convert.weights import SUFFIXES
+from mdf_loop.errors import MalformedBody
+from mdf_loop.readers.opening import read_bytes
+
+Place = tuple[Any, ...]
+
+_SAID = re.compile(r"line (\d+)")
+_QUOTED = re.compile(r"'([^'\s]+)'")
+_IN_TEXT = re.compile(r"\(line: (\d+)")
+
+
+def line_of_error(path: Path, error: BaseException) -> int | None:
+    """Where in a JSON or YAML file the thing stands that an error tells of.
+
+    What the message says itself counts; else the names on the error's path and in its notes are followed from the
+    outermost key inwards, and the line of the last one that is found is the answer.  An error in ONNX text has a line
+    of its own, which is counted from where the text begins.
+
+    Raises
+    ------
+    LoopError, ValueError
+        The file cannot be read.
+    """
+    if path.suffix.lower() not in SUFFIXES or _said(path, error) is not None:
+        return _said(path, error)
+    text = read_bytes(path, "a model").decode("utf-8-sig")
+    content = parse(text, path.suffix.lower())
+    if (inner := _IN_TEXT.search(str(error))) is not None and (block := _broken_text(content)) is not None:
+        line = line_of(text, path.suffix.lower(), block)
+        is_block = line is not None and text.split("\n")[line - 1].rstrip().endswith(("|", "|-", "|+", ">"))
+        return None if line is None else line + int(inner.group(1)) * is_block
+    place = _followed(content, _names(error))
+    return line_of(text, path.suffix.lower(), place) if place else None
+
+
+def line_of_names(path: Path, names: Sequence[str]) -> int | None:
+    """The line of what names lead to, from the outermost key inwards; None where none of them is there."""
+    text = read_bytes(path, "a model").decode("utf-8-sig")
+    place = _followed(parse(text, path.suffix.lower()), names)
+    return line_of(text, path.suffix.lower(), place) if place else None
+
+
+def _said(path: Path, error: BaseException) -> int | None:
+    """The line that the message begins to tell of, right behind the name of the file."""
+    found = _SAID.search(str(error))
+    return int(found.group(1)) if found and path.name in str(error)[: found.start()] else None
+
+
+def _names(error: BaseException) -> list[str]:
+    """What an error names, from the outside to the inside."""
+    names = [name for name in getattr(error, "path", ()) if " " not in name]
+    texts = [str(error), *getattr(error, "__notes__", ())]
+    heads = [head for text in texts if "/" in (head := text.partition(": ")[0]) and " " not in head and head[0] not in "/."]
+    if heads:  # a path that was put in front of a message: graph/node/parameter
+        return heads[-1].split("/")
+    return names + [name for note in texts[1:] for name in _QUOTED.findall(note)]
+
+
+def _followed(content: Any, names: Iterable[str]) -> Place:
+    """The place of the last name that is found, each looked for below the one before."""
+    place: Place = ()
+    for name in names:
+        found = _nearest(content, name)
+        if found is not None:
+            place += found
+            for key in found:
+                content = content[key]
+    return place
+
+
+def _nearest(content: Any, name: str) -> Place | None:
+    """The way to the key of a name that is nearest to the top."""
+    todo: deque[tuple[Place, Any]] = deque([((), content)])
+    while todo:
+        place, value = todo.popleft()
+        for key, inner in _items(value):
+            if key in (name, f"graph_{name}"):
+                return (*place, key)
+            todo.append(((*place, key), inner))
+    return None
+
+
+def _items(value: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(value, dict):
+        yield from value.items()
+    elif isinstance(value, list):
+        yield from enumerate(value)
+
+
+def _broken_text(content: Any) -> Place | None:
+    """The place of the first ONNX text that does not parse."""
+    from mdf_loop.readers.onnx_text import read_text
+
+    todo: deque[tuple[Place, Any]] = deque([((), content)])
+    while todo:
+        place, value = todo.popleft()
+        for key, inner in _items(value):
+            if key == "onnx" and isinstance(inner, str):
+                try:
+                    read_text(inner)
+                except MalformedBody as error:
+                    if _IN_TEXT.search(str(error)):
+                        return (*place, key)
+                except Exception:  # wrong in another way, which is not what is looked for
+                    continue
+            todo.append(((*place, key), inner))
+    return None

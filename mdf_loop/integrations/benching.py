@@ -1,0 +1,118 @@
+"""How long a model takes wherever it can run: in each engine, and in onnxruntime."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mdf_loop.backend import prepare
+from mdf_loop.convert.files import load
+from mdf_loop.integrations.running import run
+from mdf_loop.integrations.verifying import ONNXRUNTIME, REFERENCE, drawn, needed, onnxruntime_session
+from mdf_loop.options import ENGINES, options
+from mdf_loop.readers import load_onnx
+
+AT_MOST_RUNS = 1000
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long a model took at one place.
+
+    Attributes
+    ----------
+    name : str
+        The engine.
+    seconds : float or None
+        The shortest run; None if it did not run.
+    runs : int
+        How many there were after the first, which reads, plans and compiles.
+    first : float or None
+        How long that took.
+    reason : str
+        Why it did not run.
+    """
+
+    name: str
+    seconds: float | None = None
+    runs: int = 0
+    first: float | None = None
+    reason: str = ""
+
+
+def bench(
+    path: Path, given: Mapping[str, Any], seconds: float = 1.0, seed: int = 0, how: Mapping[str, Any] | None = None
+) -> list[Timing]:
+    """Run a model again and again at each place, and take the shortest time.
+
+    Parameters
+    ----------
+    path : Path
+        A model file.
+    given : mapping of str to value
+        Inputs by name; those that are missing are drawn by their declared types.
+    seconds : float
+        How long each place may take after its first run.
+    seed : int
+        Of the inputs that are drawn, and of random operators.
+    how : mapping, optional
+        ``steps`` and ``time_increment``, as :func:`mdf_loop.run` takes them.
+
+    Returns
+    -------
+    list of Timing
+        The reference engine first, onnxruntime last.
+
+    Raises
+    ------
+    LoopError
+        The model cannot be read.
+    """
+    how, model = dict(how or {}), load(path)
+    inputs = {**drawn(needed(model), seed, set(given)), **given}
+    call = _call(path, model, {**inputs, **how})
+    places = [REFERENCE, *(name for name in ENGINES if name != REFERENCE)]
+    found = [_timed(name, call, seconds, seed, engine=name) for name in places]
+    return [*found, _in_onnxruntime(path, model, inputs, how, seconds)]
+
+
+def _call(path: Path, model: Any, inputs: Mapping[str, Any]) -> Callable[[], Any]:
+    """A run of what has been read."""
+    if path.suffix.lower() == ".onnx":
+        prepared = prepare(load_onnx(path))
+        given = prepared.fit(inputs)
+        return lambda: prepared.run(given)
+    return lambda: run(path if path.suffix.lower() == ".xml" else model, **inputs)
+
+
+def _in_onnxruntime(path: Path, model: Any, inputs: Mapping[str, Any], how: Mapping[str, Any], seconds: float) -> Timing:
+    try:
+        session, feed = onnxruntime_session(path, model, inputs, how)
+    except ImportError:
+        return Timing(ONNXRUNTIME, reason="not installed")
+    except Exception as error:
+        return Timing(ONNXRUNTIME, reason=" ".join(str(error).split()) or type(error).__name__)
+    return _timed(ONNXRUNTIME, lambda: session.run(None, feed), seconds, 0)
+
+
+def _timed(name: str, call: Callable[[], Any], seconds: float, seed: int, **chosen: Any) -> Timing:
+    """The shortest of as many runs as there is time for."""
+    shortest, runs = float("inf"), 0
+    try:
+        with options(seed=seed, **chosen):
+            first = _seconds(call)
+            end = time.perf_counter() + seconds
+            while runs < AT_MOST_RUNS and (not runs or time.perf_counter() < end):
+                shortest, runs = min(shortest, _seconds(call)), runs + 1
+    except Exception as error:
+        return Timing(name, reason=" ".join(str(error).split()) or type(error).__name__)
+    return Timing(name, shortest, runs, first)
+
+
+def _seconds(call: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start

@@ -1,0 +1,180 @@
+"""``draw``: a model as a picture that shows itself in a notebook and is written to files."""
+
+from __future__ import annotations
+
+import html
+import os
+from pathlib import Path
+from typing import Any
+
+from mdf_loop.compiled import Compiled
+from mdf_loop.convert.files import load
+from mdf_loop.convert.scheduled import lower
+from mdf_loop.errors import ArgumentError, KindError, LoopError
+from mdf_loop.files import replacing
+from mdf_loop.ir import Body
+from mdf_loop.kernels import load_kernels
+from mdf_loop.pictures.graphviz import dot_command, dot_text, rendered
+from mdf_loop.pictures.mermaid import mermaid_text
+from mdf_loop.pictures.of_models import picture_of_body, picture_of_graph, picture_of_loop
+from mdf_loop.pictures.records import Picture
+from mdf_loop.readers import read
+from mdf_loop.readers.mdf_body import read_mdf_graph
+from mdf_loop.readers.mdf_objects import check_structure
+from mdf_loop.readers.mdf_typed import has_conditions, is_typed
+
+FORMATS = (".svg", ".png", ".pdf", ".dot", ".md", ".mmd")
+"""What a drawing can be written as, by the end of the file's name."""
+
+
+class Drawing:
+    """A picture of a model.
+
+    A notebook shows it: as SVG where Graphviz's ``dot`` is installed, as Mermaid's text elsewhere.
+
+    Attributes
+    ----------
+    picture : Picture
+        Its boxes, clusters and arrows.
+    """
+
+    def __init__(self, picture: Picture) -> None:
+        self.picture = picture
+
+    @property
+    def mermaid(self) -> str:
+        """The picture as Mermaid text."""
+        return mermaid_text(self.picture)
+
+    @property
+    def dot(self) -> str:
+        """The picture in Graphviz's language."""
+        return dot_text(self.picture)
+
+    def svg(self) -> str:
+        """The picture as SVG.
+
+        Raises
+        ------
+        LoopError
+            Graphviz's command ``dot`` is not installed, or fails.
+        """
+        return rendered(self.dot, "svg").decode()
+
+    def save(self, path: str | os.PathLike) -> Path:
+        """Write the picture to a file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The name ends in .svg, .png or .pdf (which need Graphviz), .dot, .md (Mermaid as Markdown has it) or .mmd.
+
+        Returns
+        -------
+        Path
+
+        Raises
+        ------
+        ArgumentError
+            The name ends in something else.
+        LoopError
+            Graphviz's command ``dot`` is not installed, or fails.
+        FileError
+            The file cannot be written; what was there is unchanged.
+        """
+        path = Path(path)
+        kind = path.suffix.lower()
+        if kind not in FORMATS:
+            raise ArgumentError(f"a drawing is a file of type {', '.join(FORMATS)}; got {os.fspath(path)!r}")
+        if kind in (".svg", ".png", ".pdf"):
+            content = rendered(self.dot, kind[1:])
+        else:
+            text = {".dot": self.dot, ".mmd": self.mermaid, ".md": f"```mermaid\n{self.mermaid}```\n"}[kind]
+            content = text.encode()
+        with replacing(path) as file:
+            file.write(content)
+        return path
+
+    def __str__(self) -> str:
+        return self.mermaid
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """What a notebook shows."""
+        bundle = {"text/plain": self.mermaid}
+        if dot_command() is None:
+            return bundle | {"text/html": f'<pre class="mermaid">{html.escape(self.mermaid)}</pre>'}
+        try:
+            return bundle | {"image/svg+xml": self.svg()}
+        except LoopError:
+            return bundle
+
+
+def draw(model: Any, *, steps: int | None = None, time_increment: float | None = None) -> Drawing:
+    """Draw a model: its nodes, the bodies of loops inside them, what goes round, and how the plan runs each node.
+
+    Nothing is run, so no values are needed.
+
+    Parameters
+    ----------
+    model
+        What :func:`mdf_loop.run` takes; or a body in any form, or what :func:`mdf_loop.compile` returned.
+    steps : int, optional
+        Draw the loop that an MDF model becomes when it is evaluated so many times.
+    time_increment : float, optional
+        By how much time goes on from one step to the next.
+
+    Returns
+    -------
+    Drawing
+        A notebook shows it; ``.save(path)`` writes .svg, .png, .pdf, .dot, .md or .mmd; ``.mermaid`` and ``.dot`` are text.
+
+    Raises
+    ------
+    LoopError
+        The model cannot be read.
+
+    Examples
+    --------
+    >>> import mdf_loop
+    >>> drawing = mdf_loop.draw("examples/accumulate.yaml")
+    >>> print(drawing.mermaid.splitlines()[0])
+    flowchart TD
+    >>> [box.kind for box in drawing.picture.top.all_boxes() if box.lines[0] == "Gather"]
+    ['batched']
+    """
+    load_kernels()
+    return Drawing(_picture(model, steps, time_increment))
+
+
+def _picture(model: Any, steps: int | None, time_increment: float | None) -> Picture:
+    if isinstance(model, Compiled):
+        return picture_of_loop(model.record)
+    if isinstance(model, str | os.PathLike) and Path(model).suffix.lower() in (".yaml", ".yml", ".json"):
+        model = load(model)
+    if not hasattr(model, "graphs") and not hasattr(model, "nodes"):
+        if steps is not None:
+            raise ArgumentError("steps is for MDF models")
+        return picture_of_body(_body(model))
+    check_structure(model)
+    graph = _only_graph(model)
+    if steps is not None or time_increment is not None:
+        lowered = lower(graph, 2 if steps is None else steps, time_increment)
+        return picture_of_loop(lowered.loop) if lowered.loop is not None else picture_of_graph(graph)
+    if is_typed(graph) and not has_conditions(graph):
+        return picture_of_body(read_mdf_graph(graph, kind="branch"))
+    return picture_of_graph(graph)
+
+
+def _body(model: Any) -> Body:
+    if isinstance(model, str | os.PathLike) and Path(model).suffix.lower() == ".xml":
+        from mdf_loop.openvino import prepare
+
+        return prepare(model).body
+    return read(model)
+
+
+def _only_graph(model: Any) -> Any:
+    graphs = getattr(model, "graphs", [model])
+    if len(graphs) != 1:
+        raise KindError(f"the model {model.id!r} has {len(graphs)} graphs; draw one of them")
+    return graphs[0]

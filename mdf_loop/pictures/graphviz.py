@@ -1,0 +1,102 @@
+"""Pictures as Graphviz's text, and as what its command ``dot`` makes of that."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from itertools import pairwise
+
+from mdf_loop.errors import LoopError
+from mdf_loop.pictures.records import COLOURS, CONDITION, INPUT, LEGEND, OUTPUT, Box, Cluster, Picture
+
+SECONDS = 60.0
+"""How long ``dot`` may take."""
+
+_SHAPES = {INPUT: "ellipse", OUTPUT: "parallelogram", CONDITION: "hexagon"}
+
+
+def dot_text(picture: Picture) -> str:
+    """A digraph in Graphviz's language."""
+    return "\n".join(_lines(picture)) + "\n"
+
+
+def dot_command() -> str | None:
+    """The path of the command ``dot``; None where it is not installed."""
+    return shutil.which("dot")
+
+
+def rendered(text: str, kind: str) -> bytes:
+    """What ``dot`` makes of its text.
+
+    Parameters
+    ----------
+    text : str
+    kind : {"svg", "png", "pdf"}
+
+    Raises
+    ------
+    LoopError
+        It is not installed, fails, or takes too long.
+    """
+    command = dot_command()
+    if command is None:
+        raise LoopError(
+            f"a .{kind} is drawn by Graphviz, whose command dot is not installed (on Debian: apt install graphviz; on macOS: "
+            "brew install graphviz); .md and .mmd hold Mermaid text, which needs nothing"
+        )
+    try:
+        done = subprocess.run([command, f"-T{kind}"], input=text.encode(), capture_output=True, timeout=SECONDS, check=True)
+    except subprocess.CalledProcessError as error:
+        raise LoopError(f"dot failed: {error.stderr.decode(errors='replace').strip()[:400]}") from error
+    except subprocess.TimeoutExpired as error:
+        raise LoopError(f"dot was not done after {SECONDS:g} seconds; .md takes Mermaid text") from error
+    return done.stdout
+
+
+def _lines(picture: Picture) -> Iterator[str]:
+    yield "digraph model {"
+    yield '  graph [rankdir=TB, fontname="Helvetica", fontsize=12, bgcolor="white", compound=true]'
+    yield '  node [fontname="Helvetica", fontsize=11, style="filled,rounded", color="#555555", fontcolor="#111111", shape=box]'
+    yield '  edge [fontname="Helvetica", fontsize=9, color="#555555", fontcolor="#555555"]'
+    yield from _cluster(picture.top, "  ", is_top=True)
+    for arrow in picture.arrows:
+        style = ', style=dashed, constraint=false, color="#b03a2e", fontcolor="#b03a2e"' if arrow.is_back else ""
+        yield f"  {arrow.tail} -> {arrow.head} [label={_quoted(arrow.label)}{style}]"
+    yield from _legend(picture)
+    yield "}"
+
+
+def _legend(picture: Picture) -> Iterator[str]:
+    kinds = picture.kinds()
+    if not kinds:
+        return
+    yield '  subgraph cluster_legend { label="how the plan runs a node"; color="#bbbbbb"; fontsize=10'
+    for kind in kinds:
+        yield f'    legend_{kind} [label={_quoted(LEGEND[kind])}, fillcolor="{COLOURS[kind]}", fontsize=9]'
+    yield from (f"    legend_{a} -> legend_{b} [style=invis]" for a, b in pairwise(kinds))
+    yield "  }"
+
+
+def _cluster(cluster: Cluster, margin: str, is_top: bool = False) -> Iterator[str]:
+    yield f"{margin}subgraph cluster_{cluster.key} {{"
+    yield f'{margin}  label={_quoted(cluster.title)}; style=rounded; color="{"#ffffff" if is_top else "#888888"}"'
+    for box in cluster.boxes:
+        yield f"{margin}  {_box(box)}"
+    for inner in cluster.clusters:
+        if next(inner.all_boxes(), None) is not None:
+            yield from _cluster(inner, margin + "  ")
+    yield f"{margin}}}"
+
+
+def _box(box: Box) -> str:
+    more = f", shape={_SHAPES[box.kind]}" if box.kind in _SHAPES else ""
+    tip = f", tooltip={_quoted(box.tip)}" if box.tip else ""
+    return f'{box.key} [label={_quoted(chr(10).join(box.lines))}, fillcolor="{COLOURS[box.kind]}"{more}{tip}]'
+
+
+def _quoted(text: str) -> str:
+    """A text in quotes, whatever is in it."""
+    for letter, said in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", " "), ("\0", " ")):
+        text = text.replace(letter, said)
+    return f'"{text}"'

@@ -1,0 +1,146 @@
+"""Models as pictures: the nodes and edges of an MDF graph, with the loops in its nodes drawn inside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mdf_loop.errors import LoopError
+from mdf_loop.integrations.mdf import signature_of
+from mdf_loop.ir import Body, Loop, Node
+from mdf_loop.pictures.of_bodies import BodyDrawer
+from mdf_loop.pictures.records import CONDITION, INPUT, OUTPUT, Cluster, Picture
+from mdf_loop.prepare import read_once
+from mdf_loop.readers.mdf_node import CONTROL
+
+
+def picture_of_graph(graph: Any) -> Picture:
+    """An MDF graph."""
+    picture = Picture(Cluster("top", str(graph.id)))
+    drawer = BodyDrawer(picture)
+    senders: dict[tuple[str, str], str] = {}
+    receivers: dict[tuple[str, str], str] = {}
+    for node in graph.nodes:
+        _node(drawer, node, picture.top, _when(graph, node.id), senders, receivers)
+    for edge in graph.edges:
+        tail, head = senders.get((edge.sender, edge.sender_port)), receivers.get((edge.receiver, edge.receiver_port))
+        if head:
+            drawer.arrow(tail, head, edge.sender_port)
+    return picture
+
+
+def picture_of_body(body: Body) -> Picture:
+    """A graph of operators: an ONNX or OpenVINO model."""
+    picture = Picture(Cluster("top", body.name))
+    drawer = BodyDrawer(picture)
+    scope = drawer.graph(body, picture.top, {})
+    for name in body.outputs:
+        drawer.arrow(scope.get(name), drawer.box(picture.top, name, kind=OUTPUT))
+    return picture
+
+
+def picture_of_loop(loop: Loop) -> Picture:
+    """A loop by itself."""
+    picture = Picture(Cluster("top", loop.name or "Loop"))
+    outputs = [c.output for c in loop.carried] + [*loop.last] + [c.output for c in loop.collected]
+    BodyDrawer(picture).loop(loop, picture.top, {}, {}, tuple(outputs))
+    return picture
+
+
+def _node(
+    drawer: BodyDrawer,
+    node: Any,
+    top: Cluster,
+    when: str,
+    senders: dict[tuple[str, str], str],
+    receivers: dict[tuple[str, str], str],
+) -> None:
+    """A node of MDF: one box, or a cluster around the loops in it."""
+    loops = [thing for thing in (*node.functions, *node.parameters) if thing.function in CONTROL]
+    if not loops:
+        lines = [node.id, *_functions(node), when]
+        key = drawer.box(top, *lines, tip=", ".join(f"{p.id}: {p.value}" for p in node.output_ports))
+        senders |= {(node.id, port.id): key for port in node.output_ports}
+        receivers |= {(node.id, port.id): key for port in node.input_ports}
+        return
+    around = drawer.cluster(top, f"{node.id}{f' ({when})' if when else ''}")
+    scope = {port.id: drawer.box(around, port.id, kind=INPUT, tip=port.type or "") for port in node.input_ports}
+    receivers |= {(node.id, name): key for name, key in scope.items()}
+    held = {parameter.id: parameter for parameter in node.parameters if parameter not in loops}
+    for name, parameter in held.items():
+        if not isinstance(parameter.value, dict):
+            scope[name] = drawer.box(around, name, _shown(parameter.value), kind=INPUT)
+    found = {thing.id: _control(drawer, thing, around, scope, held) for thing in loops}
+    for port in node.output_ports:
+        senders[node.id, port.id] = _port(drawer, port, around, scope, found)
+
+
+def _port(drawer: BodyDrawer, port: Any, around: Cluster, scope: Mapping[str, str], found: Mapping[str, dict[str, str]]) -> str:
+    """An output port: the output of a loop under its name, or a box for an expression."""
+    text = str(port.value)
+    for id, outputs in found.items():
+        if text in outputs:
+            drawer.arrow(outputs[text], key := drawer.box(around, port.id, kind=OUTPUT))
+            return key
+        if text == id and outputs:
+            drawer.arrow(next(iter(outputs.values())), key := drawer.box(around, port.id, kind=OUTPUT))
+            return key
+    key = drawer.box(around, port.id, f"= {text}", kind=OUTPUT)
+    for name, tail in scope.items():
+        if name == text:
+            drawer.arrow(tail, key)
+    return key
+
+
+def _control(
+    drawer: BodyDrawer, thing: Any, around: Cluster, scope: Mapping[str, str], held: Mapping[str, Any]
+) -> dict[str, str]:
+    """A Loop, Scan or If of MDF; returns where its outputs come from, as MDF calls them: run[0], run[1], ..."""
+    args = thing.args or {}
+    try:
+        node = _as_node(thing, args, held)
+    except LoopError as error:  # what is wrong is told when the model runs
+        key = drawer.box(around, thing.id, thing.function, kind=CONDITION, tip=str(error))
+        for name in args.values():
+            drawer.arrow(scope.get(name) if isinstance(name, str) else None, key)
+        return {f"{thing.id}[{k}]": key for k in range(9)}
+    return drawer.control(node, around, scope)
+
+
+def _as_node(thing: Any, args: Mapping[str, Any], held: Mapping[str, Any]) -> Node:
+    """The operator that a function of MDF is."""
+    n_carried, kind = signature_of(thing.function, args)
+    keys = ("then_branch", "else_branch") if kind == "branch" else ("body",)
+    bodies = {key: read_once(_source(args.get(key, key), held), n_carried, kind) for key in keys}
+    body = bodies[keys[0]]
+    values = [key for key in args if key not in ("M", "cond", *keys, "num_scan_inputs") and not key.startswith("scan_")]
+    names = [args[key] if isinstance(args[key], str) else "" for key in values]
+    first = {"loop": [str(args.get("M", "")), str(args.get("cond", ""))], "branch": [str(args.get("cond", ""))], "scan": []}[kind]
+    count = len(body.outputs) - (kind == "loop")
+    captures = tuple(dict.fromkeys(name for inner in bodies.values() for name in inner.captures))
+    attrs: dict[str, Any] = dict(bodies)
+    if kind == "scan":
+        attrs["num_scan_inputs"] = args.get("num_scan_inputs", 1)
+    outputs = tuple(f"{thing.id}[{k}]" for k in range(count))
+    return Node(thing.function.partition("::")[2], (*first, *names), outputs, attrs, thing.id, 18, "", captures)
+
+
+def _source(value: Any, held: Mapping[str, Any]) -> Any:
+    return held[value].value if isinstance(value, str) and value in held else value
+
+
+def _functions(node: Any) -> list[str]:
+    """What a node computes, in a few words."""
+    called = [thing.function for thing in (*node.functions, *node.parameters) if thing.function]
+    return called[:3]
+
+
+def _when(graph: Any, node: str) -> str:
+    """The condition of a node, as graph-scheduler calls it."""
+    conditions = getattr(graph.conditions, "node_specific", None) or {}
+    return f"when {conditions[node].type}" if node in conditions else ""
+
+
+def _shown(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 24 else f"{text[:21]}..."

@@ -1,0 +1,199 @@
+"""How far a run has come, told while it runs: to a function, to a bar in a terminal or notebook, or to the log.
+
+Nothing here is done in an iteration but counting down; the clock is looked at some twenty times in a second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from mdf_loop.errors import LoopStopped
+
+log = logging.getLogger("mdf_loop.progress")
+
+INTERVAL = 0.1
+"""Seconds from one report to the next."""
+
+LOOKS = 2
+"""How often the clock is looked at in that time, about."""
+
+ENDLESS = 1 << 53
+"""A trip count from here on is a way to say that there is none."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """How far a run has come.
+
+    Attributes
+    ----------
+    name : str
+        What messages call its outermost loop.
+    iteration : int
+        How many iterations of that are complete.
+    total : int or None
+        How many there will be at most; None where nobody knows.
+    seconds : float
+        Since the run began.
+    """
+
+    name: str
+    iteration: int
+    total: int | None
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Iterations in a second."""
+        return self.iteration / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def left(self) -> float | None:
+        """About how many seconds are left, at most; None where nobody knows."""
+        return (self.total - self.iteration) / self.rate if self.total is not None and self.rate else None
+
+    def __str__(self) -> str:
+        of = "" if self.total is None else f" of {self.total}"
+        left = "" if self.left is None else f", {_time(self.left)} left"
+        return f"{self.name}: {self.iteration}{of} iterations, {self.rate:.4g} a second{left}"
+
+
+class Listener(Protocol):
+    """Who is told: called with reports; one that answers False stops the run."""
+
+    def __call__(self, report: Report, /) -> Any:
+        """Take a report."""
+
+
+class Watch:
+    """Counts what passes and reports now and then.
+
+    Parameters
+    ----------
+    listener : callable
+    position : callable
+        Gives the name, the iteration and the total of what runs; None where nothing does yet.
+    """
+
+    def __init__(self, listener: Listener, position: Callable[[], tuple[str, int, int | None] | None]) -> None:
+        self.listener, self.position = listener, position
+        self.started = self.looked = time.monotonic()
+        self.reported = self.started
+        self.countdown = self.skip = 1
+
+    def passed(self) -> None:
+        """Something has passed: an iteration, a block of them, a step.
+
+        Raises
+        ------
+        LoopStopped
+            The listener wants that.
+        """
+        self.countdown -= 1
+        if self.countdown <= 0:
+            self._look()
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        often = INTERVAL / LOOKS / max(now - self.looked, 1e-9)
+        self.skip = max(1, int(min(self.skip * often, 2 * self.skip)))
+        self.countdown, self.looked = self.skip, now
+        if now - self.reported >= INTERVAL:
+            self.reported = now
+            self._report(now)
+
+    def _report(self, now: float) -> None:
+        found = self.position()
+        if found is None:
+            return
+        name, iteration, total = found
+        total = None if total is None or total >= ENDLESS else total
+        if self.listener(Report(name, iteration, total, now - self.started)) is False:
+            raise LoopStopped("the function given as options(progress=...) stops it here")
+
+
+class Bar:
+    """A bar in a terminal (by rich) or in a notebook (by tqdm, where it is installed); lines in the log anywhere else.
+
+    Parameters
+    ----------
+    after : float
+        Seconds before which there is none.
+    """
+
+    def __init__(self, after: float = 0.0) -> None:
+        self.after = after
+        self._show: Callable[[Report], None] | None = None
+        self._stop: Callable[[], None] = lambda: None
+
+    def __call__(self, report: Report) -> None:
+        """Show a report."""
+        if report.seconds < self.after:
+            return
+        if self._show is None:
+            self._show, self._stop = _display(report)
+        self._show(report)
+
+    def close(self) -> None:
+        """Take the bar away."""
+        self._stop()
+        self._show, self._stop = None, lambda: None
+
+
+def _display(report: Report) -> tuple[Callable[[Report], None], Callable[[], None]]:
+    if "ipykernel" in sys.modules:
+        with contextlib.suppress(ImportError):
+            return _in_notebook(report)
+    return _in_terminal(report) if sys.stderr.isatty() else _in_log(report)
+
+
+def _in_terminal(report: Report) -> tuple[Callable[[Report], None], Callable[[], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[said]}"))
+    shown = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
+    task = shown.add_task(report.name, total=report.total, said="")
+    shown.start()
+
+    def show(report: Report) -> None:
+        shown.update(
+            task,
+            description=report.name,
+            completed=report.iteration,
+            total=report.total,
+            said=str(report).partition(": ")[2],
+            refresh=True,
+        )
+
+    return show, shown.stop
+
+
+def _in_notebook(report: Report) -> tuple[Callable[[Report], None], Callable[[], None]]:
+    from tqdm.auto import tqdm  # type: ignore[import-untyped]
+
+    bar = tqdm(total=report.total, desc=report.name, unit=" iterations", leave=False)
+
+    def show(report: Report) -> None:
+        bar.total = report.total
+        bar.update(report.iteration - bar.n)
+
+    return show, bar.close
+
+
+def _in_log(_: Report) -> tuple[Callable[[Report], None], Callable[[], None]]:
+    return lambda report: log.info("%s", report), lambda: None
+
+
+def _time(seconds: float) -> str:
+    """A time in words: 45 s, 3 min 20 s, 2 h 5 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"

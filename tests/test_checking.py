@@ -1,0 +1,130 @@
+"""``mdf-loop check`` and ``mdf-loop new``."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from test_cli import run_main
+
+import mdf_loop
+from mdf_loop.integrations.checking import check
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = [("examples", "*.yaml"), ("examples", "*.json"), ("tests/models", "*.onnx")]
+GOOD = [path for folder, names in FOLDERS for path in sorted((ROOT / folder).glob(names))]
+
+
+@pytest.mark.parametrize("path", GOOD, ids=lambda path: path.name)
+def test_nothing_is_wrong_with_the_examples(path):
+    assert check(path) == []
+
+
+def started(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run_main("new", "decay") == 0
+    assert "decay.yaml is written" in capsys.readouterr().out
+    return tmp_path / "decay.yaml"
+
+
+def test_a_new_model_runs_as_it_is(tmp_path, monkeypatch, capsys):
+    path = started(tmp_path, monkeypatch, capsys)
+    assert check(path) == []
+    outputs = mdf_loop.run(path, rate=2.0)
+    assert outputs["left"] <= 0.01 < outputs["path"][-2]
+    assert run_main("check", path) == 0
+    assert capsys.readouterr().out == f"{path}: nothing is wrong\n"
+    assert path.read_text().count("mdf-loop run decay.yaml") == 2
+
+
+def test_new_replaces_nothing_unless_told_to(tmp_path, monkeypatch, capsys):
+    path = started(tmp_path, monkeypatch, capsys)
+    path.write_text("mine")
+    assert run_main("new", "decay") == 1
+    assert "--force replaces it" in capsys.readouterr().err
+    assert path.read_text() == "mine"
+    assert run_main("new", "decay.yaml", "--force") == 0
+    assert run_main("new", "1 2") == 1
+    assert run_main("new", "other", "--json") == 0
+
+
+WRONG = [
+    ("value: 'run[0]'", "value: 'runn[0]'", "left:", "error", "reads 'runn', which the node does not have; did you mean 'run'?"),
+    ("rate * x", "rats * x", "body:", "error", "the body reads 'rats', which the node does not have; did you mean 'rate'?"),
+    ("x - dt * rate * x", "x - dt * rate *", "x: x - dt", "error", "invalid syntax"),
+    ("x: x - dt", "x: sqr(x) - dt", "x: sqr", "error", "there is no function 'sqr'; did you mean 'sqrt'?"),
+    ("x: start", "x: strat", "run:", "error", "argument 'x' reads 'strat', which the node does not have; did you mean 'start'?"),
+    ("onnx::Loop", "onnx::Lop", "run:", "error", "there is no function 'onnx::Lop'; did you mean 'onnx::Loop'?"),
+    ("x: start, t: 0.0", "x: start", "body:", "error", "1 carried value given"),
+    ("body: body", "body: boddy", "run:", "error", "reads 'boddy', which the node does not have; did you mean 'body'?"),
+    ("      nodes:", "      nodez:", "nodez:", "error", "did you mean 'nodes'?"),
+    ("{default_value: 0.5}", "{default_value: 0.5, type: int64}", "rate:", "error", "its default is float64, declared is int64"),
+    ("{default_value: 0.5}", "{default_value: 0.5, shape: [2]}", "rate:", "error", "has shape [], declared is [2]"),
+    ("enough: {value", "spare: {value: 1}\n            enough: {value", "spare:", "warning", "decay/spare: nothing reads it"),
+    ("format:", "formt:", "formt:", "error", "did you mean 'format'?"),
+    ("    collected:", "    colected:", "body:", "error", "unknown: colected"),
+]
+
+
+@pytest.mark.parametrize("suffix", [".yaml", ".json"])
+@pytest.mark.parametrize(("right", "wrong", "place", "kind", "told"), WRONG, ids=[wrong for _, wrong, *_ in WRONG])
+def test_what_is_wrong_is_told_with_its_line(tmp_path, monkeypatch, capsys, right, wrong, place, kind, told, suffix):
+    text = started(tmp_path, monkeypatch, capsys).read_text()
+    assert right in text
+    text = text.replace(right, wrong)
+    if suffix == ".json":
+        text = json.dumps(yaml.safe_load(text), indent=1)
+        place = place if place.endswith(":") and " " not in place else place.split(":")[0] + '":'
+        place = place.rstrip(":").strip('"')
+    path = tmp_path / f"m{suffix}"
+    path.write_text(text)
+    found = [problem for problem in check(path) if told in problem.message]
+    assert [problem.kind for problem in found] == [kind]
+    assert place in text.split("\n")[found[0].line - 1]
+    assert run_main("check", path, *(["--strict"] if kind == "warning" else [])) == 1
+
+
+def test_everything_is_told_at_once(tmp_path, monkeypatch, capsys):
+    path = started(tmp_path, monkeypatch, capsys)
+    path.write_text(
+        path.read_text().replace("input_ports", "input_portz").replace("parameters", "paramters").replace("format", "fmt")
+    )
+    assert [problem.line for problem in check(path)] == sorted(problem.line for problem in check(path))
+    assert len(check(path)) == 3
+    assert run_main("check", path, "--json") == 1
+    assert len(json.loads(capsys.readouterr().out)["problems"]) == 3
+
+
+TWO = """m:
+  graphs:
+    g:
+      nodes:
+        a: {input_ports: {x: {}}, output_ports: {y: {value: x}}}
+        b: {input_ports: {x: {}}, output_ports: {y: {value: x}}}
+        c: {output_ports: {y: {value: '1'}}}
+      edges:
+        there: {sender: a, sender_port: y, receiver: b, receiver_port: x}
+        back: {sender: b, sender_port: y, receiver: a, receiver_port: x}
+"""
+
+
+def test_nodes_that_nothing_reaches(tmp_path):
+    path = tmp_path / "m.yaml"
+    path.write_text(TWO)
+    found = {(problem.line, problem.kind) for problem in check(path)}
+    assert found == {(5, "error"), (6, "error"), (7, "warning")}
+
+
+NO_MODELS = [("m.yaml", "m: ["), ("m.json", "{"), ("m.onnx", "no"), ("m.yaml", ""), ("m.yaml", "m: 3")]
+
+
+@pytest.mark.parametrize(("name", "content"), NO_MODELS)
+def test_files_that_are_no_models(tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    (problem,) = check(tmp_path / name)
+    assert problem.kind == "error"
+    assert problem.message
+
+
+def test_there_is_no_file(tmp_path, capsys):
+    assert run_main("check", tmp_path / "nowhere.yaml") == 1

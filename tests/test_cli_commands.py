@@ -1,0 +1,211 @@
+"""What every command has, and the commands beside ``run``."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from test_cli import run_main
+from typer.testing import CliRunner
+
+import mdf_loop
+from mdf_loop.cli import app
+from mdf_loop.cli.tables import bars
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+COMMANDS = sorted(command.callback.__name__ for command in app.registered_commands)
+
+
+def printed(capsys, *arguments, code=0):
+    """What a command prints as JSON."""
+    assert run_main(*arguments, "--json") == code
+    return json.loads(capsys.readouterr().out)
+
+
+def test_version(capsys):
+    assert run_main("--version") == 0
+    assert capsys.readouterr().out == f"mdf-loop {mdf_loop.__version__}\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself_and_takes_json(command):
+    result = CliRunner().invoke(app, [command, "-h"], env={"COLUMNS": "200", "TERM": "dumb"})
+    assert result.exit_code == 0
+    text = re.sub(r"\x1b\[[0-9;]*m", "", result.output)
+    assert "--json" in text
+    assert "--debug" in text
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_can_complete(shell):
+    command = [sys.executable, "-m", "mdf_loop"]
+    variables = {"_MDF_LOOP_COMPLETE": f"source_{shell}", "PYTHONPATH": str(EXAMPLES.parent)}
+    result = subprocess.run(command, capture_output=True, text=True, env=variables)
+    assert "_MDF_LOOP_COMPLETE=complete" in result.stdout
+
+
+def test_run_prints_json(capsys):
+    found = printed(capsys, "run", EXAMPLES / "accumulate.yaml")
+    assert found["outputs"]["sums"] == {"type": "float32", "shape": [5], "value": [-1, 1, 4, 8, 13]}
+
+
+def test_numbers_that_json_does_not_have_are_null(tmp_path, capsys):
+    from mdf_loop.cli.values import as_json
+
+    as_json({"a": [float("inf"), 1.5, float("nan")]})
+    assert json.loads(capsys.readouterr().out) == {"a": [None, 1.5, None]}
+
+
+def test_an_error_is_json_on_stderr_too(tmp_path, capsys):
+    broken = tmp_path / "m.yaml"
+    broken.write_text((EXAMPLES / "accumulate.yaml").read_text().replace("Gather (x, i)", "Gathr (x, i)"))
+    assert run_main("run", broken, "--json") == 1
+    said = capsys.readouterr()
+    error = json.loads(said.err)["error"]
+    assert (error["type"], error["file"]) == ("UnsupportedOp", str(broken))
+    assert "did you mean Gather?" in error["message"]
+    assert not said.out
+
+
+LINES = [
+    ("y_out = Add (y, x_i)", "y_out = y + x_i", "y_out = y + x_i"),
+    ("body: body}", "body: bodi}", "run:"),
+    ("onnx::Loop", "onnx::Lop", "run:"),
+    ("value: run[0]", "value: runn[0]", "total:"),
+    ("input_ports:", "inputports:", "inputports:"),
+    ("length, cond: true", "length, cond: [1, 2]", "run:"),
+]
+
+
+@pytest.mark.parametrize("suffix", [".yaml", ".json"])
+@pytest.mark.parametrize(("right", "wrong", "told"), LINES, ids=[wrong for _, wrong, _ in LINES])
+def test_errors_tell_the_file_and_the_line(tmp_path, capsys, right, wrong, told, suffix):
+    text = (EXAMPLES / "accumulate.yaml").read_text()
+    assert right in text
+    text = text.replace(right, wrong)
+    if suffix == ".json":
+        text = json.dumps(yaml.safe_load(text), indent=1)
+    broken = tmp_path / f"m{suffix}"
+    broken.write_text(text)
+    assert run_main("run", broken) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    line = int(re.match(rf"mdf-loop: {re.escape(str(broken))}:(\d+): ", said).group(1))
+    assert told.rstrip(":") in text.split("\n")[line - 1]
+
+
+def test_explain_as_json_says_how_each_node_runs(capsys):
+    (loop,) = printed(capsys, "explain", EXAMPLES / "rnn.yaml")["loops"]
+    ways = {tuple(node["outputs"]): (node["how"], node["why"]) for node in loop["nodes"]}
+    assert ways["h_out",] == ("stepped", "h of the iteration before is needed")
+    assert {how for how, _ in ways.values()} <= {"hoisted", "batched", "recurrent", "stepped", "interpreted"}
+    text = subprocess.run(
+        [sys.executable, "-m", "mdf_loop", "explain", "examples/rnn.yaml"], capture_output=True, text=True, cwd=EXAMPLES.parent
+    )
+    assert all(node["node"] in text.stdout for node in loop["nodes"])
+
+
+def test_scheduled_models_are_explained_and_verified_with_steps(capsys):
+    steps = ("--steps", "50", "--time-increment", "0.01")
+    (loop,) = printed(capsys, "explain", EXAMPLES / "oscillator.yaml", *steps)["loops"]
+    assert any(node["how"] == "stepped" for node in loop["nodes"])
+    found = printed(capsys, "verify", EXAMPLES / "oscillator.yaml", *steps)
+    assert found["agrees"]
+    assert {name for name, place in found["places"].items() if place["ran"]} >= {"MDF", "numpy", "auto"}
+
+
+def test_verify_as_json_has_exit_code_1_too(monkeypatch, capsys):
+    from mdf_loop.integrations import verifying
+
+    monkeypatch.setattr(verifying, "_differences", lambda reference, *_: dict.fromkeys(reference, "differs"))
+    found = printed(capsys, "verify", EXAMPLES / "accumulate.yaml", code=1)
+    assert not found["agrees"]
+    assert found["disagreements"]
+
+
+def test_bench_times_every_engine(capsys):
+    from mdf_loop.options import ENGINES
+
+    found = printed(capsys, "bench", EXAMPLES / "accumulate.yaml", "--seconds", "0")
+    assert {t["name"] for t in found["timings"]} == {*ENGINES, "onnxruntime"}
+    assert all(t["seconds"] > 0 and t["runs"] == 1 for t in found["timings"] if not t["reason"])
+    assert run_main("bench", EXAMPLES / "drift_diffusion.yaml", "--seconds", "0") == 0
+    assert "█" in capsys.readouterr().out
+
+
+def test_bench_of_what_runs_nowhere_is_an_error(tmp_path, capsys):
+    broken = tmp_path / "m.yaml"
+    broken.write_text((EXAMPLES / "accumulate.yaml").read_text().replace("Gather (x, i)", "Gathr (x, i)"))
+    assert run_main("bench", broken, "--seconds", "0") == 1
+    assert "ran nowhere" in capsys.readouterr().err
+
+
+def test_bars_are_as_long_as_their_numbers():
+    assert [len(bar) for bar in bars([("a", 4.0), ("b", 1.0), ("c", 0.001), ("d", 0.0)], 40)] == [40, 10, 1, 0]
+    assert bars([]) == []
+
+
+def test_doctor(capsys):
+    found = printed(capsys, "doctor")
+    assert found["version"]["mdf-loop"][0] == mdf_loop.__version__
+    assert {state for state, _ in found["engine"].values()} == {"yes"}
+    assert run_main("doctor") == 0
+    assert "onnxruntime" in capsys.readouterr().out
+
+
+def test_doctor_says_how_to_install_what_is_missing(monkeypatch):
+    from mdf_loop.cli import doctor
+
+    monkeypatch.setitem(doctor.EXTRAS, "plot", (("no_such_package",), "plots"))
+    state, more = doctor.diagnosis()["extra"]["plot"]
+    assert state == "no"
+    assert more.endswith('[plot]"')
+    assert f'pip install -e "{EXAMPLES.parent}' in more
+
+
+def test_ops_takes_a_filter(capsys):
+    assert {row["operator"] for row in printed(capsys, "ops", "leaky")} == {"LeakyRelu"}
+    assert run_main("ops", "leakyrelo") == 1
+    assert "did you mean LeakyRelu?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["accumulate", "newton_mdf", "oscillator"])
+def test_yaml_to_json_and_back(name, tmp_path):
+    there, back = tmp_path / "m.json", tmp_path / "m.yaml"
+    assert run_main("convert", EXAMPLES / f"{name}.yaml", there) == 0
+    assert run_main("convert", there, back) == 0
+    said = yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text())
+    assert json.loads(there.read_text()) == said
+    assert yaml.safe_load(back.read_text()) == said
+
+
+def test_models_are_written_for_people(tmp_path):
+    shutil.copy(EXAMPLES / "accumulate.json", tmp_path)
+    assert run_main("convert", tmp_path / "accumulate.json", tmp_path / "m.yaml") == 0
+    text = (tmp_path / "m.yaml").read_text()
+    assert "[1.0, 2.0, 3.0, 4.0, 5.0]" in text
+    assert "onnx: |\n" in text
+    assert run_main("convert", tmp_path / "m.yaml", tmp_path / "n.json") == 0
+    assert "[1.0, 2.0, 3.0, 4.0, 5.0]" in (tmp_path / "n.json").read_text()
+
+
+def test_a_model_that_names_files_stays_in_its_folder(tmp_path, capsys):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "m.yaml").write_text(
+        "m: {graphs: {g: {nodes: {n: {parameters: {b: {value: {onnx_file: b.onnx}}}, output_ports: {o: {value: '1'}}}}}}}\n"
+    )
+    assert run_main("convert", tmp_path / "m.yaml", tmp_path / "other" / "m.json") == 1
+    assert "names files beside it (b.onnx)" in capsys.readouterr().err
+    assert run_main("convert", tmp_path / "m.yaml", tmp_path / "m.json") == 0
+
+
+def test_what_json_cannot_say_is_told(tmp_path, capsys):
+    (tmp_path / "m.yaml").write_text("m: {metadata: {day: 2020-01-01}, graphs: {}}\n")
+    assert run_main("convert", tmp_path / "m.yaml", tmp_path / "m.json") == 1
+    assert "put it in quotes" in capsys.readouterr().err
+    assert not (tmp_path / "m.json").exists()

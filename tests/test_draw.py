@@ -1,0 +1,206 @@
+"""Models as pictures: what is in them, and that Graphviz and Mermaid get text they can read."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import onnx.parser
+import pytest
+from test_cli import run_main
+
+import mdf_loop
+from mdf_loop.errors import LoopError
+from mdf_loop.explain import WAYS
+from mdf_loop.pictures import graphviz
+from mdf_loop.pictures.of_bodies import MOST_NODES
+from mdf_loop.pictures.records import COLOURS, INPUT, PLAIN, Arrow, Box, Cluster, Picture
+
+ROOT = Path(__file__).parent.parent
+MODELS = [
+    *sorted((ROOT / "examples").glob("*.yaml")),
+    *sorted((ROOT / "tests" / "models").glob("*.onnx")),
+    ROOT / "examples" / "openvino_loop.xml",
+]
+
+
+def boxes(drawing, *lines):
+    """The boxes that begin with these lines."""
+    return [box for box in drawing.picture.top.all_boxes() if box.lines[: len(lines)] == lines]
+
+
+def arrows(drawing, is_back=False):
+    """Arrows as pairs of the first lines of boxes."""
+    first = {box.key: box.lines[-1 if box.kind in WAYS else 0] for box in drawing.picture.top.all_boxes()}
+    return {(first[a.tail], first[a.head]) for a in drawing.picture.arrows if a.is_back == is_back}
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.name)
+def test_every_model_is_drawn_and_every_arrow_joins_two_boxes(path):
+    drawing = mdf_loop.draw(path)
+    keys = [box.key for box in drawing.picture.top.all_boxes()]
+    assert len(keys) == len(set(keys)) > 0
+    assert {end for arrow in drawing.picture.arrows for end in (arrow.tail, arrow.head)} <= set(keys)
+    assert {box.kind for box in drawing.picture.top.all_boxes()} <= set(COLOURS)
+    assert drawing.dot.count("{") == drawing.dot.count("}")
+    lines = [line.split(" ")[0] for line in map(str.strip, drawing.mermaid.split("\n"))]
+    assert lines.count("subgraph") == lines.count("end") > 0
+
+
+def test_bodies_stand_inside_and_what_is_carried_goes_back():
+    drawing = mdf_loop.draw(ROOT / "examples" / "accumulate.yaml")
+    (node,) = drawing.picture.top.clusters
+    (loop,) = node.clusters
+    (body,) = loop.clusters
+    assert (node.title, loop.title, body.title) == ("accumulator", "Loop run", "each iteration: accumulate")
+    assert arrows(drawing, is_back=True) == {("y_out", "y")}
+    assert {
+        ("x", "x_i"),
+        ("i", "x_i"),
+        ("x_i", "y_out"),
+        ("run[0]", "total"),
+        ("run[1]", "sums"),
+        ("length", "at most"),
+    } <= arrows(drawing)
+
+
+def test_colours_are_those_of_the_plan():
+    drawing = mdf_loop.draw(ROOT / "examples" / "drift_diffusion.yaml")
+    kinds = {box.lines[-1]: box.kind for box in drawing.picture.top.all_boxes() if box.kind in WAYS}
+    assert kinds["sqrt_dt"] == "hoisted"
+    assert kinds["path"] == "batched"
+    assert kinds["t_out"] == "recurrent"
+    assert kinds["x_out"] == "stepped"
+    assert drawing.picture.kinds() == ["hoisted", "batched", "recurrent", "stepped"]
+    assert all(f"legend_{kind}" in drawing.dot and f"legend_{kind}" in drawing.mermaid for kind in drawing.picture.kinds())
+
+
+def test_a_body_that_must_be_interpreted_is_drawn_so():
+    @mdf_loop.kernel("Shout", domain="drawn.ops", pure=False)
+    def shout(x):
+        return x
+
+    text = (
+        '<ir_version: 8, opset_import: ["": 18, "drawn.ops": 1]> '
+        "b (int64 i, bool c, double x) => (bool c, double y) { y = drawn.ops.Shout (x) }"
+    )
+    try:
+        drawing = mdf_loop.draw(mdf_loop.compile(text))
+    finally:
+        from mdf_loop.registry import KERNELS
+
+        KERNELS.pop(("drawn.ops", "Shout"))
+    assert [box.kind for box in boxes(drawing, "Shout")] == ["interpreted"]
+
+
+def test_scheduled_models_have_their_nodes_and_with_steps_the_loop_they_become():
+    path = ROOT / "examples" / "oscillator.yaml"
+    assert {box.lines[0] for box in mdf_loop.draw(path).picture.top.all_boxes()} >= {"counter"}
+    drawing = mdf_loop.draw(path, steps=100, time_increment=0.01)
+    assert arrows(drawing, is_back=True)
+    assert "stepped" in drawing.picture.kinds()
+
+
+def test_an_if_has_its_branches_inside():
+    model = ROOT / "tests" / "models" / "cond_dyn.onnx"
+    titles = re.findall(r'subgraph \w+ \["(.*)"\]', mdf_loop.draw(model).mermaid)
+    assert {"then", "else"} <= set(titles)
+
+
+def test_a_body_of_too_many_nodes_is_one_box():
+    nodes = "".join(f" v{k + 1} = Neg (v{k})" for k in range(MOST_NODES + 1))
+    text = f"b (int64 i, bool c, double v0) => (bool c, double v{MOST_NODES + 1}) {{{nodes} }}"
+    drawing = mdf_loop.draw(mdf_loop.compile(text))
+    assert len(list(drawing.picture.top.all_boxes())) < 10
+    assert boxes(drawing, f"{MOST_NODES + 1} nodes")
+
+
+HOSTILE = '"]; } -->|x| <script>alert(1)</script> \\ ` # & \n end'
+
+
+def test_no_name_ends_a_text_early():
+    picture = Picture(Cluster("top", HOSTILE, [Box("a", (HOSTILE,), INPUT, HOSTILE), Box("b", ("x",), PLAIN)]))
+    picture.arrows.append(Arrow("a", "b", HOSTILE))
+    from mdf_loop.pictures.mermaid import mermaid_text
+
+    text = mermaid_text(picture)
+    assert "<script>" not in text
+    assert all(line.count('"') in (0, 2) for line in text.split("\n"))
+    lines = graphviz.dot_text(picture).split("\n")
+    assert all(len(re.findall(r'(?<!\\)(?:\\\\)*"', line)) % 2 == 0 for line in lines)
+
+
+def test_drawings_are_written_by_the_end_of_the_name(tmp_path, monkeypatch):
+    drawing = mdf_loop.draw(ROOT / "examples" / "rnn.yaml")
+    assert drawing.save(tmp_path / "m.md").read_text() == f"```mermaid\n{drawing.mermaid}```\n"
+    assert drawing.save(tmp_path / "m.mmd").read_text() == drawing.mermaid == str(drawing)
+    assert drawing.save(tmp_path / "m.dot").read_text() == drawing.dot
+    with pytest.raises(LoopError, match=r"a drawing is a file of type"):
+        drawing.save(tmp_path / "m.txt")
+    monkeypatch.setattr(graphviz, "dot_command", lambda: None)
+    with pytest.raises(LoopError, match="Graphviz, whose command dot is not installed"):
+        drawing.save(tmp_path / "m.svg")
+    assert not (tmp_path / "m.svg").exists()
+
+
+def test_dot_is_given_the_text_and_told_of_when_it_fails(tmp_path, monkeypatch):
+    calls = []
+
+    def ran(command, **how):
+        calls.append((command, how["input"]))
+        if len(calls) > 1:
+            raise subprocess.CalledProcessError(1, command, stderr=b"syntax error in line 3")
+        return subprocess.CompletedProcess(command, 0, b"<svg/>")
+
+    monkeypatch.setattr(graphviz, "dot_command", lambda: "dot")
+    monkeypatch.setattr(graphviz.subprocess, "run", ran)
+    drawing = mdf_loop.draw(ROOT / "examples" / "rnn.yaml")
+    assert drawing.save(tmp_path / "m.svg").read_bytes() == b"<svg/>"
+    assert calls == [(["dot", "-Tsvg"], drawing.dot.encode())]
+    with pytest.raises(LoopError, match="dot failed: syntax error in line 3"):
+        drawing.svg()
+
+
+@pytest.mark.skipif(graphviz.dot_command() is None, reason="Graphviz is not installed")
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.name)
+def test_graphviz_draws_every_model(path):
+    assert "<svg" in mdf_loop.draw(path).svg()
+
+
+def test_the_command(tmp_path, capsys):
+    assert run_main("draw", "examples/rnn.yaml", "-o", tmp_path / "m.md") == 0
+    assert run_main("draw", "examples/rnn.yaml") == 0
+    assert capsys.readouterr().out.startswith("flowchart TD\n")
+    assert run_main("draw", "examples/oscillator.yaml", "--steps", "10", "--json") == 0
+    assert "mermaid" in capsys.readouterr().out
+    assert run_main("draw", "examples/rnn.yaml", "-o", tmp_path / "m.doc") == 1
+
+
+def test_drawing_runs_nothing(monkeypatch):
+    from mdf_loop.execute.interpret import InterpretedLoop
+
+    monkeypatch.setattr(InterpretedLoop, "begin", lambda *_: pytest.fail("a loop ran"))
+    mdf_loop.draw(ROOT / "examples" / "newton.yaml")
+    text = '<ir_version: 8, opset_import: ["": 18]> g (float[n] x) => (float[n] y) { y = Neg (x) }'
+    assert boxes(mdf_loop.draw(onnx.parser.parse_model(text)), "Neg")
+
+
+def test_notebooks_show_plans_and_errors():
+    add = mdf_loop.compile("b (int64 i, bool c, double s) => (bool c, double t) { x = Gather (w, i) t = Add (s, x) }")
+    shown = add.explain()._repr_html_()
+    assert "<details open" in shown
+    assert "t = Add (s, x)" in shown
+    assert "recurrent" in shown
+    assert add._repr_html_() == shown
+    assert isinstance(add.explain(), str)
+    with pytest.raises(LoopError) as caught:
+        mdf_loop.loop(1, True, 0.0, body="<b> (int64 i")
+    assert "&lt;b&gt;" in caught.value._repr_html_()
+    assert type(caught.value).__name__ in caught.value._repr_html_()
+
+
+def test_notebooks_show_drawings(monkeypatch):
+    drawing = mdf_loop.draw("examples/rnn.yaml")
+    monkeypatch.setattr("mdf_loop.pictures.drawing.dot_command", lambda: None)
+    bundle = drawing._repr_mimebundle_()
+    assert bundle["text/plain"] == drawing.mermaid
+    assert "&quot;" in bundle["text/html"]

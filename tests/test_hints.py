@@ -1,0 +1,114 @@
+"""What errors advise: each advice is followed, and then it works."""
+
+import pytest
+
+import mdf_loop
+from mdf_loop.errors import LoopError
+from mdf_loop.readers.text_hints import hint
+
+
+def raised(*args, **kwargs):
+    """The error of a call to ``loop``."""
+    with pytest.raises(LoopError) as info:
+        mdf_loop.loop(*args, **kwargs)
+    return info.value
+
+
+HEAD = "b (int64 i, bool c, double x) => (bool c, double y)"
+
+TEXTS = [
+    (f"{HEAD} {{ y = x + z }}", "y = Add (x, z)"),
+    (f"{HEAD} {{ w = Neg (x) y = w * x }}", "y = Mul (w, x)"),
+    (f"{HEAD} {{\n  y = x ** 2\n}}", "y = Pow (x, k)"),
+    (f"{HEAD} <double k = {{2}}> {{ y = 1.5 - x }}", "y = Sub (k, x)"),
+    (f"{HEAD} {{ y = x < limit }}", "y = Less (x, limit)"),
+    (f"{HEAD} {{ y = Add (x, 1.5) }}", "<float k = {1.5}>"),
+    (f"{HEAD} {{ y = Clip (x, 0, 1) }}", "the number 0"),
+    (f"{HEAD} {{ y = Gemm <alpha = 2.0> (x, x, -1e-3) }}", "<float k = {-1e-3}>"),
+    (f"{HEAD} {{ y = x }}", "y = Identity (x)"),
+    (HEAD.replace("double", "float64") + " { y = Neg (x) }", "calls the type float64 double"),
+    (HEAD.replace("double", "float32") + " { y = Neg (x) }", "calls the type float32 float"),
+    (HEAD.replace("int64 i", "int i") + " { y = Neg (x) }", "calls the type int int64"),
+    (HEAD.replace("double x", "float64[3] x") + " { y = Neg (x) }", "calls the type float64 double"),
+]
+
+
+@pytest.mark.parametrize(("text", "told"), TEXTS, ids=[told for _, told in TEXTS])
+def test_text_that_does_not_parse(text, told):
+    error = raised(3, True, 1.0, body=text)
+    assert told in str(error)
+    assert "does not parse" in str(error)
+
+
+@pytest.mark.parametrize("text", ["b (int64 i) => (double y) { y = Neg (x", "", "{", "=", "<" * 5000, "y = x + " * 2000])
+def test_no_hint_is_better_than_a_wrong_one_and_none_takes_long(text):
+    assert isinstance(hint(text), str)
+
+
+@pytest.mark.parametrize(
+    ("node", "told"),
+    [
+        ("ReduceSum <axes = [0], keepdims = 0> (x)", "Since version 13 axes is an input: ReduceSum (data, axes)"),
+        ("ReduceMean <axes = [0], keepdims = 0> (x)", "Since version 18 axes is an input: ReduceMean (data, axes)"),
+        ("Unsqueeze <axes = [0]> (x)", "Since version 13 axes is an input: Unsqueeze (data, axes)"),
+        ("Clip <min = 0.0> (x)", "Since version 11 min is an input: Clip (input, min)"),
+        ("Pad <pads = [1, 1]> (x)", "Since version 11 pads is an input: Pad (data, pads)"),
+    ],
+)
+def test_attributes_that_became_inputs(node, told):
+    text = f"b (int64 i, bool c, double[n] x) => (bool c, double[n] x, y) {{ y = {node} }}"
+    assert told in str(raised(3, True, [1.0, 2.0], body=text))
+
+
+def test_truth_values_are_names_in_onnx_text():
+    text = "b (int64 i, bool c, double x) => (bool c, bool y) { y = And (c, true) }"
+    assert "<bool true = {1}> in front of the nodes" in str(raised(3, True, 1.0, body=text))
+    text = "b (int64 i, bool c, bool x) => (bool c, bool y) <bool true = {1}> { y = And (c, true) }"
+    assert mdf_loop.loop(3, True, False, body=text)
+
+
+def test_an_attribute_that_never_was_one_has_no_such_advice():
+    text = "b (int64 i, bool c, double[n] x) => (bool c, double[n] y) { y = Neg <axes = [0]> (x) }"
+    assert "Since version" not in str(raised(3, True, [1.0, 2.0], body=text))
+
+
+def test_a_condition_that_no_node_computes():
+    text = "b (int64 i, bool c, double x) => (bool go, double y) { y = Neg (x) }"
+    said = str(raised(3, True, 1.0, body=text))
+    assert "'go' is an output of the body that no node of it computes" in said
+    assert "name the input 'c' there to pass it through" in said
+    assert mdf_loop.loop(3, True, 1.0, body=text.replace("bool go", "bool c")) == -1
+
+
+def test_a_forgotten_condition():
+    told = "the second input and the first output of a body are the condition, a bool"
+    assert told in str(raised(3, True, 1.0, body="b (int64 i, double x) => (double y) { y = Neg (x) }"))
+    said = str(raised(3, True, 1.0, body="b (int64 i, bool c, double x) => (double y) { y = Neg (x) }"))
+    assert "(c, y) passes it through" in said
+    said = str(raised(3, True, body="b (int64 i, bool c, double x) => (bool c, double y) { y = Neg (x) }"))
+    assert "loop(M, cond, *carried)" in said
+
+
+def test_a_misspelt_body():
+    with pytest.raises(LoopError, match="'bodi' was given: is that a misspelt 'body'"):
+        mdf_loop.loop(3, True, 1.0, bodi="b (int64 i, bool c, double x) => (bool c, double y) { y = Neg (x) }")
+    with pytest.raises(LoopError, match="did you mean 'onnx' for 'onx'"):
+        mdf_loop.loop(3, True, 1.0, body={"onx": "b (int64 i, bool c, double x) => (bool c, double y) { y = Neg (x) }"})
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "told"),
+    [
+        ("body: body}", "body: bodi}", "argument 'body' reads 'bodi', which the node does not have; did you mean 'body'?"),
+        ("body: body}", "boddy: body}", "its argument 'boddy' is taken for a carried value; did you mean 'body'?"),
+        ("onnx::Loop", "onnx::Lop", "there is no function 'onnx::Lop'; did you mean 'onnx::Loop'?"),
+        ("value: run[0]", "value: runn[0]", "it reads 'runn', which the node does not have; did you mean 'run'?"),
+    ],
+)
+def test_misspelt_names_in_a_model(tmp_path, right, wrong, told):
+    path = tmp_path / "m.yaml"
+    with open("examples/accumulate.yaml") as file:
+        path.write_text(file.read().replace(right, wrong))
+    with pytest.raises(LoopError) as caught:
+        mdf_loop.run(path)
+    assert told in "; ".join([str(caught.value), *caught.value.__notes__])

@@ -1,0 +1,209 @@
+"""``options(progress=...)``: what is told while a run goes on, and that it can be stopped.  The clock is the test's own."""
+
+import io
+import logging
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import onnx.parser
+import pytest
+from test_cli import run_main
+
+import mdf_loop
+from mdf_loop import backend, options, progress
+from mdf_loop.errors import ArgumentError, LoopStopped
+from mdf_loop.options import ENGINES
+from mdf_loop.progress import Bar, Report, Watch
+
+BODY = "x: x * 0.5 + i\ncollect p: x"
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that goes on by a twentieth of a second whenever somebody looks at it; how often that was."""
+    seen = SimpleNamespace(count=0)
+
+    def monotonic():
+        seen.count += 1
+        return seen.count * 0.05
+
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=monotonic))
+    return seen
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_reports_come_in_order_and_know_how_many_there_will_be(engine):
+    seen = []
+    with options(engine=engine, progress=seen.append, block_bytes=1000):
+        mdf_loop.loop(3000, True, 0.0, body=BODY)
+    assert seen
+    assert [report.iteration for report in seen] == sorted({report.iteration for report in seen})
+    assert {(report.name, report.total) for report in seen} == {("Loop", 3000)}
+    assert 0 < seen[-1].iteration <= 3000
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("body", [BODY, lambda i, go, x: (True, x * 0.5 + i, x)], ids=["equations", "function"])
+def test_a_function_may_stop_the_loop_and_keeps_what_was_computed(engine, body):
+    with (
+        options(engine=engine, progress=lambda report: report.iteration < 100, block_bytes=1000),
+        pytest.raises(LoopStopped) as info,
+    ):
+        mdf_loop.loop(10**12, True, 0.0, body=body)
+    error = info.value
+    assert error.iteration >= 100
+    assert len(error.partial[1]) == error.iteration
+    again = mdf_loop.loop(error.iteration, True, 0.0, body=body)
+    np.testing.assert_array_equal(error.partial[0], again[0])
+    assert isinstance(error, mdf_loop.LoopError)
+
+
+@pytest.mark.usefixtures("clock")
+def test_inner_loops_report_the_outer_one():
+    seen = []
+    inner = mdf_loop.body(lambda i, go, x: (True, mdf_loop.loop(50, True, x, body=lambda j, go, s: (True, s + j))))
+    with options(engine="interpret", progress=seen.append):
+        mdf_loop.loop(40, True, 0.0, body=inner)
+    assert {report.total for report in seen} == {40}
+    assert [report.iteration for report in seen] == sorted(report.iteration for report in seen)
+
+
+@pytest.mark.usefixtures("clock")
+def test_models_report_too():
+    seen = []
+    text = """<ir_version: 10, opset_import: ["": 18]> main (int64 n, double x) => (double y) {
+      y = Loop <body = b (int64 i, bool c, double s) => (bool c, double t) { t = Tanh (s) }> (n, , x) }"""
+    with options(engine="interpret", progress=seen.append):
+        backend.run_model(onnx.parser.parse_model(text), [np.array(500), np.array(1.0)])
+        mdf_loop.run("examples/oscillator.yaml", steps=500, time_increment=0.01)
+        mdf_loop.run("examples/drift_diffusion.yaml", seed=1)
+    assert {500, 498, 5000} <= {report.total for report in seen}
+
+
+def test_the_clock_is_looked_at_seldom(monkeypatch):
+    looks = []
+    now = SimpleNamespace(value=0.0)
+
+    def monotonic():
+        looks.append(now.value)
+        return now.value
+
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=monotonic))
+    told = []
+    watch = Watch(told.append, lambda: ("Loop", 7, None))
+    for _ in range(1_000_000):
+        now.value += 1e-6
+        watch.passed()
+    assert len(looks) < 100
+    assert 5 <= len(told) <= 12
+
+
+def test_a_trip_count_that_means_none_is_none():
+    watch = Watch(lambda report: told.append(report), lambda: ("Loop", 7, (1 << 63) - 1))
+    told = []
+    watch._report(watch.started + 1)
+    assert (told[0].total, told[0].left) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("report", "text"),
+    [
+        (Report("Loop", 50, 100, 2.0), "Loop: 50 of 100 iterations, 25 a second, 2 s left"),
+        (Report("Loop", 1, 10_000, 1.0), "Loop: 1 of 10000 iterations, 1 a second, 2 h 46 min left"),
+        (Report("Loop", 10, 2000, 1.0), "Loop: 10 of 2000 iterations, 10 a second, 3 min 19 s left"),
+        (Report("Loop", 50, None, 2.0), "Loop: 50 iterations, 25 a second"),
+        (Report("Loop", 0, 10, 0.0), "Loop: 0 of 10 iterations, 0 a second"),
+    ],
+)
+def test_a_report_in_words(report, text):
+    assert str(report) == text
+
+
+def test_it_is_true_false_none_or_a_function():
+    with pytest.raises(ArgumentError, match="progress must be True, False, None or a function"), options(progress=3):
+        pass
+    with options(progress=False):
+        assert mdf_loop.loop(3, True, 1, body="x: x + 1") == 4
+
+
+@pytest.mark.usefixtures("clock")
+def test_nothing_is_told_where_there_is_no_terminal_but_in_the_log(caplog, capsys):
+    with caplog.at_level(logging.INFO, "mdf_loop.progress"), options(engine="interpret", progress=True):
+        mdf_loop.loop(500, True, 0.0, body=BODY)
+    assert "of 500 iterations" in caplog.text
+    assert capsys.readouterr() == ("", "")
+
+
+class Terminal(io.StringIO):
+    """A terminal that keeps what is written to it."""
+
+    def isatty(self):
+        """It is one."""
+        return True
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_terminal_gets_a_bar_that_goes_away(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with options(engine="interpret", progress=True):
+        mdf_loop.loop(500, True, 0.0, body=BODY)
+    assert "of 500 iterations" in terminal.getvalue()
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_notebook_gets_one_too(monkeypatch):
+    made = []
+
+    class Tqdm:
+        def __init__(self, **how):
+            self.n, self.how, self.is_closed = 0, how, False
+            made.append(self)
+
+        def update(self, n):
+            self.n += n
+
+        def close(self):
+            self.is_closed = True
+
+    monkeypatch.setitem(sys.modules, "ipykernel", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "tqdm.auto", SimpleNamespace(tqdm=Tqdm))
+    with options(engine="interpret", progress=True):
+        mdf_loop.loop(500, True, 0.0, body=BODY)
+    (bar,) = made
+    assert bar.how["total"] == 500
+    assert 0 < bar.n <= 500
+    assert bar.is_closed
+
+
+def test_a_bar_waits_as_long_as_it_is_told(monkeypatch):
+    shown = []
+    monkeypatch.setattr(progress, "_display", lambda _: (shown.append, lambda: None))
+    bar = Bar(after=2.0)
+    for seconds in (1.0, 1.9, 2.0, 3.0):
+        bar(Report("Loop", 1, 2, seconds))
+    assert [report.seconds for report in shown] == [2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("flags", "is_terminal", "told"),
+    [([], False, None), ([], True, 2.0), (["--progress"], False, 0.0), (["--no-progress"], True, False)],
+)
+def test_the_command(monkeypatch, flags, is_terminal, told, capsys):
+    seen = []
+    terminal = SimpleNamespace(isatty=lambda: is_terminal, write=lambda _: None, flush=lambda: None)
+    monkeypatch.setattr("mdf_loop.cli.run.sys.stderr", terminal)
+
+    def run(*_, **__):
+        from mdf_loop.options import current_options
+
+        seen.append(current_options().progress)
+        return {}
+
+    monkeypatch.setattr("mdf_loop.integrations.running.run", run)
+    assert run_main("run", "m.yaml", *flags) == 0
+    assert getattr(seen[0], "after", seen[0]) == told

@@ -1,0 +1,297 @@
+"""Python functions that are read as bodies: they give what calling them gives."""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.errors import KindError, LoopError, UnsupportedOp
+from mdf_loop.options import ENGINES
+from mdf_loop.readers.traced import TracedBranch
+
+W = np.array([[0.9, 0.2], [-0.3, 0.8]])
+TABLE = np.arange(12.0).reshape(4, 3)
+
+
+def operators(i, go, x):
+    y = -x + 2 * x - x / 3 + x**2 // 2 + (x % 2)
+    return (x < 1e6) & (y > -1e9), abs(y) / 10, y, x >= y, ~(x > y), +x
+
+
+def functions(i, go, x):
+    a = np.tanh(x) + np.where(x > 1, np.exp(-x), np.log1p(np.abs(x)))
+    b = np.clip(np.hypot(a, x), 0, 3) + np.maximum(a, 0.5) + np.minimum(x, 1)
+    return True, b, np.logical_or(a > b, a < 0), np.sqrt(np.square(b)), round(b, 2)
+
+
+def arrays(i, go, h):
+    h = np.tanh(W @ h) + 0.1
+    rows = np.stack([h, 2 * h])
+    everything = np.concatenate([h, rows[0], rows[:, 1]])
+    return True, h, h.sum(), rows.T, everything, rows.mean(axis=0), h[::-1], np.outer(h, h), h.reshape(2, 1), h[None, :], h.max()
+
+
+def indexing(i, go, x):
+    row = TABLE[2:4] * x
+    return True, x + TABLE.sum() * 0 + row[i % 2, 0] * 0 + 1, row[i % 2], row[..., 1], np.take(row, np.array([0, 2]), axis=1)
+
+
+def counting(i, go, n):
+    for _ in range(3):
+        n += i
+    return n < 50, n, n.astype(float) / 2, n * 1.5
+
+
+CASES = [(operators, 3.0), (functions, 0.7), (arrays, np.array([1.0, -0.5])), (indexing, 1.0), (counting, 1)]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("function", "start"), CASES, ids=[function.__name__ for function, _ in CASES])
+def test_reading_gives_what_calling_gives(function, start, engine):
+    with mdf_loop.options(engine=engine):
+        read = mdf_loop.loop(6, True, start, body=mdf_loop.body(function))
+    called = mdf_loop.loop(6, True, start, body=reference(function))
+    for a, b in zip(read, called, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+        assert np.asarray(a).dtype == np.asarray(b).dtype
+
+
+def reference(function):
+    """The function with arrays in which ``TABLE[i]`` and ``i % 2`` are numpy's."""
+    return lambda i, go, x: function(np.asarray(i), go, np.asarray(x))
+
+
+def nested(i, go, a):
+    b = a * 2
+    c = mdf_loop.loop(3, True, a, body=lambda j, go, s: (True, s + b + j))
+    s, sums = mdf_loop.scan(a * 0, np.stack([a, b, c]), num_scan_inputs=1, body=lambda s, x: (s + x * b, s))
+    d = mdf_loop.if_(a > 3, then_branch=lambda: a * 10, else_branch=lambda: b)
+    e = mdf_loop.loop(2, True, a, body="x: x + k", k=b)
+
+    def twice(j, go, s):
+        return True, mdf_loop.loop(2, True, s, body=lambda k, go, r: (True, r + a + j))
+
+    f = mdf_loop.loop(4, True, 0.0, body=twice)
+    return True, a + 1, c, s, d, sums, e, f
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_loops_inside_see_the_values_around_them(engine):
+    with mdf_loop.options(engine=engine):
+        read = mdf_loop.loop(4, True, 1.0, body=mdf_loop.body(nested))
+    called = mdf_loop.loop(4, True, 1.0, body=lambda i, go, a: called_nested(a))
+    for a, b in zip(read, called, strict=True):
+        np.testing.assert_allclose(a, b)
+
+
+def called_nested(a):
+    """:func:`nested` in plain Python."""
+    b, c, s, f = a * 2, a, a * 0, 0.0
+    for j in range(3):
+        c = c + b + j
+    sums = []
+    for x in (a, b, c):
+        sums.append(s)
+        s = s + x * b
+        sums[-1] = sums[-1]
+    for j in range(4):
+        for _ in range(2):
+            f = f + a + j
+    return True, a + 1, c, s, a * 10 if a > 3 else b, np.array(sums), a + 2 * b, f
+
+
+def test_captured_values_are_keyword_only_parameters():
+    @mdf_loop.body
+    def newton(i, go, x, *, a):
+        better = (x + a / x) / 2
+        return np.abs(better - x) > 1e-12, better, better
+
+    root, guesses = mdf_loop.loop(None, True, 1.0, body=newton, a=9.0)
+    assert (root, len(guesses)) == (3, 7)
+    with pytest.raises(LoopError, match="reads 'a' from outside"):
+        mdf_loop.loop(None, True, 1.0, body=newton)
+    assert newton(0, True, 1.0, a=9.0)[1] == 5  # it can still be called
+    assert "batched" in mdf_loop.compile(mdf_loop.body(lambda i, go, x, *, w: (True, x + w[i], w[i]))).explain()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_noise_differs_in_each_iteration_and_repeats_with_the_seed(engine):
+    @mdf_loop.body
+    def walk(i, go, x):
+        x = x + mdf_loop.body.noise() + mdf_loop.body.uniform() + mdf_loop.body.noise(x) + mdf_loop.body.uniform(x)
+        return True, x, x
+
+    with mdf_loop.options(engine=engine, seed=1):
+        first, again = (mdf_loop.loop(20, True, 0.0, body=walk)[1] for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    assert len(set(np.diff(first).round(9).tolist())) == 19
+
+
+RNG = np.random.default_rng(0)
+
+
+def branches(i, go, x):
+    if x > 0:
+        x = x + 1
+    return True, x
+
+
+def uses_math(i, go, x):
+    return True, math.sqrt(x)
+
+
+def makes_an_array(i, go, x):
+    return True, np.array([x, x])
+
+
+def compares_in_python(i, go, x):
+    return True, max(x, 1)
+
+
+def sets_an_element(i, go, x):
+    x[0] = 1
+    return True, x
+
+
+def asks_for_the_shape(i, go, x):
+    return True, x.shape[0]
+
+
+def repeats(i, go, x):
+    for _ in range(i):
+        x = x + 1
+    return True, x
+
+
+def iterates(i, go, x):
+    return True, sum(part for part in x)
+
+
+def uses_and(i, go, x):
+    return x > 0 and x < 3, x
+
+
+def draws_once(i, go, x):
+    return True, x + np.random.rand()
+
+
+def draws_once_elsewhere(i, go, x):
+    return True, x + RNG.normal()
+
+
+def writes_out(i, go, x):
+    return True, np.add(x, 1, out=TABLE[0])
+
+
+def static_axis(i, go, x):
+    return True, np.sum(x, axis=i)
+
+
+@pytest.mark.parametrize(
+    ("function", "line", "advice"),
+    [
+        (branches, 1, "mdf_loop.if_(condition"),
+        (uses_math, 1, "np.sqrt for math.sqrt"),
+        (makes_an_array, 1, "np.stack"),
+        (compares_in_python, 1, "np.minimum and np.maximum"),
+        (sets_an_element, 1, "np.where(np.arange(n) == i"),
+        (asks_for_the_shape, 1, "np.shape(x)"),
+        (repeats, 1, "mdf_loop.loop goes as many times"),
+        (iterates, 1, "mdf_loop.scan"),
+        (uses_and, 1, "np.logical_and"),
+        (draws_once, 0, "body.noise() draws anew"),
+        (draws_once_elsewhere, 0, "body.noise() draws anew"),
+        (writes_out, 1, "use what it returns"),
+        (static_axis, 1, "known only when the loop runs"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_what_cannot_be_read_is_told_with_its_line_and_how_to_write_it(function, line, advice):
+    with pytest.raises(TracedBranch) as caught:
+        mdf_loop.loop(3, True, np.array([1.0]), body=mdf_loop.body(function))
+    said = str(caught.value)
+    assert f"{__file__}, line {function.__code__.co_firstlineno + line}" in said
+    assert advice in said
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "told"),
+    [
+        (lambda i, go, x: (True, np.fft.fft(x)), UnsupportedOp, "there is no kernel"),
+        (lambda i, go, x: (True, None), LoopError, "returns None"),
+        (lambda i, go, x: (True, x + "a"), LoopError, "numbers and arrays; got str"),
+        (lambda i, go, x: (True, np.sum(x, nothing=1)), LoopError, "nothing"),
+    ],
+)
+def test_other_errors_are_ours_too(function, kind, told):
+    with pytest.raises((kind, TypeError)) as caught:
+        mdf_loop.loop(3, True, 1.0, body=mdf_loop.body(function))
+    assert told in str(caught.value)
+
+
+def test_an_error_of_the_function_itself_is_its_own():
+    @mdf_loop.body
+    def fails(i, go, x):
+        raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        mdf_loop.loop(3, True, 1.0, body=fails)
+
+
+def test_values_do_not_leave_the_function_that_made_them():
+    kept = []
+
+    @mdf_loop.body
+    def first(i, go, x):
+        kept.append(x)
+        return True, x
+
+    mdf_loop.loop(1, True, 1.0, body=first)
+    with pytest.raises(TracedBranch, match="whose call is over"):
+        mdf_loop.loop(1, True, 1.0, body=mdf_loop.body(lambda i, go, x: (True, x + kept[0])))
+
+
+def test_only_functions_with_named_parameters():
+    with pytest.raises(KindError, match="names its parameters"):
+        mdf_loop.body(lambda *args: args)
+    with pytest.raises(KindError, match="takes a function"):
+        mdf_loop.body(3)
+    with pytest.raises(LoopError, match="while they are read"):
+        mdf_loop.body.noise()
+
+
+def test_what_is_outside_is_a_constant_from_then_on():
+    scale = np.array([2.0])
+    function = mdf_loop.body(lambda i, go, x: (True, x * scale))
+    assert mdf_loop.loop(3, True, np.ones(1), body=function) == 8
+    scale[0] = 100
+    assert mdf_loop.loop(3, True, np.ones(1), body=function) == 8
+
+
+@mdf_loop.body
+def doubling(i, go, x):
+    """Doubles."""
+    return True, x * 2
+
+
+def test_a_traced_function_is_still_a_function():
+    assert doubling.__doc__ == "Doubles."
+    assert doubling(0, True, 4) == (True, 8)
+    assert repr(doubling) == "<traced function doubling>"
+    assert pickle.loads(pickle.dumps(mdf_loop.compile(doubling)))(3, True, 1.0) == 8
+
+
+def test_models_hold_traced_functions_and_onnx_gets_them():
+    @mdf_loop.body
+    def newton(i, go, x, *, a, tolerance):
+        better = (x + a / x) / 2
+        return np.abs(better - x) > tolerance, better, better
+
+    model = mdf_loop.load("examples/newton.yaml")
+    model.graphs[0].nodes[0].get_parameter("body").value = newton
+    assert mdf_loop.run(model, a=9.0)["root"] == 3
+    written = mdf_loop.to_onnx(model, inputs=["a"])
+    assert mdf_loop.backend.run_model(written, {"a": np.array(9.0)})[0] == 3
+    assert mdf_loop.run(mdf_loop.convert(written), a=9.0)["root"] == 3
