@@ -157,9 +157,7 @@ def ways(plan: Plan) -> Iterator[tuple[Node, str, str]]:
                 elif not isinstance(unit, Shift):
                     yield unit.node, "recurrent", type(unit).__name__.lower()
         else:
-            is_ahead = isinstance(part, Ahead)
-            why = {} if is_ahead else plan.reasons
-            yield from ((node, "batched" if is_ahead else "stepped", why.get(first_output(node), "")) for node in part.nodes)
+            yield from ((node, "stepped", plan.reasons.get(first_output(node), "")) for node in part.nodes)
 
 
 def first_output(node: Node) -> str:

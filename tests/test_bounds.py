@@ -15,7 +15,8 @@ from onnx import helper, numpy_helper
 
 import mdf_loop
 from mdf_loop import backend
-from mdf_loop.cli import _read_inputs, write_outputs
+from mdf_loop.cli import write_outputs
+from mdf_loop.cli.parameters import _read_inputs
 from mdf_loop.convert.file_text import DEEPEST, line_of, parse
 from mdf_loop.errors import LoopError, MalformedBody
 from mdf_loop.readers.inlining import inline_functions
