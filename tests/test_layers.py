@@ -30,7 +30,7 @@ LAYERS = [
     {"execute"},
     {"control", "callables", "cache"},
     {"control_records", "explain"},
-    {"prepare"},
+    {"prepared"},
     {"api", "backend"},
     {"compiled", "openvino"},
     {"convert"},
