@@ -13,7 +13,8 @@ from mdf_loop.convert.mdf_to_onnx import to_onnx
 from mdf_loop.convert.onnx_to_mdf import convert
 from mdf_loop.errors import LoopError
 from mdf_loop.integrations.mdf import register, unregister
-from mdf_loop.integrations.running import run
+from mdf_loop.models.opening import prepare
+from mdf_loop.models.running import run
 from mdf_loop.options import options
 from mdf_loop.registry import kernel
 
@@ -28,6 +29,7 @@ __all__ = [
     "load",
     "loop",
     "options",
+    "prepare",
     "register",
     "run",
     "scan",

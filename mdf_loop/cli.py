@@ -62,7 +62,7 @@ def run(
 
     If it ends early, --output gets what is known of its outputs by then.
     """
-    from mdf_loop.integrations.running import run as run_model
+    from mdf_loop.models.running import run as run_model
     from mdf_loop.options import options
 
     inputs = {**(_read_inputs(input_) if input_ else {}), **dict(map(_assignment, set_ or []))}
@@ -93,7 +93,7 @@ def explain(
     debug: Debug = False,
 ) -> None:
     """Run a model once and print how each of its loops ran: what once, what in blocks, what step by step, and why."""
-    from mdf_loop.integrations.explaining import explain_model
+    from mdf_loop.models.explaining import explain_model
     from mdf_loop.options import options
 
     inputs = {**(_read_inputs(input_) if input_ else {}), **dict(map(_assignment, set_ or []))}
@@ -164,7 +164,7 @@ def verify(
     debug: Debug = False,
 ) -> None:
     """Run a model in every engine and in onnxruntime, and compare; exit code 1 if they disagree."""
-    from mdf_loop.integrations.verifying import verify as compare
+    from mdf_loop.models.verifying import verify as compare
     from mdf_loop.options import options
 
     inputs = {**(_read_inputs(input_) if input_ else {}), **dict(map(_assignment, set_ or []))}
@@ -312,7 +312,7 @@ def _numpy_type(array: Any) -> Any:
 
 def _agreement(title: str, report: Any) -> Table:
     """How the outputs at each place are related to those of the reference."""
-    from mdf_loop.integrations.verifying import REFERENCE
+    from mdf_loop.models.verifying import REFERENCE
 
     ran = [place.name for place in report.others if place.outputs is not None]
     table = Table("output", "type", "shape", REFERENCE, *ran, title=title, box=rich.box.SIMPLE, title_justify="left")
