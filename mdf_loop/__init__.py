@@ -15,6 +15,7 @@ from mdf_loop.errors import LoopError
 from mdf_loop.integrations.mdf import register, unregister
 from mdf_loop.models.opening import prepare
 from mdf_loop.models.running import run
+from mdf_loop.models.saving import open_results as open
 from mdf_loop.options import options
 from mdf_loop.registry import kernel
 
@@ -28,6 +29,7 @@ __all__ = [
     "kernel",
     "load",
     "loop",
+    "open",
     "options",
     "prepare",
     "register",

@@ -8,6 +8,7 @@ wrong that is no error of a loop: the engine finds out what it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -68,8 +69,14 @@ class DirectGraph:
         if any(place not in _ports(graph) for place in self.places.values()):
             raise NotDirect("an output is not there")
 
-    def steps(self, given: Given, run: Run, sent: Outputs) -> Evaluation:
-        """Evaluate the graph; ``sent`` gets the values at output ports.
+    @cached_property
+    def collected(self) -> tuple[str, ...]:
+        """The outputs that are what a loop collected."""
+        nodes = {node.id: node for node in self.nodes}
+        return tuple(name for name, (node, port) in self.places.items() if nodes[node].is_collected(port))
+
+    def steps(self, given: Given, run: Run, sent: Outputs, scopes: dict[Any, Any] | None = None) -> Evaluation:
+        """Evaluate the graph; ``sent`` gets the values at output ports, ``scopes`` the same, and all others by node.
 
         Raises
         ------
@@ -84,11 +91,17 @@ class DirectGraph:
             if run.deadline is not None:
                 check_time()
                 run.deadline.check()
-            yield from each.evaluate(sent, given.get(each.id, nothing), run)
+            scope = yield from each.evaluate(sent, given.get(each.id, nothing), run)
+            if scopes is not None:
+                scopes[each.id] = scope
+        if scopes is not None:
+            scopes.update(sent)
         return {name: sent[place] for name, place in self.places.items()}
 
-    def evaluate(self, given: Given, run: Run, call: Runner = Request.run) -> dict[str, Any]:
-        """The outputs by name; ``call`` runs the loops.
+    def evaluate(
+        self, given: Given, run: Run, call: Runner = Request.run, scopes: dict[Any, Any] | None = None
+    ) -> dict[str, Any]:
+        """The outputs by name; ``call`` runs the loops, ``scopes`` gets the values of each node.
 
         Raises
         ------
@@ -103,7 +116,7 @@ class DirectGraph:
             return {name: sent[place] for name, place in self.places.items() if sent.get(place) is not None}
 
         with np.errstate(all="warn"):
-            return keeping(run, lambda: finished(self.steps(given, run, sent), run, call), known)
+            return keeping(run, lambda: finished(self.steps(given, run, sent, scopes), run, call), known)
 
 
 def finished(steps: Evaluation, run: Run, call: Runner) -> dict[str, Any]:
@@ -143,7 +156,7 @@ def _ports(graph: Any) -> set[tuple[str, str]]:
 
 def _edges(graph: Any) -> dict[str, dict[str, Any]]:
     """The edge into each port, by node and port."""
-    inputs = {(node.id, port.id) for node in graph.nodes for port in node.input_ports}
+    inputs = {(node.id, port.id): port for node in graph.nodes for port in node.input_ports}
     outputs, found = _ports(graph), dict[str, dict[str, Any]]()
     for edge in graph.edges:
         here = found.setdefault(edge.receiver, {})
@@ -151,6 +164,8 @@ def _edges(graph: Any) -> dict[str, dict[str, Any]]:
             raise NotDirect(f"several edges end in port {edge.receiver}.{edge.receiver_port}, or one in its own node")
         if (edge.receiver, edge.receiver_port) not in inputs or (edge.sender, edge.sender_port) not in outputs:
             raise NotDirect(f"edge {edge.id!r} joins what is not there")
+        if inputs[edge.receiver, edge.receiver_port].default_value is not None:
+            raise NotDirect(f"edge {edge.id!r} ends in a port with a default, whose node does not wait for it")
         here[edge.receiver_port] = edge
     return found
 

@@ -18,7 +18,7 @@ from mdf_loop.errors import PartialResults
 from mdf_loop.integrations.evaluator import _parsed, arithmetic
 from mdf_loop.integrations.mdf import BODIES, run_function
 from mdf_loop.models.node_loops import LOOP, SCAN, NodeLoop, Request
-from mdf_loop.models.texts import NotDirect, Scope, Text, argument_of, value_of
+from mdf_loop.models.texts import NotDirect, Scope, Text, argument_of, element_in, value_of
 from mdf_loop.options import Run, part_of, random_stream
 from mdf_loop.readers.mdf_control import STEPPED
 from mdf_loop.readers.mdf_node import is_stateful
@@ -68,6 +68,12 @@ class DirectNode:
             names.add(function.id)
         self.after = [(p.id, self._again(p, names, literals)) for p in parameters if p.id not in settled]
         self.outputs = [(port.id, value_of(port.value, names)) for port in node.output_ports]
+        self.elements = {port.id: element_in(port.value) for port in node.output_ports}
+
+    def is_collected(self, port: str) -> bool:
+        """Whether an output port gives what a loop collected, as far as is known after a run."""
+        name, place = self.elements[port] or ("", 0)
+        return name in self.loops and place >= self.loops[name].n_carried
 
     @staticmethod
     def _first(parameter: Any, names: set[str]) -> Text | None:

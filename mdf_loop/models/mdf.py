@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
@@ -24,6 +25,8 @@ from mdf_loop.models.results import stop_of
 from mdf_loop.models.texts import NotDirect
 from mdf_loop.options import Run, part_of, random_stream
 from mdf_loop.readers.mdf_typed import is_typed
+
+log = logging.getLogger(__name__)
 
 
 class MdfModel(Model):
@@ -110,9 +113,16 @@ class MdfModel(Model):
             found = self.directly(direct, inputs, run)
             if found is not None:
                 return found
-        return self._in_other_ways(inputs, run, wish)
+        return self.in_other_ways(inputs, run, wish)
 
-    def directly(self, direct: DirectGraph, inputs: Mapping[str, Any], run: Run, call: Any = Request.run) -> Found | None:
+    def directly(
+        self,
+        direct: DirectGraph,
+        inputs: Mapping[str, Any],
+        run: Run,
+        call: Any = Request.run,
+        scopes: dict[Any, Any] | None = None,
+    ) -> Found | None:
         """What a direct evaluation gives; None if MDF's engine has to find out what is wrong."""
         given = self.places_given(inputs)
         if given is None:
@@ -127,16 +137,17 @@ class MdfModel(Model):
 
         drawn = run.stream.save()
         try:
-            outputs = direct.evaluate(given, run, noting)
+            outputs = direct.evaluate(given, run, noting, scopes)
         except PartialResults as error:
             if isinstance(error, IterationError) and error.partial is None:
                 run.stream.restore(drawn)
                 return None
             raise
-        except Exception:  # whatever it is, MDF's engine says it as it always did
+        except Exception as error:  # whatever it is, MDF's engine says it as it always did
+            log.debug("%s: left to MDF's engine (%r)", self.name, error, exc_info=True)
             run.stream.restore(drawn)
             return None
-        return Found(outputs, *summed_up(ended))
+        return Found(outputs, *summed_up(ended), collected=direct.collected)
 
     def places_given(self, inputs: Mapping[str, Any]) -> Given | None:
         """Values by node and id; None where a name is not that of one place."""
@@ -163,7 +174,8 @@ class MdfModel(Model):
                 found[name] = required or here
         return found
 
-    def _in_other_ways(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
+    def in_other_ways(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
+        """What MDF's engine gives, or the loop over steps."""
         how = {"steps": wish.steps, "time_increment": wish.time_increment, "collect": wish.collect or None}
         how = {name: value for name, value in how.items() if value is not None}
         with part_of(run), random_stream(run.stream), malformed("this graph cannot be run", (self.graph.id,)):

@@ -53,6 +53,7 @@ class Found:
     iterations: Any = None
     stop: Any = None
     recorded: dict[str, Any] = field(default_factory=dict)
+    collected: tuple[str, ...] = ()
 
 
 class Model:
@@ -122,10 +123,15 @@ class Model:
             self._say_where(error)
             if isinstance(error, PartialResults):
                 about.iterations, about.stop = error.iteration, stopped_by(error)
-                about.recorded = getattr(error, "recorded", None) or {}
+                about.recorded = error.recorded or {}
                 error.results = Results(error.outputs, about)
             raise
-        about.iterations, about.stop, about.recorded = found.iterations, found.stop, found.recorded
+        about.iterations, about.stop, about.recorded, about.collected = (
+            found.iterations,
+            found.stop,
+            found.recorded,
+            found.collected,
+        )
         return Results(handed_out(found.outputs, as_arrays=False), about)
 
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:

@@ -75,6 +75,7 @@ class NodeLoop:
         self._attrs = {key: self._attribute(texts, key, names) for key in SCAN_ATTRIBUTES} if self.is_scan else {}
         self._inputs = [*texts.values()]
         self._prepared: dict[int, PreparedLoop] = {}
+        self.n_carried = len(self._inputs)  # until it ran
 
     @staticmethod
     def _attribute(texts: dict[str, Text], key: str, names: Container[str]) -> Text:
@@ -92,7 +93,7 @@ class NodeLoop:
         """
         if self._body(scope) is not self.source:
             raise NotDirect(f"the body of {self.place} was given")
-        inputs = []
+        inputs: list[Any] = []
         for text in self._inputs:
             value = text(scope)
             inputs += value if isinstance(value, tuple) else (value,)
@@ -108,7 +109,7 @@ class NodeLoop:
     def _loop(self, scope: Scope, carried: list[Any]) -> Request:
         m = self._count(scope) if self._count is not None else None
         cond = self._cond(scope) if self._cond is not None else None
-        prepared = self.prepared(len(carried))
+        prepared, self.n_carried = self.prepared(len(carried)), len(carried)
         captures = prepared.record.body.captures
         named = {name: scope[name] for name in captures if name in scope}
         for name, value in (("M", m), ("cond", cond)):
@@ -123,7 +124,7 @@ class NodeLoop:
         if type(count) is not int or not 1 <= count <= len(inputs):
             raise NotDirect("the number of scanned inputs is no number")
         attrs = {key: listed(key, value) for key, text in self._attrs.items() if (value := text(scope)) is not None}
-        n_carried = len(inputs) - count
+        n_carried = self.n_carried = len(inputs) - count
         prepared = prepare_scan(read_once(self.source, n_carried, "scan"), count, attrs)
         names = prepared.record.body.inputs
         if len(names) != len(inputs):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import pickle
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
@@ -157,7 +158,7 @@ class Kept:
             self._size = 0
 
     def _keep(self, key: Hashable, model: Model, stamps: list[tuple[Path, Stamp]]) -> None:
-        size = size_of(getattr(model, "graph", None) or getattr(model, "prepared", None))
+        size = _size(model)
         if size > MOST_BYTES:
             return
         with self._lock:
@@ -171,6 +172,16 @@ class Kept:
         entry = self._entries.pop(key, None)
         if entry is not None:
             self._size -= entry[2]
+
+
+def _size(model: Model) -> int:
+    """About how many bytes what was read takes."""
+    if isinstance(model, NetworkModel):
+        return size_of(model.prepared.body)
+    try:
+        return len(pickle.dumps(vars(model)["graph"]))
+    except Exception:  # what pickle cannot write down
+        return MOST_BYTES // MOST
 
 
 def _bodies_in(model: Model) -> Iterator[Path]:
@@ -187,8 +198,13 @@ def _bodies_in(model: Model) -> Iterator[Path]:
             todo += found.values()
         elif isinstance(found, list | tuple):
             todo += found
-        elif hasattr(found, "__dict__"):
-            todo += vars(found).values()
+        elif hasattr(found, "nodes"):
+            todo += [
+                part
+                for node in found.nodes
+                for thing in (*node.parameters, *node.functions)
+                for part in (thing.value, thing.args)
+            ]
 
 
 def _stamp(path: Path) -> Stamp:

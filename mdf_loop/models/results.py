@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,8 @@ class About:
         The length of a first axis of trials.
     lengths : mapping
         For outputs of trials that differ in length: how much of each is not padding.
+    collected : sequence of str
+        The outputs that hold a value for each iteration of a loop.
     """
 
     model: str = ""
@@ -50,6 +52,7 @@ class About:
     options: Mapping[str, Any] = field(default_factory=dict)
     trials: int | None = None
     lengths: Mapping[str, Any] = field(default_factory=dict)
+    collected: Sequence[str] = ()
 
 
 class Results(dict[str, Any]):
