@@ -13,7 +13,7 @@ from mdf_loop.execute.collect import Gathering
 from mdf_loop.ir import Collected
 from mdf_loop.models.written import widened
 
-FIRST, BYTES = 16, 1 << 23
+FIRST, BYTES = 16, 1 << 21
 """Iterations of the first stretch, and bytes that a stretch may record."""
 
 Sink = Callable[[int, np.ndarray], None]

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import shutil
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ def save(results: Results, path: Any) -> None:
             write_npz(file, held)
         return
     made = dataset(results)
+    made = made.drop_vars([name for name, held in made.variables.items() if held.dtype == object])
     values = {VALUE.format(k): _variable(k, array) for k, array in enumerate(arrays) if not _is_there(said, k, made)}
     write_dataset(made.assign(values).assign_attrs({SAID: json.dumps(said)}), place)
 
@@ -185,7 +187,9 @@ def write_dataset(made: Any, place: Path) -> None:
     with _told(place):
         try:
             if package == "zarr":
-                made.to_zarr(beside, mode="w", consolidated=False)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # zarr's, about texts in other programs
+                    made.to_zarr(beside, mode="w", consolidated=False)
             else:
                 made.to_netcdf(beside, engine="h5netcdf")
             _put(beside, target)
