@@ -18,6 +18,7 @@ from mdf_loop.models.running import run
 from mdf_loop.models.saving import open_results as open
 from mdf_loop.options import options
 from mdf_loop.registry import kernel
+from mdf_loop.sweeps.sweep import sweep
 
 __version__ = "0.1.0"
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "register",
     "run",
     "scan",
+    "sweep",
     "to_onnx",
     "unregister",
 ]

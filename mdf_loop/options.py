@@ -275,8 +275,14 @@ class TooEarly(Exception):
     """Something is to be said of an iteration that may never run."""
 
 
-def start_run() -> Run:
-    """A run under the current options; inside :func:`random_stream` and :func:`part_of` with what it shares there."""
+def start_run(seed: Seed | None = None) -> Run:
+    """A run under the current options; inside :func:`random_stream` and :func:`part_of` with what it shares there.
+
+    ``seed`` is that of this run, if it has one of its own.
+    """
+    if seed is not None:
+        with options(seed=seed):
+            return start_run()
     chosen, enclosing = _current.get(), _enclosing.get()
     deadlines = [] if chosen.timeout is None else [Deadline(float(chosen.timeout))]
     if enclosing is not None and enclosing.deadline is not None:
