@@ -13,10 +13,13 @@ from mdf_loop.kernels.casting import element_type
 from mdf_loop.kernels.random import _floating
 from mdf_loop.sweeps.exact import DRAWS, NotBatched
 
-FIRST, MOST = 32, 256
-"""Iterations whose numbers are drawn at once: at first, since the loop may end soon, and at most."""
+FIRST, MOST, BYTES = 32, 256, 1 << 24
+"""Iterations whose numbers are drawn at once: at first, since the loop may end soon, and at most; and bytes of a block."""
 
 PARAMETERS = {"normal": (("mean", 0.0), ("scale", 1.0)), "uniform": (("low", 0.0), ("high", 1.0))}
+
+TILE = 128
+"""Lanes that draw before their numbers are put in place: few enough to be still in the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ def draw_of(node: Node, like: Any, is_stacked: bool) -> Draw:
     return Draw(node, tuple(node.attrs["shape"]), element_type(node.attrs.get("dtype", 1)))
 
 
-class Lanes:
+class Drawing:
     """The numbers that all lanes draw, a block of iterations at a time.
 
     Parameters
@@ -98,15 +101,24 @@ class Lanes:
     def _refill(self) -> None:
         """Draw the next block: one call for each lane."""
         length = self.length if self.left is None else min(self.length, self.left)
-        self.length = min(2 * self.length, MOST)
+        room = max(BYTES // (8 * self._each * len(self.generators)), FIRST)
+        self.length = min(2 * self.length, MOST, room)
         self.left = None if self.left is None else self.left - length
-        drawn = np.empty((len(self.generators), length * self._each))
+        block = np.empty((length, len(self.generators), self._each))
+        drawn = np.empty((TILE, length * self._each))
+        for start in range(0, len(self.generators), TILE):
+            generators = self.generators[start : start + TILE]
+            self._fill(drawn, generators)
+            block[:, start : start + TILE] = drawn[: len(generators)].reshape(len(generators), length, -1).swapaxes(0, 1)
+        self._block, self._at = block, 0
+
+    def _fill(self, drawn: np.ndarray, generators: Sequence[np.random.Generator]) -> None:
+        """A row of numbers of each generator."""
         if self.parameters == (0.0, 1.0):
-            for row, generator in zip(drawn, self.generators, strict=True):
-                (generator.standard_normal if self.kind == "normal" else generator.random)(out=row)
+            name = "standard_normal" if self.kind == "normal" else "random"
+            for row, generator in zip(drawn, generators, strict=False):
+                getattr(generator, name)(out=row)
             drawn += 0.0  # numpy adds the mean, which makes 0 of -0
         else:
-            for row, generator in zip(drawn, self.generators, strict=True):
-                row[:] = getattr(generator, self.kind)(*self.parameters, drawn.shape[1])
-        rows = drawn.reshape(len(self.generators), length, self._each)
-        self._block, self._at = np.ascontiguousarray(rows.swapaxes(0, 1)), 0
+            for row, generator in zip(drawn, generators, strict=False):
+                row[:] = getattr(generator, self.kind)(*self.parameters, len(row))

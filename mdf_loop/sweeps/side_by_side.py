@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mdf_loop.analysis.purity import draws
 from mdf_loop.control import refuse_endless
 from mdf_loop.errors import LoopError, LoopTimeout
 from mdf_loop.models.direct import DirectGraph, Evaluation
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model, Wish
 from mdf_loop.models.node_loops import Request
+from mdf_loop.models.recording import body_of
 from mdf_loop.options import RandomStream, Run
 from mdf_loop.sweeps.batched import BatchedLoop, Columns
 from mdf_loop.sweeps.exact import NotBatched
+from mdf_loop.sweeps.seeds import generators
 from mdf_loop.sweeps.table import column_of, holding
 
 if TYPE_CHECKING:
@@ -76,20 +79,26 @@ class SideBySide:
         first = start // task.trials
         points = [task.inputs_of(point) for point in range(first, (stop - 1) // task.trials + 1)]
         which = np.arange(start, stop) // task.trials - first
-        streams = [RandomStream(task.seed_of(k)) for k in range(start, stop)]
+        drawn = self._generators(task, start, stop)
         if taken is not None:
             requests = [next(self._begun(inputs, run)[0]) for inputs in points]
             lanes = [requests[k] for k in which]
             wanted = {place for place in taken.values() if place is not None}
-            columns = self._looped(lanes, streams, run, wanted)
+            columns = self._looped(lanes, drawn, run, wanted)
             return {name: _column(columns, place, task.fill) for name, place in taken.items()}
-        return self._stepwise([points[k] for k in which], streams, run, task)
+        return self._stepwise([points[k] for k in which], drawn, run, task)
 
-    def _begun(self, inputs: Any, run: Run, stream: RandomStream | None = None) -> tuple[Evaluation, Run]:
+    def _generators(self, task: Task, start: int, stop: int) -> list[np.random.Generator]:
+        if not any(map(self._draws, self.loops)):
+            return []
+        places = np.divmod(np.arange(start, stop), task.trials)
+        return generators(task.seed, *places, task.common_noise)
+
+    def _begun(self, inputs: Any, run: Run) -> tuple[Evaluation, Run]:
         given = self.model.places_given(inputs)
         if given is None:
             raise NotBatched("an input is not that of one place")
-        part = Run(run.options, stream or RandomStream(0), deadline=run.deadline, enclosing=run)
+        part = Run(run.options, RandomStream(0), deadline=run.deadline, enclosing=run)
         return self.direct.steps(given, part, {}), part
 
     def _taken(self, names: tuple[str, ...]) -> dict[str, int] | None:
@@ -106,11 +115,11 @@ class SideBySide:
             found[name] = element[1]
         return found
 
-    def _stepwise(self, given: list[Any], streams: list[RandomStream], run: Run, task: Task) -> Found:
+    def _stepwise(self, given: list[Any], drawn: list[np.random.Generator], run: Run, task: Task) -> Found:
         """Evaluate all runs up to their next loop, run those loops at once, and so on."""
-        if len(self.loops) > 1 and any(self._draws(loop) for loop in self.loops):
+        if len(self.loops) > 1 and drawn:
             raise NotBatched("several loops draw from one stream")
-        begun = [self._begun(inputs, run, stream)[0] for inputs, stream in zip(given, streams, strict=True)]
+        begun = [self._begun(inputs, run)[0] for inputs in given]
         outputs: list[Any] = [None] * len(begun)
         waiting: dict[int, Request] = {}
         for k, steps in enumerate(begun):
@@ -118,7 +127,7 @@ class SideBySide:
         while waiting:
             place = next(iter(waiting.values())).place
             lanes = [k for k, request in waiting.items() if request.place == place]
-            columns = self._looped([waiting.pop(k) for k in lanes], [streams[k] for k in lanes], run, None)
+            columns = self._looped([waiting.pop(k) for k in lanes], [drawn[k] for k in lanes] if drawn else [], run, None)
             for row, k in enumerate(lanes):
                 results = columns.results(row)
                 self._go_on(k, begun[k], tuple(results) if len(results) != 1 else results[0], waiting, outputs)
@@ -126,9 +135,6 @@ class SideBySide:
 
     @staticmethod
     def _draws(loop: Any) -> bool:
-        from mdf_loop.analysis.purity import draws
-        from mdf_loop.models.recording import body_of
-
         return any(map(draws, body_of(loop).nodes))
 
     @staticmethod
@@ -138,7 +144,7 @@ class SideBySide:
         except StopIteration as end:
             outputs[k] = end.value
 
-    def _looped(self, lanes: list[Request], streams: list[RandomStream], run: Run, wanted: set[int] | None) -> Columns:
+    def _looped(self, lanes: list[Request], drawn: list[np.random.Generator], run: Run, wanted: set[int] | None) -> Columns:
         """Run one loop in all lanes."""
         first = lanes[0]
         prepared = first.prepared
@@ -154,17 +160,17 @@ class SideBySide:
         known = self._batched.get(id(prepared))
         if known is None:
             known = self._batched[id(prepared)] = prepared, BatchedLoop(record)
-        before = len(record.carried) + len(record.last)
-        keeps = [wanted is None or before + k in wanted for k in range(len(record.collected))]
-        generators = [stream.shared() for stream in streams] if known[1].draws else []
+        count = len(record.carried) + len(record.last) + len(record.collected)
+        keeps = [wanted is None or k in wanted for k in range(count)]
         arguments = [request.arguments for request in lanes]
-        return known[1].run(arguments, generators, keeps, run.deadline, run.options.max_iterations)
+        return known[1].run(arguments, drawn, keeps, run.deadline, run.options.max_iterations)
 
 
 def _column(columns: Columns, place: int, fill: Any) -> tuple[np.ndarray, np.ndarray | None]:
     """One result of a loop in all lanes; lanes that ended early are filled up behind their end."""
     if place < len(columns.values):
         column = columns.values[place]
+        assert column is not None
         return column, np.full(len(column), column.shape[1]) if column.ndim > 1 else None
     found = columns.collected[place - len(columns.values)]
     assert found is not None

@@ -1,0 +1,83 @@
+"""One node for many lanes: by the rule of its kernel, and once that is known by the call that the rule makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from typing import Any
+
+from mdf_loop.ir import Node
+from mdf_loop.registry import bind, lookup
+from mdf_loop.sweeps.exact import DRAWS, NotBatched
+from mdf_loop.sweeps.lanes import Lanes
+
+Step = tuple[Callable[..., Any], tuple[str, ...], dict[str, Any], str]
+"""A call, the names of its inputs, its keywords, and the name of its result."""
+
+
+class Planned:
+    """A node, its kernel and its rule.
+
+    Attributes
+    ----------
+    step : Step or None
+        The only call that the rule makes, if what it gets are the values themselves: the same call will do in the next
+        iteration.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self.node, self.is_draw = node, (node.domain, node.op) in DRAWS
+        entry = lookup(node.op, node.opset, node.domain)
+        self.call, self.rule, self.keywords = entry.run, entry.batch, dict(bind(node).keywords)
+        self.step: Step | None = None
+
+    def run(self, lanes: Lanes, fixed: Container[str]) -> None:
+        """Run the node for all lanes; ``fixed`` are names whose values never change."""
+        node, env = self.node, lanes.env
+        args = [env[name] for name in node.inputs]
+        flags = [name in lanes.stacked for name in node.inputs]
+        calls: list[tuple[tuple[Any, ...], dict[str, Any], Any]] = []
+        if any(flags):
+            results, are_stacked = self._by_rule(args, flags, calls)
+        else:
+            result: Any = self.call(*args, **self.keywords)
+            results, are_stacked = (result if type(result) is tuple else (result,)), (False,) * len(node.outputs)
+            calls.append((tuple(args), self.keywords, result))
+        for name, value, is_stacked in zip(node.outputs, results, are_stacked, strict=False):
+            if name:
+                lanes.set(name, value, is_stacked)
+        self.step = self._as_step(lanes, args, flags, calls, results, fixed)
+
+    def _by_rule(self, args: list[Any], flags: list[bool], calls: list[Any]) -> tuple[tuple[Any, ...], tuple[bool, ...]]:
+        def watched(*given: Any, **keywords: Any) -> Any:
+            result = self.call(*given, **keywords)
+            calls.append((given, keywords, result))
+            return result
+
+        assert self.rule is not None
+        try:
+            found = self.rule(watched, args, flags, self.keywords)
+        except Exception as error:  # of one lane; each alone says which
+            raise NotBatched(f"{self.node}: {error}") from error
+        if found is None:
+            raise NotBatched(f"no rule runs {self.node} for many lanes at once")
+        return found
+
+    def _as_step(
+        self, lanes: Lanes, args: list[Any], flags: list[bool], calls: list[Any], results: Any, fixed: Container[str]
+    ) -> Step | None:
+        """The call, if there was one, and all that went in and out went as it is."""
+        outputs = self.node.outputs
+        if len(calls) != 1 or len(outputs) != 1 or len(results) != 1 or results[0] is not calls[0][2]:
+            return None
+        names: list[str] = []
+        given, keywords, _ = calls[0]
+        for k, value in enumerate(given):
+            places = [j for j, arg in enumerate(args) if arg is value]
+            if len({self.node.inputs[j] for j in places}) == 1:
+                names.append(self.node.inputs[places[0]])
+            elif not places and all(name in fixed or flag for name, flag in zip(self.node.inputs, flags, strict=True)):
+                names.append(f"{outputs[0]} input {k}")
+                lanes.env[names[-1]] = value
+            else:
+                return None
+        return self.call, tuple(names), keywords, outputs[0]
