@@ -40,7 +40,8 @@ class ZarrRows:
     """Rows written to an array of a zarr folder as they come."""
 
     def __init__(self, group: Any, name: str) -> None:
-        self._group, self._name, self._array = group, name, None
+        self._group, self._name = group, name
+        self._array: Any = None
 
     def write(self, place: int, rows: np.ndarray) -> None:
         """Write rows, behind or over those there are."""

@@ -115,7 +115,8 @@ def padded(rows: Sequence[np.ndarray], fill: Any) -> tuple[np.ndarray, np.ndarra
         dtype = np.result_type(dtype, np.float64)
     out = np.full((len(rows), *shape), fill, dtype)
     for k, row in enumerate(rows):
-        out[(k, *map(slice, row.shape))] = row
+        place: Any = (k, *map(slice, row.shape))
+        out[place] = row
     return out, np.array([row.shape[0] if row.ndim else 1 for row in rows])
 
 

@@ -198,7 +198,7 @@ def _bodies_in(model: Model) -> Iterator[Path]:
             todo += found.values()
         elif isinstance(found, list | tuple):
             todo += found
-        elif hasattr(found, "nodes"):
+        elif found is not None and hasattr(found, "nodes"):
             todo += [
                 part
                 for node in found.nodes

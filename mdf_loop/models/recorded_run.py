@@ -135,10 +135,11 @@ class LoopRecording:
             return self.execute.results(arguments, run)
         session = self.execute.begin(arguments, run)
         gatherings = session.progress.gatherings
-        drained = []
+        drained: list[Draining] = []
         for k, name in enumerate(self.names[self.n_nested :], len(gatherings) - self.n_flat):
-            gatherings[k] = Draining(gatherings[k].what, recorder.every, recorder.sink(name), recorder.offset(name))
-            drained.append(gatherings[k])
+            made = Draining(gatherings[k].what, recorder.every, recorder.sink(name), recorder.offset(name))
+            gatherings[k] = made
+            drained.append(made)
         self._in_stretches(session, drained)
         results = self.execute.conclude(session)
         session.progress.end(results)

@@ -17,7 +17,7 @@ import numpy as np
 from mdf_loop.convert.weights_reading import open_archive
 from mdf_loop.errors import FileError, LoopError, MalformedBody
 from mdf_loop.files import replacing, sync_folder, write_npz
-from mdf_loop.models.labelled import dataset, xarray
+from mdf_loop.models.labelled import dataset, seed_text, xarray
 from mdf_loop.models.results import About, Results
 from mdf_loop.models.written import Said, read_again, written
 from mdf_loop.readers.opening import as_path
@@ -89,14 +89,11 @@ def _said(results: Results, arrays: list[np.ndarray]) -> dict[str, Any]:
     said: dict[str, Any] = {
         key: {name: written(value, arrays, name) for name, value in part.items()} for key, part in parts.items()
     }
-    seed = about.seed
-    if isinstance(seed, np.random.SeedSequence):
-        seed = f"SeedSequence({seed.entropy}, spawn_key={seed.spawn_key})"
     rest = {
         "model": about.model,
         "iterations": about.iterations,
         "stop": about.stop,
-        "seed": seed,
+        "seed": seed_text(about.seed) if isinstance(about.seed, np.random.SeedSequence) else about.seed,
         "every": about.every,
         "options": dict(about.options),
         "trials": about.trials,

@@ -133,8 +133,11 @@ class BatchedLoop:
             lanes.env[name] = value
         for state in loop.body.state:
             lanes.env[state.input] = state.initial
-        for name, column in self._given(given):
-            lanes.set(name, *stacked(column, name))
+        unique = {id(each): each for each in given}  # trials of one point are given the same
+        numbers = {key: k for k, key in enumerate(unique)}
+        places = np.array([numbers[id(each)] for each in given])
+        for name, values in self._given(list(unique.values())):
+            lanes.set(name, *stacked(values, places, name))
         if loop.condition:
             rank = len(loop.body.type_of(loop.condition).shape or ())
             lanes.env[loop.condition] = np.ones((1,) * rank, bool) if rank else np.True_
@@ -183,10 +186,10 @@ class BatchedLoop:
 
     def _remember(self, lanes: Lanes, drawing: Drawing) -> None:
         """Keep the calls of an iteration for the next ones, if they are all there is to do."""
-        steps = [_drawn(each, drawing) if each.is_draw else each.step for each in self.varying]
-        known = [step for step in steps if step is not None]
-        if len(known) == len(steps):
-            lanes.steps, lanes.steps_version = known, lanes.version
+        steps = [[_drawn(each, drawing)] if each.is_draw else each.steps for each in self.varying]
+        is_settled = all((name in lanes.stacked) == (output in lanes.stacked) for name, output in self.rounds.items())
+        if is_settled and all(known is not None for known in steps):
+            lanes.steps, lanes.steps_version = [step for known in steps for step in known or ()], lanes.version
 
     def _plan_draws(self, lanes: Lanes, drawing: Drawing) -> None:
         """Find out what is drawn in one iteration: shapes are those of the first one, which is run on zeros for that."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from typing import Any
 
+import numpy as np
+
 from mdf_loop.ir import Node
 from mdf_loop.registry import bind, lookup
 from mdf_loop.sweeps.exact import DRAWS, NotBatched
@@ -19,16 +21,16 @@ class Planned:
 
     Attributes
     ----------
-    step : Step or None
-        The only call that the rule makes, if what it gets are the values themselves: the same call will do in the next
-        iteration.
+    steps : list of Step, or None
+        The only call that the rule makes, if what it gets are the values themselves, or rows with another number of axes:
+        the same will do in the next iteration.
     """
 
     def __init__(self, node: Node) -> None:
         self.node, self.is_draw = node, (node.domain, node.op) in DRAWS
         entry = lookup(node.op, node.opset, node.domain)
         self.call, self.rule, self.keywords = entry.run, entry.batch, dict(bind(node).keywords)
-        self.step: Step | None = None
+        self.steps: list[Step] | None = None
 
     def run(self, lanes: Lanes, fixed: Container[str]) -> None:
         """Run the node for all lanes; ``fixed`` are names whose values never change."""
@@ -45,7 +47,7 @@ class Planned:
         for name, value, is_stacked in zip(node.outputs, results, are_stacked, strict=False):
             if name:
                 lanes.set(name, value, is_stacked)
-        self.step = self._as_step(lanes, args, flags, calls, results, fixed)
+        self.steps = self._as_steps(lanes, args, flags, calls, results, fixed)
 
     def _by_rule(self, args: list[Any], flags: list[bool], calls: list[Any]) -> tuple[tuple[Any, ...], tuple[bool, ...]]:
         def watched(*given: Any, **keywords: Any) -> Any:
@@ -62,22 +64,35 @@ class Planned:
             raise NotBatched(f"no rule runs {self.node} for many lanes at once")
         return found
 
-    def _as_step(
+    def _as_steps(
         self, lanes: Lanes, args: list[Any], flags: list[bool], calls: list[Any], results: Any, fixed: Container[str]
-    ) -> Step | None:
+    ) -> list[Step] | None:
         """The call, if there was one, and all that went in and out went as it is."""
-        outputs = self.node.outputs
+        inputs, outputs = self.node.inputs, self.node.outputs
         if len(calls) != 1 or len(outputs) != 1 or len(results) != 1 or results[0] is not calls[0][2]:
             return None
-        names: list[str] = []
+        names, steps = list[str](), list[Step]()
         given, keywords, _ = calls[0]
         for k, value in enumerate(given):
-            places = [j for j, arg in enumerate(args) if arg is value]
-            if len({self.node.inputs[j] for j in places}) == 1:
-                names.append(self.node.inputs[places[0]])
-            elif not places and all(name in fixed or flag for name, flag in zip(self.node.inputs, flags, strict=True)):
-                names.append(f"{outputs[0]} input {k}")
+            same = {name for name, arg in zip(inputs, args, strict=True) if arg is value}
+            rows = {name for name, arg, flag in zip(inputs, args, flags, strict=True) if flag and _are_rows_of(value, arg)}
+            if len(same) == 1:
+                names.append(same.pop())
+                continue
+            names.append(f"{outputs[0]} input {k}")
+            if not same and len(rows) == 1:
+                steps.append((_reshaping(value.shape[1:]), (rows.pop(),), {}, names[-1]))
+            elif not same and not rows and all(name in fixed or flag for name, flag in zip(inputs, flags, strict=True)):
                 lanes.env[names[-1]] = value
             else:
                 return None
-        return self.call, tuple(names), keywords, outputs[0]
+        return [*steps, (self.call, tuple(names), keywords, outputs[0])]
+
+
+def _are_rows_of(value: Any, arg: Any) -> bool:
+    """Whether an array may be another form of the rows of one."""
+    return isinstance(value, np.ndarray) and np.may_share_memory(value, arg)
+
+
+def _reshaping(shape: tuple[int, ...]) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda rows: rows.reshape(len(rows), *shape)

@@ -47,24 +47,24 @@ class Lanes:
         self.ids, self.alive = self.ids[lanes], self.alive[lanes]
 
 
-def stacked(column: Sequence[Any], name: str) -> tuple[Any, bool]:
+def stacked(values: Sequence[Any], places: np.ndarray, name: str) -> tuple[Any, bool]:
     """The values of one name in all lanes: one that is the same in all, or a row for each.
+
+    Parameters
+    ----------
+    values : sequence
+        Those that there are.
+    places : array of int
+        Which of them each lane has.
+    name : str
 
     Raises
     ------
     NotBatched
         They differ in type or shape.
     """
-    unique: dict[int, int] = {}
-    values: list[Any] = []
-    places = np.empty(len(column), np.intp)
-    for k, value in enumerate(column):
-        at = unique.setdefault(id(value), len(values))
-        if at == len(values):
-            values.append(value)
-        places[k] = at
     first = values[0]
-    if len(values) == 1 or all(_is_equal(first, value) for value in values[1:]):
+    if all(_is_equal(first, value) for value in values[1:]):
         return first, False
     if not all(isinstance(value, np.ndarray | np.generic) for value in values):
         raise NotBatched(f"{name!r} is no array")

@@ -15,18 +15,17 @@ from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model, Wish
 from mdf_loop.models.node_loops import Request
 from mdf_loop.models.recording import body_of
+from mdf_loop.models.results import stop_of
 from mdf_loop.options import RandomStream, Run
 from mdf_loop.sweeps.batched import BatchedLoop, Columns
 from mdf_loop.sweeps.exact import NotBatched
 from mdf_loop.sweeps.seeds import generators
-from mdf_loop.sweeps.table import column_of, holding
+from mdf_loop.sweeps.table import Chunk, column_of, holding
 
 if TYPE_CHECKING:
     from mdf_loop.sweeps.task import Task
 
 log = logging.getLogger(__name__)
-
-Found = dict[str, tuple[np.ndarray, np.ndarray | None]]
 
 
 class SideBySide:
@@ -55,7 +54,7 @@ class SideBySide:
             known[wish] = cls(model, direct, wish) if direct is not None and any(node.loops for node in direct.nodes) else None
         return known[wish]
 
-    def run(self, task: Task, start: int, stop: int, run: Run) -> Found | None:
+    def run(self, task: Task, start: int, stop: int, run: Run) -> Chunk | None:
         """The outputs of some runs; None if they have to be run one by one.
 
         Raises
@@ -74,7 +73,7 @@ class SideBySide:
             log.debug("%s: runs are run one by one: %r", self.model.name, error, exc_info=True)
         return None
 
-    def _columns(self, task: Task, start: int, stop: int, run: Run) -> Found:
+    def _columns(self, task: Task, start: int, stop: int, run: Run) -> Chunk:
         taken = self._taken(task.names)
         first = start // task.trials
         points = [task.inputs_of(point) for point in range(first, (stop - 1) // task.trials + 1)]
@@ -85,7 +84,8 @@ class SideBySide:
             lanes = [requests[k] for k in which]
             wanted = {place for place in taken.values() if place is not None}
             columns = self._looped(lanes, drawn, run, wanted)
-            return {name: _column(columns, place, task.fill) for name, place in taken.items()}
+            found = {name: _column(columns, place, task.fill) for name, place in taken.items()}
+            return Chunk(found, {}, columns.lengths, _stops(lanes, columns.lengths))
         return self._stepwise([points[k] for k in which], drawn, run, task)
 
     def _generators(self, task: Task, start: int, stop: int) -> list[np.random.Generator]:
@@ -115,23 +115,28 @@ class SideBySide:
             found[name] = element[1]
         return found
 
-    def _stepwise(self, given: list[Any], drawn: list[np.random.Generator], run: Run, task: Task) -> Found:
+    def _stepwise(self, given: list[Any], drawn: list[np.random.Generator], run: Run, task: Task) -> Chunk:
         """Evaluate all runs up to their next loop, run those loops at once, and so on."""
         if len(self.loops) > 1 and drawn:
             raise NotBatched("several loops draw from one stream")
         begun = [self._begun(inputs, run)[0] for inputs in given]
         outputs: list[Any] = [None] * len(begun)
         waiting: dict[int, Request] = {}
+        chunk = Chunk({})
         for k, steps in enumerate(begun):
             self._go_on(k, steps, None, waiting, outputs)
         while waiting:
             place = next(iter(waiting.values())).place
             lanes = [k for k, request in waiting.items() if request.place == place]
-            columns = self._looped([waiting.pop(k) for k in lanes], [drawn[k] for k in lanes] if drawn else [], run, None)
+            requests = [waiting.pop(k) for k in lanes]
+            columns = self._looped(requests, [drawn[k] for k in lanes] if drawn else [], run, None)
+            if len(self.loops) == 1 and len(lanes) == len(begun):
+                chunk.iterations, chunk.stops = columns.lengths, _stops(requests, columns.lengths)
             for row, k in enumerate(lanes):
                 results = columns.results(row)
                 self._go_on(k, begun[k], tuple(results) if len(results) != 1 else results[0], waiting, outputs)
-        return {name: column_of([row[name] for row in outputs], task.fill) for name in task.names}
+        chunk.columns = {name: column_of([row[name] for row in outputs], task.fill) for name in task.names}
+        return chunk
 
     @staticmethod
     def _draws(loop: Any) -> bool:
@@ -164,6 +169,11 @@ class SideBySide:
         keeps = [wanted is None or k in wanted for k in range(count)]
         arguments = [request.arguments for request in lanes]
         return known[1].run(arguments, drawn, keeps, run.deadline, run.options.max_iterations)
+
+
+def _stops(requests: list[Request], lengths: np.ndarray) -> np.ndarray:
+    counts = [request.arguments.trip_count for request in requests]
+    return np.array([stop_of(int(done), count) for done, count in zip(lengths, counts, strict=True)])
 
 
 def _column(columns: Columns, place: int, fill: Any) -> tuple[np.ndarray, np.ndarray | None]:

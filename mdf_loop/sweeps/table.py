@@ -23,10 +23,14 @@ class Chunk:
         Outputs by name: a row for each run, and how long each is along its first axis, where it has one.
     errors : dict of int to str
         What went wrong, by the place of the run in the chunk.
+    iterations, stops : array, or None
+        Of each run, where it has one loop.
     """
 
     columns: dict[str, tuple[np.ndarray, np.ndarray | None]]
     errors: dict[int, str] = field(default_factory=dict)
+    iterations: np.ndarray | None = None
+    stops: np.ndarray | None = None
 
 
 def column_of(rows: Sequence[Any], fill: Any = np.nan) -> tuple[np.ndarray, np.ndarray | None]:
@@ -62,7 +66,9 @@ def holding(dtype: np.dtype, fill: Any) -> np.dtype:
 
 
 def _filling(fill: Any, dtype: np.dtype) -> Any:
-    return "" if dtype.kind in "US" else fill
+    if dtype.kind in "US":
+        return ""
+    return fill if holding(dtype, fill) == dtype else 0  # nobody sees it: rows of whole numbers are all there in the end
 
 
 class Table:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import LoopError, LoopInterrupted, LoopTimeout
-from mdf_loop.models.model import Model, Wish
+from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.options import Options, RandomStream, Run, Seed, current_options, options, part_of, random_stream, start_run
 from mdf_loop.sweeps.grid import Grid
 from mdf_loop.sweeps.reducing import Reduce, reduced
@@ -100,32 +100,32 @@ class Task:
         """
         with self._chosen():
             run = start_run()
-            columns, errors = self._run(start, stop, run)
-        return Chunk(columns, errors) if self.reduce is None else reduced(self.reduce, columns, errors, self.trials)
+            chunk = self._run(start, stop, run)
+        return chunk if self.reduce is None else reduced(self.reduce, chunk.columns, chunk.errors, self.trials)
 
-    def _run(self, start: int, stop: int, run: Run) -> tuple[dict[str, Any], dict[int, str]]:
+    def _run(self, start: int, stop: int, run: Run) -> Chunk:
         many = SideBySide.of(self.model, self.wish)
         if many is not None and stop - start > 1:
             found = many.run(self, start, stop, run)
             if found is not None:
-                return found, {}
-        rows: dict[str, list[Any]] = {name: [] for name in self.names}
-        errors: dict[int, str] = {}
-        for k in range(start, stop):
-            outputs = self._alone(k, run)
-            if isinstance(outputs, str):
-                errors[k - start] = outputs
-            for name, column in rows.items():
-                column.append(None if isinstance(outputs, str) else outputs.get(name))
+                return found
+        runs = [self._alone(k, run) for k in range(start, stop)]
+        errors = {k: found for k, found in enumerate(runs) if isinstance(found, str)}
+        rows = {name: [None if isinstance(found, str) else found.outputs.get(name) for found in runs] for name in self.names}
         known = {name: column for name, column in rows.items() if any(row is not None for row in column)}
-        return {name: column_of(column, self.fill) for name, column in known.items()}, errors
+        columns = {name: column_of(column, self.fill) for name, column in known.items()}
+        iterations = [None if isinstance(found, str) else found.iterations for found in runs]
+        if not all(isinstance(count, int) for count in iterations):
+            return Chunk(columns, errors)
+        stops = np.array([found.stop for found in runs if not isinstance(found, str)])
+        return Chunk(columns, errors, np.array(iterations), stops)
 
-    def _alone(self, k: int, run: Run) -> dict[str, Any] | str:
-        """The outputs of one run, or what went wrong."""
+    def _alone(self, k: int, run: Run) -> Found | str:
+        """What one run gave, or what went wrong."""
         part = Run(run.options, RandomStream(self.seed_of(k)), deadline=run.deadline, enclosing=run)
         with part_of(run):
             try:
-                return self.model.evaluate(self.inputs_of(self.place(k)[0]), part, self.wish).outputs
+                return self.model.evaluate(self.inputs_of(self.place(k)[0]), part, self.wish)
             except (LoopTimeout, LoopInterrupted):
                 raise
             except LoopError as error:

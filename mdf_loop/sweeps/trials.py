@@ -48,6 +48,7 @@ def run_trials(model: Model, trials: Any, seed: Seed | None, wish: Wish, inputs:
         chunk = task.run(0, task.size)
         table.add(0, chunk, task.size)
         outputs, about.lengths = table.finish()
+        about.iterations, about.stop = chunk.iterations, chunk.stops
     return Results({name: outputs[name] for name in task.names if name in outputs}, about)
 
 
