@@ -13,11 +13,14 @@ from mdf_loop.convert.mdf_to_onnx import to_onnx
 from mdf_loop.convert.onnx_to_mdf import convert
 from mdf_loop.errors import LoopError
 from mdf_loop.integrations.mdf import register, unregister
-from mdf_loop.integrations.running import run
+from mdf_loop.models.opening import prepare
+from mdf_loop.models.running import run
+from mdf_loop.models.saving import open_results as open
 from mdf_loop.options import options
 from mdf_loop.pictures.drawing import draw
 from mdf_loop.readers.traced_control import body
 from mdf_loop.registry import kernel
+from mdf_loop.sweeps.sweep import sweep
 
 __version__ = "0.1.0"
 __all__ = [
@@ -31,10 +34,13 @@ __all__ = [
     "kernel",
     "load",
     "loop",
+    "open",
     "options",
+    "prepare",
     "register",
     "run",
     "scan",
+    "sweep",
     "to_onnx",
     "unregister",
 ]

@@ -17,7 +17,7 @@ from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.keeping import keeping
 from mdf_loop.ir import Body
 from mdf_loop.options import Run, part_of, random_stream, start_run
-from mdf_loop.prepare import (
+from mdf_loop.prepared import (
     PreparedBranch,
     PreparedLoop,
     captured_values,

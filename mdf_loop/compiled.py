@@ -13,7 +13,7 @@ from mdf_loop.execute.interpret import Arguments
 from mdf_loop.explain import Explanation, explained
 from mdf_loop.ir import Loop
 from mdf_loop.options import start_run
-from mdf_loop.prepare import PreparedLoop, prepare_loop, prepare_scan, read_once
+from mdf_loop.prepared import PreparedLoop, prepare_loop, prepare_scan, read_once
 
 _BY_NAME = {"M", "cond", "v_initial"}
 

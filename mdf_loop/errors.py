@@ -129,11 +129,17 @@ class PartialResults(BaseException):
         there was no memory for.
     outputs : dict or None
         The outputs of a model by name, as far as they were known; from :func:`mdf_loop.run` and the backends.
+    results : Results or None
+        The same as :class:`mdf_loop.models.results.Results`, with what was recorded; from :func:`mdf_loop.run`.
+    recorded : dict or None
+        What was recorded by then.
     """
 
     iteration: int | None = None
     partial: tuple[Any, ...] | None = None
     outputs: dict[str, Any] | None = None
+    results: Any = None
+    recorded: dict[str, Any] | None = None
 
     def __init__(self, what: str) -> None:
         self.what = what

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import dataclasses
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -19,6 +20,9 @@ from mdf_loop.progress import Bar, Watch
 
 ENGINES = ("auto", "interpret", "numpy")
 
+Seed = int | np.random.SeedSequence
+"""What a stream of random numbers starts from."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Options:
@@ -26,7 +30,7 @@ class Options:
 
     engine: str = "auto"
     max_iterations: int | None = None
-    seed: int | None = None
+    seed: Seed | None = None
     obey_body_condition: bool = False
     block_bytes: int = 1 << 22
     timeout: float | None = None
@@ -36,9 +40,10 @@ class Options:
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
             raise ArgumentError(f"engine must be one of {', '.join(ENGINES)}; got {self.engine!r}")
-        for name in ("max_iterations", "seed"):
-            if getattr(self, name) is not None and not _is_count(getattr(self, name), 0):
-                raise ArgumentError(f"{name} must be None or a whole number from 0 on; got {in_words(getattr(self, name))}")
+        if self.max_iterations is not None and not _is_count(self.max_iterations, 0):
+            raise ArgumentError(f"max_iterations must be None or a whole number from 0 on; got {in_words(self.max_iterations)}")
+        if not (self.seed is None or isinstance(self.seed, np.random.SeedSequence) or _is_count(self.seed, 0)):
+            raise ArgumentError(f"seed must be None or a whole number from 0 on; got {in_words(self.seed)}")
         if not _is_count(self.block_bytes, 1):
             raise ArgumentError(f"block_bytes must be a whole number from 1 on; got {in_words(self.block_bytes)}")
         if self.timeout is not None and not _is_duration(self.timeout):
@@ -84,7 +89,7 @@ def options(**changes: Any) -> Iterator[Options]:
     max_iterations : int or None
         Stop with :class:`~mdf_loop.errors.IterationLimit` (partial results kept) when a loop wants to
         run more iterations than this.
-    seed : int or None
+    seed : int, numpy.random.SeedSequence or None
         Seed of the random stream of each run.  One stream feeds every random operator of a run in
         order, so iterations differ and a run can be repeated.
     obey_body_condition : bool
@@ -140,10 +145,15 @@ class RandomStream:
     """The random numbers of one run: one numpy Generator, made when first asked for.
 
     A node with a ``seed`` attribute has a generator of its own, as the ONNX text asks.
+
+    Attributes
+    ----------
+    seed : int or SeedSequence
+        What it starts from; drawn if none was given, so that the run can be repeated.
     """
 
-    def __init__(self, seed: int | None) -> None:
-        self.seed = seed
+    def __init__(self, seed: Seed | None) -> None:
+        self.seed: Seed = int.from_bytes(os.urandom(8), "little") >> 1 if seed is None else seed
         self._shared: np.random.Generator | None = None
         self._own: dict[object, np.random.Generator] = {}
         self._saved: Any = None
@@ -296,8 +306,14 @@ class TooEarly(Exception):
     """Something is to be said of an iteration that may never run."""
 
 
-def start_run() -> Run:
-    """A run under the current options; inside :func:`random_stream` and :func:`part_of` with what it shares there."""
+def start_run(seed: Seed | None = None) -> Run:
+    """A run under the current options; inside :func:`random_stream` and :func:`part_of` with what it shares there.
+
+    ``seed`` is that of this run, if it has one of its own.
+    """
+    if seed is not None:
+        with options(seed=seed):
+            return start_run()
     chosen, enclosing = _current.get(), _enclosing.get()
     deadline = None
     if chosen.timeout is not None or enclosing is not None:

@@ -13,7 +13,7 @@ from test_run import counting_model
 import mdf_loop
 from mdf_loop.cli import describe, main, write_outputs
 from mdf_loop.errors import LoopError, LoopInterrupted
-from mdf_loop.integrations.explaining import explain_model
+from mdf_loop.models.explaining import explain_model
 
 
 @pytest.fixture
@@ -91,9 +91,9 @@ def test_debug_shows_the_traceback():
 @pytest.mark.parametrize(
     ("command", "function"),
     [
-        (("run", "m.yaml"), "integrations.running.run"),
-        (("explain", "m.yaml"), "integrations.explaining.explain_model"),
-        (("verify", "m.yaml"), "integrations.verifying.verify"),
+        (("run", "m.yaml"), "models.running.run"),
+        (("explain", "m.yaml"), "models.explaining.explain_model"),
+        (("verify", "m.yaml"), "models.verifying.verify"),
         (("convert", "m.yaml", "m.onnx"), "convert.mdf_to_onnx.to_onnx"),
         (("convert", "m.onnx", "m.yaml"), "convert.onnx_to_mdf.convert"),
         (("convert", "m.xml", "m.onnx"), "convert.openvino_to_onnx.openvino_to_onnx"),
@@ -196,7 +196,7 @@ def test_an_interrupted_command_says_how_far_it_came(place, arguments, done, mes
         error.iteration = done
         raise error
 
-    monkeypatch.setattr(f"mdf_loop.integrations.{place}", interrupted)
+    monkeypatch.setattr(f"mdf_loop.models.{place}", interrupted)
     assert run_main(*arguments, model_file) == 130
     assert capsys.readouterr().err == message
 
@@ -252,7 +252,7 @@ def test_ctrl_c_writes_partial_results_too(tmp_path, capsys, monkeypatch):
         error.iteration, error.outputs = 2, {"total": np.float64(2)}
         raise error
 
-    monkeypatch.setattr("mdf_loop.integrations.running.run", run)
+    monkeypatch.setattr("mdf_loop.models.running.run", run)
     code, wrote = partial_run(tmp_path)
     assert (code, wrote) == (130, {"total": 2.0})
     assert capsys.readouterr().err.count("after 2 iterations of the outermost loop") == 2

@@ -183,7 +183,7 @@ def test_models_hold_equations(tmp_path):
     for file in (path, tmp_path / "m.json"):
         assert mdf_loop.run(file)["all"].tolist() == [4, 2, 1]
         assert mdf_loop.run(file, rate=0.25)["all"].tolist() == [2, 0.5]
-    from mdf_loop.integrations.verifying import verify
+    from mdf_loop.models.verifying import verify
 
     report = verify(path, {})
     assert not report.disagreements

@@ -8,7 +8,7 @@ from modeci_mdf.execution_engine import EvaluableGraph
 from test_cli import run_main
 
 import mdf_loop
-from mdf_loop.integrations.verifying import verify
+from mdf_loop.models.verifying import verify
 
 MODELS = {
     "tests/models/ov_loop.xml": {"X": np.arange(8, dtype=np.float32).reshape(4, 2), "S": np.float32([[1, -1]])},

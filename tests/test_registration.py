@@ -14,7 +14,7 @@ from modeci_mdf.mdf import Condition, ConditionSet, Edge, Function, Graph, Input
 from modeci_mdf.utils import load_mdf
 
 import mdf_loop
-from mdf_loop import options, prepare, readers
+from mdf_loop import options, prepared, readers
 from mdf_loop.errors import KindError, LoopWarning, MalformedBody, MissingCapture
 
 SWAPPING_SUM = """b (int64 i, bool c, float x, float h) => (bool c, float h, float s, float t) {
@@ -395,8 +395,8 @@ def test_loop_carries_its_result_on_from_evaluation_to_evaluation():
 @pytest.mark.parametrize("called", ["onnx::Loop", "onnx::Scan", "onnx::If"])
 def test_node_that_is_evaluated_again_does_not_read_its_body_again(called, monkeypatch):
     read = []
-    prepare._cache.clear()
-    monkeypatch.setattr(prepare, "read", lambda *args: read.append(args[0]) or readers.read(*args))
+    prepared._cache.clear()
+    monkeypatch.setattr(prepared, "read", lambda *args: read.append(args[0]) or readers.read(*args))
     same = "() => (x) { }"
     sources = {
         "onnx::Loop": (COUNTER, {"M": 2, "cond": True, "v_initial": "x"}, 1),

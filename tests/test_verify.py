@@ -8,9 +8,9 @@ from imported import onnx_model
 from test_cli import run_main
 
 import mdf_loop
-from mdf_loop.integrations import verifying
-from mdf_loop.integrations.verifying import drawn, needed, verify
 from mdf_loop.ir import ValueType
+from mdf_loop.models import verifying
+from mdf_loop.models.verifying import drawn, needed, verify
 from mdf_loop.options import ENGINES
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mdf_loop.cli import bench, check, convert, doctor, draw, explain, new, ops, run, verify
+from mdf_loop.cli import bench, check, convert, doctor, draw, explain, new, ops, run, sweep, verify
 from mdf_loop.cli.problems import report
 from mdf_loop.errors import LoopError
 
@@ -21,7 +21,7 @@ app = typer.Typer(
 )
 
 for _command in (
-    *(run.run, new.new, check.check, explain.explain, draw.draw, verify.verify, bench.bench),
+    *(run.run, sweep.sweep, new.new, check.check, explain.explain, draw.draw, verify.verify, bench.bench),
     *(convert.convert, ops.ops, doctor.doctor),
 ):
     app.command()(_command)

@@ -27,7 +27,7 @@ def explain(
 
     Inputs that are not given are drawn by their declared types.
     """
-    from mdf_loop.integrations.explaining import explain_model, plans_of
+    from mdf_loop.models.explaining import explain_model, plans_of
     from mdf_loop.options import options
 
     with at_work(file), options(trusted=trusted):

@@ -16,6 +16,12 @@ Input = Annotated[Path | None, typer.Option("--input", help="Inputs by name: a .
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed of the random stream.")]
 Steps = Annotated[int | None, typer.Option("--steps", help="Evaluate an MDF model so many times.")]
 TimeIncrement = Annotated[float | None, typer.Option("--time-increment", help="Time from step to step.")]
+Trials = Annotated[int | None, typer.Option("--trials", help="Run it so many times, each with random numbers of its own.")]
+Record = Annotated[
+    list[str] | None, typer.Option("--record", metavar="NAME", help="A value to keep in each iteration: node.name.")
+]
+Every = Annotated[int, typer.Option("--every", help="Keep the first of so many iterations.")]
+RecordTo = Annotated[Path | None, typer.Option("--record-to", help="A .zarr folder for what is recorded.")]
 Trusted = Annotated[bool, typer.Option("--trusted", help="Let the model do what only trusted models may; see options().")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs; errors on stderr too.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
@@ -37,6 +43,12 @@ def stepping(steps: int | None, time_increment: float | None, **more: Any) -> di
     """The arguments of :func:`mdf_loop.run` that say how often: those that were given."""
     how = {"steps": steps, "time_increment": time_increment, **more}
     return {name: value for name, value in how.items() if value is not None}
+
+
+def recording(trials: int | None, record: list[str] | None, every: int, record_to: Path | None) -> dict[str, Any]:
+    """The arguments of :func:`mdf_loop.run` about trials and recordings: those that were given."""
+    said = {"trials": trials, "record": record or None, "every": every if every != 1 else None, "record_to": record_to}
+    return {name: value for name, value in said.items() if value is not None}
 
 
 def _assignment(text: str) -> tuple[str, Any]:

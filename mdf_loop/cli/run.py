@@ -8,7 +8,24 @@ from typing import Annotated, Any
 
 import typer
 
-from mdf_loop.cli.parameters import Debug, File, Input, Json, Seed, Set, Steps, TimeIncrement, Trusted, given_inputs, stepping
+from mdf_loop.cli.parameters import (
+    Debug,
+    Every,
+    File,
+    Input,
+    Json,
+    Record,
+    RecordTo,
+    Seed,
+    Set,
+    Steps,
+    TimeIncrement,
+    Trials,
+    Trusted,
+    given_inputs,
+    recording,
+    stepping,
+)
 from mdf_loop.cli.problems import at_work, iterations
 from mdf_loop.cli.tables import console, outputs_table
 from mdf_loop.cli.values import as_json, described, write_outputs
@@ -26,6 +43,10 @@ def run(
     time_increment: TimeIncrement = None,
     collect: Annotated[bool, typer.Option("--collect", help="Keep the outputs of all steps.")] = False,
     timeout: Annotated[float | None, typer.Option("--timeout", help="Stop after so many seconds.")] = None,
+    trials: Trials = None,
+    record: Record = None,
+    every: Every = 1,
+    record_to: RecordTo = None,
     progress: Annotated[
         bool | None, typer.Option("--progress/--no-progress", help="Show how far it has come; by itself after two seconds.")
     ] = None,
@@ -33,16 +54,18 @@ def run(
     json_: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Run a model and print its outputs as a table.
+    """Run a model and print its outputs as a table, and what was recorded.
 
     If it ends early, --output gets what is known of its outputs by then.
     """
     with at_work(file):
         inputs = given_inputs(set_, input_) | stepping(steps, time_increment, collect=collect or None)
+        inputs |= recording(trials, record, every, record_to)
         how = {"seed": seed, "max_iterations": max_iterations, "timeout": timeout, "trusted": trusted}
         how["progress"] = _listener(progress)
         _refuse_same(file, output)
         outputs = _run(file, inputs, how, output)
+    outputs = {**outputs, **getattr(outputs, "recorded", {})}
     if output:
         write_outputs(output, outputs)
     if json_:
@@ -52,7 +75,7 @@ def run(
 
 
 def _run(file: Path, inputs: dict[str, Any], how: dict[str, Any], output: Path | None) -> dict[str, Any]:
-    from mdf_loop.integrations.running import run as run_model
+    from mdf_loop.models.running import run as run_model
     from mdf_loop.options import options
 
     try:

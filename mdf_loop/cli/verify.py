@@ -28,7 +28,7 @@ def verify(
     debug: Debug = False,
 ) -> None:
     """Run a model in every engine and in onnxruntime, and compare; exit code 1 if they disagree."""
-    from mdf_loop.integrations.verifying import verify as compare
+    from mdf_loop.models.verifying import verify as compare
     from mdf_loop.options import options
 
     with at_work(file), options(trusted=trusted):
@@ -62,7 +62,7 @@ def _print(title: str, report: Any) -> None:
 
 def _agreement(title: str, report: Any) -> Table:
     """How the outputs at each place are related to those of the reference."""
-    from mdf_loop.integrations.verifying import REFERENCE
+    from mdf_loop.models.verifying import REFERENCE
 
     ran = [place.name for place in report.others if place.outputs is not None]
     made = table("output", "type", "shape", REFERENCE, *ran, title=title)

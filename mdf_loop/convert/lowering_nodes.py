@@ -65,6 +65,11 @@ class ScheduledNode(NodeReader):
             self.store.set(("output", self.node.id, port), self._kept(value, port))
         for parameter in self.parameters:
             self.store.set(self._key(parameter), self._kept(self.scope[parameter.id], parameter.id))
+        for kind, things in (("function", self.node.functions), ("input", self.node.input_ports)):
+            for thing in things:
+                key = (kind, self.node.id, thing.id)
+                if key in self.store.recorded:
+                    self.store.set(key, self._kept(self.scope[thing.id], thing.id))
 
     def _kept(self, value: Value | Unavailable, name: str) -> Value | Unavailable:
         if isinstance(value, Unavailable):

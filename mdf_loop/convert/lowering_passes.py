@@ -64,6 +64,7 @@ class Pass:
 
     def __init__(self, plan: Plan, store: Store, builder: Builder) -> None:
         self.plan, self.store, self.builder = plan, store, builder
+        store.recorded = frozenset(plan.record)
         self.is_known = store.builder is None
         self.anything = FALSE
 

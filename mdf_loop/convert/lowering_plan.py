@@ -17,12 +17,13 @@ UPDATES: Key = ("evaluations",)
 
 @dataclass(frozen=True)
 class Plan:
-    """A graph, its schedule, how many evaluations there are, and the time between them."""
+    """A graph, its schedule, how many evaluations there are, the time between them, and what is recorded of each pass."""
 
     graph: Any
     schedule: Schedule
     steps: int
     time_increment: Any
+    record: tuple[Key, ...] = ()
 
     @cached_property
     def nodes(self) -> dict[str, Any]:

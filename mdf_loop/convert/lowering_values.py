@@ -43,6 +43,7 @@ class Store:
     def __init__(self, known: dict[Key, Any], builder: Builder | None, reading: Reading) -> None:
         self.known, self.builder, self.reading = known, builder, reading
         self.carried: dict[Key, Value] = {}
+        self.recorded: frozenset[Key] = frozenset()
         self._layers: list[dict[Key, Value | Unavailable]] = [{}]
 
     def get(self, key: Key, default: Any = None) -> Value | Unavailable:

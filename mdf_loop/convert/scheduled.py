@@ -9,7 +9,7 @@ evaluates a node's first run differently, and the loop that follows need not kno
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,7 +37,7 @@ from mdf_loop.execute.keeping import keeping
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.ir import Body, Collected, Loop, Node
 from mdf_loop.kernels import load_kernels
-from mdf_loop.options import start_run
+from mdf_loop.options import Run, start_run
 from mdf_loop.readers.mdf_body import check_graph
 from mdf_loop.readers.onnx_graph import DEFAULT_OPSET
 from mdf_loop.readers.values import Builder, NotCompiled, Number, Unavailable, Value, literal
@@ -76,6 +76,10 @@ class Lowered:
         the pass was the last one of its evaluation.
     before : int
         How many passes were run one by one.
+    recorded : int
+        How many values are recorded in each pass: the last collected ones of the loop.
+    rows : tuple of tuple
+        What was recorded of the passes that were run one by one.
     """
 
     loop: Loop | None
@@ -87,9 +91,17 @@ class Lowered:
     passes: int | None
     is_collecting: bool = False
     before: int = 0
+    recorded: int = 0
+    rows: tuple[tuple[Any, ...], ...] = ()
 
 
-def lower(model: Any, steps: int = 1, time_increment: float | None = None, collect: bool = False) -> Lowered:
+def lower(
+    model: Any,
+    steps: int = 1,
+    time_increment: float | None = None,
+    collect: bool = False,
+    record: Sequence[Key] = (),
+) -> Lowered:
     """A scheduled MDF graph as one loop that gives what MDF's engine gives.
 
     Parameters
@@ -101,6 +113,8 @@ def lower(model: Any, steps: int = 1, time_increment: float | None = None, colle
         By how much time goes on between two evaluations: the first has none, as in MDF's examples.
     collect : bool
         Whether the loop collects the outputs of every evaluation.
+    record : sequence of (kind, node, name)
+        Values that the loop collects in every pass: ``"output"``, ``"parameter"``, ``"function"`` and ``"input"`` of nodes.
 
     Returns
     -------
@@ -129,7 +143,7 @@ def lower(model: Any, steps: int = 1, time_increment: float | None = None, colle
     try:
         with malformed("this graph cannot become a loop", (str(graph.id),), let=(NotCompiled,)):
             check_graph(graph)
-            plan = Plan(graph, read_schedule(graph), int(steps), time_increment)
+            plan = Plan(graph, read_schedule(graph), int(steps), time_increment, tuple(record))
             start = _First(plan, collect).run()
             return start if isinstance(start, Lowered) else _loop(plan, start, collect)
     except NotCompiled as reason:
@@ -171,6 +185,7 @@ class _Start:
     known: dict[Key, Any]
     passes: int
     evaluations: list[tuple[Any, ...]]
+    rows: list[tuple[Any, ...]]
 
 
 class _First:
@@ -180,6 +195,7 @@ class _First:
         self.plan, self.collect = plan, collect
         self.known: dict[Key, Any] = {}
         self.evaluations: list[tuple[Any, ...]] = []
+        self.rows: list[tuple[Any, ...]] = []
         self.passes = 0
 
     def run(self) -> _Start | Lowered:
@@ -190,6 +206,7 @@ class _First:
             self.passes += 1
             ended = made.ended()
             self._keep(made)
+            self.rows.append(tuple(_known_value(self.known, key) for key in self.plan.record))
             if ended.literal:
                 self.evaluations.append(self._outputs())
                 made.next_evaluation(ended)
@@ -197,12 +214,13 @@ class _First:
             if self._is_settled():
                 if self._is_over(self._pass()):
                     break
-                return _Start(self.known, self.passes, self.evaluations)
+                return _Start(self.known, self.passes, self.evaluations, self.rows)
         outputs = self._outputs()
-        _refuse_unavailable((outputs, *(self.evaluations if self.collect else ())))
+        _refuse_unavailable((outputs, *(self.evaluations if self.collect else ()), *self.rows))
         rows = (*self.evaluations, *[outputs] * (self.plan.steps - len(self.evaluations)))
         passes = self.plan.schedule.passes
-        return Lowered(None, 0, tuple(self.plan.outputs), outputs, rows, self.plan.steps, passes, self.collect, self.passes)
+        names, recorded = tuple(self.plan.outputs), (len(self.plan.record), tuple(self.rows))
+        return Lowered(None, 0, names, outputs, rows, self.plan.steps, passes, self.collect, self.passes, *recorded)
 
     def _pass(self) -> Pass:
         return Pass(self.plan, Store(self.known, None, Reading()), Builder(Reading(), (), (), DEFAULT_OPSET))
@@ -215,7 +233,8 @@ class _First:
 
     def _is_settled(self) -> bool:
         """Whether the loop can take over."""
-        waiting = [name for name, _ in self.plan.outputs.values() if not self.known.get(("ran", name))] if self.collect else []
+        wanted = [name for name, _ in self.plan.outputs.values()] if self.collect else []
+        waiting = [name for name in (*wanted, *(key[1] for key in self.plan.record)) if not self.known.get(("ran", name))]
         if waiting and self.passes >= MOST_PASSES_WITHOUT_VALUE:
             raise NotCompiled(f"node {waiting[0]!r} has not run in {self.passes} passes, and a loop collects values alone")
         if self.passes >= MOST_FIRST_PASSES and not waiting:
@@ -236,6 +255,11 @@ def _known_output(known: dict[Key, Any], place: tuple[str, str]) -> Any:
     return known.get(("output", *place)) if known.get(("ran", place[0])) else None
 
 
+def _known_value(known: dict[Key, Any], key: Key) -> Any:
+    """What is recorded of a pass; None before its node has run."""
+    return known.get(key) if known.get(("ran", key[1])) else None
+
+
 def _refuse_unavailable(rows: Iterable[tuple[Any, ...]]) -> None:
     """See that no output is one that operators cannot express.
 
@@ -250,7 +274,7 @@ def _refuse_unavailable(rows: Iterable[tuple[Any, ...]]) -> None:
 
 def _loop(plan: Plan, start: _Start, collect: bool) -> Lowered:
     """The loop over all further passes.  Read again while that finds out something the reading before needed to know."""
-    _refuse_unavailable(start.evaluations if collect else ())
+    _refuse_unavailable((*(start.evaluations if collect else ()), *start.rows))
     reading = Reading()
     while True:
         reading.changed = False
@@ -261,13 +285,15 @@ def _loop(plan: Plan, start: _Start, collect: bool) -> Lowered:
     passes, count = plan.schedule.passes, len(plan.outputs)
     last, more = body.outputs[:count], [*body.outputs[count:]]
     keep_going = more.pop(0) if passes is None else None
-    collected = tuple(map(Collected, [*last, *more])) if collect else ()
+    recorded = [more.pop() for _ in plan.record][::-1]
+    collected = (*(map(Collected, [*last, *more]) if collect else ()), *map(Collected, recorded))
     name = f"passes of {plan.graph.id}"
     loop = Loop(check_body(body, (plan.graph.id,)), last=last, collected=collected, keep_going=keep_going, name=name)
     trip_count = None if passes is None else passes * plan.steps - start.passes
     first = tuple(_known_output(start.known, place) for place in plan.outputs.values())
-    evaluations = tuple(start.evaluations)
-    return Lowered(loop, trip_count, tuple(plan.outputs), first, evaluations, plan.steps, passes, collect, start.passes)
+    evaluations, rows = tuple(start.evaluations), tuple(start.rows)
+    names, steps = tuple(plan.outputs), plan.steps
+    return Lowered(loop, trip_count, names, first, evaluations, steps, passes, collect, start.passes, len(plan.record), rows)
 
 
 def _body(plan: Plan, start: _Start, reading: Reading, collect: bool) -> Body:
@@ -283,6 +309,7 @@ def _body(plan: Plan, start: _Start, reading: Reading, collect: bool) -> Body:
         results.append(_goes_on(plan, made, ended))
     if collect and plan.schedule.passes != 1:
         results.append(builder.node("builtins.bool", [ended], "evaluation is over", number=Number.BOOL))
+    results += [_recorded(store, key) for key in plan.record]
     for key in list(store.carried):
         value = store.peek(key)
         if isinstance(value, Unavailable):
@@ -295,6 +322,13 @@ def _output(store: Store, name: str, place: tuple[str, str]) -> Value:
     value = store.get(("output", *place))
     if isinstance(value, Unavailable):
         raise NotCompiled(f"output {name}: {value.reason}")
+    return value
+
+
+def _recorded(store: Store, key: Key) -> Value:
+    value = store.get(key)
+    if isinstance(value, Unavailable):
+        raise NotCompiled(f"{key[1]}.{key[2]}: {value.reason}")
     return value
 
 
@@ -327,8 +361,20 @@ def _nodes(body: Body) -> list[Node]:
     return [n for node in body.nodes for n in (node, *(x for _, inner in node.bodies for x in _nodes(inner)))]
 
 
-def execute(lowered: Lowered) -> dict[str, Any]:
+Runner = Callable[[Loop, Arguments, Run], Sequence[Any]]
+"""Runs a loop, and gives its results without what is recorded."""
+
+
+def execute(lowered: Lowered, run: Run | None = None, call: Runner | None = None) -> dict[str, Any]:
     """Run a loop that :func:`lower` made: the last outputs by name, or those of every evaluation, stacked.
+
+    Parameters
+    ----------
+    lowered : Lowered
+    run : Run, optional
+        What the loop runs in.
+    call : callable, optional
+        What runs the loop, if something is recorded.
 
     Raises
     ------
@@ -340,10 +386,10 @@ def execute(lowered: Lowered) -> dict[str, Any]:
     """
     if lowered.loop is None or lowered.trip_count == 0:
         return _outputs(lowered, lowered.first, lowered.steps)
-    loop, run = NumpyLoop(lowered.loop), start_run()
+    loop, run, given = lowered.loop, run or start_run(), Arguments(lowered.trip_count)
     return keeping(
         run,
-        lambda: _outputs(lowered, loop(Arguments(lowered.trip_count), run), lowered.steps),
+        lambda: _outputs(lowered, call(loop, given, run) if call else NumpyLoop(loop)(given, run), lowered.steps),
         lambda error: _known(lowered, error),
     )
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from mdf_loop.backend import prepare
 from mdf_loop.convert.files import load
-from mdf_loop.integrations.running import run
-from mdf_loop.integrations.verifying import ONNXRUNTIME, REFERENCE, drawn, needed, onnxruntime_session
+from mdf_loop.models.running import run
+from mdf_loop.models.verifying import ONNXRUNTIME, REFERENCE, drawn, needed, onnxruntime_session
 from mdf_loop.options import ENGINES, options
 from mdf_loop.readers import load_onnx
 

@@ -19,7 +19,7 @@ from mdf_loop.convert.locating import line_of_error, line_of_names
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import LoopError
 from mdf_loop.integrations.mdf import signature_of
-from mdf_loop.prepare import prepare_branch, prepare_loop, prepare_scan, read_once
+from mdf_loop.prepared import prepare_branch, prepare_loop, prepare_scan, read_once
 from mdf_loop.readers.mdf_names import unknown_names
 from mdf_loop.readers.mdf_node import CONTROL
 from mdf_loop.readers.mdf_structure import Misplaced, check_model

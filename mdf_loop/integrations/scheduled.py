@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,21 @@ def run_in_mdf(graph: Any, steps: int, time_increment: float | None = None, coll
     CollectedError
         An output is no tensor, or changes its shape.
     """
+    return run_recorded_in_mdf(graph, steps, time_increment, collect, ())[0]
+
+
+def run_recorded_in_mdf(
+    graph: Any, steps: int, time_increment: float | None, collect: bool, keys: Sequence[tuple[str, str, str]]
+) -> tuple[dict[str, Any], list[list[Any]]]:
+    """The same, and the values of ports and parameters after each pass; None before their node has run.
+
+    Parameters
+    ----------
+    graph, steps, time_increment, collect
+        As :func:`run_steps`.
+    keys : sequence of (kind, node, id)
+        What is recorded: ``"input"``, ``"parameter"``, ``"function"`` and ``"output"`` of nodes.
+    """
     from modeci_mdf.execution_engine import EvaluableGraph
 
     register()
@@ -63,8 +78,61 @@ def run_in_mdf(graph: Any, steps: int, time_increment: float | None = None, coll
     with quiet_mdf(), engine_at_work(graph):
         refuse_graph(graph)
         evaluable = EvaluableGraph(graph, verbose=False)
-        taken = _Steps(evaluable, places, rows)
-        return keeping(run, lambda: taken.run(run, steps, time_increment), taken.known)
+        taken, recorded = _Steps(evaluable, places, rows), _Recorded(evaluable, keys)
+        return keeping(run, lambda: taken.run(run, steps, time_increment), taken.known), recorded.rows
+
+
+class _Recorded:
+    """Values of nodes after each pass of graph-scheduler."""
+
+    def __init__(self, evaluable: Any, keys: Sequence[tuple[str, str, str]]) -> None:
+        self.rows: list[list[Any]] = [[] for _ in keys]
+        self._evaluable, self._latest = evaluable, [None] * len(keys)
+        if keys:
+            for k, (kind, node, id) in enumerate(keys):
+                self._watch(k, evaluable.enodes[node], kind, id)
+            self._run, evaluable.scheduler.run = evaluable.scheduler.run, self._passes
+
+    def _watch(self, k: int, node: Any, kind: str, id: str) -> None:
+        """Note a value when its node has run; an input port forgets its value when it is read."""
+        thing = {
+            "input": getattr(node, "evaluable_inputs", {}),
+            "parameter": node.evaluable_parameters,
+            "function": node.evaluable_functions,
+            "output": node.evaluable_outputs,
+        }[kind][id]
+        if kind == "input":
+            original = thing.evaluate
+
+            def evaluate(*args: Any, **kwargs: Any) -> Any:
+                self._latest[k] = value = original(*args, **kwargs)
+                return value
+
+            thing.evaluate = evaluate
+            return
+        original_node = node.evaluate
+
+        def evaluate_node(*args: Any, **kwargs: Any) -> None:
+            original_node(*args, **kwargs)
+            self._latest[k] = thing.curr_value
+
+        node.evaluate = evaluate_node
+
+    def _passes(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        """``Scheduler.run``: whenever a pass is over, the values of it are kept."""
+        clock, before = self._evaluable.scheduler.get_clock, None
+        for nodes in self._run(*args, **kwargs):
+            now = clock(None).time.pass_
+            if before is not None and now != before:
+                self._keep()
+            before = now
+            yield nodes
+        if before is not None:
+            self._keep()
+
+    def _keep(self) -> None:
+        for row, value in zip(self.rows, self._latest, strict=True):
+            row.append(_copied(value))
 
 
 class _Steps:

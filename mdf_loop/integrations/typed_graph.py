@@ -179,11 +179,16 @@ def _value_of(reader: GraphReader, node: Any, port: Any) -> str:
     return port.id if port.default_value is None else f"{node.id}.{port.id}"
 
 
-def run_typed(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def prepare_typed(graph: Any) -> LoopRep:
+    """A whole graph that says types, as the ONNX graph it is."""
+    return LoopRep(read_mdf_graph(graph, kind="branch"))
+
+
+def run_typed(graph: Any, inputs: Mapping[str, Any], prepared: LoopRep | None = None) -> dict[str, Any]:
     """Run a whole graph that says types, as the ONNX graph it is; names are those of ONNX."""
     names = names_of(graph)
     ids = input_ids(graph)
-    prepared = LoopRep(read_mdf_graph(graph, kind="branch"))
+    prepared = prepared or prepare_typed(graph)
     given = {ids.get(name, name): value for name, value in inputs.items()}
     try:
         results = prepared.run(prepared.fit(given))

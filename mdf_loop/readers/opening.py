@@ -6,6 +6,7 @@ A path may come from a model that anybody wrote.  A device or a pipe is never op
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import os
 import stat
 from collections.abc import Iterator
@@ -23,6 +24,20 @@ OTHER_KINDS = {
     stat.S_IFSOCK: "a socket",
 }
 """What a path may lead to that is no file."""
+
+
+_noted: contextvars.ContextVar[list[Path] | None] = contextvars.ContextVar("mdf_loop_noted_files", default=None)
+
+
+@contextlib.contextmanager
+def noted_files() -> Iterator[list[Path]]:
+    """The files that are opened inside a ``with`` block: whoever keeps what was read can see whether they have changed."""
+    found: list[Path] = []
+    token = _noted.set(found)
+    try:
+        yield found
+    finally:
+        _noted.reset(token)
 
 
 def as_path(source: Any, what: str) -> Path:
@@ -57,6 +72,8 @@ def opened(path: Path, what: str) -> Iterator[BinaryIO]:
     MalformedBody
         There is no such file, it is a directory, a device or a pipe, or it may not be read.
     """
+    if (noted := _noted.get()) is not None:
+        noted.append(path)
     with _told(path, what):
         mode = os.stat(path).st_mode
     _refuse_other_kinds(mode, path, what)  # before it is opened, which may do something to a device

@@ -22,7 +22,7 @@ from google.protobuf.message import DecodeError
 
 import mdf_loop
 from mdf_loop.errors import LoopError
-from mdf_loop.integrations.verifying import drawn, needed
+from mdf_loop.models.verifying import drawn, needed
 
 from . import mutators
 from .target import Failure, Settings, Target

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from mdf_loop.convert.files import load
-from mdf_loop.convert.onnx_to_mdf import convert
 from mdf_loop.errors import LoopError
 from mdf_loop.execute.numpy_engine import NumpyLoop, watched_loops
 from mdf_loop.explain import explained, plan_content
-from mdf_loop.integrations.running import run
-from mdf_loop.integrations.verifying import drawn, needed
+from mdf_loop.ir import ValueType
+from mdf_loop.models.mdf import MdfModel
+from mdf_loop.models.model import Model
+from mdf_loop.models.opening import prepare
+from mdf_loop.models.verifying import drawn, needed_in
 
 SEED = 0
 """Of the values that are drawn for inputs that are not given."""
@@ -42,29 +41,37 @@ def explain_model(model: Any, source: bool = False, **inputs: Any) -> list[str]:
     LoopError
         The model cannot be run.
     """
+    return explain_prepared(prepare(model), source, **inputs)
+
+
+def explain_prepared(model: Model, source: bool = False, **inputs: Any) -> list[str]:
+    """The same of a model that is prepared."""
     return [explained(loop, source) for loop in loops_of(model, **inputs)]
 
 
 def plans_of(model: Any, **inputs: Any) -> list[dict[str, Any]]:
     """The same for programs: what :func:`mdf_loop.explain.plan_content` says of each loop."""
-    return [plan_content(loop) for loop in loops_of(model, **inputs)]
+    return [plan_content(loop) for loop in loops_of(prepare(model), **inputs)]
 
 
-def loops_of(model: Any, **inputs: Any) -> list[NumpyLoop]:
-    """The loops that a model runs, without those inside another one; see :func:`explain_model`."""
+def loops_of(model: Model, **inputs: Any) -> list[NumpyLoop]:
+    """The loops that a prepared model runs, without those inside another one; see :func:`explain_model`."""
     with watched_loops() as loops:
-        run(model, **{**_missing(model, inputs), **inputs})
+        model(**{**_missing(model, inputs), **inputs})
     inner = [loop for outer in loops for loop in outer.inner_loops()]
     return [loop for loop in loops if loop not in inner]
 
 
-def _missing(model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def _missing(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Values for the inputs that a model needs and that are not given."""
     try:
-        if isinstance(model, str | os.PathLike):
-            model = load(Path(model))
-        elif hasattr(model, "SerializeToString"):
-            model = convert(model)
-        return drawn(needed(model), SEED, set(inputs))
+        return drawn(needed_of(model), SEED, set(inputs))
     except LoopError:  # said with all its circumstances when the model runs
         return {}
+
+
+def needed_of(model: Model) -> dict[str, ValueType]:
+    """The inputs that a model cannot do without, with what is declared of them."""
+    if isinstance(model, MdfModel) and model.typed is None:
+        return needed_in(model.graph)
+    return {name: port.type for name, port in model.inputs.items() if port.default is None}

@@ -17,10 +17,11 @@ from mdf_loop.convert.mdf_to_onnx import to_onnx
 from mdf_loop.convert.restoring import names_of
 from mdf_loop.element_types import DTYPES, kind_of
 from mdf_loop.errors import MalformedBody
-from mdf_loop.integrations.running import run, run_in_mdf, with_inputs
+from mdf_loop.integrations.running import run_in_mdf, with_inputs
 from mdf_loop.integrations.scheduled import run_in_mdf as step_in_mdf
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.kernels.bounds import MOST_ELEMENTS, elements_of
+from mdf_loop.models.running import run
 from mdf_loop.options import ENGINES, options
 from mdf_loop.readers.mdf_body import read_mdf_graph
 from mdf_loop.readers.mdf_signature import ports_of
@@ -278,7 +279,11 @@ def needed(model: Any) -> dict[str, ValueType]:
     """The inputs that a model cannot do without, by name, with what is declared of them."""
     if len(model.graphs) != 1:
         raise MalformedBody(f"the model {model.id!r} has {len(model.graphs)} graphs; one is verified at a time")
-    (graph,) = model.graphs
+    return needed_in(model.graphs[0])
+
+
+def needed_in(graph: Any) -> dict[str, ValueType]:
+    """The same of a graph."""
     if is_typed(graph):
         body = read_mdf_graph(graph, kind="branch")
         names = names_of(graph)

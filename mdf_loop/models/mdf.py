@@ -1,0 +1,211 @@
+"""MDF models made ready: evaluated directly where they can be, else by MDF's engine or as one loop over steps."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.backend import LoopRep
+from mdf_loop.convert.lowering_schedule import output_ports
+from mdf_loop.convert.restoring import names_of
+from mdf_loop.errors import ArgumentError, IterationError, PartialResults, malformed
+from mdf_loop.execute.interpret import Progress
+from mdf_loop.integrations.required import is_required_as
+from mdf_loop.integrations.running import free_places, needs_no_scheduler, refuse_nothing, run_graph, run_graph_steps
+from mdf_loop.integrations.typed_graph import prepare_typed
+from mdf_loop.models.direct import DirectGraph, Given
+from mdf_loop.models.model import Found, Model, Wish
+from mdf_loop.models.node_loops import Request
+from mdf_loop.models.ports import Input, Output, Ports, declared, type_of
+from mdf_loop.models.results import stop_of
+from mdf_loop.models.texts import NotDirect
+from mdf_loop.options import Run, part_of, random_stream
+from mdf_loop.readers.mdf_typed import is_typed
+
+log = logging.getLogger(__name__)
+
+
+class MdfModel(Model):
+    """A model that is one MDF graph.
+
+    Parameters
+    ----------
+    graph : modeci_mdf Graph
+        It belongs to this model from now on.
+    name, source : str
+    """
+
+    def __init__(self, graph: Any, name: str = "", source: str = "") -> None:
+        self.graph, self.name, self.source = graph, name or str(graph.id), source
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as its graph: whoever unpickles it plans it anew."""
+        return type(self), (self.graph, self.name, self.source)
+
+    @cached_property
+    def direct(self) -> DirectGraph | None:
+        """The graph as it can be evaluated without MDF's engine; None if it cannot be."""
+        try:
+            return DirectGraph(self.graph)
+        except NotDirect as reason:
+            self.left_to_mdf = str(reason)
+            return None
+
+    left_to_mdf = ""
+
+    @cached_property
+    def typed(self) -> LoopRep | None:
+        """A graph that says types, as the ONNX graph it is; None for any other."""
+        return prepare_typed(self.graph) if is_typed(self.graph) and needs_no_scheduler(self.graph) else None
+
+    @cached_property
+    def inputs(self) -> Mapping[str, Input]:  # type: ignore[override]
+        """What it takes: ports without an edge, and parameters; those of ONNX in a converted model."""
+        if self.typed is not None:
+            body, names = self.typed.body, names_of(self.graph)
+            named = [(names.get(id, id), id) for id in body.inputs]
+            return Ports({n: Input(n, body.type_of(i), body.constants.get(i), "input of the graph") for n, i in named})
+        found, places = dict[str, Input](), list(free_places(self.graph))
+        ids = [id for _, id, *_ in places]
+        for node, id, owner, attribute in places:
+            name = id if ids.count(id) == 1 else f"{node}.{id}"
+            default, kind = getattr(owner, attribute), "input port" if attribute == "default_value" else "parameter"
+            said = declared(getattr(owner, "type", None), getattr(owner, "shape", None))
+            text = isinstance(default, str)
+            known = said if default is None or text else type_of(default)
+            found[name] = Input(name, known, default, f"node {node}, {kind} {id}")
+        return Ports(found)
+
+    @cached_property
+    def outputs(self) -> Mapping[str, Output]:  # type: ignore[override]
+        """What it gives: output ports that no edge reads."""
+        names = names_of(self.graph) if is_typed(self.graph) else {}
+        ports = {(node.id, port.id): port for node in self.graph.nodes for port in node.output_ports}
+        found = {
+            names.get(name, name): Output(
+                names.get(name, name),
+                declared(ports[place].type, ports[place].shape or None),
+                f"node {place[0]}, output port {place[1]}",
+            )
+            for name, place in output_ports(self.graph).items()
+        }
+        return Ports(found)
+
+    def _refuse_how(self, how: Mapping[str, Any]) -> None:
+        without = [name for name in ("time_increment", "collect") if name in how]
+        if without and "steps" not in how:
+            raise ArgumentError(f"{' and '.join(without)} without steps; steps is how many times the model is evaluated")
+
+    def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
+        """What a run gives."""
+        if not is_typed(self.graph):
+            refuse_nothing(inputs)
+        if wish.record:
+            from mdf_loop.models.recording import recorded_run
+
+            return recorded_run(self, inputs, run, wish)
+        direct = self.direct if wish.steps is None and not run.options.trusted else None
+        if direct is not None:
+            found = self.directly(direct, inputs, run)
+            if found is not None:
+                return found
+        return self.in_other_ways(inputs, run, wish)
+
+    def directly(
+        self,
+        direct: DirectGraph,
+        inputs: Mapping[str, Any],
+        run: Run,
+        call: Any = Request.run,
+        scopes: dict[Any, Any] | None = None,
+    ) -> Found | None:
+        """What a direct evaluation gives; None if MDF's engine has to find out what is wrong."""
+        given = self.places_given(inputs)
+        if given is None:
+            return None
+        ended: list[tuple[str, int, str]] = []
+
+        def noting(request: Request, run: Run) -> Any:
+            results = call(request, run)
+            done = iterations_of(run)
+            ended.append((request.place, done, stop_of(done, request.arguments.trip_count)))
+            return results
+
+        drawn = run.stream.save()
+        try:
+            outputs = direct.evaluate(given, run, noting, scopes)
+        except PartialResults as error:
+            if isinstance(error, IterationError) and error.partial is None:
+                run.stream.restore(drawn)
+                return None
+            raise
+        except Exception as error:  # whatever it is, MDF's engine says it as it always did
+            log.debug("%s: left to MDF's engine (%r)", self.name, error, exc_info=True)
+            run.stream.restore(drawn)
+            return None
+        return Found(outputs, *summed_up(ended), collected=direct.collected)
+
+    def places_given(self, inputs: Mapping[str, Any]) -> Given | None:
+        """Values by node and id; None where a name is not that of one place."""
+        given: dict[str, dict[str, Any]] = {}
+        for name, value in inputs.items():
+            places = self._named.get(name)
+            if places is None:
+                return None
+            kept = value if isinstance(value, bool | int | float | dict) else np.asarray(value)
+            for node, id, is_port in places:
+                given.setdefault(node, {})[id] = kept if is_port or type(kept) is not np.ndarray else np.array(kept)
+        return given
+
+    @cached_property
+    def _named(self) -> dict[str, list[tuple[str, str, bool]]]:
+        """The places that a name means: one, or all required ports of that name."""
+        places = list(free_places(self.graph))
+        names = {name for node, id, *_ in places for name in (id, f"{node}.{id}")}
+        found: dict[str, list[tuple[str, str, bool]]] = {}
+        for name in names:
+            here = [(n, i, a == "default_value") for n, i, _, a in places if name in (i, f"{n}.{i}")]
+            required = [(n, i, True) for n, i, owner, _ in places if is_required_as(owner, name)]
+            if required or len(here) == 1:
+                found[name] = required or here
+        return found
+
+    def in_other_ways(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
+        """What MDF's engine gives, or the loop over steps."""
+        how = {"steps": wish.steps, "time_increment": wish.time_increment, "collect": wish.collect or None}
+        how = {name: value for name, value in how.items() if value is not None}
+        with part_of(run), random_stream(run.stream), malformed("this graph cannot be run", (self.graph.id,)):
+            if how:
+                outputs = run_graph_steps(self.graph, inputs, how)
+                return Found(outputs, wish.steps, "trip count")
+            outputs = run_graph(self.graph, inputs, self.typed)
+        return Found(outputs, *of_outermost(run))
+
+
+def iterations_of(run: Run) -> int:
+    """How many iterations the loop of a run completed that ran last."""
+    progress = run.outermost
+    return progress.moment.iteration if progress is not None else 0
+
+
+def of_outermost(run: Run) -> tuple[Any, Any]:
+    """Iterations and stop of the loop that ran last, as far as it told."""
+    progress = run.outermost
+    if progress is None:
+        return None, None
+    is_counted = progress.moment.going if isinstance(progress, Progress) else progress.owner.loop.keep_going is None
+    return progress.moment.iteration, "trip count" if is_counted else "condition"
+
+
+def summed_up(ended: Iterable[tuple[str, int, str]]) -> tuple[Any, Any]:
+    """Iterations and stops of the loops that ran: of one alone, or by place."""
+    loops = list(ended)
+    if not loops:
+        return None, None
+    if len(loops) == 1:
+        return loops[0][1], loops[0][2]
+    return {place: done for place, done, _ in loops}, {place: stop for place, _, stop in loops}

@@ -1,0 +1,236 @@
+"""A model made ready: called like a function, as often as needed."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mdf_loop.arguments import handed_out
+from mdf_loop.errors import ArgumentError, KindError, LoopError, LoopInterrupted, LoopTimeout, PartialResults
+from mdf_loop.errors import IterationLimit as Limit
+from mdf_loop.models.ports import Input, Output
+from mdf_loop.models.results import About, Results, chosen_options
+from mdf_loop.options import Run, Seed, options, start_run
+
+HOW = {"steps": None, "time_increment": None, "collect": False, "trials": None, "record": None, "every": 1, "record_to": None}
+"""The arguments of a call that are no inputs, and what they are by themselves."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How a model is to be run.
+
+    Attributes
+    ----------
+    steps, time_increment, collect
+        As :func:`mdf_loop.run` takes them.
+    record : tuple of str
+        What is recorded.
+    every : int
+        From how many iterations one is recorded.
+    record_to : path or None
+        Where it is written meanwhile.
+    outputs : frozenset of str or None
+        The outputs that are wanted; None for all.
+    """
+
+    steps: int | None = None
+    time_increment: float | None = None
+    collect: bool = False
+    record: tuple[str, ...] = ()
+    every: int = 1
+    record_to: Any = None
+    outputs: frozenset[str] | None = None
+
+
+@dataclass
+class Found:
+    """What one run gave."""
+
+    outputs: dict[str, Any]
+    iterations: Any = None
+    stop: Any = None
+    recorded: dict[str, Any] = field(default_factory=dict)
+    collected: tuple[str, ...] = ()
+
+
+class Model:
+    """A model that was read, mended and planned; :func:`mdf_loop.prepare` makes one.
+
+    Call it as :func:`mdf_loop.run`, without the model.
+
+    Attributes
+    ----------
+    name : str
+        What it is called: the id of an MDF model or graph, the name of an ONNX graph.
+    source : str
+        Where it was read from; empty for an object.
+    """
+
+    name: str = ""
+    source: str = ""
+
+    @property
+    def inputs(self) -> Mapping[str, Input]:
+        """What it takes, by name."""
+        raise NotImplementedError
+
+    @property
+    def outputs(self) -> Mapping[str, Output]:
+        """What it gives, by name."""
+        raise NotImplementedError
+
+    def __call__(self, **arguments: Any) -> Results:
+        """Run the model: ``model(...)`` is ``mdf_loop.run(..., ...)`` and takes what that takes.
+
+        Returns
+        -------
+        Results
+
+        Raises
+        ------
+        LoopError
+            As :func:`mdf_loop.run`.
+        """
+        how, inputs = self._told_apart(arguments)
+        seed, trials = how.pop("seed", None), how.pop("trials", None)
+        wish = self._wish(how)
+        if trials is not None:
+            from mdf_loop.sweeps.trials import run_trials
+
+            return run_trials(self, trials, seed, wish, inputs)
+        return self.run_once(inputs, seed, wish)
+
+    def run_once(self, inputs: Mapping[str, Any], seed: Seed | None = None, wish: Wish | None = None) -> Results:
+        """One run.
+
+        Parameters
+        ----------
+        inputs : mapping
+        seed : int or SeedSequence, optional
+        wish : Wish, optional
+        """
+        if seed is not None:
+            with options(seed=seed):
+                return self.run_once(inputs, None, wish)
+        run, wish = start_run(), wish or PLAIN
+        about = About(self.name, seed=run.stream.seed, inputs=inputs, every=wish.every, options=chosen_options(run))
+        try:
+            found = self.evaluate(inputs, run, wish)
+        except (PartialResults, LoopError) as error:
+            self._say_where(error)
+            if isinstance(error, PartialResults):
+                about.iterations, about.stop = error.iteration, stopped_by(error)
+                about.recorded = error.recorded or {}
+                error.results = Results(error.outputs, about)
+            raise
+        about.iterations, about.stop, about.recorded, about.collected = (
+            found.iterations,
+            found.stop,
+            found.recorded,
+            found.collected,
+        )
+        return Results(handed_out(found.outputs, as_arrays=False), about)
+
+    def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
+        """What a run gives; the run has begun."""
+        raise NotImplementedError
+
+    def explain(self, source: bool = False, **inputs: Any) -> str:
+        """How the loops of the model run, in words; the model is run once for that.
+
+        Parameters
+        ----------
+        source : bool
+            Show the Python that was emitted for recurrences as well.
+        **inputs : array_like
+            As in a call; those that are needed and not given are drawn.
+
+        Returns
+        -------
+        str
+        """
+        from mdf_loop.models.explaining import explain_prepared
+
+        return "\n\n".join(explain_prepared(self, source, **inputs)) or "no Loop or Scan ran"
+
+    def __repr__(self) -> str:
+        def listed(ports: Iterable[str]) -> str:
+            return ", ".join(ports) or "none"
+
+        where = f" from {self.source}" if self.source else ""
+        return f"<model {self.name!r}{where}: inputs {listed(self.inputs)}; outputs {listed(self.outputs)}>"
+
+    # What a call says
+
+    def _told_apart(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What is said of how to run, and the inputs; a model of ONNX may have inputs of such names."""
+        known = self._names_of_its_own()
+        how, inputs = dict[str, Any](), dict[str, Any]()
+        for name, value in arguments.items():
+            if (name in HOW or name == "seed") and name not in known:
+                if value is not HOW.get(name):
+                    how[name] = value
+            else:
+                inputs[name] = value
+        self._refuse_how(how)
+        return how, inputs
+
+    def _names_of_its_own(self) -> Iterable[str]:
+        """Inputs that may be called like an argument."""
+        return ()
+
+    def _refuse_how(self, how: Mapping[str, Any]) -> None:
+        """See that what is asked for can be had of this model.
+
+        Raises
+        ------
+        ArgumentError
+        """
+
+    @staticmethod
+    def _wish(how: Mapping[str, Any]) -> Wish:
+        if not how:
+            return PLAIN
+        said = dict(how)
+        record, every = said.pop("record", ()), said.get("every", 1)
+        if isinstance(record, str):
+            record = (record,)
+        if not isinstance(record, Sequence) or not all(isinstance(name, str) for name in record):
+            raise KindError(f"record must be a list of names of values; got {record!r}")
+        if isinstance(every, bool) or not isinstance(every, int) or every < 1:
+            raise ArgumentError(f"every must be a whole number from 1 on; got {every!r}")
+        if not record and said.keys() & {"every", "record_to"}:
+            raise ArgumentError(
+                f"{' and '.join(said.keys() & {'every', 'record_to'})} without record; record says what is recorded"
+            )
+        return Wish(record=tuple(record), **said)
+
+    def _say_where(self, error: BaseException) -> None:
+        """Name the file that an error is about."""
+        if self.source and self.source not in str(error) and f"in {self.source}" not in getattr(error, "__notes__", ()):
+            error.add_note(f"in {self.source}")
+
+
+PLAIN = Wish()
+
+
+def stopped_by(error: BaseException) -> str:
+    """What ``stop`` is of a run that was broken off."""
+    if isinstance(error, LoopTimeout):
+        return "timeout"
+    if isinstance(error, Limit):
+        return "max_iterations"
+    return "interrupted" if isinstance(error, LoopInterrupted) else "error"
+
+
+def unknown_name(what: str, name: str, names: Iterable[str]) -> ArgumentError:
+    """The error for a name that is not there, with those that are close."""
+    names = list(names)
+    close = difflib.get_close_matches(name, [*names, *(full.rpartition(".")[2] for full in names)], n=3)
+    meant = (
+        f"did you mean {' or '.join(map(repr, dict.fromkeys(close)))}?" if close else f"there are {', '.join(names) or 'none'}"
+    )
+    return ArgumentError(f"{what} {name!r}; {meant}")

@@ -1,0 +1,72 @@
+"""Models of ONNX and OpenVINO made ready."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any
+
+from mdf_loop.backend import LoopRep
+from mdf_loop.errors import ArgumentError
+from mdf_loop.integrations.running import refuse_options
+from mdf_loop.models.mdf import of_outermost
+from mdf_loop.models.model import Found, Model, Wish
+from mdf_loop.models.ports import Input, Output, Ports
+from mdf_loop.options import Run, part_of, random_stream
+
+
+class NetworkModel(Model):
+    """A model of ONNX or OpenVINO.
+
+    Parameters
+    ----------
+    prepared : LoopRep
+        What runs it.
+    name, source : str
+    """
+
+    def __init__(self, prepared: LoopRep, name: str = "", source: str = "") -> None:
+        self.prepared, self.name, self.source = prepared, name or prepared.body.name, source
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as what runs it."""
+        return type(self), (self.prepared, self.name, self.source)
+
+    @cached_property
+    def inputs(self) -> Mapping[str, Input]:  # type: ignore[override]
+        """What it takes."""
+        body = self.prepared.body
+        names = getattr(self.prepared, "inputs", body.inputs)
+        return Ports({name: Input(name, body.type_of(name), body.constants.get(name), "input of the graph") for name in names})
+
+    @cached_property
+    def outputs(self) -> Mapping[str, Output]:  # type: ignore[override]
+        """What it gives."""
+        body = self.prepared.body
+        return Ports({name: Output(name, body.type_of(name), "output of the graph") for name in self._output_names})
+
+    @property
+    def _output_names(self) -> tuple[str, ...]:
+        return tuple(getattr(self.prepared, "outputs", self.prepared.body.outputs))
+
+    def _names_of_its_own(self) -> Iterable[str]:
+        return self.prepared.body.inputs
+
+    def _refuse_how(self, how: Mapping[str, Any]) -> None:
+        for name in ("steps", "time_increment", "collect"):
+            if name in how:
+                raise ArgumentError(f"{name} is for MDF models, and the model has no input of that name")
+
+    def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
+        """What a run gives; what the variables of an OpenVINO model keep begins anew."""
+        if wish.record:
+            from mdf_loop.models.recording import recorded_network
+
+            return recorded_network(self, inputs, run, wish)
+        given = self.prepared.fit(inputs)
+        refuse_options(given, set(self.prepared.body.inputs))
+        if hasattr(self.prepared, "reset"):
+            self.prepared.reset()
+        with part_of(run), random_stream(run.stream):
+            results = self.prepared.run(given)
+        return Found(dict(zip(self._output_names, results, strict=True)), *of_outermost(run))

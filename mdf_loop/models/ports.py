@@ -1,0 +1,96 @@
+"""What a model takes and gives, by name: what it is, where it stands, and what it is without being given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.ir import ValueType
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input of a model.
+
+    Attributes
+    ----------
+    name : str
+        What :func:`mdf_loop.run` calls it.
+    type : ValueType
+        Element type and shape, as far as they are declared or follow from the default.
+    default : object
+        What it is if it is not given; None if it has to be given.
+    place : str
+        Where it stands in the model, such as ``"node decision, parameter bound"``.
+    """
+
+    name: str
+    type: ValueType
+    default: Any
+    place: str
+
+    def __str__(self) -> str:
+        default = "" if self.default is None else f" = {shown(self.default)}"
+        return f"{self.name}: {self.type}{default} ({self.place})"
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output of a model: its name, its type as far as it is declared, and where it stands."""
+
+    name: str
+    type: ValueType
+    place: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.type} ({self.place})"
+
+
+class Ports(Mapping[str, Any]):
+    """Inputs or outputs by name, which print as a list."""
+
+    def __init__(self, ports: Mapping[str, Any]) -> None:
+        self._ports = dict(ports)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._ports[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ports)
+
+    def __len__(self) -> int:
+        return len(self._ports)
+
+    def __repr__(self) -> str:
+        return "\n".join(map(str, self._ports.values())) or "none"
+
+
+def type_of(value: Any) -> ValueType:
+    """The type of a value that is there."""
+    if value is None or isinstance(value, str | dict):
+        return ValueType()
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        return ValueType()
+    return ValueType(array.dtype, array.shape)
+
+
+def shown(value: Any) -> str:
+    """A default in a few characters."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(map(str, value))}: ...}}"
+    text = " ".join(str(value.tolist() if isinstance(value, np.ndarray) else value).split())
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def declared(kind: Any, shape: Any) -> ValueType:
+    """The type that a port of MDF declares."""
+    try:
+        dtype = np.dtype(kind) if kind else None
+    except TypeError:
+        dtype = None
+    return ValueType(dtype, tuple(d if isinstance(d, int | str) else None for d in shape) if shape is not None else None)

@@ -1,0 +1,146 @@
+"""What a run gives: its outputs by name, and what is worth knowing beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mdf_loop.options import Run, Seed
+
+
+@dataclass
+class About:
+    """What is known of a run beside its outputs.
+
+    Attributes
+    ----------
+    model : str
+        The name of the model.
+    iterations : int, array, dict or None
+        How many iterations its loop ran: by place where it has several, for each trial where there are several; passes
+        of a scheduled model; None where there was no loop.
+    stop : str, array, dict or None
+        Why it ended: ``"condition"``, ``"trip count"``, ``"max_iterations"``, ``"timeout"``, ``"interrupted"``,
+        ``"callback"`` or ``"error"``.
+    seed : int or SeedSequence
+        Under which the run can be repeated.
+    inputs : mapping
+        What it was given.
+    recorded : mapping of str to array
+        What was recorded, along a first axis of iterations.
+    every : int
+        From how many iterations one is recorded.
+    engine : str
+    options : mapping
+        What of ``options()`` was not as it is by itself.
+    trials : int or None
+        The length of a first axis of trials.
+    lengths : mapping
+        For outputs of trials that differ in length: how much of each is not padding.
+    collected : sequence of str
+        The outputs that hold a value for each iteration of a loop.
+    """
+
+    model: str = ""
+    iterations: Any = None
+    stop: Any = None
+    seed: Seed | None = None
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    recorded: Mapping[str, Any] = field(default_factory=dict)
+    every: int = 1
+    options: Mapping[str, Any] = field(default_factory=dict)
+    trials: int | None = None
+    lengths: Mapping[str, Any] = field(default_factory=dict)
+    collected: Sequence[str] = ()
+
+
+class Results(dict[str, Any]):
+    """The outputs of a run by name: a dict, with what else is known of the run as attributes, see :class:`About`."""
+
+    def __init__(self, outputs: Mapping[str, Any] | None = None, about: About | None = None) -> None:
+        super().__init__(outputs or {})
+        self.about = about or About()
+
+    @property
+    def iterations(self) -> Any:
+        """How many iterations the loop of the model ran."""
+        return self.about.iterations
+
+    @property
+    def stop(self) -> Any:
+        """Why it ended."""
+        return self.about.stop
+
+    @property
+    def seed(self) -> Seed | None:
+        """The seed under which the run can be repeated."""
+        return self.about.seed
+
+    @property
+    def inputs(self) -> Mapping[str, Any]:
+        """What the run was given."""
+        return self.about.inputs
+
+    @property
+    def recorded(self) -> Mapping[str, Any]:
+        """What was recorded, by the names that were asked for."""
+        return self.about.recorded
+
+    def to_xarray(self) -> Any:
+        """The outputs and what was recorded as an ``xarray.Dataset``.
+
+        Dimensions are ``trial``, ``iteration`` and the axes of each value, called ``<name>_0``, ``<name>_1``; attributes
+        say the model, the version of mdf_loop, the seed and the options.
+
+        Returns
+        -------
+        xarray.Dataset
+
+        Raises
+        ------
+        LoopError
+            xarray is not installed.
+        """
+        from mdf_loop.models.labelled import dataset
+
+        return dataset(self)
+
+    def save(self, path: Any) -> None:
+        """Write the results to a file that :func:`mdf_loop.open` reads: ``.npz``, or ``.nc`` or ``.zarr`` through xarray.
+
+        Parameters
+        ----------
+        path : str or path-like
+
+        Raises
+        ------
+        LoopError
+            The name of the file ends otherwise, a value cannot be written there, or a package is missing.
+        """
+        from mdf_loop.models.saving import save
+
+        save(self, path)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as what it holds."""
+        return type(self), (dict(self), self.about)
+
+
+def stop_of(iterations: int, trip_count: int | None) -> str:
+    """Why a loop ended that was not broken off."""
+    return "trip count" if trip_count is not None and iterations >= trip_count else "condition"
+
+
+def chosen_options(run: Run) -> dict[str, Any]:
+    """The options of a run that are not what they are by themselves, the seed apart."""
+    from mdf_loop.options import OPTIONS, Options
+
+    plain = Options()
+    if run.options == plain:
+        return {}
+    return {
+        name: getattr(run.options, name)
+        for name in sorted(OPTIONS - {"seed"})
+        if getattr(run.options, name) != getattr(plain, name)
+    }

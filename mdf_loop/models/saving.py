@@ -1,0 +1,220 @@
+"""Results in files: ``.npz`` keeps every type, ``.nc`` and ``.zarr`` are what xarray writes."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.convert.weights_reading import open_archive
+from mdf_loop.errors import FileError, LoopError, MalformedBody
+from mdf_loop.files import replacing, sync_folder, write_npz
+from mdf_loop.models.labelled import dataset, seed_text, xarray
+from mdf_loop.models.results import About, Results
+from mdf_loop.models.written import Said, read_again, written
+from mdf_loop.readers.opening import as_path
+
+SAID, VALUE = "mdf_loop", "value_{}"
+"""Names in a file: what there is, as JSON, and the arrays."""
+
+SUFFIXES = (".npz", ".nc", ".zarr")
+
+
+def save(results: Results, path: Any) -> None:
+    """Write results to a file; see :meth:`Results.save`."""
+    place = _place(path)
+    arrays: list[np.ndarray] = []
+    said = _said(results, arrays)
+    if place.suffix == ".npz":
+        held = {SAID: np.array(json.dumps(said)), **{VALUE.format(k): array for k, array in enumerate(arrays)}}
+        with replacing(place) as file:
+            write_npz(file, held)
+        return
+    made = dataset(results)
+    made = made.drop_vars([name for name, held in made.variables.items() if held.dtype == object])
+    values = {VALUE.format(k): _variable(k, array) for k, array in enumerate(arrays) if not _is_there(said, k, made)}
+    write_dataset(made.assign(values).assign_attrs({SAID: json.dumps(said)}), place)
+
+
+def open_results(path: Any, /) -> Results:
+    """Read results that :meth:`Results.save` wrote.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A ``.npz``, ``.nc`` or ``.zarr`` file.
+
+    Returns
+    -------
+    Results
+
+    Raises
+    ------
+    MalformedBody
+        There is no such file, or no results in it.
+
+    Examples
+    --------
+    >>> import mdf_loop, tempfile
+    >>> path = tempfile.mkdtemp() + "/run.npz"
+    >>> mdf_loop.run("examples/drift_diffusion.yaml", seed=7).save(path)
+    >>> mdf_loop.open(path).iterations
+    250
+    """
+    place = _place(path)
+    said, arrays = _of_archive(place) if place.suffix == ".npz" else _of_dataset(place)
+    try:
+        values = {key: {name: read_again(value, arrays) for name, value in said[key].items()} for key in KEPT}
+        about = About(**{name: read_again(value, arrays) for name, value in said["about"].items()})
+    except (KeyError, TypeError, AttributeError) as error:
+        raise MalformedBody(f"{os.fspath(place)!r} holds no results of a run") from error
+    about.recorded, about.inputs, about.lengths = values["recorded"], values["inputs"], values["lengths"]
+    return Results(values["outputs"], about)
+
+
+KEPT = ("outputs", "recorded", "inputs", "lengths")
+
+
+def _said(results: Results, arrays: list[np.ndarray]) -> dict[str, Any]:
+    about = results.about
+    parts = {"outputs": results, "recorded": about.recorded, "inputs": about.inputs, "lengths": about.lengths}
+    said: dict[str, Any] = {
+        key: {name: written(value, arrays, name) for name, value in part.items()} for key, part in parts.items()
+    }
+    rest = {
+        "model": about.model,
+        "iterations": about.iterations,
+        "stop": about.stop,
+        "seed": seed_text(about.seed) if isinstance(about.seed, np.random.SeedSequence) else about.seed,
+        "every": about.every,
+        "options": dict(about.options),
+        "trials": about.trials,
+        "collected": list(about.collected),
+    }
+    said["about"] = {name: written(value, arrays, name) for name, value in rest.items()}
+    return said
+
+
+def _of_archive(place: Path) -> tuple[dict[str, Any], Mapping[int, np.ndarray]]:
+    with open_archive(place) as archive:
+        if SAID not in archive.names():
+            raise MalformedBody(f"{os.fspath(place)!r} holds no results of a run")
+        said = _parsed(archive.array(SAID).item(), place)
+        count = sum(name.startswith("value_") for name in archive.names())
+        return said, {k: archive.array(VALUE.format(k)) for k in range(count)}
+
+
+def _of_dataset(place: Path) -> tuple[dict[str, Any], Mapping[int, np.ndarray]]:
+    if not place.exists():
+        raise MalformedBody(f"there is no file {os.fspath(place)!r}")
+    with _told(place), _opened(place) as found:
+        if SAID not in found.attrs:
+            raise MalformedBody(f"{os.fspath(place)!r} holds no results of a run")
+        said, arrays = _parsed(found.attrs[SAID], place), dict[int, np.ndarray]()
+        for key in ("outputs", "recorded"):
+            for name, value in said[key].items():
+                if "place" in value and name in found:
+                    arrays[value["place"]] = found[name].values
+        for name in found.variables:
+            if str(name).startswith("value_"):
+                arrays[int(str(name)[6:])] = found[name].values
+        return said, arrays
+
+
+@contextlib.contextmanager
+def _opened(place: Path) -> Iterator[Any]:
+    if place.suffix == ".zarr":
+        with xarray().open_zarr(place, consolidated=False) as found:
+            yield found
+    else:
+        with xarray().open_dataset(place, engine="h5netcdf") as found:
+            yield found
+
+
+def _parsed(text: Any, place: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(str(text)))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise MalformedBody(f"{os.fspath(place)!r} holds no results of a run: {error}") from error
+
+
+def _is_there(said: Mapping[str, Said], place: int, made: Any) -> bool:
+    """Whether a value is a variable already, as it is."""
+    return any(
+        value.get("place") == place and name in made and value.get("kind") in ("array", "scalar", "float", "int", "bool")
+        for key in ("outputs", "recorded")
+        for name, value in said[key].items()
+    )
+
+
+def _variable(k: int, array: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:
+    return tuple(f"value_{k}_{axis}" for axis in range(array.ndim)), array
+
+
+def _place(path: Any) -> Path:
+    place = as_path(path, "a file of results")
+    if place.suffix not in SUFFIXES:
+        raise LoopError(f"results are kept in files of type {', '.join(SUFFIXES)}; got {os.fspath(place)!r}")
+    return place
+
+
+def write_dataset(made: Any, place: Path) -> None:
+    """Write a Dataset beside what it replaces, and put it there when it is whole.
+
+    Raises
+    ------
+    LoopError
+        A package is missing.
+    FileError
+        It cannot be written; what was there is unchanged.
+    """
+    package = "zarr" if place.suffix == ".zarr" else "h5netcdf"
+    if importlib.util.find_spec(package) is None:
+        raise LoopError(f'a {place.suffix} file needs {package}: pip install "mdf-loop[sweep]"')
+    target = Path(os.path.realpath(place))
+    beside = target.with_name(f".mdf-loop-{os.urandom(8).hex()}{place.suffix}")
+    with _told(place):
+        try:
+            if package == "zarr":
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # zarr's, about texts in other programs
+                    made.to_zarr(beside, mode="w", consolidated=False)
+            else:
+                made.to_netcdf(beside, engine="h5netcdf")
+            _put(beside, target)
+        finally:
+            _remove(beside)
+
+
+def _put(beside: Path, target: Path) -> None:
+    if beside.is_dir() and target.exists():
+        old = target.with_name(f"{beside.name}.old")
+        os.replace(target, old)
+        os.replace(beside, target)
+        _remove(old)
+    else:
+        os.replace(beside, target)
+    sync_folder(target)
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+@contextlib.contextmanager
+def _told(place: Path) -> Iterator[None]:
+    try:
+        yield
+    except LoopError:
+        raise
+    except OSError as error:
+        raise FileError(f"{os.fspath(place)!r} cannot be written or read: {error}") from error

@@ -1,0 +1,309 @@
+"""One loop run for many lanes at once: along a leading axis, by the rules that run a kernel for many iterations at once.
+
+A lane is one run of the loop, with values and a random stream of its own.  It ends by its own condition; those that have
+ended are left out when there are enough of them.  What comes out has the same bits as each lane alone, or
+:class:`~mdf_loop.sweeps.exact.NotBatched` is raised and nothing has happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.analysis.invariants import invariants
+from mdf_loop.execute.interpret import Arguments, numbering, truth
+from mdf_loop.ir import Loop, Node
+from mdf_loop.kernels import load_kernels
+from mdf_loop.options import Deadline
+from mdf_loop.sweeps.drawing import Drawing, draw_of
+from mdf_loop.sweeps.exact import DRAWS, NotBatched, refuse_inexact
+from mdf_loop.sweeps.lane_nodes import Planned, Step
+from mdf_loop.sweeps.lanes import Lanes, stacked
+
+FEW = 0.75
+"""The part of the lanes that still run below which those that have ended are left out."""
+
+
+@dataclass
+class Columns:
+    """What a loop gave in all lanes.
+
+    Attributes
+    ----------
+    values : list of array
+        Carried, then last values, one row a lane; None where nobody wants them.
+    collected : list of array or None
+        Collected values: lanes, iterations, then the value's own axes; None where nobody wants them.
+    lengths : array
+        How many iterations each lane ran.
+    """
+
+    values: list[np.ndarray | None]
+    collected: list[np.ndarray | None]
+    lengths: np.ndarray
+
+    def results(self, lane: int) -> list[Any]:
+        """The results of one lane, as the loop itself gives them."""
+        length = self.lengths[lane]
+        rows = [None if column is None else column[lane, :length].copy() for column in self.collected]
+        return [*(None if column is None else column[lane, ...].copy() for column in self.values), *rows]
+
+
+class BatchedLoop:
+    """A loop made ready for many lanes.
+
+    Raises
+    ------
+    NotBatched
+        It has to be run lane by lane; says why.
+    """
+
+    def __init__(self, loop: Loop) -> None:
+        load_kernels()
+        refuse_inexact(loop.body)
+        if any(part.part is not None or part.axis for part in loop.scanned) or any(c.axis or not c.stack for c in loop.collected):
+            raise NotBatched("its scanned or collected values lie along other axes")
+        self.loop, same = loop, invariants(loop)
+        self.once = [Planned(node) for node in loop.body.nodes if _is_same(node, same.always)]
+        self.varying = [Planned(node) for node in loop.body.nodes if not _is_same(node, same.always)]
+        self.draws = [node for node in loop.body.nodes if (node.domain, node.op) in DRAWS]
+        self.rounds, self.fixed = loop.goes_round, same.always
+        self.number = numbering(loop.body.type_of(loop.index or "").shape)
+
+    def run(
+        self,
+        given: Sequence[Arguments],
+        generators: Sequence[np.random.Generator],
+        wanted: Sequence[bool],
+        deadline: Deadline | None = None,
+        most: int | None = None,
+    ) -> Columns:
+        """Run the loop in all lanes.
+
+        Parameters
+        ----------
+        given : sequence of Arguments
+            Those of each lane; each has an iteration to run.
+        generators : sequence of numpy Generator
+            The random stream of each.
+        wanted : sequence of bool
+            Which results are wanted: carried, last, then collected ones.
+        deadline : Deadline, optional
+        most : int, optional
+            As ``options(max_iterations=)``.
+
+        Raises
+        ------
+        NotBatched
+            Values differ in type or shape, or something went wrong: run alone, each lane says what.
+        LoopTimeout
+        """
+        counts = np.array([-1 if each.trip_count is None else each.trip_count for each in given])
+        limit = None if (counts < 0).any() else int(counts.max())
+        soonest = int(counts[counts >= 0].min(initial=1 << 62))
+        drawing = Drawing(self.draws, generators if self.draws else [], limit)
+        lanes = self._lanes(given)
+        out = _Out(len(given), self.loop, wanted)
+        t = 0
+        with np.errstate(all="ignore"):
+            while len(lanes.ids):
+                if deadline is not None and not t % 16:
+                    deadline.check()
+                if most is not None and t >= most:
+                    raise NotBatched("a lane reaches the limit of iterations")
+                self._iterate(lanes, given, drawing, t)
+                t += 1
+                ended = self._ended(lanes, counts, soonest, t)
+                out.collect(lanes, t)
+                if ended is not None:
+                    out.end(lanes, ended, t)
+                self._go_round(lanes)
+                if ended is not None:
+                    self._leave_out(lanes, drawing, ended)
+        return out.columns()
+
+    def _lanes(self, given: Sequence[Arguments]) -> Lanes:
+        """The values before the first iteration."""
+        loop, lanes = self.loop, Lanes(np.arange(len(given)), np.ones(len(given), bool))
+        lanes.env[""] = None
+        for name, value in loop.body.constants.items():
+            lanes.env[name] = value
+        for state in loop.body.state:
+            lanes.env[state.input] = state.initial
+        unique = {id(each): each for each in given}  # trials of one point are given the same
+        numbers = {key: k for k, key in enumerate(unique)}
+        places = np.array([numbers[id(each)] for each in given])
+        for name, values in self._given(list(unique.values())):
+            lanes.set(name, *stacked(values, places, name))
+        if loop.condition:
+            rank = len(loop.body.type_of(loop.condition).shape or ())
+            lanes.env[loop.condition] = np.ones((1,) * rank, bool) if rank else np.True_
+        return lanes
+
+    def _given(self, given: Sequence[Arguments]) -> Iterator[tuple[str, list[Any]]]:
+        loop = self.loop
+        for names, attribute in (
+            ([c.input for c in loop.carried], "carried"),
+            ([s.input for s in loop.scanned], "scanned"),
+            (loop.invariant, "invariant"),
+            (loop.body.captures, "captured"),
+        ):
+            for k, name in enumerate(names):
+                yield f"{name} parts" if attribute == "scanned" else name, [getattr(each, attribute)[k] for each in given]
+
+    def _iterate(self, lanes: Lanes, given: Sequence[Arguments], drawing: Drawing, t: int) -> None:
+        """Run the body once, for all lanes."""
+        if self.loop.index:
+            lanes.set(self.loop.index, self.number(t), False)
+        for part in self.loop.scanned:
+            rows, name = lanes.env[f"{part.input} parts"], f"{part.input} parts"
+            is_stacked = name in lanes.stacked
+            along = rows if not is_stacked else np.moveaxis(rows, 1, 0)
+            lanes.set(part.input, along[part.start :: part.stride][:: -1 if part.reverse else 1][t], is_stacked)
+        if not t:
+            for each in self.once:
+                each.run(lanes, self.fixed)
+            if self.draws:
+                self._plan_draws(lanes, drawing)
+        if self.draws:
+            drawing.advance()
+        if lanes.steps_version == lanes.version:
+            env = lanes.env
+            for call, names, keywords, output in lanes.steps:
+                env[output] = call(*[env[name] for name in names], **keywords)
+            return
+        version = lanes.version
+        for each in self.varying:
+            if each.is_draw:
+                lanes.set(each.node.outputs[0], drawing.take(each.node), True)
+            else:
+                each.run(lanes, self.fixed)
+        if lanes.version == version:
+            self._remember(lanes, drawing)
+
+    def _remember(self, lanes: Lanes, drawing: Drawing) -> None:
+        """Keep the calls of an iteration for the next ones, if they are all there is to do."""
+        steps = [[_drawn(each, drawing)] if each.is_draw else each.steps for each in self.varying]
+        is_settled = all((name in lanes.stacked) == (output in lanes.stacked) for name, output in self.rounds.items())
+        if is_settled and all(known is not None for known in steps):
+            lanes.steps, lanes.steps_version = [step for known in steps for step in known or ()], lanes.version
+
+    def _plan_draws(self, lanes: Lanes, drawing: Drawing) -> None:
+        """Find out what is drawn in one iteration: shapes are those of the first one, which is run on zeros for that."""
+        trial, draws = Lanes(lanes.ids, lanes.alive, dict(lanes.env), set(lanes.stacked)), []
+        for each in self.varying:
+            if each.is_draw:
+                like = each.node.inputs[0] if each.node.inputs else ""
+                draws.append(draw_of(each.node, trial.env[like] if like else None, like in trial.stacked))
+                trial.set(each.node.outputs[0], np.zeros((len(lanes.ids), *draws[-1].shape), draws[-1].dtype), True)
+            else:
+                each.run(trial, self.fixed)
+        drawing.plan(draws)
+
+    def _ended(self, lanes: Lanes, counts: np.ndarray, soonest: int, t: int) -> np.ndarray | None:
+        """Which lanes end behind this iteration; None if none does."""
+        ended = None
+        if self.loop.keep_going:
+            value = lanes.env[self.loop.keep_going]
+            if self.loop.keep_going in lanes.stacked:
+                if value.dtype != np.bool_ or value.size != len(lanes.ids):
+                    raise NotBatched("its condition is not one boolean")
+                ended = np.greater(lanes.alive, value.reshape(-1))  # alive, and not going on
+            elif not truth(value, "the body's condition"):
+                ended = lanes.alive.copy()
+        if t >= soonest:
+            over = lanes.alive & (counts[lanes.ids] == t)
+            ended = over if ended is None else ended | over
+        return None if ended is None or not ended.any() else ended
+
+    def _go_round(self, lanes: Lanes) -> None:
+        """What the next iteration gets: all at once, so that values may change places."""
+        if lanes.steps_version == lanes.version:
+            env = lanes.env
+            values = [env[output] for output in self.rounds.values()]
+            env.update(zip(self.rounds, values, strict=True))
+            return
+        new = [(name, lanes.env[output], output in lanes.stacked) for name, output in self.rounds.items()]
+        for name, value, is_stacked in new:
+            lanes.set(name, value, is_stacked)
+        if self.loop.condition and self.loop.keep_going:
+            value, is_stacked = lanes.env[self.loop.keep_going], self.loop.keep_going in lanes.stacked
+            shape = np.shape(value)[1:] if is_stacked else np.shape(value)
+            lanes.set(self.loop.condition, np.ones(shape, bool) if shape else np.True_, False)
+
+    def _leave_out(self, lanes: Lanes, drawing: Drawing, ended: np.ndarray) -> None:
+        lanes.alive &= ~ended
+        if lanes.alive.sum() > FEW * len(lanes.alive):
+            return
+        left = np.flatnonzero(lanes.alive)
+        if self.draws:
+            drawing.keep(left)
+        lanes.keep(left, list(lanes.stacked))
+
+
+class _Out:
+    """What the lanes give, put together as they end."""
+
+    def __init__(self, count: int, loop: Loop, wanted: Sequence[bool]) -> None:
+        self.count, self.loop = count, loop
+        self.names = [*(c.output for c in loop.carried), *loop.last]
+        self.values: list[np.ndarray | None] = [None] * len(self.names)
+        self.wanted = [k for k in range(len(self.names)) if wanted[k]]
+        self.collecting = [(c, wanted[k]) for k, c in enumerate(loop.collected, len(self.names))]
+        self.collected: list[np.ndarray | None] = [None] * len(loop.collected)
+        self.lengths = np.zeros(count, np.int64)
+
+    def collect(self, lanes: Lanes, t: int) -> None:
+        """Keep what is collected in iteration ``t - 1``."""
+        for k, (what, is_wanted) in enumerate(self.collecting):
+            if is_wanted:
+                rows = lanes.rows(what.output)
+                buffer = self._room(k, rows, t)
+                buffer[t - 1, lanes.ids[lanes.alive]] = rows[lanes.alive]
+
+    def _room(self, k: int, rows: np.ndarray, t: int) -> np.ndarray:
+        buffer = self.collected[k]
+        if buffer is None:
+            buffer = self.collected[k] = np.empty((64, self.count, *rows.shape[1:]), rows.dtype)
+        _see_same(buffer, rows, 2)
+        if t > len(buffer):
+            larger = np.empty((2 * len(buffer), *buffer.shape[1:]), buffer.dtype)
+            larger[: len(buffer)] = buffer
+            buffer = self.collected[k] = larger
+        return buffer
+
+    def end(self, lanes: Lanes, ended: np.ndarray, t: int) -> None:
+        """Keep the values of lanes that have ended."""
+        ids = lanes.ids[ended]
+        self.lengths[ids] = t
+        for k in self.wanted:
+            rows = lanes.rows(self.names[k])
+            if self.values[k] is None:
+                self.values[k] = np.empty((self.count, *rows.shape[1:]), rows.dtype)
+            column = self.values[k]
+            assert column is not None
+            _see_same(column, rows, 1)
+            column[ids] = rows[ended]
+
+    def columns(self) -> Columns:
+        """Everything, once all lanes have ended."""
+        longest = int(self.lengths.max())
+        collected = [None if c is None else np.moveaxis(c[:longest], 0, 1) for c in self.collected]
+        return Columns(self.values, collected, self.lengths)
+
+
+def _see_same(column: np.ndarray, rows: np.ndarray, skipped: int) -> None:
+    if column.dtype != rows.dtype or column.shape[skipped:] != rows.shape[1:]:
+        raise NotBatched("a value changes its type or shape")
+
+
+def _is_same(node: Node, always: frozenset[str]) -> bool:
+    return (node.domain, node.op) not in DRAWS and all(name in always for name in node.reads)
+
+
+def _drawn(each: Planned, drawing: Drawing) -> Step:
+    """A node that draws, as a call without inputs."""
+    return (lambda: drawing.take(each.node)), (), {}, each.node.outputs[0]

@@ -1,0 +1,62 @@
+"""Operators that give the same bits for many lanes at once as for each alone, in every engine.
+
+They move data, or compute each element by operations that IEEE 754 defines to the last bit, or add up along an axis of
+each lane in the order in which one lane does.  Functions such as ``exp`` are not among them: their last place depends on
+how many numbers a processor works on at once, so bodies that use them are run lane by lane.
+"""
+
+from __future__ import annotations
+
+from mdf_loop.ir import Body, Node
+from mdf_loop.registry import lookup
+
+_ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Neg", "Abs", "Sqrt", "Reciprocal", "Max", "Min", "Clip", "Sign", "Floor", "Ceil")
+_ROUNDED = ("Round", "Relu", "LeakyRelu", "PRelu", "ThresholdedRelu", "Where", "Identity", "Cast", "IsNaN", "IsInf")
+_LOGIC = ("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "Not", "And", "Or", "Xor")
+_PLACES = ("Reshape", "Squeeze", "Unsqueeze", "Transpose", "Concat", "Slice", "Gather", "Expand", "Shape", "Size", "Flatten")
+_ALONG = ("ReduceSum", "ReduceMax", "ReduceMin", "ArgMax", "ArgMin")
+
+_MDF = ("add", "subtract", "multiply", "divide", "negative", "positive", "absolute", "numpy.sqrt", "numpy.maximum")
+_MDF_LOGIC = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "not", "numpy.minimum", "numpy.where")
+
+EXACT = {("", op) for op in (*_ARITHMETIC, *_ROUNDED, *_LOGIC, *_PLACES, *_ALONG)} | {("mdf", op) for op in (*_MDF, *_MDF_LOGIC)}
+"""Operators by (domain, name)."""
+
+DRAWS = {
+    ("", "RandomNormal"): "normal",
+    ("", "RandomNormalLike"): "normal",
+    ("", "RandomUniform"): "uniform",
+    ("", "RandomUniformLike"): "uniform",
+}
+"""Operators that draw each element by itself, and what they draw."""
+
+
+class NotBatched(Exception):
+    """Something that is run lane by lane; says what."""
+
+
+def refuse_inexact(body: Body) -> None:
+    """See that a body gives the same bits for many lanes at once.
+
+    Raises
+    ------
+    NotBatched
+        It does not; says which node.
+    """
+    if body.state and not body.typed:
+        raise NotBatched("it has hidden values of Python's kind")
+    for node in body.nodes:
+        place = (node.domain, node.op)
+        entry = lookup(node.op, node.opset, node.domain)
+        if not entry.built_in or not entry.native:
+            raise NotBatched(f"{called(node)} is a kernel of somebody's own")
+        if place in DRAWS:
+            if node.attrs.get("seed") is not None:
+                raise NotBatched(f"{called(node)} has a seed of its own")
+        elif place not in EXACT or entry.batch is None:
+            raise NotBatched(f"{called(node)} may differ in the last place for many lanes at once")
+
+
+def called(node: Node) -> str:
+    """A node in a message."""
+    return f"{node.op} -> {next(filter(None, node.outputs), node.name)}"

@@ -1,0 +1,97 @@
+"""The points of a sweep: an outer product of values, or a list of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import ArgumentError, KindError
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Points, numbered in C order.
+
+    Attributes
+    ----------
+    dims : tuple of str
+        The dimensions: a name for each value that is swept, or ``point``.
+    shape : tuple of int
+    axes : mapping of str to (dim, values)
+        The values of each input, along one of the dimensions.
+    """
+
+    dims: tuple[str, ...] = ()
+    shape: tuple[int, ...] = ()
+    axes: tuple[tuple[str, tuple[str, tuple[Any, ...]]], ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many points there are."""
+        return int(np.prod(self.shape, dtype=np.int64)) if self.shape else 1
+
+    def inputs(self, point: int) -> dict[str, Any]:
+        """The inputs at a point."""
+        place = dict(zip(self.dims, np.unravel_index(point, self.shape), strict=True)) if self.shape else {}
+        return {name: values[place[dim]] for name, (dim, values) in self.axes}
+
+    def coordinates(self) -> dict[str, Any]:
+        """What labels the dimensions, as xarray takes it."""
+        found = {}
+        for name, (dim, values) in self.axes:
+            try:
+                array = np.asarray(values)
+            except ValueError:
+                continue
+            labels = array if array.ndim == 1 and array.dtype != object else np.arange(len(values))
+            found[name] = (dim, labels)
+        return found
+
+
+def grid_of(over: Any) -> Grid:
+    """The grid that ``over`` says.
+
+    Parameters
+    ----------
+    over : mapping, list of mappings or pandas.DataFrame, or None
+
+    Raises
+    ------
+    KindError, ArgumentError
+        It is something else, or empty, or its points do not have the same names.
+    """
+    if over is None:
+        return Grid()
+    if hasattr(over, "to_dict") and hasattr(over, "columns"):
+        over = over.to_dict("records")
+    if isinstance(over, Mapping):
+        axes = tuple((str(name), (str(name), _listed(name, values))) for name, values in over.items())
+        return Grid(tuple(name for name, _ in axes), tuple(len(values) for _, (_, values) in axes), axes)
+    if isinstance(over, Sequence) and not isinstance(over, str) and all(isinstance(point, Mapping) for point in over):
+        return _of_points(list(over))
+    raise KindError(f"over is a mapping of names to values, a list of mappings or a table of pandas; got {type(over).__name__}")
+
+
+def _of_points(points: list[Mapping[str, Any]]) -> Grid:
+    if not points:
+        raise ArgumentError("over is an empty list: there is no point")
+    names = list(points[0])
+    for k, point in enumerate(points):
+        if set(point) != set(names):
+            raise ArgumentError(f"all points have the same names; point {k} has {', '.join(point)}, point 0 {', '.join(names)}")
+    axes = tuple((str(name), ("point", tuple(_plain(point[name]) for point in points))) for name in names)
+    return Grid(("point",), (len(points),), axes)
+
+
+def _listed(name: Any, values: Any) -> tuple[Any, ...]:
+    if isinstance(values, str) or not hasattr(values, "__len__") or not len(values):
+        raise ArgumentError(f"over[{name!r}] is a list of values, with at least one; got {values!r}")
+    return tuple(map(_plain, values))
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy as Python's, where that is the same."""
+    return value.item() if isinstance(value, np.float64 | np.int64 | np.bool_) else value

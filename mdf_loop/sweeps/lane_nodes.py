@@ -1,0 +1,98 @@
+"""One node for many lanes: by the rule of its kernel, and once that is known by the call that the rule makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.ir import Node
+from mdf_loop.registry import bind, lookup
+from mdf_loop.sweeps.exact import DRAWS, NotBatched
+from mdf_loop.sweeps.lanes import Lanes
+
+Step = tuple[Callable[..., Any], tuple[str, ...], dict[str, Any], str]
+"""A call, the names of its inputs, its keywords, and the name of its result."""
+
+
+class Planned:
+    """A node, its kernel and its rule.
+
+    Attributes
+    ----------
+    steps : list of Step, or None
+        The only call that the rule makes, if what it gets are the values themselves, or rows with another number of axes:
+        the same will do in the next iteration.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self.node, self.is_draw = node, (node.domain, node.op) in DRAWS
+        entry = lookup(node.op, node.opset, node.domain)
+        self.call, self.rule, self.keywords = entry.run, entry.batch, dict(bind(node).keywords)
+        self.steps: list[Step] | None = None
+
+    def run(self, lanes: Lanes, fixed: Container[str]) -> None:
+        """Run the node for all lanes; ``fixed`` are names whose values never change."""
+        node, env = self.node, lanes.env
+        args = [env[name] for name in node.inputs]
+        flags = [name in lanes.stacked for name in node.inputs]
+        calls: list[tuple[tuple[Any, ...], dict[str, Any], Any]] = []
+        if any(flags):
+            results, are_stacked = self._by_rule(args, flags, calls)
+        else:
+            result: Any = self.call(*args, **self.keywords)
+            results, are_stacked = (result if type(result) is tuple else (result,)), (False,) * len(node.outputs)
+            calls.append((tuple(args), self.keywords, result))
+        for name, value, is_stacked in zip(node.outputs, results, are_stacked, strict=False):
+            if name:
+                lanes.set(name, value, is_stacked)
+        self.steps = self._as_steps(lanes, args, flags, calls, results, fixed)
+
+    def _by_rule(self, args: list[Any], flags: list[bool], calls: list[Any]) -> tuple[tuple[Any, ...], tuple[bool, ...]]:
+        def watched(*given: Any, **keywords: Any) -> Any:
+            result = self.call(*given, **keywords)
+            calls.append((given, keywords, result))
+            return result
+
+        assert self.rule is not None
+        try:
+            found = self.rule(watched, args, flags, self.keywords)
+        except Exception as error:  # of one lane; each alone says which
+            raise NotBatched(f"{self.node}: {error}") from error
+        if found is None:
+            raise NotBatched(f"no rule runs {self.node} for many lanes at once")
+        return found
+
+    def _as_steps(
+        self, lanes: Lanes, args: list[Any], flags: list[bool], calls: list[Any], results: Any, fixed: Container[str]
+    ) -> list[Step] | None:
+        """The call, if there was one, and all that went in and out went as it is."""
+        inputs, outputs = self.node.inputs, self.node.outputs
+        if len(calls) != 1 or len(outputs) != 1 or len(results) != 1 or results[0] is not calls[0][2]:
+            return None
+        names, steps = list[str](), list[Step]()
+        given, keywords, _ = calls[0]
+        for k, value in enumerate(given):
+            same = {name for name, arg in zip(inputs, args, strict=True) if arg is value}
+            rows = {name for name, arg, flag in zip(inputs, args, flags, strict=True) if flag and _are_rows_of(value, arg)}
+            if len(same) == 1:
+                names.append(same.pop())
+                continue
+            names.append(f"{outputs[0]} input {k}")
+            if not same and len(rows) == 1:
+                steps.append((_reshaping(value.shape[1:]), (rows.pop(),), {}, names[-1]))
+            elif not same and not rows and all(name in fixed or flag for name, flag in zip(inputs, flags, strict=True)):
+                lanes.env[names[-1]] = value
+            else:
+                return None
+        return [*steps, (self.call, tuple(names), keywords, outputs[0])]
+
+
+def _are_rows_of(value: Any, arg: Any) -> bool:
+    """Whether an array may be another form of the rows of one."""
+    return isinstance(value, np.ndarray) and np.may_share_memory(value, arg)
+
+
+def _reshaping(shape: tuple[int, ...]) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda rows: rows.reshape(len(rows), *shape)

@@ -1,0 +1,79 @@
+"""Values of many lanes: a name stands for one value that is the same in all of them, or for a row for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.sweeps.exact import NotBatched
+
+
+@dataclass
+class Lanes:
+    """Values of the lanes that run: those that are the same in all, and those that are stacked.
+
+    ``version`` changes whenever a value becomes stacked, or the same in all.  ``steps`` are the calls that make an
+    iteration as long as it is ``steps_version``.
+    """
+
+    ids: np.ndarray
+    alive: np.ndarray
+    env: dict[str, Any] = field(default_factory=dict)
+    stacked: set[str] = field(default_factory=set)
+    version: int = 0
+    steps: list[Any] = field(default_factory=list)
+    steps_version: int = -1
+
+    def set(self, name: str, value: Any, is_stacked: bool) -> None:
+        """Give a name a value."""
+        self.env[name] = value
+        if is_stacked != (name in self.stacked):
+            self.version += 1
+            (self.stacked.add if is_stacked else self.stacked.remove)(name)
+
+    def rows(self, name: str) -> np.ndarray:
+        """A value of each lane."""
+        value = self.env[name]
+        return value if name in self.stacked else np.broadcast_to(value, (len(self.ids), *np.shape(value)))
+
+    def keep(self, lanes: np.ndarray, names: Sequence[str]) -> None:
+        """Forget all lanes but some."""
+        for name in names:
+            if name in self.stacked:
+                self.env[name] = self.env[name][lanes]
+        self.ids, self.alive = self.ids[lanes], self.alive[lanes]
+
+
+def stacked(values: Sequence[Any], places: np.ndarray, name: str) -> tuple[Any, bool]:
+    """The values of one name in all lanes: one that is the same in all, or a row for each.
+
+    Parameters
+    ----------
+    values : sequence
+        Those that there are.
+    places : array of int
+        Which of them each lane has.
+    name : str
+
+    Raises
+    ------
+    NotBatched
+        They differ in type or shape.
+    """
+    first = values[0]
+    if all(_is_equal(first, value) for value in values[1:]):
+        return first, False
+    if not all(isinstance(value, np.ndarray | np.generic) for value in values):
+        raise NotBatched(f"{name!r} is no array")
+    if len({(value.dtype, value.shape) for value in values}) > 1 or first.dtype.hasobject:
+        raise NotBatched(f"{name!r} differs in type or shape")
+    return np.stack(values)[places], True
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    if not isinstance(one, np.ndarray | np.generic) or not isinstance(other, np.ndarray | np.generic):
+        return one is other
+    return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()

@@ -1,0 +1,119 @@
+"""The seed of each trial: independent streams from one number, the same whoever runs the trial, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.random.bit_generator import ISpawnableSeedSequence
+
+from mdf_loop.options import Seed
+
+
+def seed_of(seed: Seed, point: int, trial: int, common_noise: bool = False) -> np.random.SeedSequence:
+    """The seed of one trial at one point of a grid.
+
+    Parameters
+    ----------
+    seed : int or SeedSequence
+        Of the whole sweep.
+    point, trial : int
+        Which it is; points are numbered in C order.
+    common_noise : bool
+        Every point gets the same streams.
+
+    Examples
+    --------
+    >>> seed_of(1, 2, 3)
+    SeedSequence(
+        entropy=1,
+        spawn_key=(2, 3),
+    )
+    """
+    key = (trial,) if common_noise else (point, trial)
+    if isinstance(seed, np.random.SeedSequence):
+        return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *key))
+    return np.random.SeedSequence(int(seed), spawn_key=key)
+
+
+def generators(seed: Seed, points: np.ndarray, trials: np.ndarray, common_noise: bool = False) -> list[np.random.Generator]:
+    """What ``numpy.random.default_rng`` makes of the seeds of many trials, at once.
+
+    Hashing seeds costs more than many a trial, so the hash of numpy's SeedSequence (M. O'Neill's, for ever the same) is
+    computed for all of them with arrays.
+    """
+    root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(int(seed))
+    keys = [trials] if common_noise else [points, trials]
+    is_plain = type(root.entropy) is int and root.pool_size == POOL and all(0 <= k < 1 << 32 for k in root.spawn_key)
+    if not is_plain or any(key.max() >= 1 << 32 for key in keys):
+        places = zip(points.tolist(), trials.tolist(), strict=True)
+        return [np.random.default_rng(seed_of(seed, point, trial, common_noise)) for point, trial in places]
+    entropy: list[Any] = _words(int(root.entropy))  # type: ignore[arg-type]
+    entropy += [0] * (POOL - len(entropy))
+    words = _hashed([*entropy, *root.spawn_key, *keys], len(trials))
+    return [np.random.Generator(np.random.PCG64(_Words(row))) for row in words]  # type: ignore[arg-type]
+
+
+class _Words(ISpawnableSeedSequence):
+    """The words that a SeedSequence would give, given."""
+
+    def __init__(self, words: np.ndarray) -> None:
+        self._words = words
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> np.ndarray:
+        """The first words."""
+        return self._words
+
+    def spawn(self, n_children: int) -> Sequence[Any]:  # type: ignore[override]
+        """Nobody asks for more."""
+        raise NotImplementedError
+
+
+POOL = 4
+INIT_A, MULT_A, INIT_B, MULT_B = 0x43B0D7E5, 0x931E8875, 0x8B51F9DD, 0x58F38DED
+MIX_L, MIX_R, SHIFT, MASK = np.uint32(0xCA01F9DD), np.uint32(0x4973F715), np.uint32(16), 0xFFFFFFFF
+"""Constants of the hash of numpy's SeedSequence."""
+
+
+def _words(number: int) -> list[int]:
+    """A whole number in words of 32 bits, the lowest first."""
+    words = [number & MASK]
+    while number := number >> 32:
+        words.append(number & MASK)
+    return words
+
+
+class _Hash:
+    """A hash whose constant changes with each use."""
+
+    def __init__(self, constant: int, factor: int) -> None:
+        self.constant, self.factor = constant, factor
+
+    def __call__(self, value: np.ndarray) -> np.ndarray:
+        value = value ^ np.uint32(self.constant)
+        self.constant = self.constant * self.factor & MASK
+        value = value * np.uint32(self.constant)
+        return value ^ (value >> SHIFT)
+
+
+def _hashed(entropy: Sequence[Any], count: int) -> np.ndarray:
+    """The four words of 64 bits that seed PCG64, for each trial."""
+    given = [np.broadcast_to(np.asarray(word).astype(np.uint32), count) for word in entropy]
+    mix_in = _Hash(INIT_A, MULT_A)
+
+    def mix(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        result = MIX_L * x - MIX_R * y
+        return result ^ (result >> SHIFT)  # type: ignore[operator]
+
+    pool = [mix_in(word) for word in given[:POOL]]
+    for source in range(POOL):
+        for place in range(POOL):
+            if source != place:
+                pool[place] = mix(pool[place], mix_in(pool[source]))
+    for word in given[POOL:]:
+        for place in range(POOL):
+            pool[place] = mix(pool[place], mix_in(word))
+    give = _Hash(INIT_B, MULT_B)
+    words = np.stack([give(pool[k % POOL]) for k in range(8)], axis=1).astype("<u4")
+    return np.ascontiguousarray(words).view("<u8").astype(np.uint64)

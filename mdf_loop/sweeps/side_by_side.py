@@ -1,0 +1,195 @@
+"""Runs of a model side by side: those of its loops for all runs at once, everything around them run by run."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mdf_loop.analysis.purity import draws
+from mdf_loop.control import refuse_endless
+from mdf_loop.errors import LoopError, LoopTimeout
+from mdf_loop.models.direct import DirectGraph, Evaluation
+from mdf_loop.models.mdf import MdfModel
+from mdf_loop.models.model import Model, Wish
+from mdf_loop.models.node_loops import Request
+from mdf_loop.models.recording import body_of
+from mdf_loop.models.results import stop_of
+from mdf_loop.options import RandomStream, Run
+from mdf_loop.sweeps.batched import BatchedLoop, Columns
+from mdf_loop.sweeps.exact import NotBatched
+from mdf_loop.sweeps.seeds import generators
+from mdf_loop.sweeps.table import Chunk, column_of, holding
+
+if TYPE_CHECKING:
+    from mdf_loop.sweeps.task import Task
+
+log = logging.getLogger(__name__)
+
+
+class SideBySide:
+    """A model whose runs can be run side by side.
+
+    Parameters
+    ----------
+    model : MdfModel
+    direct : DirectGraph
+    wish : Wish
+    """
+
+    def __init__(self, model: MdfModel, direct: DirectGraph, wish: Wish) -> None:
+        self.model, self.direct, self.wish = model, direct, wish
+        self._batched: dict[int, tuple[Any, BatchedLoop]] = {}
+        self.loops = [loop for node in direct.nodes for loop in node.loops.values()]
+
+    @classmethod
+    def of(cls, model: Model, wish: Wish) -> SideBySide | None:
+        """The model, if its runs can be run side by side."""
+        if not isinstance(model, MdfModel) or wish.steps is not None or wish.record:
+            return None
+        known = vars(model).setdefault("side_by_side", {})
+        if wish not in known:
+            direct = model.direct
+            known[wish] = cls(model, direct, wish) if direct is not None and any(node.loops for node in direct.nodes) else None
+        return known[wish]
+
+    def run(self, task: Task, start: int, stop: int, run: Run) -> Chunk | None:
+        """The outputs of some runs; None if they have to be run one by one.
+
+        Raises
+        ------
+        LoopTimeout
+        """
+        if run.options.trusted:
+            return None
+        try:
+            return self._columns(task, start, stop, run)
+        except LoopTimeout:
+            raise
+        except (NotBatched, LoopError) as reason:
+            log.debug("%s: runs are run one by one: %s", self.model.name, reason)
+        except Exception as error:  # each run alone says what is wrong
+            log.debug("%s: runs are run one by one: %r", self.model.name, error, exc_info=True)
+        return None
+
+    def _columns(self, task: Task, start: int, stop: int, run: Run) -> Chunk:
+        taken = self._taken(task.names)
+        first = start // task.trials
+        points = [task.inputs_of(point) for point in range(first, (stop - 1) // task.trials + 1)]
+        which = np.arange(start, stop) // task.trials - first
+        drawn = self._generators(task, start, stop)
+        if taken is not None:
+            requests = [next(self._begun(inputs, run)[0]) for inputs in points]
+            lanes = [requests[k] for k in which]
+            wanted = {place for place in taken.values() if place is not None}
+            columns = self._looped(lanes, drawn, run, wanted)
+            found = {name: _column(columns, place, task.fill) for name, place in taken.items()}
+            return Chunk(found, {}, columns.lengths, _stops(lanes, columns.lengths))
+        return self._stepwise([points[k] for k in which], drawn, run, task)
+
+    def _generators(self, task: Task, start: int, stop: int) -> list[np.random.Generator]:
+        if not any(map(self._draws, self.loops)):
+            return []
+        places = np.divmod(np.arange(start, stop), task.trials)
+        return generators(task.seed, *places, task.common_noise)
+
+    def _begun(self, inputs: Any, run: Run) -> tuple[Evaluation, Run]:
+        given = self.model.places_given(inputs)
+        if given is None:
+            raise NotBatched("an input is not that of one place")
+        part = Run(run.options, RandomStream(0), deadline=run.deadline, enclosing=run)
+        return self.direct.steps(given, part, {}), part
+
+    def _taken(self, names: tuple[str, ...]) -> dict[str, int] | None:
+        """The results of the only loop that the outputs are; None if there is more to them."""
+        if len(self.loops) != 1 or len(self.direct.nodes[-1].loops) != 1:
+            return None
+        nodes = {node.id: node for node in self.direct.nodes}
+        loop, found = self.loops[0].place, dict[str, int]()
+        for name in names:
+            node, port = self.direct.places[name]
+            element = nodes[node].elements[port]
+            if element is None or f"{node}.{element[0]}" != loop:
+                return None
+            found[name] = element[1]
+        return found
+
+    def _stepwise(self, given: list[Any], drawn: list[np.random.Generator], run: Run, task: Task) -> Chunk:
+        """Evaluate all runs up to their next loop, run those loops at once, and so on."""
+        if len(self.loops) > 1 and drawn:
+            raise NotBatched("several loops draw from one stream")
+        begun = [self._begun(inputs, run)[0] for inputs in given]
+        outputs: list[Any] = [None] * len(begun)
+        waiting: dict[int, Request] = {}
+        chunk = Chunk({})
+        for k, steps in enumerate(begun):
+            self._go_on(k, steps, None, waiting, outputs)
+        while waiting:
+            place = next(iter(waiting.values())).place
+            lanes = [k for k, request in waiting.items() if request.place == place]
+            requests = [waiting.pop(k) for k in lanes]
+            columns = self._looped(requests, [drawn[k] for k in lanes] if drawn else [], run, None)
+            if len(self.loops) == 1 and len(lanes) == len(begun):
+                chunk.iterations, chunk.stops = columns.lengths, _stops(requests, columns.lengths)
+            for row, k in enumerate(lanes):
+                results = columns.results(row)
+                self._go_on(k, begun[k], tuple(results) if len(results) != 1 else results[0], waiting, outputs)
+        chunk.columns = {name: column_of([row[name] for row in outputs], task.fill) for name in task.names}
+        return chunk
+
+    @staticmethod
+    def _draws(loop: Any) -> bool:
+        return any(map(draws, body_of(loop).nodes))
+
+    @staticmethod
+    def _go_on(k: int, steps: Evaluation, results: Any, waiting: dict[int, Request], outputs: list[Any]) -> None:
+        try:
+            waiting[k] = next(steps) if results is None else steps.send(results)
+        except StopIteration as end:
+            outputs[k] = end.value
+
+    def _looped(self, lanes: list[Request], drawn: list[np.random.Generator], run: Run, wanted: set[int] | None) -> Columns:
+        """Run one loop in all lanes."""
+        first = lanes[0]
+        prepared = first.prepared
+        record = prepared.record
+        for request in {id(request): request for request in lanes}.values():
+            given = request.arguments
+            if request.prepared is not prepared:
+                raise NotBatched("the loops of two runs have other forms")
+            refuse_endless(given.trip_count, given.go, run, record.name)
+            obeyed = given.go is not None or run.options.obey_body_condition
+            if given.go is False or given.trip_count == 0 or (record.keep_going and not obeyed):
+                raise NotBatched("a loop has no iteration, or ignores its condition")
+        known = self._batched.get(id(prepared))
+        if known is None:
+            known = self._batched[id(prepared)] = prepared, BatchedLoop(record)
+        count = len(record.carried) + len(record.last) + len(record.collected)
+        keeps = [wanted is None or k in wanted for k in range(count)]
+        arguments = [request.arguments for request in lanes]
+        return known[1].run(arguments, drawn, keeps, run.deadline, run.options.max_iterations)
+
+
+def _stops(requests: list[Request], lengths: np.ndarray) -> np.ndarray:
+    counts = [request.arguments.trip_count for request in requests]
+    return np.array([stop_of(int(done), count) for done, count in zip(lengths, counts, strict=True)])
+
+
+def _column(columns: Columns, place: int, fill: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    """One result of a loop in all lanes; lanes that ended early are filled up behind their end."""
+    if place < len(columns.values):
+        column = columns.values[place]
+        assert column is not None
+        return column, np.full(len(column), column.shape[1]) if column.ndim > 1 else None
+    found = columns.collected[place - len(columns.values)]
+    assert found is not None
+    return _filled_up(found, columns.lengths, fill), columns.lengths
+
+
+def _filled_up(column: np.ndarray, lengths: np.ndarray, fill: Any) -> np.ndarray:
+    if (lengths == column.shape[1]).all():
+        return column
+    wide = column.astype(holding(column.dtype, fill))
+    wide[np.arange(column.shape[1]) >= lengths[:, None]] = fill
+    return wide

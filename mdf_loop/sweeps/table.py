@@ -1,0 +1,135 @@
+"""What many runs gave, as arrays: a row for each run, filled up where runs differ in length."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import LoopError
+from mdf_loop.models.labelled import rectangular
+from mdf_loop.models.written import widened
+
+
+@dataclass
+class Chunk:
+    """What some runs gave, one after the other.
+
+    Attributes
+    ----------
+    columns : dict of str to (array, lengths)
+        Outputs by name: a row for each run, and how long each is along its first axis, where it has one.
+    errors : dict of int to str
+        What went wrong, by the place of the run in the chunk.
+    iterations, stops : array, or None
+        Of each run, where it has one loop.
+    """
+
+    columns: dict[str, tuple[np.ndarray, np.ndarray | None]]
+    errors: dict[int, str] = field(default_factory=dict)
+    iterations: np.ndarray | None = None
+    stops: np.ndarray | None = None
+
+
+def column_of(rows: Sequence[Any], fill: Any = np.nan) -> tuple[np.ndarray, np.ndarray | None]:
+    """Values of runs as one array; None stands for a run that failed."""
+    known = [rectangular(row)[0] for row in rows if row is not None]
+    if not known:
+        return np.full(len(rows), fill, np.result_type(type(fill), np.float64)), None
+    rank, places = max(row.ndim for row in known), [k for k, row in enumerate(rows) if row is not None]
+    known = [row.reshape(row.shape + (1,) * (rank - row.ndim)) for row in known]
+    lengths = None
+    if rank:
+        lengths = np.zeros(len(rows), np.int64)
+        lengths[places] = [row.shape[0] for row in known]
+    shape = tuple(max(row.shape[k] for row in known) for k in range(rank))
+    dtype = np.result_type(*{row.dtype for row in known})
+    is_whole = len(known) == len(rows) and all(row.shape == shape for row in known)
+    if is_whole:
+        return np.stack(known), lengths
+    out = np.full((len(rows), *shape), _filling(fill, dtype), holding(dtype, fill))
+    for k, row in zip(places, known, strict=True):
+        index: Any = (k, *map(slice, row.shape))
+        out[index] = row
+    return out, lengths
+
+
+def holding(dtype: np.dtype, fill: Any) -> np.dtype:
+    """A type that holds the filling as well."""
+    if dtype.kind in "US":
+        return dtype
+    if dtype.kind in "biu" and not (np.isfinite(fill) and np.array(fill).astype(dtype) == fill):
+        return np.result_type(dtype, np.float64)
+    return dtype
+
+
+def _filling(fill: Any, dtype: np.dtype) -> Any:
+    if dtype.kind in "US":
+        return ""
+    return fill if holding(dtype, fill) == dtype else 0  # nobody sees it: rows of whole numbers are all there in the end
+
+
+class Table:
+    """The results of all runs, filled in chunk by chunk.
+
+    Parameters
+    ----------
+    count : int
+        How many runs there are.
+    fill : number
+        What stands where there is no value.
+    """
+
+    def __init__(self, count: int, fill: Any = np.nan) -> None:
+        self.count, self.fill = count, fill
+        self.arrays: dict[str, np.ndarray] = {}
+        self.lengths: dict[str, np.ndarray] = {}
+        self.errors: dict[int, str] = {}
+        self.done = np.zeros(count, bool)
+
+    def add(self, start: int, chunk: Chunk, count: int) -> None:
+        """Fill in the rows from ``start`` on."""
+        for name, (rows, lengths) in chunk.columns.items():
+            array = self._room(name, widened(rows))
+            index: Any = (slice(start, start + len(rows)), *map(slice, rows.shape[1:]))
+            array[index] = widened(rows)
+            if lengths is not None:
+                known = self.lengths.setdefault(name, np.zeros(self.count, np.int64))
+                known[start : start + len(rows)] = lengths
+        self.errors |= {start + k: error for k, error in chunk.errors.items()}
+        self.done[start : start + count] = True
+
+    def _room(self, name: str, rows: np.ndarray) -> np.ndarray:
+        """The array of an output, made larger or of a wider type where these rows need it."""
+        old = self.arrays.get(name)
+        shape, dtype = rows.shape[1:], rows.dtype
+        if old is not None:
+            if old.ndim != rows.ndim:
+                raise LoopError(
+                    f"output {name!r} has {rows.ndim - 1} axes in some runs and {old.ndim - 1} in others; leave it out"
+                )
+            shape, dtype = tuple(map(max, old.shape[1:], shape)), np.result_type(old.dtype, dtype)
+            if not old.shape[1:] == shape == rows.shape[1:]:
+                dtype = holding(dtype, self.fill)
+            if old.shape[1:] == shape and old.dtype == dtype:
+                return old
+        array = np.full((self.count, *shape), _filling(self.fill, dtype), dtype)
+        if old is not None:
+            index: Any = tuple(map(slice, old.shape))
+            array[index] = old
+        self.arrays[name] = array
+        return array
+
+    def finish(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """The arrays, and the lengths of those outputs whose runs differ in length."""
+        if not self.done.all():
+            for name, array in self.arrays.items():
+                wide = array.astype(holding(array.dtype, self.fill), copy=False)
+                wide[~self.done] = _filling(self.fill, wide.dtype)
+                self.arrays[name] = wide
+        ragged = {
+            name: lengths for name, lengths in self.lengths.items() if (lengths[self.done] != self.arrays[name].shape[1]).any()
+        }
+        return self.arrays, ragged

@@ -1,0 +1,159 @@
+"""The work of a sweep, cut into runs that are numbered: what anybody needs to run some of them, here or elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import pickle
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import LoopError, LoopInterrupted, LoopTimeout
+from mdf_loop.models.model import Found, Model, Wish
+from mdf_loop.options import Options, RandomStream, Run, Seed, current_options, options, part_of, random_stream, start_run
+from mdf_loop.sweeps.grid import Grid
+from mdf_loop.sweeps.reducing import Reduce, reduced
+from mdf_loop.sweeps.seeds import seed_of
+from mdf_loop.sweeps.side_by_side import SideBySide
+from mdf_loop.sweeps.table import Chunk, column_of
+
+
+@dataclass(frozen=True)
+class Task:
+    """All runs of a sweep: trial by trial, point by point.
+
+    Attributes
+    ----------
+    model : Model
+    inputs : mapping
+        What every run is given.
+    grid : Grid
+    trials : int
+        How many runs there are at each point.
+    seed : int or SeedSequence
+    wish : Wish
+        How each is run; its ``outputs`` are those that are kept.
+    common_noise : bool
+    reduce : Reduce or None
+        What is made of the trials of a point.
+    fill : number
+    stops : bool
+        Whether a run that fails ends everything.
+    options : Options
+    """
+
+    model: Model
+    inputs: Mapping[str, Any]
+    grid: Grid = field(default_factory=Grid)
+    trials: int = 1
+    seed: Seed = 0
+    wish: Wish = field(default_factory=Wish)
+    common_noise: bool = False
+    reduce: Reduce | None = None
+    fill: Any = np.nan
+    stops: bool = False
+    options: Options = field(default_factory=current_options)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The outputs that are kept."""
+        return tuple(name for name in self.model.outputs if self.wish.outputs is None or name in self.wish.outputs)
+
+    @property
+    def size(self) -> int:
+        """How many runs there are."""
+        return self.grid.size * self.trials
+
+    @property
+    def rows(self) -> int:
+        """How many rows the result has: one for each run, or for each point."""
+        return self.grid.size if self.reduce is not None else self.size
+
+    def place(self, k: int) -> tuple[int, int]:
+        """Point and trial of a run."""
+        return divmod(k, self.trials)
+
+    def seed_of(self, k: int) -> np.random.SeedSequence:
+        """The seed of a run."""
+        return seed_of(self.seed, *self.place(k), self.common_noise)
+
+    def inputs_of(self, point: int) -> dict[str, Any]:
+        """What the runs at a point are given."""
+        return {**self.inputs, **self.grid.inputs(point)}
+
+    def rows_of(self, start: int, stop: int) -> tuple[int, int]:
+        """The rows that some runs fill."""
+        return (start // self.trials, stop // self.trials) if self.reduce is not None else (start, stop)
+
+    def run(self, start: int, stop: int) -> Chunk:
+        """Run some of the runs.
+
+        Raises
+        ------
+        LoopTimeout, LoopInterrupted
+            Nothing of the chunk is kept.
+        LoopError
+            A run failed, and that ends everything.
+        """
+        with self._chosen():
+            run = start_run()
+            chunk = self._run(start, stop, run)
+        return chunk if self.reduce is None else reduced(self.reduce, chunk.columns, chunk.errors, self.trials)
+
+    def _run(self, start: int, stop: int, run: Run) -> Chunk:
+        many = SideBySide.of(self.model, self.wish)
+        if many is not None and stop - start > 1:
+            found = many.run(self, start, stop, run)
+            if found is not None:
+                return found
+        runs = [self._alone(k, run) for k in range(start, stop)]
+        errors = {k: found for k, found in enumerate(runs) if isinstance(found, str)}
+        rows = {name: [None if isinstance(found, str) else found.outputs.get(name) for found in runs] for name in self.names}
+        known = {name: column for name, column in rows.items() if any(row is not None for row in column)}
+        columns = {name: column_of(column, self.fill) for name, column in known.items()}
+        iterations = [None if isinstance(found, str) else found.iterations for found in runs]
+        if not all(isinstance(count, int) for count in iterations):
+            return Chunk(columns, errors)
+        stops = np.array([found.stop for found in runs if not isinstance(found, str)])
+        return Chunk(columns, errors, np.array(iterations), stops)
+
+    def _alone(self, k: int, run: Run) -> Found | str:
+        """What one run gave, or what went wrong."""
+        part = Run(run.options, RandomStream(self.seed_of(k)), deadline=run.deadline, enclosing=run)
+        with part_of(run):
+            try:
+                return self.model.evaluate(self.inputs_of(self.place(k)[0]), part, self.wish)
+            except (LoopTimeout, LoopInterrupted):
+                raise
+            except LoopError as error:
+                if self.stops:
+                    error.add_note(f"in {self.described(k)}")
+                    raise
+                return " ".join(str(error).split())
+
+    def described(self, k: int) -> str:
+        """A run in words."""
+        point, trial = self.place(k)
+        values = ", ".join(f"{name}={value}" for name, value in self.grid.inputs(point).items())
+        return f"point {point} ({values}), trial {trial}" if values else f"trial {trial}"
+
+    @contextlib.contextmanager
+    def _chosen(self) -> Iterator[None]:
+        """The options of whoever began the sweep; streams come from the seeds of the runs alone."""
+        chosen = {name: getattr(self.options, name) for name in vars(self.options) if name not in ("seed", "timeout")}
+        with options(**chosen, seed=None), random_stream(RandomStream(0)):
+            yield
+
+    def fingerprint(self) -> str:
+        """What tells this sweep from any other: its model, grid, seed and all that its numbers depend on."""
+        said = (
+            pickle.dumps(self.model),
+            pickle.dumps((dict(self.inputs), self.grid, self.trials, self.wish, self.common_noise)),
+            repr(seed_of(self.seed, 0, 0)),
+            pickle.dumps(self.reduce),
+            repr((self.options.engine, self.options.max_iterations, self.options.obey_body_condition)),
+        )
+        return hashlib.sha256(b"".join(part if isinstance(part, bytes) else part.encode() for part in said)).hexdigest()

@@ -1,0 +1,470 @@
+"""Trials and sweeps: each run is what it would be alone, bit for bit, whatever the chunks, the workers and the order."""
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from modeci_mdf.mdf import Edge, Graph, InputPort, Node, OutputPort, Parameter
+
+import mdf_loop
+from mdf_loop.errors import ArgumentError, IterationError, KindError, LoopError, LoopInterrupted, LoopTimeout
+from mdf_loop.options import ENGINES
+from mdf_loop.sweeps.batched import BatchedLoop
+from mdf_loop.sweeps.seeds import generators, seed_of
+
+pytest.importorskip("xarray")
+
+ROOT = Path(__file__).parent.parent
+DIFFUSION = ROOT / "examples" / "drift_diffusion.yaml"
+OVER = {"drift": [0.0, 1.0, 2.5], "bound": [0.3, 0.5]}
+
+
+def loop_graph(body, values, args=None, outputs=("run",), m=40):
+    """A graph of one node with one loop."""
+    parameters = [Parameter(id=name, value=value) for name, value in values.items()]
+    parameters.append(Parameter(id="body", value={"onnx": body}))
+    parameters.append(Parameter(id="m", value=m))
+    said = {"M": "m", "cond": True, **(args or {}), "body": "body"}
+    parameters.append(Parameter(id="run", function="onnx::Loop", args=said))
+    ports = [OutputPort(id=f"o{k}", value=text) for k, text in enumerate(outputs)]
+    return Graph(id="g", nodes=[Node(id="n", parameters=parameters, output_ports=ports)])
+
+
+def is_batched(monkeypatch):
+    """Counts how often loops of many runs are run at once, to their end."""
+    done = []
+    original = BatchedLoop.run
+
+    def run(self, *args):
+        found = original(self, *args)
+        done.append(len(args[0]))
+        return found
+
+    monkeypatch.setattr(BatchedLoop, "run", run)
+    return done
+
+
+def alone(model, names, point, k, inputs, seed=1, **how):
+    """One run as anybody runs it."""
+    return mdf_loop.run(model, seed=np.random.SeedSequence(seed, spawn_key=(point, k)), **inputs, **how)
+
+
+def assert_law(model, s, over, trials, seed=1, how=None, **inputs):
+    """Every run of a sweep is the run alone."""
+    for p, values in enumerate(itertools.product(*over.values())):
+        point = dict(zip(over, values, strict=True))
+        for k in range(trials):
+            r = alone(model, (), p, k, {**point, **inputs}, seed, **(how or {}))
+            row = s.sel({name: value for name, value in point.items() if name in s.dims})
+            row = row.isel(trial=k) if "trial" in s.dims else row
+            for name, value in r.items():
+                found = row[name].values
+                if f"{name}_length" in s:
+                    assert int(row[f"{name}_length"]) == len(value)
+                    assert np.isnan(found[len(value) :]).all()
+                    found = found[: len(value)]
+                np.testing.assert_array_equal(found, np.asarray(value), err_msg=f"{name} {point} {k}")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("chunk", [1, 7, None])
+def test_a_sweep_is_the_loop_of_single_runs(engine, chunk, monkeypatch):
+    batched = is_batched(monkeypatch)
+    with mdf_loop.options(engine=engine):
+        s = mdf_loop.sweep(DIFFUSION, OVER, trials=4, seed=1, chunk=chunk)
+        assert bool(batched) == (chunk != 1)
+        assert s.path.dims == ("drift", "bound", "trial", "path_0")
+        assert_law(DIFFUSION, s, OVER, 4)
+
+
+def test_trials_of_a_run_are_those_of_point_0():
+    r = mdf_loop.run(DIFFUSION, trials=5, seed=1, bound=0.5)
+    for k in range(5):
+        one = alone(DIFFUSION, (), 0, k, {"bound": 0.5})
+        assert r["reaction_time"][k] == one["reaction_time"]
+        assert r.iterations[k] == one.iterations
+        assert r.stop[k] == one.stop
+        np.testing.assert_array_equal(r["path"][k, : one.iterations], one["path"])
+    assert r.to_xarray().path.dims[0] == "trial"
+    assert r.about.lengths["path"].tolist() == r.iterations.tolist()
+
+
+def test_common_noise_gives_every_point_the_same_streams():
+    s = mdf_loop.sweep(DIFFUSION, {"drift": [1.0, 1.0]}, trials=3, seed=1, common_noise=True)
+    np.testing.assert_array_equal(s.reaction_time[0], s.reaction_time[1])
+    one = mdf_loop.run(DIFFUSION, drift=1.0, seed=np.random.SeedSequence(1, spawn_key=(2,)))
+    assert s.reaction_time.values[1, 2] == one["reaction_time"]
+    s = mdf_loop.sweep(DIFFUSION, {"drift": [1.0, 1.0]}, trials=3, seed=1)
+    assert (s.reaction_time[0].values != s.reaction_time[1].values).any()
+
+
+@pytest.mark.parametrize(
+    "seed", [0, 1, 2**40, 2**200 + 3, np.random.SeedSequence(5, spawn_key=(7,)), np.random.SeedSequence([1, 2])]
+)
+@pytest.mark.parametrize("common_noise", [False, True])
+def test_generators_made_at_once_are_those_of_numpy(seed, common_noise):
+    points, trials = np.array([0, 3, 2**32 - 1, 1 << 31]), np.array([5, 0, 9, 2**32 - 1])
+    for made, point, trial in zip(generators(seed, points, trials, common_noise), points.tolist(), trials.tolist(), strict=True):
+        expected = np.random.default_rng(seed_of(seed, point, trial, common_noise))
+        assert made.bit_generator.state == expected.bit_generator.state
+    assert (
+        generators(seed, np.array([1 << 33]), np.array([0]))[0].random()
+        == np.random.default_rng(seed_of(seed, 1 << 33, 0)).random()
+    )
+
+
+BODIES = {
+    "reductions": (
+        """b (int64 i, bool c, double[n] x) => (bool c, double[n] y, double s, double[n] k) {
+          s = ReduceSum <keepdims = 0> (x) m = ReduceMax <keepdims = 1> (x) d = Sub (x, m)
+          e = Mul (d, a) y = Add (e, s) k = Abs (y) }""",
+        {"a": 0.01, "x": np.linspace(0.1, 1, 7)},
+        ("run[0]", "run[1]", "run[2]"),
+    ),
+    "a swap and the number of the iteration": (
+        """b (int64 i, bool c, double x, double y) => (bool c, double y, double x2, int64 j) {
+          f = Cast <to = 11> (i) g = Mul (f, a) x2 = Add (x, g) j = Identity (i) }""",
+        {"a": 0.1, "x": 1.0, "y": 2.0},
+        ("run[0]", "run[1]", "run[2]"),
+    ),
+    "arrays drawn, float32": (
+        """b (int64 i, bool c, float[3] x) => (bool go, float[3] y, float[3] z) {
+          z = RandomNormal <shape = [3], mean = 0.5, scale = 2.0> () w = RandomNormalLike <mean = 0.5, scale = 2.0> (x)
+          d = Sub (z, w) e = Mul (a, d) y = Add (x, e) n = ReduceMax <keepdims = 0> (y) go = Less (n, top) }""",
+        {"a": 0.1, "x": [0.0, 0.1, 0.2], "top": 2.0},
+        ("run[0]", "run[1]"),
+    ),
+    "uniform numbers and a choice": (
+        """b (int64 i, bool c, double x) => (bool go, double y) {
+          u = RandomUniformLike (x) up = Less (u, a) one = Constant <value_float = 1.0> () o = CastLike (one, x) n = Neg (o)
+          s = Where (up, o, n) y = Add (x, s) h = Abs (y) go = Less (h, top) }""".replace(
+            "CastLike (one, x)", "Cast <to = 11> (one)"
+        ),
+        {"a": 0.6, "x": 0.0, "top": 5.0},
+        ("run",),
+    ),
+    "gathered and sliced": (
+        """b (int64 i, bool c, double[n] x) => (bool c, double[n] y, double p) {
+          p = Gather (w, i) r = Slice (x, one, end) q = Slice (x, zero, one) t = Concat <axis = 0> (r, q) y = Mul (t, a) }""",
+        {"a": 0.99, "x": [1.0, 2.0, 3.0], "w": np.arange(50.0), "one": [1], "end": [3], "zero": [0]},
+        ("run[0]", "run[1]"),
+    ),
+    "functions that differ in the last place": (
+        """b (int64 i, bool c, double x) => (bool c, double y) {
+          e = Exp (x) f = Mul (a, e) g = RandomNormalLike (x) y = Tanh (f) }""",
+        {"a": 0.9, "x": 0.3},
+        ("run",),
+    ),
+    "an expression around the loop": (
+        "b (int64 i, bool c, double x) => (bool c, double y) { y = Mul (x, a) }",
+        {"a": 0.99, "x": 1.0},
+        ("run * 2", "numpy.exp(run)"),
+    ),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", BODIES)
+def test_bodies_of_every_kind_give_each_run_what_it_gives_alone(name, engine, monkeypatch):
+    batched = is_batched(monkeypatch)
+    body, values, outputs = BODIES[name]
+    names = [key for key in ("x", "y") if key in values]
+    graph = loop_graph(body, values, {key: key for key in names}, outputs)
+    over = {"a": [values["a"], values["a"] * 0.5, values["a"]], "m": [1, 40, 17]}
+    with mdf_loop.options(engine=engine):
+        s = mdf_loop.sweep(graph, over, trials=2, seed=1, chunk=10)
+        for p, (a, m) in enumerate(itertools.product(*over.values())):
+            for k in range(2):
+                r = alone(graph, (), p, k, {"a": a, "m": m})
+                row = s.isel(a=p // 3, m=p % 3, trial=k)
+                for key, value in r.items():
+                    found = row[key].values[: len(value)] if f"{key}_length" in s else row[key].values
+                    np.testing.assert_array_equal(found, value)
+    assert bool(batched) == (name != "functions that differ in the last place")
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 31, 128, 129, 300])
+def test_sums_of_many_lanes_are_added_up_as_one_lane_is(n):
+    body = """b (int64 i, bool c, double[n] x) => (bool c, double[n] y, double s) {
+      s = ReduceSum <keepdims = 0> (x) z = RandomNormalLike (x) y = Add (x, z) }"""
+    graph = loop_graph(body, {"x": np.zeros(n)}, {"x": "x"}, ("run[1]",), m=5)
+    r = mdf_loop.run(graph, trials=6, seed=3)
+    for k in range(6):
+        np.testing.assert_array_equal(r["o0"][k], alone(graph, (), 0, k, {}, 3)["o0"])
+
+
+def test_values_of_several_nodes_and_loops():
+    first = loop_graph(
+        "b (int64 i, bool c, double x) => (bool c, double y) { y = Add (x, a) }", {"a": 0.5, "x": 0.0}, {"x": "x"}
+    ).nodes[0]
+    second = loop_graph(
+        "b (int64 i, bool c, double x) => (bool c, double y) { y = Mul (x, f) }", {"f": 1.01}, {"x": "start"}
+    ).nodes[0]
+    second.id = "second"
+    second.input_ports.append(InputPort(id="start"))
+    edge = Edge(id="e", sender="n", sender_port="o0", receiver="second", receiver_port="start")
+    graph = Graph(id="g", nodes=[first, second], edges=[edge])
+    s = mdf_loop.sweep(graph, {"a": [0.1, 0.2], "f": [1.0, 1.01]})
+    for p, (a, f) in enumerate(itertools.product([0.1, 0.2], [1.0, 1.01])):
+        assert s.o0.values.ravel()[p] == mdf_loop.run(graph, a=a, f=f)["o0"]
+
+
+def test_scheduled_models_and_onnx_models_are_swept_too():
+    path, how = ROOT / "examples" / "oscillator.yaml", {"steps": 50, "time_increment": 0.01}
+    s = mdf_loop.sweep(path, {"stiffness": [1.0, 4.0], "damping": [0.1, 0.5]}, seed=1, **how)
+    assert s.level.dims == ("stiffness", "damping")
+    assert_law(path, s, {"stiffness": [1.0, 4.0], "damping": [0.1, 0.5]}, 1, how=how)
+    import onnx.parser
+
+    head = '<ir_version: 8, opset_import: ["": 18]>'
+    model = onnx.parser.parse_model(f"{head} g (double x) => (double y) {{ z = RandomNormalLike (x) y = Add (x, z) }}")
+    s = mdf_loop.sweep(model, {"x": [1.0, 2.0]}, trials=3, seed=1)
+    assert_law(model, s, {"x": [1.0, 2.0]}, 3)
+
+
+def test_a_list_of_points_and_a_table():
+    points = [{"drift": 0.0, "bound": 0.3}, {"drift": 2.0, "bound": 0.5}]
+    pandas = pytest.importorskip("pandas")
+    for over in (points, pandas.DataFrame(points)):
+        s = mdf_loop.sweep(DIFFUSION, over, trials=2, seed=1, outputs=["reaction_time"])
+        assert s.reaction_time.dims == ("point", "trial")
+        assert s.bound.values.tolist() == [0.3, 0.5]
+        assert s.reaction_time.values[1, 1] == alone(DIFFUSION, (), 1, 1, points[1])["reaction_time"]
+
+
+def test_outputs_that_are_kept_and_what_is_made_of_trials():
+    whole = mdf_loop.sweep(DIFFUSION, OVER, trials=6, seed=1)
+    kept = mdf_loop.sweep(DIFFUSION, OVER, trials=6, seed=1, outputs=["evidence"])
+    assert list(kept) == ["evidence"]
+    np.testing.assert_array_equal(kept.evidence, whole.evidence)
+    for chunk in (1, 12, None):
+        mean = mdf_loop.sweep(DIFFUSION, OVER, trials=6, seed=1, outputs=["reaction_time"], reduce="mean", chunk=chunk)
+        assert mean.reaction_time.dims == ("drift", "bound")
+        np.testing.assert_array_equal(mean.reaction_time, whole.reaction_time.values.mean(axis=2))
+    levels = mdf_loop.sweep(DIFFUSION, OVER, trials=6, seed=1, outputs="reaction_time", reduce=[0.1, 0.9])
+    np.testing.assert_array_equal(levels.reaction_time[..., 1], np.quantile(whole.reaction_time.values, 0.9, axis=2))
+    both = mdf_loop.sweep(
+        DIFFUSION, OVER, trials=6, seed=1, reduce={"evidence": lambda x: (x > 0).mean(0), "reaction_time": "max"}
+    )
+    assert list(both) == ["evidence", "reaction_time"]
+    np.testing.assert_array_equal(both.evidence, (whole.evidence.values > 0).mean(axis=2))
+
+
+def test_a_given_filling_keeps_whole_numbers_whole():
+    graph = loop_graph(
+        "b (int64 i, bool c, double x) => (bool c, double x, int64 j) { j = Identity (i) }", {"x": 0.0}, {"x": "x"}, ("run[1]",)
+    )
+    s = mdf_loop.sweep(graph, {"m": [2, 3]}, fill=-1)
+    assert s.o0.values.tolist() == [[0, 1, -1], [0, 1, 2]]
+    assert s.o0.dtype == np.int64
+    assert s.o0_length.values.tolist() == [2, 3]
+    assert np.isnan(mdf_loop.sweep(graph, {"m": [2, 3]}).o0.values[0, 2])
+
+
+GATHERING = "b (int64 i, bool c, double x) => (bool c, double x, double g) { g = Gather (w, i) }"
+
+
+def test_points_that_fail_are_told_and_the_others_are_there():
+    graph = loop_graph(GATHERING, {"x": 0.0, "w": [1.0, 2.0, 3.0]}, {"x": "x"}, ("run[1]",))
+    s = mdf_loop.sweep(graph, {"m": [2, 9, 3]})
+    assert s.o0.values[0, :2].tolist() == [1, 2]
+    assert np.isnan(s.o0.values[1]).all()
+    assert s.o0.values[2].tolist() == [1, 2, 3]
+    (error,) = s.attrs["errors"]
+    assert error.startswith("point 1 (m=9), trial 0: iteration 3 of Loop: Gather -> g failed")
+    with pytest.raises(IterationError) as info:
+        mdf_loop.sweep(graph, {"m": [2, 9, 3]}, on_error="raise")
+    assert "in point 1 (m=9), trial 0" in info.value.__notes__
+    everywhere = mdf_loop.sweep(graph, {"m": [9, 8]})
+    assert np.isnan(everywhere.o0.values).all()
+    assert len(everywhere.attrs["errors"]) == 2
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_threads_give_the_same(workers):
+    expected = mdf_loop.sweep(DIFFUSION, OVER, trials=4, seed=1)
+    found = mdf_loop.sweep(DIFFUSION, OVER, trials=4, seed=1, workers=workers, chunk=3)
+    assert expected.identical(found)
+
+
+def test_a_timeout_is_for_the_whole_sweep_and_keeps_what_is_complete():
+    with mdf_loop.options(timeout=0.5), pytest.raises(LoopTimeout) as info:
+        mdf_loop.sweep(
+            DIFFUSION, {"bound": [0.1, 0.2, 1e9]}, trials=2, seed=1, max_steps=10**9, chunk=2, outputs=["reaction_time"]
+        )
+    found = info.value.results
+    assert found.attrs["complete"] == 4
+    assert np.isnan(found.reaction_time.values[2]).all()
+    assert found.reaction_time.values[1, 1] == alone(DIFFUSION, (), 1, 1, {"bound": 0.2, "max_steps": 10**9})["reaction_time"]
+
+
+def test_ctrl_c_keeps_what_is_complete():
+    def interrupt(done, size):
+        if done >= 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(LoopInterrupted) as info:
+        mdf_loop.sweep(DIFFUSION, OVER, seed=1, chunk=2, outputs=["reaction_time"], progress=interrupt)
+    assert info.value.results.attrs["complete"] == 4
+    assert np.isfinite(info.value.results.reaction_time.values.ravel()).tolist() == [True] * 4 + [False] * 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        ({"over": {"drft": [1.0]}}, ArgumentError, "did you mean 'drift'"),
+        ({"over": {"drift": []}}, ArgumentError, "with at least one"),
+        ({"over": {"drift": 1.0}}, ArgumentError, "is a list of values"),
+        ({"over": 3}, KindError, "over is a mapping"),
+        ({"over": [{"drift": 1.0}, {"bound": 1.0}]}, ArgumentError, "all points have the same names"),
+        ({"over": {"drift": [1.0]}, "drift": 2.0}, ArgumentError, "swept over, and given as well"),
+        ({"trials": 0}, ArgumentError, "trials must be at least 1"),
+        ({"trials": 1.5}, KindError, "trials must be a whole number"),
+        ({"outputs": ["evidenc"]}, ArgumentError, "did you mean 'evidence'"),
+        ({"reduce": "average"}, ArgumentError, "reduce is mean, median"),
+        ({"on_error": "ignore"}, ArgumentError, "on_error must be"),
+    ],
+)
+def test_what_makes_no_sense_is_said(arguments, kind, message):
+    with pytest.raises(kind, match=message):
+        mdf_loop.sweep(DIFFUSION, **arguments)
+
+
+def test_memory_is_that_of_a_chunk_beside_the_result():
+    peaks = []
+    for points in (50, 200):
+        tracemalloc.start()
+        mdf_loop.sweep(DIFFUSION, {"drift": np.linspace(0, 1, points)}, trials=10, seed=1, outputs=["reaction_time"], chunk=100)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.5 * peaks[0]
+
+
+# Checkpoints
+
+
+def test_a_checkpoint_is_gone_on_with(tmp_path, monkeypatch):
+    pytest.importorskip("zarr")
+    from mdf_loop.sweeps.task import Task
+
+    expected = mdf_loop.sweep(DIFFUSION, OVER, trials=4, seed=1)
+    path, ran = tmp_path / "c.zarr", []
+    original = Task.run
+    monkeypatch.setattr(Task, "run", lambda self, *span: ran.append(span) or original(self, *span))
+
+    def stop(done, size):
+        if done >= 10:
+            raise KeyboardInterrupt
+
+    said = {"trials": 4, "seed": 1, "chunk": 5, "checkpoint": path}
+    with pytest.raises(LoopInterrupted):
+        mdf_loop.sweep(DIFFUSION, OVER, progress=stop, **said)
+    assert ran == [(0, 5), (5, 10)]
+    found = mdf_loop.sweep(DIFFUSION, OVER, **said)
+    assert ran[2:] == [(10, 15), (15, 20), (20, 24)]
+    assert found.identical(expected)
+    assert mdf_loop.sweep(DIFFUSION, OVER, **said).identical(expected)
+    assert len(ran) == 5
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seed": 2}, "its seed is 1, here it is 2"),
+        ({"over": {"drift": [0.0, 1.0]}}, "its grid is"),
+        ({"trials": 5}, "its trials is 4, here it is 5"),
+        ({"noise": 0.5}, "its content is"),
+    ],
+)
+def test_a_checkpoint_of_another_sweep_is_refused(change, message, tmp_path):
+    pytest.importorskip("zarr")
+    said = {"over": OVER, "trials": 4, "seed": 1, "checkpoint": tmp_path / "c.zarr"}
+    mdf_loop.sweep(DIFFUSION, **said)
+    with pytest.raises(LoopError, match=message):
+        mdf_loop.sweep(DIFFUSION, **{**said, **change})
+
+
+def test_a_folder_of_something_else_is_not_touched(tmp_path):
+    pytest.importorskip("zarr")
+    path = tmp_path / "c.zarr"
+    path.mkdir()
+    (path / "mine").write_text("mine")
+    with pytest.raises(LoopError, match="is not replaced"):
+        mdf_loop.sweep(DIFFUSION, OVER, seed=1, checkpoint=path)
+    assert (path / "mine").read_text() == "mine"
+
+
+KILLED = """
+import sys, mdf_loop
+mdf_loop.sweep(sys.argv[1], {"drift": [0.0, 1.0, 2.5], "bound": [0.3, 0.5]}, trials=40, seed=1, chunk=8, checkpoint=sys.argv[2],
+               progress=lambda done, size: print(done, flush=True))
+"""
+
+
+def test_a_sweep_that_was_killed_goes_on_where_it_stopped(tmp_path):
+    pytest.importorskip("zarr")
+    path = tmp_path / "c.zarr"
+    process = subprocess.Popen([sys.executable, "-c", KILLED, DIFFUSION, path], stdout=subprocess.PIPE, text=True)
+    for _ in range(3):
+        process.stdout.readline()
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait(timeout=60)
+    process.stdout.close()
+    there = [place.name for place in path.glob("chunk_*")]
+    assert len(there) >= 3
+    found = mdf_loop.sweep(DIFFUSION, OVER, trials=40, seed=1, chunk=8, checkpoint=path)
+    assert found.identical(mdf_loop.sweep(DIFFUSION, OVER, trials=40, seed=1))
+
+
+# A cluster
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as made,
+        distributed.Client(made) as client,
+    ):
+        yield client
+
+
+def test_a_cluster_gives_the_same_bits(cluster):
+    expected = mdf_loop.sweep(DIFFUSION, OVER, trials=10, seed=1)
+    assert mdf_loop.sweep(DIFFUSION, OVER, trials=10, seed=1, client=cluster).identical(expected)
+    assert mdf_loop.sweep(DIFFUSION, OVER, trials=10, seed=1, client=cluster, chunk=4).identical(expected)
+
+
+def test_errors_on_a_cluster_are_those_of_a_run_here(cluster):
+    graph = loop_graph(GATHERING, {"x": 0.0, "w": [1.0, 2.0, 3.0]}, {"x": "x"}, ("run[1]",))
+    s = mdf_loop.sweep(graph, {"m": [2, 9, 3]}, client=cluster, chunk=1)
+    assert s.attrs["errors"] == mdf_loop.sweep(graph, {"m": [2, 9, 3]}).attrs["errors"]
+    with pytest.raises(IterationError):
+        mdf_loop.sweep(graph, {"m": [2, 9, 3]}, client=cluster, chunk=1, on_error="raise")
+
+
+def test_a_worker_that_dies_costs_its_chunk_alone(cluster):
+    pids = list(cluster.run(os.getpid).values())
+    killed = []
+
+    def kill(done, size):
+        if not killed:
+            killed.append(pids[0])
+            os.kill(pids[0], signal.SIGKILL)
+
+    s = mdf_loop.sweep(DIFFUSION, OVER, trials=100, seed=1, client=cluster, chunk=10, progress=kill)
+    assert killed
+    assert s.identical(mdf_loop.sweep(DIFFUSION, OVER, trials=100, seed=1))
+
+
+def test_what_a_dataset_says_of_itself():
+    s = mdf_loop.sweep(DIFFUSION, OVER, trials=2, seed=1, noise=0.5)
+    assert (s.attrs["model"], s.attrs["seed"], s.attrs["complete"]) == ("drift_diffusion", "1", 12)
+    assert json.loads(s.attrs["inputs"]) == {"noise": 0.5}
