@@ -65,7 +65,8 @@ def read_by(value: Value) -> Iterable[Value]:
 
 def is_one_of_two(value: Value) -> bool:
     """Whether ``select`` gives one of two values rather than elements of both."""
-    return value.args[0].type.is_number
+    condition, x, y = value.args
+    return condition.type.is_number and ((x.type == y.type and x.type.is_static) or value.type.weak)
 
 
 def _is_fresh(value: Value) -> bool:

@@ -271,7 +271,7 @@ class Lowering:
         length = Size("n")
         rows = [v.type if in_block else Type(v.type.dtype, v.type.shape) for v in kept[len(record.last) :]]
         stacked = [replace(t, shape=None if t.shape is None else (length, *t.shape)) for t in rows]
-        types = [*types, *(v.type for v in kept[: len(record.last)]), *stacked, Type(INT64, ()), region.results[0].type]
+        types = [*map(_of_its_own, types), *(v.type for v in kept[: len(record.last)]), *stacked, Type(INT64, ()), region.results[0].type]
         return self.b.items(self.b.put_in("loop", (*given, *carried, *scanned, *operands), UNKNOWN, attr), types)
 
     def _settled(
@@ -279,7 +279,7 @@ class Lowering:
     ) -> tuple[Region, list[Type]]:
         """The region of a loop's body with types that hold for every iteration; what never changes is outside it."""
         going = Type(BOOL, (1,) * len(record.body.type_of(record.condition or "").shape or ()))
-        types, mark = [value.type for value in carried], self.b.mark()
+        types, mark = [_of_its_own(value.type) for value in carried], self.b.mark()
         same: dict[int, Value] = {}
         for attempt in range(ROUNDS + len(carried)):
             self.b.rewind(mark)
@@ -379,6 +379,13 @@ def _part_type(axis: int, given: Type) -> Type:
         return Type(given.dtype)
     axis %= len(given.shape)
     return replace(given, shape=given.shape[:axis] + given.shape[axis + 1 :])
+
+
+def _of_its_own(type: Type) -> Type:
+    """A type with open lengths of its own: what goes round may have another length than what it was at first."""
+    if type.shape is None or type.is_static:
+        return type
+    return replace(type, shape=tuple(n if isinstance(n, int) else Size() for n in type.shape))
 
 
 def joined(one: Type, other: Type) -> Type:

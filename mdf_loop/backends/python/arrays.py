@@ -11,6 +11,7 @@ from mdf_loop.backends.python import numbers, runtime
 from mdf_loop.backends.python.broadcasts import whole_operands
 from mdf_loop.backends.python.numbers import BITS, CASTS, PYTHON_CASTS, SIGNS, end_of, is_native
 from mdf_loop.backends.python.peepholes import shorter
+from mdf_loop.step.liveness import is_one_of_two
 from mdf_loop.step.primitives import PRIMITIVES, REDUCTIONS
 from mdf_loop.step.records import Reduction, Type, Value
 
@@ -182,7 +183,7 @@ def select(p: Printer, v: Value) -> str:
     """One of two."""
     condition, x, y = v.args
     texts = [p.text(a) if is_native(v.type) else p.boxed(a) for a in (x, y)]
-    if is_native(condition.type) and (x.type == y.type or v.type.weak):
+    if is_one_of_two(v):
         return f"{texts[0]} if {p.text(condition)} else {texts[1]}"
     return f"{p.source.use(np.where)}({p.text(condition)}, {texts[0]}, {texts[1]})"
 

@@ -59,7 +59,9 @@ def program(region: Region, most: int = MOST, least: int = LEAST, careful: bool 
 
 def _stays(value: Value) -> bool:
     """Whether a value is computed even if nobody reads it: what may go wrong has to."""
-    return value.op in ("apply", "loop", "branch") or numbers.may_refuse(value)
+    if value.op in ("apply", "loop", "branch", "place_in", "gather") or numbers.may_refuse(value):
+        return True
+    return value.op != "item" and not all(x.type.is_static for x in (value, *value.args))  # shapes may not fit
 
 
 class Printer:
