@@ -120,7 +120,7 @@ def test_scheduled_models_are_explained_and_verified_with_steps(capsys):
 
 
 def test_verify_as_json_has_exit_code_1_too(monkeypatch, capsys):
-    from mdf_loop.integrations import verifying
+    from mdf_loop.models import verifying
 
     monkeypatch.setattr(verifying, "_differences", lambda reference, *_: dict.fromkeys(reference, "differs"))
     found = printed(capsys, "verify", EXAMPLES / "accumulate.yaml", code=1)

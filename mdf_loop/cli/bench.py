@@ -30,7 +30,7 @@ def bench(
 
     The first run of each, which plans and compiles, stands beside and does not count.
     """
-    from mdf_loop.integrations.benching import bench as measure
+    from mdf_loop.models.benching import bench as measure
     from mdf_loop.options import options
 
     with at_work(file), options(trusted=trusted):

@@ -24,6 +24,7 @@ from mdf_loop.models.ports import Input, Output, Ports, declared, type_of
 from mdf_loop.models.results import stop_of
 from mdf_loop.models.texts import NotDirect
 from mdf_loop.options import Run, part_of, random_stream
+from mdf_loop.readers.mdf_names import unknown_names
 from mdf_loop.readers.mdf_typed import is_typed
 
 log = logging.getLogger(__name__)
@@ -142,6 +143,8 @@ class MdfModel(Model):
             if isinstance(error, IterationError) and error.partial is None:
                 run.stream.restore(drawn)
                 return None
+            for unknown in unknown_names(self.graph):
+                error.add_note(str(unknown))
             raise
         except Exception as error:  # whatever it is, MDF's engine says it as it always did
             log.debug("%s: left to MDF's engine (%r)", self.name, error, exc_info=True)

@@ -41,7 +41,7 @@ class Request:
 
 def part_of_model(run: Run) -> Run:
     """A run of a loop inside the run of a model: the same options, stream and time."""
-    return Run(run.options, run.stream, deadline=run.deadline, enclosing=run)
+    return Run(run.options, run.stream, deadline=run.deadline, enclosing=run, watch=run.watch)
 
 
 class NodeLoop:

@@ -271,7 +271,8 @@ class Lowering:
         length = Size("n")
         rows = [v.type if in_block else Type(v.type.dtype, v.type.shape) for v in kept[len(record.last) :]]
         stacked = [replace(t, shape=None if t.shape is None else (length, *t.shape)) for t in rows]
-        types = [*map(_of_its_own, types), *(v.type for v in kept[: len(record.last)]), *stacked, Type(INT64, ()), region.results[0].type]
+        types = [_of_its_own(t) for t in types]
+        types = [*types, *(v.type for v in kept[: len(record.last)]), *stacked, Type(INT64, ()), region.results[0].type]
         return self.b.items(self.b.put_in("loop", (*given, *carried, *scanned, *operands), UNKNOWN, attr), types)
 
     def _settled(
