@@ -191,7 +191,7 @@ def test_bodies_of_every_kind_give_each_run_what_it_gives_alone(name, engine, mo
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 31, 128, 129, 300])
-def test_sums_of_many_lanes_are_added_up_as_one_lane_is(n):
+def test_sums_of_many_lanes_are_those_of_one_lane(n):
     body = """b (int64 i, bool c, double[n] x) => (bool c, double[n] y, double s) {
       s = ReduceSum <keepdims = 0> (x) z = RandomNormalLike (x) y = Add (x, z) }"""
     graph = loop_graph(body, {"x": np.zeros(n)}, {"x": "x"}, ("run[1]",), m=5)
