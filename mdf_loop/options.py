@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import dataclasses
+import importlib.util
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 
 from mdf_loop.errors import ArgumentError, LoopTimeout, warn_user
 
-ENGINES = ("auto", "interpret", "numpy")
+ENGINES = ("auto", "interpret", "numpy", "jit")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Options:
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
             raise ArgumentError(f"engine must be one of {', '.join(ENGINES)}; got {self.engine!r}")
+        if self.engine == "jit" and importlib.util.find_spec("llvmlite") is None:
+            raise ArgumentError("engine 'jit' compiles with llvmlite, which is not installed: pip install mdf-loop[jit]")
         for name in ("max_iterations", "seed"):
             if getattr(self, name) is not None and not _is_count(getattr(self, name), 0):
                 raise ArgumentError(f"{name} must be None or a whole number from 0 on; got {getattr(self, name)!r}")
@@ -74,9 +77,10 @@ def options(**changes: object) -> Iterator[Options]:
 
     Parameters
     ----------
-    engine : {"auto", "interpret", "numpy"}
+    engine : {"auto", "interpret", "numpy", "jit"}
         Which executor runs the loop.  ``interpret`` is node by node, the definition of what is right; ``numpy``
-        plans the loop and runs many iterations at once; ``auto`` takes the faster one.
+        plans the loop and runs many iterations at once; ``jit`` compiles it to machine code (with llvmlite, the extra
+        ``jit``) and runs in engine ``numpy`` what cannot be compiled; ``auto`` takes the faster one of the first two.
     max_iterations : int or None
         Stop with :class:`~mdf_loop.errors.IterationLimit` (partial results kept) when a loop wants to
         run more iterations than this.

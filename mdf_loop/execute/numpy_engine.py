@@ -186,12 +186,14 @@ class NumpyLoop(InterpretedLoop):
     def _is_for_a_program(self, given: Arguments, run: Run) -> bool:
         """Whether it is a short loop that nobody watches, bounds or stops."""
         options, count = run.options, given.trip_count
-        if not programs.ENABLED:
+        if not programs.is_tried(options.engine):
             return False
         if options.engine == "interpret" or options.max_iterations is not None or run.deadline is not None:
             return False
         if _watching.get() is not None or given.go is False or given.invariant or self.unseen is not None:
             return False
+        if options.engine == "jit":
+            return count is None or count > 0
         if count is None:
             return not self.loop.scanned and self.worth_stepping() > FEW_STEPS
         return 0 < count <= self.worth_stepping()
