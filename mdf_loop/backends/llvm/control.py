@@ -157,7 +157,8 @@ class _Carried:
         if len(self.phis) != 2:
             return []
         found = self.e.of(self.end)
-        return [] if found.memory == self.phis[1].name else [(self._fitting(found), [self.phis[1].name])]
+        other = self.phis[1].name
+        return [] if other in (found.memory, *self.e.filled) else [(self._fitting(found), [other])]
 
     def _fitting(self, x: Array) -> Array:
         if x.dtype != self.first.dtype or x.shape != self.first.shape:
@@ -219,11 +220,7 @@ class _Rows:
         found = self.e.of(self.value)
         if found.dtype != self.dtype or found.shape != self.shape:
             raise CannotCompile("collected values that change their type have no compiled form")
-        if self.row in self.e.targets.get(self.value, ()) and self.value in self.e.fusion.written and found.memory:
-            return []
-        if found.memory == self.row:
-            return []
-        return [(found, [self.row])]
+        return [] if self.row in (found.memory, *self.e.filled) else [(found, [self.row])]
 
     def result(self, done: str) -> Array:
         """All rows, along the axis and in the direction that is asked for."""

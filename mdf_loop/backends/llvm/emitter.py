@@ -53,6 +53,8 @@ class Emitter:
         Values of the Step that have been written.
     targets : dict
         Where values are to be written besides where they are read: pointers.
+    filled : set of str
+        Those of them that have been written.
     in_place : set
         Values ``put`` that are written over what they are made of.
     constants : list of numpy.ndarray
@@ -67,6 +69,7 @@ class Emitter:
         self.known: dict[Value, Array] = {}
         self.targets: dict[Value, list[str]] = {}
         self.in_place: set[Value] = set()
+        self.filled: set[str] = set()
         self.constants: list[np.ndarray] = []
         self.growing: list[str] = []
         self.scratch = 0
@@ -90,7 +93,9 @@ class Emitter:
     def define(self, value: Value, found: Array) -> None:
         """What a value is; written to memory if that was decided."""
         if value in self.fusion.written and not found.memory:
-            found = self.materialised(found, self.targets.get(value, ()))
+            targets = self.targets.get(value, ())
+            found = self.materialised(found, targets)
+            self.filled.update(targets)
         self.known[value] = found
 
     def of(self, value: Value) -> Array:

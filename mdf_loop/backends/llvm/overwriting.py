@@ -6,14 +6,14 @@ from collections.abc import Collection
 
 from mdf_loop.backends.llvm.fusion import Fusion, is_lazy
 from mdf_loop.step.liveness import read_by
-from mdf_loop.step.records import Region, Value
+from mdf_loop.step.records import Apply, Region, Value
 
 END = 1 << 60
 """The place of what is read when an iteration is over."""
 
 
 def overwriting(region: Region, owned: Collection[Value], fusion: Fusion) -> set[Value]:
-    """The ``put`` values of a region that may be written over their first argument.
+    """The updates of a region that may be written over their first argument.
 
     Parameters
     ----------
@@ -45,11 +45,20 @@ def overwriting(region: Region, owned: Collection[Value], fusion: Fusion) -> set
     own = {*owned, *(v for v in region.values if _is_fresh(v, fusion))}
     found = set()
     for value in region.values:
-        if value.op == "put" and value.args[0] in own and last_read(value.args[0], value) <= place[value]:
+        if replaces_parts(value) and value.args[0] in own and last_read(value.args[0], value) <= place[value]:
             found.add(value)
     return found
 
 
+def replaces_parts(value: Value) -> bool:
+    """Whether a value is its first argument with parts replaced."""
+    return value.op == "put" or (isinstance(value.attr, Apply) and value.attr.node.op in SCATTERING)
+
+
+SCATTERING = ("ScatterND", "ScatterElements", "Scatter")
+"""Operators that replace parts."""
+
+
 def _is_fresh(value: Value, fusion: Fusion) -> bool:
     """Whether a value has memory of its own."""
-    return value.op in ("put", "concat", "dot", "reduce") or value in fusion.written
+    return value.op in ("concat", "dot", "reduce") or replaces_parts(value) or value in fusion.written

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from mdf_loop.backends.llvm.arrays import Array, Index, Length, get, in_memory, is_one, number, offset
 from mdf_loop.backends.llvm.elements import INT64
 from mdf_loop.backends.llvm.emitter import Emitter, type_of, writes
@@ -14,7 +18,11 @@ from mdf_loop.step.records import Value
 @writes("concat")
 def concat(e: Emitter, v: Value) -> Array:
     """One behind the other."""
-    parts, axis, dtype = [e.of(x) for x in v.args], v.attr, type_of(v)
+    return joined(e, v, [e.of(x) for x in v.args], v.attr, type_of(v))
+
+
+def joined(e: Emitter, v: Value, parts: Sequence[Array], axis: int, dtype: np.dtype) -> Array:
+    """Values one behind the other along an axis, as the value ``v``."""
     total: Length = 0
     for x in parts:
         total = _sum(e, total, x.shape[axis])

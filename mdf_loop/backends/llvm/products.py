@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mdf_loop.backends.llvm.arithmetic import written
 from mdf_loop.backends.llvm.arrays import Array, Length, in_memory, is_one, number
 from mdf_loop.backends.llvm.elements import CannotCompile, element
 from mdf_loop.backends.llvm.emitter import Emitter, type_of, writes
@@ -34,8 +35,12 @@ LARGEST = 1 << 21
 @writes("dot")
 def dot(e: Emitter, v: Value) -> Array:
     """numpy's matmul."""
-    x, y, dtype = e.of(v.args[0]), e.of(v.args[1]), type_of(v)
-    if element(dtype).kind != "f":
+    return multiplied(e, v, e.of(v.args[0]), e.of(v.args[1]), type_of(v))
+
+
+def multiplied(e: Emitter, v: Value, x: Array, y: Array, dtype: np.dtype) -> Array:
+    """The product of two values as the value ``v``."""
+    if element(dtype).kind not in "fiu" or dtype != x.dtype or dtype != y.dtype:
         raise CannotCompile(f"a product of matrices of {dtype.name} has no compiled form")
     left = x.shape if len(x.shape) > 1 else (1, *x.shape)
     right = y.shape if len(y.shape) > 1 else (*y.shape, 1)
@@ -43,8 +48,8 @@ def dot(e: Emitter, v: Value) -> Array:
     batch = e.broadcast_shape([Array(dtype, s[:-2], _never) for s in (left, right)])
     shape = (*batch, *(left[-2:-1] if len(x.shape) > 1 else ()), *(right[-1:] if len(y.shape) > 1 else ()))
     out = e.place_for(v, dtype, shape or (1,))
-    product = _Product(e, dtype, left[-2], terms, right[-1])
-    given = [_Given.of(e, z, z.const is None or len(batch) > 0) for z in (x, y)]
+    product = Product(e, dtype, left[-2], terms, right[-1])
+    given = [Given.of(e, z, z.const is None or len(batch) > 0) for z in (x, y)]
     with rows(e, batch) as places:
         pointers = [_part(e, g.memory, dtype, places, s) for g, s in zip(given, (left, right), strict=True)]
         product.write(given[0], given[1], pointers[0], pointers[1], _part(e, out, dtype, places, (*batch, left[-2], right[-1])))
@@ -67,7 +72,7 @@ def _part(e: Emitter, pointer: str, dtype: np.dtype, places: Sequence[Place], sh
 
 
 @dataclass
-class _Given:
+class Given:
     """A factor: where it stands, whether its last two axes have changed places there, and its elements if they are known."""
 
     memory: str
@@ -75,7 +80,7 @@ class _Given:
     const: np.ndarray | None = None
 
     @classmethod
-    def of(cls, e: Emitter, x: Array, may_be_transposed: bool) -> _Given:
+    def of(cls, e: Emitter, x: Array, may_be_transposed: bool) -> Given:
         rank = len(x.shape)
         if x.transposed is not None and may_be_transposed:
             source, order = x.transposed
@@ -92,7 +97,7 @@ class _Tile:
     columns: list[str]
 
 
-class _Product:
+class Product:
     """One product of a given shape."""
 
     def __init__(self, e: Emitter, dtype: np.dtype, m: Length, k: Length, n: Length) -> None:
@@ -100,7 +105,7 @@ class _Product:
         self.m, self.k, self.n = m, k, n
         self.type = element(dtype).memory
 
-    def write(self, x: _Given, y: _Given, a: str, b: str, out: str) -> None:
+    def write(self, x: Given, y: Given, a: str, b: str, out: str) -> None:
         """The code: row by row, or along the terms."""
         self.a, self.b, self.out = a, b, out
         if x.is_transposed:
@@ -218,14 +223,12 @@ class _Product:
             for j, lanes in enumerate(tile.lanes):
                 parts = [text.new(f"load {lanes.register(dtype)}, ptr {slot}") for slot in slots[r][j]]
                 while len(parts) > 1:
-                    parts = [
-                        text.new(f"fadd {lanes.register(dtype)} {p}, {q}") for p, q in zip(parts[::2], parts[1::2], strict=True)
-                    ]
+                    parts = [written(lanes, "add", dtype, pair) for pair in zip(parts[::2], parts[1::2], strict=True)]
                 lanes.store(dtype, parts[0], self.out, Place(text.add(row, tile.columns[j]), 1))
 
     def _slot(self, lanes: Lanes) -> str:
         slot = self.text.slot(lanes.register(self.dtype))
-        self.text.line(f"store {lanes.register(self.dtype)} {lanes.number(self.dtype, 0.0)}, ptr {slot}")
+        self.text.line(f"store {lanes.register(self.dtype)} {lanes.number(self.dtype, 0)}, ptr {slot}")
         return slot
 
     def _terms(self, tile: _Tile, base: str, pointers: list[str], slots: list[list[list[str]]], split: int) -> None:
@@ -250,8 +253,14 @@ class _Product:
             for j, lanes in enumerate(tile.lanes):
                 type, slot = lanes.register(dtype), slots[r][j][s]
                 many = Lanes(text, lanes.width, memo=one.memo).splat(dtype, factor)
-                total = lanes.call("fmuladd", dtype, many, found[j], text.new(f"load {type}, ptr {slot}"))
+                total = self._more(lanes, many, found[j], text.new(f"load {type}, ptr {slot}"))
                 text.line(f"store {type} {total}, ptr {slot}")
+
+    def _more(self, lanes: Lanes, a: str, b: str, total: str) -> str:
+        """a * b + total; of floats rounded once, where the processor can."""
+        if self.dtype.kind == "f":
+            return lanes.call("fmuladd", self.dtype, a, b, total)
+        return written(lanes, "add", self.dtype, [written(lanes, "mul", self.dtype, [a, b]), total])
 
     # Along the terms
 
@@ -275,12 +284,12 @@ class _Product:
             slot = sums[lanes.width][count % UNROLLED_SUMS]
             both = [lanes.load(dtype, pointer, place) for pointer in (a, b)]
             type = full.register(dtype)
-            total = full.call("fmuladd", dtype, *both, text.new(f"load {type}, ptr {slot}"))
+            total = self._more(full, both[0], both[1], text.new(f"load {type}, ptr {slot}"))
             text.line(f"store {type} {total}, ptr {slot}")
         found = [self._across(Lanes(text, width), slot) for width, slots in sums.items() for slot in slots]
         total = found[0]
         for other in found[1:]:
-            total = text.new(f"fadd {self.type} {total}, {other}")
+            total = written(Lanes(text), "add", dtype, [total, other])
         return total
 
     def _across(self, lanes: Lanes, slot: str) -> str:
@@ -288,6 +297,9 @@ class _Product:
         value = self.text.new(f"load {type}, ptr {slot}")
         if lanes.width == 1:
             return value
+        if self.dtype.kind != "f":
+            call = self.text.declare(f"llvm.vector.reduce.add.{lanes.suffix(self.dtype)}", self.type, type)
+            return self.text.new(f"{call}({type} {value})")
         name = f"llvm.vector.reduce.fadd.{lanes.suffix(self.dtype)}"
         call = self.text.declare(name, self.type, self.type, type).replace("call ", "call reassoc ")
         return self.text.new(f"{call}({self.type} {Lanes(self.text).number(self.dtype, -0.0)}, {type} {value})")

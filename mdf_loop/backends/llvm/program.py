@@ -315,7 +315,7 @@ class _Writing:
                 Lanes(self.e.text).store(x.dtype, self.e.number_of(x), at, Place())
             elif not pointer:
                 self._give_open(x, result)
-            elif x.memory != pointer and not (value in self.e.fusion.written and value in self.e.targets):
+            elif pointer not in (x.memory, *self.e.filled):
                 if x.shape != result.shape:
                     raise CannotCompile("a result that changes its shape has no compiled form")
                 store_all(self.e, [(x, [pointer])])
