@@ -6,7 +6,6 @@ where all that the body does with it is to replace parts; what is collected is w
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -158,12 +157,17 @@ class _Carried:
             return []
         found = self.e.of(self.end)
         other = self.phis[1].name
-        return [] if other in (found.memory, *self.e.filled) else [(self._fitting(found), [other])]
+        return [] if other in (found.memory, *self.e.filled) else [(self._fitted(found), [other])]
 
-    def _fitting(self, x: Array) -> Array:
-        if x.dtype != self.first.dtype or x.shape != self.first.shape:
+    def _fitted(self, x: Array) -> Array:
+        if x.dtype != self.first.dtype or len(x.shape) != len(self.first.shape):
             raise CannotCompile("a carried value that changes its type has no compiled form")
-        return x
+        return self.e.fitted(x, self.first.shape)
+
+    def _fitted_where_known(self, x: Array) -> Array:
+        """Lengths that stay the same are looked at, the others may change."""
+        kept = [n if isinstance(n, int) else m for n, m in zip(self.state.type.shape or (), x.shape, strict=True)]
+        return self.e.fitted(x, kept)
 
     def following(self) -> list[str]:
         """What goes into the registers of the next iteration."""
@@ -173,6 +177,7 @@ class _Carried:
             return [e.number_of(found, self.first.dtype)]
         if self.is_open:
             old, new = self.phis[1].name, self.phis[2].name
+            found = self._fitted_where_known(found)
             return [self._written(new, found), new, old, *map(str, found.shape)]
         return [self.phis[1].name, self.phis[0].name] if self.phis else []
 
@@ -191,41 +196,68 @@ class _Carried:
 
 
 class _Rows:
-    """Collected values, one behind the other."""
+    """Collected values, one behind the other; rows whose lengths only the run can tell have those of the first one."""
 
     def __init__(self, e: Emitter, value: Value, what: Collected, limit: str, may_end: bool) -> None:
-        self.e, self.value, self.what, self.may_end = e, value, what, may_end
-        if value.type.dtype is None or not value.type.is_static:
-            raise CannotCompile("collected values whose lengths change have no compiled form")
-        self.dtype, self.shape = value.type.dtype, tuple(n for n in value.type.shape or () if isinstance(n, int))
-        self.bytes = element(self.dtype).size * math.prod(self.shape)
-        self.memory, self.pointer = "", ""
-        if not may_end and limit.isdigit() and int(limit) * self.bytes <= LARGEST_FIXED:
+        self.e, self.value, self.what = e, value, what
+        if value.type.dtype is None or value.type.shape is None:
+            raise CannotCompile("collected values of unknown type have no compiled form")
+        self.dtype, self.is_open = value.type.dtype, not value.type.is_static
+        self.shape: tuple[Length, ...] = tuple(n for n in value.type.shape if isinstance(n, int))
+        self.bytes = element(self.dtype).size * value.type.size
+        self.memory, self.pointer, self.row = "", "", ""
+        self.grows = may_end or self.is_open
+        if self.is_open:
+            self.lengths = [e.text.slot("i64") for _ in value.type.shape]
+        elif not may_end and limit.isdigit() and int(limit) * self.bytes <= LARGEST_FIXED:
             self.pointer = e.room(self.dtype, (int(limit), *self.shape))
             return
         self.memory = e.growing_memory()
-        if not may_end:
+        if not self.grows:
             e.leave_if(e.text.new(f"icmp ugt i64 {limit}, {LARGEST_ROWS // max(self.bytes, 1)}"))
             self.pointer = e.grown(self.memory, e.text.mul(limit, self.bytes))
 
     def enter(self, number_: str) -> None:
         """Where the row of this iteration stands."""
-        text, base = self.e.text, self.pointer
-        if self.may_end:
+        text, base, self.number = self.e.text, self.pointer, number_
+        if self.is_open:
+            return
+        if self.grows:
             base = self.e.grown(self.memory, text.mul(text.add(number_, 1), self.bytes))
         self.row = text.new(f"getelementptr i8, ptr {base}, i64 {text.mul(number_, self.bytes)}")
 
     def pending(self) -> list[tuple[Array, list[str]]]:
         """What has to be written at the end of an iteration."""
         found = self.e.of(self.value)
-        if found.dtype != self.dtype or found.shape != self.shape:
+        if found.dtype != self.dtype or len(found.shape) != len(self.value.type.shape or ()):
             raise CannotCompile("collected values that change their type have no compiled form")
+        if self.is_open:
+            self._keep_lengths(found)
+            size: Length = element(self.dtype).size
+            for n in found.shape:
+                size = self.e.text.mul(size, n)
+            base = self.e.grown(self.memory, self.e.text.mul(self.e.text.add(self.number, 1), size))
+            self.row = self.e.text.new(f"getelementptr i8, ptr {base}, i64 {self.e.text.mul(self.number, size)}")
+        else:
+            found = self.e.fitted(found, self.shape)
         return [] if self.row in (found.memory, *self.e.filled) else [(found, [self.row])]
+
+    def _keep_lengths(self, x: Array) -> None:
+        """The lengths of the first row; all others have to have them."""
+        text = self.e.text
+        is_first = text.new(f"icmp eq i64 {self.number}, 0")
+        with text.where(is_first):
+            for n, slot in zip(x.shape, self.lengths, strict=True):
+                text.line(f"store i64 {n}, ptr {slot}")
+        for n, slot in zip(x.shape, self.lengths, strict=True):
+            self.e.leave_if(text.new(f"icmp ne i64 {n}, {text.new(f'load i64, ptr {slot}')}"))
 
     def result(self, done: str) -> Array:
         """All rows, along the axis and in the direction that is asked for."""
         e, what = self.e, self.what
         length: Length = int(done) if done.isdigit() else done
+        if self.is_open:
+            self.shape = tuple(e.text.new(f"load i64, ptr {slot}") for slot in self.lengths)
         pointer = self.pointer or e.text.new(f"load ptr, ptr {self.memory}")
         whole = in_memory(self.dtype, (length, *self.shape), pointer)
         axis = what.axis % len(whole.shape) if what.axis else 0
@@ -332,7 +364,7 @@ class _Loop:
         for carried in self.carried:
             e.targets.setdefault(carried.end, []).extend(carried.targets())
         for rows in self.rows:
-            if rows.shape and not is_number(rows.value.type):
+            if rows.row and not is_number(rows.value.type):
                 e.targets.setdefault(rows.value, []).append(rows.row)
 
     def _part(self, x: Array, axis: int, reverse: bool) -> Array:

@@ -7,11 +7,12 @@ those that stand in memory, ``control`` loops and branches.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.llvm.arrays import Array, Length, get, in_memory, number
+from mdf_loop.backends.llvm.arrays import Array, Length, get, in_memory, is_one, number
 from mdf_loop.backends.llvm.elements import CannotCompile, element, literal
 from mdf_loop.backends.llvm.fusion import fused
 from mdf_loop.backends.llvm.lanes import ZERO, Lanes
@@ -61,6 +62,10 @@ class Emitter:
         Large constants, whose addresses the program is given.
     scratch : int
         Bytes of memory that the program is given.
+    outside : list
+        Operators that run outside.
+    arguments : dict
+        Parameters of the program, by number.
     """
 
     def __init__(self, region: Region, register_bytes: int, has_half: bool) -> None:
@@ -73,6 +78,8 @@ class Emitter:
         self.constants: list[np.ndarray] = []
         self.growing: list[str] = []
         self.scratch = 0
+        self.outside: list[Any] = []
+        self.arguments: dict[Value, int] = {}
         self._stack = 0
         self._constants: dict[Any, Array] = {}
 
@@ -167,10 +174,15 @@ class Emitter:
         if size <= LARGEST_SLOT and self._stack + size <= LARGEST_STACK:
             self._stack += size
             return self.text.slot(row.memory, max(size // row.size, 1), 64)
-        self.scratch += size
-        name = self.text.name()
-        self.text.slots.append(f"  {name} = getelementptr i8, ptr %scratch, i64 {self.scratch - size}")
-        return name
+        return self.own_room(dtype, shape)[1]
+
+    def own_room(self, dtype: np.dtype, shape: Sequence[Length]) -> tuple[int, str]:
+        """Room in the program's own memory: where it is there, and its address."""
+        offset, name = self.scratch, self.text.name()
+        count = int(np.prod([n for n in shape if isinstance(n, int)], dtype=object))
+        self.scratch += -(-count * element(dtype).size // 64) * 64
+        self.text.slots.append(f"  {name} = getelementptr i8, ptr %scratch, i64 {offset}")
+        return offset, name
 
     def open_room(self, size: int, shape: Sequence[Length]) -> str:
         """Room for an array whose lengths only the run can tell."""
@@ -218,6 +230,10 @@ class Emitter:
         self.text.fork(condition, f"leave{code}", onwards)
         self.text.start(onwards)
 
+    def settled(self, x: Array) -> Array:
+        """A value of one element as a number, computed now."""
+        return number(x.dtype, self.number_of(x), x.shape) if is_one(x.shape) and not x.value else x
+
     def same_length(self, lengths: Sequence[Length]) -> Length:
         """The length that all have; those that only the run can tell are looked at."""
         known = [n for n in lengths if isinstance(n, int)]
@@ -226,6 +242,16 @@ class Emitter:
             if isinstance(n, str) and n != found:
                 self.leave_if(self.text.new(f"icmp ne i64 {n}, {found}"))
         return found
+
+    def fitted(self, x: Array, shape: Sequence[Length]) -> Array:
+        """A value whose lengths are known to be others than it says: what only the run can tell is looked at."""
+        if x.shape == tuple(shape):
+            return x
+        for n, m in zip(x.shape, shape, strict=True):
+            if isinstance(n, int) and isinstance(m, int) and n != m:
+                raise CannotCompile("a value that changes its shape has no compiled form")
+            self.same_length([n, m])
+        return replace(x, shape=tuple(shape))
 
     def broadcast_shape(self, args: Sequence[Array]) -> tuple[Length, ...]:
         """The common shape of values."""

@@ -127,4 +127,4 @@ def _is_read_often(reader: Value, k: int, cost: int) -> bool:
 def is_smaller(one: Type, other: Type) -> bool:
     """Whether a value is repeated to become as large as another one."""
     ours, theirs = one.shape or (), other.shape or ()
-    return len(ours) < len(theirs) or any(n == 1 != m for n, m in zip(ours, theirs, strict=True))
+    return len(ours) < len(theirs) or any(n == 1 != m for n, m in zip(ours, theirs, strict=False))

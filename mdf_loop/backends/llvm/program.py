@@ -22,12 +22,16 @@ from mdf_loop.backends.llvm.inlined import inlined
 from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.machine import machine
 from mdf_loop.backends.llvm.objects import ELEMENTS, FLAGS, HEAD, PLAIN, TYPE, are_as_expected
+from mdf_loop.backends.llvm.operators.foreign import Outside
 from mdf_loop.backends.llvm.sweeps import store_all
 from mdf_loop.backends.python.runtime import FallBack
 from mdf_loop.step.records import Region, Type, Value
 
 WRITE = control, elementwise, operators, places, products, reductions, views
 """The modules that say how operations are written."""
+
+FIRST_OBJECT = 4
+"""The place of the first argument in a table, behind what all programs are given."""
 
 NOT_PLAIN = 4
 """What a program returns that was given an array whose elements do not stand row by row."""
@@ -90,24 +94,27 @@ class Program:
         self.text, self.constants = written.text, written.e.constants
         self._code = machine().linked(self.text, "run", list(written.e.text.declarations))
         self._call = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(self._code["run"])
-        self._table, self._results = written.table, written.results
+        self._table, self._results, self._outside = written.table, written.results, written.e.outside
         self._weak = [k for k, param in enumerate(region.params) if param.type.weak and param.type.kind in "bi"]
         self._spare: list[Table] = []
 
     def __call__(self, run: Any, *values: Any) -> tuple[Any, ...]:
         """Run it."""
-        table = self._spare.pop() if self._spare else Table(self._table, self.constants)
+        table = self._spare.pop() if self._spare else Table(self._table, self.constants, self._outside)
         given = values if not self._weak else self._exact(values)
         found = [result.room() for result in self._results]
+        table.given, table.run = given, run
         code = table.filled(self._call, given, found)
         if code == NOT_PLAIN:
             given = [np.ascontiguousarray(x) if isinstance(x, np.ndarray) and x.ndim else x for x in given]
             code = table.filled(self._call, given, found)
         if code:
+            if table.error is not None and not isinstance(table.error, Exception):
+                raise table.error
             self._spare.append(table)
             raise MemoryError if code == NO_MEMORY else FallBack
         results = tuple([result.of(x, table) for result, x in zip(self._results, found, strict=True)])
-        table.arrays = []
+        table.arrays, table.given, table.run = [], (), None
         self._spare.append(table)
         return results
 
@@ -126,7 +133,7 @@ class Layout:
 
     def __init__(self, arguments: int, results: int) -> None:
         self.objects = arguments + results
-        self.first_number = 3 + self.objects
+        self.first_number = FIRST_OBJECT + self.objects
         self.numbers = 0
         self.scratch = 0
 
@@ -144,16 +151,22 @@ class Layout:
 class Table:
     """The addresses of one call, and memory of its own: two threads never share it."""
 
-    def __init__(self, layout: Layout, constants: Sequence[np.ndarray]) -> None:
+    def __init__(self, layout: Layout, constants: Sequence[np.ndarray], outside: Sequence[Outside]) -> None:
         self.layout = layout
         self.entries = np.zeros(layout.first_constant + len(constants), np.uint64)
         self.scratch = np.empty(layout.scratch + 64, np.uint8)
         self.arrays: list[np.ndarray] = []
         self._open = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(self._new)
-        self._dtypes: dict[int, np.dtype] = {}
-        self.entries[0] = self.scratch.ctypes.data + (-self.scratch.ctypes.data) % 64
+        self._leave = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_int64)(self._run_outside)
+        start = -self.scratch.ctypes.data % 64
+        self._calls = [x.prepared(self.scratch[start:]) for x in outside]
+        self.given: Sequence[Any] = ()
+        self.run: Any = None
+        self.error: BaseException | None = None
+        self.entries[0] = self.scratch.ctypes.data + start
         self.entries[1] = ctypes.cast(self._open, ctypes.c_void_p).value or 0
         self.entries[2] = id(np.ndarray)
+        self.entries[3] = ctypes.cast(self._leave, ctypes.c_void_p).value or 0
         for k, constant in enumerate(constants):
             self.entries[layout.first_constant + k] = constant.ctypes.data
         self.address = self.entries.ctypes.data
@@ -162,8 +175,16 @@ class Table:
 
     def filled(self, call: Callable[[int], int], given: Sequence[Any], found: Sequence[Any]) -> int:
         """Call the function with these objects."""
-        self._pack(self.buffer, 24, *map(id, given), *map(id, found))
+        self._pack(self.buffer, 8 * FIRST_OBJECT, *map(id, given), *map(id, found))
         return call(self.address)
+
+    def _run_outside(self, number: int) -> int:
+        """An operator that has no compiled form; the program asks for it."""
+        try:
+            return 0 if self._calls[number](self.given, self.run) else 1
+        except BaseException as error:  # ctypes would print it and go on
+            self.error = error
+            return 1
 
     def _new(self, place: int, rank: int, kind: int) -> int | None:
         """Room for a result whose lengths the run has found; the program asks for it."""
@@ -196,6 +217,7 @@ class Result:
         self.is_weak = type.weak
         self.is_static = all(isinstance(n, int) for n in self.shape)
         self.is_number = self.shape == ()
+        self.lengths = [n for n in self.shape if isinstance(n, int)]
         letter = {"b": "?", "f": {2: "e", 4: "f", 8: "d"}.get(self.dtype.itemsize, "")}.get(self.dtype.kind) or {
             1: "b", 2: "h", 4: "i", 8: "q"
         }[self.dtype.itemsize]  # fmt: skip
@@ -261,7 +283,8 @@ class _Writing:
             if type.dtype is None or not type.is_static:
                 raise CannotCompile("an argument of unknown type has no compiled form")
             self.e.element(type.dtype)
-            entry = self._entry(3 + k)
+            entry = self._entry(FIRST_OBJECT + k)
+            self.e.arguments[param] = k
             self.e.known[param] = self._number(entry, type) if type.shape == () else self._array(entry, type)
 
     def _number(self, entry: str, type: Type) -> Array:
@@ -297,7 +320,7 @@ class _Writing:
         for k, (value, result) in enumerate(zip(self.region.results, self.results, strict=True)):
             pointer = ""
             if result.is_static and not result.is_number:
-                entry = self._entry(3 + len(self.region.params) + k)
+                entry = self._entry(FIRST_OBJECT + len(self.region.params) + k)
                 text = self.e.text
                 pointer = text.new(f"load ptr, ptr {text.new(f'getelementptr i8, ptr {entry}, i64 {ELEMENTS}')}")
                 if not is_number(value.type):
@@ -316,9 +339,7 @@ class _Writing:
             elif not pointer:
                 self._give_open(x, result)
             elif pointer not in (x.memory, *self.e.filled):
-                if x.shape != result.shape:
-                    raise CannotCompile("a result that changes its shape has no compiled form")
-                store_all(self.e, [(x, [pointer])])
+                store_all(self.e, [(self.e.fitted(x, result.lengths), [pointer])])
 
     def _give_open(self, x: Array, result: Result) -> None:
         """A result whose lengths the run has found."""
@@ -350,6 +371,8 @@ class _Writing:
             ending += [f"  %free{k} = load ptr, ptr {memory}", f"  call void @PyMem_RawFree(ptr %free{k})"]
         lines = [
             "define i64 @run(ptr %table) nounwind {", "entry:", "  %scratch = load ptr, ptr %table",
+            "  %outside_at = getelementptr i64, ptr %table, i64 3",
+            "  %outside = load ptr, ptr %outside_at",
             "  %fuel = alloca i64", f"  store i64 {control.FUEL}, ptr %fuel", *constants, *text.slots, *text.lines,
         ]  # fmt: skip
         known = {"look_around", "grow"}

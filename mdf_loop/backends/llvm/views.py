@@ -22,11 +22,6 @@ def viewed(x: Array, shape: Sequence[Length], back: object) -> Array:
     return Array(x.dtype, tuple(shape), at, widest=x.widest)
 
 
-def settled(e: Emitter, x: Array) -> Array:
-    """A value of one element as a number, computed now."""
-    return number(x.dtype, e.number_of(x), x.shape) if is_one(x.shape) and not x.value else x
-
-
 def shape_of(e: Emitter, v: Value) -> tuple[Length, ...]:
     """The shape that an operation is told, of numbers and open lengths."""
     attr: Shape = v.attr
@@ -60,7 +55,7 @@ def reshaped(e: Emitter, x: Array, shape: Sequence[Length]) -> Array:
         found.memory = whole.memory
     if x.const is not None:
         found.const = x.const.reshape([n for n in shape if isinstance(n, int)])
-    return settled(e, found)
+    return e.settled(found)
 
 
 def _without_ones(ours: Sequence[Length], theirs: Sequence[Length], index: Index) -> Index:
@@ -106,7 +101,7 @@ def slice_(e: Emitter, v: Value) -> Array:
     if x.value:
         return number(x.dtype, x.value, shape)
     if x.memory and all(n == m for n, m in list(zip(x.shape, shape, strict=True))[1:]) and cuts[0][1] == 1:
-        return settled(e, in_memory(x.dtype, shape, row_pointer(e, x, [cuts[0][0]])))
+        return e.settled(in_memory(x.dtype, shape, row_pointer(e, x, [cuts[0][0]])))
 
     def back(lanes: Lanes, index: Index) -> Index:
         return tuple(
@@ -114,7 +109,7 @@ def slice_(e: Emitter, v: Value) -> Array:
             for place, (start, step, _) in zip(index, cuts, strict=True)
         )
 
-    return settled(e, viewed(x, shape, back))
+    return e.settled(viewed(x, shape, back))
 
 
 def _cut(e: Emitter, s: slice, n: Length) -> tuple[Length, int, Length]:
@@ -213,7 +208,7 @@ def place(e: Emitter, v: Value) -> Array:
     if x.memory and not is_one(shape):
         return in_memory(x.dtype, shape, row_pointer(e, x, where))
     places = tuple(Place(i) for i in where)
-    return settled(e, viewed(x, shape, lambda lanes, index: (*places, *index)))
+    return e.settled(viewed(x, shape, lambda lanes, index: (*places, *index)))
 
 
 @writes("gather")
@@ -227,7 +222,7 @@ def gather(e: Emitter, v: Value) -> Array:
         found = place_from(e, lanes, index_of, index[axis : axis + rank], x.shape[axis])
         return (*index[:axis], found, *index[axis + rank :])
 
-    return settled(e, viewed(x, shape, back))
+    return e.settled(viewed(x, shape, back))
 
 
 def place_from(e: Emitter, lanes: Lanes, index_of: Array, index: Index, count: Length) -> Place:

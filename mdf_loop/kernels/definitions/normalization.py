@@ -152,8 +152,8 @@ def _kept(b: Any, data: Any, one: Any) -> tuple[Any, Any]:
     return data, b.broadcast(b.const(one), data.type.shape)
 
 
-@definition("InstanceNormalization", since=6)
-def instance_normalization(b, input, scale, bias, *, epsilon=1e-5):
+@definition("InstanceNormalization")
+def instance_normalization(b, input, scale, bias, *, epsilon=1e-5, consumed_inputs=None):
     """Each channel of each sample by its own statistics."""
     rank = rank_of(input)
     if not input.type.is_static or rank < 3 or scale.type.shape != bias.type.shape or rank_of(scale) != 1:

@@ -6,7 +6,7 @@ from mdf_loop.backends.llvm.arithmetic import converted, written
 from mdf_loop.backends.llvm.arrays import Array, Index, get, in_memory, mapped, offset
 from mdf_loop.backends.llvm.elements import FLOAT32, element, literal
 from mdf_loop.backends.llvm.lanes import Lanes, Place
-from mdf_loop.backends.llvm.operators.table import Call, gives, settled_all
+from mdf_loop.backends.llvm.operators.table import Call, gives
 from mdf_loop.backends.llvm.products import multiplied
 from mdf_loop.backends.llvm.sweeps import sweep
 
@@ -21,7 +21,7 @@ def matmul(call: Call) -> Array:
     wide = [mapped(FLOAT32, z.shape, lambda lanes, a: converted(lanes, a, dtype, FLOAT32), [z]) for z in (x, y)]
     e.targets.pop(call.v, None)
     found = multiplied(e, call.v, wide[0], wide[1], FLOAT32)
-    return settled_all(e, mapped(dtype, found.shape, lambda lanes, a: converted(lanes, a, FLOAT32, dtype), [found]))
+    return e.settled(mapped(dtype, found.shape, lambda lanes, a: converted(lanes, a, FLOAT32, dtype), [found]))
 
 
 @gives("CumSum", "CumProd")
@@ -50,4 +50,4 @@ def running(call: Call) -> Array:
             inner.store(x.dtype, total, pointer, offset(inner, x.shape, where))
 
     sweep(e, others, x.widest, visit, last_axis=True)
-    return settled_all(e, in_memory(x.dtype, x.shape, pointer))
+    return e.settled(in_memory(x.dtype, x.shape, pointer))

@@ -7,7 +7,7 @@ from mdf_loop.backends.llvm.arrays import Array, Length, in_memory
 from mdf_loop.backends.llvm.elements import INT64, element
 from mdf_loop.backends.llvm.emitter import Emitter
 from mdf_loop.backends.llvm.lanes import Lanes, Place
-from mdf_loop.backends.llvm.operators.table import Call, gives, settled_all
+from mdf_loop.backends.llvm.operators.table import Call, gives
 from mdf_loop.backends.llvm.sweeps import rows
 from mdf_loop.backends.llvm.views import viewed
 
@@ -41,7 +41,7 @@ def top_k(call: Call) -> tuple[Array, Array]:
         best.row(source, number, length)
     back = [order.index(n) for n in range(len(order))]
     found = [y if turned is x else _turned(y, back) for y in results]
-    return settled_all(e, found[0]), settled_all(e, found[1])
+    return e.settled(found[0]), e.settled(found[1])
 
 
 def _turned(x: Array, order: list[int]) -> Array:

@@ -8,7 +8,7 @@ from mdf_loop.backends.llvm.arithmetic import written
 from mdf_loop.backends.llvm.arrays import Array, Index, get, in_memory, number, offset
 from mdf_loop.backends.llvm.elements import element
 from mdf_loop.backends.llvm.lanes import Lanes, Place
-from mdf_loop.backends.llvm.operators.table import Call, gives, settled_all, whole_place
+from mdf_loop.backends.llvm.operators.table import Call, gives, whole_place
 from mdf_loop.backends.llvm.sweeps import rows, sweep
 from mdf_loop.backends.llvm.views import place_from, viewed
 
@@ -48,7 +48,7 @@ def scatter_elements(call: Call) -> Array:
         there = [Place(where) if k == axis else place for k, place in enumerate(index)]
         one = Lanes(e.text)
         _put(call, one, whole, offset(one, whole.shape, tuple(there)), get(one, updates, tuple(index)))
-    return settled_all(e, in_memory(whole.dtype, whole.shape, whole.memory))
+    return e.settled(in_memory(whole.dtype, whole.shape, whole.memory))
 
 
 @gives("ScatterND")
@@ -65,7 +65,7 @@ def scatter_nd(call: Call) -> Array:
     with rows(e, batch) as index:
         where = [whole_place(e, indices, [*index, Place(str(k))], whole.shape[k]) for k in range(width)]
         _put_slice(call, whole, updates, [Place(i) for i in where], index)
-    return settled_all(e, in_memory(whole.dtype, whole.shape, whole.memory))
+    return e.settled(in_memory(whole.dtype, whole.shape, whole.memory))
 
 
 def _put_slice(call: Call, whole: Array, updates: Array, where: Sequence[Place], index: Sequence[Place]) -> None:
@@ -90,7 +90,7 @@ def gather_elements(call: Call) -> Array:
         found = place_from(e, lanes, indices, index, x.shape[axis])
         return tuple(found if k == axis else place for k, place in enumerate(index))
 
-    return settled_all(e, viewed(x, indices.shape, back))
+    return e.settled(viewed(x, indices.shape, back))
 
 
 @gives("GatherND")
@@ -109,4 +109,4 @@ def gather_nd(call: Call) -> Array:
         found = [place_from(e, lanes, indices, (*index[:rank], Place(str(k))), x.shape[batches + k]) for k in range(width)]
         return (*index[:batches], *found, *index[rank:])
 
-    return settled_all(e, viewed(x, shape, back))
+    return e.settled(viewed(x, shape, back))

@@ -12,7 +12,7 @@ from mdf_loop.backends.llvm.emitter import Emitter
 from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.operators.table import Call, gives, literal_or_name
 from mdf_loop.backends.llvm.sweeps import rows
-from mdf_loop.backends.llvm.views import limited, reshaped, settled, viewed
+from mdf_loop.backends.llvm.views import limited, reshaped, viewed
 
 
 def total(e: Emitter, lengths: Sequence[Length]) -> Length:
@@ -93,7 +93,7 @@ def squeeze(call: Call) -> Array:
         rest = iter(index)
         return tuple(Place() if k in gone else next(rest) for k in range(len(x.shape)))
 
-    return settled(e, viewed(x, shape, back))
+    return e.settled(viewed(x, shape, back))
 
 
 @gives("Unsqueeze")
@@ -132,7 +132,7 @@ def slice_(call: Call) -> Array:
         if same:
             pointer = e.text.element_pointer(element(x.dtype).memory, x.memory, e.text.mul(cuts[0][0], row))
             found = in_memory(x.dtype, shape, pointer)
-    return settled(e, found)
+    return e.settled(found)
 
 
 def cut(e: Emitter, start: Length, end: Length, step: int, n: Length) -> tuple[Length, int, Length]:

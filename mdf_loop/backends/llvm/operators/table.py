@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from mdf_loop.backends.llvm.arrays import Array, Length, in_memory, is_one
+from mdf_loop.backends.llvm.arrays import Array, Length, in_memory
 from mdf_loop.backends.llvm.elements import INT64, CannotCompile
 from mdf_loop.backends.llvm.emitter import Emitter, type_of, writes
 from mdf_loop.backends.llvm.lanes import Lanes, Place
+from mdf_loop.backends.llvm.operators.foreign import run_outside
 from mdf_loop.backends.llvm.views import from_front
 from mdf_loop.step.records import Apply, Value
 
@@ -93,7 +94,7 @@ def apply(e: Emitter, v: Value) -> Array:
     call = Call(e, v)
     give = OPERATORS.get(call.name) if call.node.domain == "" else None
     if give is None:
-        raise CannotCompile(f"{call.name} has no compiled form")
+        return run_outside(e, v)
     found = give(call)
     results = [found] if isinstance(found, Array) else list(found)
     for k, item in e.items_of(v):
@@ -118,12 +119,3 @@ def whole_place(e: Emitter, x: Array, index: Sequence[Place], count: Length) -> 
 
     one = Lanes(e.text)
     return from_front(e, one, converted(one, get(one, x, tuple(index)), x.dtype, INT64), count)
-
-
-def settled_all(e: Emitter, found: Array) -> Array:
-    """A result of one element as a number."""
-    if is_one(found.shape) and not found.value:
-        from mdf_loop.backends.llvm.arrays import number
-
-        return number(found.dtype, e.number_of(found), found.shape)
-    return found
