@@ -176,7 +176,7 @@ class NumpyLoop(InterpretedLoop):
         """The results that a program gives, if there is one."""
         values = [np.int64(given.trip_count or 0), *given.carried, *given.scanned, *given.captured]
         with np.errstate(all="ignore"):
-            found = self._programs_for(given).run(values, run)
+            found = self._programs_for(given).run(values, run, self._is_short_work(given))
         if found is None:
             return None
         *results, done = found
@@ -194,6 +194,11 @@ class NumpyLoop(InterpretedLoop):
             return False
         if options.engine == "jit":
             return count is None or count > 0
+        return self._is_short_work(given)
+
+    def _is_short_work(self, given: Arguments) -> bool:
+        """Whether running iterations one by one is no slower than planned blocks."""
+        count = given.trip_count
         if count is None:
             return not self.loop.scanned and self.worth_stepping() > FEW_STEPS
         return 0 < count <= self.worth_stepping()

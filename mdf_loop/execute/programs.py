@@ -68,15 +68,18 @@ class Programs:
         self._entries: dict[Any, Entry] = {}
         self._changes = changes()
 
-    def run(self, values: Sequence[Any], run: Run) -> tuple[Any, ...] | None:
-        """The results for these values, or None: the ordinary way has to find them."""
+    def run(self, values: Sequence[Any], run: Run, is_short: bool = True) -> tuple[Any, ...] | None:
+        """The results for these values, or None: the ordinary way has to find them.
+
+        Longer work than a program in Python is for is done by machine code or in the ordinary way.
+        """
         options = run.options
         if not is_tried(options.engine):
             return None
         if self._changes != changes():  # a user's kernel may have taken the place of one of ours
             self._entries.clear()
             self._changes = changes()
-        key = (options.engine == "jit", options.obey_body_condition, *map(_key_of, values))
+        key = (options.engine == "jit", is_short, options.obey_body_condition, *map(_key_of, values))
         entry = self._entries.get(key)
         if entry is None:
             if len(self._entries) >= MOST_SIGNATURES:
@@ -88,16 +91,19 @@ class Programs:
             entry.calls += 1
             if entry.calls <= INTERPRETED and options.engine == "auto":
                 return None
-            self._write(entry, values, options)
+            self._write(entry, values, options, is_short)
             if entry.call is None:
                 return None
         return self._tried(entry, values, run)
 
-    def _write(self, entry: Entry, values: Sequence[Any], options: Options) -> None:
+    def _write(self, entry: Entry, values: Sequence[Any], options: Options, is_short: bool) -> None:
         try:
             types = [type_of_value(value, self._exact) for value in values]
             region = self._lower(types, options.obey_body_condition, entry.opens)
             if options.engine == "jit" and self._compile(entry, region):
+                return
+            if not is_short:
+                entry.is_refused = True
                 return
             entry.call, entry.text = program(region, careful=entry.careful)
         except Exception as error:  # whatever is the matter with it, the ordinary way finds out

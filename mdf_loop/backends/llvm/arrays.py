@@ -41,6 +41,8 @@ class Array:
         Bytes of the largest element that computing it deals with.
     transposed : tuple or None
         The value of which it is the transpose, and the permutation.
+    growing : str
+        The growing memory that is its own, at whose end more may be put.
     """
 
     dtype: np.dtype
@@ -52,6 +54,7 @@ class Array:
     const: np.ndarray | None = None
     widest: int = 1
     transposed: tuple[Array, tuple[int, ...]] | None = None
+    growing: str = ""
 
     @property
     def is_static(self) -> bool:

@@ -15,7 +15,8 @@ from mdf_loop.backends.llvm.elements import BOOL, INT64, CannotCompile, element
 from mdf_loop.backends.llvm.emitter import STOPPED, Emitter, writes
 from mdf_loop.backends.llvm.fusion import is_number
 from mdf_loop.backends.llvm.lanes import Lanes, Place
-from mdf_loop.backends.llvm.overwriting import overwriting
+from mdf_loop.backends.llvm.overwriting import is_longer, overwriting
+from mdf_loop.backends.llvm.products import pack_ahead
 from mdf_loop.backends.llvm.sweeps import store_all
 from mdf_loop.backends.llvm.views import row_pointer, viewed
 from mdf_loop.ir import Collected
@@ -30,6 +31,9 @@ LARGEST_FIXED = 1 << 16
 
 FUEL, OFTEN = 10_000_000, 4096
 """Nanoseconds, as far as one can tell, after which the program looks whether it shall stop; how often it counts them."""
+
+FEW = 4
+"""Iterations up to which nothing is packed for products."""
 
 ENDLESS = (1 << 63) - 1
 
@@ -114,7 +118,7 @@ class _Carried:
         if self.is_number:
             self.start = e.number_of(first)
         elif self.is_open:
-            self.memories = [e.growing_memory(), e.growing_memory()]
+            self.memories = [e.growing_memory() for _ in range(1 if in_place else 2)]
             self.start = self._written(self.memories[0], first)
         else:
             self.start = e.room(first.dtype, first.shape)
@@ -123,10 +127,7 @@ class _Carried:
 
     def _written(self, memory: str, x: Array) -> str:
         """An array written to memory that grows."""
-        size: Length = element(x.dtype).size
-        for n in x.shape:
-            size = self.e.text.mul(size, n)
-        pointer = self.e.grown(memory, str(size))
+        pointer = self.e.grown(memory, self.e.bytes_of(x.dtype, x.shape))
         store_all(self.e, [(x, [pointer])])
         return pointer
 
@@ -139,21 +140,22 @@ class _Carried:
         elif self.is_open:
             self.phis = [_Phi(e, "ptr", x) for x in (self.start, *self.memories)]
             self.phis += [_Phi(e, "i64", str(n)) for n in self.first.shape]
-            shape = [
-                n if isinstance(n, int) else phi.name for n, phi in zip(self.state.type.shape or (), self.phis[3:], strict=True)
-            ]
+            lengths = self.phis[1 + len(self.memories) :]
+            shape = [n if isinstance(n, int) else phi.name for n, phi in zip(self.state.type.shape or (), lengths, strict=True)]
             e.known[self.state] = in_memory(dtype, shape, self.phis[0].name)
+            if self.in_place:
+                e.known[self.state].growing = self.memories[0]
         else:
             self.phis = [] if self.in_place else [_Phi(e, "ptr", self.start), _Phi(e, "ptr", self.second)]
             e.known[self.state] = in_memory(dtype, self.first.shape, self.phis[0].name if self.phis else self.start)
 
     def targets(self) -> list[str]:
         """Where the next value may be written as soon as it is computed."""
-        return [self.phis[1].name] if len(self.phis) == 2 else []
+        return [] if self.is_number or self.is_open or not self.phis else [self.phis[1].name]
 
     def pending(self) -> list[tuple[Array, list[str]]]:
         """What has to be written at the end of an iteration."""
-        if len(self.phis) != 2:
+        if self.is_number or self.is_open or not self.phis:
             return []
         found = self.e.of(self.end)
         other = self.phis[1].name
@@ -176,8 +178,10 @@ class _Carried:
         if self.is_number:
             return [e.number_of(found, self.first.dtype)]
         if self.is_open:
-            old, new = self.phis[1].name, self.phis[2].name
             found = self._fitted_where_known(found)
+            if self.in_place:
+                return [found.memory, self.memories[0], *map(str, found.shape)]
+            old, new = self.phis[1].name, self.phis[2].name
             return [self._written(new, found), new, old, *map(str, found.shape)]
         return [self.phis[1].name, self.phis[0].name] if self.phis else []
 
@@ -191,7 +195,8 @@ class _Carried:
             return number(dtype, ends[0], self.first.shape)
         if not self.is_open:
             return in_memory(dtype, self.first.shape, ends[0])
-        shape = [n if isinstance(n, int) else end for n, end in zip(self.state.type.shape or (), ends[3:], strict=True)]
+        lengths = ends[1 + len(self.memories) :]
+        shape = [n if isinstance(n, int) else end for n, end in zip(self.state.type.shape or (), lengths, strict=True)]
         return in_memory(dtype, shape, ends[0])
 
 
@@ -233,9 +238,7 @@ class _Rows:
             raise CannotCompile("collected values that change their type have no compiled form")
         if self.is_open:
             self._keep_lengths(found)
-            size: Length = element(self.dtype).size
-            for n in found.shape:
-                size = self.e.text.mul(size, n)
+            size = self.e.bytes_of(self.dtype, found.shape)
             base = self.e.grown(self.memory, self.e.text.mul(self.e.text.add(self.number, 1), size))
             self.row = self.e.text.new(f"getelementptr i8, ptr {base}, i64 {self.e.text.mul(self.number, size)}")
         else:
@@ -325,6 +328,8 @@ class _Loop:
     def _begin(self, limit: str) -> None:
         """What stands in front of the loop."""
         e = self.e
+        if not limit.isdigit() or int(limit) > FEW:
+            pack_ahead(e, self.attr.body)
         changing = [k for k, (s, end) in enumerate(zip(self.states, self.ends, strict=True)) if end is not s]
         for k, (state, first) in enumerate(zip(self.states, self.initial, strict=True)):
             if k not in changing:
@@ -342,7 +347,9 @@ class _Loop:
 
     def _is_over(self, state: Value, end: Value, over: set[Value]) -> bool:
         """Whether a state becomes the next one by replaced parts alone."""
-        while end in over and state.type.is_static:
+        if not state.type.is_static:
+            return end in over and is_longer(end) and end.args[0] is state
+        while end in over and not is_longer(end):
             end = end.args[0]
             if end is state:
                 return True

@@ -66,6 +66,8 @@ class Emitter:
         Operators that run outside.
     arguments : dict
         Parameters of the program, by number.
+    packed : dict
+        Matrices whose columns have been put together for products: pointers.
     """
 
     def __init__(self, region: Region, register_bytes: int, has_half: bool) -> None:
@@ -80,6 +82,7 @@ class Emitter:
         self.scratch = 0
         self.outside: list[Any] = []
         self.arguments: dict[Value, int] = {}
+        self.packed: dict[Value, str] = {}
         self._stack = 0
         self._constants: dict[Any, Array] = {}
 
@@ -186,10 +189,18 @@ class Emitter:
 
     def open_room(self, size: int, shape: Sequence[Length]) -> str:
         """Room for an array whose lengths only the run can tell."""
-        count: Length = size
+        return self.grown(self.growing_memory(), self.text.mul(size, self.count_of(shape)))
+
+    def count_of(self, shape: Sequence[Length]) -> str:
+        """How many elements a shape has."""
+        count = "1"
         for n in shape:
             count = self.text.mul(count, n)
-        return self.grown(self.growing_memory(), str(count))
+        return count
+
+    def bytes_of(self, dtype: np.dtype, shape: Sequence[Length]) -> str:
+        """How many bytes an array has."""
+        return self.text.mul(element(dtype).size, self.count_of(shape))
 
     def growing_memory(self) -> str:
         """Memory that grows: a pointer and how many bytes there are."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.backends.llvm.opened import opened
 from mdf_loop.step.build import Builder
 from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Region, Value
 from mdf_loop.step.structure import Uses, uses_of
@@ -63,6 +64,8 @@ class _Rewriting:
             self.now[value] = self.b.put_in("branch", [self.of(value.args[0])], value.type, BranchRegion(then, other))
         elif isinstance(attr, Apply) and attr.definition is not None:
             self._definition(value, attr)
+        elif isinstance(attr, Apply) and (found := opened(self.b, attr, [self.of(x) for x in value.args])) is not None:
+            self.now[value] = found
         elif value not in self.now and (value.op != "item" or self.uses.count(value)):
             self.now[value] = self._put(value)
 

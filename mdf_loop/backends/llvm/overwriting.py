@@ -52,7 +52,13 @@ def overwriting(region: Region, owned: Collection[Value], fusion: Fusion) -> set
 
 def replaces_parts(value: Value) -> bool:
     """Whether a value is its first argument with parts replaced."""
-    return value.op == "put" or (isinstance(value.attr, Apply) and value.attr.node.op in SCATTERING)
+    return value.op == "put" or is_longer(value) or (isinstance(value.attr, Apply) and value.attr.node.op in SCATTERING)
+
+
+def is_longer(value: Value) -> bool:
+    """Whether a value is its first argument with more behind it."""
+    shape = value.type.shape
+    return value.op == "concat" and shape is not None and all(n == 1 for n in shape[: value.attr])
 
 
 SCATTERING = ("ScatterND", "ScatterElements", "Scatter")

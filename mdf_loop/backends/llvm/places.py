@@ -28,8 +28,13 @@ def joined(e: Emitter, v: Value, parts: Sequence[Array], axis: int, dtype: np.dt
         total = _sum(e, total, x.shape[axis])
     others = [1 if k == axis else e.same_length([x.shape[k] for x in parts]) for k in range(len(parts[0].shape))]
     shape = (*others[:axis], total, *others[axis + 1 :])
-    pointer = e.place_for(v, dtype, shape)
-    whole, start = in_memory(dtype, shape, pointer), "0"
+    start, growing = "0", parts[0].growing if v in e.in_place else ""
+    if growing:
+        pointer = e.grown(growing, e.bytes_of(dtype, shape))
+        start, parts = str(parts[0].shape[axis]), parts[1:]
+    else:
+        pointer = e.place_for(v, dtype, shape)
+    whole = in_memory(dtype, shape, pointer)
     for x in parts:
         if all(n == 1 for n in shape[:axis]):
             store_all(e, [(x, [row_pointer(e, whole, ["0"] * axis + [start])])])

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdf_loop.backends.llvm.arithmetic import written
-from mdf_loop.backends.llvm.arrays import Array, Length, in_memory, is_one, number
+from mdf_loop.backends.llvm.arrays import Array, Index, Length, get, in_memory, is_one, number
 from mdf_loop.backends.llvm.elements import CannotCompile, element
 from mdf_loop.backends.llvm.emitter import Emitter, type_of, writes
 from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.sweeps import chunks, rows, width_for, widths_of
-from mdf_loop.step.records import Value
+from mdf_loop.step.records import Region, Value
 
 ROWS, REGISTERS = 4, 4
 """Rows and registers of a tile."""
@@ -50,6 +50,8 @@ def multiplied(e: Emitter, v: Value, x: Array, y: Array, dtype: np.dtype) -> Arr
     out = e.place_for(v, dtype, shape or (1,))
     product = Product(e, dtype, left[-2], terms, right[-1])
     given = [Given.of(e, z, z.const is None or len(batch) > 0) for z in (x, y)]
+    if v.op == "dot":
+        given[1].packed = e.packed.get(v.args[1], "")
     with rows(e, batch) as places:
         pointers = [_part(e, g.memory, dtype, places, s) for g, s in zip(given, (left, right), strict=True)]
         product.write(given[0], given[1], pointers[0], pointers[1], _part(e, out, dtype, places, (*batch, left[-2], right[-1])))
@@ -73,11 +75,15 @@ def _part(e: Emitter, pointer: str, dtype: np.dtype, places: Sequence[Place], sh
 
 @dataclass
 class Given:
-    """A factor: where it stands, whether its last two axes have changed places there, and its elements if they are known."""
+    """A factor: where it stands, whether its last two axes have changed places there, its elements if they are known.
+
+    ``packed`` is where its columns have been put together.
+    """
 
     memory: str
     is_transposed: bool = False
     const: np.ndarray | None = None
+    packed: str = ""
 
     @classmethod
     def of(cls, e: Emitter, x: Array, may_be_transposed: bool) -> Given:
@@ -112,11 +118,11 @@ class Product:
             self.a = self._straight(a)
         if self.n == 1 and x.const is not None and isinstance(self.m, int) and self.m > 1:
             self.a, self.b, self.m, self.n = b, self.e.table(np.ascontiguousarray(x.const.T)), 1, self.m
-            self._by_columns(None)
+            self._by_columns(Given(self.b))
         elif self.n == 1 or y.is_transposed:
             self._along_terms()
         else:
-            self._by_columns(y.const)
+            self._by_columns(y)
 
     def _straight(self, a: str) -> str:
         """The first matrix row by row."""
@@ -126,10 +132,14 @@ class Product:
 
     # Row by row
 
-    def _by_columns(self, given: np.ndarray | None) -> None:
+    def _by_columns(self, y: Given) -> None:
         self.width = width_for(self.e, self.n, self.dtype.itemsize)
         self.stride: Length = self.n
-        is_packed = given is not None and isinstance(self.n, int) and self._pack(given)
+        is_packed = bool(y.packed)
+        if y.packed:
+            self.b, self.stride = y.packed, self.width * REGISTERS
+        elif y.const is not None and isinstance(self.n, int):
+            is_packed = self._pack(y.const)
         for tile, base in self._tiles(is_packed):
             for first, count in self._blocks():
                 self._tile(tile, base, first, count)
@@ -307,3 +317,31 @@ class Product:
 
 UNROLLED_SUMS = 4
 """Sums of one product of vectors that are under way at once."""
+
+
+LEAST_PACKED, MOST_ROWS = 1 << 14, 16
+"""Elements of a matrix from which on it is worth packing for many products, and rows of the other one up to which it is."""
+
+
+def pack_ahead(e: Emitter, body: Region) -> None:
+    """In front of a loop: pack the matrices that its body multiplies with and that stay the same."""
+    for v in body.values:
+        if v.op != "dot" or v.args[1].op == "const" or v.args[1] not in e.known or v.args[1] in e.packed:
+            continue
+        x, y = v.args[0].type, e.known[v.args[1]]
+        if len(y.shape) != 2 or not y.is_static or y.size < LEAST_PACKED or y.value or not x.is_static or y.transposed:
+            continue
+        terms, columns = (n for n in y.shape if isinstance(n, int))
+        width = width_for(e, columns, y.dtype.itemsize) * REGISTERS
+        if x.size // terms <= MOST_ROWS and columns > width and columns % width == 0:
+            e.packed[v.args[1]] = _panels(e, y, columns // width, terms, width)
+
+
+def _panels(e: Emitter, y: Array, panels: int, terms: int, width: int) -> str:
+    """A copy of a matrix, so many columns at a time."""
+
+    def at(lanes: Lanes, index: Index) -> str:
+        panel, row, column = index
+        return get(lanes, y, (row, lanes.shifted(lanes.scaled(panel, width), column)))
+
+    return e.materialised(Array(y.dtype, (panels, terms, width), at, widest=y.widest)).memory

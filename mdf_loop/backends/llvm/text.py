@@ -63,6 +63,15 @@ class Text:
 
         return fill
 
+    def mark(self) -> tuple[int, str]:
+        """Where the text ends now."""
+        return len(self.lines), self.block
+
+    def back_to(self, mark: tuple[int, str]) -> None:
+        """Forget the lines that were written since."""
+        del self.lines[mark[0] :]
+        self.block = mark[1]
+
     def slot(self, type: str, count: int = 1, align: int = 0) -> str:
         """Room on the stack, made when the function begins."""
         self._count += 1

@@ -93,9 +93,16 @@ def apply(e: Emitter, v: Value) -> Array:
     """An operator without a definition."""
     call = Call(e, v)
     give = OPERATORS.get(call.name) if call.node.domain == "" else None
-    if give is None:
+    mark = e.text.mark()
+    try:
+        found = give(call) if give is not None else run_outside(e, v)
+    except CannotCompile:
+        if give is None:
+            raise
+        e.text.back_to(mark)
         return run_outside(e, v)
-    found = give(call)
+    if give is None:
+        return found  # type: ignore[return-value]
     results = [found] if isinstance(found, Array) else list(found)
     for k, item in e.items_of(v):
         e.known[item] = results[k]
