@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import dataclasses
+import functools
 import importlib.util
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,12 @@ import numpy as np
 from mdf_loop.errors import ArgumentError, LoopTimeout, warn_user
 
 ENGINES = ("auto", "interpret", "numpy", "jit")
+
+
+@functools.cache
+def available_engines() -> tuple[str, ...]:
+    """The engines that run here: ``jit`` needs llvmlite."""
+    return tuple(name for name in ENGINES if name != "jit" or importlib.util.find_spec("llvmlite") is not None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +42,7 @@ class Options:
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
             raise ArgumentError(f"engine must be one of {', '.join(ENGINES)}; got {self.engine!r}")
-        if self.engine == "jit" and importlib.util.find_spec("llvmlite") is None:
+        if self.engine == "jit" and self.engine not in available_engines():
             raise ArgumentError("engine 'jit' compiles with llvmlite, which is not installed: pip install mdf-loop[jit]")
         for name in ("max_iterations", "seed"):
             if getattr(self, name) is not None and not _is_count(getattr(self, name), 0):

@@ -1,4 +1,4 @@
-"""Primitives and conversions in machine code: what numpy gives, for every element type, for numbers and for lanes of any length."""
+"""Primitives and conversions in machine code: what numpy gives, for every element type, in rows of any length."""
 
 import ml_dtypes
 import numpy as np

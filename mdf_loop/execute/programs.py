@@ -121,6 +121,10 @@ class Programs:
             log.debug("not compiled: %s", reason)
             entry.why = str(reason)
             return False
+        except Exception as error:  # a defect of ours; the work is done all the same
+            log.warning("not compiled: %r", error)
+            entry.why = f"{type(error).__name__} {error}"
+            return False
         entry.is_compiled = True
         return True
 

@@ -20,7 +20,7 @@ from mdf_loop.errors import MalformedBody
 from mdf_loop.integrations.running import run, run_in_mdf, with_inputs
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.kernels.bounds import MOST_ELEMENTS, elements_of
-from mdf_loop.options import ENGINES, options
+from mdf_loop.options import available_engines, options
 from mdf_loop.readers.mdf_body import read_mdf_graph
 from mdf_loop.readers.mdf_signature import ports_of
 from mdf_loop.readers.mdf_typed import is_typed
@@ -107,7 +107,7 @@ def verify(path: Path, given: Mapping[str, Any], seed: int = 0, rtol: float = 1e
         reference = run(source, **inputs)
     with options(engine=REFERENCE, seed=seed + 1):
         is_random = bool(_differences(reference, run(source, **inputs), 0.0, 0.0))
-    others = [_engine(name, source, inputs, seed) for name in ENGINES if name != REFERENCE]
+    others = [_engine(name, source, inputs, seed) for name in available_engines() if name != REFERENCE]
     if is_typed(model.graphs[0]) and not is_random:  # the scheduler may draw in another order
         others.append(_attempt(MDF, lambda: run_in_mdf(model.graphs[0], inputs), seed))
     others.append(_onnxruntime(path, model, inputs, is_onnx, is_random))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from mdf_loop.backends.llvm import arithmetic
+from mdf_loop.backends.llvm import arithmetic, weak
 from mdf_loop.backends.llvm.arrays import Array, get, is_one, mapped, number
 from mdf_loop.backends.llvm.elements import FLOAT32, FLOAT64, CannotCompile
 from mdf_loop.backends.llvm.emitter import Emitter, type_of, writes
@@ -30,8 +30,8 @@ def primitive(e: Emitter, v: Value) -> Array:
     """A primitive; its arguments are brought to the type that numpy computes in."""
     if v.op not in PRIMITIVES:
         raise CannotCompile(f"{v.op} has no compiled form")
-    if v.type.weak or PRIMITIVES[v.op].is_python:
-        raise CannotCompile(f"{v.op} of Python's own numbers has no compiled form")
+    if weak.is_weak(v):
+        return weak.computed(e, v)
     args = [e.of(x) for x in v.args]
     dtype = type_of(v)
     working = promoted([x.type for x in v.args]) if PRIMITIVES[v.op].is_question else dtype
@@ -62,9 +62,9 @@ def _shorter(lanes: Lanes, v: Value, dtype: np.dtype, args: Sequence[str]) -> st
 def cast(e: Emitter, v: Value) -> Array:
     """Another element type."""
     (x,) = map(e.of, v.args)
-    if v.type.weak and x.dtype != v.type.dtype:
-        raise CannotCompile("Python's own numbers have no compiled form")
     dtype = type_of(v)
+    if v.type.weak:
+        return weak.converted(e, x, dtype)
     return computed(e, dtype, [x], lambda lanes, a: arithmetic.converted(lanes, a, x.dtype, dtype))
 
 

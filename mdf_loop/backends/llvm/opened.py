@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.registry import lookup
 from mdf_loop.step.build import Builder
 from mdf_loop.step.records import Apply, Value
 
@@ -36,7 +37,15 @@ def opens(*names: str) -> Callable[[Define], Define]:
 def opened(b: Builder, attr: Apply, args: Sequence[Value]) -> Value | None:
     """What an operator is in primitives; None if it is not one of these."""
     define = OPENED.get(attr.node.op)
-    if define is None or attr.node.domain or not args or args[0].type.shape is None or args[0].type.dtype is None:
+    node = attr.node
+    if (
+        define is None
+        or node.domain
+        or not lookup(node.op, node.opset).built_in
+        or not args
+        or args[0].type.shape is None
+        or args[0].type.dtype is None
+    ):
         return None
     try:
         return define(b, attr.node, *args)

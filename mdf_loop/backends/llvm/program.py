@@ -261,7 +261,7 @@ class _Writing:
 
     def _result(self, value: Value) -> Result:
         type = value.type
-        if type.dtype is None or type.shape is None:
+        if type.dtype is None or type.shape is None or (type.weak and type.shape):
             raise CannotCompile("a result of unknown type has no compiled form")
         self.e.element(type.dtype)
         is_open = not type.is_static

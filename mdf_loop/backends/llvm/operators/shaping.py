@@ -197,7 +197,7 @@ def concat(call: Call) -> Array:
     """One behind the other, of lengths that the definition did not know."""
     from mdf_loop.backends.llvm.places import joined
 
-    axis = call.attrs["axis"]
+    axis = int(call.attrs.get("axis", 1))
     parts = [call.input(k) for k in range(len(call.v.args))]
     return joined(call.e, call.v, parts, axis % len(parts[0].shape), call.input(0).dtype)
 
@@ -205,8 +205,9 @@ def concat(call: Call) -> Array:
 @gives("Tile")
 def tile(call: Call) -> Array:
     """Copies along each axis."""
-    x, counts = call.input(0), call.numbers(1)
-    e = call.e
+    if call.node.opset < 6:
+        raise call.refuse("along one axis")
+    e, x, counts = call.e, call.input(0), call.numbers(1)
     shape = [literal_or_name(e.text.mul(n, m)) for n, m in zip(counts, x.shape, strict=True)]
 
     def back(lanes: Lanes, index: Index) -> Index:

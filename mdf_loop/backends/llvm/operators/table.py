@@ -12,6 +12,8 @@ from mdf_loop.backends.llvm.emitter import Emitter, type_of, writes
 from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.operators.foreign import run_outside
 from mdf_loop.backends.llvm.views import from_front
+from mdf_loop.ir import Node
+from mdf_loop.registry import lookup
 from mdf_loop.step.records import Apply, Value
 
 Give = Callable[["Call"], "Array | Sequence[Array]"]
@@ -88,11 +90,16 @@ def gives(*names: str) -> Callable[[Give], Give]:
     return decorate
 
 
+def is_ours(node: Node) -> bool:
+    """Whether a node is ONNX's, and its kernel has not been replaced by a user's."""
+    return node.domain == "" and lookup(node.op, node.opset, node.domain).built_in
+
+
 @writes("apply")
 def apply(e: Emitter, v: Value) -> Array:
     """An operator without a definition."""
     call = Call(e, v)
-    give = OPERATORS.get(call.name) if call.node.domain == "" else None
+    give = OPERATORS.get(call.name) if is_ours(call.node) else None
     mark = e.text.mark()
     try:
         found = give(call) if give is not None else run_outside(e, v)
