@@ -102,7 +102,7 @@ class Programs:
             region = self._lower(types, options.obey_body_condition, entry.opens)
             if options.engine == "jit" and self._compile(entry, region):
                 return
-            if not is_short:
+            if not is_short or not ENABLED:
                 entry.is_refused = True
                 return
             entry.call, entry.text = program(region, careful=entry.careful)

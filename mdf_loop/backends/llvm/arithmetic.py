@@ -143,7 +143,7 @@ def _not(lanes: Lanes, dtype: np.dtype, x: str) -> str:
 
 
 def _extreme(question: str) -> Write:
-    """nan where one is nan; of equal numbers the first, as numpy's own loop has it."""
+    """nan where one is nan; of equal numbers, which zeros of two signs are, the second, as x86's instructions have it."""
 
     def write(lanes: Lanes, dtype: np.dtype, a: str, b: str) -> str:
         type = lanes.register(dtype)
@@ -153,8 +153,8 @@ def _extreme(question: str) -> Write:
     return write
 
 
-writes("f", "max")(_extreme("oge"))
-writes("f", "min")(_extreme("ole"))
+writes("f", "max")(_extreme("ogt"))
+writes("f", "min")(_extreme("olt"))
 
 
 @writes("f", "sign")

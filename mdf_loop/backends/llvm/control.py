@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mdf_loop.backends.llvm.arrays import Array, Index, Length, in_memory, number
+from mdf_loop.backends.llvm.arrays import Array, Index, Length, in_memory, is_one, number
 from mdf_loop.backends.llvm.elements import BOOL, INT64, CannotCompile, element
 from mdf_loop.backends.llvm.emitter import STOPPED, Emitter, writes
 from mdf_loop.backends.llvm.fusion import is_number
@@ -45,7 +45,7 @@ def branch(e: Emitter, v: Value) -> Array:
     text = e.text
     items = dict(e.items_of(v))
     then, other, after = text.label("then"), text.label("else"), text.label("fi")
-    text.fork(e.number_of(v.args[0], BOOL), then, other)
+    text.fork(e.truth(v.args[0]), then, other)
     ends = []
     for label, region in ((then, attr.then), (other, attr.other)):
         text.start(label)
@@ -318,12 +318,19 @@ class _Loop:
         lengths = [x.shape[s.axis] for x, s in zip(arrays, attr.scanned, strict=True)]
         limit = str(e.same_length(lengths)) if lengths else str(ENDLESS)
         if attr.has_count:
-            limit = e.number_of(self.count, INT64)
+            limit = self._count()
         if attr.has_condition and not (self.condition.op == "const" and bool(np.all(self.condition.attr))):
-            limit = Lanes(e.text).select(INT64, e.number_of(self.condition, BOOL), limit, "0")
+            limit = Lanes(e.text).select(INT64, e.truth(self.condition), limit, "0")
         if (self.collected or self.last) and not attr.in_block and not (limit.isdigit() and int(limit) > 0):
             e.leave_if(e.text.new(f"icmp sle i64 {limit}, 0"))
         return limit
+
+    def _count(self) -> str:
+        """The trip count, which has to be one whole number."""
+        x = self.e.of(self.count)
+        if x.dtype.kind not in "iu" or not is_one(x.shape):
+            raise CannotCompile("a trip count that is not one whole number has no compiled form")
+        return self.e.number_of(x, INT64)
 
     def _begin(self, limit: str) -> None:
         """What stands in front of the loop."""
@@ -394,7 +401,7 @@ class _Loop:
         self._write_pending()
         self.lasts = [self._kept(x) for x in self.last]
         following = [carried.following() for carried in self.carried]
-        stays = e.number_of(self.stays, BOOL)
+        stays = e.truth(self.stays)
         if not self.attr.obeyed and not (self.stays.op == "const" and bool(np.all(self.stays.attr))):
             e.leave_if(text.new(f"xor i1 {stays}, true"))  # the condition was omitted: the interpreter says so
         self._burn_fuel()

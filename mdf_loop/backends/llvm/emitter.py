@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.backends.llvm.arrays import Array, Length, get, in_memory, is_one, number
-from mdf_loop.backends.llvm.elements import CannotCompile, element, literal
+from mdf_loop.backends.llvm.elements import BOOL, CannotCompile, element, literal
 from mdf_loop.backends.llvm.fusion import fused
 from mdf_loop.backends.llvm.lanes import ZERO, Lanes
 from mdf_loop.backends.llvm.sweeps import store_all
@@ -125,6 +125,12 @@ class Emitter:
         lanes = Lanes(self.text)
         found = get(lanes, x, tuple(ZERO for _ in x.shape))
         return converted(lanes, found, x.dtype, dtype or x.dtype)
+
+    def truth(self, value: Value) -> str:
+        """A condition, which has to be one bool."""
+        if value.type.dtype != BOOL or not is_one(self.of(value).shape):
+            raise CannotCompile("a condition that is not one bool has no compiled form")
+        return self.number_of(value)
 
     def element(self, dtype: np.dtype | None) -> Any:
         """An element type that this machine can compute with."""
@@ -249,6 +255,8 @@ class Emitter:
         """The length that all have; those that only the run can tell are looked at."""
         known = [n for n in lengths if isinstance(n, int)]
         found: Length = known[0] if known else lengths[0]
+        if len(set(known)) > 1:
+            raise CannotCompile("lengths that do not go together have no compiled form")
         for n in dict.fromkeys(lengths):
             if isinstance(n, str) and n != found:
                 self.leave_if(self.text.new(f"icmp ne i64 {n}, {found}"))

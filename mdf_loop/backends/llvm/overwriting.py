@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from mdf_loop.backends.llvm.fusion import Fusion, is_lazy
+from mdf_loop.backends.llvm.fusion import ELEMENTWISE, Fusion, is_lazy
 from mdf_loop.step.liveness import read_by
 from mdf_loop.step.records import Apply, Region, Value
 
@@ -38,8 +38,7 @@ def overwriting(region: Region, owned: Collection[Value], fusion: Fusion) -> set
             if reader is None:
                 found = END
             elif reader is not but:
-                is_later = is_lazy(reader) and reader not in fusion.written
-                found = max(found, last_read(reader, but) if is_later else place[reader])
+                found = max(found, place[reader], last_read(reader, but) if _may_look_at(reader, fusion) else -1)
         return found
 
     own = {*owned, *(v for v in region.values if _is_fresh(v, fusion))}
@@ -63,6 +62,13 @@ def is_longer(value: Value) -> bool:
 
 SCATTERING = ("ScatterND", "ScatterElements", "Scatter")
 """Operators that replace parts."""
+
+
+def _may_look_at(value: Value, fusion: Fusion) -> bool:
+    """Whether the memory of an argument may be read when a value is, later than where it stands."""
+    if value.op in ELEMENTWISE:
+        return is_lazy(value) and value not in fusion.written
+    return not (value.op in ("reduce", "dot", "concat", "pack", "length", "place_in") or replaces_parts(value))
 
 
 def _is_fresh(value: Value, fusion: Fusion) -> bool:

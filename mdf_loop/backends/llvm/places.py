@@ -29,7 +29,8 @@ def joined(e: Emitter, v: Value, parts: Sequence[Array], axis: int, dtype: np.dt
     others = [1 if k == axis else e.same_length([x.shape[k] for x in parts]) for k in range(len(parts[0].shape))]
     shape = (*others[:axis], total, *others[axis + 1 :])
     start, growing = "0", parts[0].growing if v in e.in_place else ""
-    if growing:
+    if growing:  # the memory may move: what is put behind it must not look at it
+        parts = [parts[0], *(x if x.value or x.const is not None else e.materialised(x) for x in parts[1:])]
         pointer = e.grown(growing, e.bytes_of(dtype, shape))
         start, parts = str(parts[0].shape[axis]), parts[1:]
     else:
