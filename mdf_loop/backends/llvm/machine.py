@@ -12,7 +12,7 @@ from typing import Any
 from mdf_loop.backends.llvm.elements import CannotCompile
 from mdf_loop.backends.llvm.mathematics.library import PREFIX, text_of
 
-OPTIMISATION = 2
+OPTIMISATION = 1
 """LLVM's level of code generation."""
 
 _PYTHON = {

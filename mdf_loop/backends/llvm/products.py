@@ -25,7 +25,7 @@ ROWS, REGISTERS = 4, 4
 BUSY = 8
 """Sums that have to be under way at once for the processor to be busy."""
 
-UNROLLED = 192
+UNROLLED = 64
 """Instructions of a tile up to which there is no loop over its terms."""
 
 LARGEST = 1 << 21
