@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from mdf_loop.backends.llvm import arithmetic, weak
+from mdf_loop.backends.llvm import arithmetic, conversions, weak
 from mdf_loop.backends.llvm.arrays import Array, get, is_one, mapped, number
 from mdf_loop.backends.llvm.elements import FLOAT32, FLOAT64, CannotCompile
 from mdf_loop.backends.llvm.emitter import Emitter, type_of, writes
@@ -39,7 +39,7 @@ def primitive(e: Emitter, v: Value) -> Array:
         raise CannotCompile(f"{v.op} of {' and '.join(x.dtype.name for x in args)} has no compiled form")
 
     def compute(lanes: Lanes, *given: str) -> str:
-        same = [arithmetic.converted(lanes, x, a.dtype, working) for x, a in zip(given, args, strict=True)]
+        same = [conversions.converted(lanes, x, a.dtype, working) for x, a in zip(given, args, strict=True)]
         short = _shorter(lanes, v, working, same)
         return short or arithmetic.written(lanes, v.op, working, same)
 
@@ -65,7 +65,7 @@ def cast(e: Emitter, v: Value) -> Array:
     dtype = type_of(v)
     if v.type.weak:
         return weak.converted(e, x, dtype)
-    return computed(e, dtype, [x], lambda lanes, a: arithmetic.converted(lanes, a, x.dtype, dtype))
+    return computed(e, dtype, [x], lambda lanes, a: conversions.converted(lanes, a, x.dtype, dtype))
 
 
 @writes("bitcast")
@@ -75,7 +75,7 @@ def bitcast(e: Emitter, v: Value) -> Array:
     dtype = type_of(v)
     if BOOL in (x.dtype, dtype):
         raise CannotCompile("the bits of bool have no compiled form")
-    return computed(e, dtype, [x], lambda lanes, a: arithmetic.same_bits(lanes, a, x.dtype, dtype))
+    return computed(e, dtype, [x], lambda lanes, a: conversions.same_bits(lanes, a, x.dtype, dtype))
 
 
 @writes("as_array")
@@ -93,7 +93,7 @@ def select(e: Emitter, v: Value) -> Array:
         raise CannotCompile("a choice of Python's own numbers has no compiled form")
 
     def compute(lanes: Lanes, condition: str, x: str, y: str) -> str:
-        both = [arithmetic.converted(lanes, a, given.dtype, dtype) for a, given in zip((x, y), args[1:], strict=True)]
+        both = [conversions.converted(lanes, a, given.dtype, dtype) for a, given in zip((x, y), args[1:], strict=True)]
         return lanes.select(dtype, condition, *both)
 
     return computed(e, dtype, args, compute)

@@ -119,7 +119,7 @@ class Emitter:
 
     def number_of(self, value: Value | Array, dtype: np.dtype | None = None) -> str:
         """The number that a value of one element is, in an element type."""
-        from mdf_loop.backends.llvm.arithmetic import converted
+        from mdf_loop.backends.llvm.conversions import converted
 
         x = value if isinstance(value, Array) else self.of(value)
         lanes = Lanes(self.text)

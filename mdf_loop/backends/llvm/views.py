@@ -227,7 +227,7 @@ def gather(e: Emitter, v: Value) -> Array:
 
 def place_from(e: Emitter, lanes: Lanes, index_of: Array, index: Index, count: Length) -> Place:
     """The place that an array of places says, counted from the front."""
-    from mdf_loop.backends.llvm.arithmetic import converted
+    from mdf_loop.backends.llvm.conversions import converted
 
     if all(place.is_same for place in index) and lanes.width > 1:
         return place_from(e, lanes.single(), index_of, index, count)

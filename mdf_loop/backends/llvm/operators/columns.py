@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from mdf_loop.backends.llvm.arithmetic import converted, written
+from mdf_loop.backends.llvm.arithmetic import written
 from mdf_loop.backends.llvm.arrays import Array, Index, get, in_memory, mapped, offset
+from mdf_loop.backends.llvm.conversions import converted
 from mdf_loop.backends.llvm.elements import FLOAT32, element, literal
 from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.operators.table import Call, gives

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from mdf_loop.backends.llvm.arithmetic import converted, written
+from mdf_loop.backends.llvm.arithmetic import written
 from mdf_loop.backends.llvm.arrays import Array, in_memory
+from mdf_loop.backends.llvm.conversions import converted
 from mdf_loop.backends.llvm.elementwise import computed
 from mdf_loop.backends.llvm.lanes import Lanes
 from mdf_loop.backends.llvm.operators.table import Call, gives

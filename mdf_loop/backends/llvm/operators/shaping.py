@@ -184,7 +184,7 @@ def range_(call: Call) -> Array:
     count = literal_or_name(limited(e, span, "0", "smax"))
 
     def at(lanes: Lanes, index: Index) -> str:
-        from mdf_loop.backends.llvm.arithmetic import converted
+        from mdf_loop.backends.llvm.conversions import converted
 
         place = lanes.shifted(lanes.scaled(index[0], step), Place(start))
         return converted(lanes, lanes.number_of(place), INT64, dtype)
@@ -234,7 +234,7 @@ def non_zero(call: Call) -> Array:
     pointer = e.room(INT64, (size, rank))
     count = text.slot("i64")
     text.line(f"store i64 0, ptr {count}")
-    from mdf_loop.backends.llvm.arithmetic import converted
+    from mdf_loop.backends.llvm.conversions import converted
 
     one = Lanes(text)
     with rows(e, x.shape) as index:

@@ -68,8 +68,8 @@ class Call:
             raise self.refuse("with lengths in an array of unknown length")
         count = x.size
         one = Lanes(self.e.text)
-        from mdf_loop.backends.llvm.arithmetic import converted
         from mdf_loop.backends.llvm.arrays import get
+        from mdf_loop.backends.llvm.conversions import converted
 
         index = [(Place(str(n)),) if x.shape else () for n in range(count)]
         return [literal_or_name(converted(one, get(one, x, at), x.dtype, INT64)) for at in index]
@@ -128,8 +128,8 @@ def zeros(e: Emitter, dtype: np.dtype, shape: Sequence[Length], pointer: str) ->
 
 def whole_place(e: Emitter, x: Array, index: Sequence[Place], count: Length) -> str:
     """One index of an array of indices, counted from the front."""
-    from mdf_loop.backends.llvm.arithmetic import converted
     from mdf_loop.backends.llvm.arrays import get
+    from mdf_loop.backends.llvm.conversions import converted
 
     one = Lanes(e.text)
     return from_front(e, one, converted(one, get(one, x, tuple(index)), x.dtype, INT64), count)
