@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import dataclasses
+import functools
+import importlib.util
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +20,14 @@ import numpy as np
 from mdf_loop.errors import ArgumentError, LoopTimeout, in_words, warn_user
 from mdf_loop.progress import Bar, Watch
 
-ENGINES = ("auto", "interpret", "numpy")
+ENGINES = ("auto", "interpret", "numpy", "jit")
+
+
+@functools.cache
+def available_engines() -> tuple[str, ...]:
+    """The engines that run here: ``jit`` needs llvmlite."""
+    return tuple(name for name in ENGINES if name != "jit" or importlib.util.find_spec("llvmlite") is not None)
+
 
 Seed = int | np.random.SeedSequence
 """What a stream of random numbers starts from."""
@@ -40,6 +49,8 @@ class Options:
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
             raise ArgumentError(f"engine must be one of {', '.join(ENGINES)}; got {self.engine!r}")
+        if self.engine == "jit" and self.engine not in available_engines():
+            raise ArgumentError("engine 'jit' compiles with llvmlite, which is not installed: pip install mdf-loop[jit]")
         if self.max_iterations is not None and not _is_count(self.max_iterations, 0):
             raise ArgumentError(f"max_iterations must be None or a whole number from 0 on; got {in_words(self.max_iterations)}")
         if not (self.seed is None or isinstance(self.seed, np.random.SeedSequence) or _is_count(self.seed, 0)):
@@ -83,9 +94,10 @@ def options(**changes: Any) -> Iterator[Options]:
 
     Parameters
     ----------
-    engine : {"auto", "interpret", "numpy"}
+    engine : {"auto", "interpret", "numpy", "jit"}
         Which executor runs the loop.  ``interpret`` is node by node, the definition of what is right; ``numpy``
-        plans the loop and runs many iterations at once; ``auto`` takes the faster one.
+        plans the loop and runs many iterations at once; ``jit`` compiles it to machine code (with llvmlite, the extra
+        ``jit``) and runs in engine ``numpy`` what cannot be compiled; ``auto`` takes the faster one of the first two.
     max_iterations : int or None
         Stop with :class:`~mdf_loop.errors.IterationLimit` (partial results kept) when a loop wants to
         run more iterations than this.

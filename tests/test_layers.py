@@ -67,6 +67,7 @@ FOREIGN = {
     "graph_scheduler": {"integrations"},
     "openvino": {"readers"},
     "onnxruntime": {"models"},
+    "llvmlite": {"backends"},
     "torch": set(),
 }
 """Which parts may import which foreign package, anywhere in a file."""
@@ -150,6 +151,7 @@ def test_optional_packages_are_not_imported_together_with_mdf_loop():
     tops = {name.split(".")[0] for name in loaded}
     assert not tops & {
         "numba",
+        "llvmlite",
         "scipy",
         "xarray",
         "zarr",

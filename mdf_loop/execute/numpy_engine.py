@@ -177,7 +177,8 @@ class NumpyLoop(InterpretedLoop):
         """The results that a program gives, if there is one."""
         values = [np.int64(given.trip_count or 0), *given.carried, *given.scanned, *given.captured]
         with np.errstate(all="ignore"):
-            found = self._programs_for(given).run(values, run, self._is_over_soon(given.trip_count))
+            soon = self._is_over_soon(given.trip_count)
+            found = self._programs_for(given).run(values, run, self._is_short_work(given), soon)
         if found is None:
             return None
         *results, done = found
@@ -192,6 +193,13 @@ class NumpyLoop(InterpretedLoop):
             return False
         if _watching.get() is not None or given.go is False or given.invariant or self.unseen is not None:
             return False
+        if options.engine == "jit":
+            return count is None or count > 0
+        return self._is_short_work(given)
+
+    def _is_short_work(self, given: Arguments) -> bool:
+        """Whether running iterations one by one is no slower than planned blocks."""
+        count = given.trip_count
         if count is None:
             return not self.loop.scanned and self.worth_stepping() > FEW_STEPS
         return 0 < count <= self.worth_stepping()

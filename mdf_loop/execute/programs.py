@@ -17,7 +17,7 @@ from mdf_loop.backends.python.printer import LEAST, program
 from mdf_loop.backends.python.runtime import Ended, TooLong
 from mdf_loop.errors import PartialResults
 from mdf_loop.execute.interpret import InterpretedLoop, Moment
-from mdf_loop.options import Run
+from mdf_loop.options import Options, Run
 from mdf_loop.registry import changes
 from mdf_loop.step.build import type_of_value
 from mdf_loop.step.records import Region, Type
@@ -39,7 +39,7 @@ Lower = Callable[[Sequence[Type], bool, bool], Region]
 
 @dataclass
 class Entry:
-    """What is known for one combination of types."""
+    """What is known for one combination of types; ``why`` says why it is not machine code, where that was asked for."""
 
     calls: int = 0
     failures: int = 0
@@ -48,6 +48,8 @@ class Entry:
     careful: bool = False
     call: Callable[..., Any] | None = None
     text: str = ""
+    is_compiled: bool = False
+    why: str = ""
 
 
 class Programs:
@@ -65,16 +67,17 @@ class Programs:
         self.latest = ""
         self._changes = changes()
 
-    def run(self, values: Sequence[Any], run: Run, is_short: bool = True) -> tuple[Any, ...] | None:
+    def run(self, values: Sequence[Any], run: Run, fits_python: bool = True, is_over_soon: bool = True) -> tuple[Any, ...] | None:
         """The results for these values, or None: the ordinary way has to find them.
 
-        ``is_short`` says that it would be over before a program is written.
+        ``fits_python`` says that running it in Python in one go is no slower than a plan, ``is_over_soon`` that it would be
+        over before a program is written.
         """
         options = run.options
         if self._changes != changes():  # a user's kernel may have taken the place of one of ours
             self._entries.clear()
             self._changes = changes()
-        key = (options.obey_body_condition, *map(_key_of, values))
+        key = (options.engine == "jit", fits_python, options.obey_body_condition, *map(_key_of, values))
         entry = self._entries.get(key)
         if entry is None:
             if len(self._entries) >= MOST_SIGNATURES:
@@ -84,20 +87,44 @@ class Programs:
             return None
         if entry.call is None:
             entry.calls += 1
-            if is_short and entry.calls <= INTERPRETED and options.engine == "auto":
+            if is_over_soon and entry.calls <= INTERPRETED and options.engine == "auto":
                 return None
-            self._write(entry, values, options.obey_body_condition)
+            self._write(entry, values, options, fits_python)
             if entry.call is None:
                 return None
         return self._tried(entry, values, run)
 
-    def _write(self, entry: Entry, values: Sequence[Any], obey: bool) -> None:
+    def _write(self, entry: Entry, values: Sequence[Any], options: Options, fits_python: bool) -> None:
         try:
-            region = self._lower([type_of_value(value, self._exact) for value in values], obey, entry.opens)
+            types = [type_of_value(value, self._exact) for value in values]
+            region = self._lower(types, options.obey_body_condition, entry.opens)
+            if options.engine == "jit" and self._compile(entry, region):
+                return
+            if not fits_python:
+                entry.is_refused = True
+                return
             entry.call, entry.text = program(region, least=self._least, careful=entry.careful)
         except Exception as error:  # whatever is the matter with it, the ordinary way finds out
             log.debug("no program: %s", error)
             entry.is_refused = True
+
+    def _compile(self, entry: Entry, region: Region) -> bool:
+        """Whether there is machine code for a Step; if not, the reason is kept."""
+        from mdf_loop.backends.llvm.elements import CannotCompile
+        from mdf_loop.backends.llvm.program import program as compiled
+
+        try:
+            entry.call = compiled(region)
+        except CannotCompile as reason:
+            log.debug("not compiled: %s", reason)
+            entry.why = str(reason)
+            return False
+        except Exception as error:  # a defect of ours; the work is done all the same
+            log.warning("not compiled: %r", error)
+            entry.why = f"{type(error).__name__} {error}"
+            return False
+        entry.is_compiled = True
+        return True
 
     def _tried(self, entry: Entry, values: Sequence[Any], run: Run) -> tuple[Any, ...] | None:
         saved = run.stream.save() if self._draws else None

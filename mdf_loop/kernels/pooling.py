@@ -85,13 +85,13 @@ def average_pool(
         x.shape[2:], kernel_shape, auto_pad=auto_pad, strides=strides, dilations=dilations, pads=pads, ceil_mode=ceil_mode
     )
     wide = widened(x)
-    return (where.reduced(wide, np.add) / _counts(where, x.shape[2:], bool(count_include_pad)).astype(wide.dtype)).astype(
+    return (where.reduced(wide, np.add) / counts_of(where, x.shape[2:], bool(count_include_pad)).astype(wide.dtype)).astype(
         x.dtype, copy=False
     )
 
 
 @functools.lru_cache(maxsize=64)
-def _counts(where: Windows, spatial: tuple[int, ...], with_padding: bool) -> np.ndarray:
+def counts_of(where: Windows, spatial: tuple[int, ...], with_padding: bool) -> np.ndarray:
     """How many elements each window has: what a window has beyond the padding never counts."""
     ones = np.ones(spatial)
     if with_padding:

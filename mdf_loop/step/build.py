@@ -134,6 +134,10 @@ class Builder:
         if _is_computed(value):
             self._scopes[depth].known[self._key(value)] = value
 
+    def depth_of(self, value: Value) -> int:
+        """How many open regions are around the one in which a value was put."""
+        return self._depths[value]
+
     # Constants and numbers
 
     def const(self, value: Any, exact: bool = False) -> Value:
@@ -259,6 +263,8 @@ class Builder:
         if any(a.type.dtype is None for a in (condition, x, y)):  # to numpy None is float64 as well
             raise CannotLower("select of values of unknown types")
         x, y = self.common(x, y)
+        if all(a.op == "const" and not a.type.weak and np.size(a.attr) <= FEW for a in (condition, x, y)):
+            return self.const(np.where(condition.attr, x.attr, y.attr).astype(x.type.dtype)[()])
         shape = broadcast_shape([condition.type.shape, x.type.shape, y.type.shape])
         if len(shape or ()) == 1 and "pack" in (condition.op, x.op, y.op):
             columns = [self._repeated(a, shape[0]) if a.type.shape else (a,) * shape[0] for a in (condition, x, y)]  # type: ignore[index, operator]

@@ -150,3 +150,57 @@ def _kept(b: Any, data: Any, one: Any) -> tuple[Any, Any]:
     if not data.type.is_static:
         raise ValueError("open lengths")
     return data, b.broadcast(b.const(one), data.type.shape)
+
+
+@definition("InstanceNormalization")
+def instance_normalization(b, input, scale, bias, *, epsilon=1e-5, consumed_inputs=None):
+    """Each channel of each sample by its own statistics."""
+    rank = rank_of(input)
+    if not input.type.is_static or rank < 3 or scale.type.shape != bias.type.shape or rank_of(scale) != 1:
+        raise ValueError("not channels of known lengths")
+    y = _standardised(b, _widened(b, input), range(2, rank), epsilon)
+    return b.cast(b.add(b.mul(y, _per_channel(b, scale, rank)), _per_channel(b, bias, rank)), input.type.dtype)
+
+
+def _standardised(b: Any, x: Any, along: Sequence[int], epsilon: float) -> Any:
+    """(x - mean) / sqrt(variance + epsilon)."""
+    deviation = b.sub(x, mean(b, x, along, True))
+    spread = b.sqrt(b.add(mean(b, b.mul(deviation, deviation), along, True), epsilon))
+    return b.mul(deviation, b.div(b.number(1, x), spread))
+
+
+@definition("GroupNormalization", since=21)
+def group_normalization(b, x, scale, bias, *, num_groups, epsilon=1e-5, stash_type=1):
+    """Each group of channels of each sample by its own statistics; scale and bias for each channel."""
+    shape = x.type.shape
+    if not x.type.is_static or rank_of(x) < 3 or shape[1] % num_groups or not fits(_channels(b, scale, x), x):
+        raise ValueError("not groups of channels of known lengths")
+    grouped = b.reshape(_stashed(b, x, stash_type), (shape[0], num_groups, shape[1] // num_groups, *shape[2:]))
+    y = b.reshape(_standardised(b, grouped, range(2, rank_of(grouped)), epsilon), shape)
+    return b.add(_scaled(b, b.cast(y, x.type.dtype), _channels(b, scale, x)), _channels(b, bias, x))
+
+
+def _channels(b: Any, parameter: Any, x: Any) -> Any:
+    if parameter.type.shape != x.type.shape[1:2] or parameter.type.dtype != x.type.dtype:
+        raise ValueError("a parameter that is not one number a channel")
+    return b.reshape(parameter, (*parameter.type.shape, *(1,) * (rank_of(x) - 2)))
+
+
+@definition("GlobalAveragePool")
+def global_average_pool(b, x):
+    """The mean of each channel."""
+    return b.cast(mean(b, _widened(b, x), _whole_channel(x), True), x.type.dtype)
+
+
+@definition("GlobalMaxPool")
+def global_max_pool(b, x):
+    """The largest element of each channel."""
+    return b.reduce(x, "max", _whole_channel(x), True)
+
+
+def _whole_channel(x: Any) -> Sequence[int]:
+    along = range(2, rank_of(x))
+    if rank_of(x) < 3 or x.type.dtype.kind != "f":
+        raise ValueError("not channels")
+    count_of(x, along)
+    return along

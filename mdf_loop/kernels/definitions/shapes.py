@@ -53,15 +53,15 @@ def _size(shape: Any) -> int:
 @definition("Reshape", since=5)
 def reshape(b, data, shape, *, allowzero=0):
     """The elements in another shape."""
-    if data.type.shape is None or allowzero:
-        raise ValueError("not a plain reshape")
+    if data.type.shape is None:
+        raise ValueError("the rank is not known")
     numbers = b.unpacked(shape)
     if numbers is None:
         raise ValueError("the shape is not known")
     dims = [int(n.attr) if n.op == "const" else None for n in numbers]
+    if None in dims or (allowzero and 0 in dims):
+        raise ValueError("an open or an empty shape")
     dims = [data.type.shape[k] if n == 0 else n for k, n in enumerate(dims)]
-    if None in dims:
-        raise ValueError("an open shape")
     if -1 in dims:
         rest = [n for n in dims if n != -1]
         if _size(rest) == 0:

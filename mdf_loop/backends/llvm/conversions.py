@@ -1,0 +1,113 @@
+"""Conversions between element types, as numpy's ``astype`` has them on this machine."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.backends.llvm.arithmetic import written
+from mdf_loop.backends.llvm.elements import FLOAT32, FLOAT64, CannotCompile, element
+from mdf_loop.backends.llvm.lanes import Lanes
+
+IS_X86 = platform.machine().lower() in ("x86_64", "amd64", "i386", "i686")
+"""Whether floats out of range become the lowest whole number."""
+
+
+def converted(lanes: Lanes, x: str, source: np.dtype, target: np.dtype) -> str:
+    """A value in another element type, as numpy's ``astype`` converts it on this machine.
+
+    Raises
+    ------
+    CannotCompile
+        There is no template for it.
+    """
+    if source == target:
+        return x
+    kinds = element(source).kind, element(target).kind
+    if kinds[0] == "h":
+        return converted(lanes, lanes.widened(source, x), FLOAT32, target)
+    if kinds[1] == "h":
+        if source == FLOAT64 or (kinds[0] in "iu" and source.itemsize > 2):
+            raise CannotCompile(f"{source.name} to {target.name} has no compiled form")
+        return lanes.narrowed(target, converted(lanes, x, source, FLOAT32))
+    return _CONVERTERS[kinds](lanes, x, source, target)
+
+
+def _changed(lanes: Lanes, name: str, x: str, source: np.dtype, target: np.dtype) -> str:
+    return lanes.text.new(f"{name} {lanes.register(source)} {x} to {lanes.register(target)}")
+
+
+def _float_to_float(lanes: Lanes, x: str, source: np.dtype, target: np.dtype) -> str:
+    return _changed(lanes, "fpext" if target == FLOAT64 else "fptrunc", x, source, target)
+
+
+def _whole_to_float(lanes: Lanes, x: str, source: np.dtype, target: np.dtype) -> str:
+    return _changed(lanes, "sitofp" if source.kind == "i" else "uitofp", x, source, target)
+
+
+def _whole_to_whole(lanes: Lanes, x: str, source: np.dtype, target: np.dtype) -> str:
+    if source.itemsize == target.itemsize:
+        return x
+    if source.itemsize > target.itemsize:
+        return _changed(lanes, "trunc", x, source, target)
+    return _changed(lanes, "sext" if source.kind == "i" else "zext", x, source, target)
+
+
+def _to_bool(lanes: Lanes, x: str, source: np.dtype, target: np.dtype) -> str:
+    return written(lanes, "ne", source, [x, lanes.number(source, 0)])
+
+
+def _bool_to_float(lanes: Lanes, x: str, source: np.dtype, target: np.dtype) -> str:
+    return _changed(lanes, "uitofp", x, source, target)
+
+
+def _bool_to_whole(lanes: Lanes, x: str, source: np.dtype, target: np.dtype) -> str:
+    return _changed(lanes, "zext", x, source, target)
+
+
+def _float_to_whole(lanes: Lanes, x: str, source: np.dtype, target: np.dtype) -> str:
+    """Small numbers by way of int32, as C compilers do; what is out of range is the lowest number of int32 or int64."""
+    if target.kind == "u" and target.itemsize >= 4:
+        raise CannotCompile(f"{source.name} to {target.name} has no compiled form")
+    wide = target if target.itemsize >= 4 else np.dtype(np.int32)
+    return _whole_to_whole(lanes, _in_range(lanes, x, source, wide), wide, target)
+
+
+def _in_range(lanes: Lanes, x: str, source: np.dtype, target: np.dtype) -> str:
+    if not IS_X86:  # other processors give the nearest number, and 0 for nan
+        return _nearest(lanes, x, source, target)
+    new, type, bits = lanes.text.new, lanes.register(source), 8 * target.itemsize - 1
+    lowest, end = -math.ldexp(1, bits), math.ldexp(1, bits)
+    least = lowest - 1 if (source, bits) == (FLOAT64, 31) else lowest  # of int32 in float64, -2147483648.9 is in range
+    above = new(f"fcmp {'ogt' if least < lowest else 'oge'} {type} {x}, {lanes.number(source, least)}")
+    inside = new(f"and {lanes.of('i1')} {above}, {new(f'fcmp olt {type} {x}, {lanes.number(source, end)}')}")
+    safe = lanes.select(source, inside, x, lanes.number(source, 0.0))
+    return lanes.select(target, inside, _changed(lanes, "fptosi", safe, source, target), lanes.number(target, lowest))
+
+
+def _nearest(lanes: Lanes, x: str, source: np.dtype, target: np.dtype) -> str:
+    types = lanes.register(source), lanes.register(target)
+    call = lanes.text.declare(f"llvm.fptosi.sat.{lanes.suffix(target)}.{lanes.suffix(source)}", types[1], types[0])
+    return lanes.text.new(f"{call}({types[0]} {x})")
+
+
+_CONVERTERS: dict[tuple[str, str], Callable[[Lanes, str, np.dtype, np.dtype], Any]] = {
+    **{(kind, "b"): _to_bool for kind in "iuf"},
+    **{("f", kind): _float_to_whole for kind in "iu"},
+    **{("b", kind): _bool_to_whole for kind in "iu"},
+    **{(one, other): _whole_to_whole for one in "iu" for other in "iu"},
+    **{(kind, "f"): _whole_to_float for kind in "iu"},
+    ("f", "f"): _float_to_float,
+    ("b", "f"): _bool_to_float,
+}
+
+
+def same_bits(lanes: Lanes, x: str, source: np.dtype, target: np.dtype) -> str:
+    """The same bits as another type of the same width."""
+    if element(source).register == element(target).register:
+        return x
+    return _changed(lanes, "bitcast", x, source, target)

@@ -1,0 +1,301 @@
+"""Writes a Step as a function of LLVM: what every operation needs, and the table of how each is written.
+
+``elementwise`` and ``views`` write values that are computed where they are read, ``reductions``, ``products`` and ``places``
+those that stand in memory, ``control`` loops and branches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.backends.llvm.arrays import Array, Length, get, in_memory, is_one, number
+from mdf_loop.backends.llvm.elements import BOOL, CannotCompile, element, literal
+from mdf_loop.backends.llvm.fusion import fused
+from mdf_loop.backends.llvm.lanes import ZERO, Lanes
+from mdf_loop.backends.llvm.sweeps import store_all
+from mdf_loop.backends.llvm.text import Text
+from mdf_loop.step.records import Region, Type, Value
+from mdf_loop.step.structure import uses_of
+
+Write = Callable[["Emitter", Value], Array]
+WRITERS: dict[str, Write] = {}
+"""By operation."""
+
+FALL_BACK, NO_MEMORY, STOPPED = 1, 2, 3
+"""What a program returns that did not come to its end."""
+
+LARGEST_SLOT, LARGEST_STACK = 1 << 12, 1 << 16
+"""Bytes of one array, and of all, that stand on the stack; others have room in memory of their own."""
+
+LARGEST_CONSTANT = 1 << 9
+"""Bytes of an array of constants that stands beside the code."""
+
+
+def writes(*ops: str) -> Callable[[Write], Write]:
+    """Say how operations are written."""
+
+    def decorate(write: Write) -> Write:
+        WRITERS.update(dict.fromkeys(ops, write))
+        return write
+
+    return decorate
+
+
+class Emitter:
+    """One function on its way.
+
+    Attributes
+    ----------
+    known : dict
+        Values of the Step that have been written.
+    targets : dict
+        Where values are to be written besides where they are read: pointers.
+    filled : set of str
+        Those of them that have been written.
+    in_place : set
+        Values ``put`` that are written over what they are made of.
+    constants : list of numpy.ndarray
+        Large constants, whose addresses the program is given.
+    scratch : int
+        Bytes of memory that the program is given.
+    outside : list
+        Operators that run outside.
+    arguments : dict
+        Parameters of the program, by number.
+    packed : dict
+        Matrices whose columns have been put together for products: pointers.
+    """
+
+    def __init__(self, region: Region, register_bytes: int, has_half: bool) -> None:
+        self.text, self.fusion, self.uses = Text(), fused(region), uses_of(region)
+        self.register_bytes, self.has_half = register_bytes, has_half
+        self.known: dict[Value, Array] = {}
+        self.targets: dict[Value, list[str]] = {}
+        self.in_place: set[Value] = set()
+        self.filled: set[str] = set()
+        self.constants: list[np.ndarray] = []
+        self.growing: list[str] = []
+        self.scratch = 0
+        self.outside: list[Any] = []
+        self.arguments: dict[Value, int] = {}
+        self.packed: dict[Value, str] = {}
+        self._stack = 0
+        self._constants: dict[Any, Array] = {}
+
+    # Values
+
+    def values(self, region: Region) -> None:
+        """Every value of a region, in order."""
+        for value in region.values:
+            if value.op == "item" or not (self.uses.count(value) or value.op in ("loop", "branch", "apply")):
+                continue
+            write = WRITERS.get(value.op, WRITERS[""])
+            self.define(value, write(self, value))
+
+    def items_of(self, value: Value) -> Iterator[tuple[int, Value]]:
+        """The results that are read of a value of several."""
+        return self.uses.items_of(value)
+
+    def define(self, value: Value, found: Array) -> None:
+        """What a value is; written to memory if that was decided."""
+        if value in self.fusion.written and not found.memory:
+            targets = self.targets.get(value, ())
+            found = self.materialised(found, targets)
+            self.filled.update(targets)
+        self.known[value] = found
+
+    def of(self, value: Value) -> Array:
+        """A value that has been written, or a constant."""
+        if value.op == "const":
+            return self.constant(value)
+        found = self.known.get(value)
+        if found is None:
+            raise CannotCompile("a value of unknown type has no compiled form")
+        return found
+
+    def number_of(self, value: Value | Array, dtype: np.dtype | None = None) -> str:
+        """The number that a value of one element is, in an element type."""
+        from mdf_loop.backends.llvm.conversions import converted
+
+        x = value if isinstance(value, Array) else self.of(value)
+        lanes = Lanes(self.text)
+        found = get(lanes, x, tuple(ZERO for _ in x.shape))
+        return converted(lanes, found, x.dtype, dtype or x.dtype)
+
+    def truth(self, value: Value) -> str:
+        """A condition, which has to be one bool."""
+        if value.type.dtype != BOOL or not is_one(self.of(value).shape):
+            raise CannotCompile("a condition that is not one bool has no compiled form")
+        return self.number_of(value)
+
+    def element(self, dtype: np.dtype | None) -> Any:
+        """An element type that this machine can compute with."""
+        row = element(dtype)
+        if row.register == "half" and not self.has_half:
+            raise CannotCompile("float16 has no compiled form on this processor")
+        return row
+
+    # Constants
+
+    def constant(self, value: Value) -> Array:
+        """A constant: a number, one number everywhere, or a table."""
+        key = value
+        if key not in self._constants:
+            self._constants[key] = self._constant(np.asarray(value.attr), value.type)
+        return self._constants[key]
+
+    def _constant(self, given: np.ndarray, type: Type) -> Array:
+        if type.dtype is None:
+            raise CannotCompile("a constant of unknown type has no compiled form")
+        self.element(type.dtype)
+        given = np.ascontiguousarray(given, type.dtype).reshape(given.shape)
+        if given.size and (given.size == 1 or _is_uniform(given)):
+            found = number(given.dtype, literal(given.dtype, given.reshape(-1)[0]), given.shape)
+            found.const = given
+            return found
+        return in_memory(given.dtype, given.shape, self.table(given), given)
+
+    def table(self, given: np.ndarray) -> str:
+        """The address of constants: beside the code, or given to the program."""
+        row = element(given.dtype)
+        if 0 < given.nbytes <= LARGEST_CONSTANT:
+            if row.kind == "b":
+                numbers = ", ".join(f"i8 {int(x)}" for x in given.reshape(-1))
+            else:
+                numbers = ", ".join(f"{row.memory} {literal(given.dtype, x)}" for x in given.reshape(-1))
+            return self.text.constant(f"[{given.size} x {row.memory}]", f"[{numbers}]")
+        self.constants.append(given)
+        return f"%constant{len(self.constants) - 1}"
+
+    # Memory
+
+    def room(self, dtype: np.dtype, shape: Sequence[Length]) -> str:
+        """A pointer to room for an array; the same each time the code runs."""
+        row, lengths = element(dtype), [n for n in shape if isinstance(n, int)]
+        if len(lengths) < len(shape):
+            return self.open_room(row.size, shape)
+        count = int(np.prod(lengths, dtype=object))
+        size = -(-count * row.size // 64) * 64
+        if size <= LARGEST_SLOT and self._stack + size <= LARGEST_STACK:
+            self._stack += size
+            return self.text.slot(row.memory, max(size // row.size, 1), 64)
+        return self.own_room(dtype, shape)[1]
+
+    def own_room(self, dtype: np.dtype, shape: Sequence[Length]) -> tuple[int, str]:
+        """Room in the program's own memory: where it is there, and its address."""
+        offset, name = self.scratch, self.text.name()
+        count = int(np.prod([n for n in shape if isinstance(n, int)], dtype=object))
+        self.scratch += -(-count * element(dtype).size // 64) * 64
+        self.text.slots.append(f"  {name} = getelementptr i8, ptr %scratch, i64 {offset}")
+        return offset, name
+
+    def open_room(self, size: int, shape: Sequence[Length]) -> str:
+        """Room for an array whose lengths only the run can tell."""
+        return self.grown(self.growing_memory(), self.text.mul(size, self.count_of(shape)))
+
+    def count_of(self, shape: Sequence[Length]) -> str:
+        """How many elements a shape has."""
+        count = "1"
+        for n in shape:
+            count = self.text.mul(count, n)
+        return count
+
+    def bytes_of(self, dtype: np.dtype, shape: Sequence[Length]) -> str:
+        """How many bytes an array has."""
+        return self.text.mul(element(dtype).size, self.count_of(shape))
+
+    def growing_memory(self) -> str:
+        """Memory that grows: a pointer and how many bytes there are."""
+        name = self.text.slot("{ ptr, i64 }")
+        self.text.slots.append(f"  store {{ ptr, i64 }} zeroinitializer, ptr {name}")
+        self.growing.append(name)
+        return name
+
+    def grown(self, memory: str, size: str) -> str:
+        """The address of growing memory that has so many bytes at least; what was in it stays."""
+        text = self.text
+        room = text.new(f"getelementptr {{ ptr, i64 }}, ptr {memory}, i64 0, i32 1")
+        with text.where(text.new(f"icmp ult i64 {text.new(f'load i64, ptr {room}')}, {size}")):
+            call = text.declare("grow", "i1", "ptr", "i64", pure=False)
+            self.leave_if(text.new(f"{call}(ptr {memory}, i64 {size})"), NO_MEMORY)
+        return text.new(f"load ptr, ptr {memory}")
+
+    def materialised(self, x: Array, targets: Sequence[str] = ()) -> Array:
+        """A value written to memory: to its targets, or to room of its own."""
+        pointers = list(targets) or [self.room(x.dtype, x.shape)]
+        store_all(self, [(x, pointers)])
+        return in_memory(x.dtype, x.shape, pointers[0], x.const)
+
+    def memory_of(self, x: Array) -> str:
+        """The pointer to a value, which is written if it is not in memory."""
+        return x.memory or self.materialised(x).memory
+
+    def place_for(self, value: Value, dtype: np.dtype, shape: Sequence[Length]) -> str:
+        """Where an operation that writes its result writes it."""
+        targets = self.targets.get(value)
+        return targets[0] if targets else self.room(dtype, shape)
+
+    # Guards
+
+    def leave_if(self, condition: str, code: int = FALL_BACK) -> None:
+        """The program ends without results where a condition holds."""
+        onwards = self.text.label("g")
+        self.text.fork(condition, f"leave{code}", onwards)
+        self.text.start(onwards)
+
+    def settled(self, x: Array) -> Array:
+        """A value of one element as a number, computed now."""
+        return number(x.dtype, self.number_of(x), x.shape) if is_one(x.shape) and not x.value else x
+
+    def same_length(self, lengths: Sequence[Length]) -> Length:
+        """The length that all have; those that only the run can tell are looked at."""
+        known = [n for n in lengths if isinstance(n, int)]
+        found: Length = known[0] if known else lengths[0]
+        if len(set(known)) > 1:
+            raise CannotCompile("lengths that do not go together have no compiled form")
+        for n in dict.fromkeys(lengths):
+            if isinstance(n, str) and n != found:
+                self.leave_if(self.text.new(f"icmp ne i64 {n}, {found}"))
+        return found
+
+    def fitted(self, x: Array, shape: Sequence[Length]) -> Array:
+        """A value whose lengths are known to be others than it says: what only the run can tell is looked at."""
+        if x.shape == tuple(shape):
+            return x
+        for n, m in zip(x.shape, shape, strict=True):
+            if isinstance(n, int) and isinstance(m, int) and n != m:
+                raise CannotCompile("a value that changes its shape has no compiled form")
+            self.same_length([n, m])
+        return replace(x, shape=tuple(shape))
+
+    def broadcast_shape(self, args: Sequence[Array]) -> tuple[Length, ...]:
+        """The common shape of values."""
+        rank = max((len(x.shape) for x in args), default=0)
+        shape = []
+        for k in range(rank):
+            lengths = [x.shape[len(x.shape) - rank + k] for x in args if len(x.shape) >= rank - k]
+            long = [n for n in lengths if n != 1]
+            shape.append(self.same_length(long) if long else 1)
+        return tuple(shape)
+
+
+def _is_uniform(given: np.ndarray) -> bool:
+    data = given.reshape(-1).view(np.uint8).reshape(given.size, given.itemsize)
+    return bool(np.all(data == data[0]))
+
+
+def type_of(value: Value) -> np.dtype:
+    """The element type of a value.
+
+    Raises
+    ------
+    CannotCompile
+        It is not known.
+    """
+    if value.type.dtype is None:
+        raise CannotCompile("a value of unknown type has no compiled form")
+    return value.type.dtype

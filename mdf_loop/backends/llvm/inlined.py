@@ -1,0 +1,199 @@
+"""A Step without operators that have a definition: their primitives stand in their place, and what is computed twice once.
+
+What does not change from iteration to iteration moves in front of the loop on the way, as the builder has it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.backends.llvm.opened import opened
+from mdf_loop.step.build import Builder
+from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Region, Type, Value
+from mdf_loop.step.structure import Uses, uses_of
+
+_ONCE = {"loop", "branch", "item", "param", "apply"}
+"""What is never taken for the same as another value."""
+
+
+def inlined(region: Region) -> Region:
+    """The same Step in primitives, as far as there are definitions."""
+    return _Rewriting(uses_of(region)).whole(region)
+
+
+class _Rewriting:
+    """Values of the old Step by values of the new one."""
+
+    def __init__(self, uses: Uses) -> None:
+        self.b, self.uses = Builder(), uses
+        self.now: dict[Value, Value] = {}
+        self.known: list[dict[Any, Value]] = [{}]
+        self.numbers: dict[Any, Value] = {}
+        self.round = Round()
+
+    def whole(self, region: Region) -> Region:
+        """All of it."""
+        self._params(region)
+        return self.b.closed(self._values(region))
+
+    def _params(self, region: Region) -> None:
+        for param in region.params:
+            self.now[param] = self.b.param(param.type, param.attr)
+
+    def _values(self, region: Region) -> list[Value]:
+        for value in region.values:
+            self._value(value)
+        return [self.of(x) for x in region.results]
+
+    def of(self, value: Value) -> Value:
+        """The new value; numbers of one type and of the same bits are one."""
+        if value.op != "const":
+            return self.now[value]
+        if not isinstance(value.attr, np.generic):
+            return value
+        return self.numbers.setdefault((value.type, value.attr.tobytes()), value)
+
+    def _value(self, value: Value) -> None:
+        attr = value.attr
+        if isinstance(attr, LoopRegion):
+            self._loop(value, attr)
+        elif isinstance(attr, BranchRegion):
+            then, other = (self._inside(region, is_loop=False) for region in (attr.then, attr.other))
+            self.now[value] = self.b.put_in("branch", [self.of(value.args[0])], value.type, BranchRegion(then, other))
+        elif isinstance(attr, Apply) and attr.definition is not None:
+            self._definition(value, attr)
+        elif isinstance(attr, Apply) and (found := opened(self.b, attr, [self.of(x) for x in value.args])) is not None:
+            self.now[value] = found
+        elif value not in self.now and (value.op != "item" or self.uses.count(value)):
+            self.now[value] = self._put(value)
+
+    def _definition(self, value: Value, attr: Apply) -> None:
+        assert attr.definition is not None
+        results = self._values(attr.definition)
+        if attr.results == 1:
+            self.now[value] = results[0]
+        for k, item in self.uses.items_of(value):
+            self.now[item] = results[k]
+
+    def _loop(self, value: Value, attr: LoopRegion) -> None:
+        count = 2 + attr.n_carried + len(attr.scanned)  # the operands of the operator as a whole stay behind
+        args = [self.of(x) for x in value.args[:count]]
+        outer, self.round = self.round, Round.of(attr, args)
+        body = self._inside(attr.body, is_loop=True)
+        self.round = outer
+        self.now[value] = self.b.put_in("loop", args, value.type, replace(attr, body=body, whole=None))
+
+    def _inside(self, region: Region, is_loop: bool) -> Region:
+        with self.b.region(is_loop=is_loop) as close:
+            self.known.append({})
+            self._params(region)
+            if is_loop:
+                self.round.enter([self.now[x] for x in region.params])
+            found = close(self._values(region))
+            self.known.pop()
+        return found
+
+    def _put(self, value: Value) -> Value:
+        args = [self.of(x) for x in value.args]
+        if value.op == "dot" and (row := self._row_of_all(value, *args)) is not None:
+            return row
+        key = None if value.op in _ONCE else (value.op, tuple(args), value.type, _as_key(value.attr))
+        for scope in self.known if key is not None else ():
+            if key in scope:
+                return scope[key]
+        found = self.b.put_in(value.op, args, value.type, value.attr)
+        if key is not None:
+            self.known[self.b.depth_of(found)][key] = found
+        return found
+
+    def _row_of_all(self, value: Value, x: Value, y: Value) -> Value | None:
+        """A product of one row of an array with a matrix that stays the same: the row of a product in front of the loop."""
+        b, found = self.b, self.round.row(x)
+        if found is None or (y.op != "const" and b.depth_of(y) >= len(self.known) - 1) or y.type.rank != 2:
+            return None
+        whole, where = found
+        if not (whole.op == "const" or b.depth_of(whole) < len(self.known) - 1):
+            return None
+        if not whole.type.is_static or whole.type.rank not in (2, 3) or not y.type.is_static or not value.type.is_static:
+            return None
+        *rows, terms = (n for n in whole.type.shape or () if isinstance(n, int))
+        columns = (y.type.shape or ())[1]
+        if not isinstance(columns, int) or not self.round.is_worth(rows[0]) or math.prod(rows) * columns > MOST_AHEAD:
+            return None
+        flat = b.reshape(whole, (math.prod(rows), terms))
+        products = b.put_in("dot", (flat, y), Type(value.type.dtype, (math.prod(rows), columns)))
+        stacked = b.reshape(products, (*rows, columns))
+        if where is None:
+            where = self.round.place(b, x, rows[0])
+        return b.put_in("place", (stacked, where), Type(value.type.dtype, (*rows[1:], columns)))
+
+
+MOST_AHEAD = 1 << 22
+"""Elements of products that are computed in front of a loop."""
+
+
+@dataclass
+class Round:
+    """What is known of the loop whose body is being written: which of its values are rows of arrays that are there before."""
+
+    count: int = 0
+    scanned: tuple[tuple[Value, bool], ...] = ()
+    index: Value | None = None
+    parts: dict[Value, tuple[Value, bool]] = field(default_factory=dict)
+    n_carried: int = 0
+
+    @classmethod
+    def of(cls, attr: LoopRegion, args: Sequence[Value]) -> Round:
+        """A loop that runs as often as is known beforehand; another one has no rows."""
+        stays = attr.body.results[0]
+        if attr.obeyed and not (stays.op == "const" and bool(np.all(stays.attr))):
+            return cls()
+        arrays = args[2 + attr.n_carried :]
+        lengths = [x.type.shape[0] for x in arrays if x.type.shape]
+        count = args[0].attr if attr.has_count and args[0].op == "const" else lengths[0] if lengths else UNKNOWN_COUNT
+        if any(s.axis for s in attr.scanned) or not isinstance(count, int | np.integer):
+            return cls()
+        scanned = tuple((x, s.reverse) for x, s in zip(arrays, attr.scanned, strict=True))
+        return cls(int(count), scanned, n_carried=attr.n_carried)
+
+    def enter(self, params: Sequence[Value]) -> None:
+        """The parameters of the body."""
+        self.index = params[0]
+        self.parts = dict(zip(params[2 + self.n_carried :], self.scanned, strict=False))
+
+    def row(self, x: Value) -> tuple[Value, Value | None] | None:
+        """The array of which a value is a row, and the place of the row; None for the one of this iteration."""
+        if not self.count:
+            return None
+        if x in self.parts:
+            return self.parts[x][0], None
+        if x.op == "place" and len(x.args) == 2 and x.args[1].op == "place_in" and x.args[1].args[0] is self.index:
+            return x.args[0], x.args[1]
+        return None
+
+    def place(self, b: Builder, part: Value, length: int) -> Value:
+        """The place of this iteration's row of a scanned array."""
+        assert self.index is not None
+        return b.sub(b.const(np.int64(length - 1)), self.index) if self.parts[part][1] else self.index
+
+    def is_worth(self, rows: int) -> bool:
+        """Whether most rows are asked for, as far as one can tell."""
+        return FEWEST <= rows <= (MOST_GUESSED if self.count == UNKNOWN_COUNT else 2 * self.count)
+
+
+FEWEST, MOST_GUESSED = 4, 1024
+"""Rows from which on products with one matrix are computed together, and up to which where the run alone knows how many count."""
+
+UNKNOWN_COUNT = -1
+"""The number of iterations of a loop that is told when it begins."""
+
+
+def _as_key(attr: Any) -> Any:
+    if isinstance(attr, tuple):
+        return tuple(map(_as_key, attr))
+    return (attr.start, attr.stop, attr.step) if isinstance(attr, slice) else attr

@@ -1,0 +1,79 @@
+"""Which functions there are, and how a program calls them: ours for all lanes at once, C's for one number after the other."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+
+from mdf_loop.backends.llvm.elements import ELEMENTS, FLOAT32
+from mdf_loop.backends.llvm.lanes import Lanes
+from mdf_loop.backends.llvm.mathematics.functions import Real, function_of
+from mdf_loop.backends.llvm.text import Text
+
+OWN = ("exp", "expm1", "tanh", "log", "log1p", "sin", "cos", "erf", "pow")
+"""Primitives with functions of our own, for all floats or for float32 alone."""
+
+FOREIGN = {
+    "exp2": "exp2", "log2": "log2", "log10": "log10", "cbrt": "cbrt", "tan": "tan", "asin": "asin", "acos": "acos",
+    "atan": "atan", "sinh": "sinh", "cosh": "cosh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh", "atan2": "atan2",
+    "hypot": "hypot", "fmod": "fmod", "pow": "pow", "sin": "sin", "cos": "cos",
+}  # fmt: skip
+"""C's functions by primitive."""
+
+LARGEST = {"sin": 1e9, "cos": 1e9}
+"""Up to which size our functions are right."""
+
+PREFIX = "mdf_"
+
+
+def called(lanes: Lanes, name: str, dtype: np.dtype, args: Sequence[str]) -> str:
+    """A call of one of our functions, or of C's where there is none."""
+    if function_of(name, dtype) is None:
+        return one_by_one(lanes, name, dtype, args)
+    type = lanes.register(dtype)
+    call = lanes.text.declare(f"{PREFIX}{name}_{ELEMENTS[dtype].suffix}_{lanes.width}", type, *[type] * len(args))
+    return lanes.text.new(f"{call}({', '.join(f'{type} {x}' for x in args)})")
+
+
+def one_by_one(lanes: Lanes, name: str, dtype: np.dtype, args: Sequence[str]) -> str:
+    """Calls of one of C's functions."""
+    type = ELEMENTS[dtype].register
+    call = lanes.text.declare(FOREIGN[name] + ("f" if dtype == FLOAT32 else ""), type, *[type] * len(args))
+    found = []
+    for k in range(lanes.width if lanes.active is None else lanes.active):
+        given = [f"{type} {lanes.lane(type, x, k)}" for x in args]
+        found.append(lanes.text.new(f"{call}({', '.join(given)})"))
+    return lanes.together(type, found)
+
+
+def _return_large(lanes: Lanes, name: str, dtype: np.dtype, result: str) -> None:
+    """Where numbers are larger than our function is right for, those are what C's gives."""
+    text, real = lanes.text, Real(lanes, dtype)
+    is_large = real.is_("oge", real.call("fabs", "%x"), real.k(LARGEST[name]))
+    far, near = text.label(), text.label()
+    text.fork(lanes.any(is_large), far, near)
+    text.start(far)
+    found = one_by_one(lanes, name, dtype, ["%x"])
+    text.line(f"ret {real.type} {real.select(is_large, found, result)}")
+    text.start(near)
+
+
+@functools.cache
+def text_of(symbol: str) -> str:
+    """The text of the function that a symbol such as ``mdf_exp_f32_8`` stands for."""
+    name, suffix, width = symbol.removeprefix(PREFIX).split("_")
+    dtype = next(dtype for dtype, row in ELEMENTS.items() if row.suffix == suffix)
+    text = Text()
+    lanes = Lanes(text, int(width))
+    function = function_of(name, dtype)
+    assert function is not None
+    names = ["%x", "%y"][: 2 if name == "pow" else 1]
+    type = lanes.register(dtype)
+    result = function(Real(lanes, dtype), *names)
+    if name in LARGEST:
+        _return_large(lanes, name, dtype, result)
+    start = [] if text.block == "entry" else ["entry:"]
+    head = f"define {type} @{symbol}({', '.join(f'{type} {x}' for x in names)}) nounwind {{"
+    return "\n".join([*text.declarations.values(), head, *start, *text.lines, f"  ret {type} {result}", "}"]) + "\n"

@@ -1,0 +1,112 @@
+"""Elements taken from their places and put there, many at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mdf_loop.backends.llvm.arithmetic import written
+from mdf_loop.backends.llvm.arrays import Array, Index, get, in_memory, number, offset
+from mdf_loop.backends.llvm.elements import element
+from mdf_loop.backends.llvm.lanes import Lanes, Place
+from mdf_loop.backends.llvm.operators.table import Call, gives, whole_place
+from mdf_loop.backends.llvm.sweeps import rows, sweep
+from mdf_loop.backends.llvm.views import place_from, viewed
+
+_COMBINED = {"add": "add", "mul": "mul", "max": "max", "min": "min"}
+
+
+def _base(call: Call) -> tuple[Array, Array, Array]:
+    """What is written over, and indices and updates that cannot change on the way."""
+    e = call.e
+    x, indices, updates = (call.input(k) for k in range(3))
+    if x.dtype != updates.dtype:
+        raise call.refuse("of updates of another type")
+    steady = [y if y.value or y.const is not None else e.materialised(y) for y in (indices, updates)]
+    if call.v in e.in_place and x.memory:
+        return x, steady[0], steady[1]
+    return e.materialised(x, e.targets.get(call.v, ())), steady[0], steady[1]
+
+
+def _put(call: Call, lanes: Lanes, whole: Array, place: Place, value: str) -> None:
+    """An element, or several side by side."""
+    how = call.attrs.get("reduction", "none")
+    if how != "none":
+        value = written(lanes, _COMBINED[how], whole.dtype, [lanes.load(whole.dtype, whole.memory, place), value])
+    lanes.store(whole.dtype, value, whole.memory, place)
+
+
+@gives("ScatterElements", "Scatter")
+def scatter_elements(call: Call) -> Array:
+    """The data with each update at the place of the axis that its index names."""
+    e = call.e
+    whole, indices, updates = _base(call)
+    axis = int(call.attrs.get("axis", 0)) % len(whole.shape)
+    for n, m in zip(indices.shape, updates.shape, strict=True):
+        e.same_length([n, m])
+    with rows(e, indices.shape) as index:
+        where = whole_place(e, indices, index, whole.shape[axis])
+        there = [Place(where) if k == axis else place for k, place in enumerate(index)]
+        one = Lanes(e.text)
+        _put(call, one, whole, offset(one, whole.shape, tuple(there)), get(one, updates, tuple(index)))
+    return e.settled(in_memory(whole.dtype, whole.shape, whole.memory))
+
+
+@gives("ScatterND")
+def scatter_nd(call: Call) -> Array:
+    """The data with slices replaced, one after the other."""
+    e = call.e
+    whole, indices, updates = _base(call)
+    width = indices.shape[-1]
+    if not isinstance(width, int) or not 1 <= width <= len(whole.shape):
+        raise call.refuse("with indices of unknown length")
+    batch, rest = indices.shape[:-1], whole.shape[width:]
+    for n, m in zip(updates.shape, (*batch, *rest), strict=True):
+        e.same_length([n, m])
+    with rows(e, batch) as index:
+        where = [whole_place(e, indices, [*index, Place(str(k))], whole.shape[k]) for k in range(width)]
+        _put_slice(call, whole, updates, [Place(i) for i in where], index)
+    return e.settled(in_memory(whole.dtype, whole.shape, whole.memory))
+
+
+def _put_slice(call: Call, whole: Array, updates: Array, where: Sequence[Place], index: Sequence[Place]) -> None:
+    rest = whole.shape[len(where) :]
+
+    def visit(lanes: Lanes, inner: Index) -> None:
+        value = get(lanes, updates, (*index, *inner))
+        _put(call, lanes, whole, offset(lanes, whole.shape, (*where, *inner)), value)
+
+    sweep(call.e, rest, element(whole.dtype).size, visit, may_overlap=call.attrs.get("reduction", "none") == "none")
+
+
+@gives("GatherElements")
+def gather_elements(call: Call) -> Array:
+    """For each index the element at that place of the axis."""
+    e, x, indices = call.e, call.input(0), call.input(1)
+    axis = int(call.attrs.get("axis", 0)) % len(x.shape)
+    if x.value:
+        return number(x.dtype, x.value, indices.shape)
+
+    def back(lanes: Lanes, index: Index) -> Index:
+        found = place_from(e, lanes, indices, index, x.shape[axis])
+        return tuple(found if k == axis else place for k, place in enumerate(index))
+
+    return e.settled(viewed(x, indices.shape, back))
+
+
+@gives("GatherND")
+def gather_nd(call: Call) -> Array:
+    """The slices of data that rows of indices point at."""
+    e, x, indices = call.e, call.input(0), call.input(1)
+    width, batches = indices.shape[-1], int(call.attrs.get("batch_dims", 0))
+    if not isinstance(width, int):
+        raise call.refuse("with indices of unknown length")
+    rank = len(indices.shape) - 1
+    shape = (*indices.shape[:-1], *x.shape[batches + width :])
+    if x.value:
+        return number(x.dtype, x.value, shape)
+
+    def back(lanes: Lanes, index: Index) -> Index:
+        found = [place_from(e, lanes, indices, (*index[:rank], Place(str(k))), x.shape[batches + k]) for k in range(width)]
+        return (*index[:batches], *found, *index[rank:])
+
+    return e.settled(viewed(x, shape, back))

@@ -1,0 +1,277 @@
+"""Shapes, parts and repetitions whose lengths only the run can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mdf_loop.backends.llvm.arrays import Array, Index, Length, get, in_memory, number
+from mdf_loop.backends.llvm.elements import INT64, element, literal
+from mdf_loop.backends.llvm.emitter import Emitter
+from mdf_loop.backends.llvm.lanes import Lanes, Place
+from mdf_loop.backends.llvm.operators.table import Call, gives, literal_or_name
+from mdf_loop.backends.llvm.sweeps import rows
+from mdf_loop.backends.llvm.views import limited, reshaped, viewed
+
+
+def total(e: Emitter, lengths: Sequence[Length]) -> Length:
+    """The product of lengths."""
+    found: Length = 1
+    for n in lengths:
+        found = literal_or_name(e.text.mul(found, n))
+    return found
+
+
+@gives("Reshape")
+def reshape(call: Call) -> Array:
+    """Another shape; one length may be what is left over."""
+    e, x, asked = call.e, call.input(0), call.numbers(1, "shape")
+    keeps = not call.attrs.get("allowzero", 0)
+    if any(isinstance(n, str) for n in asked) and (keeps or len([n for n in asked if isinstance(n, str)]) > 1):
+        for n in asked:
+            if isinstance(n, str):
+                e.leave_if(e.text.new(f"icmp slt i64 {n}, 1"))
+    shape = [x.shape[k] if n == 0 and keeps else n for k, n in enumerate(asked)]
+    size = total(e, x.shape)
+    if -1 in shape:
+        rest = total(e, [n for n in shape if n != -1])
+        if rest == 0:
+            raise call.refuse("of nothing")
+        shape[shape.index(-1)] = _divided(e, size, rest)
+    e.same_length([size, total(e, shape)])
+    return reshaped(e, x, shape)
+
+
+def _divided(e: Emitter, size: Length, rest: Length) -> Length:
+    if isinstance(size, int) and isinstance(rest, int):
+        return size // rest
+    safe = e.text.new(f"call i64 @llvm.smax.i64(i64 {rest}, i64 1)") if isinstance(rest, str) else rest
+    e.text.declare("llvm.smax.i64", "i64", "i64", "i64")
+    return e.text.new(f"sdiv i64 {size}, {safe}")
+
+
+@gives("Expand")
+def expand(call: Call) -> Array:
+    """Broadcast to a shape, both ways."""
+    e, x, asked = call.e, call.input(0), call.numbers(1)
+    rank = max(len(x.shape), len(asked))
+    ours = (1,) * (rank - len(x.shape)) + x.shape
+    theirs: list[Length] = [*[1] * (rank - len(asked)), *asked]
+    shape: list[Length] = []
+    for n, m in zip(ours, theirs, strict=True):
+        if n == 1 or m == 1:
+            shape.append(m if n == 1 else n)
+        else:
+            shape.append(e.same_length([n, m]))
+    return repeated(x, shape)
+
+
+def repeated(x: Array, shape: Sequence[Length]) -> Array:
+    """A value along axes of length 1 and new ones in front."""
+    if x.value:
+        return number(x.dtype, x.value, shape)
+    return x if tuple(shape) == x.shape else viewed(x, shape, lambda lanes, index: index)
+
+
+@gives("Squeeze")
+def squeeze(call: Call) -> Array:
+    """Without axes of one element."""
+    e, x, axes = call.e, call.input(0), call.known(1, "axes")
+    if axes is None:
+        if not x.is_static:
+            raise call.refuse("of lengths that change")
+        axes = [k for k, n in enumerate(x.shape) if n == 1]
+    gone = {axis % len(x.shape) for axis in axes}
+    for k in gone:
+        e.same_length([x.shape[k], 1])
+    shape = [n for k, n in enumerate(x.shape) if k not in gone]
+    if all(x.shape[k] == 1 for k in gone):
+        return reshaped(e, x, shape)
+
+    def back(lanes: Lanes, index: Index) -> Index:
+        rest = iter(index)
+        return tuple(Place() if k in gone else next(rest) for k in range(len(x.shape)))
+
+    return e.settled(viewed(x, shape, back))
+
+
+@gives("Unsqueeze")
+def unsqueeze(call: Call) -> Array:
+    """With new axes of one element."""
+    x, axes = call.input(0), call.known(1, "axes") or []
+    rank = len(x.shape) + len(axes)
+    new, old = {axis % rank for axis in axes}, iter(x.shape)
+    return reshaped(call.e, x, [1 if k in new else next(old) for k in range(rank)])
+
+
+@gives("Slice")
+def slice_(call: Call) -> Array:
+    """Parts of axes, between bounds that may be computed."""
+    e, x = call.e, call.input(0)
+    starts, ends = call.numbers(1, "starts"), call.numbers(2, "ends")
+    axes = call.known(3, "axes", range(len(starts)))
+    steps = call.known(4, "steps", [1] * len(starts))
+    cuts: list[tuple[Length, int, Length]] = [(0, 1, n) for n in x.shape]
+    for axis, start, end, step in zip(axes or (), starts, ends, steps or (), strict=True):
+        cuts[axis % len(x.shape)] = cut(e, start, end, step, x.shape[axis])
+    shape = [length for _, _, length in cuts]
+    if x.value:
+        return number(x.dtype, x.value, shape)
+
+    def back(lanes: Lanes, index: Index) -> Index:
+        return tuple(
+            lanes.shifted(lanes.scaled(place, step), Place(str(start)))
+            for place, (start, step, _) in zip(index, cuts, strict=True)
+        )
+
+    found = viewed(x, shape, back)
+    if x.memory and all(start == 0 and step == 1 for start, step, _ in cuts[1:]) and cuts[:1] and cuts[0][1] == 1:
+        same = all(n == m for n, m in zip(shape[1:], x.shape[1:], strict=True))
+        row = total(e, x.shape[1:])
+        if same:
+            pointer = e.text.element_pointer(element(x.dtype).memory, x.memory, e.text.mul(cuts[0][0], row))
+            found = in_memory(x.dtype, shape, pointer)
+    return e.settled(found)
+
+
+def cut(e: Emitter, start: Length, end: Length, step: int, n: Length) -> tuple[Length, int, Length]:
+    """Start, step and length of a part of an axis, as Python has it."""
+    if isinstance(n, int) and isinstance(start, int) and isinstance(end, int):
+        places = range(*slice(start, end if end > -n - 1 or step > 0 else None, step).indices(n))
+        return places.start, step, len(places)
+    lowest, highest = ("0", str(n)) if step > 0 else ("-1", e.text.sub(n, 1))
+    first, last = (_bound(e, place, n, lowest, highest) for place in (start, end))
+    if isinstance(start, str) and end == start:
+        last = first
+    span = e.text.sub(last, first) if step > 0 else e.text.sub(first, last)
+    if abs(step) > 1:
+        span = e.text.new(f"sdiv i64 {e.text.add(span, abs(step) - 1)}, {abs(step)}")
+    return literal_or_name(first), step, literal_or_name(limited(e, span, "0", "smax"))
+
+
+def _bound(e: Emitter, place: Length, n: Length, lowest: str, highest: str) -> str:
+    lanes, text = Lanes(e.text), e.text
+    if isinstance(place, int):
+        found = text.add(place, n) if place < 0 else str(place)
+    else:
+        is_behind = text.new(f"icmp slt i64 {place}, 0")
+        found = lanes.select(INT64, is_behind, text.new(f"add i64 {place}, {n}"), place)
+    return limited(e, limited(e, found, lowest, "smax"), highest, "smin")
+
+
+@gives("ConstantOfShape")
+def constant_of_shape(call: Call) -> Array:
+    """One number everywhere."""
+    value = call.attrs.get("value")
+    given = np.float32(0) if value is None else np.asarray(value).reshape(())[()]
+    return number(given.dtype, literal(given.dtype, given), call.numbers(0))
+
+
+@gives("Range")
+def range_(call: Call) -> Array:
+    """Whole numbers in steps."""
+    e, dtype = call.e, call.input(0).dtype
+    if dtype.kind != "i" or not call.has(2) or call.input(2).const is None:
+        raise call.refuse("of numbers that are not whole, or in steps that are computed")
+    step = int(call.input(2).const.reshape(()))  # type: ignore[union-attr]
+    start, limit = (e.number_of(call.input(k), INT64) for k in range(2))
+    if not step:
+        raise call.refuse("in steps of 0")
+    span = e.text.sub(limit, start) if step > 0 else e.text.sub(start, limit)
+    if abs(step) > 1:
+        span = e.text.new(f"sdiv i64 {e.text.add(span, abs(step) - 1)}, {abs(step)}")
+    count = literal_or_name(limited(e, span, "0", "smax"))
+
+    def at(lanes: Lanes, index: Index) -> str:
+        from mdf_loop.backends.llvm.conversions import converted
+
+        place = lanes.shifted(lanes.scaled(index[0], step), Place(start))
+        return converted(lanes, lanes.number_of(place), INT64, dtype)
+
+    return Array(dtype, (count,), at, widest=8)
+
+
+@gives("Concat")
+def concat(call: Call) -> Array:
+    """One behind the other, of lengths that the definition did not know."""
+    from mdf_loop.backends.llvm.places import joined
+
+    axis = int(call.attrs.get("axis", 1))
+    parts = [call.input(k) for k in range(len(call.v.args))]
+    return joined(call.e, call.v, parts, axis % len(parts[0].shape), call.input(0).dtype)
+
+
+@gives("Tile")
+def tile(call: Call) -> Array:
+    """Copies along each axis."""
+    if call.node.opset < 6:
+        raise call.refuse("along one axis")
+    e, x, counts = call.e, call.input(0), call.numbers(1)
+    shape = [literal_or_name(e.text.mul(n, m)) for n, m in zip(counts, x.shape, strict=True)]
+
+    def back(lanes: Lanes, index: Index) -> Index:
+        found = []
+        for place, n, m in zip(index, x.shape, counts, strict=True):
+            if m == 1:
+                found.append(place)
+                continue
+            many = lanes.of("i64")
+            left = lanes.text.new(f"urem {many} {lanes.number_of(place)}, {lanes.splat_place(str(n))}")
+            found.append(Place(left) if lanes.width == 1 else Place(vector=left))
+        return tuple(found)
+
+    return repeated(x, shape) if x.value else viewed(x, shape, back)
+
+
+@gives("NonZero")
+def non_zero(call: Call) -> Array:
+    """The places of elements that are not zero, one row for each axis."""
+    e, x, text = call.e, call.input(0), call.e.text
+    if not x.shape:
+        raise call.refuse("of a number")
+    rank, size = len(x.shape), total(e, x.shape)
+    pointer = e.room(INT64, (size, rank))
+    count = text.slot("i64")
+    text.line(f"store i64 0, ptr {count}")
+    from mdf_loop.backends.llvm.conversions import converted
+
+    one = Lanes(text)
+    with rows(e, x.shape) as index:
+        found = converted(Lanes(text), get(Lanes(text), x, tuple(index)), x.dtype, np.dtype(np.bool_))
+        with text.where(found):
+            at = text.new(f"load i64, ptr {count}")
+            for k, place in enumerate(index):
+                one.store(INT64, place.base, pointer, Place(text.add(text.mul(at, rank), k)))
+            text.line(f"store i64 {text.add(at, 1)}, ptr {count}")
+    length = text.new(f"load i64, ptr {count}")
+    columns = in_memory(INT64, (length, rank), pointer)
+    return viewed(columns, (rank, length), lambda lanes, index: index[::-1])
+
+
+@gives("Size")
+def size(call: Call) -> Array:
+    """The number of elements."""
+    return number(INT64, str(total(call.e, call.input(0).shape)))
+
+
+@gives("Identity")
+def identity(call: Call) -> Array:
+    """The value itself."""
+    return call.input(0)
+
+
+@gives("DepthToSpace")
+def depth_to_space(call: Call) -> Array:
+    """Channels as pixels."""
+    e, x, block = call.e, call.input(0), int(call.attrs["blocksize"])
+    n, c, h, w = x.shape
+    if not isinstance(c, int):
+        raise call.refuse("of an open number of channels")
+    is_depth_first = call.attrs.get("mode", "DCR") == "DCR"
+    parts: list[Length] = [n, block, block, c // block**2, h, w] if is_depth_first else [n, c // block**2, block, block, h, w]
+    order = (0, 3, 4, 1, 5, 2) if is_depth_first else (0, 1, 4, 2, 5, 3)
+    apart = reshaped(e, x, parts)
+    turned = viewed(apart, [parts[k] for k in order], lambda lanes, index: tuple(index[order.index(k)] for k in range(6)))
+    lengths = [literal_or_name(e.text.mul(h, block)), literal_or_name(e.text.mul(w, block))]
+    return reshaped(e, turned, [n, c // block**2, *lengths])

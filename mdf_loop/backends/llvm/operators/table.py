@@ -1,0 +1,135 @@
+"""The table of operators, and how they are given their inputs and attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from mdf_loop.backends.llvm.arrays import Array, Length, in_memory
+from mdf_loop.backends.llvm.elements import INT64, CannotCompile
+from mdf_loop.backends.llvm.emitter import Emitter, type_of, writes
+from mdf_loop.backends.llvm.lanes import Lanes, Place
+from mdf_loop.backends.llvm.operators.foreign import run_outside
+from mdf_loop.backends.llvm.views import from_front
+from mdf_loop.ir import Node
+from mdf_loop.registry import lookup
+from mdf_loop.step.records import Apply, Value
+
+Give = Callable[["Call"], "Array | Sequence[Array]"]
+OPERATORS: dict[str, Give] = {}
+"""By name: what gives the results of a node."""
+
+
+class Call:
+    """One node: its inputs, its attributes, and how its results are used."""
+
+    def __init__(self, e: Emitter, v: Value) -> None:
+        attr: Apply = v.attr
+        self.e, self.v, self.node, self.attrs = e, v, attr.node, attr.node.attrs
+        self.name = attr.node.op
+
+    def refuse(self, what: str) -> CannotCompile:
+        """The reason why there is no compiled form."""
+        return CannotCompile(f"{self.name} {what} has no compiled form")
+
+    def has(self, k: int) -> bool:
+        """Whether an input is given."""
+        return k < len(self.v.args) and not (self.v.args[k].op == "const" and self.v.args[k].attr is None)
+
+    def input(self, k: int) -> Array:
+        """An input."""
+        return self.e.of(self.v.args[k])
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The element type of the result."""
+        return type_of(self.v)
+
+    def known(self, k: int, name: str, default: Sequence[int] | None = None) -> list[int] | None:
+        """Whole numbers that are an attribute or a constant input."""
+        if self.attrs.get(name) is not None:
+            return [int(n) for n in np.atleast_1d(self.attrs[name])]
+        if not self.has(k):
+            return None if default is None else list(default)
+        found = self.input(k).const
+        if found is None:
+            raise self.refuse(f"with {name} that are computed")
+        return [int(n) for n in np.atleast_1d(found)]
+
+    def numbers(self, k: int, name: str = "") -> list[Length]:
+        """Whole numbers of an attribute or an input, one by one; those that only the run can tell by their names."""
+        if name and self.attrs.get(name) is not None:
+            return [int(n) for n in np.atleast_1d(self.attrs[name])]
+        x = self.input(k)
+        if x.const is not None:
+            return [int(n) for n in np.atleast_1d(x.const)]
+        if len(x.shape) > 1 or not x.is_static:
+            raise self.refuse("with lengths in an array of unknown length")
+        count = x.size
+        one = Lanes(self.e.text)
+        from mdf_loop.backends.llvm.arrays import get
+        from mdf_loop.backends.llvm.conversions import converted
+
+        index = [(Place(str(n)),) if x.shape else () for n in range(count)]
+        return [literal_or_name(converted(one, get(one, x, at), x.dtype, INT64)) for at in index]
+
+
+def literal_or_name(value: str) -> Length:
+    """A length: the number itself where it is known."""
+    return int(value) if value.lstrip("-").isdigit() else value
+
+
+def gives(*names: str) -> Callable[[Give], Give]:
+    """Say what the results of operators are."""
+
+    def decorate(give: Give) -> Give:
+        OPERATORS.update(dict.fromkeys(names, give))
+        return give
+
+    return decorate
+
+
+def is_ours(node: Node) -> bool:
+    """Whether a node is ONNX's, and its kernel has not been replaced by a user's."""
+    return node.domain == "" and lookup(node.op, node.opset, node.domain).built_in
+
+
+@writes("apply")
+def apply(e: Emitter, v: Value) -> Array:
+    """An operator without a definition."""
+    call = Call(e, v)
+    give = OPERATORS.get(call.name) if is_ours(call.node) else None
+    mark = e.text.mark()
+    try:
+        found = give(call) if give is not None else run_outside(e, v)
+    except CannotCompile:
+        if give is None:
+            raise
+        e.text.back_to(mark)
+        return run_outside(e, v)
+    if give is None:
+        return found  # type: ignore[return-value]
+    results = [found] if isinstance(found, Array) else list(found)
+    for k, item in e.items_of(v):
+        e.known[item] = results[k]
+    return results[0]
+
+
+def zeros(e: Emitter, dtype: np.dtype, shape: Sequence[Length], pointer: str) -> Array:
+    """Memory with zeros in it."""
+    from mdf_loop.backends.llvm.arrays import number
+    from mdf_loop.backends.llvm.elements import literal
+    from mdf_loop.backends.llvm.sweeps import store_all
+
+    store_all(e, [(number(dtype, literal(dtype, 0), tuple(shape)), [pointer])])
+    return in_memory(dtype, shape, pointer)
+
+
+def whole_place(e: Emitter, x: Array, index: Sequence[Place], count: Length) -> str:
+    """One index of an array of indices, counted from the front."""
+    from mdf_loop.backends.llvm.arrays import get
+    from mdf_loop.backends.llvm.conversions import converted
+
+    one = Lanes(e.text)
+    return from_front(e, one, converted(one, get(one, x, tuple(index)), x.dtype, INT64), count)

@@ -1,0 +1,129 @@
+"""Convolutions and pools: windows that slide over the last axes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.backends.llvm.arithmetic import written
+from mdf_loop.backends.llvm.arrays import Array, Index, get, in_memory, number, offset
+from mdf_loop.backends.llvm.elements import element, literal
+from mdf_loop.backends.llvm.elementwise import computed
+from mdf_loop.backends.llvm.emitter import Emitter
+from mdf_loop.backends.llvm.lanes import Lanes, Place
+from mdf_loop.backends.llvm.operators.table import Call, gives
+from mdf_loop.backends.llvm.products import Given, Product
+from mdf_loop.backends.llvm.reductions import neutral
+from mdf_loop.backends.llvm.sweeps import rows, store_all, sweep
+from mdf_loop.backends.llvm.views import reshaped
+from mdf_loop.kernels.pooling import counts_of
+from mdf_loop.kernels.windows import Windows, windows
+
+MOST_TAPS = 64
+"""Elements of a window up to which a pool looks at each in turn."""
+
+
+def _laid_out(call: Call, x: Array, kernel: Sequence[int]) -> Windows:
+    if not x.is_static or element(x.dtype).kind != "f":
+        raise call.refuse("of open lengths, or of half precision")
+    names = ("auto_pad", "strides", "dilations", "pads", "ceil_mode")
+    layout: dict[str, Any] = {name: call.attrs[name] for name in names if call.attrs.get(name) is not None}
+    return windows([n for n in x.shape[2:] if isinstance(n, int)], kernel, **layout)
+
+
+def padded(e: Emitter, x: Array, where: Windows, fill: Any) -> Array:
+    """x with ``fill`` around it, as far as the windows reach."""
+    spatial = [n for n in x.shape[2:] if isinstance(n, int)]
+    behind = [max(end, r - n - begin) for n, r, (begin, end) in zip(spatial, where.reach, where.pads, strict=True)]
+    begins = [begin for begin, _ in where.pads]
+    if not any((*begins, *behind)):
+        return x if x.memory else e.materialised(x)
+    lengths = [n + a + b for n, a, b in zip(spatial, begins, behind, strict=True)]
+    shape = (*x.shape[:2], *lengths)
+    whole = in_memory(x.dtype, shape, e.room(x.dtype, shape))
+    store_all(e, [(number(x.dtype, literal(x.dtype, fill), shape), [whole.memory])])
+
+    def visit(lanes: Lanes, index: Index) -> None:
+        there = [lanes.shifted(place, Place(str(begin))) for place, begin in zip(index[2:], begins, strict=True)]
+        lanes.store(x.dtype, get(lanes, x, index), whole.memory, offset(lanes, shape, (*index[:2], *there)))
+
+    sweep(e, x.shape, x.widest, visit, last_axis=True)
+    return whole
+
+
+def _seen(lanes: Lanes, where: Windows, window: Sequence[Place], tap: Sequence[Place]) -> list[Place]:
+    """Where in the padded input an element of a window stands."""
+    return [
+        lanes.shifted(lanes.scaled(place, s), lanes.scaled(k, d))
+        for place, k, s, d in zip(window, tap, where.strides, where.dilations, strict=True)
+    ]
+
+
+@gives("Conv")
+def conv(call: Call) -> Array:
+    """The sum of products of each window with each filter, plus the filter's bias: products of matrices."""
+    e, x, w, group = call.e, call.input(0), call.input(1), int(call.attrs.get("group", 1))
+    if not w.is_static:
+        raise call.refuse("with filters of open lengths")
+    where = _laid_out(call, x, [n for n in w.shape[2:] if isinstance(n, int)])
+    count, channels, *_ = (n for n in x.shape if isinstance(n, int))
+    filters = int(w.shape[0])
+    each, terms, places = filters // group, w.size // filters, math.prod(where.out)
+    source, weights = padded(e, x, where, 0), e.memory_of(w)
+    shape = (count, filters, *where.out)
+    # with a bias the sum is computed where it is read
+    out = e.room(x.dtype, shape) if call.has(2) else e.place_for(call.v, x.dtype, shape)
+    columns = (channels // group, *where.kernel, *where.out)
+    product = Product(e, x.dtype, each, terms, places)
+    memory, text = element(x.dtype).memory, e.text
+    with rows(e, (count, group)) as (sample, part):
+
+        def at(lanes: Lanes, index: Index) -> str:
+            rank = len(where.out)
+            channel = lanes.shifted(Place(text.mul(part.base, channels // group)), index[0])
+            place = _seen(lanes, where, index[1 + rank :], index[1 : 1 + rank])
+            return get(lanes, source, (sample, channel, *place))
+
+        seen = e.materialised(Array(x.dtype, columns, at, widest=element(x.dtype).size)).memory
+        a = text.element_pointer(memory, weights, text.mul(part.base, each * terms))
+        number_ = text.add(text.mul(sample.base, group), part.base)
+        into = text.element_pointer(memory, out, text.mul(number_, each * places))
+        product.write(Given(weights), Given(seen), a, seen, into)
+    found = in_memory(x.dtype, shape, out)
+    if not call.has(2):
+        return found
+    bias = reshaped(e, call.input(2), (filters, *[1] * len(where.out)))
+    return computed(e, x.dtype, [found, bias], lambda lanes, a, b: written(lanes, "add", x.dtype, [a, b]))
+
+
+@gives("MaxPool", "AveragePool")
+def pool(call: Call) -> Array:
+    """The largest element of each window, or the mean."""
+    e, x = call.e, call.input(0)
+    where = _laid_out(call, x, call.attrs["kernel_shape"])
+    is_mean = call.name == "AveragePool"
+    if len(call.node.outputs) > 1 or math.prod(where.kernel) > MOST_TAPS:
+        raise call.refuse("of large windows, or with places")
+    source = padded(e, x, where, 0 if is_mean else neutral("max", x.dtype))
+    shape = (*x.shape[:2], *where.out)
+
+    def at(lanes: Lanes, index: Index) -> str:
+        found = ""
+        for tap in itertools.product(*map(range, where.kernel)):
+            place = _seen(lanes, where, index[2:], [Place(str(k)) for k in tap])
+            value = get(lanes, source, (*index[:2], *place))
+            found = written(lanes, "add" if is_mean else "max", x.dtype, [found, value]) if found else value
+        return found
+
+    total = e.materialised(Array(x.dtype, shape, at, widest=element(x.dtype).size))
+    if not is_mean:
+        return total
+    spatial = tuple(n for n in x.shape[2:] if isinstance(n, int))
+    counts = np.broadcast_to(counts_of(where, spatial, bool(call.attrs.get("count_include_pad", 0))), where.out)
+    given = np.ascontiguousarray(counts, x.dtype)
+    below = in_memory(x.dtype, given.shape, e.table(given), given)
+    return computed(e, x.dtype, [total, below], lambda lanes, a, b: written(lanes, "div", x.dtype, [a, b]))

@@ -1,0 +1,380 @@
+"""A Step as a program in machine code: ``program(run, *values) -> results``.
+
+The function that LLVM makes is given one table of addresses: the objects of its arguments, the arrays for its results, constants
+and memory of its own.  It reads numbers out of the objects themselves, and gives numbers back in the table.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.backends.llvm import control, elementwise, operators, places, products, reductions, views
+from mdf_loop.backends.llvm.arrays import Array, in_memory, number
+from mdf_loop.backends.llvm.elements import CannotCompile
+from mdf_loop.backends.llvm.emitter import FALL_BACK, NO_MEMORY, STOPPED, Emitter
+from mdf_loop.backends.llvm.fusion import is_number
+from mdf_loop.backends.llvm.inlined import inlined
+from mdf_loop.backends.llvm.lanes import Lanes, Place
+from mdf_loop.backends.llvm.machine import machine
+from mdf_loop.backends.llvm.objects import ELEMENTS, FLAGS, HEAD, PLAIN, TYPE, are_as_expected
+from mdf_loop.backends.llvm.operators.foreign import Outside
+from mdf_loop.backends.llvm.sweeps import store_all
+from mdf_loop.backends.python.runtime import FallBack
+from mdf_loop.step.records import Region, Type, Value
+
+WRITE = control, elementwise, operators, places, products, reductions, views
+"""The modules that say how operations are written."""
+
+FIRST_OBJECT = 4
+"""The place of the first argument in a table, behind what all programs are given."""
+
+NOT_PLAIN = 4
+"""What a program returns that was given an array whose elements do not stand row by row."""
+
+_HELPERS = """
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
+declare i32 @PyErr_CheckSignals()
+declare ptr @PyMem_RawRealloc(ptr, i64)
+declare void @PyMem_RawFree(ptr)
+
+define private i1 @look_around() noinline {
+  %thread = call ptr @PyEval_SaveThread()
+  call void @PyEval_RestoreThread(ptr %thread)
+  %signal = call i32 @PyErr_CheckSignals()
+  %found = icmp ne i32 %signal, 0
+  ret i1 %found
+}
+
+define private i1 @grow(ptr %memory, i64 %size) noinline {
+  %room = getelementptr { ptr, i64 }, ptr %memory, i64 0, i32 1
+  %now = load i64, ptr %room
+  %twice = shl i64 %now, 1
+  %more = icmp ugt i64 %twice, %size
+  %wanted = select i1 %more, i64 %twice, i64 %size
+  %old = load ptr, ptr %memory
+  %new = call ptr @PyMem_RawRealloc(ptr %old, i64 %wanted)
+  %none = icmp eq ptr %new, null
+  br i1 %none, label %failed, label %done
+done:
+  store ptr %new, ptr %memory
+  store i64 %wanted, ptr %room
+  ret i1 false
+failed:
+  ret i1 true
+}
+"""
+
+
+def program(region: Region) -> Callable[..., Any]:
+    """The function of a Step, ``program(run, *values) -> results``.
+
+    It raises :class:`~mdf_loop.backends.python.runtime.FallBack` where it cannot tell what is right, and ``KeyboardInterrupt``.
+
+    Raises
+    ------
+    CannotCompile
+        Something in it has no compiled form, or this machine none at all.
+    """
+    if not are_as_expected():
+        raise CannotCompile("objects do not look here as compiled programs expect them")
+    return Program(region)
+
+
+class Program:
+    """One program: its code, as long as it is kept, and memory for those that call it."""
+
+    def __init__(self, region: Region) -> None:
+        written = _Writing(inlined(region))
+        self.text, self.constants = written.text, written.e.constants
+        self._code = machine().linked(self.text, "run", list(written.e.text.declarations))
+        self._call = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(self._code["run"])
+        self._table, self._results, self._outside = written.table, written.results, written.e.outside
+        self._weak = [k for k, param in enumerate(region.params) if param.type.weak and param.type.kind in "bi"]
+        self._spare: list[Table] = []
+
+    def __call__(self, run: Any, *values: Any) -> tuple[Any, ...]:
+        """Run it."""
+        table = self._spare.pop() if self._spare else Table(self._table, self.constants, self._outside)
+        given = values if not self._weak else self._exact(values)
+        found = [result.room() for result in self._results]
+        table.given, table.run = given, run
+        code = table.filled(self._call, given, found)
+        if code == NOT_PLAIN:
+            given = [np.ascontiguousarray(x) if isinstance(x, np.ndarray) and x.ndim else x for x in given]
+            code = table.filled(self._call, given, found)
+        if code:
+            if table.error is not None and not isinstance(table.error, Exception):
+                raise table.error
+            self._spare.append(table)
+            raise MemoryError if code == NO_MEMORY else FallBack
+        results = tuple([result.of(x, table) for result, x in zip(self._results, found, strict=True)])
+        table.arrays, table.given, table.run = [], (), None
+        self._spare.append(table)
+        return results
+
+    def _exact(self, values: Sequence[Any]) -> list[Any]:
+        """Python's own whole numbers as numpy's."""
+        given = list(values)
+        for k in self._weak:
+            if type(given[k]) is int and not -1 << 63 <= given[k] < 1 << 63:
+                raise FallBack
+            given[k] = np.bool_(given[k]) if type(given[k]) is bool else np.int64(given[k])
+        return given
+
+
+class Layout:
+    """Places in a table: arguments, results, numbers, constants."""
+
+    def __init__(self, arguments: int, results: int) -> None:
+        self.objects = arguments + results
+        self.first_number = FIRST_OBJECT + self.objects
+        self.numbers = 0
+        self.scratch = 0
+
+    def new_numbers(self, count: int) -> int:
+        """Room for numbers of eight bytes; gives the place of the first one."""
+        self.numbers += count
+        return self.first_number + self.numbers - count
+
+    @property
+    def first_constant(self) -> int:
+        """The place of the first constant's address."""
+        return self.first_number + self.numbers
+
+
+class Table:
+    """The addresses of one call, and memory of its own: two threads never share it."""
+
+    def __init__(self, layout: Layout, constants: Sequence[np.ndarray], outside: Sequence[Outside]) -> None:
+        self.layout = layout
+        self.entries = np.zeros(layout.first_constant + len(constants), np.uint64)
+        self.scratch = np.empty(layout.scratch + 64, np.uint8)
+        self.arrays: list[np.ndarray] = []
+        self._open = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(self._new)
+        self._leave = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_int64)(self._run_outside)
+        start = -self.scratch.ctypes.data % 64
+        self._calls = [x.prepared(self.scratch[start:]) for x in outside]
+        self.given: Sequence[Any] = ()
+        self.run: Any = None
+        self.error: BaseException | None = None
+        self.entries[0] = self.scratch.ctypes.data + start
+        self.entries[1] = ctypes.cast(self._open, ctypes.c_void_p).value or 0
+        self.entries[2] = id(np.ndarray)
+        self.entries[3] = ctypes.cast(self._leave, ctypes.c_void_p).value or 0
+        for k, constant in enumerate(constants):
+            self.entries[layout.first_constant + k] = constant.ctypes.data
+        self.address = self.entries.ctypes.data
+        self.buffer = memoryview(self.entries.view(np.uint8))  # type: ignore[arg-type]
+        self._pack = struct.Struct(f"={layout.objects}Q").pack_into
+
+    def filled(self, call: Callable[[int], int], given: Sequence[Any], found: Sequence[Any]) -> int:
+        """Call the function with these objects."""
+        self._pack(self.buffer, 8 * FIRST_OBJECT, *map(id, given), *map(id, found))
+        return call(self.address)
+
+    def _run_outside(self, number: int) -> int:
+        """An operator that has no compiled form; the program asks for it."""
+        try:
+            return 0 if self._calls[number](self.given, self.run) else 1
+        except BaseException as error:  # ctypes would print it and go on
+            self.error = error
+            return 1
+
+    def _new(self, place: int, rank: int, kind: int) -> int | None:
+        """Room for a result whose lengths the run has found; the program asks for it."""
+        shape = tuple(self.entries[place : place + rank].tolist())
+        try:
+            array = np.empty(shape, DTYPES[kind])
+        except (MemoryError, ValueError):
+            return None
+        self.arrays.append(array)
+        self.entries[place] = len(self.arrays) - 1
+        return array.ctypes.data
+
+
+DTYPES: list[np.dtype] = []
+"""Element types by the numbers that code names them by."""
+
+
+def _number_of_dtype(dtype: np.dtype) -> int:
+    if dtype not in DTYPES:
+        DTYPES.append(dtype)
+    return DTYPES.index(dtype)
+
+
+class Result:
+    """One result: an array that is there before, one that the program asks for, or a number in the table."""
+
+    def __init__(self, type: Type, place: int) -> None:
+        assert type.dtype is not None
+        self.dtype, self.shape, self.place, self.is_array = type.dtype, type.shape or (), place, type.is_array
+        self.is_weak = type.weak
+        self.is_static = all(isinstance(n, int) for n in self.shape)
+        self.is_number = self.shape == ()
+        self.lengths = [n for n in self.shape if isinstance(n, int)]
+        letter = {"b": "?", "f": {2: "e", 4: "f", 8: "d"}.get(self.dtype.itemsize, "")}.get(self.dtype.kind) or {
+            1: "b", 2: "h", 4: "i", 8: "q"
+        }[self.dtype.itemsize]  # fmt: skip
+        self._unpack = struct.Struct(f"={letter.upper() if self.dtype.kind == 'u' else letter}").unpack_from
+
+    def room(self) -> Any:
+        """What is given to the program."""
+        return np.empty(self.shape, self.dtype) if self.is_static and not self.is_number else None
+
+    def of(self, room: Any, table: Table) -> Any:
+        """The result, after the call."""
+        if room is not None:
+            return room
+        if not self.is_number:
+            return table.arrays[int(table.entries[self.place])]
+        if self.dtype.kind == "V":
+            found = table.entries[self.place : self.place + 1].view(self.dtype)[0]
+        else:
+            (found,) = self._unpack(table.buffer, 8 * self.place)
+            if self.is_weak:
+                return found
+            found = self.dtype.type(found)
+        return np.array(found) if self.is_array else found
+
+
+class _Writing:
+    """The text of a program."""
+
+    def __init__(self, region: Region) -> None:
+        computer = machine()
+        self.e = Emitter(region, computer.register_bytes, computer.has_half)
+        self.region = region
+        self.table = Layout(len(region.params), len(region.results))
+        self.results = [self._result(value) for value in region.results]
+        self._params()
+        self._targets()
+        self.e.values(region)
+        self._give()
+        self.text = self._whole()
+        self.table.scratch = self.e.scratch
+
+    def _result(self, value: Value) -> Result:
+        type = value.type
+        if type.dtype is None or type.shape is None or (type.weak and type.shape):
+            raise CannotCompile("a result of unknown type has no compiled form")
+        self.e.element(type.dtype)
+        is_open = not type.is_static
+        return Result(type, self.table.new_numbers(max(len(type.shape), 1) if is_open or type.shape == () else 0))
+
+    def _entry(self, place: int, type: str = "ptr") -> str:
+        """What stands in the table."""
+        text = self.e.text
+        return text.new(f"load {type}, ptr {text.element_pointer('i64', '%table', place)}")
+
+    # Arguments
+
+    def _params(self) -> None:
+        """Where the elements of arguments stand."""
+        for k, param in enumerate(self.region.params):
+            if not self.e.uses.count(param):
+                continue
+            type = param.type
+            if type.dtype is None or not type.is_static:
+                raise CannotCompile("an argument of unknown type has no compiled form")
+            self.e.element(type.dtype)
+            entry = self._entry(FIRST_OBJECT + k)
+            self.e.arguments[param] = k
+            self.e.known[param] = self._number(entry, type) if type.shape == () else self._array(entry, type)
+
+    def _number(self, entry: str, type: Type) -> Array:
+        """A number, inside an object or in an array without dimensions."""
+        text, dtype = self.e.text, type.dtype
+        assert dtype is not None
+        inside = text.new(f"getelementptr i8, ptr {entry}, i64 {HEAD}")
+        kind = text.new(f"load ptr, ptr {text.new(f'getelementptr i8, ptr {entry}, i64 {TYPE}')}")
+        is_array = text.new(f"icmp eq ptr {kind}, {self._entry(2)}")
+        pointer = text.slot("ptr")
+        text.line(f"store ptr {inside}, ptr {pointer}")
+        with text.where(is_array):
+            text.line(f"store ptr {text.new(f'load ptr, ptr {inside}')}, ptr {pointer}")
+        address = text.new(f"load ptr, ptr {pointer}")
+        return number(dtype, Lanes(text).load(dtype, address, Place()))
+
+    def _array(self, entry: str, type: Type) -> Array:
+        """An array, whose elements have to stand row by row."""
+        text, dtype = self.e.text, type.dtype
+        assert dtype is not None
+        flags = text.new(f"load i32, ptr {text.new(f'getelementptr i8, ptr {entry}, i64 {FLAGS}')}")
+        plain = text.new(f"and i32 {flags}, {PLAIN}")
+        self.e.leave_if(text.new(f"icmp ne i32 {plain}, {PLAIN}"), NOT_PLAIN)
+        address = text.new(f"load ptr, ptr {text.new(f'getelementptr i8, ptr {entry}, i64 {ELEMENTS}')}")
+        found = in_memory(dtype, [n for n in type.shape or () if isinstance(n, int)], address)
+        return number(dtype, self.e.number_of(found), found.shape) if is_number(type) else found
+
+    # Results
+
+    def _targets(self) -> None:
+        """Results that are arrays of known lengths are written where they stay."""
+        self.pointers = []
+        for k, (value, result) in enumerate(zip(self.region.results, self.results, strict=True)):
+            pointer = ""
+            if result.is_static and not result.is_number:
+                entry = self._entry(FIRST_OBJECT + len(self.region.params) + k)
+                text = self.e.text
+                pointer = text.new(f"load ptr, ptr {text.new(f'getelementptr i8, ptr {entry}, i64 {ELEMENTS}')}")
+                if not is_number(value.type):
+                    self.e.targets.setdefault(value, []).append(pointer)
+            self.pointers.append(pointer)
+
+    def _give(self) -> None:
+        """Write the results."""
+        for value, result, pointer in zip(self.region.results, self.results, self.pointers, strict=True):
+            x = self.e.of(value)
+            if x.dtype != result.dtype or len(x.shape) != len(result.shape):
+                raise CannotCompile("a result that changes its type has no compiled form")
+            if result.is_number:
+                at = self.e.text.element_pointer("i64", "%table", result.place)
+                Lanes(self.e.text).store(x.dtype, self.e.number_of(x), at, Place())
+            elif not pointer:
+                self._give_open(x, result)
+            elif pointer not in (x.memory, *self.e.filled):
+                store_all(self.e, [(self.e.fitted(x, result.lengths), [pointer])])
+
+    def _give_open(self, x: Array, result: Result) -> None:
+        """A result whose lengths the run has found."""
+        text = self.e.text
+        for k, n in enumerate(x.shape):
+            text.line(f"store i64 {n}, ptr {text.element_pointer('i64', '%table', result.place + k)}")
+        kind = _number_of_dtype(result.dtype)
+        room = text.new(f"call ptr {self._entry(1)}(i64 {result.place}, i64 {len(x.shape)}, i64 {kind})")
+        self.e.leave_if(text.new(f"icmp eq ptr {room}, null"), NO_MEMORY)
+        store_all(self.e, [(x, [room])])
+
+    # Everything
+
+    def _whole(self) -> str:
+        e, text = self.e, self.e.text
+        constants = []
+        for k in range(len(e.constants)):
+            constants.append(f"  %at{k} = getelementptr i64, ptr %table, i64 {self.table.first_constant + k}")
+            constants.append(f"  %constant{k} = load ptr, ptr %at{k}")
+        text.jump("last")
+        text.start("last")
+        text.jump("end")
+        for code in (FALL_BACK, NO_MEMORY, STOPPED, NOT_PLAIN):
+            text.start(f"leave{code}")
+            text.line("br label %end")
+        codes = ", ".join(f"[{c}, %leave{c}]" for c in (FALL_BACK, NO_MEMORY, STOPPED, NOT_PLAIN))
+        ending = [f"  %code = phi i64 [0, %last], {codes}"]
+        for k, memory in enumerate(e.growing):
+            ending += [f"  %free{k} = load ptr, ptr {memory}", f"  call void @PyMem_RawFree(ptr %free{k})"]
+        lines = [
+            "define i64 @run(ptr %table) nounwind {", "entry:", "  %scratch = load ptr, ptr %table",
+            "  %outside_at = getelementptr i64, ptr %table, i64 3",
+            "  %outside = load ptr, ptr %outside_at",
+            "  %fuel = alloca i64", f"  store i64 {control.FUEL}, ptr %fuel", *constants, *text.slots, *text.lines,
+        ]  # fmt: skip
+        known = {"look_around", "grow"}
+        declared = [line for name, line in text.declarations.items() if name not in known]
+        return "\n".join([*declared, *text.globals, _HELPERS, *lines, "end:", *ending, "  ret i64 %code", "}"]) + "\n"

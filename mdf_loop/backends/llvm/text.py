@@ -1,0 +1,155 @@
+"""The text of one function of LLVM while it is written: lines, names, blocks, what it declares."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+
+class Text:
+    """Lines of one function.
+
+    Everything in the text was made here: names and numbers, never a text of a model.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.slots: list[str] = []
+        self.declarations: dict[str, str] = {}
+        self.globals: list[str] = []
+        self.block = "entry"
+        self._count = 0
+
+    def line(self, text: str) -> None:
+        """One more line."""
+        self.lines.append("  " + text)
+
+    def name(self) -> str:
+        """A name of a value that nobody has yet."""
+        self._count += 1
+        return f"%v{self._count}"
+
+    def new(self, text: str) -> str:
+        """The value that an instruction gives."""
+        name = self.name()
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def label(self, letter: str = "b") -> str:
+        """A name of a block."""
+        self._count += 1
+        return f"{letter}{self._count}"
+
+    def start(self, label: str) -> None:
+        """A block begins here."""
+        self.lines.append(f"{label}:")
+        self.block = label
+
+    def jump(self, label: str) -> None:
+        """The block ends: go on there."""
+        self.line(f"br label %{label}")
+
+    def fork(self, condition: str, yes: str, no: str) -> None:
+        """The block ends: go on in one of two."""
+        self.line(f"br i1 {condition}, label %{yes}, label %{no}")
+
+    def open_line(self) -> Callable[[str], None]:
+        """A line whose text is known later."""
+        place = len(self.lines)
+        self.lines.append("")
+
+        def fill(text: str) -> None:
+            self.lines[place] = text
+
+        return fill
+
+    def mark(self) -> tuple[int, str]:
+        """Where the text ends now."""
+        return len(self.lines), self.block
+
+    def back_to(self, mark: tuple[int, str]) -> None:
+        """Forget the lines that were written since."""
+        del self.lines[mark[0] :]
+        self.block = mark[1]
+
+    def slot(self, type: str, count: int = 1, align: int = 0) -> str:
+        """Room on the stack, made when the function begins."""
+        self._count += 1
+        name = f"%s{self._count}"
+        counted = f"[{count} x {type}]" if count > 1 else type
+        self.slots.append(f"  {name} = alloca {counted}{f', align {align}' if align else ''}")
+        return name
+
+    def declare(self, name: str, result: str, *args: str, pure: bool = True) -> str:
+        """Say that there is a function elsewhere; gives how it is called."""
+        tail = " nounwind willreturn memory(none)" if pure and not name.startswith("llvm.") else ""
+        self.declarations[name] = f"declare {result} @{name}({', '.join(args)}){tail}"
+        return f"call {result} @{name}"
+
+    def constant(self, type: str, values: str) -> str:
+        """A table that stands beside the code."""
+        self._count += 1
+        name = f"@c{self._count}"
+        self.globals.append(f"{name} = private unnamed_addr constant {type} {values}, align 64")
+        return name
+
+    # What is written often
+
+    def add(self, a: str | int, b: str | int) -> str:
+        """The sum of two places (i64); literals are added here."""
+        if _is_number(a) and _is_number(b):
+            return str(int(a) + int(b))
+        if str(a) == "0":
+            return str(b)
+        return str(a) if str(b) == "0" else self.new(f"add i64 {a}, {b}")
+
+    def sub(self, a: str | int, b: str | int) -> str:
+        """The difference of two places."""
+        if _is_number(a) and _is_number(b):
+            return str(int(a) - int(b))
+        return str(a) if str(b) == "0" else self.new(f"sub i64 {a}, {b}")
+
+    def mul(self, a: str | int, b: str | int) -> str:
+        """The product of two places."""
+        if _is_number(a) and _is_number(b):
+            return str(int(a) * int(b))
+        if "0" in (str(a), str(b)):
+            return "0"
+        if str(a) == "1":
+            return str(b)
+        return str(a) if str(b) == "1" else self.new(f"mul i64 {a}, {b}")
+
+    def element_pointer(self, type: str, pointer: str, place: str | int) -> str:
+        """The address of an element."""
+        return pointer if str(place) == "0" else self.new(f"getelementptr {type}, ptr {pointer}, i64 {place}")
+
+    @contextlib.contextmanager
+    def counted(self, start: str | int, stop: str | int, step: int = 1) -> Iterator[str]:
+        """A loop over ``range(start, stop, step)``, whose body is written inside the ``with``; gives the number."""
+        before, head, after = self.block, self.label("h"), self.label("x")
+        if not (_is_number(start) and _is_number(stop)):
+            self.fork(self.new(f"icmp slt i64 {start}, {stop}"), head, after)
+        else:
+            self.jump(head)
+        self.start(head)
+        number, following = self.name(), self.name()
+        fill = self.open_line()
+        yield number
+        self.line(f"{following} = add nsw i64 {number}, {step}")
+        fill(f"  {number} = phi i64 [{start}, %{before}], [{following}, %{self.block}]")
+        self.fork(self.new(f"icmp slt i64 {following}, {stop}"), head, after)
+        self.start(after)
+
+    @contextlib.contextmanager
+    def where(self, condition: str) -> Iterator[None]:
+        """What is written inside the ``with`` runs where the condition holds."""
+        inside, after = self.label("t"), self.label("a")
+        self.fork(condition, inside, after)
+        self.start(inside)
+        yield
+        self.jump(after)
+        self.start(after)
+
+
+def _is_number(x: str | int) -> bool:
+    return isinstance(x, int) or x.lstrip("-").isdigit()

@@ -1,0 +1,111 @@
+"""Primitives and conversions in machine code: what numpy gives, for every element type, in rows of any length."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from definitions import numbers_of
+
+pytest.importorskip("llvmlite")
+
+from mdf_loop.backends.llvm.arithmetic import WRITERS
+from mdf_loop.backends.llvm.elements import ELEMENTS, CannotCompile
+from mdf_loop.backends.llvm.mathematics import library
+from mdf_loop.backends.llvm.program import program
+from mdf_loop.step.build import Builder, CannotLower, type_of_value
+from mdf_loop.step.evaluate import evaluate
+from mdf_loop.step.primitives import PRIMITIVES
+
+LENGTHS = (1, 3, 8, 21, 70)
+EXACT = {"fmod"}
+ULPS = 3.5
+"""Half a unit of rounding above what functions may differ by."""
+
+DTYPES = [dtype for dtype in ELEMENTS if dtype != np.dtype(ml_dtypes.bfloat16)]
+
+
+def step(op, rows):
+    """A primitive of several sets of operands."""
+    b = Builder()
+    results = []
+    for given in rows:
+        params = [b.param(type_of_value(x), 0) for x in given]
+        results.append(b.element(op, *params))
+    return b.closed(results)
+
+
+def operands(op, dtype, length):
+    ufunc = PRIMITIVES[op].ufunc
+    count = ufunc.nin if ufunc is not None else {"erf": 1, "quotient": 2}[op]
+    found = []
+    for k in range(count):
+        pool = numbers_of(dtype, 200, seed=k + length)
+        found.append(np.random.default_rng(k).permutation(pool)[:length] if length > 21 else pool[k : k + length].copy())
+    if op in ("pow", "ldexp") and dtype.kind in "iu":
+        found[1] = (np.abs(found[1].astype(np.int64)) % 40).astype(dtype)
+    if op in ("shl", "shr"):
+        found[1] = (np.abs(found[1].astype(np.int64)) % 70).astype(dtype)
+    return found
+
+
+def assert_close(actual, expected, ulps):
+    assert actual.dtype == expected.dtype
+    assert np.shape(actual) == np.shape(expected)
+    if expected.dtype.kind != "f":
+        np.testing.assert_array_equal(actual, expected)
+        return
+    same = (actual == expected) | (np.isnan(actual) & np.isnan(expected))
+    with np.errstate(all="ignore"):
+        unit = np.spacing(np.abs(expected).astype(expected.dtype))
+        near = np.abs(actual.astype(np.longdouble) - expected.astype(np.longdouble)) <= ulps * unit
+    assert np.all(same | near), (actual[~(same | near)], expected[~(same | near)])
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("op", [name for name in PRIMITIVES if "." not in name])
+def test_primitives_are_those_of_numpy(op, dtype):
+    kind = ELEMENTS[dtype].kind
+    if (op, "f" if kind == "h" else kind) not in WRITERS or (op == "erf" and kind == "h"):
+        pytest.skip("there is none")
+    rows = [operands(op, dtype, length) for length in LENGTHS]
+    rows.append([x[-1] for x in rows[-1]])
+    try:
+        region = step(op, rows)
+    except (CannotLower, TypeError):
+        pytest.skip("numpy has none")
+    given = [x for row in rows for x in row]
+    expected = evaluate(region, given)
+    actual = program(region)(None, *given)
+    functions = {*library.OWN, *library.FOREIGN} - EXACT
+    for a, e in zip(actual, expected, strict=True):
+        assert_close(np.asarray(a), np.asarray(e), ULPS if op in functions else 0)
+
+
+@pytest.mark.parametrize("op", library.OWN)
+def test_numbers_and_lanes_agree(op):
+    """One implementation for every rank."""
+    for dtype in (np.dtype(np.float32), np.dtype(np.float64)):
+        given = operands(op, dtype, 70)
+        lanes = program(step(op, [given]))(None, *given)[0]
+        single = program(step(op, [[x[0] for x in given]]))
+        one_by_one = np.array([single(None, *row)[0] for row in zip(*given, strict=True)])
+        np.testing.assert_array_equal(lanes, one_by_one)
+
+
+@pytest.mark.parametrize("target", ELEMENTS, ids=str)
+@pytest.mark.parametrize("source", ELEMENTS, ids=str)
+def test_conversions_are_those_of_numpy(source, target):
+    if source == target:
+        return
+    rows = [numbers_of(source, 200, seed=3)[:length] for length in LENGTHS]
+    b = Builder()
+    region = b.closed([b.cast(b.param(type_of_value(x), k), target) for k, x in enumerate(rows)])
+    try:
+        actual = program(region)(None, *rows)
+    except CannotCompile:
+        assert target.kind == "u" or target.itemsize == 2
+        return
+    for a, x in zip(actual, rows, strict=True):
+        with np.errstate(all="ignore"):
+            expected = x.astype(target)
+        is_real = target.kind in "fV"
+        np.testing.assert_array_equal(*[v.astype(np.float64) if is_real else v for v in (a, expected)])
