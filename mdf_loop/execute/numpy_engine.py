@@ -138,9 +138,9 @@ class NumpyLoop(InterpretedLoop):
         is_batched = any(isinstance(part, Batched) for part in self.plan.parts)
         return FEW_STEPS if is_batched else MANY_STEPS
 
-    def _programs_for(self, given: Arguments) -> Programs:
+    def _programs_for(self, given: Arguments, engine: str) -> Programs:
         """Programs for loops with or without a trip count and a condition that is obeyed, for few iterations or many."""
-        is_long = given.trip_count is None or given.trip_count > FEW_STEPS
+        is_long = given.trip_count is None or given.trip_count > FEW_STEPS or engine == "jit"
         form = given.trip_count is not None, given.go is not None, is_long
         if form not in self._programs:
             draws = any(draws_numbers(node) for node in self.loop.body.nodes)
@@ -178,11 +178,11 @@ class NumpyLoop(InterpretedLoop):
         values = [np.int64(given.trip_count or 0), *given.carried, *given.scanned, *given.captured]
         with np.errstate(all="ignore"):
             soon = self._is_over_soon(given.trip_count)
-            found = self._programs_for(given).run(values, run, self._is_short_work(given), soon)
+            found = self._programs_for(given, run.options.engine).run(values, run, self._is_short_work(given), soon)
         if found is None:
             return None
         *results, done = found
-        self.last_length, self.last_program = int(done), self._programs_for(given).latest
+        self.last_length, self.last_program = int(done), self._programs_for(given, run.options.engine).latest
         run.enter(Completed(self, results, int(done), run))
         return results
 

@@ -73,58 +73,64 @@ class Programs:
         ``fits_python`` says that running it in Python in one go is no slower than a plan, ``is_over_soon`` that it would be
         over before a program is written.
         """
-        options = run.options
         if self._changes != changes():  # a user's kernel may have taken the place of one of ours
             self._entries.clear()
             self._changes = changes()
-        key = (options.engine == "jit", fits_python, options.obey_body_condition, *map(_key_of, values))
-        entry = self._entries.get(key)
+        types = tuple(map(_key_of, values))
+        if run.options.engine == "jit":
+            found = self._by_entry(("jit", types), values, run, self._compiled)
+            if found is not None:
+                return found
+        if not fits_python:
+            return None
+        return self._by_entry(("python", types), values, run, self._printed, is_over_soon)
+
+    def _by_entry(
+        self, how: Any, values: Sequence[Any], run: Run, write: Callable[[Entry, Region], None], is_over_soon: bool = False
+    ) -> tuple[Any, ...] | None:
+        options = run.options
+        entry = self._entries.get((options.obey_body_condition, how))
         if entry is None:
             if len(self._entries) >= MOST_SIGNATURES:
                 return None
-            entry = self._entries[key] = Entry()
+            entry = self._entries[options.obey_body_condition, how] = Entry()
         if entry.is_refused:
             return None
         if entry.call is None:
             entry.calls += 1
             if is_over_soon and entry.calls <= INTERPRETED and options.engine == "auto":
                 return None
-            self._write(entry, values, options, fits_python)
+            self._write(entry, values, options, write)
             if entry.call is None:
                 return None
         return self._tried(entry, values, run)
 
-    def _write(self, entry: Entry, values: Sequence[Any], options: Options, fits_python: bool) -> None:
+    def _write(self, entry: Entry, values: Sequence[Any], options: Options, write: Callable[[Entry, Region], None]) -> None:
         try:
             types = [type_of_value(value, self._exact) for value in values]
-            region = self._lower(types, options.obey_body_condition, entry.opens)
-            if options.engine == "jit" and self._compile(entry, region):
-                return
-            if not fits_python:
-                entry.is_refused = True
-                return
-            entry.call, entry.text = program(region, least=self._least, careful=entry.careful)
+            write(entry, self._lower(types, options.obey_body_condition, entry.opens))
         except Exception as error:  # whatever is the matter with it, the ordinary way finds out
             log.debug("no program: %s", error)
-            entry.is_refused = True
+        entry.is_refused = entry.call is None
 
-    def _compile(self, entry: Entry, region: Region) -> bool:
-        """Whether there is machine code for a Step; if not, the reason is kept."""
+    def _printed(self, entry: Entry, region: Region) -> None:
+        """A program of Python for a Step."""
+        entry.call, entry.text = program(region, least=self._least, careful=entry.careful)
+
+    @staticmethod
+    def _compiled(entry: Entry, region: Region) -> None:
+        """Machine code for a Step; if there is none, the reason is kept."""
         from mdf_loop.backends.llvm.elements import CannotCompile
         from mdf_loop.backends.llvm.program import program as compiled
 
         try:
-            entry.call = compiled(region)
+            entry.call, entry.is_compiled = compiled(region), True
         except CannotCompile as reason:
             log.debug("not compiled: %s", reason)
             entry.why = str(reason)
-            return False
         except Exception as error:  # a defect of ours; the work is done all the same
             log.warning("not compiled: %r", error)
             entry.why = f"{type(error).__name__} {error}"
-            return False
-        entry.is_compiled = True
-        return True
 
     def _tried(self, entry: Entry, values: Sequence[Any], run: Run) -> tuple[Any, ...] | None:
         saved = run.stream.save() if self._draws else None
