@@ -117,7 +117,7 @@ def test_wheel_and_sdist_hold_every_file(built):
         assert files <= names
         assert not [name for name in names if name.startswith(("tests/", "docs/"))]
         metadata = archive.read(next(name for name in names if name.endswith("METADATA"))).decode()
-    required = re.findall(r"^Requires-Dist: ([\w-]+)[^;]*$", metadata, re.MULTILINE)
+    required = re.findall(r"^Requires-Dist: ([\w-]+)[^;\n]*$", metadata, re.MULTILINE)
     assert {"typer", "rich", "numpy", "onnx"} <= set(required)
     with tarfile.open(sdist) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
@@ -137,4 +137,7 @@ def test_what_is_built_installs_and_works(built, tmp_path):
         assert done.returncode == 0, done.stderr
     assert str(place) in done.stdout
     say = [sys.executable, "-c", "from mdf_loop.installing import install_line; print(install_line('plot'))"]
-    assert subprocess.run(say, capture_output=True, text=True, env=environment).stdout == 'pip install "mdf-loop[plot]"\n'
+    assert (
+        subprocess.run(say, capture_output=True, text=True, cwd=tmp_path, env=environment).stdout
+        == 'pip install "mdf-loop[plot]"\n'
+    )
