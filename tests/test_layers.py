@@ -57,7 +57,6 @@ FOREIGN = {
         "backend.py",
         "convert",
         "integrations",
-        "cli.py",
         "kernels/reference.py",
     },
     "modeci_mdf": {"readers", "convert", "integrations"},
@@ -65,6 +64,10 @@ FOREIGN = {
     "openvino": {"readers"},
     "onnxruntime": {"integrations"},
     "torch": set(),
+    "typer": {"cli"},
+    "rich": {"cli", "progress.py"},
+    "tqdm": {"progress.py"},
+    "matplotlib": set(),
 }
 """Which parts may import which foreign package, anywhere in a file."""
 

@@ -5,6 +5,7 @@ The function is kept: the next call with the same kinds takes it as it is.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,8 @@ from mdf_loop.ir import Body, Node
 from mdf_loop.options import Run
 from mdf_loop.plan import Stepped
 from mdf_loop.registry import operator
+
+log = logging.getLogger(__name__)
 
 LINE, LARGE, MANY = 64, 1 << 20, 32
 """Bytes of a line of the cache, bytes of a matrix that is read from memory for each product, and products that earn a copy."""
@@ -162,6 +165,7 @@ class SteppedPart:
                 inputs |= {name: history.first() for name, history in zip(self.streams, histories, strict=True)}
                 samples = self._tried(inputs, run).__getitem__
             self._functions[key] = written(self, run, once, streams, starts, samples)
+            log.info("compiled %d stepped nodes of %s", len(self.part.nodes), self.body.name)
         self.latest = self._functions[key]
         return self.latest
 
