@@ -37,6 +37,6 @@ class Graph(InterpretedBody):
 
     def _by_program(self, env: list[Any], run: Run) -> tuple[Any, ...] | None:
         """The results that a program gives, if there is one.  What it had computed when Ctrl-C struck nobody knows."""
-        if run.options.max_iterations is not None or run.deadline is not None:
+        if run.options.max_iterations is not None or run.deadline is not None or run.watch is not None:
             return None
         return self._programs.run([env[slot] for slot in (*self.program.inputs, *self.program.captures)], run)

@@ -189,7 +189,12 @@ class NumpyLoop(InterpretedLoop):
         options, count = run.options, given.trip_count
         if not programs.ENABLED:
             return False
-        if options.engine == "interpret" or options.max_iterations is not None or run.deadline is not None:
+        if (
+            options.engine == "interpret"
+            or options.max_iterations is not None
+            or run.deadline is not None
+            or run.watch is not None
+        ):
             return False
         if _watching.get() is not None or given.go is False or given.invariant or self.unseen is not None:
             return False
