@@ -52,6 +52,7 @@ FORMS = "give an ONNX graph, ONNX text, the path of an .onnx file, an MDF graph 
         (CollectedError, (RuntimeError, ValueError)),
         (IterationLimit, RuntimeError),
         (LoopTimeout, TimeoutError),
+        (LoopStopped, RuntimeError),
         (FileError, OSError),
     ],
 )
