@@ -60,7 +60,6 @@ FOREIGN = {
         "convert",
         "integrations",
         "models",
-        "cli.py",
         "kernels/reference.py",
     },
     "modeci_mdf": {"readers", "convert", "integrations", "models"},
@@ -69,6 +68,10 @@ FOREIGN = {
     "onnxruntime": {"models"},
     "llvmlite": {"backends"},
     "torch": set(),
+    "typer": {"cli"},
+    "rich": {"cli", "progress.py"},
+    "tqdm": {"progress.py"},
+    "matplotlib": set(),
 }
 """Which parts may import which foreign package, anywhere in a file."""
 

@@ -125,6 +125,7 @@ class NumpyLoop(InterpretedLoop):
         """The plan, ready to run."""
         if self._blocks is None:
             self._blocks = Blocks(self.loop, self.program, self.calls, make_plan(self.loop))
+            log.info("planned %s over %s: %s", self.loop.name or "a loop", self.loop.body.name, self._blocks.plan.summary())
         return self._blocks
 
     @functools.cached_property

@@ -116,6 +116,7 @@ class Programs:
     def _printed(self, entry: Entry, region: Region) -> None:
         """A program of Python for a Step."""
         entry.call, entry.text = program(region, least=self._least, careful=entry.careful)
+        log.info("printed a program of %d lines", entry.text.count("\n"))
 
     @staticmethod
     def _compiled(entry: Entry, region: Region) -> None:
