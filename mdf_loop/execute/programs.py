@@ -17,6 +17,7 @@ from mdf_loop.backends.python.printer import LEAST, program
 from mdf_loop.backends.python.runtime import Ended, TooLong
 from mdf_loop.errors import PartialResults
 from mdf_loop.execute.interpret import InterpretedLoop, Moment
+from mdf_loop.execute.machine import compiled
 from mdf_loop.options import Options, Run
 from mdf_loop.registry import changes
 from mdf_loop.step.build import type_of_value
@@ -121,17 +122,8 @@ class Programs:
     @staticmethod
     def _compiled(entry: Entry, region: Region) -> None:
         """Machine code for a Step; if there is none, the reason is kept."""
-        from mdf_loop.backends.llvm.elements import CannotCompile
-        from mdf_loop.backends.llvm.program import program as compiled
-
-        try:
-            entry.call, entry.is_compiled = compiled(region), True
-        except CannotCompile as reason:
-            log.debug("not compiled: %s", reason)
-            entry.why = str(reason)
-        except Exception as error:  # a defect of ours; the work is done all the same
-            log.warning("not compiled: %r", error)
-            entry.why = f"{type(error).__name__} {error}"
+        entry.call, entry.why = compiled(region)
+        entry.is_compiled = entry.call is not None
 
     def _tried(self, entry: Entry, values: Sequence[Any], run: Run) -> tuple[Any, ...] | None:
         saved = run.stream.save() if self._draws else None
