@@ -21,6 +21,8 @@ try:
 except ImportError:  # pragma: no cover - the extra is part of the test requirements
     sys.exit('mdf-loop needs typer and rich: pip install "mdf-loop[cli]"')
 
+from mdf_loop import cli_sweep
+
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help="ONNX control flow for MDF.")
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
@@ -55,10 +57,14 @@ def run(
     time_increment: Annotated[float | None, typer.Option("--time-increment", help="Time from step to step.")] = None,
     collect: Annotated[bool, typer.Option("--collect", help="Keep the outputs of all steps.")] = False,
     timeout: Annotated[float | None, typer.Option("--timeout", help="Stop after so many seconds.")] = None,
+    trials: cli_sweep.Trials = None,
+    record: cli_sweep.Record = None,
+    every: cli_sweep.Every = 1,
+    record_to: cli_sweep.RecordTo = None,
     trusted: Trusted = False,
     debug: Debug = False,
 ) -> None:
-    """Run a model and print its outputs as a table.
+    """Run a model and print its outputs as a table, and what was recorded.
 
     If it ends early, --output gets what is known of its outputs by then.
     """
@@ -67,7 +73,9 @@ def run(
 
     inputs = {**(_read_inputs(input_) if input_ else {}), **dict(map(_assignment, set_ or []))}
     how = {"steps": steps, "time_increment": time_increment, "collect": collect or None}
-    inputs |= {name: value for name, value in how.items() if value is not None}
+    inputs |= {name: value for name, value in how.items() if value is not None} | cli_sweep.beside(
+        trials, record, every, record_to
+    )
     if output and output.exists() and file.exists() and output.samefile(file):
         raise MalformedBody(f"--output would replace the model {str(file)!r}")
     try:
@@ -77,9 +85,10 @@ def run(
         if output:
             _write_partial(output, error)
         raise
+    everything = {**outputs, **outputs.recorded}
     if output:
-        write_outputs(output, outputs)
-    Console().print(_table(file.name, outputs))
+        write_outputs(output, everything)
+    Console().print(_table(file.name, everything))
 
 
 @app.command()
@@ -195,6 +204,9 @@ def ops() -> None:
         batched = "batched" if versions[-1].batch is not None else "one by one"
         table.add_row(op, domain or "ai.onnx", ", ".join(str(v.since) for v in versions), native, batched)
     Console().print(table)
+
+
+app.command(name="sweep")(_interruptible()(cli_sweep.sweep_command))
 
 
 def _assignment(text: str) -> tuple[str, Any]:

@@ -13,12 +13,21 @@ import numpy as np
 
 from mdf_loop.errors import LoopError, LoopInterrupted, LoopTimeout
 from mdf_loop.models.model import Found, Model, Wish
-from mdf_loop.options import Options, RandomStream, Run, Seed, current_options, options, part_of, random_stream, start_run
+from mdf_loop.options import OPTIONS, RandomStream, Run, Seed, current_options, options, part_of, random_stream, start_run
 from mdf_loop.sweeps.grid import Grid
 from mdf_loop.sweeps.reducing import Reduce, reduced
 from mdf_loop.sweeps.seeds import seed_of
 from mdf_loop.sweeps.side_by_side import SideBySide
 from mdf_loop.sweeps.table import Chunk, column_of
+
+
+def _chosen_now() -> dict[str, Any]:
+    """The options in force, without those that concern a whole sweep."""
+    chosen = current_options()
+    return {name: getattr(chosen, name) for name in sorted(OPTIONS - OF_THE_SWEEP)}
+
+
+OF_THE_SWEEP = {"seed", "timeout", "progress"}
 
 
 @dataclass(frozen=True)
@@ -42,7 +51,8 @@ class Task:
     fill : number
     stops : bool
         Whether a run that fails ends everything.
-    options : Options
+    options : mapping
+        What whoever began the sweep chose with ``options()``, as far as it concerns each run.
     """
 
     model: Model
@@ -55,7 +65,7 @@ class Task:
     reduce: Reduce | None = None
     fill: Any = np.nan
     stops: bool = False
-    options: Options = field(default_factory=current_options)
+    options: Mapping[str, Any] = field(default_factory=_chosen_now)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -143,8 +153,7 @@ class Task:
     @contextlib.contextmanager
     def _chosen(self) -> Iterator[None]:
         """The options of whoever began the sweep; streams come from the seeds of the runs alone."""
-        chosen = {name: getattr(self.options, name) for name in vars(self.options) if name not in ("seed", "timeout")}
-        with options(**chosen, seed=None), random_stream(RandomStream(0)):
+        with options(**{**self.options, "seed": None}), random_stream(RandomStream(0)):
             yield
 
     def fingerprint(self) -> str:
@@ -154,6 +163,6 @@ class Task:
             pickle.dumps((dict(self.inputs), self.grid, self.trials, self.wish, self.common_noise)),
             repr(seed_of(self.seed, 0, 0)),
             pickle.dumps(self.reduce),
-            repr((self.options.engine, self.options.max_iterations, self.options.obey_body_condition)),
+            repr(sorted(self.options.items())),
         )
         return hashlib.sha256(b"".join(part if isinstance(part, bytes) else part.encode() for part in said)).hexdigest()

@@ -1,0 +1,157 @@
+"""``mdf-loop sweep``: a model over a grid of values, into a file; and what ``mdf-loop run`` takes for trials and recordings."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from mdf_loop.errors import MalformedBody
+
+Trials = Annotated[int | None, typer.Option("--trials", help="Run it so many times, each with random numbers of its own.")]
+Record = Annotated[
+    list[str] | None, typer.Option("--record", metavar="NAME", help="A value to keep in each iteration: node.name.")
+]
+Every = Annotated[int, typer.Option("--every", help="Keep the first of so many iterations.")]
+RecordTo = Annotated[Path | None, typer.Option("--record-to", help="A .zarr folder for what is recorded.")]
+
+
+def beside(trials: int | None, record: list[str] | None, every: int, record_to: Path | None) -> dict[str, Any]:
+    """What ``mdf_loop.run`` is told of trials and recordings: as much as was said."""
+    said = {"trials": trials, "record": record or None, "every": every if every != 1 else None, "record_to": record_to}
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def axis(text: str) -> tuple[str, list[Any]]:
+    """A name and its values: ``drift=0:2:100`` (100 values from 0 to 2), ``bound=1,1.5``, or ``x=[[1, 2], [3, 4]]``.
+
+    Raises
+    ------
+    MalformedBody
+        It is none of these.
+    """
+    name, equals, said = text.partition("=")
+    if not equals or not name or not said:
+        raise MalformedBody(f"--over takes NAME=START:STOP:COUNT or NAME=VALUE,VALUE,...; got {text!r}")
+    try:
+        if said.startswith("["):
+            return name, list(json.loads(said))
+        if said.count(":") == 2:
+            start, stop, count = said.split(":")
+            return name, np.linspace(float(start), float(stop), int(count)).tolist()
+        return name, [json.loads(value) for value in said.split(",")]
+    except (ValueError, RecursionError) as error:
+        raise MalformedBody(f"--over {name}: {said!r} is no list of values ({error}); 0:2:100 and 1,1.5 are") from error
+
+
+def run_sweep(
+    file: Path,
+    over: list[str],
+    inputs: dict[str, Any],
+    output: Path | None,
+    how: dict[str, Any],
+    outputs: str | None,
+    reduce: str | None,
+    is_quiet: bool = False,
+) -> Any:
+    """Run a sweep with a bar of progress, write it and say what it gave.
+
+    Returns
+    -------
+    xarray.Dataset
+
+    Raises
+    ------
+    LoopError
+        As :func:`mdf_loop.sweep`.
+    """
+    from mdf_loop.models.saving import write_dataset
+    from mdf_loop.sweeps.sweep import sweep
+
+    if output is not None and output.suffix not in (".nc", ".zarr"):
+        raise MalformedBody(f"a sweep is written to a .nc or .zarr file; got {str(output)!r}")
+    said = {name: value for name, value in how.items() if value is not None}
+    if outputs is not None:
+        said["outputs"] = [name.strip() for name in outputs.split(",")]
+    if reduce is not None:
+        said["reduce"] = [float(level) for level in reduce.split(",")] if reduce[:1].isdigit() else reduce
+    with _bar(is_quiet) as told:
+        found = sweep(file, dict(map(axis, over)) or None, progress=told, **said, **inputs)
+    if output is not None:
+        write_dataset(_writable(found), output)
+    return found
+
+
+def _writable(found: Any) -> Any:
+    """A Dataset whose attributes any file can hold."""
+    return found.assign_attrs({name: json.dumps(value) for name, value in found.attrs.items() if isinstance(value, list)})
+
+
+@contextlib.contextmanager
+def _bar(is_quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal: runs, how many of how many, and the time left."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=is_quiet or not console.is_terminal, transient=True) as bar:
+        task = bar.add_task("runs", total=None)
+        yield lambda done, size: bar.update(task, completed=done, total=size)
+
+
+def summary(title: str, found: Any) -> Table:
+    """The variables of a Dataset: dimensions, range and mean."""
+    table = Table("output", "dimensions", "mean", "from", "to", title=title, title_justify="left")
+    for name, variable in found.data_vars.items():
+        dims = ", ".join(f"{dim} {length}" for dim, length in variable.sizes.items()) or "one value"
+        values = variable.values
+        is_number = values.dtype.kind in "biuf" and values.size and not np.isnan(values.astype(float)).all()
+        shown = [f"{part(values.astype(float)):.6g}" for part in (np.nanmean, np.nanmin, np.nanmax)] if is_number else [""] * 3
+        table.add_row(str(name), dims, *shown)
+    return table
+
+
+def sweep_command(
+    file: Annotated[Path, typer.Argument(help="A model: .yaml, .json, .onnx or .xml (OpenVINO).")],
+    over: Annotated[
+        list[str] | None, typer.Option("--over", metavar="NAME=VALUES", help="0:2:100 (from, to, how many), or 1,1.5,2.")
+    ] = None,
+    trials: Trials = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the whole sweep.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An input; the value is JSON.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the results: .nc or .zarr.")] = None,
+    outputs: Annotated[str | None, typer.Option("--outputs", help="Those that are kept: a,b.")] = None,
+    reduce: Annotated[str | None, typer.Option("--reduce", help="Of the trials of a point: mean, or quantiles 0.1,0.9.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option("--checkpoint", help="A .zarr folder to go on from.")] = None,
+    workers: Annotated[int, typer.Option("--workers", help="Threads.")] = 1,
+    chunk: Annotated[int | None, typer.Option("--chunk", help="Runs that are run at once.")] = None,
+    steps: Annotated[int | None, typer.Option("--steps", help="Evaluate an MDF model so many times.")] = None,
+    time_increment: Annotated[float | None, typer.Option("--time-increment", help="Time from step to step.")] = None,
+    common_noise: Annotated[bool, typer.Option("--common-noise", help="The same random numbers at every point.")] = False,
+    timeout: Annotated[float | None, typer.Option("--timeout", help="Stop after so many seconds.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No bar.")] = False,
+    trusted: Annotated[bool, typer.Option("--trusted", help="Let the model do what only trusted models may.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Run a model over a grid of values, some trials at each point, and write the results with labels."""
+    from mdf_loop.cli import _assignment
+    from mdf_loop.options import options
+
+    how = {"trials": trials, "seed": seed, "checkpoint": checkpoint, "workers": workers, "chunk": chunk, "steps": steps}
+    how |= {"time_increment": time_increment, "common_noise": common_noise}
+    with options(trusted=trusted, timeout=timeout):
+        found = run_sweep(file, over or [], dict(map(_assignment, set_ or [])), output, how, outputs, reduce, quiet)
+    Console(width=None if os.isatty(1) else 120).print(summary(file.name, found))
+    for error in found.attrs["errors"][:FEW]:
+        Console(stderr=True).print(f"failed: {error}", markup=False, highlight=False, soft_wrap=True)
+
+
+FEW = 5
+"""Errors that are told in full."""
