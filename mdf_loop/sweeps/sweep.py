@@ -111,7 +111,7 @@ def sweep(
     >>> import mdf_loop
     >>> s = mdf_loop.sweep("examples/drift_diffusion.yaml", {"drift": [0.0, 2.0]}, trials=50, seed=1, outputs=["reaction_time"])
     >>> s.reaction_time.dims, s.reaction_time.mean("trial").values.round(2)
-    (('drift', 'trial'), array([1.07, 0.79]))
+    (('drift', 'trial'), array([1.22, 0.81]))
     """
     xarray()
     prepared, grid = prepare(model), grid_of(over)
