@@ -62,8 +62,10 @@ def _is_duration(value: object) -> bool:
 OPTIONS = frozenset(field.name for field in dataclasses.fields(Options))
 """The names of all options."""
 
-_DEFAULT = Options()
-_current: contextvars.ContextVar[Options] = contextvars.ContextVar("mdf_loop_options", default=_DEFAULT)
+PLAIN = Options()
+"""The options in force where nobody chose any."""
+
+_current: contextvars.ContextVar[Options] = contextvars.ContextVar("mdf_loop_options", default=PLAIN)
 _stream: contextvars.ContextVar[RandomStream | None] = contextvars.ContextVar("mdf_loop_stream", default=None)
 _enclosing: contextvars.ContextVar[Run | None] = contextvars.ContextVar("mdf_loop_enclosing", default=None)
 
