@@ -144,7 +144,14 @@ def sweep_command(
     from mdf_loop.cli import _assignment
     from mdf_loop.options import options
 
-    how = {"trials": trials, "seed": seed, "checkpoint": checkpoint, "workers": workers, "chunk": chunk, "steps": steps}
+    how: dict[str, Any] = {
+        "trials": trials,
+        "seed": seed,
+        "checkpoint": checkpoint,
+        "workers": workers,
+        "chunk": chunk,
+        "steps": steps,
+    }
     how |= {"time_increment": time_increment, "common_noise": common_noise}
     with options(trusted=trusted, timeout=timeout):
         found = run_sweep(file, over or [], dict(map(_assignment, set_ or [])), output, how, outputs, reduce, quiet)
