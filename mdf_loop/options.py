@@ -315,6 +315,11 @@ def check_time() -> None:
         enclosing.deadline.check()
 
 
+def current_stream() -> RandomStream | None:
+    """The stream that every loop draws from here; None where each has its own."""
+    return _stream.get()
+
+
 @contextlib.contextmanager
 def random_stream(stream: RandomStream | None = None) -> Iterator[RandomStream]:
     """Let every loop in a ``with`` block draw from one stream: a run made of several loops."""

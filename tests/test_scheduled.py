@@ -254,9 +254,6 @@ REFUSED = {
     "g/A: parameter A.v has a time_derivative and no default_initial_value to start from": graph(
         node("A", [Parameter(id="v", time_derivative="1")], v="v")
     ),
-    "g: A.v draws random numbers by numpy.random.normal, and MDF's engine draws others": graph(
-        node("A", [Parameter(id="v", value="v + numpy.random.normal(0, 1)", default_initial_value=0)], v="v")
-    ),
 }
 
 

@@ -50,7 +50,7 @@ def run_points(graph: Any, points: Sequence[Mapping[str, Any]], wish: Wish, run:
         if tree is None or not all(isinstance(part, TEXTS) for part in ast.walk(tree)):
             raise NotBatched(f"{text!r} is more than + - * /")
     same, lanes = _lanes(points)
-    count, how = len(points), (wish.steps, wish.time_increment, wish.collect)
+    count, how = len(points), (wish.steps or 1, wish.time_increment, wish.collect)
     try:
         alone = lower(with_inputs(graph, points[0]), *how)
         many = lower(with_inputs(graph, {**same, **lanes}), *how)
