@@ -11,7 +11,7 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from mdf_loop.errors import ArgumentError, LoopTimeout, warn_user
 
 ENGINES = ("auto", "interpret", "numpy")
 
-Seed = int | np.random.SeedSequence
+Seed: TypeAlias = "int | np.random.SeedSequence"
 """What a stream of random numbers starts from."""
 
 
@@ -40,7 +40,7 @@ class Options:
             raise ArgumentError(f"engine must be one of {', '.join(ENGINES)}; got {self.engine!r}")
         if self.max_iterations is not None and not _is_count(self.max_iterations, 0):
             raise ArgumentError(f"max_iterations must be None or a whole number from 0 on; got {self.max_iterations!r}")
-        if not (self.seed is None or isinstance(self.seed, np.random.SeedSequence) or _is_count(self.seed, 0)):
+        if not (self.seed is None or _is_count(self.seed, 0) or isinstance(self.seed, np.random.SeedSequence)):
             raise ArgumentError(f"seed must be None or a whole number from 0 on; got {self.seed!r}")
         if not _is_count(self.block_bytes, 1):
             raise ArgumentError(f"block_bytes must be a whole number from 1 on; got {self.block_bytes!r}")
