@@ -46,7 +46,9 @@ LAYERS = [
 
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
-UPWARDS = {("mdf_loop/models/model.py", "sweeps"): "a call of a model may ask for trials"}
+UPWARDS = {
+    ("mdf_loop/models/model.py", "sweeps"): "a call of a model may ask for trials",
+}
 """The imports that go up all the same, each inside a function and with its reason."""
 
 FOREIGN = {
