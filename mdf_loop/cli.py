@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -170,7 +170,9 @@ def verify(
     inputs = {**(_read_inputs(input_) if input_ else {}), **dict(map(_assignment, set_ or []))}
     with options(trusted=trusted):
         report = compare(file, inputs, seed, rtol, atol)
-    Console().print(_agreement(file.name, report))
+    ran = [place.name for place in report.others if place.outputs is not None]
+    for first in range(0, max(len(ran), 1), ABREAST):
+        Console().print(_agreement(file.name, report, ran[first : first + ABREAST]))
     for place in report.others:
         if place.outputs is None and not place.is_failure:
             Console().print(f"not in {place.name}: {place.reason}", markup=False, highlight=False)
@@ -310,11 +312,14 @@ def _numpy_type(array: Any) -> Any:
     return array
 
 
-def _agreement(title: str, report: Any) -> Table:
-    """How the outputs at each place are related to those of the reference."""
+ABREAST = 4
+"""Columns that are compared with the reference side by side: a table fits into 80 characters."""
+
+
+def _agreement(title: str, report: Any, ran: Sequence[str]) -> Table:
+    """How the outputs at some places are related to those of the reference."""
     from mdf_loop.integrations.verifying import REFERENCE
 
-    ran = [place.name for place in report.others if place.outputs is not None]
     table = Table("output", "type", "shape", REFERENCE, *ran, title=title, box=rich.box.SIMPLE, title_justify="left")
     for name, value in report.reference.items():
         table.add_row(escape(name), *map(escape, describe(value)), *(report.findings[name, place] for place in ran))

@@ -122,7 +122,7 @@ class Programs:
             entry.why = str(reason)
             return False
         except Exception as error:  # a defect of ours; the work is done all the same
-            log.warning("not compiled: %r", error)
+            log.debug("not compiled: %r", error, exc_info=True)
             entry.why = f"{type(error).__name__} {error}"
             return False
         entry.is_compiled = True
