@@ -312,7 +312,7 @@ def _numpy_type(array: Any) -> Any:
     return array
 
 
-ABREAST = 4
+ABREAST = 3
 """Columns that are compared with the reference side by side: a table fits into 80 characters."""
 
 

@@ -56,6 +56,7 @@ FOREIGN = {
         "integrations",
         "cli.py",
         "kernels/reference.py",
+        "step/allowed.py",
     },
     "modeci_mdf": {"readers", "convert", "integrations"},
     "graph_scheduler": {"integrations"},

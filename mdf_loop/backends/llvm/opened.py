@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.registry import lookup
+from mdf_loop.step.allowed import allows
 from mdf_loop.step.build import Builder
 from mdf_loop.step.records import Apply, Value
 
@@ -36,16 +37,10 @@ def opens(*names: str) -> Callable[[Define], Define]:
 
 def opened(b: Builder, attr: Apply, args: Sequence[Value]) -> Value | None:
     """What an operator is in primitives; None if it is not one of these."""
-    define = OPENED.get(attr.node.op)
-    node = attr.node
-    if (
-        define is None
-        or node.domain
-        or not lookup(node.op, node.opset).built_in
-        or not args
-        or args[0].type.shape is None
-        or args[0].type.dtype is None
-    ):
+    define, node = OPENED.get(attr.node.op), attr.node
+    if define is None or node.domain or not lookup(node.op, node.opset).built_in or not args:
+        return None
+    if args[0].type.shape is None or args[0].type.dtype is None or not allows(node, [x.type for x in args]):
         return None
     try:
         return define(b, attr.node, *args)

@@ -14,6 +14,7 @@ from mdf_loop.backends.llvm.operators.foreign import run_outside
 from mdf_loop.backends.llvm.views import from_front
 from mdf_loop.ir import Node
 from mdf_loop.registry import lookup
+from mdf_loop.step.allowed import allows
 from mdf_loop.step.records import Apply, Value
 
 Give = Callable[["Call"], "Array | Sequence[Array]"]
@@ -99,7 +100,8 @@ def is_ours(node: Node) -> bool:
 def apply(e: Emitter, v: Value) -> Array:
     """An operator without a definition."""
     call = Call(e, v)
-    give = OPERATORS.get(call.name) if is_ours(call.node) else None
+    is_known = is_ours(call.node) and allows(call.node, [None if x.type.dtype is None else x.type for x in v.args])
+    give = OPERATORS.get(call.name) if is_known else None
     mark = e.text.mark()
     try:
         found = give(call) if give is not None else run_outside(e, v)
