@@ -45,17 +45,29 @@ BODIES = {
     "a slice that moves": "e = Add(i1, two) s = Slice(v, i1, e) y = ReduceMax<keepdims=0>(s) z = Identity(s)",
     "Range and Expand": "k = Add(i, one) r = Range(nought, k, one) y = ReduceSum<keepdims=0>(r)",
     "Softmax of what grows": "k = Add(i1, two) s = Slice(v, zeros, k) p = Softmax(s) q = Mul(p, s) y = ReduceSum<keepdims=0>(q)",
+    "nothing": "y = NonZero(none) z = Add(none, none)",
+    "products of nothing": "y = MatMul(thin, wide) z = MatMul(wide, thin)",
     "outside": 'y = Einsum<equation="ij,kj->ik">(m, m) z = Det(square)',
 }
-EXTRA = {"w0": np.abs(WHOLE), "at2": np.array([3, 0]), "three": np.array([1.0, 2.0, 3.0]), "square": X[:, :4]}
+EXTRA = {
+    "w0": np.abs(WHOLE),
+    "at2": np.array([3, 0]),
+    "three": np.array([1.0, 2.0, 3.0]),
+    "square": X[:, :4],
+    "none": np.zeros((0,)),
+    "thin": np.zeros((3, 0)),
+    "wide": np.zeros((0, 3)),
+}
 
 
 def body_of(text):
     more = " z2 = Identity(z)" if " z = " in text else ""
     outputs = "go_1, y2, z2" if more else "go_1, y2"
     return (
-        f"b (int64 i, bool go) => ({outputs}) <int64 one = {{1}}, int64 nought = {{0}}, int64[1] zeros = {{0}}, double half = {{0.5}}, "
-        f"int64[1] ones = {{1}}, int64[1] twos = {{2}}> {{ go_1 = Identity(go) i1 = Reshape(i, ones) {text} y2 = Identity(y){more} }}"
+        f"b (int64 i, bool go) => ({outputs}) "
+        "<int64 one = {1}, int64 nought = {0}, int64[1] zeros = {0}, double half = {0.5}, "
+        "int64[1] ones = {1}, int64[1] twos = {2}> { go_1 = Identity(go) i1 = Reshape(i, ones) "
+        f"{text} y2 = Identity(y){more} }}"
     )
 
 
