@@ -13,6 +13,7 @@ from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.operators.foreign import run_outside
 from mdf_loop.backends.llvm.views import from_front
 from mdf_loop.ir import Node
+from mdf_loop.kernels.axes import place
 from mdf_loop.registry import lookup
 from mdf_loop.step.allowed import allows
 from mdf_loop.step.records import Apply, Value
@@ -29,6 +30,16 @@ class Call:
         attr: Apply = v.attr
         self.e, self.v, self.node, self.attrs = e, v, attr.node, attr.node.attrs
         self.name = attr.node.op
+
+    def axis(self, rank: int, default: int = 0) -> int:
+        """The axis that the node names, from the front.
+
+        Raises
+        ------
+        ValueError
+            There is no such axis.
+        """
+        return place(int(self.attrs.get("axis", default)), rank)
 
     def refuse(self, what: str) -> CannotCompile:
         """The reason why there is no compiled form."""
@@ -105,7 +116,7 @@ def apply(e: Emitter, v: Value) -> Array:
     mark = e.text.mark()
     try:
         found = give(call) if give is not None else run_outside(e, v)
-    except CannotCompile:
+    except (CannotCompile, ValueError):  # what is wrong with it, if anything is, the kernel will say
         if give is None:
             raise
         e.text.back_to(mark)
