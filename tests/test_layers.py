@@ -63,6 +63,7 @@ FOREIGN = {
         "integrations",
         "models",
         "kernels/reference.py",
+        "step/allowed.py",
     },
     "modeci_mdf": {"readers", "convert", "integrations", "models"},
     "graph_scheduler": {"integrations"},

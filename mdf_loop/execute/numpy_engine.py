@@ -303,7 +303,7 @@ class NumpyLoop(InterpretedLoop):
         slices = [parts_of(s, array) for s, array in zip(self.loop.scanned, session.given.scanned, strict=True)]
         values = [env[slot(name)] for node in plan.varying for name in node.outputs if name]
         size = sum(getattr(value, "nbytes", 8) for value in values)
-        blocks = self._for_rows(values, size)
+        blocks = self._for_rows(values, size, session.run.options.engine == "jit")
         if blocks is self._one_by_one:  # which stops where the loop ends, and if it only steps keeps what is collected alone
             if len(blocks.plan.parts) == 1:
                 kept = [env[slot(name)] for part in blocks.stepped.values() for name in part.recorded]
@@ -315,16 +315,17 @@ class NumpyLoop(InterpretedLoop):
             length = self._first_length(session, plan.condition, size, STEPPED if is_stepped else FIRST)
         return Stage(blocks, {**same, **late.fixed}, slices, length)
 
-    def _for_rows(self, values: list[Any], size: int) -> Blocks:
+    def _for_rows(self, values: list[Any], size: int, is_compiled: bool) -> Blocks:
         """The plan for values such as these: many iterations at once, or all stepped if nothing is gained by that.
 
-        Wide rows would only leave the processor's cache, and Python's numbers (MDF bodies) make no arrays.
+        Machine code is one piece, wide rows would only leave the processor's cache, and Python's numbers (MDF bodies) make no
+        arrays.
         """
         is_wide = size > WIDE * len(values) and self._is_light
-        if not is_wide and 2 * sum(type(value) in NUMBERS for value in values) <= len(values):
+        if not is_compiled and not is_wide and 2 * sum(type(value) in NUMBERS for value in values) <= len(values):
             return self.blocks
         if self._one_by_one is None:
-            why = "its values are wide" if is_wide else "its values are Python's numbers"
+            why = "it is compiled" if is_compiled else "its values are wide" if is_wide else "its values are Python's numbers"
             self._one_by_one = Blocks(self.loop, self.program, self.calls, all_stepped(self.plan, why, is_wide))
         return self._one_by_one
 

@@ -123,7 +123,7 @@ class SteppedPart:
         self, types: Types, n: int, run: Run, carried: Sequence[Any], histories: Sequence[History], once: Sequence[Any]
     ) -> Stretch | None:
         """What machine code gives for a block; None if there is none, or it leaves the block to others."""
-        written = self._written(self._machine, types, compiled)
+        written = self._written(self._machine, types, lambda region: compiled(region, is_block=True))
         if written.call is None:
             return None
         try:

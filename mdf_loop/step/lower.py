@@ -17,6 +17,7 @@ from mdf_loop.analysis.result_types import result_types
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.kernels import load_kernels
 from mdf_loop.registry import Bound, Kernel, LoopInputs, bind, lookup
+from mdf_loop.step.allowed import allows
 from mdf_loop.step.build import MOST_FOLDED, Builder, CannotLower, type_of_value
 from mdf_loop.step.memory import can_be_told
 from mdf_loop.step.primitives import BOOL, INT64, either_kind
@@ -135,7 +136,8 @@ class Lowering:
         if bound.branches is not None and args and args[0] is not None:
             return self._branch(*bound.branches, args[0], names)
         entry = lookup(node.op, node.opset, node.domain)
-        if entry.define is not None and all(x is None or x.type.dtype is not None for x in args):
+        types = [None if x is None else x.type for x in args]
+        if entry.define is not None and all(t is None or t.dtype is not None for t in types) and allows(node, types):
             try:
                 return self._defined(node, bound, entry, args)
             except (CannotLower, ValueError):
