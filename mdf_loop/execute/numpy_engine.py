@@ -270,7 +270,7 @@ class NumpyLoop(InterpretedLoop):
                 session.run.deadline.check()
             if session.run.watch is not None:
                 session.run.watch.passed()
-            if session.run.deadline is not None or session.run.watch is not None:
+            if not session.run.is_free or session.run.options.engine == "jit":
                 length = max(min(length, int(AHEAD / stage.pace)), 1)
             if not self._try_block(session, stage, length):
                 stage.length = max(length // 8, SMALLEST)

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mdf_loop.analysis.invariants import Invariants
-from mdf_loop.backends.python.control import UNWATCHED
 from mdf_loop.backends.python.printer import program
 from mdf_loop.backends.python.runtime import FallBack
 from mdf_loop.execute.calls import Calls
@@ -135,7 +134,9 @@ class SteppedPart:
     def _by_python(
         self, types: Types, n: int, run: Run, carried: Sequence[Any], histories: Sequence[History], once: Sequence[Any]
     ) -> Stretch:
-        written = self._written(self._programs, types, lambda region: program(region, UNWATCHED, 0, types in self._careful))
+        written = self._written(
+            self._programs, types, lambda region: program(region, least=0, careful=types in self._careful, is_block=True)
+        )
         assert written.call is not None
         self.source = written.text
         try:

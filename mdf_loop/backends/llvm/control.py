@@ -22,8 +22,8 @@ from mdf_loop.step.structure import regions_of
 FUEL, OFTEN = 10_000_000, 4096
 """Nanoseconds, as far as one can tell, after which the program looks whether it shall stop; how often it counts them."""
 
-LOOKS, MOST = 10, 1 << 62
-"""How often it looks before it leaves what is so long to others, who watch it; and where it does not leave it."""
+LOOKS, MOST = 10, 200
+"""How often it looks before it leaves what is so long to others, who watch it; and in a block, whose length they have chosen."""
 
 FEW = 4
 """Iterations up to which nothing is packed for products."""
