@@ -98,7 +98,8 @@ class Blocks:
     ) -> bool:
         streams = {name: batch.history(name) for name in stepped.streams}
         same = {name: batch.single(name) for name in stepped.once}
-        stretch = stepped.run(batch.length, session.run, same, streams, now)
+        is_compiled = session.stage is not None and session.stage.is_compiled
+        stretch = stepped.run(batch.length, session.run, same, streams, now, is_compiled)
         batch.head(stretch.done)
         batch.histories.update(stretch.histories)
         finals.update(stretch.finals)
@@ -108,6 +109,11 @@ class Blocks:
             if name in self.wanted and name not in batch.histories:
                 self._shift(batch, name, now)
         return stretch.going
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether a part has no machine code, though it was asked for."""
+        return any(part.why for part in self.stepped.values())
 
     def _most(self, session: Session) -> int | None:
         return session.given.trip_count if self.plan.condition == "given" else None

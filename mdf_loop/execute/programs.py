@@ -68,17 +68,24 @@ class Programs:
         self.latest = ""
         self._changes = changes()
 
-    def run(self, values: Sequence[Any], run: Run, fits_python: bool = True, is_over_soon: bool = True) -> tuple[Any, ...] | None:
+    def run(
+        self,
+        values: Sequence[Any],
+        run: Run,
+        fits_python: bool = True,
+        is_over_soon: bool = True,
+        is_compiled: bool = False,
+    ) -> tuple[Any, ...] | None:
         """The results for these values, or None: the ordinary way has to find them.
 
         ``fits_python`` says that running it in Python in one go is no slower than a plan, ``is_over_soon`` that it would be
-        over before a program is written.
+        over before a program is written, ``is_compiled`` that it is to be machine code if it can be.
         """
         if self._changes != changes():  # a user's kernel may have taken the place of one of ours
             self._entries.clear()
             self._changes = changes()
         types = tuple(map(_key_of, values))
-        if run.options.engine == "jit":
+        if is_compiled:
             found = self._by_entry(("jit", types), values, run, self._compiled)
             if found is not None:
                 return found

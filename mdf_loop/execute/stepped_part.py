@@ -94,9 +94,17 @@ class SteppedPart:
         self._programs: dict[Types, Written] = {}
         self._machine: dict[Types, Written] = {}
         self._careful: set[Any] = set()
-        self.source = ""
+        self.source = self.why = ""
 
-    def run(self, n: int, run: Run, same: Mapping[str, Any], streams: Mapping[str, History], now: Mapping[str, Any]) -> Stretch:
+    def run(
+        self,
+        n: int,
+        run: Run,
+        same: Mapping[str, Any],
+        streams: Mapping[str, History],
+        now: Mapping[str, Any],
+        is_compiled: bool = False,
+    ) -> Stretch:
         """Step through up to ``n`` iterations.
 
         Parameters
@@ -115,7 +123,7 @@ class SteppedPart:
             tuple(history.type for history in histories),
             tuple(type_of_value(value, self.exact) for value in once),
         )
-        found = self._by_machine_code(types, n, run, carried, histories, once) if run.options.engine == "jit" else None
+        found = self._by_machine_code(types, n, run, carried, histories, once) if is_compiled else None
         return self._by_python(types, n, run, carried, histories, once) if found is None else found
 
     def _by_machine_code(
@@ -123,6 +131,7 @@ class SteppedPart:
     ) -> Stretch | None:
         """What machine code gives for a block; None if there is none, or it leaves the block to others."""
         written = self._written(self._machine, types, lambda region: compiled(region, is_block=True))
+        self.why = written.text if written.call is None else ""
         if written.call is None:
             return None
         try:
