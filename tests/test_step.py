@@ -168,3 +168,11 @@ def test_programs_give_what_the_interpreter_gives(name, monkeypatch):
     for one, other in zip(*pairs, strict=True):
         assert one.dtype == other.dtype
         np.testing.assert_allclose(one, other, rtol=1e-6, strict=True)
+
+
+def test_printed_names_are_never_the_same():
+    b = Builder()
+    given = [b.param(NUMBER, k) for k in range(120)]
+    first, *lines = printed(b.closed([b.add(x, x) for x in given])).splitlines()
+    names = [*(part.split(":")[0] for part in first.removeprefix("step (").split(", ")), *(x.split(":")[0].strip() for x in lines[:-2])]
+    assert len(names) == len(set(names)) == 240

@@ -6,17 +6,20 @@ kernel fails, nothing has happened, the random stream is put back, and whoever a
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.python.printer import LEAST, program
+from mdf_loop.backends.python.printer import LEAST, MOST
 from mdf_loop.backends.python.runtime import Ended, TooLong
 from mdf_loop.errors import PartialResults
 from mdf_loop.execute.interpret import InterpretedLoop, Moment
+from mdf_loop.execute.specialised import Specialised, in_machine_code, in_python
 from mdf_loop.options import Options, Run
 from mdf_loop.registry import changes
 from mdf_loop.step.build import type_of_value
@@ -39,17 +42,28 @@ Lower = Callable[[Sequence[Type], bool, bool], Region]
 
 @dataclass
 class Entry:
-    """What is known for one combination of types; ``why`` says why it is not machine code, where that was asked for."""
+    """What is known for one combination of types."""
 
     calls: int = 0
     failures: int = 0
     opens: bool = True
     is_refused: bool = False
     careful: bool = False
-    call: Callable[..., Any] | None = None
-    text: str = ""
-    is_compiled: bool = False
-    why: str = ""
+    made: Specialised | None = None
+
+
+_watching: contextvars.ContextVar[list[Programs] | None] = contextvars.ContextVar("mdf_loop_programs_watching", default=None)
+
+
+@contextlib.contextmanager
+def watched_programs() -> Iterator[list[Programs]]:
+    """The programs of graphs or loops that run inside a ``with`` block, each once, in the order in which they first ran."""
+    found: list[Programs] = []
+    token = _watching.set(found)
+    try:
+        yield found
+    finally:
+        _watching.reset(token)
 
 
 class Programs:
@@ -57,14 +71,17 @@ class Programs:
 
     Attributes
     ----------
-    latest : str
-        The text of the one that ran last.
+    latest : Specialised or None
+        The one that ran last.
+    why : str
+        Why the last one that was asked for is not machine code, where it should have been.
     """
 
     def __init__(self, lower: Lower, draws: bool, has_loops: bool, exact: bool, least: int = LEAST) -> None:
         self._lower, self._draws, self._has_loops, self._exact, self._least = lower, draws, has_loops, exact, least
         self._entries: dict[Any, Entry] = {}
-        self.latest = ""
+        self.latest: Specialised | None = None
+        self.why = ""
         self._changes = changes()
 
     def run(self, values: Sequence[Any], run: Run, fits_python: bool = True, is_over_soon: bool = True) -> tuple[Any, ...] | None:
@@ -85,53 +102,40 @@ class Programs:
             entry = self._entries[key] = Entry()
         if entry.is_refused:
             return None
-        if entry.call is None:
+        if entry.made is None:
             entry.calls += 1
             if is_over_soon and entry.calls <= INTERPRETED and options.engine == "auto":
                 return None
             self._write(entry, values, options, fits_python)
-            if entry.call is None:
+            if entry.made is None:
                 return None
         return self._tried(entry, values, run)
 
     def _write(self, entry: Entry, values: Sequence[Any], options: Options, fits_python: bool) -> None:
+        is_jit = options.engine == "jit"
         try:
             types = [type_of_value(value, self._exact) for value in values]
             region = self._lower(types, options.obey_body_condition, entry.opens)
-            if options.engine == "jit" and self._compile(entry, region):
-                return
-            if not fits_python:
+            made: Specialised | str = in_machine_code(region) if is_jit else ""
+            self.why = made if isinstance(made, str) else ""
+            if isinstance(made, str) and fits_python:
+                made = in_python(region, MOST, self._least, entry.careful, made)
+            if isinstance(made, str):
                 entry.is_refused = True
-                return
-            entry.call, entry.text = program(region, least=self._least, careful=entry.careful)
+            else:
+                entry.made = made
         except Exception as error:  # whatever is the matter with it, the ordinary way finds out
             log.debug("no program: %s", error)
-            entry.is_refused = True
-
-    def _compile(self, entry: Entry, region: Region) -> bool:
-        """Whether there is machine code for a Step; if not, the reason is kept."""
-        from mdf_loop.backends.llvm.elements import CannotCompile
-        from mdf_loop.backends.llvm.program import program as compiled
-
-        try:
-            entry.call = compiled(region)
-        except CannotCompile as reason:
-            log.debug("not compiled: %s", reason)
-            entry.why = str(reason)
-            return False
-        except Exception as error:  # a defect of ours; the work is done all the same
-            log.warning("not compiled: %r", error)
-            entry.why = f"{type(error).__name__} {error}"
-            return False
-        entry.is_compiled = True
-        return True
+            entry.is_refused, self.why = True, str(error) if is_jit else ""
 
     def _tried(self, entry: Entry, values: Sequence[Any], run: Run) -> tuple[Any, ...] | None:
         saved = run.stream.save() if self._draws else None
-        assert entry.call is not None
+        assert entry.made is not None
         try:
-            found = entry.call(run, *values)
-            self.latest = entry.text
+            found = entry.made.call(run, *values)
+            self.latest = entry.made
+            if (watching := _watching.get()) is not None and self not in watching:
+                watching.append(self)
             return found
         except Ended as error:
             raise error.error from error.error.__cause__
@@ -140,7 +144,7 @@ class Programs:
                 raise
             self._given_up(entry, error)
         except TooLong:
-            entry.call, entry.is_refused, entry.opens = None, not (entry.opens and self._has_loops), False
+            entry.made, entry.is_refused, entry.opens = None, not (entry.opens and self._has_loops), False
         except Exception as error:
             self._given_up(entry, error)
         if saved is not None:
@@ -153,7 +157,7 @@ class Programs:
         entry.failures += 1
         entry.is_refused = entry.failures >= MOST_FAILURES
         if isinstance(error, ValueError | ArithmeticError) and not entry.careful:  # Python may refuse what is nan to numpy
-            entry.careful, entry.call = True, None
+            entry.careful, entry.made = True, None
 
 
 def _key_of(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from mdf_loop.analysis.invariants import Invariants
 from mdf_loop.backends.python.control import UNWATCHED
-from mdf_loop.backends.python.printer import program
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.histories import History, type_of_row
+from mdf_loop.execute.specialised import Specialised, in_python
 from mdf_loop.ir import Body, Carried, Collected, Loop, Scanned
 from mdf_loop.options import Run
 from mdf_loop.plan import Stepped
@@ -78,9 +78,9 @@ class SteppedPart:
             tuple(map(Collected, self.recorded)),
             keep_going=self.condition or None,
         )
-        self._programs: dict[Any, tuple[Callable[..., Any], str, tuple[Type, ...]]] = {}
+        self._programs: dict[Any, tuple[Specialised, tuple[Type, ...]]] = {}
         self._careful: set[Any] = set()
-        self.source = ""
+        self.latest: Specialised | None = None
 
     def run(self, n: int, run: Run, same: Mapping[str, Any], streams: Mapping[str, History], now: Mapping[str, Any]) -> Stretch:
         """Step through up to ``n`` iterations.
@@ -106,11 +106,13 @@ class SteppedPart:
                 self._programs.clear()
             region = lower_block(self.record, *types, self.calls.bound)
             collected = region.results[len(self.rounds) : len(self.rounds) + len(self.recorded)]
-            call, text = program(region, UNWATCHED, 0, types in self._careful)
-            self._programs[types] = call, text, tuple(x.type for x in collected)
-        call, self.source, kinds = self._programs[types]
+            made = in_python(region, UNWATCHED, 0, types in self._careful)
+            self._programs[types] = made, tuple(x.type for x in collected)
+        self.latest, kinds = self._programs[types]
         try:
-            *found, done, condition = call(run, np.int64(n), *carried, *[history.rows() for history in histories], *once)
+            *found, done, condition = self.latest.call(
+                run, np.int64(n), *carried, *[history.rows() for history in histories], *once
+            )
         except (ValueError, ArithmeticError):
             if types not in self._careful:  # Python may have refused what is nan or infinite to numpy
                 self._careful.add(types)
