@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mdf_loop.step.primitives import BOOL, INT64, PRIMITIVES, type_of_result
+from mdf_loop.step.primitives import BOOL, INT64, PRIMITIVES, either_kind, type_of_result
 from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Reduction, Region, Shape, Type, Value
 from mdf_loop.step.structure import regions_of
 
@@ -124,11 +124,12 @@ def _is_given(v: Value, attr: LoopRegion) -> bool:
     initial, states = v.args[2 : 2 + n], attr.body.params[2 : 2 + n]
     if len(v.args) < 2 + n + len(attr.scanned) or len(states) < n:
         return False
-    return all(_is_unknown(state.type) or _same(x.type, state.type) for x, state in zip(initial, states, strict=True))
+    return all(_holds(state.type, x.type) for x, state in zip(initial, states, strict=True))
 
 
-def _is_unknown(type: Type) -> bool:
-    return type.dtype is None or type.rank is None
+def _holds(type: Type, other: Type) -> bool:
+    """Whether a value of one type can also hold one of another."""
+    return type.dtype is None or type.rank is None or _same(type, other) or (type.weak and either_kind(type, other) == type)
 
 
 def _hands_on(attr: LoopRegion) -> bool:
@@ -136,7 +137,7 @@ def _hands_on(attr: LoopRegion) -> bool:
     if len(body.params) != 2 + n + len(attr.scanned) or len(body.results) != 1 + n + attr.n_last + len(attr.collected):
         return False
     pairs = zip(body.params[2 : 2 + n], body.results[1 : 1 + n], strict=True)
-    return all(_is_unknown(state.type) or _same(state.type, end.type) for state, end in pairs)
+    return all(_holds(state.type, end.type) for state, end in pairs)
 
 
 def checked(region: Region) -> Region:
