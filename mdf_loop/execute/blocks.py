@@ -13,6 +13,7 @@ from mdf_loop.execute.histories import History
 from mdf_loop.execute.interpret import Moment, Session, truth
 from mdf_loop.execute.program import Program
 from mdf_loop.execute.recurrences import DoesNotFit, built, run_idiom
+from mdf_loop.execute.specialised import Specialised
 from mdf_loop.execute.stepped_part import SteppedPart
 from mdf_loop.ir import Loop, Node
 from mdf_loop.plan import Batched, Plan, Shift, Stepped
@@ -169,12 +170,12 @@ class Blocks:
     def _last(batch: Batch, name: str) -> Any:
         return batch.histories[name].last() if name in batch.histories else batch.single(name)
 
-    def emitted(self, part: Stepped) -> str:
-        """The Python that was emitted last for a stepped part; empty if there is none yet."""
-        return self.stepped[id(part)].source
+    def latest(self, part: Stepped) -> Specialised | None:
+        """The program that ran last for a stepped part."""
+        return self.stepped[id(part)].latest
 
     def forget(self) -> None:
-        """Emit everything anew next time."""
+        """Write every program anew next time."""
         for part in self.stepped.values():
             part.forget()
 

@@ -29,6 +29,7 @@ from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
 from mdf_loop.execute.paying import Account
 from mdf_loop.execute.programs import Completed, Programs
 from mdf_loop.execute.slices import parts_of
+from mdf_loop.execute.specialised import Specialised
 from mdf_loop.ir import Loop
 from mdf_loop.options import Run
 from mdf_loop.plan import Batched, Plan, Stepped, all_stepped, is_light, make_plan
@@ -119,16 +120,21 @@ class NumpyLoop(InterpretedLoop):
         self._programs: dict[tuple[bool, ...], Programs] = {}
         self.account = Account(len(loop.body.nodes))
         self.latest: Blocks | None = None
-        self.last_length, self.last_failure, self.last_program = 0, "", ""
+        self.last_length, self.last_failure = 0, ""
+        self.last_program: Specialised | None = None
 
     def begin(self, given: Arguments, run: Run) -> Session:
         """A new execution, before its first iteration."""
         if not self.program.is_current():
             self._make_ready(self.loop, self.unseen)
+        self._show()
+        return super().begin(given, run)
+
+    def _show(self) -> None:
+        """Tell whoever watches."""
         watching = _watching.get()
         if watching is not None and self not in watching:
             watching.append(self)
-        return super().begin(given, run)
 
     @property
     def blocks(self) -> Blocks:
@@ -202,6 +208,7 @@ class NumpyLoop(InterpretedLoop):
         if found is None:
             return None
         *results, done = found
+        self._show()
         self.last_length, self.last_program = int(done), programs.latest
         run.enter(Completed(self, results, int(done), run))
         return results
@@ -211,11 +218,11 @@ class NumpyLoop(InterpretedLoop):
         options, count = run.options, given.trip_count
         if options.engine == "interpret" or options.max_iterations is not None or not run.is_free:
             return False
-        if _watching.get() is not None or given.go is False or given.invariant or self.unseen is not None:
+        if given.go is False or given.invariant or self.unseen is not None:
             return False
         if self.account.pays(options):
             return count is None or count > 0
-        return self._is_short_work(given)
+        return _watching.get() is None and self._is_short_work(given)
 
     def _is_short_work(self, given: Arguments) -> bool:
         """Whether running iterations one by one is no slower than planned blocks."""
@@ -223,6 +230,11 @@ class NumpyLoop(InterpretedLoop):
         if count is None:
             return not self.loop.scanned and self.worth_stepping() > FEW_STEPS
         return 0 < count <= self.worth_stepping()
+
+    @property
+    def why_not_compiled(self) -> str:
+        """Why it is not machine code, if that was asked for last."""
+        return next((programs.why for programs in self._programs.values() if programs.why), "")
 
     def inner_loops(self) -> list[NumpyLoop]:
         """The loops of nodes of the body."""
@@ -389,7 +401,7 @@ class NumpyLoop(InterpretedLoop):
         except (Exception, PartialResults) as error:
             blocks.forget()
             return self._given_up(session, length, error, saved)
-        stage.failures, self.latest, self.last_length, self.last_program = 0, blocks, length, ""
+        stage.failures, self.latest, self.last_length, self.last_program = 0, blocks, length, None
         each = max(sum(history.nbytes for history in batch.histories.values()) / batch.length, 1.0)
         most = max(int(session.run.options.block_bytes / each), 1)
         seconds = time.perf_counter() - begun

@@ -19,6 +19,7 @@ from mdf_loop.kernels import load_kernels
 from mdf_loop.registry import Bound, Kernel, LoopInputs, bind, lookup
 from mdf_loop.step.allowed import allows
 from mdf_loop.step.build import MOST_FOLDED, Builder, CannotLower, type_of_value
+from mdf_loop.step.check import checked
 from mdf_loop.step.memory import can_be_told
 from mdf_loop.step.primitives import BOOL, INT64, either_kind
 from mdf_loop.step.records import UNKNOWN, Apply, BranchRegion, LoopRegion, Region, Size, Type, Value
@@ -57,7 +58,7 @@ def lower_graph(body: Body, types: Sequence[Type], obey: bool = False, opens: bo
     lowering = Lowering(obey, opens, not body.typed, bound)
     names = (*body.inputs, *body.captures)
     scope = {name: lowering.b.param(type, k) for k, (name, type) in enumerate(zip(names, types, strict=True))}
-    return lowering.b.closed(lowering.body(body, scope))
+    return checked(lowering.b.closed(lowering.body(body, scope)))
 
 
 def lower_loop(
@@ -80,7 +81,7 @@ def lower_loop(
     carried, scanned = params[1 : 1 + n_carried], params[1 + n_carried : 1 + n_carried + n_scanned]
     scope = dict(zip(record.body.captures, params[1 + n_carried + n_scanned :], strict=True))
     results = lowering.loop(record, params[0] if has_count else None, None, obeyed, carried, scanned, scope)
-    return lowering.b.closed(results[:-1])
+    return checked(lowering.b.closed(results[:-1]))
 
 
 def lower_block(
@@ -101,7 +102,7 @@ def lower_block(
     first = 1 + len(states) + len(scanned)
     outer = [b.param(type, first + k) for k, type in enumerate(captured)]
     scope = dict(zip(record.body.captures, outer, strict=True))
-    return b.closed(lowering.loop(record, count, None, True, states, scanned, scope, in_block=True))
+    return checked(b.closed(lowering.loop(record, count, None, True, states, scanned, scope, in_block=True)))
 
 
 class Lowering:

@@ -74,7 +74,7 @@ failed:
 """
 
 
-def program(region: Region, is_block: bool = False) -> Callable[..., Any]:
+def program(region: Region, is_block: bool = False) -> Program:
     """The function of a Step, ``program(run, *values) -> results``.
 
     It raises :class:`~mdf_loop.backends.python.runtime.FallBack` where it cannot tell what is right,
@@ -97,7 +97,7 @@ class Program:
     def __init__(self, region: Region, is_block: bool = False) -> None:
         written = _Writing(inlined(region), is_block)
         self.text, self.constants = written.text, written.e.constants
-        self._code = machine().linked(self.text, "run", list(written.e.text.declarations))
+        self._code, self.size = machine().linked(self.text, "run", list(written.e.text.declarations))
         self._call = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(self._code["run"])
         self._table, self._results, self._outside = written.table, written.results, written.e.outside
         self._weak = [k for k, param in enumerate(region.params) if param.type.weak and param.type.kind in "bi"]
