@@ -18,7 +18,7 @@ from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.program import describe_value
 from mdf_loop.ir import Body, Carried, Collected, Loop, Node, Scanned
 from mdf_loop.options import Run
-from mdf_loop.registry import Bound, Kernel, LoopInputs, register
+from mdf_loop.registry import Bound, Kernel, LoopInputs, register, say
 
 SCAN_ATTRIBUTES = ("scan_input_axes", "scan_input_directions", "scan_output_axes", "scan_output_directions")
 """Attributes of a Scan that say how its values are cut up and put together, from opset 9 on."""
@@ -358,3 +358,4 @@ for _op, _since, _bind in (
     ("SequenceMap", 17, _bind_sequence_map),
 ):
     register(Kernel(_op, _since, _not_called, pure=False, bind=_bind, built_in=True))
+say("If", chooses=True)

@@ -56,6 +56,7 @@ def _lines(loop: NumpyLoop, source: bool) -> Iterator[str]:
         yield f"{name} over {plan.loop.body.name}: interpreted, node by node: {plan.refusal}"
         return
     yield f"{name} over {plan.loop.body.name}: {_CONDITION[plan.condition]}"
+    yield from _nodes("aliases, second names for values:", plan.aliases)
     yield from _nodes("hoisted, run once:", plan.hoisted)
     yield from _nodes("hoisted from the second iteration on:", plan.late)
     for part in plan.parts:
@@ -135,11 +136,19 @@ def plan_content(loop: NumpyLoop) -> dict[str, Any]:
     }
 
 
-COLOURS = {"hoisted": "#c7e9c0", "batched": "#bdd7ee", "recurrent": "#d9c9ec", "stepped": "#fdd9a8", "interpreted": "#e0e0e0"}
+COLOURS = {
+    "alias": "#ffffff",
+    "hoisted": "#c7e9c0",
+    "batched": "#bdd7ee",
+    "recurrent": "#d9c9ec",
+    "stepped": "#fdd9a8",
+    "interpreted": "#e0e0e0",
+}
 """A light colour for each way to run a node."""
 
 WAYS = tuple(COLOURS)
-"""How a node runs: once; for many iterations at once; likewise although each needs the one before; one by one; as it is."""
+"""How a node runs: not at all, as it only gives a value a second name; once; for many iterations at once; likewise although
+each needs the one before; one by one; as it is."""
 
 
 def ways(plan: Plan) -> Iterator[tuple[Node, str, str]]:
@@ -147,6 +156,7 @@ def ways(plan: Plan) -> Iterator[tuple[Node, str, str]]:
     if plan.refusal:
         yield from ((node, "interpreted", plan.refusal) for node in plan.loop.body.nodes)
         return
+    yield from ((node, "alias", f"a second name for {node.inputs[0]}") for node in plan.aliases)
     yield from ((node, "hoisted", "") for node in plan.hoisted)
     yield from ((node, "hoisted", "from the second iteration on") for node in plan.late)
     for part in plan.parts:

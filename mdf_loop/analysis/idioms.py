@@ -8,19 +8,10 @@ from dataclasses import dataclass
 from mdf_loop.analysis.dependence import Component
 from mdf_loop.analysis.invariants import Invariants
 from mdf_loop.ir import Node
-from mdf_loop.registry import operator
+from mdf_loop.registry import facts
 
-ACCUMULATED = {
-    "Add": "add",
-    "Sum": "add",
-    "Sub": "subtract",
-    "Mul": "multiply",
-    "Min": "minimum",
-    "Max": "maximum",
-    "And": "logical_and",
-    "Or": "logical_or",
-}
-"""Operators of ONNX -> the ufunc whose ``accumulate`` takes the same steps in the same order."""
+IN_ORDER = {"subtract"}
+"""Ufuncs to which it makes a difference which input is the first one."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +71,7 @@ class Building(Idiom):
 
 def find_idiom(component: Component, moving: Mapping[str, str], same: Invariants, read: Collection[str]) -> Idiom | None:
     """The idiom of a recurrence, if it is one; ``read`` are values with more than one reader."""
-    if len(component.rounds) != 1 or not all(map(operator, component.nodes)):
+    if len(component.rounds) != 1:
         return None
     (name,) = component.rounds
     if len(component.nodes) == 1 and moving[name] == component.nodes[0].outputs[0]:
@@ -95,15 +86,18 @@ def _of_one(name: str, node: Node) -> Idiom | None:
         return None
     place = node.inputs.index(name)
     value = node.inputs[1 - place]
-    if node.op == "SequenceInsert" and place == 0:
+    known = facts(node)
+    if known.appends and place == 0:
         return Building(name, node, value)
-    if node.op in ACCUMULATED and (place == 0 or node.op != "Sub"):
-        return Accumulate(name, node, value, ACCUMULATED[node.op])
+    if known.accumulates and (place == 0 or known.accumulates not in IN_ORDER):
+        return Accumulate(name, node, value, known.accumulates)
     return None
 
 
 def _filter(name: str, product: Node, total: Node, output: str, same: Invariants, read: Collection[str]) -> Filter | None:
-    if (product.op, total.op) != ("Mul", "Add") or total.outputs[0] != output or product.attrs or total.attrs:
+    if (facts(product).accumulates, facts(total).accumulates) != ("multiply", "add"):
+        return None
+    if total.outputs[0] != output or any(node.attrs or len(node.inputs) != 2 for node in (product, total)):
         return None
     scaled = product.outputs[0]
     if product.inputs.count(name) != 1 or total.inputs.count(scaled) != 1 or name in total.inputs:

@@ -11,18 +11,18 @@ from mdf_loop.execute.block import Batch
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.histories import History
 from mdf_loop.execute.interpret import Moment, Session, truth
-from mdf_loop.execute.program import Program
 from mdf_loop.execute.recurrences import DoesNotFit, built, run_idiom
 from mdf_loop.execute.stepped_part import SteppedPart
-from mdf_loop.ir import Loop, Node
+from mdf_loop.ir import Node
 from mdf_loop.plan import Batched, Plan, Shift, Stepped
 
 
 class Blocks:
     """A plan made ready to run: its stepped parts know what they read and what is wanted of them."""
 
-    def __init__(self, loop: Loop, program: Program, calls: Calls, plan: Plan) -> None:
-        self.loop, self.program, self.calls, self.plan = loop, program, calls, plan
+    def __init__(self, calls: Calls, plan: Plan) -> None:
+        self.loop, self.calls, self.plan = plan.loop, calls, plan
+        loop = self.loop
         self.wanted = wanted_histories(plan)
         self.collected = {what.output: k for k, what in reversed(list(enumerate(loop.collected)))}
         self.places = {carried.input: k for k, carried in enumerate(loop.carried)}

@@ -124,7 +124,9 @@ class NumpyLoop(InterpretedLoop):
     def blocks(self) -> Blocks:
         """The plan, ready to run."""
         if self._blocks is None:
-            self._blocks = Blocks(self.loop, self.program, self.calls, make_plan(self.loop))
+            plan = make_plan(self.loop)
+            self.calls.share(plan.loop.body.nodes)
+            self._blocks = Blocks(self.calls, plan)
         return self._blocks
 
     @functools.cached_property
@@ -324,7 +326,7 @@ class NumpyLoop(InterpretedLoop):
             return self.blocks
         if self._one_by_one is None:
             why = "its values are wide" if is_wide else "its values are Python's numbers"
-            self._one_by_one = Blocks(self.loop, self.program, self.calls, all_stepped(self.plan, why, is_wide))
+            self._one_by_one = Blocks(self.calls, all_stepped(self.plan, why, is_wide))
         return self._one_by_one
 
     @staticmethod
