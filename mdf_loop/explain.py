@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mdf_loop.analysis.idioms import Accumulate, Building, Filter, Idiom
+from mdf_loop.analysis.idioms.record import Idiom
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.html import folded, table
 from mdf_loop.ir import Node
@@ -88,14 +88,7 @@ def _nodes(title: str, nodes: tuple[Node, ...]) -> Iterator[str]:
 def _unit(unit: Node | Shift | Idiom, plan: Plan) -> str:
     if isinstance(unit, Shift):
         return f"{unit.name} = {plan.rounds[unit.name]} of the iteration before"
-    if isinstance(unit, Accumulate):
-        return f"{unit.node}  [{unit.ufunc}.accumulate]"
-    if isinstance(unit, Filter):
-        ways = f"scipy.signal.lfilter, or products with powers of {unit.coefficient} for wide rows"
-        return f"{unit.node}  [with {unit.product}: {ways}]"
-    if isinstance(unit, Building):
-        return f"{unit.node}  [a list that grows]"
-    return str(unit)
+    return f"{unit.node}  [{unit.words}]" if isinstance(unit, Idiom) else str(unit)
 
 
 def _stepped(loop: NumpyLoop, part: Stepped, plan: Plan, source: bool) -> Iterator[str]:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from mdf_loop.analysis.aliases import without_aliases
 from mdf_loop.analysis.dependence import Component, components
-from mdf_loop.analysis.idioms import Idiom, find_idiom
+from mdf_loop.analysis.idioms.record import Idiom
+from mdf_loop.analysis.idioms.table import find_idiom
 from mdf_loop.analysis.invariants import Invariants, invariants, rounds
 from mdf_loop.analysis.purity import draws, is_pure, is_repeatable
 from mdf_loop.analysis.regrouping import regrouped

@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp, warn_user
-from mdf_loop.ir import Body, Loop, Node
+from mdf_loop.ir import Node
 from mdf_loop.options import Run
+from mdf_loop.rows import NO_FACTS, Bound, Call, Definition, Facts, LoopInputs
 from mdf_loop.schemas import schema_of
 
-Call = Callable[..., Any]
 Batch = Callable[[Call, Sequence[Any], Sequence[bool], Mapping[str, Any]], tuple[tuple[Any, ...], tuple[bool, ...]] | None]
 """A vectorisation rule, see :mod:`mdf_loop.batching`."""
 
@@ -36,66 +36,6 @@ INTERNAL_DOMAINS = {"mdf", "mdf.engine", "openvino", "python", "record"}
 
 INJECTED = {"rng", "n_outputs"}
 """Keyword-only parameters that the executor fills in: not attributes of the operator."""
-
-
-@dataclass(frozen=True)
-class Definition:
-    """What a kernel's function computes, said in another way, for the function ``run``."""
-
-    make: Call
-    run: Call
-
-
-@dataclass(frozen=True)
-class Known:
-    """What is known of a node's input before it is there: its element type, and its value where it is a constant."""
-
-    dtype: np.dtype | None = None
-    value: Any = None
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What is known of an operator besides what it computes: whoever has a shorter way for a class of operators asks here.
-
-    Nothing is said where a field has its default.
-
-    Attributes
-    ----------
-    light : bool
-        It costs about as much as reading its inputs once.
-    alias : callable or None
-        ``alias(*inputs, **attrs)``, with :class:`Known` inputs (None for an omitted one), says whether the first output is the
-        first input itself.
-    picks_rows : callable or None
-        ``picks_rows(**attrs)`` says whether it gives ``data[indices]`` of two inputs.
-    reshapes : bool
-        It gives the elements of its first input in another shape.
-    accumulates : str
-        For two inputs without attributes it is the ufunc of this name, whose ``accumulate`` takes the same steps in order.
-    appends : bool
-        It puts the second of two inputs behind the sequence that is the first.
-    multiplies_matrices : bool
-        It is a product of matrices, and right but for its last places.
-    replaces_parts : bool
-        It is its first input with parts replaced.
-    chooses : bool
-        It runs one of two bodies without inputs, ``Bound.branches``, as its only input says.
-    """
-
-    light: bool = False
-    alias: Callable[..., bool] | None = None
-    picks_rows: Callable[..., bool] | None = None
-    reshapes: bool = False
-    accumulates: str = ""
-    appends: bool = False
-    multiplies_matrices: bool = False
-    replaces_parts: bool = False
-    chooses: bool = False
-
-
-NO_FACTS = Facts()
-"""What is known of a kernel of which nothing is said."""
 
 
 @dataclass(frozen=True)
@@ -162,36 +102,6 @@ class Kernel:
     def make_routine(self) -> Call | None:
         """What makes a routine, if it is one of this function."""
         return self.routine.make if self.routine is not None and self.routine.run is self.run else None
-
-
-@dataclass(frozen=True)
-class LoopInputs:
-    """A node that is a loop: its record, and at which of the node's inputs trip count, condition and values stand.
-
-    ``worth`` says for how many iterations it is worth running them one by one; more are better planned.
-    """
-
-    loop: Loop
-    count: int | None
-    condition: int | None
-    carried: slice
-    scanned: slice
-    worth: Callable[[], int]
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A kernel made ready for one node: ``call(*inputs)``, or ``call(run, *inputs)`` if ``needs_run``.
-
-    Control flow also says what it is made of: ``loop``, or the two ``branches`` of an If.  ``keywords`` are what ``call`` gives
-    the kernel's function beside the inputs: a rule for many iterations needs them.
-    """
-
-    call: Call
-    needs_run: bool = False
-    loop: LoopInputs | None = None
-    branches: tuple[Body, Body] | None = None
-    keywords: Mapping[str, Any] = field(default_factory=dict)
 
 
 OLDER_THAN_ITSELF = {("", "LayerNormalization"): 17}
@@ -346,6 +256,18 @@ def facts(node: Node) -> Facts:
         return lookup(node.op, node.opset, node.domain).facts
     except UnsupportedOp:
         return NO_FACTS
+
+
+def loop_of(node: Node) -> LoopInputs | None:
+    """The loop that a node is, in one form for all kinds of nodes; None if it is none.
+
+    Raises
+    ------
+    LoopError
+        It is one, but something is wrong with it.
+    """
+    view = facts(node).loop
+    return None if view is None else view(node)
 
 
 def _is_ours(module: str | None) -> bool:

@@ -136,7 +136,8 @@ def add(a, b): return a - b
 @mdf_loop.kernel("Tanh", since=20)
 def tanh(x): return -x
 from mdf_loop.kernels import load_kernels
-from mdf_loop.registry import NO_FACTS, facts, kernel, lookup
+from mdf_loop.registry import facts, kernel, lookup
+from mdf_loop.rows import NO_FACTS
 load_kernels()
 for op, own in (("Add", add), ("Tanh", tanh)):
     entry = lookup(op, 20)

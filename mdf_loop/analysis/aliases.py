@@ -9,7 +9,8 @@ import numpy as np
 
 from mdf_loop.analysis.element_types import said_type
 from mdf_loop.ir import Body, Loop, Node, State
-from mdf_loop.registry import Known, lookup
+from mdf_loop.registry import lookup
+from mdf_loop.rows import Known
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,14 @@ class Batch:
             return self.histories[name]
         return History.of_values([self.single(name)] * self.length, self.calls.exact)
 
+    def is_array(self, value: Any) -> bool:
+        """Whether a value without dimensions is an array, and to be told from a number."""
+        return self.calls.type(value).is_array
+
+    def keep(self, name: str, rows: np.ndarray) -> None:
+        """Take what a value is in each iteration, stacked on axis 0."""
+        self.histories[name] = History.of_array(rows)
+
     def run_node(self, node: Node) -> None:
         """Run a node for all iterations."""
         flags = [bool(name) and name in self.histories for name in node.inputs]

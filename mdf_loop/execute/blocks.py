@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.analysis.idioms import Building, Idiom
+from mdf_loop.analysis.idioms.record import DoesNotFit, Idiom
 from mdf_loop.execute.block import Batch
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.histories import History
 from mdf_loop.execute.interpret import Moment, Session, truth
-from mdf_loop.execute.recurrences import DoesNotFit, built, run_idiom
 from mdf_loop.execute.stepped_part import SteppedPart
 from mdf_loop.ir import Node
 from mdf_loop.plan import Batched, Plan, Shift, Stepped
@@ -80,13 +79,12 @@ class Blocks:
         batch.histories[name] = batch.history(self.plan.rounds[name]).shifted(now[name], self.calls.exact)
 
     def _idiom(self, session: Session, batch: Batch, idiom: Idiom, now: dict[str, Any], finals: dict[str, Any]) -> None:
-        needs_history = isinstance(idiom, Building) and {idiom.name, idiom.output} & self.wanted
         try:
-            if needs_history:
+            if not idiom.keeps_history and {idiom.name, idiom.output} & self.wanted:
                 raise DoesNotFit
-            run_idiom(idiom, batch, now[idiom.name])
-            if isinstance(idiom, Building):
-                finals[idiom.name] = lambda: built(idiom, batch, now[idiom.name])
+            final = idiom.run(batch, now[idiom.name])
+            if final is not None:
+                finals[idiom.name] = final
         except DoesNotFit:
             key = id(idiom)
             if key not in self.stepped:
@@ -193,7 +191,7 @@ def wanted_histories(plan: Plan) -> set[str]:
     for part in plan.parts:
         if isinstance(part, Batched):
             for unit in part.units:
-                wanted |= set(unit.reads) if isinstance(unit, Node) else {unit.value} if isinstance(unit, Idiom) else set()
+                wanted |= set() if isinstance(unit, Shift) else set(unit.reads)
         else:
             written = {name for node in part.nodes for name in node.outputs if name}
             rounds = part.rounds if isinstance(part, Stepped) else ()

@@ -10,7 +10,8 @@ import numpy as np
 from mdf_loop.batching import Result, elementwise
 from mdf_loop.element_types import DTYPES, NAMES, kind_of
 from mdf_loop.kernels.texts import parsed, printed
-from mdf_loop.registry import Call, Known, kernel, say
+from mdf_loop.registry import kernel, say
+from mdf_loop.rows import Call, Known
 
 TEXT, BFLOAT16, E8M0 = DTYPES[8], DTYPES[16], DTYPES[24]
 

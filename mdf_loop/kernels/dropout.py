@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from mdf_loop.batching import elementwise
-from mdf_loop.registry import Known, kernel, say
+from mdf_loop.registry import kernel, say
+from mdf_loop.rows import Known
 
 
 def dropped(data, ratio: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -10,7 +10,8 @@ import numpy as np
 from mdf_loop.batching import Result, all_stacked
 from mdf_loop.kernels.axes import all_repeated, as_tensor, behind, moved, numbers, place, places, repeated_along, settled
 from mdf_loop.kernels.folding import folding
-from mdf_loop.registry import Call, kernel, say
+from mdf_loop.registry import kernel, say
+from mdf_loop.rows import Call
 
 
 def gather_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:

@@ -10,7 +10,8 @@ import numpy as np
 
 from mdf_loop.batching import Result
 from mdf_loop.kernels.axes import all_repeated, moved, numbers, place, settled
-from mdf_loop.registry import Call, kernel, say
+from mdf_loop.registry import kernel, say
+from mdf_loop.rows import Call
 
 
 def concat_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
