@@ -39,8 +39,9 @@ def test_what_depends_on_nothing_that_varies_is_hoisted():
         explained(f"{HEAD}) {{ go_out = Identity (go) a = Exp (w) b = Mul (a, w) t = Mul (s, b) }}"),
         """
         Loop over body: the trip count is given
-        hoisted, run once:
+        aliases, second names for values:
           go_out = Identity (go)
+        hoisted, run once:
           a = Exp (w)
           b = Mul (a, w)
         batched, a block of iterations at once:
@@ -54,7 +55,7 @@ def test_what_needs_a_value_that_changes_once_is_hoisted_late():
         explained(f"{HEAD}, double u) {{ go_out = Identity (go) t = Identity (w) u = Exp (s) }}"),
         """
         Loop over body: the trip count is given
-        hoisted, run once:
+        aliases, second names for values:
           go_out = Identity (go)
           t = Identity (w)
         hoisted from the second iteration on:
@@ -70,7 +71,7 @@ def test_recurrence_is_stepped_and_what_feeds_it_or_follows_is_batched():
         explained(text),
         """
         Loop over body: the trip count is given
-        hoisted, run once:
+        aliases, second names for values:
           go_out = Identity (go)
         batched, a block of iterations at once:
           x = Gather (w, i)

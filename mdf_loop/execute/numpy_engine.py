@@ -140,8 +140,10 @@ class NumpyLoop(InterpretedLoop):
     def blocks(self) -> Blocks:
         """The plan, ready to run."""
         if self._blocks is None:
-            self._blocks = Blocks(self.loop, self.program, self.calls, make_plan(self.loop))
-            log.info("planned %s over %s: %s", self.loop.name or "a loop", self.loop.body.name, self._blocks.plan.summary())
+            plan = make_plan(self.loop)
+            self.calls.share(plan.loop.body.nodes)
+            self._blocks = Blocks(self.calls, plan)
+            log.info("planned %s over %s: %s", self.loop.name or "a loop", self.loop.body.name, plan.summary())
         return self._blocks
 
     @functools.cached_property
@@ -371,7 +373,7 @@ class NumpyLoop(InterpretedLoop):
     def _stepping(self, why: str, is_wide: bool) -> Blocks:
         """The plan with everything in one stepped part."""
         if self._one_by_one is None:
-            self._one_by_one = Blocks(self.loop, self.program, self.calls, all_stepped(self.plan, why, is_wide))
+            self._one_by_one = Blocks(self.calls, all_stepped(self.plan, why, is_wide))
         return self._one_by_one
 
     @staticmethod

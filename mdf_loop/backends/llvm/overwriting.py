@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from mdf_loop.backends.llvm.fusion import ELEMENTWISE, Fusion, is_lazy
+from mdf_loop.registry import facts
 from mdf_loop.step.liveness import read_by
 from mdf_loop.step.records import Apply, Region, Value
 
@@ -57,17 +58,13 @@ def overwriting(region: Region, owned: Collection[Value], fusion: Fusion) -> set
 
 def replaces_parts(value: Value) -> bool:
     """Whether a value is its first argument with parts replaced."""
-    return value.op == "put" or is_longer(value) or (isinstance(value.attr, Apply) and value.attr.node.op in SCATTERING)
+    return value.op == "put" or is_longer(value) or (isinstance(value.attr, Apply) and facts(value.attr.node).replaces_parts)
 
 
 def is_longer(value: Value) -> bool:
     """Whether a value is its first argument with more behind it."""
     shape = value.type.shape
     return value.op == "concat" and shape is not None and all(n == 1 for n in shape[: value.attr])
-
-
-SCATTERING = ("ScatterND", "ScatterElements", "Scatter")
-"""Operators that replace parts."""
 
 
 def _may_look_at(value: Value, fusion: Fusion) -> bool:
