@@ -307,8 +307,9 @@ class NumpyLoop(InterpretedLoop):
             if not session.run.is_free or stage.is_compiled:
                 length = max(min(length, int(AHEAD / stage.pace)), 1)
             is_done = self._try_block(session, stage, length)
-            if stage.is_compiled and stage.blocks.is_refused:
+            if stage.is_compiled and (why := stage.blocks.why):
                 stage.blocks, stage.is_compiled, stage.may_compile = stage.planned, False, False
+                stage.blocks.say_why(why)
             if not is_done:
                 stage.length = max(length // 8, SMALLEST)
                 if length <= SMALLEST:
