@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.analysis.declared_types import check_declared_types
 from mdf_loop.analysis.element_types import Asked, asked_types
 from mdf_loop.arguments import as_untyped, fit_values
 from mdf_loop.cache import Cache, fingerprint
@@ -114,6 +115,7 @@ def prepare_scan(body: Body, n_scanned: int, attrs: Mapping[str, Any]) -> Prepar
 def _prepare(record: Loop) -> PreparedLoop:
     execute = NumpyLoop(record)  # finds what is wrong with nodes, so it comes first
     pairs = [(c.input, c.output) for c in record.carried]
+    check_declared_types(record.body, pairs)
     return PreparedLoop(record, execute, asked_types(record.body, pairs) if record.body.typed else {})
 
 
@@ -121,9 +123,13 @@ def prepare_branch(body: Body, name: str) -> PreparedBranch:
     """A branch of an If that was read."""
     if body.inputs:
         raise MalformedBody(f"{name} has inputs ({', '.join(body.inputs)}); a branch has none, it only captures")
-    return _cache.prepared(
-        body, "branch", lambda: PreparedBranch(body, InterpretedBody(body), asked_types(body) if body.typed else {})
-    )
+    return _cache.prepared(body, "branch", lambda: _prepare_branch(body))
+
+
+def _prepare_branch(body: Body) -> PreparedBranch:
+    execute = InterpretedBody(body)  # finds what is wrong with nodes, so it comes first
+    check_declared_types(body)
+    return PreparedBranch(body, execute, asked_types(body) if body.typed else {})
 
 
 def fit_to(body: Body, asked: Mapping[str, Asked], values: Mapping[str, Any]) -> dict[str, Any]:
