@@ -179,9 +179,10 @@ def _not_computed(body: Body, missing: Sequence[str]) -> str:
     found = [name for name in missing if name in body.outputs]
     if not found:
         return ""
-    passed = f", or name the input {body.inputs[1]!r} there to pass it through" if found[0] == body.outputs[0] else ""
+    is_passed = found[0] == body.outputs[0] and len(body.inputs) > 1
+    passed = f", or name the input {body.inputs[1]!r} there to pass it through" if is_passed else ""
     hint = f"{_listed(found)} {'is an output' if len(found) == 1 else 'are outputs'} of the body that no node of it computes"
-    return f"; {hint}: add the node that does{passed if len(body.inputs) > 1 else ''}"
+    return f"; {hint}: add the node that does{passed}"
 
 
 def _listed(names: Sequence[str] | Mapping[str, Any]) -> str:

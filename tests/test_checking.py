@@ -131,7 +131,11 @@ def test_there_is_no_file(tmp_path, capsys):
 
 
 TYPES = [
-    ("(bool c, double t, double u)", "(bool c, float t, double u)", "output 't' is declared float, but 't' is computed as double"),
+    (
+        "(bool c, double t, double u)",
+        "(bool c, float t, double u)",
+        "output 't' is declared float, but 't' is computed as double",
+    ),
     ("u = Neg (t)", "u = Cast <to = 7> (t)", "output 'u' is declared double, but 'u' is computed as int64"),
     ("double s)", "int64 s)", "is declared double, but 't' is computed as int64"),
 ]

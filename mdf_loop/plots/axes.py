@@ -52,7 +52,9 @@ def plot_one(series: Series, ax: Any, **style: Any) -> None:
 
 def _no_picture(series: Series) -> ArgumentError:
     if not series.dims:
-        return ArgumentError(f"{series.name!r} is a single number, {series.values:g}; a picture needs trials, iterations or a sweep")
+        return ArgumentError(
+            f"{series.name!r} is a single number, {series.values:g}; a picture needs trials, iterations or a sweep"
+        )
     return ArgumentError(
         f"{series.name!r} has {len(series.dims)} axes ({', '.join(series.dims)}); a picture shows two: take a part or a mean "
         "of it first, as xarray's .sel() and .mean() do"
@@ -80,9 +82,7 @@ def plot_phase(x: Series, y: Series, ax: Any, **style: Any) -> None:
         return
     (x, _), (y, _) = x.over_trials(), y.over_trials()
     if x.values.shape != y.values.shape:
-        raise ArgumentError(
-            f"{x.name!r} has axes {_shape(x)} and {y.name!r} {_shape(y)}; a phase plane needs the same for both"
-        )
+        raise ArgumentError(f"{x.name!r} has axes {_shape(x)} and {y.name!r} {_shape(y)}; a phase plane needs the same for both")
     if x.values.ndim not in (1, 2):
         raise _no_picture(x)
     ax.plot(x.values, y.values, **style)
@@ -105,12 +105,12 @@ def _line(series: Series, spread: np.ndarray | None, ax: Any, label: str | None 
 
 
 def _lines_or_map(series: Series, spread: np.ndarray | None, ax: Any, **style: Any) -> None:
-    """Of two axes: a line for each place of the shorter one that is not swept over, or a heat map of both."""
+    """Of two axes: a line for each place of the shorter one that is not that of iterations, or a heat map of both."""
     swept = [dim for dim in series.dims if dim in series.coordinates and not _is_run(dim)]
-    if len(swept) == 2 or min(series.values.shape) > MOST_LINES:
+    each = _shorter(series)
+    if len(swept) == 2 or series.values.shape[series.dims.index(each)] > MOST_LINES:
         _heat_map(series, ax, **style)
         return
-    each = swept[0] if swept and _size(series, swept[0]) <= MOST_LINES else _shorter(series)
     for k, at in enumerate(series.along(each)):
         part = tuple(k if dim == each else slice(None) for dim in series.dims)
         rest = Series(series.name, tuple(d for d in series.dims if d != each), series.values[part], series.coordinates)
@@ -123,15 +123,10 @@ def _is_run(dim: str) -> bool:
     return dim == "iteration" or dim.endswith("_iteration")
 
 
-def _size(series: Series, dim: str) -> int:
-    return series.values.shape[series.dims.index(dim)]
-
-
 def _shorter(series: Series) -> str:
     """The axis that gives lines: never that of iterations."""
-    runs = [dim for dim in series.dims if _is_run(dim)]
-    rest = [dim for dim in series.dims if dim not in runs]
-    return min(rest or series.dims, key=lambda dim: _size(series, dim))
+    sizes = dict(zip(series.dims, series.values.shape, strict=True))
+    return min([dim for dim in sizes if not _is_run(dim)] or sizes, key=lambda dim: sizes[dim])
 
 
 def _heat_map(series: Series, ax: Any, **style: Any) -> None:

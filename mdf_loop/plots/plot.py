@@ -79,5 +79,7 @@ def _all_lines(source: Any, known: Any) -> list[Any]:
     lines = [series for series in found if series.over_trials()[0].values.ndim == 1]
     alike = [series for series in lines if series.dims == lines[0].dims]
     if not found:
-        raise ArgumentError(f"there are only single numbers here ({', '.join(known) or 'none'}); record=, trials= or a sweep give more")
+        raise ArgumentError(
+            f"there are only single numbers here ({', '.join(known) or 'none'}); record=, trials= or a sweep give more"
+        )
     return alike or found[:1]
