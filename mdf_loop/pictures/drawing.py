@@ -148,7 +148,8 @@ def draw(model: Any, *, steps: int | None = None, time_increment: float | None =
     Parameters
     ----------
     model
-        What :func:`mdf_loop.run` takes, or :func:`mdf_loop.prepare` returned; or a body in any form, or what :func:`mdf_loop.compile` returned.
+        What :func:`mdf_loop.run` takes; a body in any form; or what :func:`mdf_loop.prepare` or :func:`mdf_loop.compile`
+        returned.
     steps : int, optional
         Draw the loop that an MDF model becomes when it is evaluated so many times.
     time_increment : float, optional

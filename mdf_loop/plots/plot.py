@@ -55,7 +55,7 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
     shown = chosen(known, names) if names else _all_lines(source, known)
     ax = new_axes() if ax is None else ax
     if len(names) == 2:
-        plot_phase(*shown, ax, **style)
+        plot_phase(shown[0], shown[1], ax, **style)
     else:
         for series in shown:
             plot_one(series, ax, **style)

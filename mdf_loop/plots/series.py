@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ class Series:
         return Series(self.name, dims, mean, self.coordinates), spread
 
 
-def series_of(source: Any) -> dict[str, Any]:
+def series_of(source: Any) -> dict[str, Callable[[], Series]]:
     """What can be plotted, by name: each a function that makes the :class:`Series`, so that nothing is read in vain.
 
     Parameters
@@ -69,18 +70,20 @@ def series_of(source: Any) -> dict[str, Any]:
     if hasattr(source, "about") and isinstance(source, Mapping):
         return _of_results(source)
     if hasattr(source, "data_vars"):
-        return {str(name): lambda n=name: _of_variable(source[n]) for name in source.data_vars}
+        return {str(name): partial(_of_variable, source[name]) for name in source.data_vars}
     raise KindError(f"plot takes the Results of a run, or the Dataset of a sweep; got {type(source).__name__}")
 
 
-def _of_results(results: Any) -> dict[str, Any]:
+def _of_results(results: Any) -> dict[str, Callable[[], Series]]:
     about = results.about
     lead = (TRIAL,) if about.trials is not None else ()
     steps = {ITERATION: about.every}
-    found = {name: lambda n=name, v=value: _labelled(n, v, (*lead, ITERATION), steps) for name, value in about.recorded.items()}
+    found: dict[str, Callable[[], Series]] = {
+        name: partial(_labelled, name, value, (*lead, ITERATION), steps) for name, value in about.recorded.items()
+    }
     for name, value in results.items():
         dims = (*lead, ITERATION) if name in about.collected else lead
-        found.setdefault(name, lambda n=name, v=value, d=dims: _labelled(n, v, d, {}))
+        found.setdefault(name, partial(_labelled, name, value, dims, {}))
     return found
 
 
