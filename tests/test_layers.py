@@ -19,7 +19,7 @@ LAYERS = [
     {"html", "installing"},
     {"errors"},
     {"progress"},
-    {"options", "element_types", "schemas", "files"},
+    {"options", "element_types", "schemas", "files", "plots"},
     {"ir"},
     {"rows"},
     {"check", "registry", "writers"},
@@ -50,6 +50,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
 UPWARDS = {
     ("mdf_loop/models/model.py", "sweeps"): "a call of a model may ask for trials",
+    ("mdf_loop/models/model.py", "pictures"): "a model plots its picture",
 }
 """The imports that go up all the same, each inside a function and with its reason."""
 
@@ -76,7 +77,7 @@ FOREIGN = {
     "typer": {"cli"},
     "rich": {"cli", "progress.py"},
     "tqdm": {"progress.py"},
-    "matplotlib": set(),
+    "matplotlib": {"plots", "pictures"},
 }
 """Which parts may import which foreign package, anywhere in a file."""
 
