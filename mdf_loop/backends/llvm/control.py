@@ -253,8 +253,8 @@ class _Loop:
         text.line(f"store i64 {left}, ptr %fuel")
         with text.where(text.new(f"icmp slt i64 {left}, 0")):
             text.line(f"store i64 {FUEL}, ptr %fuel")
-            call = text.declare("look_around", "i1", pure=False)
-            self.e.leave_if(text.new(f"{call}()"), STOPPED)
+            call = text.declare("look_around", "i1", "ptr", pure=False)
+            self.e.leave_if(text.new(f"{call}(ptr %thread)"), STOPPED)
         if period > 1:
             text.jump(onwards)
             text.start(onwards)

@@ -23,6 +23,7 @@ from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.machine import machine
 from mdf_loop.backends.llvm.objects import ELEMENTS, FLAGS, HEAD, PLAIN, TYPE, are_as_expected
 from mdf_loop.backends.llvm.operators.foreign import Outside
+from mdf_loop.backends.llvm.randomness import address_of, next_of_pcg
 from mdf_loop.backends.llvm.sweeps import store_all
 from mdf_loop.backends.python.runtime import FallBack
 from mdf_loop.step.records import Region, Type, Value
@@ -30,7 +31,10 @@ from mdf_loop.step.records import Region, Type, Value
 WRITE = control, elementwise, operators, places, products, reductions, views
 """The modules that say how operations are written."""
 
-FIRST_OBJECT = 4
+STREAM = 4
+"""The place in a table where it says from where random numbers are drawn."""
+
+FIRST_OBJECT = 5
 """The place of the first argument in a table, behind what all programs are given."""
 
 NOT_PLAIN = 4
@@ -42,14 +46,6 @@ declare void @PyEval_RestoreThread(ptr)
 declare i32 @PyErr_CheckSignals()
 declare ptr @PyMem_RawRealloc(ptr, i64)
 declare void @PyMem_RawFree(ptr)
-
-define private i1 @look_around() noinline {
-  %thread = call ptr @PyEval_SaveThread()
-  call void @PyEval_RestoreThread(ptr %thread)
-  %signal = call i32 @PyErr_CheckSignals()
-  %found = icmp ne i32 %signal, 0
-  ret i1 %found
-}
 
 define private i1 @grow(ptr %memory, i64 %size) noinline {
   %room = getelementptr { ptr, i64 }, ptr %memory, i64 0, i32 1
@@ -71,6 +67,60 @@ failed:
 """
 
 
+_HOLDING = """
+define private i1 @look_around(ptr %none) noinline {
+  %thread = call ptr @PyEval_SaveThread()
+  call void @PyEval_RestoreThread(ptr %thread)
+  %signal = call i32 @PyErr_CheckSignals()
+  %found = icmp ne i32 %signal, 0
+  ret i1 %found
+}
+"""
+"""For programs that hold Python's lock, and let go of it for a moment now and then."""
+
+_FREE = """
+define private i1 @look_around(ptr %thread) noinline {
+  call void @PyEval_RestoreThread(ptr %thread)
+  %signal = call i32 @PyErr_CheckSignals()
+  %same = call ptr @PyEval_SaveThread()
+  %found = icmp ne i32 %signal, 0
+  ret i1 %found
+}
+"""
+"""For programs that run without Python's lock, and take it for a moment now and then."""
+
+_ENTRIES = """
+define i64 @run(ptr %table) nounwind {{
+  %thread = {release}
+  %code = call i64 @once(ptr %table, ptr %thread)
+  {take}
+  ret i64 %code
+}}
+
+define i64 @run_many(ptr %tables, i64 %bytes, i64 %count) nounwind {{
+entry:
+  %thread = {release}
+  br label %one
+one:
+  %k = phi i64 [0, %entry], [%following, %one]
+  %place = mul i64 %k, %bytes
+  %table = getelementptr i8, ptr %tables, i64 %place
+  %code = call i64 @once(ptr %table, ptr %thread)
+  %following = add i64 %k, 1
+  %failed = icmp ne i64 %code, 0
+  %last = icmp eq i64 %following, %count
+  %over = or i1 %failed, %last
+  br i1 %over, label %end, label %one
+end:
+  {take}
+  ret i64 %code
+}}
+"""
+"""A run, and many one after the other, each with a table of its own."""
+
+RELEASE, TAKE = "call ptr @PyEval_SaveThread()", "call void @PyEval_RestoreThread(ptr %thread)"
+
+
 def program(region: Region) -> Callable[..., Any]:
     """The function of a Step, ``program(run, *values) -> results``.
 
@@ -86,24 +136,41 @@ def program(region: Region) -> Callable[..., Any]:
     return Program(region)
 
 
+def _stream() -> list[str]:
+    """Where random numbers come from, and whether it is a stream of PCG64: that one a program steps itself."""
+    return [
+        f"  %stream_at = getelementptr i64, ptr %table, i64 {STREAM}",
+        "  %stream = load ptr, ptr %stream_at",
+        "  %state = load ptr, ptr %stream",
+        "  %pcg = load ptr, ptr %state",
+        "  %next_at = getelementptr i64, ptr %stream, i64 1",
+        "  %next = load i64, ptr %next_at",
+        f"  %is_pcg = icmp eq i64 %next, {next_of_pcg()}",
+    ]
+
+
 class Program:
     """One program: its code, as long as it is kept, and memory for those that call it."""
 
     def __init__(self, region: Region) -> None:
         written = _Writing(inlined(region))
         self.text, self.constants = written.text, written.e.constants
-        self._code = machine().linked(self.text, "run", list(written.e.text.declarations))
+        self._code = machine().linked(self.text, ("run", "run_many"), list(written.e.text.declarations))
         self._call = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(self._code["run"])
-        self._table, self._results, self._outside = written.table, written.results, written.e.outside
+        self.call_many = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p, *[ctypes.c_int64] * 2])(self._code["run_many"])
+        self.table, self.results, self.outside = written.table, written.results, written.e.outside
+        self.draws, self.is_free = written.e.draws, written.is_free
         self._weak = [k for k, param in enumerate(region.params) if param.type.weak and param.type.kind in "bi"]
         self._spare: list[Table] = []
 
     def __call__(self, run: Any, *values: Any) -> tuple[Any, ...]:
         """Run it."""
-        table = self._spare.pop() if self._spare else Table(self._table, self.constants, self._outside)
-        given = values if not self._weak else self._exact(values)
-        found = [result.room() for result in self._results]
+        table = self._spare.pop() if self._spare else self.new_table()
+        given = self.exact(values)
+        found = [result.room() for result in self.results]
         table.given, table.run = given, run
+        if self.draws:
+            table.entries[STREAM] = address_of(run.stream.shared())
         code = table.filled(self._call, given, found)
         if code == NOT_PLAIN:
             given = [np.ascontiguousarray(x) if isinstance(x, np.ndarray) and x.ndim else x for x in given]
@@ -113,13 +180,19 @@ class Program:
                 raise table.error
             self._spare.append(table)
             raise MemoryError if code == NO_MEMORY else FallBack
-        results = tuple([result.of(x, table) for result, x in zip(self._results, found, strict=True)])
+        results = tuple([result.of(x, table) for result, x in zip(self.results, found, strict=True)])
         table.arrays, table.given, table.run = [], (), None
         self._spare.append(table)
         return results
 
-    def _exact(self, values: Sequence[Any]) -> list[Any]:
+    def new_table(self) -> Table:
+        """A table for somebody who calls."""
+        return Table(self.table, self.constants, self.outside)
+
+    def exact(self, values: Sequence[Any]) -> Sequence[Any]:
         """Python's own whole numbers as numpy's."""
+        if not self._weak:
+            return values
         given = list(values)
         for k in self._weak:
             if type(given[k]) is int and not -1 << 63 <= given[k] < 1 << 63:
@@ -255,6 +328,7 @@ class _Writing:
         self._params()
         self._targets()
         self.e.values(region)
+        self.is_free = not self.e.outside and "look_around" in self.e.text.declarations
         self._give()
         self.text = self._whole()
         self.table.scratch = self.e.scratch
@@ -347,7 +421,12 @@ class _Writing:
         for k, n in enumerate(x.shape):
             text.line(f"store i64 {n}, ptr {text.element_pointer('i64', '%table', result.place + k)}")
         kind = _number_of_dtype(result.dtype)
-        room = text.new(f"call ptr {self._entry(1)}(i64 {result.place}, i64 {len(x.shape)}, i64 {kind})")
+        ask = self._entry(1)
+        if self.is_free:
+            text.line(TAKE)
+        room = text.new(f"call ptr {ask}(i64 {result.place}, i64 {len(x.shape)}, i64 {kind})")
+        if self.is_free:
+            text.new(RELEASE)
         self.e.leave_if(text.new(f"icmp eq ptr {room}, null"), NO_MEMORY)
         store_all(self.e, [(x, [room])])
 
@@ -370,11 +449,14 @@ class _Writing:
         for k, memory in enumerate(e.growing):
             ending += [f"  %free{k} = load ptr, ptr {memory}", f"  call void @PyMem_RawFree(ptr %free{k})"]
         lines = [
-            "define i64 @run(ptr %table) nounwind {", "entry:", "  %scratch = load ptr, ptr %table",
+            "define private i64 @once(ptr %table, ptr %thread) noinline nounwind {", "entry:", "  %scratch = load ptr, ptr %table",
             "  %outside_at = getelementptr i64, ptr %table, i64 3",
             "  %outside = load ptr, ptr %outside_at",
+            *(_stream() if e.draws else []),
             "  %fuel = alloca i64", f"  store i64 {control.FUEL}, ptr %fuel", *constants, *text.slots, *text.lines,
         ]  # fmt: skip
         known = {"look_around", "grow"}
         declared = [line for name, line in text.declarations.items() if name not in known]
-        return "\n".join([*declared, *text.globals, _HELPERS, *lines, "end:", *ending, "  ret i64 %code", "}"]) + "\n"
+        release, take = (RELEASE, TAKE) if self.is_free else ("inttoptr i64 0 to ptr", "")
+        around = [_HELPERS, _FREE if self.is_free else _HOLDING, _ENTRIES.format(release=release, take=take)]
+        return "\n".join([*declared, *text.globals, *around, *lines, "end:", *ending, "  ret i64 %code", "}"]) + "\n"
