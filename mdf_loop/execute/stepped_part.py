@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mdf_loop.analysis.invariants import Invariants
+from mdf_loop.analysis.purity import draws
 from mdf_loop.backends.python.control import UNWATCHED
 from mdf_loop.backends.python.printer import program
 from mdf_loop.backends.python.runtime import FallBack
@@ -65,6 +66,7 @@ class SteppedPart:
         self.part, self.calls, self.exact = part, calls, calls.exact
         self.rounds = {name: rounds[name] for name in part.rounds}
         written = {name for node in part.nodes for name in node.outputs if name}
+        self.draws = any(map(draws, part.nodes))
         self.condition = condition if part.decides else ""
         reads = {name for node in part.nodes for name in node.reads} | set(self.rounds.values()) | ({self.condition} - {""})
         outside = sorted(reads - written - set(self.rounds))
@@ -126,9 +128,12 @@ class SteppedPart:
         written = self._written(self._machine, types, compiled)
         if written.call is None:
             return None
+        drawn = run.stream.save() if self.draws else None
         try:
             found = written.call(run, np.int64(n), *carried, *[history.stacked() for history in histories], *once)
         except (FallBack, NotStackable):
+            if drawn is not None:
+                run.stream.restore(drawn)
             return None
         return self._stretch(found, written.kept)
 
