@@ -201,10 +201,14 @@ class NumpyLoop(InterpretedLoop):
             return None
         return self._programs_for(given, "jit").machine_code(program_values(given), options)
 
-    def step(self, given: Arguments) -> Region:
-        """What the loop computes for such values, in primitives."""
-        types = [type_of_value(value, self.calls.exact) for value in program_values(given)]
-        return lower_loop(self.loop, types, given.trip_count is not None, given.go is not None, False, self.calls.bound)
+    def step(self, given: Arguments) -> Region | None:
+        """What the loop computes for such values, in primitives; None if that cannot be said."""
+        try:
+            types = [type_of_value(value, self.calls.exact) for value in program_values(given)]
+            return lower_loop(self.loop, types, given.trip_count is not None, given.go is not None, False, self.calls.bound)
+        except Exception as error:  # whatever is the matter with it, the ordinary way finds out
+            log.debug("no program: %s", error)
+            return None
 
     def _is_for_a_program(self, given: Arguments, run: Run) -> bool:
         """Whether it is a short loop that nobody watches, bounds or stops."""

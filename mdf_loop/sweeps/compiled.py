@@ -17,7 +17,7 @@ from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.machine import is_installed, run_many
 from mdf_loop.execute.numpy_engine import NumpyLoop, program_values
 from mdf_loop.ir import Loop
-from mdf_loop.options import Options, RandomStream, Run
+from mdf_loop.options import RandomStream, Run
 from mdf_loop.sweeps.columns import Columns
 from mdf_loop.sweeps.exact import NotBatched, refuse_inexact, refuse_long_sums
 
@@ -89,10 +89,12 @@ class CompiledLoop:
             return False
         try:
             refuse_inexact(self.execute.loop.body)
-            refuse_long_sums(self.execute.step(given[0]))
+            step = self.execute.step(given[0])
+            if step is not None:
+                refuse_long_sums(step)
+            return step is not None
         except NotBatched:
             return False
-        return True
 
     def _one_by_one(
         self, call: Callable[..., Any], values: Sequence[Sequence[Any]], generators: Sequence[np.random.Generator], run: Run

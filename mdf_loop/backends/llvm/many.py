@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -16,7 +16,7 @@ FIRST, MOMENT = 16, 0.05
 """Runs between two looks at the time, at first; seconds that there shall be."""
 
 
-def can_run_many(program: Any) -> bool:
+def can_run_many(program: object) -> TypeGuard[Program]:
     """Whether nothing of Python's is needed within a run."""
     return isinstance(program, Program) and not program.outside and all(x.is_static for x in program.results)
 

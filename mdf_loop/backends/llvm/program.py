@@ -142,10 +142,11 @@ def _stream() -> list[str]:
         f"  %stream_at = getelementptr i64, ptr %table, i64 {STREAM}",
         "  %stream = load ptr, ptr %stream_at",
         "  %state = load ptr, ptr %stream",
-        "  %pcg = load ptr, ptr %state",
         "  %next_at = getelementptr i64, ptr %stream, i64 1",
         "  %next = load i64, ptr %next_at",
         f"  %is_pcg = icmp eq i64 %next, {next_of_pcg()}",
+        "  %words = load ptr, ptr %state",
+        "  %pcg = select i1 %is_pcg, ptr %words, ptr %stream",  # of another stream nothing is used, but it is read
     ]
 
 

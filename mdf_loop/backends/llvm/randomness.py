@@ -70,7 +70,7 @@ def next_of_pcg() -> int:
     stream = _Stream.from_address(address_of(generator))
     place = ctypes.c_uint64.from_address(stream.state or 0).value
     known = generator.bit_generator.state
-    words = np.frombuffer((ctypes.c_uint64 * 4).from_address(place), np.uint64).tolist() if known["bit_generator"] == "PCG64" else []
+    words = list((ctypes.c_uint64 * 4).from_address(place)) if known["bit_generator"] == "PCG64" else []
     wanted = [known["state"][name] >> shift & (1 << 64) - 1 for name in ("state", "inc") for shift in (0, 64)] if words else [0]
     if words != wanted:  # pragma: no cover - another numpy, or another order of bytes
         return 0

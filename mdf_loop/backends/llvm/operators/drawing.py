@@ -9,8 +9,8 @@ import numpy as np
 
 from mdf_loop.backends.llvm.arrays import Array, Length, in_memory, number
 from mdf_loop.backends.llvm.conversions import converted
-from mdf_loop.backends.llvm.elementwise import computed
 from mdf_loop.backends.llvm.elements import literal
+from mdf_loop.backends.llvm.elementwise import computed
 from mdf_loop.backends.llvm.emitter import Emitter
 from mdf_loop.backends.llvm.lanes import Lanes
 from mdf_loop.backends.llvm.operators.table import Call, gives
