@@ -280,7 +280,7 @@ def scheduled(side: int, repeat: int) -> None:
     ours = seconds({"": lambda: mdf_loop.sweep(OSCILLATOR, over, steps=1000, time_increment=0.01)}, repeat)[""]
     theirs = steps_in_mdf() * 1000 * side**2
     print(
-        f"\nscheduled oscillator, {side**2} points x 1000 steps: {ours:.2f} s; MDF's engine {theirs:.0f} s, {theirs / ours:.0f} x as long"
+        f"\nscheduled oscillator, {side**2} points x 1000 steps: {ours:.2f} s; MDF's engine {theirs:.0f} s, {theirs / ours:.0f}x"
     )
 
 

@@ -67,7 +67,8 @@ def outside(monkeypatch):
 def test_programs_draw_what_kernels_draw(name, shape, bits, outside):
     kind = "double[n]" if shape else "double"
     body = DRAWS[name].replace("double[n]", kind)
-    text = f"b (int64 i, bool c, {kind} x) => (bool c, {kind} y, {kind} k) {{ {body} h2 = Mul (x, a) y = Add (h2, z) k = Identity (z) }}"
+    signature = f"b (int64 i, bool c, {kind} x) => (bool c, {kind} y, {kind} k)"
+    text = f"{signature} {{ {body} h2 = Mul (x, a) y = Add (h2, z) k = Identity (z) }}"
     outer = {"a": 0.5, **({"l": 0.1} if " l)" in body else {})}
     (expected, state), (actual, moved) = run_both(text, np.zeros(shape), lambda: np.random.Generator(bits(3)), **outer)
     for a, b in zip(expected, actual, strict=True):

@@ -8,7 +8,8 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from mdf_loop.backends.llvm.program import FIRST_OBJECT, STREAM, Program, Result
+from mdf_loop.backends.llvm.around import STREAM
+from mdf_loop.backends.llvm.program import FIRST_OBJECT, Program, Result
 from mdf_loop.backends.llvm.randomness import address_of
 from mdf_loop.backends.python.runtime import FallBack
 
