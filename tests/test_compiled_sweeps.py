@@ -17,6 +17,7 @@ from mdf_loop.backends.llvm.program import Program, program
 from mdf_loop.backends.python.runtime import FallBack
 from mdf_loop.control import loop_record
 from mdf_loop.execute import stepped_part
+from mdf_loop.execute.specialised import Specialised
 from mdf_loop.options import RandomStream, options, random_stream
 from mdf_loop.readers import read
 from mdf_loop.step.lower import lower_loop
@@ -103,14 +104,14 @@ def test_a_loop_that_ends_early_leaves_the_stream_where_single_draws_do():
 def test_a_block_that_machine_code_leaves_draws_its_numbers_once(monkeypatch):
     """What was drawn before the program gave up is put back."""
 
-    def drawing_in_vain(region):
+    def drawing_in_vain(region, is_block):
         def call(run, *values):
             run.stream.shared().normal(size=3)
             raise FallBack
 
-        return call, ""
+        return Specialised(call, region, size=1)
 
-    monkeypatch.setattr(stepped_part, "compiled", drawing_in_vain)
+    monkeypatch.setattr(stepped_part, "in_machine_code", drawing_in_vain)
     text = "b (int64 i, bool c, double x) => (bool c, double y) { z = RandomNormalLike (x) h = Mul (x, z) y = Add (h, z) }"
     found = []
     for engine in ("interpret", "jit"):

@@ -67,10 +67,10 @@ def test_colours_are_those_of_the_plan():
     drawing = mdf_loop.draw(ROOT / "examples" / "drift_diffusion.yaml")
     kinds = {box.lines[-1]: box.kind for box in drawing.picture.top.all_boxes() if box.kind in WAYS}
     assert kinds["sqrt_dt"] == "hoisted"
-    assert kinds["path"] == "batched"
+    assert kinds["path"] == "alias"
     assert kinds["t_out"] == "recurrent"
     assert kinds["x_out"] == "stepped"
-    assert drawing.picture.kinds() == ["hoisted", "batched", "recurrent", "stepped"]
+    assert drawing.picture.kinds() == ["alias", "hoisted", "recurrent", "stepped"]
     assert all(f"legend_{kind}" in drawing.dot and f"legend_{kind}" in drawing.mermaid for kind in drawing.picture.kinds())
 
 

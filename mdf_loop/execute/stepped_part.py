@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from mdf_loop.analysis.invariants import Invariants
 from mdf_loop.analysis.purity import draws
-from mdf_loop.backends.python.control import UNWATCHED
-from mdf_loop.backends.python.printer import program
 from mdf_loop.backends.python.runtime import FallBack
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.histories import History, NotStackable, type_of_row
-from mdf_loop.execute.machine import compiled
+from mdf_loop.execute.specialised import Specialised, in_machine_code, in_python
 from mdf_loop.ir import Body, Carried, Collected, Loop, Scanned
 from mdf_loop.options import Run
 from mdf_loop.plan import Stepped
@@ -31,12 +29,8 @@ Types = tuple[tuple[Type, ...], tuple[Type, ...], tuple[Type, ...]]
 """Of what goes round, of the rows of streams, and of what is the same in all iterations."""
 
 
-class Written(NamedTuple):
-    """A program, its text or the reason why there is none, and the types of the rows that it records."""
-
-    call: Callable[..., Any] | None
-    text: str
-    kept: tuple[Type, ...]
+Written = tuple[Specialised | str, tuple[Type, ...]]
+"""A program, or the reason why there is none, and the types of the rows that it records."""
 
 
 @dataclass
@@ -97,9 +91,18 @@ class SteppedPart:
         self._programs: dict[Types, Written] = {}
         self._machine: dict[Types, Written] = {}
         self._careful: set[Any] = set()
-        self.source = ""
+        self.latest: Specialised | None = None
+        self.why = ""
 
-    def run(self, n: int, run: Run, same: Mapping[str, Any], streams: Mapping[str, History], now: Mapping[str, Any]) -> Stretch:
+    def run(
+        self,
+        n: int,
+        run: Run,
+        same: Mapping[str, Any],
+        streams: Mapping[str, History],
+        now: Mapping[str, Any],
+        is_compiled: bool = False,
+    ) -> Stretch:
         """Step through up to ``n`` iterations.
 
         Parameters
@@ -118,49 +121,53 @@ class SteppedPart:
             tuple(history.type for history in histories),
             tuple(type_of_value(value, self.exact) for value in once),
         )
-        found = self._by_machine_code(types, n, run, carried, histories, once) if run.options.engine == "jit" else None
+        found = self._by_machine_code(types, n, run, carried, histories, once) if is_compiled else None
         return self._by_python(types, n, run, carried, histories, once) if found is None else found
 
     def _by_machine_code(
         self, types: Types, n: int, run: Run, carried: Sequence[Any], histories: Sequence[History], once: Sequence[Any]
     ) -> Stretch | None:
         """What machine code gives for a block; None if there is none, or it leaves the block to others."""
-        written = self._written(self._machine, types, compiled)
-        if written.call is None:
+        made, kept = self._written(self._machine, types, lambda region: in_machine_code(region, is_block=True))
+        if isinstance(made, str):
+            self.why = made
             return None
         drawn = run.stream.save() if self.draws else None
         try:
-            found = written.call(run, np.int64(n), *carried, *[history.stacked() for history in histories], *once)
+            found = made.call(run, np.int64(n), *carried, *[history.stacked() for history in histories], *once)
         except (FallBack, NotStackable):
             if drawn is not None:
                 run.stream.restore(drawn)
             return None
-        return self._stretch(found, written.kept)
+        self.latest, self.why = made, ""
+        return self._stretch(found, kept)
 
     def _by_python(
         self, types: Types, n: int, run: Run, carried: Sequence[Any], histories: Sequence[History], once: Sequence[Any]
     ) -> Stretch:
-        written = self._written(self._programs, types, lambda region: program(region, UNWATCHED, 0, types in self._careful))
-        assert written.call is not None
-        self.source = written.text
+        is_careful = types in self._careful
+        made, kept = self._written(
+            self._programs, types, lambda region: in_python(region, 0, is_careful, self.why, is_block=True)
+        )
+        assert isinstance(made, Specialised)
+        self.latest = made
         try:
-            found = written.call(run, np.int64(n), *carried, *[history.rows() for history in histories], *once)
+            found = made.call(run, np.int64(n), *carried, *[history.rows() for history in histories], *once)
         except (ValueError, ArithmeticError):
             if types not in self._careful:  # Python may have refused what is nan or infinite to numpy
                 self._careful.add(types)
                 del self._programs[types]
             raise
-        return self._stretch(found, written.kept)
+        return self._stretch(found, kept)
 
-    def _written(self, table: dict[Types, Written], types: Types, write: Callable[[Region], Any]) -> Written:
+    def _written(self, table: dict[Types, Written], types: Types, write: Callable[[Region], Specialised | str]) -> Written:
         """A program out of a table, which it is put into when it is first asked for."""
         if types not in table:
             if len(table) >= MOST_SIGNATURES:
                 table.clear()
             region = lower_block(self.record, *types, self.calls.bound)
             kept = region.results[len(self.rounds) : len(self.rounds) + len(self.recorded)]
-            call, text = write(region)
-            table[types] = Written(call, text, tuple(x.type for x in kept))
+            table[types] = write(region), tuple(x.type for x in kept)
         return table[types]
 
     def _stretch(self, results: Sequence[Any], types: Sequence[Type]) -> Stretch:

@@ -12,20 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.python.runtime import FallBack
+from mdf_loop.backends.python.runtime import FallBack, TooLong
 from mdf_loop.execute.interpret import Arguments
-from mdf_loop.execute.machine import is_installed, run_many
+from mdf_loop.execute.many import run_many
 from mdf_loop.execute.numpy_engine import NumpyLoop, program_values
+from mdf_loop.execute.specialised import Specialised
 from mdf_loop.ir import Loop
-from mdf_loop.options import RandomStream, Run
+from mdf_loop.options import RandomStream, Run, available_engines
 from mdf_loop.sweeps.columns import Columns
-from mdf_loop.sweeps.exact import NotBatched, refuse_inexact, refuse_long_sums
+from mdf_loop.sweeps.exact import NotBatched, adds_up_little, refuse_inexact
 
 WORTH, UNKNOWN = 1 << 17, 1 << 8
 """Iterations of all lanes from which on engine ``auto`` compiles, and those of a lane that are expected where nothing is said."""
-
-LONGEST = 1 << 20
-"""Iterations up to which a lane may run without anybody looking at the time."""
 
 
 class CompiledLoop:
@@ -55,32 +53,33 @@ class CompiledLoop:
         LoopTimeout
         """
         unique = list({id(each): each for each in given}.values())
-        call = self._program(unique, len(given), run)
-        if call is None:
+        made = self._program(unique, len(given), run)
+        if made is None:
             return None
         numbers = {id(each): k for k, each in enumerate(unique)}
         which, values = np.array([numbers[id(each)] for each in given]), [program_values(each) for each in unique]
         try:
             with np.errstate(all="ignore"):
-                found = run_many(call, values, which, generators, lambda: _pause(run))
+                found = run_many(made.call, values, which, generators, lambda: _pause(run))
                 if found is None:
-                    return self._one_by_one(call, [values[k] for k in which], generators, run)
-        except FallBack as error:
+                    return self._one_by_one(made.call, [values[k] for k in which], generators, run)
+        except (FallBack, TooLong) as error:
             raise NotBatched("machine code leaves something to others") from error
         *results, lengths = found
         return Columns(list(results[: self.first]), [None] * len(self.places), lengths)
 
-    def _program(self, given: Sequence[Arguments], lanes: int, run: Run) -> Callable[..., Any] | None:
+    def _program(self, given: Sequence[Arguments], lanes: int, run: Run) -> Specialised | None:
         """The machine code of all lanes, if there is some and it shall be used."""
         options, first = run.options, given[0]
-        if options.engine not in ("auto", "jit") or options.max_iterations is not None or not is_installed():
-            return None
-        if run.deadline is not None and any(each.trip_count is None or each.trip_count > LONGEST for each in given):
+        if options.engine not in ("auto", "jit") or options.max_iterations is not None or "jit" not in available_engines():
             return None
         if options.engine == "auto" and not self._is_worth_it(given, lanes):
             return None
         forms = {(each.trip_count is None, each.go is None, *map(_kind_of, program_values(each))) for each in given}
-        return self.execute.machine_code(first, options) if len(forms) == 1 else None
+        made = self.execute.machine_code(first, options) if len(forms) == 1 else None
+        if made is None or options.engine == "jit":
+            return made
+        return made if adds_up_little(made.step) else None
 
     def _is_worth_it(self, given: Sequence[Arguments], lanes: int) -> bool:
         """Whether there is much to do, and it gives the bits that the other engines give."""
@@ -89,12 +88,9 @@ class CompiledLoop:
             return False
         try:
             refuse_inexact(self.execute.loop.body)
-            step = self.execute.step(given[0])
-            if step is not None:
-                refuse_long_sums(step)
-            return step is not None
         except NotBatched:
             return False
+        return True
 
     def _one_by_one(
         self, call: Callable[..., Any], values: Sequence[Sequence[Any]], generators: Sequence[np.random.Generator], run: Run

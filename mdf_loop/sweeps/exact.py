@@ -65,21 +65,18 @@ def refuse_inexact(body: Body) -> None:
             raise NotBatched(f"{called(node)} may differ in the last place for many lanes at once")
 
 
-def refuse_long_sums(region: Region) -> None:
-    """See that a Step adds up no more numbers than all engines add up in one order.
-
-    Raises
-    ------
-    NotBatched
-    """
+def adds_up_little(region: Region) -> bool:
+    """Whether a Step adds up, or multiplies, no more numbers than all engines do in one order."""
     for value in values_in(region):
-        if value.op == "reduce" and value.attr.kind in ("sum", "prod"):
-            lengths = [(value.args[0].type.shape or (None,) * (1 + max(value.attr.axes)))[axis] for axis in value.attr.axes]
-            if not all(isinstance(n, int) for n in lengths) or math.prod(n for n in lengths if isinstance(n, int)) >= SHORT:
-                raise NotBatched("it adds up many numbers")
         inner = getattr(value.attr, "definition", None)
-        if inner is not None:
-            refuse_long_sums(inner)
+        if inner is not None and not adds_up_little(inner):
+            return False
+        if value.op == "reduce" and value.attr.kind in ("sum", "prod"):
+            shape = value.args[0].type.shape
+            lengths = [None if shape is None else shape[axis] for axis in value.attr.axes]
+            if math.prod(n if isinstance(n, int) else SHORT for n in lengths) >= SHORT:
+                return False
+    return True
 
 
 def called(node: Node) -> str:

@@ -1,4 +1,4 @@
-"""What stands around the code of a program: how it is entered, Python's lock, memory that grows, and where numbers are drawn from."""
+"""What stands around the code of a program: how it is entered, Python's lock, memory, where numbers come from."""
 
 from __future__ import annotations
 

@@ -70,8 +70,8 @@ class Machine:
         """Whether conversions of float16 are instructions."""
         return bool(self.features.get("f16c") or self.features.get("fullfp16"))
 
-    def linked(self, text: str, names: Sequence[str], functions: Sequence[str]) -> Any:
-        """The functions of a text by their names, as addresses, as long as what is given is kept.
+    def linked(self, text: str, names: Sequence[str], functions: Sequence[str]) -> tuple[Any, int]:
+        """The functions of a text by their names, at addresses as long as what is given is kept, and bytes of instructions.
 
         Raises
         ------
@@ -81,7 +81,8 @@ class Machine:
         with _lock:
             used = [self._function(symbol) for symbol in functions if symbol.startswith(PREFIX)]
             drawn = [symbol for symbol in functions if symbol.startswith(randomness.PREFIX)]
-            return self._link(self._object(text), names, used, drawn)[1]
+            code = self._object(text)
+            return self._link(code, names, used, drawn)[1], self._size(code)
 
     def _function(self, symbol: str) -> str:
         """The library with one of our functions."""
@@ -98,6 +99,10 @@ class Machine:
             raise CannotCompile(f"LLVM refuses what was written: {error}") from error
         self._optimise(module)
         return self.target.emit_object(module)
+
+    def _size(self, code: bytes) -> int:
+        """Bytes of instructions in an object file."""
+        return sum(section.size() for section in self.llvm.ObjectFileRef.from_data(code).sections() if section.is_text())
 
     def _optimise(self, module: Any) -> None:
         llvm = self.llvm

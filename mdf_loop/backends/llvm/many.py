@@ -9,9 +9,8 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from mdf_loop.backends.llvm.around import STREAM
-from mdf_loop.backends.llvm.program import FIRST_OBJECT, Program, Result
+from mdf_loop.backends.llvm.program import FIRST_OBJECT, Program, Result, error_of
 from mdf_loop.backends.llvm.randomness import address_of
-from mdf_loop.backends.python.runtime import FallBack
 
 FIRST, MOMENT = 16, 0.05
 """Runs between two looks at the time, at first; seconds that there shall be."""
@@ -44,7 +43,7 @@ def run_many(
 
     Raises
     ------
-    FallBack
+    FallBack, TooLong, MemoryError
         A run came upon something that the program leaves to others; streams have moved.
     """
     template, count = program.new_table(), len(which)
@@ -75,8 +74,9 @@ def _run(program: Program, tables: np.ndarray, pause: Callable[[], None]) -> Non
     while start < len(tables):
         pause()
         begun, stop = time.perf_counter(), min(start + length, len(tables))
-        if program.call_many(tables.ctypes.data + start * bytes, bytes, stop - start):
-            raise FallBack
+        code = program.call_many(tables.ctypes.data + start * bytes, bytes, stop - start)
+        if code:
+            raise error_of(code)
         start, taken = stop, time.perf_counter() - begun
         length = max(min(2 * length, int(length * MOMENT / max(taken, 1e-9))), 1)
 

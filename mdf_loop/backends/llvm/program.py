@@ -17,7 +17,7 @@ from mdf_loop.backends.llvm import control, elementwise, operators, places, prod
 from mdf_loop.backends.llvm.around import RELEASE, STREAM, TAKE, around, stream
 from mdf_loop.backends.llvm.arrays import Array, in_memory, number
 from mdf_loop.backends.llvm.elements import CannotCompile
-from mdf_loop.backends.llvm.emitter import FALL_BACK, NO_MEMORY, STOPPED, Emitter
+from mdf_loop.backends.llvm.emitter import FALL_BACK, NO_MEMORY, STOPPED, TOO_LONG, Emitter
 from mdf_loop.backends.llvm.fusion import is_number
 from mdf_loop.backends.llvm.inlined import inlined
 from mdf_loop.backends.llvm.lanes import Lanes, Place
@@ -26,7 +26,7 @@ from mdf_loop.backends.llvm.objects import ELEMENTS, FLAGS, HEAD, PLAIN, TYPE, a
 from mdf_loop.backends.llvm.operators.foreign import Outside
 from mdf_loop.backends.llvm.randomness import address_of
 from mdf_loop.backends.llvm.sweeps import store_all
-from mdf_loop.backends.python.runtime import FallBack
+from mdf_loop.backends.python.runtime import FallBack, TooLong
 from mdf_loop.step.records import Region, Type, Value
 
 WRITE = control, elementwise, operators, places, products, reductions, views
@@ -38,11 +38,16 @@ FIRST_OBJECT = 5
 NOT_PLAIN = 4
 """What a program returns that was given an array whose elements do not stand row by row."""
 
+CODES = FALL_BACK, NO_MEMORY, STOPPED, NOT_PLAIN, TOO_LONG
+"""All that a program may return instead of 0."""
 
-def program(region: Region) -> Callable[..., Any]:
+
+def program(region: Region, is_block: bool = False) -> Program:
     """The function of a Step, ``program(run, *values) -> results``.
 
-    It raises :class:`~mdf_loop.backends.python.runtime.FallBack` where it cannot tell what is right, and ``KeyboardInterrupt``.
+    It raises :class:`~mdf_loop.backends.python.runtime.FallBack` where it cannot tell what is right,
+    :class:`~mdf_loop.backends.python.runtime.TooLong` after about a tenth of a second unless it ``is_block``, whose length others
+    have chosen, and ``KeyboardInterrupt``.
 
     Raises
     ------
@@ -51,16 +56,16 @@ def program(region: Region) -> Callable[..., Any]:
     """
     if not are_as_expected():
         raise CannotCompile("objects do not look here as compiled programs expect them")
-    return Program(region)
+    return Program(region, is_block)
 
 
 class Program:
     """One program: its code, as long as it is kept, and memory for those that call it."""
 
-    def __init__(self, region: Region) -> None:
-        written = _Writing(inlined(region))
+    def __init__(self, region: Region, is_block: bool = False) -> None:
+        written = _Writing(inlined(region), is_block)
         self.text, self.constants = written.text, written.e.constants
-        self._code = machine().linked(self.text, ("run", "run_many"), list(written.e.text.declarations))
+        self._code, self.size = machine().linked(self.text, ("run", "run_many"), list(written.e.text.declarations))
         self._call = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(self._code["run"])
         self.call_many = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p, *[ctypes.c_int64] * 2])(self._code["run_many"])
         self.table, self.results, self.outside = written.table, written.results, written.e.outside
@@ -84,7 +89,7 @@ class Program:
             if table.error is not None and not isinstance(table.error, Exception):
                 raise table.error
             self._spare.append(table)
-            raise MemoryError if code == NO_MEMORY else FallBack
+            raise error_of(code)
         results = tuple([result.of(x, table) for result, x in zip(self.results, found, strict=True)])
         table.arrays, table.given, table.run = [], (), None
         self._spare.append(table)
@@ -104,6 +109,11 @@ class Program:
                 raise FallBack
             given[k] = np.bool_(given[k]) if type(given[k]) is bool else np.int64(given[k])
         return given
+
+
+def error_of(code: int) -> Exception:
+    """What is raised for a run that did not come to its end."""
+    return {NO_MEMORY: MemoryError, TOO_LONG: TooLong}.get(code, FallBack)()
 
 
 class Layout:
@@ -224,7 +234,7 @@ class Result:
 class _Writing:
     """The text of a program."""
 
-    def __init__(self, region: Region) -> None:
+    def __init__(self, region: Region, is_block: bool) -> None:
         computer = machine()
         self.e = Emitter(region, computer.register_bytes, computer.has_half)
         self.region = region
@@ -235,7 +245,7 @@ class _Writing:
         self.e.values(region)
         self.is_free = not self.e.outside and "look_around" in self.e.text.declarations
         self._give()
-        self.text = self._whole()
+        self.text = self._whole(is_block)
         self.table.scratch = self.e.scratch
 
     def _result(self, value: Value) -> Result:
@@ -337,7 +347,7 @@ class _Writing:
 
     # Everything
 
-    def _whole(self) -> str:
+    def _whole(self, is_block: bool) -> str:
         e, text = self.e, self.e.text
         constants = []
         for k in range(len(e.constants)):
@@ -346,10 +356,10 @@ class _Writing:
         text.jump("last")
         text.start("last")
         text.jump("end")
-        for code in (FALL_BACK, NO_MEMORY, STOPPED, NOT_PLAIN):
+        for code in CODES:
             text.start(f"leave{code}")
             text.line("br label %end")
-        codes = ", ".join(f"[{c}, %leave{c}]" for c in (FALL_BACK, NO_MEMORY, STOPPED, NOT_PLAIN))
+        codes = ", ".join(f"[{c}, %leave{c}]" for c in CODES)
         ending = [f"  %code = phi i64 [0, %last], {codes}"]
         for k, memory in enumerate(e.growing):
             ending += [f"  %free{k} = load ptr, ptr {memory}", f"  call void @PyMem_RawFree(ptr %free{k})"]
@@ -359,7 +369,9 @@ class _Writing:
             "  %outside_at = getelementptr i64, ptr %table, i64 3",
             "  %outside = load ptr, ptr %outside_at",
             *(stream() if e.draws else []),
-            "  %fuel = alloca i64", f"  store i64 {control.FUEL}, ptr %fuel", *constants, *text.slots, *text.lines,
+            "  %fuel = alloca i64", f"  store i64 {control.FUEL}, ptr %fuel",
+            "  %looks = alloca i64", f"  store i64 {control.MOST if is_block else control.LOOKS}, ptr %looks",
+            *constants, *text.slots, *text.lines,
         ]  # fmt: skip
         known = {"look_around", "grow"}
         declared = [line for name, line in text.declarations.items() if name not in known]
