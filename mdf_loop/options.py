@@ -172,6 +172,13 @@ class RandomStream:
         self._own: dict[object, np.random.Generator] = {}
         self._saved: Any = None
 
+    @classmethod
+    def over(cls, generator: np.random.Generator) -> RandomStream:
+        """A stream that draws from a generator that is there already."""
+        stream = cls(0)
+        stream._shared = generator
+        return stream
+
     def shared(self) -> np.random.Generator:
         """The generator of all nodes without a seed of their own; it is asked for anew for each draw."""
         self._saved = None

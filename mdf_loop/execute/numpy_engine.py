@@ -31,7 +31,7 @@ from mdf_loop.execute.programs import Completed, Programs
 from mdf_loop.execute.slices import parts_of
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.ir import Loop
-from mdf_loop.options import Run
+from mdf_loop.options import Options, Run
 from mdf_loop.plan import Batched, Plan, Stepped, all_stepped, is_light, make_plan
 from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.records import Region, Type
@@ -102,6 +102,11 @@ def watched_loops() -> Iterator[list[NumpyLoop]]:
         yield found
     finally:
         _watching.reset(token)
+
+
+def program_values(given: Arguments) -> list[Any]:
+    """What the program of a loop is given."""
+    return [np.int64(given.trip_count or 0), *given.carried, *given.scanned, *given.captured]
 
 
 class NumpyLoop(InterpretedLoop):
@@ -201,7 +206,7 @@ class NumpyLoop(InterpretedLoop):
 
     def _by_program(self, given: Arguments, run: Run) -> list[Any] | None:
         """The results that a program gives, if there is one."""
-        values = [np.int64(given.trip_count or 0), *given.carried, *given.scanned, *given.captured]
+        values = program_values(given)
         with np.errstate(all="ignore"):
             soon = self._is_over_soon(given.trip_count)
             is_compiled = self.account.pays(run.options)
@@ -214,6 +219,14 @@ class NumpyLoop(InterpretedLoop):
         self.last_length, self.last_program = int(done), programs.latest
         run.enter(Completed(self, results, int(done), run))
         return results
+
+    def machine_code(self, given: Arguments, options: Options) -> Specialised | None:
+        """What engine ``jit`` runs for such values, called with :func:`program_values`; None if there is none."""
+        if not self.program.is_current():
+            self._make_ready(self.loop, self.unseen)
+        if given.go is False or given.invariant or self.unseen is not None:
+            return None
+        return self._programs_for(given, True).machine_code(program_values(given), options)
 
     def _is_for_a_program(self, given: Arguments, run: Run) -> bool:
         """Whether it is a short loop that nobody watches, bounds or stops."""

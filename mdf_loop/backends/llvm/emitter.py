@@ -65,6 +65,8 @@ class Emitter:
         Bytes of memory that the program is given.
     outside : list
         Operators that run outside.
+    draws : bool
+        Whether random numbers are drawn from the stream of the run.
     arguments : dict
         Parameters of the program, by number.
     packed : dict
@@ -82,6 +84,7 @@ class Emitter:
         self.growing: list[str] = []
         self.scratch = 0
         self.outside: list[Any] = []
+        self.draws = False
         self.arguments: dict[Value, int] = {}
         self.packed: dict[Value, str] = {}
         self._stack = 0
