@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))  # op_table.py, openvino_table.py
+sys.path.insert(0, str(Path(__file__).parent))  # op_table.py, openvino_table.py, house_picture.py
 
 import mdf_loop
 
@@ -11,7 +11,7 @@ project = "mdf-loop"
 author = "the authors of mdf-loop"
 version = release = mdf_loop.__version__
 
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "op_table", "openvino_table"]
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "op_table", "openvino_table", "house_picture"]
 exclude_patterns = ["_build"]
 default_role = "code"
 
