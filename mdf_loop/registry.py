@@ -290,7 +290,7 @@ def changes() -> int:
 def known_as(node: Node) -> tuple[str, str]:
     """The domain and name under which others than its kernel may know what a node does.
 
-    Whoever computes an operator in another way (an idiom, emitted code, a second name for the same value) asks here
+    Whoever computes an operator in another way (an idiom, a definition, a second name for the same value) asks here
     what a node is.  An operator whose kernel is not the built-in one is nobody's: its domain and name are then
     ``("?", "")``.
     """
