@@ -38,7 +38,7 @@ class Graph(InterpretedBody):
     def finish(self, env: list[Any]) -> tuple[Any, ...]:
         """Run every node once; returns the body's outputs."""
         run: Run = env[RUN]
-        found = self._by_program(env, run) if run.options.engine != "interpret" else None
+        found = self._by_program(env, run) if run.options.how.plans else None
         return super().finish(env) if found is None else found
 
     def _by_program(self, env: list[Any], run: Run) -> tuple[Any, ...] | None:

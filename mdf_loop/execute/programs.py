@@ -77,7 +77,7 @@ class Programs:
         if self._changes != changes():  # a user's kernel may have taken the place of one of ours
             self._entries.clear()
             self._changes = changes()
-        key = (options.engine == "jit", fits_python, options.obey_body_condition, *map(_key_of, values))
+        key = (options.how.compiles, fits_python, options.obey_body_condition, *map(_key_of, values))
         entry = self._entries.get(key)
         if entry is None:
             if len(self._entries) >= MOST_SIGNATURES:
@@ -87,7 +87,7 @@ class Programs:
             return None
         if entry.call is None:
             entry.calls += 1
-            if is_over_soon and entry.calls <= INTERPRETED and options.engine == "auto":
+            if is_over_soon and entry.calls <= INTERPRETED and options.how.interprets_first_calls:
                 return None
             self._write(entry, values, options, fits_python)
             if entry.call is None:
@@ -98,7 +98,7 @@ class Programs:
         try:
             types = [type_of_value(value, self._exact) for value in values]
             region = self._lower(types, options.obey_body_condition, entry.opens)
-            if options.engine == "jit" and self._compile(entry, region):
+            if options.how.compiles and self._compile(entry, region):
                 return
             if not fits_python:
                 entry.is_refused = True
