@@ -67,21 +67,23 @@ class Compiled:
         """The loop as a record."""
         return self._prepared.record
 
-    def explain(self, source: bool = False) -> Explanation:
-        """How the loop runs in engine ``numpy``, in words.
+    def explain(self, source: bool = False, steps: bool = False) -> Explanation:
+        """How the loop runs, in words: its plan, and what is known of the program that ran last.
 
         Parameters
         ----------
         source : bool
-            Show the Python that was emitted for recurrences as well.  It is made for the types and shapes of the
-            last call, so there is none before the first.
+            Show the Python of recurrences, or of the whole loop, as well.  It is printed for the types and shapes of
+            the last call, so there is none before the first; nor is there any of machine code.
+        steps : bool
+            Show what that, or the machine code, was made of: the Step, each value with its type, in single assignment.
 
         Returns
         -------
         str
             A notebook shows it as tables that fold.
         """
-        return explained(self._prepared.execute, source)
+        return explained(self._prepared.execute, source, steps)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the plan."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from mdf_loop.analysis.idioms.record import Idiom
 from mdf_loop.execute.numpy_engine import NumpyLoop
+from mdf_loop.execute.programs import Programs
+from mdf_loop.execute.specialised import Specialised
 from mdf_loop.html import folded, table
 from mdf_loop.ir import Node
 from mdf_loop.plan import Batched, Plan, Shift, Stepped
@@ -33,9 +36,17 @@ class Explanation(str):
         return _table(self.content)
 
 
-def explained(loop: NumpyLoop, source: bool = False) -> Explanation:
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be shown of programs: their Python, and the Steps that they were made of."""
+
+    source: bool = False
+    steps: bool = False
+
+
+def explained(loop: NumpyLoop, source: bool = False, steps: bool = False) -> Explanation:
     """The plan of a loop, and of the loops inside it that are run as nodes."""
-    text = Explanation("\n".join(_lines(loop, source)))
+    text = Explanation("\n".join(_lines(loop, Wanted(source, steps))))
     text.content = plan_content(loop)
     return text
 
@@ -49,7 +60,7 @@ def _table(content: dict[str, Any]) -> str:
     return folded(title, table(("how", "node", "why"), rows, [COLOURS[how] for how, *_ in rows]) + inner)
 
 
-def _lines(loop: NumpyLoop, source: bool) -> Iterator[str]:
+def _lines(loop: NumpyLoop, wanted: Wanted) -> Iterator[str]:
     plan = (loop.latest or loop.blocks).plan
     name = plan.loop.name or "loop"
     if plan.refusal:
@@ -65,18 +76,20 @@ def _lines(loop: NumpyLoop, source: bool) -> Iterator[str]:
             for unit in part.units:
                 yield f"  {_unit(unit, plan)}"
         else:
-            yield from _stepped(loop, part, plan, source)
+            yield from _stepped(loop, part, plan, wanted)
     if loop.last_program:
-        yield f"the last run, of {loop.last_length} iterations, was one program" + (", as Python:" if source else "")
-        yield from (f"    {line}" for line in loop.last_program.split("\n") if source)
+        yield f"the last run, of {loop.last_length} iterations, was one program in {loop.last_program.form}"
+        yield from _program(loop.last_program, wanted)
     elif loop.last_length:
         yield f"the last block had {loop.last_length} iterations"
+    if not loop.last_program and loop.why_not_compiled:
+        yield f"not machine code: {loop.why_not_compiled}"
     if loop.last_failure:
         yield f"a block that failed: {loop.last_failure}"
     for step in loop.program.steps:
         for inner in getattr(step.bound.call, "loops", ()):
             yield f"inside {step.node.op} -> {', '.join(filter(None, step.node.outputs))}:"
-            yield from (f"  {line}" for line in _lines(inner, source))
+            yield from (f"  {line}" for line in _lines(inner, wanted))
 
 
 def _nodes(title: str, nodes: tuple[Node, ...]) -> Iterator[str]:
@@ -91,16 +104,27 @@ def _unit(unit: Node | Shift | Idiom, plan: Plan) -> str:
     return f"{unit.node}  [{unit.words}]" if isinstance(unit, Idiom) else str(unit)
 
 
-def _stepped(loop: NumpyLoop, part: Stepped, plan: Plan, source: bool) -> Iterator[str]:
+def _stepped(loop: NumpyLoop, part: Stepped, plan: Plan, wanted: Wanted) -> Iterator[str]:
     yield "stepped, one iteration after the other" + (", up to the first false condition:" if part.decides else ":")
     for node in part.nodes:
         why = plan.reasons.get(first_output(node))
         yield f"  {node}" + (f"  ({why})" if why else "")
     for name in part.rounds:
         yield f"  {name} = {plan.rounds[name]} of the iteration before"
-    if source and not loop.last_program and (text := (loop.latest or loop.blocks).emitted(part)):
-        yield "  as Python:"
-        yield from (f"    {line}" for line in text.split("\n"))
+    if not loop.last_program and (program := (loop.latest or loop.blocks).latest(part)):
+        yield from _program(program, wanted)
+
+
+def _program(program: Specialised, wanted: Wanted) -> Iterator[str]:
+    yield from (f"  {line}" for line in program.lines(wanted.source, wanted.steps))
+
+
+def explained_graph(programs: Programs, source: bool = False, steps: bool = False) -> str:
+    """What there is to tell of a graph that ran as one program."""
+    program = programs.latest
+    if program is None:
+        return ""
+    return "\n".join([f"the whole model was one program in {program.form}", *_program(program, Wanted(source, steps))])
 
 
 def plan_content(loop: NumpyLoop) -> dict[str, Any]:

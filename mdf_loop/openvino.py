@@ -78,16 +78,18 @@ class OpenvinoRep(LoopRep):
         """Forget what the variables keep."""
         self._kept.clear()
 
-    def explain(self, source: bool = False) -> str:
-        """How the loops of the model run in engine ``numpy``, in words.
+    def explain(self, source: bool = False, steps: bool = False) -> str:
+        """How the loops of the model run, in words.
 
         Parameters
         ----------
         source : bool
-            Show the Python that was emitted for recurrences as well; there is none before the first run.
+            Show the Python of programs as well; there is none before the first run.
+        steps : bool
+            Show the Steps that programs are made of as well.
         """
         loops = [loop for step in self._execute.program.steps for loop in getattr(step.bound.call, "loops", ())]
-        return "\n".join(explained(loop, source) for loop in loops)
+        return "\n".join(explained(loop, source, steps) for loop in loops)
 
     def fit(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Values without a type of their own made into what the model declares; see :meth:`LoopRep.fit`."""

@@ -13,7 +13,7 @@ import importlib.util
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -31,6 +31,8 @@ class Engine:
         Whether it does anything else than running node by node.
     compiles : bool
         Whether what has a Step is made into machine code.
+    compiles_what_pays : bool
+        Whether what has taken, or will take, longer than compiling it is made into machine code.
     interprets_short_loops : bool
         Whether loops that are over before they are planned are run node by node.
     interprets_first_calls : bool
@@ -41,13 +43,14 @@ class Engine:
 
     plans: bool = True
     compiles: bool = False
+    compiles_what_pays: bool = False
     interprets_short_loops: bool = False
     interprets_first_calls: bool = False
     needs: str = ""
 
 
 ENGINES = {
-    "auto": Engine(interprets_short_loops=True, interprets_first_calls=True),
+    "auto": Engine(compiles_what_pays=True, interprets_short_loops=True, interprets_first_calls=True),
     "interpret": Engine(plans=False),
     "numpy": Engine(),
     "jit": Engine(compiles=True, interprets_short_loops=True, needs="llvmlite"),
@@ -61,7 +64,7 @@ def available_engines() -> tuple[str, ...]:
     return tuple(name for name, e in ENGINES.items() if not e.needs or importlib.util.find_spec(e.needs) is not None)
 
 
-Seed = int | np.random.SeedSequence
+Seed: TypeAlias = "int | np.random.SeedSequence"
 """What a stream of random numbers starts from."""
 
 
@@ -115,8 +118,10 @@ def _is_duration(value: object) -> bool:
 OPTIONS = frozenset(field.name for field in dataclasses.fields(Options))
 """The names of all options."""
 
-_DEFAULT = Options()
-_current: contextvars.ContextVar[Options] = contextvars.ContextVar("mdf_loop_options", default=_DEFAULT)
+PLAIN = Options()
+"""The options in force where nobody chose any."""
+
+_current: contextvars.ContextVar[Options] = contextvars.ContextVar("mdf_loop_options", default=PLAIN)
 _stream: contextvars.ContextVar[RandomStream | None] = contextvars.ContextVar("mdf_loop_stream", default=None)
 _enclosing: contextvars.ContextVar[Run | None] = contextvars.ContextVar("mdf_loop_enclosing", default=None)
 
@@ -404,6 +409,11 @@ def check_time() -> None:
     enclosing = _enclosing.get()
     if enclosing is not None and enclosing.deadline is not None:
         enclosing.deadline.check()
+
+
+def current_stream() -> RandomStream | None:
+    """The stream that every loop draws from here; None where each has its own."""
+    return _stream.get()
 
 
 @contextlib.contextmanager

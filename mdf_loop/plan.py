@@ -89,6 +89,14 @@ class Plan:
     reasons: Mapping[str, str] = field(default_factory=dict)
     aliases: tuple[Node, ...] = ()
 
+    def summary(self) -> str:
+        """How many nodes run in which way, in a line."""
+        if self.refusal:
+            return f"interpreted: {self.refusal}"
+        stepped = sum(len(part.nodes) for part in self.parts if isinstance(part, Stepped))
+        hoisted = len(self.hoisted) + len(self.late)
+        return f"{hoisted} nodes hoisted, {len(self.varying) - stepped} batched, {stepped} stepped"
+
 
 def make_plan(loop: Loop) -> Plan:
     """Find out how a loop is run best.

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 os.environ.setdefault("ALLOW_RELEASED_ONNX_OPSET_ONLY", "0")  # onnxruntime refuses the newest opsets without it
+os.environ.setdefault("MDF_LOOP_CHECK", "1")  # what every pass makes of a Step is looked at
 
 
 @pytest.fixture

@@ -200,7 +200,7 @@ def test_notebooks_show_plans_and_errors():
 
 def test_notebooks_show_drawings(monkeypatch):
     drawing = mdf_loop.draw("examples/rnn.yaml")
-    monkeypatch.setattr("mdf_loop.pictures.drawing.dot_command", lambda: None)
+    monkeypatch.setattr(graphviz, "dot_command", lambda: None)
     bundle = drawing._repr_mimebundle_()
     assert bundle["text/plain"] == drawing.mermaid
     assert "&quot;" in bundle["text/html"]

@@ -1,6 +1,7 @@
 """The plan of a loop, as ``explain()`` prints it, and that loops of each kind run as planned."""
 
 import logging
+import re
 
 import numpy as np
 import pytest
@@ -11,11 +12,11 @@ from mdf_loop.errors import ArgumentError, IterationError, MalformedBody
 HEAD = "body (int64 i, bool go, double s) => (bool go_out, double t"
 
 
-def explained(text, *given, source=False, **named):
+def explained(text, *given, source=False, steps=False, **named):
     planned = compile(text, **{k: named.pop(k) for k in ("num_scan_inputs",) if k in named})
     if given:
         planned(*given, **named)
-    return planned.explain(source)
+    return planned.explain(source, steps)
 
 
 def assert_bits_equal(results, expected):
@@ -177,15 +178,38 @@ def test_scan_and_inner_loops_are_explained():
     assert "b = Add (a, s)  [add.accumulate]" in found
 
 
-def test_source_shows_what_was_emitted_for_the_last_call():
+def test_source_and_steps_show_the_program_of_the_last_call():
     text = f"{HEAD}) {{ go_out = Identity (go) a = Mul (s, s) t = Sub (a, k) }}"
     assert "as Python" not in explained(text, source=True)
+    assert "as a Step" not in explained(text, steps=True)
     found = explained(text, 50, True, 0.5, k=0.25, source=True)
-    assert "the last run, of 50 iterations, was one program, as Python:" in found
+    assert "the last run, of 50 iterations, was one program in Python\n  as Python:\n" in found
     assert "for i" in found
-    found = explained(text, 20_000, True, 0.5, k=0.25, source=True)
-    assert "  as Python:" in found
+    assert "as a Step" not in found
+    assert "= mul f, f" in explained(text, 50, True, 0.5, k=0.25, steps=True)
+    found = explained(text, 20_000, True, 0.5, k=0.25, source=True, steps=True)
+    assert found.index("  as a Step:\n    step (") < found.index("  as Python:\n    def program(")
     assert found.endswith("the last block had 19999 iterations")
+
+
+def test_explain_tells_of_machine_code():
+    pytest.importorskip("llvmlite")
+    text = f"{HEAD}) {{ go_out = Identity (go) a = Mul (s, s) t = Sub (a, k) }}"
+    with options(engine="jit"):
+        found = explained(text, 50, True, 0.5, k=0.25, source=True, steps=True)
+    assert re.search(r"was one program in machine code \([\d,]+ bytes, made in \d+ ms\)\n  as a Step:", found)
+    assert "as Python" not in found
+
+
+@pytest.mark.parametrize("count", [5, 20_000])
+def test_explain_says_why_there_is_no_machine_code(count):
+    pytest.importorskip("llvmlite")
+    text = """b (int64 i, bool go, double s, string[n] u) => (bool go_out, double t, string[n] u_out)
+        { go_out = Identity (go) t = Add (s, s) u_out = StringNormalizer (u) }"""
+    with options(engine="jit"):
+        found = explained(text, count, True, 0.5, np.array(["a"], object))
+    assert re.search("not machine code: .+", found)
+    assert ("one program in Python" in found) == (count == 5)
 
 
 def test_explain_shows_the_plan_for_wide_rows_once_they_came():

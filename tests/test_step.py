@@ -9,7 +9,7 @@ from mdf_loop.backends.python.runtime import TooLong
 from mdf_loop.control import loop_record
 from mdf_loop.options import start_run
 from mdf_loop.readers import read
-from mdf_loop.step.build import Builder, type_of_value
+from mdf_loop.step.build import Builder, CannotLower, type_of_value
 from mdf_loop.step.check import IllegalStep, check
 from mdf_loop.step.liveness import END, Liveness
 from mdf_loop.step.lower import lower_loop
@@ -168,3 +168,20 @@ def test_programs_give_what_the_interpreter_gives(name, monkeypatch):
     for one, other in zip(*pairs, strict=True):
         assert one.dtype == other.dtype
         np.testing.assert_allclose(one, other, rtol=1e-6, strict=True)
+
+
+def test_printed_names_are_never_the_same():
+    b = Builder()
+    given = [b.param(NUMBER, k) for k in range(120)]
+    first, *lines = printed(b.closed([b.add(x, x) for x in given])).splitlines()
+    names = [
+        *(part.split(":")[0] for part in first.removeprefix("step (").split(", ")),
+        *(x.split(":")[0].strip() for x in lines[:-2]),
+    ]
+    assert len(names) == len(set(names)) == 240
+
+
+def test_arrays_of_several_types_are_not_joined():
+    b = Builder()
+    with pytest.raises(CannotLower, match="several types"):
+        b.concat([b.param(VECTOR), b.param(Type(np.dtype(np.float32), (3,)))], 0)

@@ -31,6 +31,7 @@ class Groups:
     allowed: dict[Key, frozenset[np.dtype]] = field(default_factory=dict)
     sequence: set[Key] = field(default_factory=set)
     bodies: int = 0
+    contradictions: list[tuple[Key, np.dtype, np.dtype]] = field(default_factory=list)
 
     def find(self, key: Key) -> Key:
         """The representative of a value's group."""
@@ -45,14 +46,19 @@ class Groups:
         for other in roots[1:]:
             self.parent[other] = roots[0]
             if other in self.dtype:
-                self.dtype.setdefault(roots[0], self.dtype[other])
+                self._settle(other, roots[0], self.dtype[other])
             if other in self.allowed:
                 self.allow(roots[0], self.allowed[other])
 
     def know(self, key: Key, dtype: np.dtype | None) -> None:
         """This value's element type is known."""
         if dtype is not None:
-            self.dtype.setdefault(self.find(key), dtype)
+            self._settle(key, self.find(key), dtype)
+
+    def _settle(self, key: Key, root: Key, dtype: np.dtype) -> None:
+        """The first type that is known counts; another one is a contradiction."""
+        if self.dtype.setdefault(root, dtype) != dtype:
+            self.contradictions.append((key, self.dtype[root], dtype))
 
     def allow(self, key: Key, dtypes: frozenset[np.dtype]) -> None:
         """This value's element type is one of these."""
@@ -85,6 +91,27 @@ class Asked:
     group: Any
     allowed: frozenset[np.dtype] | None
     sequence: bool
+
+
+def contradictions(body: Body, carried: Iterable[tuple[str, str]] = ()) -> list[tuple[str, np.dtype, np.dtype]]:
+    """Values of a typed body for which two element types are known: by what is declared, and by what computes or reads them.
+
+    Parameters
+    ----------
+    body : Body
+    carried : iterable of (input, output)
+        Pairs of body values that go round and so have one type.
+
+    Returns
+    -------
+    list of (name, dtype, dtype)
+        Each value once, with the type that is declared, or was known first, and the other one.
+    """
+    groups = Groups()
+    visit_body(groups, body, {})
+    for pair in carried:
+        groups.unite((0, name) for name in pair)
+    return list({name: (name, known, other) for (_, name), known, other in groups.contradictions}.values())
 
 
 def asked_types(body: Body, carried: Iterable[tuple[str, str]] = ()) -> dict[str, Asked]:

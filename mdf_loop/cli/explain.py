@@ -18,7 +18,8 @@ def explain(
     input_: Input = None,
     steps: Steps = None,
     time_increment: TimeIncrement = None,
-    source: Annotated[bool, typer.Option("--source", help="Show the code that is emitted for recurrences.")] = False,
+    source: Annotated[bool, typer.Option("--source", help="Show the Python of programs, too.")] = False,
+    show_steps: Annotated[bool, typer.Option("--show-steps", help="Show the Steps that programs are made of, too.")] = False,
     trusted: Trusted = False,
     json_: Json = False,
     debug: Debug = False,
@@ -35,7 +36,7 @@ def explain(
         if json_:
             as_json({"file": str(file), "loops": plans_of(file, **inputs)})
             return
-        texts = explain_model(file, source=source, **inputs)
+        texts = explain_model(file, source=source, show_steps=show_steps, **inputs)
     out = console()
     for text in texts or ["no Loop or Scan ran"]:
         out.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -11,6 +11,7 @@ from mdf_loop.execute.block import Batch
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.histories import History
 from mdf_loop.execute.interpret import Moment, Session, truth
+from mdf_loop.execute.specialised import Specialised
 from mdf_loop.execute.stepped_part import SteppedPart
 from mdf_loop.ir import Node
 from mdf_loop.plan import Batched, Plan, Shift, Stepped
@@ -96,7 +97,8 @@ class Blocks:
     ) -> bool:
         streams = {name: batch.history(name) for name in stepped.streams}
         same = {name: batch.single(name) for name in stepped.once}
-        stretch = stepped.run(batch.length, session.run, same, streams, now)
+        is_compiled = session.stage is not None and session.stage.is_compiled
+        stretch = stepped.run(batch.length, session.run, same, streams, now, is_compiled)
         batch.head(stretch.done)
         batch.histories.update(stretch.histories)
         finals.update(stretch.finals)
@@ -106,6 +108,11 @@ class Blocks:
             if name in self.wanted and name not in batch.histories:
                 self._shift(batch, name, now)
         return stretch.going
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether a part has no machine code, though it was asked for."""
+        return any(part.why for part in self.stepped.values())
 
     def _most(self, session: Session) -> int | None:
         return session.given.trip_count if self.plan.condition == "given" else None
@@ -161,12 +168,12 @@ class Blocks:
     def _last(batch: Batch, name: str) -> Any:
         return batch.histories[name].last() if name in batch.histories else batch.single(name)
 
-    def emitted(self, part: Stepped) -> str:
-        """The Python that was emitted last for a stepped part; empty if there is none yet."""
-        return self.stepped[id(part)].source
+    def latest(self, part: Stepped) -> Specialised | None:
+        """The program that ran last for a stepped part."""
+        return self.stepped[id(part)].latest
 
     def forget(self) -> None:
-        """Emit everything anew next time."""
+        """Write every program anew next time."""
         for part in self.stepped.values():
             part.forget()
 

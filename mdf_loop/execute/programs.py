@@ -6,17 +6,20 @@ kernel fails, nothing has happened, the random stream is put back, and whoever a
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.python.printer import LEAST, program
+from mdf_loop.backends.python.printer import LEAST
 from mdf_loop.backends.python.runtime import Ended, TooLong
 from mdf_loop.errors import PartialResults
 from mdf_loop.execute.interpret import InterpretedLoop, Moment
+from mdf_loop.execute.specialised import Specialised, in_machine_code, in_python
 from mdf_loop.options import Options, Run
 from mdf_loop.registry import changes
 from mdf_loop.step.build import type_of_value
@@ -37,19 +40,34 @@ Lower = Callable[[Sequence[Type], bool, bool], Region]
 """``lower(types, obey, opens)``: a Step for values of these types; ``opens`` says whether loops become part of it."""
 
 
+Write = Callable[["Entry", Region], Specialised | str]
+"""Makes a program of a Step, or says why it cannot."""
+
+
 @dataclass
 class Entry:
-    """What is known for one combination of types; ``why`` says why it is not machine code, where that was asked for."""
+    """What is known for one combination of types."""
 
     calls: int = 0
     failures: int = 0
     opens: bool = True
     is_refused: bool = False
     careful: bool = False
-    call: Callable[..., Any] | None = None
-    text: str = ""
-    is_compiled: bool = False
-    why: str = ""
+    made: Specialised | None = None
+
+
+_watching: contextvars.ContextVar[list[Programs] | None] = contextvars.ContextVar("mdf_loop_programs_watching", default=None)
+
+
+@contextlib.contextmanager
+def watched_programs() -> Iterator[list[Programs]]:
+    """The programs of graphs or loops that run inside a ``with`` block, each once, in the order in which they first ran."""
+    found: list[Programs] = []
+    token = _watching.set(found)
+    try:
+        yield found
+    finally:
+        _watching.reset(token)
 
 
 class Programs:
@@ -57,81 +75,94 @@ class Programs:
 
     Attributes
     ----------
-    latest : str
-        The text of the one that ran last.
+    latest : Specialised or None
+        The one that ran last.
+    why : str
+        Why the last one that was asked for is not machine code, where it should have been.
     """
 
     def __init__(self, lower: Lower, draws: bool, has_loops: bool, exact: bool, least: int = LEAST) -> None:
         self._lower, self._draws, self._has_loops, self._exact, self._least = lower, draws, has_loops, exact, least
         self._entries: dict[Any, Entry] = {}
-        self.latest = ""
+        self.latest: Specialised | None = None
+        self.why = ""
         self._changes = changes()
 
-    def run(self, values: Sequence[Any], run: Run, fits_python: bool = True, is_over_soon: bool = True) -> tuple[Any, ...] | None:
+    def run(
+        self,
+        values: Sequence[Any],
+        run: Run,
+        fits_python: bool = True,
+        is_over_soon: bool = True,
+        is_compiled: bool = False,
+    ) -> tuple[Any, ...] | None:
         """The results for these values, or None: the ordinary way has to find them.
 
         ``fits_python`` says that running it in Python in one go is no slower than a plan, ``is_over_soon`` that it would be
-        over before a program is written.
+        over before a program is written, ``is_compiled`` that it is to be machine code if it can be.
         """
-        options = run.options
         if self._changes != changes():  # a user's kernel may have taken the place of one of ours
             self._entries.clear()
             self._changes = changes()
-        key = (options.how.compiles, fits_python, options.obey_body_condition, *map(_key_of, values))
-        entry = self._entries.get(key)
+        types = tuple(map(_key_of, values))
+        self.why = ""
+        if is_compiled:
+            found = self._by_entry(("jit", types), values, run, self._compiled)
+            if found is not None:
+                return found
+        if not fits_python:
+            return None
+        return self._by_entry(("python", types), values, run, self._printed, is_over_soon)
+
+    def _by_entry(
+        self, how: Any, values: Sequence[Any], run: Run, write: Write, is_over_soon: bool = False
+    ) -> tuple[Any, ...] | None:
+        options = run.options
+        entry = self._entries.get((options.obey_body_condition, how))
         if entry is None:
             if len(self._entries) >= MOST_SIGNATURES:
                 return None
-            entry = self._entries[key] = Entry()
+            entry = self._entries[options.obey_body_condition, how] = Entry()
         if entry.is_refused:
             return None
-        if entry.call is None:
+        if entry.made is None:
             entry.calls += 1
             if is_over_soon and entry.calls <= INTERPRETED and options.how.interprets_first_calls:
                 return None
-            self._write(entry, values, options, fits_python)
-            if entry.call is None:
+            self._write(entry, values, options, write)
+            if entry.made is None:
                 return None
         return self._tried(entry, values, run)
 
-    def _write(self, entry: Entry, values: Sequence[Any], options: Options, fits_python: bool) -> None:
+    def _write(self, entry: Entry, values: Sequence[Any], options: Options, write: Write) -> None:
         try:
             types = [type_of_value(value, self._exact) for value in values]
-            region = self._lower(types, options.obey_body_condition, entry.opens)
-            if options.how.compiles and self._compile(entry, region):
-                return
-            if not fits_python:
-                entry.is_refused = True
-                return
-            entry.call, entry.text = program(region, least=self._least, careful=entry.careful)
+            made = write(entry, self._lower(types, options.obey_body_condition, entry.opens))
         except Exception as error:  # whatever is the matter with it, the ordinary way finds out
             log.debug("no program: %s", error)
-            entry.is_refused = True
+            made = str(error)
+        if isinstance(made, str):
+            entry.is_refused, self.why = True, made
+        else:
+            entry.made = made
 
-    def _compile(self, entry: Entry, region: Region) -> bool:
-        """Whether there is machine code for a Step; if not, the reason is kept."""
-        from mdf_loop.backends.llvm.elements import CannotCompile
-        from mdf_loop.backends.llvm.program import program as compiled
+    def _printed(self, entry: Entry, region: Region) -> Specialised:
+        """A program of Python for a Step."""
+        return in_python(region, self._least, entry.careful, self.why)
 
-        try:
-            entry.call = compiled(region)
-        except CannotCompile as reason:
-            log.debug("not compiled: %s", reason)
-            entry.why = str(reason)
-            return False
-        except Exception as error:  # a defect of ours; the work is done all the same
-            log.warning("not compiled: %r", error)
-            entry.why = f"{type(error).__name__} {error}"
-            return False
-        entry.is_compiled = True
-        return True
+    @staticmethod
+    def _compiled(entry: Entry, region: Region) -> Specialised | str:
+        """Machine code for a Step, or the reason why there is none."""
+        return in_machine_code(region)
 
     def _tried(self, entry: Entry, values: Sequence[Any], run: Run) -> tuple[Any, ...] | None:
         saved = run.stream.save() if self._draws else None
-        assert entry.call is not None
+        assert entry.made is not None
         try:
-            found = entry.call(run, *values)
-            self.latest = entry.text
+            found = entry.made.call(run, *values)
+            self.latest = entry.made
+            if (watching := _watching.get()) is not None and self not in watching:
+                watching.append(self)
             return found
         except Ended as error:
             raise error.error from error.error.__cause__
@@ -140,7 +171,7 @@ class Programs:
                 raise
             self._given_up(entry, error)
         except TooLong:
-            entry.call, entry.is_refused, entry.opens = None, not (entry.opens and self._has_loops), False
+            entry.made, entry.is_refused, entry.opens = None, not (entry.opens and self._has_loops), False
         except Exception as error:
             self._given_up(entry, error)
         if saved is not None:
@@ -153,7 +184,7 @@ class Programs:
         entry.failures += 1
         entry.is_refused = entry.failures >= MOST_FAILURES
         if isinstance(error, ValueError | ArithmeticError) and not entry.careful:  # Python may refuse what is nan to numpy
-            entry.careful, entry.call = True, None
+            entry.careful, entry.made = True, None
 
 
 def _key_of(value: Any) -> Any:

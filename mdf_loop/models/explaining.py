@@ -7,7 +7,8 @@ from typing import Any
 
 from mdf_loop.errors import LoopError
 from mdf_loop.execute.numpy_engine import NumpyLoop, watched_loops
-from mdf_loop.explain import explained, plan_content
+from mdf_loop.execute.programs import watched_programs
+from mdf_loop.explain import explained, explained_graph, plan_content
 from mdf_loop.ir import ValueType
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
@@ -18,7 +19,7 @@ SEED = 0
 """Of the values that are drawn for inputs that are not given."""
 
 
-def explain_model(model: Any, source: bool = False, **inputs: Any) -> list[str]:
+def explain_model(model: Any, source: bool = False, show_steps: bool = False, **inputs: Any) -> list[str]:
     """The plan of each loop that a model runs, in words.
 
     Parameters
@@ -26,7 +27,6 @@ def explain_model(model: Any, source: bool = False, **inputs: Any) -> list[str]:
     model
         As :func:`mdf_loop.run` takes it.
     source : bool
-        Show the Python that was emitted for recurrences as well.
     **inputs : array_like
         As :func:`mdf_loop.run` takes them, ``steps`` and ``time_increment`` among them.  Those that the model needs and
         that are not given are drawn by their declared types, as ``mdf-loop verify`` draws them.
@@ -34,19 +34,24 @@ def explain_model(model: Any, source: bool = False, **inputs: Any) -> list[str]:
     Returns
     -------
     list of str
-        One text for each loop, without those inside another one: the outer one tells of them.
+        One text for each graph that ran as one program, then for each loop, without those inside another one: the outer one
+        tells of them.
 
     Raises
     ------
     LoopError
         The model cannot be run.
     """
-    return explain_prepared(prepare(model), source, **inputs)
+    return explain_prepared(prepare(model), source, show_steps, **inputs)
 
 
-def explain_prepared(model: Model, source: bool = False, **inputs: Any) -> list[str]:
+def explain_prepared(model: Model, source: bool = False, show_steps: bool = False, **inputs: Any) -> list[str]:
     """The same of a model that is prepared."""
-    return [explained(loop, source) for loop in loops_of(model, **inputs)]
+    with watched_programs() as graphs:
+        loops = loops_of(model, **inputs)
+    of_loops = {id(loop.last_program) for loop in loops}
+    whole = [explained_graph(graph, source, show_steps) for graph in graphs if id(graph.latest) not in of_loops]
+    return [*whole, *(explained(loop, source, show_steps) for loop in loops)]
 
 
 def plans_of(model: Any, **inputs: Any) -> list[dict[str, Any]]:

@@ -138,13 +138,16 @@ class Model:
         """What a run gives; the run has begun."""
         raise NotImplementedError
 
-    def explain(self, source: bool = False, **inputs: Any) -> str:
+    def explain(self, source: bool = False, show_steps: bool = False, **inputs: Any) -> str:
         """How the loops of the model run, in words; the model is run once for that.
 
         Parameters
         ----------
         source : bool
-            Show the Python that was emitted for recurrences as well.
+            Show the Python of programs as well.
+        show_steps : bool
+            Show the Steps that programs are made of as well: what is computed, with types, in single assignment.  (``steps``
+            is how often a model is evaluated.)
         **inputs : array_like
             As in a call; those that are needed and not given are drawn.
 
@@ -154,7 +157,7 @@ class Model:
         """
         from mdf_loop.models.explaining import explain_prepared
 
-        return "\n\n".join(explain_prepared(self, source, **inputs)) or "no Loop or Scan ran"
+        return "\n\n".join(explain_prepared(self, source, show_steps, **inputs)) or "no Loop or Scan ran"
 
     def __repr__(self) -> str:
         def listed(ports: Iterable[str]) -> str:

@@ -357,7 +357,9 @@ class Builder:
         return self.put_in("slice", (x,), Type(x.type.dtype, shape), slices)
 
     def concat(self, parts: Sequence[Value], axis: int) -> Value:
-        """Arrays one behind the other."""
+        """Arrays of one element type, one behind the other."""
+        if len({x.type.dtype for x in parts}) > 1:
+            raise CannotLower("arrays of several types in one")
         parts = [x for x in parts if x.type.shape is None or x.type.shape[axis] != 0] or list(parts[:1])
         if len(parts) == 1:
             return parts[0]

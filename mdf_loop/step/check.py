@@ -1,19 +1,27 @@
-"""What a legal Step is, as a table: run between passes, so that a wrong pass fails where it stands."""
+"""What a legal Step is, as a table: run between passes, so that a wrong pass fails where it stands.
+
+Every pass hands what it made to :func:`checked`, which looks at it where the environment says ``MDF_LOOP_CHECK=1``, as it does
+in the tests; elsewhere it costs nothing.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mdf_loop.step.primitives import BOOL, INT64, PRIMITIVES, type_of_result
+from mdf_loop.step.primitives import BOOL, INT64, PRIMITIVES, either_kind, type_of_result
 from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Reduction, Region, Shape, Type, Value
 from mdf_loop.step.structure import regions_of
 
 Rule = Callable[[Value], bool]
 
 
-class IllegalStep(Exception):
-    """A Step breaks a rule: a defect of ours, never of a model."""
+class IllegalStep(BaseException):
+    """A Step breaks a rule: a defect of ours, never of a model.
+
+    It is no ``Exception``: who falls back to the interpreter, whatever is the matter, must not hide it.
+    """
 
 
 def _same(one: Type, other: Type) -> bool:
@@ -83,7 +91,11 @@ RULES: dict[str, Sequence[tuple[str, Rule]]] = {
         (
             "knows its axes",
             lambda v: isinstance(v.attr, Reduction) and all(0 <= a < (v.args[0].type.rank or 0) for a in v.attr.axes),
-        )
+        ),
+        (
+            "keeps the axes it does not reduce",
+            lambda v: v.type.rank == (v.args[0].type.rank or 0) - (0 if v.attr.keep else len(v.attr.axes)),
+        ),
     ],
     "dot": [("multiplies two of its type", lambda v: len(v.args) == 2 and all(x.type.dtype == v.type.dtype for x in v.args))],
     "apply": [("holds an operator", lambda v: isinstance(v.attr, Apply))],
@@ -93,13 +105,31 @@ RULES: dict[str, Sequence[tuple[str, Rule]]] = {
             lambda v: len(v.args) == 1 and isinstance(v.attr, int) and v.args[0].op in ("apply", "loop", "branch"),
         )
     ],
-    "branch": [("asks one condition", lambda v: len(v.args) == 1 and isinstance(v.attr, BranchRegion))],
+    "branch": [
+        ("asks one condition", lambda v: len(v.args) == 1 and isinstance(v.attr, BranchRegion)),
+        ("takes nothing else", lambda v: not v.attr.then.params and not v.attr.other.params),
+    ],
     "loop": [
         ("holds a loop", lambda v: isinstance(v.attr, LoopRegion)),
+        ("is given what it asks for", lambda v: _is_given(v, v.attr)),
         ("hands on what it was given", lambda v: _hands_on(v.attr)),
     ],
 }
 """By operation: what has to hold, in words and as a question."""
+
+
+def _is_given(v: Value, attr: LoopRegion) -> bool:
+    """Whether carried values begin as what the body says they are, and there is something to take parts of."""
+    n = attr.n_carried
+    initial, states = v.args[2 : 2 + n], attr.body.params[2 : 2 + n]
+    if len(v.args) < 2 + n + len(attr.scanned) or len(states) < n:
+        return False
+    return all(_holds(state.type, x.type) for x, state in zip(initial, states, strict=True))
+
+
+def _holds(type: Type, other: Type) -> bool:
+    """Whether a value of one type can also hold one of another."""
+    return type.dtype is None or type.rank is None or _same(type, other) or (type.weak and either_kind(type, other) == type)
 
 
 def _hands_on(attr: LoopRegion) -> bool:
@@ -107,7 +137,12 @@ def _hands_on(attr: LoopRegion) -> bool:
     if len(body.params) != 2 + n + len(attr.scanned) or len(body.results) != 1 + n + attr.n_last + len(attr.collected):
         return False
     pairs = zip(body.params[2 : 2 + n], body.results[1 : 1 + n], strict=True)
-    return all(state.type.dtype is None or state.type.rank is None or _same(state.type, end.type) for state, end in pairs)
+    return all(_holds(state.type, end.type) for state, end in pairs)
+
+
+def checked(region: Region) -> Region:
+    """What a pass made, looked at if that is asked for."""
+    return check(region) if os.environ.get("MDF_LOOP_CHECK", "0") not in ("", "0") else region
 
 
 def check(region: Region) -> Region:
@@ -128,12 +163,17 @@ def _check_region(region: Region, outside: frozenset[Value]) -> None:
         for x in value.args:
             _require(x in there or x.op == "const", value, f"reads {x!r} before it is there")
         _check_value(value)
-        there.add(value)
-        for inner in regions_of(value):
+        for inner in (*regions_of(value), *_definition_of(value)):
             _check_region(inner, frozenset(there))
+        there.add(value)
     for x in region.results:
         if x not in there and x.op != "const":
             raise IllegalStep(f"a region gives {x!r}, which is not there")
+
+
+def _definition_of(value: Value) -> tuple[Region, ...]:
+    """What an operator as a whole says of itself in primitives."""
+    return (value.attr.definition,) if isinstance(value.attr, Apply) and value.attr.definition is not None else ()
 
 
 def _check_value(value: Value) -> None:

@@ -18,8 +18,10 @@ from mdf_loop.ir import Body, Collected, Loop, Node, Scanned
 from mdf_loop.kernels import load_kernels
 from mdf_loop.registry import Kernel, bind, lookup
 from mdf_loop.rows import Bound, LoopInputs
+from mdf_loop.step.allowed import allows
 from mdf_loop.step.around import joined, known_trip_count, of_its_own, type_of_part, with_axis
 from mdf_loop.step.build import MOST_FOLDED, Builder, CannotLower, type_of_value
+from mdf_loop.step.check import checked
 from mdf_loop.step.memory import can_be_told
 from mdf_loop.step.primitives import BOOL, INT64
 from mdf_loop.step.records import UNKNOWN, Apply, BranchRegion, LoopRegion, Region, Size, Type, Value
@@ -58,7 +60,7 @@ def lower_graph(body: Body, types: Sequence[Type], obey: bool = False, opens: bo
     lowering = Lowering(obey, opens, not body.typed, bound)
     names = (*body.inputs, *body.captures)
     scope = {name: lowering.b.param(type, k) for k, (name, type) in enumerate(zip(names, types, strict=True))}
-    return lowering.b.closed(lowering.body(body, scope))
+    return checked(lowering.b.closed(lowering.body(body, scope)))
 
 
 def lower_loop(
@@ -81,7 +83,7 @@ def lower_loop(
     carried, scanned = params[1 : 1 + n_carried], params[1 + n_carried : 1 + n_carried + n_scanned]
     scope = dict(zip(record.body.captures, params[1 + n_carried + n_scanned :], strict=True))
     results = lowering.loop(record, params[0] if has_count else None, None, obeyed, carried, scanned, scope)
-    return lowering.b.closed(results[:-1])
+    return checked(lowering.b.closed(results[:-1]))
 
 
 def lower_block(
@@ -102,7 +104,7 @@ def lower_block(
     first = 1 + len(states) + len(scanned)
     outer = [b.param(type, first + k) for k, type in enumerate(captured)]
     scope = dict(zip(record.body.captures, outer, strict=True))
-    return b.closed(lowering.loop(record, count, None, True, states, scanned, scope, in_block=True))
+    return checked(b.closed(lowering.loop(record, count, None, True, states, scanned, scope, in_block=True)))
 
 
 class Lowering:
@@ -141,7 +143,8 @@ class Lowering:
         if bound.branches is not None and args and args[0] is not None:
             return self._branch(*bound.branches, args[0], names)
         entry = lookup(node.op, node.opset, node.domain)
-        if entry.define is not None and all(x is None or x.type.dtype is not None for x in args):
+        types = [None if x is None else x.type for x in args]
+        if entry.define is not None and all(t is None or t.dtype is not None for t in types) and allows(node, types):
             try:
                 return self._defined(node, bound, entry, args)
             except (CannotLower, ValueError):

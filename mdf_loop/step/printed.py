@@ -32,7 +32,7 @@ class _Text:
 
     def __init__(self) -> None:
         self.names: dict[Value, str] = {}
-        self.given = 0
+        self.given = self.made = 0
 
     def whole(self, region: Region) -> Iterator[str]:
         """The lines of a Step."""
@@ -48,7 +48,8 @@ class _Text:
 
     def _inside(self, region: Region) -> Iterator[str]:
         for value in region.values:
-            self.names[value] = f"v{sum(name.startswith('v') for name in self.names.values()) + 1}"
+            self.made += 1
+            self.names[value] = f"v{self.made}"
             yield from self._lines(value)
         yield f"give {', '.join(map(self._text, region.results))}"
 
@@ -96,6 +97,11 @@ def _slice(s: slice) -> str:
     return ":".join(parts if parts[2] else parts[:2])
 
 
+_LETTERS = "abcdefghijklmnopqrstuwxyz"
+"""Of parameters; v is for what is computed."""
+
+
 def _letters(number: int) -> str:
     """a, b, ..., z, a1, b1, ..."""
-    return chr(ord("a") + number % 26) + (str(number // 26) if number >= 26 else "")
+    rest, place = divmod(number, len(_LETTERS))
+    return f"{_LETTERS[place]}{rest or ''}"

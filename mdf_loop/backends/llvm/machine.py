@@ -69,8 +69,8 @@ class Machine:
         """Whether conversions of float16 are instructions."""
         return bool(self.features.get("f16c") or self.features.get("fullfp16"))
 
-    def linked(self, text: str, name: str, functions: Sequence[str]) -> Any:
-        """The code of a text, at an address, as long as what is given is kept.
+    def linked(self, text: str, name: str, functions: Sequence[str]) -> tuple[Any, int]:
+        """The code of a text, at an address as long as what is given is kept, and how many bytes of instructions it has.
 
         Raises
         ------
@@ -79,7 +79,8 @@ class Machine:
         """
         with _lock:
             used = [self._function(symbol) for symbol in functions if symbol.startswith(PREFIX)]
-            return self._link(self._object(text), name, used)[1]
+            code = self._object(text)
+            return self._link(code, name, used)[1], self._size(code)
 
     def _function(self, symbol: str) -> str:
         """The library with one of our functions."""
@@ -96,6 +97,10 @@ class Machine:
             raise CannotCompile(f"LLVM refuses what was written: {error}") from error
         self._optimise(module)
         return self.target.emit_object(module)
+
+    def _size(self, code: bytes) -> int:
+        """Bytes of instructions in an object file."""
+        return sum(section.size() for section in self.llvm.ObjectFileRef.from_data(code).sections() if section.is_text())
 
     def _optimise(self, module: Any) -> None:
         llvm = self.llvm

@@ -26,6 +26,7 @@ def overwriting(region: Region, owned: Collection[Value], fusion: Fusion) -> set
     """
     place = {value: k for k, value in enumerate(region.values)}
     readers: dict[Value, list[Value | None]] = {}
+    known: dict[tuple[Value, Value], int] = {}
     for value in region.values:
         for x in dict.fromkeys(read_by(value)):
             readers.setdefault(x, []).append(value)
@@ -34,6 +35,11 @@ def overwriting(region: Region, owned: Collection[Value], fusion: Fusion) -> set
 
     def last_read(value: Value, but: Value) -> int:
         """The last place at which a value is read, by what is computed later on as well."""
+        if (value, but) not in known:
+            known[value, but] = look_for_last_read(value, but)
+        return known[value, but]
+
+    def look_for_last_read(value: Value, but: Value) -> int:
         found = -1
         for reader in readers.get(value, ()):
             if reader is None:

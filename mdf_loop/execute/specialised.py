@@ -1,0 +1,86 @@
+"""A Step made to run, as Python or as machine code, and what there is to tell of it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from mdf_loop.backends.python import printer
+from mdf_loop.step.printed import printed
+from mdf_loop.step.records import Region
+
+log = logging.getLogger("mdf_loop.execute.programs")
+"""The documentation names it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Specialised:
+    """A program for one combination of types.
+
+    Attributes
+    ----------
+    call : callable
+        ``call(run, *values) -> results``.
+    step : Region
+        What it computes.
+    text : str
+        The Python it was printed as; empty if it is machine code.
+    size : int
+        Bytes of machine code; 0 if it is Python.
+    seconds : float
+        How long compiling took; 0 if it is Python.
+    why : str
+        Why it is Python although machine code was asked for.
+    """
+
+    call: Callable[..., Any]
+    step: Region
+    text: str = ""
+    size: int = 0
+    seconds: float = 0.0
+    why: str = ""
+
+    @property
+    def form(self) -> str:
+        """What it is, in words."""
+        if self.size:
+            return f"machine code ({self.size:,} bytes, made in {1000 * self.seconds:.0f} ms)"
+        return f"Python, not machine code: {self.why}" if self.why else "Python"
+
+    def lines(self, source: bool, steps: bool) -> Iterator[str]:
+        """The Step, and the Python that was made of it, as far as they are wanted."""
+        if steps:
+            yield "as a Step:"
+            yield from (f"  {line}" for line in printed(self.step).split("\n"))
+        if source and self.text:
+            yield "as Python:"
+            yield from (f"  {line}" for line in self.text.split("\n"))
+
+
+def in_python(step: Region, least: int, careful: bool, why: str = "", is_block: bool = False) -> Specialised:
+    """A Step printed as Python; see :func:`mdf_loop.backends.python.printer.program`."""
+    call, text = printer.program(step, least=least, careful=careful, is_block=is_block)
+    log.info("printed a program of %d lines", text.count("\n"))
+    return Specialised(call, step, text, why=why)
+
+
+def in_machine_code(step: Region, is_block: bool = False) -> Specialised | str:
+    """A Step compiled, or why it cannot be."""
+    from mdf_loop.backends.llvm.elements import CannotCompile
+    from mdf_loop.backends.llvm.program import program
+
+    begun = time.perf_counter()
+    try:
+        call = program(step, is_block)
+    except CannotCompile as reason:
+        log.debug("not compiled: %s", reason)
+        return str(reason)
+    except Exception as error:  # a defect of ours; the work is done all the same
+        log.debug("not compiled: %r", error, exc_info=True)
+        return f"{type(error).__name__} {error}"
+    seconds = time.perf_counter() - begun
+    log.info("compiled a Step: %d bytes in %.0f ms", call.size, 1000 * seconds)
+    return Specialised(call, step, size=call.size, seconds=seconds)
