@@ -231,7 +231,7 @@ class NumpyLoop(InterpretedLoop):
     def _is_for_a_program(self, given: Arguments, run: Run) -> bool:
         """Whether it is a short loop that nobody watches, bounds or stops."""
         options, count = run.options, given.trip_count
-        if options.engine == "interpret" or options.max_iterations is not None or not run.is_free:
+        if not options.how.plans or options.max_iterations is not None or not run.is_free:
             return False
         if given.go is False or given.invariant or self.unseen is not None:
             return False
@@ -262,7 +262,7 @@ class NumpyLoop(InterpretedLoop):
 
     def iterate(self, session: Session, until: int | None) -> None:
         """Run iterations: the first one interpreted, then blocks."""
-        if session.run.options.engine == "interpret" or not self.program.is_current() or self._is_short(session, until):
+        if not session.run.options.how.plans or not self.program.is_current() or self._is_short(session, until):
             super().iterate(session, until)
             return
         begun, before = time.perf_counter(), session.moment.iteration
@@ -297,7 +297,8 @@ class NumpyLoop(InterpretedLoop):
         left = min(ends) - session.moment.iteration
         if left <= 1:
             return True
-        if session.run.options.engine == "numpy" or any(getattr(v, "nbytes", 0) >= LARGE for v in session.moment.carried):
+        is_large = any(getattr(value, "nbytes", 0) >= LARGE for value in session.moment.carried)
+        if is_large or not session.run.options.how.interprets_short_loops:
             return False
         return self._is_over_soon(left)
 
