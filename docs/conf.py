@@ -22,6 +22,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "op_table",
     "openvino_table",
+    "house_picture",
 ]
 exclude_patterns = ["_build", "sg_execution_times.rst"]
 default_role = "code"

@@ -177,7 +177,7 @@ def test_functions_that_are_read_are_not_kept_alive():
     assert not cache._entries
 
 
-def test_what_is_emitted_for_shapes_is_bounded():
+def test_programs_for_shapes_are_bounded():
     body = """b (int64 i, bool c, float[n] y, float[n] x) => (bool c, float[n] y_out, float[n] x) {
         s = Gather (w, i)
         a = Mul (x, s) b = Add (a, x) d = Tanh (b)

@@ -1,4 +1,4 @@
-"""Every engine gives what ``interpret`` gives where emitted code writes over memory that it has: scatters, growing arrays,
+"""Every engine gives what ``interpret`` gives where a program writes over memory that it has: scatters, growing arrays,
 values that go round; and where it takes views for copies and products for sums."""
 
 import logging
@@ -14,7 +14,7 @@ N = 60
 
 @pytest.fixture(autouse=True)
 def no_block_fails(request, caplog):
-    """What is tested here has to run as emitted code: giving a block back to the interpreter would hide everything."""
+    """What is tested here has to run as a program: giving a block back to the interpreter would hide everything."""
     with caplog.at_level(logging.DEBUG, "mdf_loop"):
         yield
     if "ends_in_an_error" not in request.keywords:

@@ -205,9 +205,9 @@ def test_explain_tells_of_machine_code():
 def test_explain_says_why_there_is_no_machine_code(count):
     pytest.importorskip("llvmlite")
     text = """b (int64 i, bool go, double s, string[n] u) => (bool go_out, double t, string[n] u_out)
-        { go_out = Identity (go) t = Add (s, s) v = StringNormalizer (u) u_out = Identity (w) }"""
+        { go_out = Identity (go) t = Add (s, s) u_out = StringNormalizer (u) }"""
     with options(engine="jit"):
-        found = explained(text, count, True, 0.5, np.array(["a"], object), w=np.array(["b"], object))
+        found = explained(text, count, True, 0.5, np.array(["a"], object))
     assert re.search("not machine code: .+", found)
     assert ("one program in Python" in found) == (count == 5)
 

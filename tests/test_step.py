@@ -1,5 +1,7 @@
 """The Step: its builder, its table of legality, liveness and memory, its printed form, and programs made of it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,12 +12,13 @@ from mdf_loop.control import loop_record
 from mdf_loop.options import start_run
 from mdf_loop.readers import read
 from mdf_loop.step.build import Builder, CannotLower, type_of_value
-from mdf_loop.step.check import IllegalStep, check
+from mdf_loop.step.check import IllegalStep, check, checked
 from mdf_loop.step.liveness import END, Liveness
-from mdf_loop.step.lower import lower_loop
+from mdf_loop.step.lower import Lowering, lower_loop
 from mdf_loop.step.memory import assign
 from mdf_loop.step.printed import printed
-from mdf_loop.step.records import Region, Size, Type, Value
+from mdf_loop.step.records import LoopRegion, Region, Shape, Size, Type, Value
+from mdf_loop.step.structure import uses_of, values_in
 
 FLOAT = Type(np.dtype(np.float64))
 VECTOR = Type(np.dtype(np.float64), (3,))
@@ -185,3 +188,88 @@ def test_arrays_of_several_types_are_not_joined():
     b = Builder()
     with pytest.raises(CannotLower, match="several types"):
         b.concat([b.param(VECTOR), b.param(Type(np.dtype(np.float32), (3,)))], 0)
+
+
+@pytest.mark.parametrize(
+    ("shape", "given", "legal"),
+    [((2, 3), VECTOR, True), ((3, 3), Type(np.dtype(np.float64), (3, 1)), True), ((2, 4), VECTOR, False)],
+)
+def test_only_axes_of_length_one_are_repeated(shape, given, legal):
+    x = Value("param", (), given)
+    step = Region((x,), (Value("broadcast", (x,), Type(np.dtype(np.float64), shape), Shape(shape)),))
+    if legal:
+        check(step)
+    else:
+        with pytest.raises(IllegalStep, match="repeats axes of length 1"):
+            check(step)
+
+
+def looped(state, initial):
+    """The Step of a loop that hands on what it is given."""
+    body = Region(tuple(Value("param", (), type, k) for k, type in enumerate((Type(np.dtype(np.int64), ()), BOOL, state))))
+    body = replace(body, results=(Value("const", (), BOOL, np.True_), body.params[2]))
+    first, nothing = Value("param", (), initial), Value("const", (), Type(), None)
+    return Region((first,), (Value("loop", (nothing, nothing, first), Type(), LoopRegion(body, 1)),))
+
+
+BOOL = Type(np.dtype(bool), ())
+SINGLES, EITHER = Type(np.dtype(np.float32), (3,)), Type(np.dtype(object), (), weak=True)
+WEAK = Type(np.dtype(np.int64), (), weak=True)
+
+
+@pytest.mark.parametrize(("state", "initial", "legal"), [(VECTOR, VECTOR, True), (VECTOR, SINGLES, False), (Type(), VECTOR, True),
+                                                         (EITHER, WEAK, True), (WEAK, EITHER, False)])  # fmt: skip
+def test_a_loop_begins_with_what_its_body_takes(state, initial, legal):
+    step = looped(state, initial)
+    if legal:
+        check(step)
+    else:
+        with pytest.raises(IllegalStep, match="is given what it asks for"):
+            check(step)
+
+
+def test_passes_are_checked_where_that_is_asked_for(monkeypatch):
+    wrong = Region((), (Value("nonsense", (), NUMBER),))
+    with pytest.raises(IllegalStep):
+        checked(wrong)
+    monkeypatch.setenv("MDF_LOOP_CHECK", "0")
+    assert checked(wrong) is wrong
+
+
+def test_what_is_illegal_is_not_left_to_the_interpreter(monkeypatch):
+    def wrong(self, body, scope):
+        return [self.b.put_in("nonsense", (), NUMBER), *found(self, body, scope)[1:]]
+
+    found = Lowering.body
+    monkeypatch.setattr(Lowering, "body", wrong)
+    with pytest.raises(IllegalStep), mdf_loop.options(engine="numpy"):
+        mdf_loop.loop(7, True, 0.5, body="b (int64 i, bool c, double s) => (bool c, double t) { t = Tanh (s) }")
+
+
+# Structure
+
+
+def test_uses_count_only_what_is_read():
+    b = Builder()
+    x = b.param(NUMBER)
+    y = b.neg(x)
+    b.abs(y)  # nobody reads it
+    z = b.add(y, y)
+    uses = uses_of(b.closed([z]))
+    assert (uses.count(x), uses.count(y), uses.count(z)) == (1, 2, 1)
+    assert uses.is_single(z)
+    assert not uses.is_single(y)
+    assert uses.only_in(y, {"add"})
+    assert not uses.only_in(z, {"add"})
+
+
+def test_values_of_loops_are_found_inside_them():
+    step = lowered("b (int64 i, bool c, double s) => (bool c, double t) { k = Exp (a) t = Add (s, k) }", 1.0, np.float64(2))
+    (loop,) = (value for value in step.values if value.op == "loop")
+    (end,) = loop.attr.body.values
+    assert {end, *loop.attr.body.params} <= set(values_in(step))
+    uses = uses_of(step)
+    assert uses.homes[end] is loop.attr.body
+    (hoisted,) = (value for value in step.values if value.op == "exp")
+    assert not uses.is_single(hoisted)  # read once, but elsewhere
+    assert sorted(place for place, _ in uses.items_of(loop)) == [0, 1]

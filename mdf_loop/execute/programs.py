@@ -144,7 +144,7 @@ class Programs:
             return None
         if entry.made is None:
             entry.calls += 1
-            if is_over_soon and entry.calls <= INTERPRETED and options.engine == "auto":
+            if is_over_soon and entry.calls <= INTERPRETED and options.how.interprets_first_calls:
                 return None
             self._write(entry, values, options, write)
             if entry.made is None:

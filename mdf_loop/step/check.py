@@ -45,6 +45,12 @@ def _open_lengths(v: Value) -> bool:
     return isinstance(v.attr, Shape) and sum(n is None for n in v.attr.lengths) == len(v.args) - 1
 
 
+def _repeats(one: Type, other: Type) -> bool:
+    """Whether a shape becomes another by repeating axes of length 1; trailing axes go together."""
+    pairs = zip(reversed(one.shape or ()), reversed(other.shape or ()), strict=False)
+    return all(n in (1, m) or not (isinstance(n, int) and isinstance(m, int)) for n, m in pairs)
+
+
 RULES: dict[str, Sequence[tuple[str, Rule]]] = {
     "const": [("has no arguments", lambda v: not v.args)],
     "param": [("has no arguments", lambda v: not v.args)],
@@ -69,6 +75,7 @@ RULES: dict[str, Sequence[tuple[str, Rule]]] = {
     ],
     "broadcast": [
         ("has a number for each open length", _open_lengths),
+        ("repeats axes of length 1", lambda v: _repeats(v.args[0].type, v.type)),
         ("keeps the type", lambda v: v.type.dtype == v.args[0].type.dtype),
     ],
     "transpose": [("orders every axis", lambda v: sorted(v.attr) == list(range(len(v.args[0].type.shape or ()))))],

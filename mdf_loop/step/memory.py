@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from mdf_loop.step.liveness import END, Liveness, is_one_of_two
+from mdf_loop.step.liveness import Liveness, is_one_of_two
 from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Apply, LoopRegion, Type, Value
 
@@ -84,7 +84,10 @@ def assign(loop: LoopRegion, copied: Collection[Value], least: int = 0) -> Place
 
 @dataclass
 class _Cell:
-    """Memory that values of one iteration may use in turn: whose it was last, and the value it has to be free for."""
+    """Memory that values of one iteration may use in turn.
+
+    ``holder`` had it last and is read last at ``free``; ``owner`` gets it in the end.
+    """
 
     table: dict[Value, int]
     number: int
@@ -92,7 +95,6 @@ class _Cell:
     holder: Value | None = None
     free: int = -1
     owner: Value | None = None
-    needed: int = END + 1
 
 
 def _cells_with_an_owner(found: Places, live: Liveness, loop: LoopRegion) -> list[_Cell]:
@@ -101,9 +103,9 @@ def _cells_with_an_owner(found: Places, live: Liveness, loop: LoopRegion) -> lis
     for value, k in found.over.items():
         state = loop.body.params[2 + k]
         if value.op != "put":
-            cells.append(_Cell(found.over, k, value.type, state, live.last_read(state), value, live.place[value]))
+            cells.append(_Cell(found.over, k, value.type, state, live.last_read(state), value))
     for table in (found.turns, found.rows):
-        cells += [_Cell(table, k, value.type, None, -1, value, live.place[value]) for value, k in table.items()]
+        cells += [_Cell(table, k, value.type, None, -1, value) for value, k in table.items()]
     return cells
 
 
@@ -135,14 +137,13 @@ def _is_or_is_not(live: Liveness, x: Value, old: Value) -> bool:
 
 def _assign_temporary(found: Places, live: Liveness, cells: list[_Cell], value: Value) -> None:
     """A value that ends within the iteration: in place of one it is made of, in memory that is free, or in a new buffer."""
-    place, last = live.place[value], live.last_read(value)
+    last = live.last_read(value)
 
     def fits(cell: _Cell) -> bool:
-        if cell.type != value.type or last > cell.needed or cell.free > place:
+        if cell.type != value.type:
             return False
-        if cell.holder is not None and not _may_be_over(live, value, cell.holder, cell.free):
-            return False
-        return cell.owner is None or _may_be_over(live, cell.owner, value, last)
+        is_left = cell.holder is None or _may_be_over(live, value, cell.holder, cell.free)
+        return is_left and (cell.owner is None or _may_be_over(live, cell.owner, value, last))
 
     fitting = [cell for cell in cells if fits(cell)]
     if not fitting:
