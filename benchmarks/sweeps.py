@@ -1,12 +1,15 @@
 """Sweeps and trials next to the same work written by hand: ``python benchmarks/sweeps.py [--part 0.1]``.
 
 Each row is the least time of several, and its ratio to numpy's: 100,000 trials of a drift-diffusion model (1,000 drifts, 100
-trials each), and 500 trials of a leaky competing accumulator of 5 units.  ``--part`` runs a part of the trials.
+trials each), and 500 trials of a leaky competing accumulator of 5 units.  The last row is 10,000 points of a scheduled model
+of 1,000 steps, next to a loop of MDF's EvaluableGraph, of which a few steps are run.  ``--part`` runs a part of the trials.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +18,8 @@ import numpy as np
 
 import mdf_loop
 
-DIFFUSION = Path(__file__).parent.parent / "examples" / "drift_diffusion.yaml"
+EXAMPLES = Path(__file__).parent.parent / "examples"
+DIFFUSION, OSCILLATOR = EXAMPLES / "drift_diffusion.yaml", EXAMPLES / "oscillator.yaml"
 
 COMPETING = """
 compete (int64 i, bool go, double[n] x) => (bool go_out, double[n] x_out) {
@@ -78,6 +82,19 @@ def competing_by_numpy(trials: int, seed: int = 1) -> np.ndarray:
     return x
 
 
+def steps_in_mdf(count: int = 20) -> float:
+    """Seconds that one step of the oscillator takes in MDF's engine."""
+    from modeci_mdf.execution_engine import EvaluableGraph
+
+    with contextlib.redirect_stdout(io.StringIO()):
+        graph = EvaluableGraph(mdf_loop.load(OSCILLATOR).graphs[0])
+        graph.evaluate()
+        begun = time.perf_counter()
+        for _ in range(count):
+            graph.evaluate(time_increment=0.01)
+    return (time.perf_counter() - begun) / count
+
+
 def seconds(call: Callable[[], object], repeat: int) -> float:
     """The least time of several."""
     times = []
@@ -112,6 +129,12 @@ def main() -> None:
     for name, ours, theirs in rows:
         a, b = seconds(ours, said.repeat), seconds(theirs, said.repeat)
         print(f"{name:62} {a:8.2f} s {b:8.2f} s {a / b:7.2f}")
+    side = max(int(100 * said.part**0.5), 2)
+    over = {"stiffness": np.linspace(0.5, 5, side), "damping": np.linspace(0.1, 1, side)}
+    ours = seconds(lambda: mdf_loop.sweep(OSCILLATOR, over, steps=1000, time_increment=0.01), said.repeat)
+    theirs = steps_in_mdf() * 1000 * side**2
+    name = f"scheduled oscillator, {side**2} points x 1000 steps; MDF's engine"
+    print(f"{name:62} {ours:8.2f} s {theirs:8.0f} s {ours / theirs:7.5f}")
 
 
 if __name__ == "__main__":

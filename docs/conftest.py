@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import mdf_loop.openvino  # noqa: F401  (registers its operators now: a page that did would lose them at its end)
 from mdf_loop.kernels import load_kernels
 from mdf_loop.registry import KERNELS
 

@@ -7,6 +7,7 @@ that runs the node.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.program import describe_value
 from mdf_loop.ir import Body, Carried, Collected, Loop, Node, Scanned
 from mdf_loop.options import Run
-from mdf_loop.registry import Bound, Kernel, LoopInputs, register
+from mdf_loop.registry import Kernel, loop_of, register, say
+from mdf_loop.rows import Bound, LoopInputs
 
 SCAN_ATTRIBUTES = ("scan_input_axes", "scan_input_directions", "scan_output_axes", "scan_output_directions")
 """Attributes of a Scan that say how its values are cut up and put together, from opset 9 on."""
@@ -105,26 +107,60 @@ def refuse_endless(count: int | None, go: bool | None, run: Run, name: str) -> N
         )
 
 
-def _bind_loop(node: Node) -> Bound:
+class LoopNode:
+    """A loop as a node, ready to run: what the node is given becomes the arguments of the loop here, and nowhere else.
+
+    ``places`` says where among the inputs everything stands; kinds of loops differ in :meth:`limits` and :meth:`finish`.
+    """
+
+    def __init__(self, node: Node, places: LoopInputs, execute: NumpyLoop | None = None) -> None:
+        self.execute = execute or NumpyLoop(places.loop)
+        self.places = replace(places, worth=self.execute.worth_stepping)
+        self.record, self.n_inputs = places.loop, len(node.inputs)
+        self.loops = (self.execute,)
+
+    def __call__(self, run: Run, *values: Any) -> tuple[Any, ...]:
+        """Run the loop; returns carried, last and collected values."""
+        given, captured, places = values[: self.n_inputs], values[self.n_inputs :], self.places
+        count = None if places.count is None else given[places.count]
+        go = None if places.condition is None else given[places.condition]
+        scanned, invariant = given[places.scanned], given[places.invariant]
+        limit, goes = self.limits(count, go, scanned, invariant, run)
+        arguments = Arguments(limit, goes, given[places.carried], scanned, invariant, captured)
+        return self.finish(self.execute(arguments, run), count, goes, scanned)
+
+    def limits(
+        self, count: Any, go: Any, scanned: Sequence[Any], invariant: Sequence[Any], run: Run
+    ) -> tuple[int | None, bool | None]:
+        """The most iterations there may be, and the condition, of a node that was given these; or what is wrong with them."""
+        if scanned:
+            return scan_length(self.record, scanned), True
+        limit, goes = trip_count(count), condition(go)
+        refuse_endless(limit, goes, run, self.record.name)
+        return limit, goes
+
+    def finish(self, results: tuple[Any, ...], count: Any, goes: bool | None, scanned: Sequence[Any]) -> tuple[Any, ...]:
+        """What the node gives, out of what the loop gave."""
+        return results
+
+
+def _bind_loop_node(node: Node) -> Bound:
+    places = loop_of(node)
+    assert places is not None
+    call = LoopNode(node, places)
+    return Bound(call, needs_run=True, loop=call.places)
+
+
+def _loop_of_loop(node: Node) -> LoopInputs:
+    """Loop: trip count, condition, carried values."""
     (body,) = _bodies(node, "body")
     n_carried = max(len(node.inputs) - 2, 0)
     record = loop_record(body, n_carried, _title(node))
     if len(node.outputs) > n_carried + len(record.collected):
         raise MalformedBody(f"{_title(node)} names {len(node.outputs)} outputs, its body gives {len(body.outputs) - 1}")
-    execute = NumpyLoop(record)
     n_inputs = len(node.inputs)
-
-    def call(run: Run, *values: Any) -> tuple[Any, ...]:
-        given, captured = values[:n_inputs], values[n_inputs:]
-        count, go = trip_count(given[0] if given else None), condition(given[1] if n_inputs > 1 else None)
-        refuse_endless(count, go, run, record.name)
-        return execute(Arguments(count, go, carried=given[2:], captured=captured), run)
-
-    call.loops = (execute,)  # type: ignore[attr-defined]
-    places = LoopInputs(
-        record, 0 if n_inputs else None, 1 if n_inputs > 1 else None, slice(2, n_inputs), slice(0, 0), execute.worth_stepping
-    )
-    return Bound(call, needs_run=True, loop=places)
+    count, go = 0 if n_inputs else None, 1 if n_inputs > 1 else None
+    return LoopInputs(record, count, go, carried=slice(2, n_inputs), is_obeyed=False)
 
 
 def scan_record(body: Body, n_scanned: int, attrs: dict[str, Any], name: str = "Scan") -> Loop:
@@ -197,21 +233,18 @@ def scan_length(record: Loop, scanned: Sequence[Any]) -> int:
     return next(iter(lengths.values()))
 
 
-def _bind_scan(node: Node) -> Bound:
-    if node.opset < 9:
-        return _bind_scan_8(node)
+def _loop_of_scan(node: Node) -> LoopInputs:
+    """Scan: carried values, then scanned ones."""
     record = _scan_of(node)
-    execute = NumpyLoop(record)
     n_carried, n_inputs = len(record.carried), len(node.inputs)
+    return LoopInputs(record, carried=slice(0, n_carried), scanned=slice(n_carried, n_inputs))
 
-    def call(run: Run, *values: Any) -> tuple[Any, ...]:
-        scanned = values[n_carried:n_inputs]
-        count = scan_length(record, scanned)
-        return execute(Arguments(count, True, values[:n_carried], scanned, captured=values[n_inputs:]), run)
 
-    call.loops = (execute,)  # type: ignore[attr-defined]
-    places = LoopInputs(record, None, None, slice(0, n_carried), slice(n_carried, n_inputs), execute.worth_stepping)
-    return Bound(call, needs_run=True, loop=places)
+def _loop_of_scan_8(node: Node) -> LoopInputs:
+    """Scan of opset 8: an optional first input of sequence lengths, and a batch axis in front of everything."""
+    record = _scan_of(node, skip=1, renamed={"scan_input_directions": node.attrs.get("directions")})
+    first = 1 + len(record.carried)
+    return LoopInputs(record, 0, carried=slice(1, first), scanned=slice(first, len(node.inputs)), is_batched=True)
 
 
 def _scan_of(node: Node, skip: int = 0, renamed: dict[str, Any] | None = None) -> Loop:
@@ -230,10 +263,10 @@ def _scan_of(node: Node, skip: int = 0, renamed: dict[str, Any] | None = None) -
 
 
 def _bind_scan_8(node: Node) -> Bound:
-    """Scan of opset 8: an optional first input of sequence lengths, and a batch axis in front of everything."""
-    record = _scan_of(node, skip=1, renamed={"scan_input_directions": node.attrs.get("directions")})
+    """Scan of opset 8: a loop for each row of the batch, of its own length."""
+    places = _loop_of_scan_8(node)
+    record, n_carried, n_inputs = places.loop, len(places.loop.carried), len(node.inputs)
     execute = NumpyLoop(record)
-    n_carried, n_inputs = len(record.carried), len(node.inputs)
 
     def call(run: Run, lengths: Any, *values: Any) -> tuple[Any, ...]:
         carried, scanned, captured = values[:n_carried], values[n_carried : n_inputs - 1], values[n_inputs - 1 :]
@@ -249,7 +282,7 @@ def _bind_scan_8(node: Node) -> Bound:
             rows.append([*results[:n_carried], *(_fill_up(r, longest) for r in results[n_carried:])])
         return tuple(np.stack(column) for column in zip(*rows, strict=True))
 
-    return Bound(call, needs_run=True)
+    return Bound(call, needs_run=True, loop=places)
 
 
 def _fill_up(rows: np.ndarray, length: int) -> np.ndarray:
@@ -352,9 +385,14 @@ def _not_called(*_: Any) -> Any:
 
 
 for _op, _since, _bind in (
-    ("Loop", 1, _bind_loop),
-    ("Scan", 8, _bind_scan),
+    ("Loop", 1, _bind_loop_node),
+    ("Scan", 8, _bind_scan_8),
+    ("Scan", 9, _bind_loop_node),
     ("If", 1, _bind_if),
     ("SequenceMap", 17, _bind_sequence_map),
 ):
     register(Kernel(_op, _since, _not_called, pure=False, bind=_bind, built_in=True))
+say("Loop", loop=_loop_of_loop)
+say("Scan", until=9, loop=_loop_of_scan_8)
+say("Scan", since=9, loop=_loop_of_scan)
+say("If", chooses=True)

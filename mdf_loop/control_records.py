@@ -15,58 +15,57 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.control import NumpyLoop, condition, trip_count
+from mdf_loop.control import LoopNode, NumpyLoop, condition, trip_count
 from mdf_loop.errors import ArgumentError, IterationError, MalformedBody, UnsupportedOp
-from mdf_loop.execute.interpret import Arguments, part_starts, truth
+from mdf_loop.execute.interpret import part_starts, truth
 from mdf_loop.execute.program import describe_value
 from mdf_loop.ir import Loop, Node
 from mdf_loop.options import Run
-from mdf_loop.registry import Bound, Kernel, register
+from mdf_loop.registry import Kernel, register, say
+from mdf_loop.rows import Bound, LoopInputs
 
 ENDLESS = -1
 """The trip count that has no limit."""
 
 
-class RecordedLoop:
+class RecordedLoop(LoopNode):
     """A node that holds a record, ready to run."""
 
     def __init__(self, node: Node) -> None:
-        record = node.attrs.get("record")
-        if not isinstance(record, Loop) or set(node.attrs) != {"record", "body"} or node.attrs["body"] is not record.body:
-            raise UnsupportedOp("a RecordedLoop has the attributes record and body, and no others")
-        counts = [len(record.carried), len(record.scanned), len(record.invariant)]
-        if len(node.inputs) != 2 + sum(counts):
-            raise MalformedBody(f"{record.name} has {len(node.inputs)} inputs; its record takes {2 + sum(counts)}")
-        self.record = record
+        places = _loop_of_record(node)
+        record = places.loop
         self.wanted = node.outputs
-        self.ends = [int(end) for end in np.cumsum([2, *counts])]
         # Only the last condition tells whether a loop that ran out of parts would have gone on.
         self.watches = bool(record.scanned) and record.keep_going is not None
         last = (*record.last, record.keep_going or "") if self.watches else record.last
         place = len(record.carried) + len(record.last)
-        self.execute = NumpyLoop(replace(record, last=last), place if self.watches else None)
-        self.loops = (self.execute,)
+        super().__init__(node, places, NumpyLoop(replace(record, last=last), place if self.watches else None))
 
-    def __call__(self, run: Run, *values: Any) -> tuple[Any, ...]:
-        """Run the loop; returns carried, last and collected values."""
-        ends = self.ends
-        carried, scanned, invariant = (values[start:end] for start, end in pairwise(ends))
-        count, go = self._count(values[0]), condition(values[1]) is not False
-        parts = [self._parts(part, value) for part, value in zip(self.record.scanned, scanned, strict=True)]
-        self._refuse_endless(count, go, invariant, run)
-        if values[0] is None and len(set(parts)) > 1:
+    def limits(
+        self, count: Any, go: Any, scanned: Sequence[Any], invariant: Sequence[Any], run: Run
+    ) -> tuple[int | None, bool | None]:
+        """The trip count, or as many parts as there are."""
+        given, goes = self._count(count), condition(go) is not False
+        parts = self._all_parts(scanned)
+        self._refuse_endless(given, goes, invariant, run)
+        if count is None and len(set(parts)) > 1:
             raise ArgumentError(f"{self.record.name}: all sliced inputs must have as many parts; {self._listed(parts)}")
-        limit = min([*([] if count is None else [count]), *parts], default=None)
-        given = Arguments(limit, go, carried, scanned, invariant, values[ends[-1] :])
-        results = self.execute(given, run)
-        ran_out = values[0] is not None and limit is not None and (count is None or count > limit)
+        return min([*([] if given is None else [given]), *parts], default=None), goes
+
+    def finish(self, results: tuple[Any, ...], count: Any, goes: bool | None, scanned: Sequence[Any]) -> tuple[Any, ...]:
+        """The results without what was watched, if the loop neither ran out of parts nor lacks a last value."""
         if self.watches:
-            place = len(carried) + len(self.record.last)
+            place = len(self.record.carried) + len(self.record.last)
             results, stays = (*results[:place], *results[place + 1 :]), results[place]
-            if ran_out and (go if stays is None else truth(stays, "the body's condition")):
-                raise self._out_of_parts(count, parts)
+            given, parts = self._count(count), self._all_parts(scanned)
+            ran_out = count is not None and (given is None or given > min(parts))
+            if ran_out and (goes if stays is None else truth(stays, "the body's condition")):
+                raise self._out_of_parts(given, parts)
         self._check_last(results)
         return results
+
+    def _all_parts(self, scanned: Sequence[Any]) -> list[int]:
+        return [self._parts(part, value) for part, value in zip(self.record.scanned, scanned, strict=True)]
 
     def _count(self, value: Any) -> int | None:
         """The trip count; None for no limit."""
@@ -118,12 +117,27 @@ class RecordedLoop:
                 )
 
 
+def _loop_of_record(node: Node) -> LoopInputs:
+    """The record that a node holds, whose inputs stand in its order."""
+    record = node.attrs.get("record")
+    if not isinstance(record, Loop) or set(node.attrs) != {"record", "body"} or node.attrs["body"] is not record.body:
+        raise UnsupportedOp("a RecordedLoop has the attributes record and body, and no others")
+    counts = [len(record.carried), len(record.scanned), len(record.invariant)]
+    if len(node.inputs) != 2 + sum(counts):
+        raise MalformedBody(f"{record.name} has {len(node.inputs)} inputs; its record takes {2 + sum(counts)}")
+    ends = [int(end) for end in np.cumsum([2, *counts])]
+    carried, scanned, invariant = (slice(start, end) for start, end in pairwise(ends))
+    return LoopInputs(record, 0, 1, carried, scanned, invariant, endless=ENDLESS)
+
+
 def _bind(node: Node) -> Bound:
-    return Bound(RecordedLoop(node), needs_run=True)
+    call = RecordedLoop(node)
+    return Bound(call, needs_run=True, loop=call.places)
 
 
 def _not_called(*_: Any) -> Any:
     raise AssertionError("control flow runs through its bind function")
 
 
-register(Kernel("RecordedLoop", 1, _not_called, pure=False, domain="record", bind=_bind))
+register(Kernel("RecordedLoop", 1, _not_called, pure=False, domain="record", bind=_bind, built_in=True))
+say("RecordedLoop", domain="record", loop=_loop_of_record)

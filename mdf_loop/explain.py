@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mdf_loop.analysis.idioms import Accumulate, Building, Filter, Idiom
+from mdf_loop.analysis.idioms.record import Idiom
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.programs import Programs
 from mdf_loop.execute.specialised import Specialised
@@ -67,6 +67,7 @@ def _lines(loop: NumpyLoop, wanted: Wanted) -> Iterator[str]:
         yield f"{name} over {plan.loop.body.name}: interpreted, node by node: {plan.refusal}"
         return
     yield f"{name} over {plan.loop.body.name}: {_CONDITION[plan.condition]}"
+    yield from _nodes("aliases, second names for values:", plan.aliases)
     yield from _nodes("hoisted, run once:", plan.hoisted)
     yield from _nodes("hoisted from the second iteration on:", plan.late)
     for part in plan.parts:
@@ -100,14 +101,7 @@ def _nodes(title: str, nodes: tuple[Node, ...]) -> Iterator[str]:
 def _unit(unit: Node | Shift | Idiom, plan: Plan) -> str:
     if isinstance(unit, Shift):
         return f"{unit.name} = {plan.rounds[unit.name]} of the iteration before"
-    if isinstance(unit, Accumulate):
-        return f"{unit.node}  [{unit.ufunc}.accumulate]"
-    if isinstance(unit, Filter):
-        ways = f"scipy.signal.lfilter, or products with powers of {unit.coefficient} for wide rows"
-        return f"{unit.node}  [with {unit.product}: {ways}]"
-    if isinstance(unit, Building):
-        return f"{unit.node}  [a list that grows]"
-    return str(unit)
+    return f"{unit.node}  [{unit.words}]" if isinstance(unit, Idiom) else str(unit)
 
 
 def _stepped(loop: NumpyLoop, part: Stepped, plan: Plan, wanted: Wanted) -> Iterator[str]:
@@ -118,6 +112,8 @@ def _stepped(loop: NumpyLoop, part: Stepped, plan: Plan, wanted: Wanted) -> Iter
     for name in part.rounds:
         yield f"  {name} = {plan.rounds[name]} of the iteration before"
     if not loop.last_program and (program := (loop.latest or loop.blocks).latest(part)):
+        if program.size:
+            yield f"  in {program.form}"
         yield from _program(program, wanted)
 
 
@@ -159,11 +155,19 @@ def plan_content(loop: NumpyLoop) -> dict[str, Any]:
     }
 
 
-COLOURS = {"hoisted": "#c7e9c0", "batched": "#bdd7ee", "recurrent": "#d9c9ec", "stepped": "#fdd9a8", "interpreted": "#e0e0e0"}
+COLOURS = {
+    "alias": "#ffffff",
+    "hoisted": "#c7e9c0",
+    "batched": "#bdd7ee",
+    "recurrent": "#d9c9ec",
+    "stepped": "#fdd9a8",
+    "interpreted": "#e0e0e0",
+}
 """A light colour for each way to run a node."""
 
 WAYS = tuple(COLOURS)
-"""How a node runs: once; for many iterations at once; likewise although each needs the one before; one by one; as it is."""
+"""How a node runs: not at all, as it only gives a value a second name; once; for many iterations at once; likewise although
+each needs the one before; one by one; as it is."""
 
 
 def ways(plan: Plan) -> Iterator[tuple[Node, str, str]]:
@@ -171,6 +175,7 @@ def ways(plan: Plan) -> Iterator[tuple[Node, str, str]]:
     if plan.refusal:
         yield from ((node, "interpreted", plan.refusal) for node in plan.loop.body.nodes)
         return
+    yield from ((node, "alias", f"a second name for {node.inputs[0]}") for node in plan.aliases)
     yield from ((node, "hoisted", "") for node in plan.hoisted)
     yield from ((node, "hoisted", "from the second iteration on") for node in plan.late)
     for part in plan.parts:

@@ -13,7 +13,7 @@ import importlib.util
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def available_engines() -> tuple[str, ...]:
     return tuple(name for name in ENGINES if name != "jit" or importlib.util.find_spec("llvmlite") is not None)
 
 
-Seed = int | np.random.SeedSequence
+Seed: TypeAlias = "int | np.random.SeedSequence"
 """What a stream of random numbers starts from."""
 
 
@@ -77,8 +77,10 @@ def _is_duration(value: object) -> bool:
 OPTIONS = frozenset(field.name for field in dataclasses.fields(Options))
 """The names of all options."""
 
-_DEFAULT = Options()
-_current: contextvars.ContextVar[Options] = contextvars.ContextVar("mdf_loop_options", default=_DEFAULT)
+PLAIN = Options()
+"""The options in force where nobody chose any."""
+
+_current: contextvars.ContextVar[Options] = contextvars.ContextVar("mdf_loop_options", default=PLAIN)
 _stream: contextvars.ContextVar[RandomStream | None] = contextvars.ContextVar("mdf_loop_stream", default=None)
 _enclosing: contextvars.ContextVar[Run | None] = contextvars.ContextVar("mdf_loop_enclosing", default=None)
 
@@ -366,6 +368,11 @@ def check_time() -> None:
     enclosing = _enclosing.get()
     if enclosing is not None and enclosing.deadline is not None:
         enclosing.deadline.check()
+
+
+def current_stream() -> RandomStream | None:
+    """The stream that every loop draws from here; None where each has its own."""
+    return _stream.get()
 
 
 @contextlib.contextmanager

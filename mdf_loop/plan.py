@@ -10,14 +10,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from mdf_loop.analysis.aliases import without_aliases
 from mdf_loop.analysis.dependence import Component, components
-from mdf_loop.analysis.idioms import Idiom, find_idiom
-from mdf_loop.analysis.invariants import Invariants, invariants, rounds, sources
+from mdf_loop.analysis.idioms.record import Idiom
+from mdf_loop.analysis.idioms.table import find_idiom
+from mdf_loop.analysis.invariants import Invariants, invariants, rounds
 from mdf_loop.analysis.purity import draws, is_pure, is_repeatable
 from mdf_loop.analysis.regrouping import regrouped
 from mdf_loop.batching import elementwise
 from mdf_loop.ir import Loop, Node
-from mdf_loop.registry import lookup, operator
+from mdf_loop.registry import facts, lookup
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ class Plan:
         Whether random numbers are drawn.
     reasons : mapping
         Why a node is stepped, by its first output.
+    aliases : tuple of Node
+        Nodes that only give a value a second name: they are not in ``loop``, which is planned without them.
     """
 
     loop: Loop
@@ -83,6 +87,15 @@ class Plan:
     deciding: str = ""
     draws: bool = False
     reasons: Mapping[str, str] = field(default_factory=dict)
+    aliases: tuple[Node, ...] = ()
+
+    def summary(self) -> str:
+        """How many nodes run in which way, in a line."""
+        if self.refusal:
+            return f"interpreted: {self.refusal}"
+        stepped = sum(len(part.nodes) for part in self.parts if isinstance(part, Stepped))
+        hoisted = len(self.hoisted) + len(self.late)
+        return f"{hoisted} nodes hoisted, {len(self.varying) - stepped} batched, {stepped} stepped"
 
 
 def make_plan(loop: Loop) -> Plan:
@@ -95,11 +108,12 @@ def make_plan(loop: Loop) -> Plan:
     >>> [unit.op if isinstance(unit, Node) else type(unit).__name__ for unit in plan.parts[0].units]
     ['Gather', 'Accumulate', 'Mul']
     """
-    nodes = loop.body.nodes
-    stubborn = [node for node in nodes if not is_repeatable(node)]
+    stubborn = [node for node in loop.body.nodes if not is_repeatable(node)]
     if stubborn:
         return Plan(loop, refusal=f"{_called(stubborn[0])} may do more than compute, so it runs exactly once an iteration")
-    same, round_trips = invariants(loop), rounds(loop)
+    unaliased = without_aliases(loop)
+    loop = unaliased.loop
+    nodes, same, round_trips = loop.body.nodes, invariants(loop), rounds(loop)
     varying = [node for node in nodes if not _is_same(node, same)]
     deciding = _deciding(loop, same)
     moving = _moving(loop, varying, round_trips, same)
@@ -119,6 +133,7 @@ def make_plan(loop: Loop) -> Plan:
         condition="given" if not deciding else "stepped" if scheduled.decider is not None else "batched",
         draws=bool(tied),
         reasons=scheduled.reasons,
+        aliases=unaliased.nodes,
     )
 
 
@@ -138,8 +153,8 @@ def all_stepped(plan: Plan, why: str, are_wide: bool = False) -> Plan:
 
 def _is_row(plan: Plan, node: Node) -> bool:
     """``data[i]`` by the iteration number."""
-    is_plain = operator(node) == "Gather" and not node.attrs.get("axis", 0)
-    return is_plain and node.inputs[0] in plan.same and node.inputs[1] == plan.loop.index
+    picks = facts(node).picks_rows
+    return picks is not None and picks(**node.attrs) and node.inputs[0] in plan.same and node.inputs[1] == plan.loop.index
 
 
 def _names_of(part: Batched | Stepped) -> set[str]:
@@ -154,16 +169,12 @@ def is_light(node: Node) -> bool:
     if any(True for _ in node.bodies) or draws(node):
         return False
     entry = lookup(node.op, node.opset, node.domain)
-    return entry.batch is elementwise or node.op.startswith("Reduce") or node.op in _LIGHT
-
-
-_LIGHT = {"Gather", "Slice", "Concat", "Split", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "ArgMax", "ArgMin", "Expand"}
+    return entry.batch is elementwise or entry.facts.light
 
 
 def _deciding(loop: Loop, same: Invariants) -> str:
-    """The value that ends the loop, followed through Identity; empty if it is the same from the start."""
+    """The value that ends the loop; empty if it is the same from the start."""
     output = loop.keep_going or ""
-    output = sources(loop.body).get(output, output)
     return "" if output in same.always or output == loop.condition else output
 
 
@@ -238,7 +249,7 @@ class _Schedule:
 
     def _only_a_place(self, node: Node) -> bool:
         """Whether it makes an array of the iteration number for a place in something that is stepped."""
-        if operator(node) not in ("Unsqueeze", "Reshape") or node.inputs[0] != self.index or node.outputs[0] in self.wanted:
+        if not facts(node).reshapes or node.inputs[0] != self.index or node.outputs[0] in self.wanted:
             return False
         return all(reader in self.recurrent for reader in self.readers.get(node.outputs[0], ()))
 
@@ -295,7 +306,8 @@ class _Schedule:
 
 
 def _has_rule(node: Node) -> bool:
-    return operator(node) == "If" or lookup(node.op, node.opset, node.domain).batch is not None
+    entry = lookup(node.op, node.opset, node.domain)
+    return entry.batch is not None or entry.facts.chooses
 
 
 def _first(node: Node) -> str:

@@ -13,7 +13,6 @@ The built-in kernels and a user's own go through the same door::
 from __future__ import annotations
 
 import difflib
-import functools
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -24,11 +23,11 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp, warn_user
-from mdf_loop.ir import Body, Loop, Node
+from mdf_loop.ir import Node
 from mdf_loop.options import Run
+from mdf_loop.rows import NO_FACTS, Bound, Call, Definition, Facts, LoopInputs
 from mdf_loop.schemas import schema_of
 
-Call = Callable[..., Any]
 Batch = Callable[[Call, Sequence[Any], Sequence[bool], Mapping[str, Any]], tuple[tuple[Any, ...], tuple[bool, ...]] | None]
 """A vectorisation rule, see :mod:`mdf_loop.batching`."""
 
@@ -37,14 +36,6 @@ INTERNAL_DOMAINS = {"mdf", "mdf.engine", "openvino", "python", "record"}
 
 INJECTED = {"rng", "n_outputs"}
 """Keyword-only parameters that the executor fills in: not attributes of the operator."""
-
-
-@dataclass(frozen=True)
-class Definition:
-    """What a kernel's function computes, said in another way, for the function ``run``."""
-
-    make: Call
-    run: Call
 
 
 @dataclass(frozen=True)
@@ -74,8 +65,10 @@ class Kernel:
         The same in terms of primitives, see :func:`definition`.
     routine : Definition or None
         The same, written into memory that is used again, see :func:`routine`.
+    said : (Facts, callable) or None
+        What is known of it besides, and of which function that was said, see :func:`say`.
     built_in : bool
-        Whether it is one of ours: only those may be known by the name of their operator, see :func:`known_as`.
+        Whether it is one of ours.
     """
 
     op: str
@@ -93,6 +86,12 @@ class Kernel:
     built_in: bool = False
     definition: Definition | None = None
     routine: Definition | None = None
+    said: tuple[Facts, Call] | None = None
+
+    @property
+    def facts(self) -> Facts:
+        """What is known of this function: nothing, if it took the place of another one."""
+        return self.said[0] if self.said is not None and self.said[1] is self.run else NO_FACTS
 
     @property
     def define(self) -> Call | None:
@@ -103,36 +102,6 @@ class Kernel:
     def make_routine(self) -> Call | None:
         """What makes a routine, if it is one of this function."""
         return self.routine.make if self.routine is not None and self.routine.run is self.run else None
-
-
-@dataclass(frozen=True)
-class LoopInputs:
-    """A node that is a loop: its record, and at which of the node's inputs trip count, condition and values stand.
-
-    ``worth`` says for how many iterations it is worth running them one by one; more are better planned.
-    """
-
-    loop: Loop
-    count: int | None
-    condition: int | None
-    carried: slice
-    scanned: slice
-    worth: Callable[[], int]
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A kernel made ready for one node: ``call(*inputs)``, or ``call(run, *inputs)`` if ``needs_run``.
-
-    Control flow also says what it is made of: ``loop``, or the two ``branches`` of an If.  ``keywords`` are what ``call`` gives
-    the kernel's function beside the inputs: a rule for many iterations needs them.
-    """
-
-    call: Call
-    needs_run: bool = False
-    loop: LoopInputs | None = None
-    branches: tuple[Body, Body] | None = None
-    keywords: Mapping[str, Any] = field(default_factory=dict)
 
 
 OLDER_THAN_ITSELF = {("", "LayerNormalization"): 17}
@@ -193,7 +162,7 @@ def kernel(
     array(8., dtype=float32)
     """
 
-    ours = (sys._getframe(1).f_globals.get("__name__") or "").startswith(f"{__package__}.")
+    ours = _is_ours(sys._getframe(1).f_globals.get("__name__"))
 
     def decorate(run: Call) -> Call:
         # The keywords of a ufunc (out, where, dtype, ...) are numpy's, not attributes.
@@ -252,18 +221,70 @@ def routine(op: str, *, since: int = 1, until: int | None = None, domain: str = 
 
 
 def _beside(fact: str, op: str, since: int, until: int | None, domain: str) -> Callable[[Call], Call]:
-    """Put a fact into the rows of the kernels there are from one version on and before another."""
+    """Put something into the rows of the kernels there are from one version on and before another."""
 
     def decorate(make: Call) -> Call:
-        versions = KERNELS[domain, op]
-
-        def is_meant(v: Kernel) -> bool:
-            return v.since >= since and (until is None or v.since < until)
-
-        versions[:] = [replace(v, **{fact: Definition(make, v.run)}) if is_meant(v) else v for v in versions]  # type: ignore[arg-type]
+        rows = _rows(op, since, until, domain, _is_ours(make.__module__))
+        _put(rows, [replace(row, **{fact: Definition(make, row.run)}) for row in rows])  # type: ignore[arg-type]
         return make
 
     return decorate
+
+
+def say(op: str, *, since: int = 1, until: int | None = None, domain: str = "", **facts: Any) -> None:
+    """Say what is known of an operator besides what it computes, see :class:`Facts`.
+
+    It holds for the kernels there are from version ``since`` on and before ``until``, besides what was said before; of a
+    kernel that takes the place of one of them nothing is known until it is said anew.
+
+    Examples
+    --------
+    >>> import mdf_loop
+    >>> from mdf_loop.registry import say
+    >>> @mdf_loop.kernel("Same", domain="my.ops")
+    ... def same(x):
+    ...     return x
+    >>> say("Same", domain="my.ops", alias=lambda x: True)
+    """
+    rows = _rows(op, since, until, domain, _is_ours(sys._getframe(1).f_globals.get("__name__")))
+    _put(rows, [replace(row, said=(replace(row.facts, **facts), row.run)) for row in rows])
+
+
+def facts(node: Node) -> Facts:
+    """What is known of a node's operator; nothing of one there is no kernel for."""
+    try:
+        return lookup(node.op, node.opset, node.domain).facts
+    except UnsupportedOp:
+        return NO_FACTS
+
+
+def loop_of(node: Node) -> LoopInputs | None:
+    """The loop that a node is, in one form for all kinds of nodes; None if it is none.
+
+    Raises
+    ------
+    LoopError
+        It is one, but something is wrong with it.
+    """
+    view = facts(node).loop
+    return None if view is None else view(node)
+
+
+def _is_ours(module: str | None) -> bool:
+    return (module or "").startswith(f"{__package__}.")
+
+
+def _rows(op: str, since: int, until: int | None, domain: str, ours: bool) -> list[Kernel]:
+    """The rows from one version on and before another; what we say ourselves is said of our own kernels alone."""
+    versions = KERNELS[domain, op]
+    return [v for v in versions if v.since >= since and (until is None or v.since < until) and (v.built_in or not ours)]
+
+
+def _put(rows: Sequence[Kernel], changed: Sequence[Kernel]) -> None:
+    """Rows of one operator in the place of others."""
+    for row, new in zip(rows, changed, strict=True):
+        versions = KERNELS[row.domain, row.op]
+        versions[next(k for k, v in enumerate(versions) if v is row)] = new
 
 
 def _positional(parameters: Sequence[inspect.Parameter]) -> tuple[int, int | None]:
@@ -279,37 +300,11 @@ def register(entry: Kernel) -> None:
     versions = KERNELS.setdefault((entry.domain, entry.op), [])
     versions[:] = sorted([v for v in versions if v.since != entry.since] + [entry], key=lambda v: v.since)
     _changes += 1
-    _known_as.cache_clear()
 
 
 def changes() -> int:
     """How often the table has changed: whoever keeps kernels that were looked up asks whether they still hold."""
     return _changes
-
-
-def known_as(node: Node) -> tuple[str, str]:
-    """The domain and name under which others than its kernel may know what a node does.
-
-    Whoever computes an operator in another way (an idiom, a definition, a second name for the same value) asks here
-    what a node is.  An operator whose kernel is not the built-in one is nobody's: its domain and name are then
-    ``("?", "")``.
-    """
-    return _known_as(node.op, node.opset, node.domain)
-
-
-def operator(node: Node) -> str:
-    """ONNX's operator that a node is, as :func:`known_as` has it; empty for anything else."""
-    domain, op = known_as(node)
-    return op if domain == "" else ""
-
-
-@functools.lru_cache(4096)
-def _known_as(op: str, opset: int, domain: str) -> tuple[str, str]:
-    domain = "" if domain == "ai.onnx" else domain
-    try:
-        return (domain, op) if lookup(op, opset, domain).built_in else ("?", "")
-    except UnsupportedOp:
-        return "?", ""
 
 
 def lookup(op: str, opset: int, domain: str = "") -> Kernel:

@@ -12,6 +12,9 @@ KEEPING = keeping.__code__
 OUTSIDE = {each.offset for each in dis.get_instructions(KEEPING) if each.opname in ("RESUME", "NOP", "RETURN_VALUE")}
 """Instructions of ``keeping`` at which nothing has begun yet, or a signal waits until it has returned."""
 
+LOCKED = os.path.join(HOME, "cache.py")
+"""A file whose functions hold a lock: Python looks for signals nowhere between the end of a ``with`` and its release."""
+
 
 class Strike:
     """Raises an exception at one instruction of the library, counted from where it is armed; counts them all if at none.
@@ -42,7 +45,7 @@ class Strike:
     def _call(self, frame, event, _):
         if frame.f_code is KEEPING:
             self.depth += 1
-        if not frame.f_code.co_filename.startswith((HOME, "<program")):
+        if not frame.f_code.co_filename.startswith((HOME, "<program")) or frame.f_code.co_filename == LOCKED:
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return self._each

@@ -128,3 +128,25 @@ def test_files_that_are_no_models(tmp_path, name, content):
 
 def test_there_is_no_file(tmp_path, capsys):
     assert run_main("check", tmp_path / "nowhere.yaml") == 1
+
+
+TYPES = [
+    ("(bool c, double t, double u)", "(bool c, float t, double u)", "'t' is float"),
+    ("u = Neg (t)", "u = Cast <to = 7> (t)", "'u' is float64"),
+    ("double s)", "int64 s)", "is int64"),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "told"), TYPES, ids=[wrong for _, wrong, _ in TYPES])
+def test_declared_types_are_held_against_those_of_operators(tmp_path, right, wrong, told):
+    from test_cli import COUNTING
+
+    path, text = tmp_path / "m.yaml", COUNTING.replace("COUNT", "3")
+    path.write_text(text)
+    assert check(path) == []
+    assert right in text
+    path.write_text(text.replace(right, wrong))
+    (problem, *_) = check(path)
+    assert problem.kind == "warning"
+    assert told in problem.message
+    assert "body:" in path.read_text().split("\n")[problem.line - 1]

@@ -67,10 +67,10 @@ def test_colours_are_those_of_the_plan():
     drawing = mdf_loop.draw(ROOT / "examples" / "drift_diffusion.yaml")
     kinds = {box.lines[-1]: box.kind for box in drawing.picture.top.all_boxes() if box.kind in WAYS}
     assert kinds["sqrt_dt"] == "hoisted"
-    assert kinds["path"] == "batched"
+    assert kinds["path"] == "alias"
     assert kinds["t_out"] == "recurrent"
     assert kinds["x_out"] == "stepped"
-    assert drawing.picture.kinds() == ["hoisted", "batched", "recurrent", "stepped"]
+    assert drawing.picture.kinds() == ["alias", "hoisted", "recurrent", "stepped"]
     assert all(f"legend_{kind}" in drawing.dot and f"legend_{kind}" in drawing.mermaid for kind in drawing.picture.kinds())
 
 
@@ -200,7 +200,7 @@ def test_notebooks_show_plans_and_errors():
 
 def test_notebooks_show_drawings(monkeypatch):
     drawing = mdf_loop.draw("examples/rnn.yaml")
-    monkeypatch.setattr("mdf_loop.pictures.drawing.dot_command", lambda: None)
+    monkeypatch.setattr(graphviz, "dot_command", lambda: None)
     bundle = drawing._repr_mimebundle_()
     assert bundle["text/plain"] == drawing.mermaid
     assert "&quot;" in bundle["text/html"]

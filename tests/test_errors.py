@@ -20,6 +20,7 @@ from mdf_loop.errors import (
     KindError,
     LoopError,
     LoopInterrupted,
+    LoopStopped,
     LoopTimeout,
     LoopWarning,
     MalformedBody,
@@ -51,6 +52,7 @@ FORMS = "give an ONNX graph, ONNX text, the path of an .onnx file, an MDF graph 
         (CollectedError, (RuntimeError, ValueError)),
         (IterationLimit, RuntimeError),
         (LoopTimeout, TimeoutError),
+        (LoopStopped, RuntimeError),
         (FileError, OSError),
     ],
 )
@@ -69,7 +71,17 @@ def test_the_table_above_is_complete():
     kinds = {value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, BaseException)}
     assert kinds == {
         *(LoopError, ArgumentError, KindError, MissingCapture, MalformedBody, UnsupportedOp, IterationError, CollectedError),
-        *(IterationLimit, LoopTimeout, LoopInterrupted, PartialResults, LoopWarning, NotLowered, UnknownNode, FileError),
+        *(
+            IterationLimit,
+            LoopTimeout,
+            LoopStopped,
+            LoopInterrupted,
+            PartialResults,
+            LoopWarning,
+            NotLowered,
+            UnknownNode,
+            FileError,
+        ),
     }
     assert mdf_loop.LoopError is LoopError
 
@@ -88,8 +100,9 @@ def test_missing_body(function, body):
 def test_body_of_no_known_form():
     says(
         KindError,
-        "a body is an ONNX graph, model or function, ONNX text, the path of an .onnx file, an onnxscript function, an MDF "
-        'graph, a dict {"onnx": text}, {"onnx_file": path} or {"graph_<id>": graph}, or a Python callable; got int',
+        "a body is equations, an ONNX graph, model or function, ONNX text, the path of an .onnx file, a function of onnxscript "
+        'or with @mdf_loop.body, an MDF graph, a dict {"onnx": text}, {"onnx_file": path} or {"graph_<id>": graph}, '
+        "or a Python callable; got int",
         3,
         True,
         body=7,

@@ -21,7 +21,9 @@ LAYERS = [
     {"progress"},
     {"options", "element_types", "schemas", "files"},
     {"ir"},
-    {"check", "registry", "writers", "analysis.element_types"},
+    {"rows"},
+    {"check", "registry", "writers"},
+    {"analysis.element_types"},
     {"batching", "arguments"},
     {"kernels"},
     {"readers"},
@@ -46,7 +48,9 @@ LAYERS = [
 
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
-UPWARDS = {("mdf_loop/models/model.py", "sweeps"): "a call of a model may ask for trials"}
+UPWARDS = {
+    ("mdf_loop/models/model.py", "sweeps"): "a call of a model may ask for trials",
+}
 """The imports that go up all the same, each inside a function and with its reason."""
 
 FOREIGN = {
@@ -60,8 +64,8 @@ FOREIGN = {
         "convert",
         "integrations",
         "models",
-        "cli.py",
         "kernels/reference.py",
+        "step/allowed.py",
     },
     "modeci_mdf": {"readers", "convert", "integrations", "models"},
     "graph_scheduler": {"integrations"},
@@ -69,6 +73,10 @@ FOREIGN = {
     "onnxruntime": {"models"},
     "llvmlite": {"backends"},
     "torch": set(),
+    "typer": {"cli"},
+    "rich": {"cli", "progress.py"},
+    "tqdm": {"progress.py"},
+    "matplotlib": set(),
 }
 """Which parts may import which foreign package, anywhere in a file."""
 
@@ -273,3 +281,56 @@ def test_guard_finds_what_it_is_there_to_find(tmp_path):
         "\n".join([*lines, "from mdf_loop import ir, errors", "def f():", "    from mdf_loop import cli"])
     )
     assert list(imported_from_above(wrong, tmp_path)) == [("api", 1), ("execute", 2), ("control", 3), ("prepared", 4), ("cli", 7)]
+
+
+NAMES_OPERATORS = {
+    "kernels": "what operators are",
+    "readers": "from names in files to records",
+    "writers": "from records to names in files",
+    "convert": "from names to names",
+    "pictures": "names are drawn",
+    "registry.py": "versions in which exporters write an operator",
+    "control.py": "puts control flow into the table",
+    "prepared.py": "the two functions of the interface that run loops are called so as well",
+    "compiled.py": "the two functions of the interface that run loops are called so as well",
+    "analysis/element_types.py": "how values of typed bodies go into the graphs of a node and out of them is ONNX's",
+    "models/recorded_body.py": "changes the nodes that readers made",
+    "sweeps/exact.py": "a table of what gives the same bits for many lanes at once",
+    "sweeps/lane_nodes.py": "writes a node",
+    "backends/llvm/opened.py": "a table of what is printed for an operator",
+    "backends/llvm/operators": "a table of what is printed for an operator",
+}
+"""Where the name of an operator may stand, and why.  Everybody else asks the operator's row in the table of kernels."""
+
+
+def operators_named(path, root=ROOT):
+    """Names of ONNX operators that a file spells, with the line."""
+    import onnx
+
+    known = {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain == ""}
+    for node in ast.walk(ast.parse((root / path).read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in known:
+            yield node.value, node.lineno
+
+
+def may_name_operators(path):
+    """The entry of NAMES_OPERATORS that a file falls under, or None."""
+    inside = "/".join(path.parts[1:])
+    return next((name for name in NAMES_OPERATORS if inside == name or inside.startswith(f"{name}/")), None)
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if may_name_operators(path) is None], ids=str)
+def test_what_is_known_of_an_operator_stands_on_its_row(path):
+    assert not list(operators_named(path)), "say it with registry.say beside the kernel, and ask registry.facts"
+
+
+def test_files_that_may_name_operators_still_do():
+    needed = {may_name_operators(path) for path in FILES if list(operators_named(path))}
+    assert set(NAMES_OPERATORS) <= needed, "delete what is not needed any more"
+
+
+def test_guard_finds_the_name_of_an_operator(tmp_path):
+    (tmp_path / "wrong.py").write_text(
+        'LIGHT = {"Gather"}\ndef f(node):\n    return node.op in ("Max", "max") or node.op == "If"'
+    )
+    assert sorted(operators_named(Path("wrong.py"), tmp_path)) == [("Gather", 1), ("If", 3), ("Max", 3)]

@@ -1,6 +1,8 @@
 """A kernel of the user's that takes the place of a built-in one is used by every engine, wherever the operator is known."""
 
 import contextlib
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -122,3 +124,26 @@ def test_branches_of_an_if_use_it_too(op):
     with replaced(op):
         assert call() == -2.5
     assert call() == 2.5
+
+
+def test_nothing_is_known_of_a_kernel_that_was_there_before_ours_or_took_the_place_of_one():
+    """Facts and definitions are of the functions they were said of, in whatever order kernels are registered."""
+    code = """
+import mdf_loop, numpy as np
+from mdf_loop.ir import Node
+@mdf_loop.kernel("Add", since=20)
+def add(a, b): return a - b
+@mdf_loop.kernel("Tanh", since=20)
+def tanh(x): return -x
+from mdf_loop.kernels import load_kernels
+from mdf_loop.registry import facts, kernel, lookup
+from mdf_loop.rows import NO_FACTS
+load_kernels()
+for op, own in (("Add", add), ("Tanh", tanh)):
+    entry = lookup(op, 20)
+    assert entry.run is own and entry.define is None and entry.facts == NO_FACTS, op
+assert facts(Node("Add", ("a", "b"), ("c",), opset=18)).accumulates == "add"
+kernel("Add", since=7)(lambda a, b: a - b)
+assert facts(Node("Add", ("a", "b"), ("c",), opset=18)) == NO_FACTS
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

@@ -39,8 +39,9 @@ def test_what_depends_on_nothing_that_varies_is_hoisted():
         explained(f"{HEAD}) {{ go_out = Identity (go) a = Exp (w) b = Mul (a, w) t = Mul (s, b) }}"),
         """
         Loop over body: the trip count is given
-        hoisted, run once:
+        aliases, second names for values:
           go_out = Identity (go)
+        hoisted, run once:
           a = Exp (w)
           b = Mul (a, w)
         batched, a block of iterations at once:
@@ -54,7 +55,7 @@ def test_what_needs_a_value_that_changes_once_is_hoisted_late():
         explained(f"{HEAD}, double u) {{ go_out = Identity (go) t = Identity (w) u = Exp (s) }}"),
         """
         Loop over body: the trip count is given
-        hoisted, run once:
+        aliases, second names for values:
           go_out = Identity (go)
           t = Identity (w)
         hoisted from the second iteration on:
@@ -70,7 +71,7 @@ def test_recurrence_is_stepped_and_what_feeds_it_or_follows_is_batched():
         explained(text),
         """
         Loop over body: the trip count is given
-        hoisted, run once:
+        aliases, second names for values:
           go_out = Identity (go)
         batched, a block of iterations at once:
           x = Gather (w, i)
@@ -198,15 +199,18 @@ def test_explain_tells_of_machine_code():
         found = explained(text, 50, True, 0.5, k=0.25, source=True, steps=True)
     assert re.search(r"was one program in machine code \([\d,]+ bytes, made in \d+ ms\)\n  as a Step:", found)
     assert "as Python" not in found
+    with options(engine="jit", timeout=60):
+        found = explained(text, 20_000, True, 0.5, k=0.25, steps=True)
+    assert re.search(r"  in machine code \([\d,]+ bytes, made in \d+ ms\)\n  as a Step:", found)
 
 
 @pytest.mark.parametrize("count", [5, 20_000])
 def test_explain_says_why_there_is_no_machine_code(count):
     pytest.importorskip("llvmlite")
     text = """b (int64 i, bool go, double s, string[n] u) => (bool go_out, double t, string[n] u_out)
-        { go_out = Identity (go) t = Add (s, s) v = StringNormalizer (u) u_out = Identity (w) }"""
+        { go_out = Identity (go) t = Add (s, s) u_out = StringNormalizer <case_change_action = "UPPER"> (u) }"""
     with options(engine="jit"):
-        found = explained(text, count, True, 0.5, np.array(["a"], object), w=np.array(["b"], object))
+        found = explained(text, count, True, 0.5, np.array(["a"], object))
     assert re.search("not machine code: .+", found)
     assert ("one program in Python" in found) == (count == 5)
 

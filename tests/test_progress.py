@@ -2,6 +2,7 @@
 
 import io
 import logging
+import re
 import sys
 from types import SimpleNamespace
 
@@ -207,3 +208,13 @@ def test_the_command(monkeypatch, flags, is_terminal, told, capsys):
     monkeypatch.setattr("mdf_loop.models.running.run", run)
     assert run_main("run", "m.yaml", *flags) == 0
     assert getattr(seen[0], "after", seen[0]) == told
+
+
+def test_the_log_says_what_was_loaded_planned_and_compiled(caplog):
+    with caplog.at_level(logging.INFO, "mdf_loop"), options(engine="numpy"):
+        mdf_loop.load("examples/newton.yaml")
+        mdf_loop.compile("told: told * 0.5 + i")(1000, True, 1.0)
+    said = [record.getMessage() for record in caplog.records]
+    assert "loaded examples/newton.yaml" in said
+    assert "planned Loop over equations: 0 nodes hoisted, 0 batched, 2 stepped" in said
+    assert any(re.fullmatch(r"compiled \d+ stepped nodes of equations", text) for text in said)

@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from modeci_mdf.mdf import Condition, ConditionSet, InputPort, Model, Parameter
+from modeci_mdf.mdf import Condition, ConditionSet, Edge, Graph, InputPort, Model, Node, OutputPort, Parameter
 from scheduled_generated import generated_graph
 from scheduled_models import PUBLISHED, abcd, by_mdf, composite, counter, edge, graph, node, states, threshold
 
@@ -20,6 +20,7 @@ from mdf_loop.errors import (
     NotLowered,
     UnknownNode,
 )
+from mdf_loop.integrations.scheduled import run_in_mdf
 from mdf_loop.readers.mdf_engine_body import refuse_hanging
 
 pytestmark = pytest.mark.filterwarnings(
@@ -254,9 +255,6 @@ REFUSED = {
     "g/A: parameter A.v has a time_derivative and no default_initial_value to start from": graph(
         node("A", [Parameter(id="v", time_derivative="1")], v="v")
     ),
-    "g: A.v draws random numbers by numpy.random.normal, and MDF's engine draws others": graph(
-        node("A", [Parameter(id="v", value="v + numpy.random.normal(0, 1)", default_initial_value=0)], v="v")
-    ),
 }
 
 
@@ -439,3 +437,15 @@ def test_a_parameter_sees_the_new_values_of_those_before_it_in_the_first_run_too
     assert execute(lower(source, 1)) == {"d": 3}
     for steps in (1, 2, 3, 30):
         assert_as_mdf(source, steps)
+
+
+@pytest.mark.parametrize("weight", [[1.0, 0.5], [2, 3], [[1, 0], [0, 2.0]]])
+def test_list_for_a_weight_of_an_array_is_an_array(weight):
+    sender = Node(id="s", parameters=[Parameter(id="v", value="v + w", default_initial_value=np.array([1.0, 2.0]))])
+    sender.parameters.append(Parameter(id="w", value=[0.25, 1.0]))
+    sender.output_ports.append(OutputPort(id="o", value="v"))
+    receiver = Node(id="r", input_ports=[InputPort(id="i")], output_ports=[OutputPort(id="p", value="i")])
+    edge = Edge(id="e", sender="s", sender_port="o", receiver="r", receiver_port="i", parameters={"weight": weight})
+    made = Graph(id="g", nodes=[sender, receiver], edges=[edge])
+    expected = run_in_mdf(made, 4, None, True)["p"]
+    np.testing.assert_array_equal(execute(lower(made, 4, collect=True))["p"], expected)

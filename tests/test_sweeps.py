@@ -231,6 +231,50 @@ def test_scheduled_models_and_onnx_models_are_swept_too():
     assert_law(model, s, {"x": [1.0, 2.0]}, 3)
 
 
+@pytest.mark.parametrize("collect", [False, True])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_scheduled_models_at_many_points_are_one_loop(engine, collect, monkeypatch):
+    from mdf_loop.sweeps import task
+
+    found = []
+    original = task.run_points
+    monkeypatch.setattr(task, "run_points", lambda *args: found.append(original(*args)) or found[-1])
+    path, how = ROOT / "examples" / "oscillator.yaml", {"steps": 60, "time_increment": 0.01, "collect": collect}
+    over = {"stiffness": [1.0, 4.0, 2.5], "damping": [0.1, 0.5]}
+    with mdf_loop.options(engine=engine):
+        s = mdf_loop.sweep(path, over, seed=1, **how)
+        assert_law(path, s, over, 1, how=how)
+    assert len(found) == 1
+    assert s["count"].dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"a": "k ** 2 + a", "k": 1.5},
+        {"a": "a / k", "k": 0.0},
+        {"a": "numpy.exp(k) + a * 0", "k": 1.5},
+        {"a": "a + k * w[1]", "k": 1.5, "w": [1.0, 2.0]},
+        {"a": "a + int(k)", "k": 1.5},
+    ],
+    ids=["power", "division", "function", "array", "number"],
+)
+def test_scheduled_models_that_compute_otherwise_are_run_point_by_point(values):
+    node = Node(id="n", parameters=[Parameter(id=key, value=value) for key, value in values.items()])
+    node.parameters[0].default_initial_value = 1.0
+    node.output_ports.append(OutputPort(id="o", value="a"))
+    graph, points = Graph(id="g", nodes=[node]), [0.7, 1.5, 0.0]
+    s = mdf_loop.sweep(graph, {"k": points}, seed=1, steps=5)
+    for k, point in enumerate(points):
+        try:
+            expected = mdf_loop.run(graph, k=point, steps=5)["o"]
+        except LoopError:
+            assert np.isnan(s.o.values[k])
+            assert s.attrs["errors"]
+        else:
+            assert s.o.values[k] == expected
+
+
 def test_a_list_of_points_and_a_table():
     points = [{"drift": 0.0, "bound": 0.3}, {"drift": 2.0, "bound": 0.5}]
     pandas = pytest.importorskip("pandas")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from onnx.defs import OpSchema
 
 from mdf_loop.element_types import DTYPES, NAMES
 from mdf_loop.ir import Body, Node, ValueType
@@ -30,6 +31,7 @@ class Groups:
     allowed: dict[Key, frozenset[np.dtype]] = field(default_factory=dict)
     sequence: set[Key] = field(default_factory=set)
     bodies: int = 0
+    contradictions: list[tuple[Key, np.dtype, np.dtype]] = field(default_factory=list)
 
     def find(self, key: Key) -> Key:
         """The representative of a value's group."""
@@ -44,14 +46,19 @@ class Groups:
         for other in roots[1:]:
             self.parent[other] = roots[0]
             if other in self.dtype:
-                self.dtype.setdefault(roots[0], self.dtype[other])
+                self._settle(other, roots[0], self.dtype[other])
             if other in self.allowed:
                 self.allow(roots[0], self.allowed[other])
 
     def know(self, key: Key, dtype: np.dtype | None) -> None:
         """This value's element type is known."""
         if dtype is not None:
-            self.dtype.setdefault(self.find(key), dtype)
+            self._settle(key, self.find(key), dtype)
+
+    def _settle(self, key: Key, root: Key, dtype: np.dtype) -> None:
+        """The first type that is known counts; another one is a contradiction."""
+        if self.dtype.setdefault(root, dtype) != dtype:
+            self.contradictions.append((key, self.dtype[root], dtype))
 
     def allow(self, key: Key, dtypes: frozenset[np.dtype]) -> None:
         """This value's element type is one of these."""
@@ -84,6 +91,27 @@ class Asked:
     group: Any
     allowed: frozenset[np.dtype] | None
     sequence: bool
+
+
+def contradictions(body: Body, carried: Iterable[tuple[str, str]] = ()) -> list[tuple[str, np.dtype, np.dtype]]:
+    """Values of a typed body for which two element types are known: by what is declared, and by what computes or reads them.
+
+    Parameters
+    ----------
+    body : Body
+    carried : iterable of (input, output)
+        Pairs of body values that go round and so have one type.
+
+    Returns
+    -------
+    list of (name, dtype, dtype)
+        Each value once, with the type that is declared, or was known first, and the other one.
+    """
+    groups = Groups()
+    visit_body(groups, body, {})
+    for pair in carried:
+        groups.unite((0, name) for name in pair)
+    return list({name: (name, known, other) for (_, name), known, other in groups.contradictions}.values())
 
 
 def asked_types(body: Body, carried: Iterable[tuple[str, str]] = ()) -> dict[str, Asked]:
@@ -153,7 +181,8 @@ def _visit_node(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
     for variable, keys in variables.items():
         groups.unite(keys)
         _constrain(groups, keys, constraints.get(variable, [variable]))
-    _know_output(groups, node, scope)
+    if node.outputs and node.outputs[0]:
+        groups.know(scope[node.outputs[0]], said_type(node))
 
 
 def _constrain(groups: Groups, keys: list[Key], types: Iterable[str]) -> None:
@@ -174,17 +203,23 @@ def _element_types(types: tuple[str, ...]) -> tuple[frozenset[np.dtype], bool]:
     return frozenset(NAMES[name] for name in inner if name in NAMES), all(text.startswith("seq(") for text in types)
 
 
-def _know_output(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
-    """Element types that an attribute decides."""
-    if not node.outputs or not node.outputs[0]:
-        return
-    if node.op in ("Cast", "BitCast") and node.attrs.get("to") in DTYPES:
-        groups.know(scope[node.outputs[0]], DTYPES[node.attrs["to"]])
-    elif node.op == "ConstantOfShape":
-        value = node.attrs.get("value")
-        groups.know(scope[node.outputs[0]], DTYPES[1] if value is None else value.dtype)
-    elif node.op in ("RandomNormal", "RandomUniform"):
-        groups.know(scope[node.outputs[0]], DTYPES.get(node.attrs.get("dtype", 1)))
+def said_type(node: Node) -> np.dtype | None:
+    """The element type of a node's first output, where an attribute says it: a type, or a tensor that fills the output."""
+    schema = schema_of(node.op, node.opset, node.domain)
+    if schema is None or node.domain not in ("", "ai.onnx"):
+        return None
+    for name in SAYING & schema.attributes.keys():
+        code = node.attrs.get(name, schema.attributes[name].default_value.i)
+        if isinstance(code, int | np.integer) and code in DTYPES:
+            return DTYPES[int(code)]
+    filler = schema.attributes.get("value")
+    if filler is None or filler.type != OpSchema.AttrType.TENSOR or not schema.inputs:
+        return None
+    return getattr(node.attrs.get("value"), "dtype", None) if "value" in node.attrs else DTYPES[1]
+
+
+SAYING = {"to", "dtype", "output_dtype", "output_datatype"}
+"""Attributes of ONNX operators that say the element type of what they give."""
 
 
 def _visit_loop(groups: Groups, node: Node, scope: dict[str, Key]) -> None:

@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mdf_loop.analysis.purity import is_pure
-from mdf_loop.ir import Body, Loop, Node
-from mdf_loop.registry import operator
+from mdf_loop.ir import Loop, Node
 
 
 @dataclass(frozen=True)
@@ -26,22 +25,12 @@ class Invariants:
         return name in self.always or name in self.late
 
 
-def sources(body: Body) -> dict[str, str]:
-    """For each output of an Identity the value it stands for."""
-    found: dict[str, str] = {}
-    for node in body.nodes:
-        if operator(node) == "Identity" and node.inputs and node.outputs:
-            found[node.outputs[0]] = found.get(node.inputs[0], node.inputs[0])
-    return found
-
-
 def rounds(loop: Loop) -> dict[str, str]:
     """Body inputs that go round, hidden ones and the condition among them, with the value that feeds each."""
     found = dict(loop.goes_round)
     if loop.condition and loop.keep_going:
         found[loop.condition] = loop.keep_going
-    real = sources(loop.body)
-    return {name: real.get(output, output) for name, output in found.items()}
+    return found
 
 
 def invariants(loop: Loop) -> Invariants:

@@ -12,9 +12,7 @@ from dataclasses import replace
 
 from mdf_loop.analysis.invariants import Invariants
 from mdf_loop.ir import Node
-from mdf_loop.registry import operator
-
-PRODUCTS = ("MatMul", "Gemm")
+from mdf_loop.registry import facts
 
 
 def regrouped(nodes: Sequence[Node], moving: Collection[str], same: Invariants, kept: Collection[str]) -> list[Node]:
@@ -45,14 +43,14 @@ def regrouped(nodes: Sequence[Node], moving: Collection[str], same: Invariants, 
         early, other = sorted(inner.inputs, key=late.__contains__)
         if bias not in same or reads[total] > 1 or early in late or other not in late:
             continue
-        if all(name in writer and operator(writer[name]) in PRODUCTS for name in (early, other)):
+        if all(name in writer and facts(writer[name]).multiplies_matrices for name in (early, other)):
             found[place_of[id(inner)]] = replace(inner, inputs=(early, bias))
             found[place] = replace(outer, inputs=(total, other))
     return found
 
 
 def _is_sum(node: Node) -> bool:
-    return operator(node) == "Add" and not node.attrs and len(node.inputs) == 2
+    return facts(node).accumulates == "add" and not node.attrs and len(node.inputs) == 2
 
 
 def _late(nodes: Sequence[Node], moving: Collection[str]) -> set[str]:

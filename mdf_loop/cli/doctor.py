@@ -18,7 +18,7 @@ from mdf_loop.cli.values import as_json
 
 EXTRAS = {
     "openvino": (("defusedxml",), "OpenVINO models"),
-    "plot": (("matplotlib",), "model.plot() and results.plot()"),
+    "plot": (("matplotlib",), "plots"),
     "notebook": (("tqdm",), "progress in notebooks"),
 }
 """What each extra needs, and what it is for."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -52,7 +53,9 @@ def _content(report: Any) -> dict[str, Any]:
 
 
 def _print(title: str, report: Any) -> None:
-    console().print(_agreement(title, report))
+    ran = [place.name for place in report.others if place.outputs is not None]
+    for first in range(0, max(len(ran), 1), ABREAST):
+        console().print(_agreement(title, report, ran[first : first + ABREAST]))
     for place in report.others:
         if place.outputs is None and not place.is_failure:
             console().print(f"not in {place.name}: {place.reason}", markup=False, highlight=False, soft_wrap=True)
@@ -60,11 +63,14 @@ def _print(title: str, report: Any) -> None:
         console(stderr=True).print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def _agreement(title: str, report: Any) -> Table:
-    """How the outputs at each place are related to those of the reference."""
+ABREAST = 3
+"""Columns that are compared with the reference side by side: a table fits into 80 characters."""
+
+
+def _agreement(title: str, report: Any, ran: Sequence[str]) -> Table:
+    """How the outputs at some places are related to those of the reference."""
     from mdf_loop.models.verifying import REFERENCE
 
-    ran = [place.name for place in report.others if place.outputs is not None]
     made = table("output", "type", "shape", REFERENCE, *ran, title=title)
     for name, value in report.reference.items():
         made.add_row(escape(name), *map(escape, describe(value)), *(report.findings[name, place] for place in ran))

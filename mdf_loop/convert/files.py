@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,8 @@ from mdf_loop.readers.mdf_structure import Misplaced, check_model
 from mdf_loop.readers.opening import as_path, inside, read_bytes
 
 WHAT = "an MDF model"
+
+log = logging.getLogger("mdf_loop.files")
 
 
 def load(path: str | os.PathLike) -> Any:
@@ -67,6 +70,7 @@ def load(path: str | os.PathLike) -> Any:
         raise
     except Exception as error:  # MDF's converters raise what they like
         raise MalformedBody(f"{name!r} is not {WHAT}: {_message(error)}") from error
+    log.info("loaded %s", name)
     return mend(model, name)
 
 

@@ -235,6 +235,8 @@ def _weighted(builder: Builder, base: str, sent: Sent) -> Value:
     if is_plain(edge):
         return value
     weight = edge.parameters["weight"]
+    if isinstance(weight, list) and sent.is_array:  # numpy makes an array of it, where Python would repeat the list
+        weight = np.asarray(weight)
     if not isinstance(weight, bool | int | float | np.ndarray | np.generic):
         raise NotCompiled(f"the weight of edge {edge.id!r} is a {type(weight).__name__}, no number or array")
     factor = literal(weight)

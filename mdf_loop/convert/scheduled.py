@@ -35,13 +35,12 @@ from mdf_loop.execute.collect import Gathering
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.keeping import keeping
 from mdf_loop.execute.numpy_engine import NumpyLoop
-from mdf_loop.ir import Body, Collected, Loop, Node
+from mdf_loop.ir import Body, Collected, Loop
 from mdf_loop.kernels import load_kernels
 from mdf_loop.options import Run, start_run
 from mdf_loop.readers.mdf_body import check_graph
 from mdf_loop.readers.onnx_graph import DEFAULT_OPSET
 from mdf_loop.readers.values import Builder, NotCompiled, Number, Unavailable, Value, literal
-from mdf_loop.registry import lookup
 
 MOST_FIRST_PASSES = 20
 """How many passes are run one by one at most: a node that has not run by then has its first run inside the loop."""
@@ -281,7 +280,6 @@ def _loop(plan: Plan, start: _Start, collect: bool) -> Lowered:
         body = _body(plan, start, reading, collect)
         if not reading.changed:
             break
-    _refuse_random(plan, body)
     passes, count = plan.schedule.passes, len(plan.outputs)
     last, more = body.outputs[:count], [*body.outputs[count:]]
     keep_going = more.pop(0) if passes is None else None
@@ -349,16 +347,6 @@ def _goes_on(plan: Plan, made: Pass, ended: Value) -> Value:
     if is_known(goes_on):  # always: MDF would never end either
         return builder.node("builtins.bool", [goes_on], "goes on", number=Number.BOOL)
     return goes_on
-
-
-def _refuse_random(plan: Plan, body: Body) -> None:
-    for node in _nodes(body):
-        if not any(True for _ in node.bodies) and not lookup(node.op, node.opset, node.domain).pure:
-            raise NotLowered(f"{node.name} draws random numbers by {node.op}, and MDF's engine draws others", (plan.graph.id,))
-
-
-def _nodes(body: Body) -> list[Node]:
-    return [n for node in body.nodes for n in (node, *(x for _, inner in node.bodies for x in _nodes(inner)))]
 
 
 Runner = Callable[[Loop, Arguments, Run], Sequence[Any]]

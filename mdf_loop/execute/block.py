@@ -13,7 +13,6 @@ from mdf_loop.execute.histories import History, NotStackable
 from mdf_loop.execute.interpret import truth
 from mdf_loop.ir import Body, Node
 from mdf_loop.options import Run
-from mdf_loop.registry import operator
 from mdf_loop.step.records import Type
 
 
@@ -56,14 +55,22 @@ class Batch:
             return self.histories[name]
         return History.of_values([self.single(name)] * self.length, self.calls.exact)
 
+    def is_array(self, value: Any) -> bool:
+        """Whether a value without dimensions is an array, and to be told from a number."""
+        return self.calls.type(value).is_array
+
+    def keep(self, name: str, rows: np.ndarray) -> None:
+        """Take what a value is in each iteration, stacked on axis 0."""
+        self.histories[name] = History.of_array(rows)
+
     def run_node(self, node: Node) -> None:
         """Run a node for all iterations."""
         flags = [bool(name) and name in self.histories for name in node.inputs]
         captured = any(name in self.histories for name in node.captures)
         if not any(flags) and not captured:
             self._once(node)
-        elif operator(node) == "If":
-            self._branch(node)
+        elif (branches := self.calls.bound(node).branches) is not None:
+            self._branch(node, branches)
         elif not self._by_rule(node, flags):
             self._one_by_one(node)
 
@@ -74,9 +81,10 @@ class Batch:
         self.fixed.update((name, value) for name, value in zip(node.outputs, results, strict=False) if name)
 
     def _by_rule(self, node: Node, flags: Sequence[bool]) -> bool:
-        if self._is_row(node):
-            return True
         bound, entry, _ = self.calls(node)
+        picks = entry.facts.picks_rows
+        if picks is not None and picks(**node.attrs) and self._is_row(node):
+            return True
         if entry.batch is None or node.captures or (getattr(entry.batch, "picks", False) and self._are_mixed(node)):
             return False
         try:
@@ -115,10 +123,13 @@ class Batch:
 
     def _is_row(self, node: Node) -> bool:
         """``data[i]`` by the iteration number: a part of the data as it is."""
-        if operator(node) != "Gather" or node.attrs.get("axis", 0) or self.index is None:
-            return False
         data, indices = node.inputs
-        if data in self.histories or indices not in self.histories or self.histories[indices]._array is not self.index:
+        if (
+            self.index is None
+            or data in self.histories
+            or indices not in self.histories
+            or self.histories[indices]._array is not self.index
+        ):
             return False
         rows = self.single(data)
         first = int(self.index.flat[0])
@@ -154,10 +165,10 @@ class Batch:
 
     # If, on a condition that differs from iteration to iteration: each branch for the iterations that take it
 
-    def _branch(self, node: Node) -> None:
+    def _branch(self, node: Node, branches: tuple[Body, Body]) -> None:
         chosen = self._choices(node.inputs[0])
-        places = {"then_branch": np.flatnonzero(chosen), "else_branch": np.flatnonzero(~chosen)}
-        sides = [self._side(node.attrs[key], taken_by) for key, taken_by in places.items()]
+        takers = np.flatnonzero(chosen), np.flatnonzero(~chosen)
+        sides = [self._side(body, places) for body, places in zip(branches, takers, strict=True)]
         for k, name in enumerate(node.outputs):
             if name:
                 self.histories[name] = self._merged(chosen, *[side[k] if side else None for side in sides])

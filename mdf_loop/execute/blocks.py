@@ -6,24 +6,23 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.analysis.idioms import Building, Idiom
+from mdf_loop.analysis.idioms.record import DoesNotFit, Idiom
 from mdf_loop.execute.block import Batch
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.histories import History
 from mdf_loop.execute.interpret import Moment, Session, truth
-from mdf_loop.execute.program import Program
-from mdf_loop.execute.recurrences import DoesNotFit, built, run_idiom
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.execute.stepped_part import SteppedPart
-from mdf_loop.ir import Loop, Node
+from mdf_loop.ir import Node
 from mdf_loop.plan import Batched, Plan, Shift, Stepped
 
 
 class Blocks:
     """A plan made ready to run: its stepped parts know what they read and what is wanted of them."""
 
-    def __init__(self, loop: Loop, program: Program, calls: Calls, plan: Plan) -> None:
-        self.loop, self.program, self.calls, self.plan = loop, program, calls, plan
+    def __init__(self, calls: Calls, plan: Plan) -> None:
+        self.loop, self.calls, self.plan = plan.loop, calls, plan
+        loop = self.loop
         self.wanted = wanted_histories(plan)
         self.collected = {what.output: k for k, what in reversed(list(enumerate(loop.collected)))}
         self.places = {carried.input: k for k, carried in enumerate(loop.carried)}
@@ -81,13 +80,12 @@ class Blocks:
         batch.histories[name] = batch.history(self.plan.rounds[name]).shifted(now[name], self.calls.exact)
 
     def _idiom(self, session: Session, batch: Batch, idiom: Idiom, now: dict[str, Any], finals: dict[str, Any]) -> None:
-        needs_history = isinstance(idiom, Building) and {idiom.name, idiom.output} & self.wanted
         try:
-            if needs_history:
+            if not idiom.keeps_history and {idiom.name, idiom.output} & self.wanted:
                 raise DoesNotFit
-            run_idiom(idiom, batch, now[idiom.name])
-            if isinstance(idiom, Building):
-                finals[idiom.name] = lambda: built(idiom, batch, now[idiom.name])
+            final = idiom.run(batch, now[idiom.name])
+            if final is not None:
+                finals[idiom.name] = final
         except DoesNotFit:
             key = id(idiom)
             if key not in self.stepped:
@@ -99,7 +97,8 @@ class Blocks:
     ) -> bool:
         streams = {name: batch.history(name) for name in stepped.streams}
         same = {name: batch.single(name) for name in stepped.once}
-        stretch = stepped.run(batch.length, session.run, same, streams, now)
+        is_compiled = session.stage is not None and session.stage.is_compiled
+        stretch = stepped.run(batch.length, session.run, same, streams, now, is_compiled)
         batch.head(stretch.done)
         batch.histories.update(stretch.histories)
         finals.update(stretch.finals)
@@ -109,6 +108,11 @@ class Blocks:
             if name in self.wanted and name not in batch.histories:
                 self._shift(batch, name, now)
         return stretch.going
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether a part has no machine code, though it was asked for."""
+        return any(part.why for part in self.stepped.values())
 
     def _most(self, session: Session) -> int | None:
         return session.given.trip_count if self.plan.condition == "given" else None
@@ -194,7 +198,7 @@ def wanted_histories(plan: Plan) -> set[str]:
     for part in plan.parts:
         if isinstance(part, Batched):
             for unit in part.units:
-                wanted |= set(unit.reads) if isinstance(unit, Node) else {unit.value} if isinstance(unit, Idiom) else set()
+                wanted |= set() if isinstance(unit, Shift) else set(unit.reads)
         else:
             written = {name for node in part.nodes for name in node.outputs if name}
             rounds = part.rounds if isinstance(part, Stepped) else ()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from mdf_loop.execute.program import Program
 from mdf_loop.ir import Node
-from mdf_loop.registry import Bound, Kernel, bind, lookup
+from mdf_loop.registry import Kernel, bind, lookup
+from mdf_loop.rows import Bound
 from mdf_loop.step.build import type_of_value
 from mdf_loop.step.records import Type
 
@@ -25,8 +27,14 @@ class Calls:
 
     def __init__(self, program: Program) -> None:
         self.exact = not program.body.typed
+        self._program = program
         self._bound = {id(step.node): step.bound for step in program.steps}
         self._found: dict[int, tuple[Bound, Kernel, Node]] = {}
+
+    def share(self, nodes: Iterable[Node]) -> None:
+        """Take nodes for those of the program with the same outputs: they only read the same values by other names."""
+        known = {step.node.outputs: step.bound for step in self._program.steps if any(step.node.outputs)}
+        self._bound.update((id(node), known[node.outputs]) for node in nodes if node.outputs in known)
 
     def __call__(self, node: Node) -> tuple[Bound, Kernel, Node]:
         """What to call for one iteration, the table's entry with its rule, and the node."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from mdf_loop.analysis.purity import draws
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.interpret import InterpretedBody
+from mdf_loop.execute.paying import Account
 from mdf_loop.execute.program import RUN, Program
 from mdf_loop.execute.programs import Programs
 from mdf_loop.ir import Body
@@ -22,6 +24,7 @@ class Graph(InterpretedBody):
     def __init__(self, body: Body) -> None:
         super().__init__(body)
         self._found: tuple[Program, Calls] | None = None
+        self._account = Account(len(body.nodes))
 
         def lower(types: Sequence[Type], obey: bool, opens: bool) -> Region:
             return lower_graph(body, types, obey, opens, self._calls().bound)
@@ -38,11 +41,17 @@ class Graph(InterpretedBody):
     def finish(self, env: list[Any]) -> tuple[Any, ...]:
         """Run every node once; returns the body's outputs."""
         run: Run = env[RUN]
-        found = self._by_program(env, run) if run.options.engine != "interpret" else None
-        return super().finish(env) if found is None else found
+        if run.options.engine == "interpret":
+            return super().finish(env)
+        begun = time.perf_counter()
+        found = self._by_program(env, run)
+        results = super().finish(env) if found is None else found
+        self._account.seconds += time.perf_counter() - begun
+        return results
 
     def _by_program(self, env: list[Any], run: Run) -> tuple[Any, ...] | None:
         """The results that a program gives, if there is one.  What it had computed when Ctrl-C struck nobody knows."""
         if run.options.max_iterations is not None or not run.is_free:
             return None
-        return self._programs.run([env[slot] for slot in (*self.program.inputs, *self.program.captures)], run)
+        values = [env[slot] for slot in (*self.program.inputs, *self.program.captures)]
+        return self._programs.run(values, run, is_compiled=self._account.pays(run.options))

@@ -13,7 +13,7 @@ import functools
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from mdf_loop.execute.blocks import Blocks
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.collect import NUMBERS
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
+from mdf_loop.execute.paying import Account
 from mdf_loop.execute.programs import Completed, Programs
 from mdf_loop.execute.slices import parts_of
 from mdf_loop.execute.specialised import Specialised
@@ -70,7 +71,8 @@ log = logging.getLogger(__name__)
 class Stage:
     """What a session's blocks share: the plan, values that are the same in all of them, and how large blocks may be.
 
-    ``pace`` is how many seconds an iteration took last.
+    ``pace`` is how many seconds an iteration took last, if there was one (``is_paced``).  ``planned`` are the blocks to go back
+    to where there is no machine code.
     """
 
     blocks: Blocks
@@ -79,6 +81,13 @@ class Stage:
     length: int = FIRST
     pace: float = AHEAD
     failures: int = 0
+    is_paced: bool = False
+    is_compiled: bool = False
+    may_compile: bool = True
+    begun: float = field(default_factory=time.perf_counter)
+
+    def __post_init__(self) -> None:
+        self.planned = self.blocks
 
 
 _watching: contextvars.ContextVar[list[NumpyLoop] | None] = contextvars.ContextVar("mdf_loop_watching", default=None)
@@ -109,6 +118,7 @@ class NumpyLoop(InterpretedLoop):
         self._blocks: Blocks | None = None
         self._one_by_one: Blocks | None = None
         self._programs: dict[tuple[bool, ...], Programs] = {}
+        self.account = Account(len(loop.body.nodes))
         self.latest: Blocks | None = None
         self.last_length, self.last_failure = 0, ""
         self.last_program: Specialised | None = None
@@ -130,7 +140,10 @@ class NumpyLoop(InterpretedLoop):
     def blocks(self) -> Blocks:
         """The plan, ready to run."""
         if self._blocks is None:
-            self._blocks = Blocks(self.loop, self.program, self.calls, make_plan(self.loop))
+            plan = make_plan(self.loop)
+            self.calls.share(plan.loop.body.nodes)
+            self._blocks = Blocks(self.calls, plan)
+            log.info("planned %s over %s: %s", self.loop.name or "a loop", self.loop.body.name, plan.summary())
         return self._blocks
 
     @functools.cached_property
@@ -144,9 +157,9 @@ class NumpyLoop(InterpretedLoop):
         is_batched = any(isinstance(part, Batched) for part in self.plan.parts)
         return FEW_STEPS if is_batched else MANY_STEPS
 
-    def _programs_for(self, given: Arguments) -> Programs:
+    def _programs_for(self, given: Arguments, is_compiled: bool) -> Programs:
         """Programs for loops with or without a trip count and a condition that is obeyed, for few iterations or many."""
-        is_long = given.trip_count is None or given.trip_count > FEW_STEPS
+        is_long = given.trip_count is None or given.trip_count > FEW_STEPS or is_compiled
         form = given.trip_count is not None, given.go is not None, is_long
         if form not in self._programs:
             draws = any(draws_numbers(node) for node in self.loop.body.nodes)
@@ -160,6 +173,13 @@ class NumpyLoop(InterpretedLoop):
 
     def results(self, given: Arguments, run: Run) -> list[Any]:
         """Run the loop: by a program if it is short, else in blocks."""
+        begun = time.perf_counter()
+        try:
+            return self._results(given, run)
+        finally:
+            self.account.seconds += time.perf_counter() - begun
+
+    def _results(self, given: Arguments, run: Run) -> list[Any]:
         if not self._is_for_a_program(given, run):
             return super().results(given, run)
         if not self.program.is_current():
@@ -184,12 +204,14 @@ class NumpyLoop(InterpretedLoop):
         values = [np.int64(given.trip_count or 0), *given.carried, *given.scanned, *given.captured]
         with np.errstate(all="ignore"):
             soon = self._is_over_soon(given.trip_count)
-            found = self._programs_for(given).run(values, run, self._is_short_work(given), soon)
+            is_compiled = self.account.pays(run.options)
+            programs = self._programs_for(given, is_compiled)
+            found = programs.run(values, run, self._is_short_work(given), soon, is_compiled)
         if found is None:
             return None
         *results, done = found
         self._show()
-        self.last_length, self.last_program = int(done), self._programs_for(given).latest
+        self.last_length, self.last_program = int(done), programs.latest
         run.enter(Completed(self, results, int(done), run))
         return results
 
@@ -200,7 +222,7 @@ class NumpyLoop(InterpretedLoop):
             return False
         if given.go is False or given.invariant or self.unseen is not None:
             return False
-        if options.engine == "jit":
+        if self.account.pays(options):
             return count is None or count > 0
         return _watching.get() is None and self._is_short_work(given)
 
@@ -214,7 +236,8 @@ class NumpyLoop(InterpretedLoop):
     @property
     def why_not_compiled(self) -> str:
         """Why it is not machine code, if that was asked for last."""
-        return next((programs.why for programs in self._programs.values() if programs.why), "")
+        parts = self._one_by_one.stepped.values() if self._one_by_one is not None else ()
+        return next((one.why for one in (*self._programs.values(), *parts) if one.why), "")
 
     def inner_loops(self) -> list[NumpyLoop]:
         """The loops of nodes of the body."""
@@ -281,14 +304,26 @@ class NumpyLoop(InterpretedLoop):
                 session.run.deadline.check()
             if session.run.watch is not None:
                 session.run.watch.passed()
-            if session.run.deadline is not None or session.run.watch is not None:
+            self._see_whether_it_pays(session, stage, room)
+            if not session.run.is_free or stage.is_compiled:
                 length = max(min(length, int(AHEAD / stage.pace)), 1)
-            if not self._try_block(session, stage, length):
+            is_done = self._try_block(session, stage, length)
+            if stage.is_compiled and stage.blocks.is_refused:
+                stage.blocks, stage.is_compiled, stage.may_compile = stage.planned, False, False
+            if not is_done:
                 stage.length = max(length // 8, SMALLEST)
                 if length <= SMALLEST:
                     super().iterate(session, session.moment.iteration + length)
                     stage.failures += 1
         super().iterate(session, until)  # says so if the loop would go on beyond its limit
+
+    def _see_whether_it_pays(self, session: Session, stage: Stage, room: int) -> None:
+        """Go on in machine code if what is left would take longer otherwise."""
+        if stage.is_compiled or not stage.may_compile:
+            return
+        left = stage.pace * room if session.given.trip_count is not None and stage.is_paced else 0.0
+        if self.account.pays(session.run.options, time.perf_counter() - stage.begun + left):
+            stage.blocks, stage.is_compiled = self._stepping("it is compiled", is_wide=False), True
 
     def _room(self, session: Session, until: int | None) -> int:
         """How many iterations there may be from here on."""
@@ -334,9 +369,12 @@ class NumpyLoop(InterpretedLoop):
         is_wide = size > WIDE * len(values) and self._is_light
         if not is_wide and 2 * sum(type(value) in NUMBERS for value in values) <= len(values):
             return self.blocks
+        return self._stepping("its values are wide" if is_wide else "its values are Python's numbers", is_wide)
+
+    def _stepping(self, why: str, is_wide: bool) -> Blocks:
+        """The plan with everything in one stepped part."""
         if self._one_by_one is None:
-            why = "its values are wide" if is_wide else "its values are Python's numbers"
-            self._one_by_one = Blocks(self.loop, self.program, self.calls, all_stepped(self.plan, why, is_wide))
+            self._one_by_one = Blocks(self.calls, all_stepped(self.plan, why, is_wide))
         return self._one_by_one
 
     @staticmethod
@@ -370,7 +408,7 @@ class NumpyLoop(InterpretedLoop):
         each = max(sum(history.nbytes for history in batch.histories.values()) / batch.length, 1.0)
         most = max(int(session.run.options.block_bytes / each), 1)
         seconds = time.perf_counter() - begun
-        stage.pace = max(seconds / length, 1e-9)
+        stage.pace, stage.is_paced = max(seconds / length, 1e-9), True
         stage.length = max(min(next_length(session, plan, length, seconds), most), 1)
         return True
 

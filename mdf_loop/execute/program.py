@@ -16,7 +16,8 @@ from mdf_loop.errors import IterationError, LoopError, PartialResults
 from mdf_loop.ir import Body, Node
 from mdf_loop.kernels import load_kernels
 from mdf_loop.options import Deadline, Run
-from mdf_loop.registry import Bound, Call, bind, changes
+from mdf_loop.registry import bind, changes
+from mdf_loop.rows import Bound, Call
 
 OMITTED, RUN = 0, 1
 

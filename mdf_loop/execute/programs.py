@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.python.printer import LEAST, MOST
+from mdf_loop.backends.python.printer import LEAST
 from mdf_loop.backends.python.runtime import Ended, TooLong
 from mdf_loop.errors import PartialResults
 from mdf_loop.execute.interpret import InterpretedLoop, Moment
@@ -38,6 +38,10 @@ log = logging.getLogger(__name__)
 
 Lower = Callable[[Sequence[Type], bool, bool], Region]
 """``lower(types, obey, opens)``: a Step for values of these types; ``opens`` says whether loops become part of it."""
+
+
+Write = Callable[["Entry", Region], Specialised | str]
+"""Makes a program of a Step, or says why it cannot."""
 
 
 @dataclass
@@ -84,49 +88,72 @@ class Programs:
         self.why = ""
         self._changes = changes()
 
-    def run(self, values: Sequence[Any], run: Run, fits_python: bool = True, is_over_soon: bool = True) -> tuple[Any, ...] | None:
+    def run(
+        self,
+        values: Sequence[Any],
+        run: Run,
+        fits_python: bool = True,
+        is_over_soon: bool = True,
+        is_compiled: bool = False,
+    ) -> tuple[Any, ...] | None:
         """The results for these values, or None: the ordinary way has to find them.
 
         ``fits_python`` says that running it in Python in one go is no slower than a plan, ``is_over_soon`` that it would be
-        over before a program is written.
+        over before a program is written, ``is_compiled`` that it is to be machine code if it can be.
         """
-        options = run.options
         if self._changes != changes():  # a user's kernel may have taken the place of one of ours
             self._entries.clear()
             self._changes = changes()
-        key = (options.engine == "jit", fits_python, options.obey_body_condition, *map(_key_of, values))
-        entry = self._entries.get(key)
+        types = tuple(map(_key_of, values))
+        self.why = ""
+        if is_compiled:
+            found = self._by_entry(("jit", types), values, run, self._compiled)
+            if found is not None:
+                return found
+        if not fits_python:
+            return None
+        return self._by_entry(("python", types), values, run, self._printed, is_over_soon)
+
+    def _by_entry(
+        self, how: Any, values: Sequence[Any], run: Run, write: Write, is_over_soon: bool = False
+    ) -> tuple[Any, ...] | None:
+        options = run.options
+        entry = self._entries.get((options.obey_body_condition, how))
         if entry is None:
             if len(self._entries) >= MOST_SIGNATURES:
                 return None
-            entry = self._entries[key] = Entry()
+            entry = self._entries[options.obey_body_condition, how] = Entry()
         if entry.is_refused:
             return None
         if entry.made is None:
             entry.calls += 1
             if is_over_soon and entry.calls <= INTERPRETED and options.engine == "auto":
                 return None
-            self._write(entry, values, options, fits_python)
+            self._write(entry, values, options, write)
             if entry.made is None:
                 return None
         return self._tried(entry, values, run)
 
-    def _write(self, entry: Entry, values: Sequence[Any], options: Options, fits_python: bool) -> None:
-        is_jit = options.engine == "jit"
+    def _write(self, entry: Entry, values: Sequence[Any], options: Options, write: Write) -> None:
         try:
             types = [type_of_value(value, self._exact) for value in values]
-            region = self._lower(types, options.obey_body_condition, entry.opens)
-            made: Specialised | str = in_machine_code(region) if is_jit else ""
-            self.why = made if isinstance(made, str) else ""
-            if isinstance(made, str) and fits_python:
-                made = in_python(region, MOST, self._least, entry.careful, made)
-            if isinstance(made, str):
-                entry.is_refused = True
-            else:
-                entry.made = made
+            made = write(entry, self._lower(types, options.obey_body_condition, entry.opens))
         except Exception as error:  # whatever is the matter with it, the ordinary way finds out
             log.debug("no program: %s", error)
-            entry.is_refused, self.why = True, str(error) if is_jit else ""
+            made = str(error)
+        if isinstance(made, str):
+            entry.is_refused, self.why = True, made
+        else:
+            entry.made = made
+
+    def _printed(self, entry: Entry, region: Region) -> Specialised:
+        """A program of Python for a Step."""
+        return in_python(region, self._least, entry.careful, self.why)
+
+    @staticmethod
+    def _compiled(entry: Entry, region: Region) -> Specialised | str:
+        """Machine code for a Step, or the reason why there is none."""
+        return in_machine_code(region)
 
     def _tried(self, entry: Entry, values: Sequence[Any], run: Run) -> tuple[Any, ...] | None:
         saved = run.stream.save() if self._draws else None

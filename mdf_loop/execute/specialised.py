@@ -60,24 +60,27 @@ class Specialised:
             yield from (f"  {line}" for line in self.text.split("\n"))
 
 
-def in_python(step: Region, most: int, least: int, careful: bool, why: str = "") -> Specialised:
+def in_python(step: Region, least: int, careful: bool, why: str = "", is_block: bool = False) -> Specialised:
     """A Step printed as Python; see :func:`mdf_loop.backends.python.printer.program`."""
-    call, text = printer.program(step, most, least, careful)
+    call, text = printer.program(step, least=least, careful=careful, is_block=is_block)
+    log.info("printed a program of %d lines", text.count("\n"))
     return Specialised(call, step, text, why=why)
 
 
-def in_machine_code(step: Region) -> Specialised | str:
+def in_machine_code(step: Region, is_block: bool = False) -> Specialised | str:
     """A Step compiled, or why it cannot be."""
     from mdf_loop.backends.llvm.elements import CannotCompile
     from mdf_loop.backends.llvm.program import program
 
     begun = time.perf_counter()
     try:
-        call = program(step)
+        call = program(step, is_block)
     except CannotCompile as reason:
         log.debug("not compiled: %s", reason)
         return str(reason)
     except Exception as error:  # a defect of ours; the work is done all the same
-        log.warning("not compiled: %r", error)
+        log.debug("not compiled: %r", error, exc_info=True)
         return f"{type(error).__name__} {error}"
-    return Specialised(call, step, size=call.size, seconds=time.perf_counter() - begun)
+    seconds = time.perf_counter() - begun
+    log.info("compiled a Step: %d bytes in %.0f ms", call.size, 1000 * seconds)
+    return Specialised(call, step, size=call.size, seconds=seconds)

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.analysis.invariants import Invariants
-from mdf_loop.backends.python.control import UNWATCHED
+from mdf_loop.backends.python.runtime import FallBack
 from mdf_loop.execute.calls import Calls
-from mdf_loop.execute.histories import History, type_of_row
-from mdf_loop.execute.specialised import Specialised, in_python
+from mdf_loop.execute.histories import History, NotStackable, type_of_row
+from mdf_loop.execute.specialised import Specialised, in_machine_code, in_python
 from mdf_loop.ir import Body, Carried, Collected, Loop, Scanned
 from mdf_loop.options import Run
 from mdf_loop.plan import Stepped
 from mdf_loop.step.build import type_of_value
 from mdf_loop.step.lower import lower_block
-from mdf_loop.step.records import Type
+from mdf_loop.step.records import Region, Type
 
 MOST_SIGNATURES = 16
 """Combinations of types for which programs are kept."""
+
+
+Types = tuple[tuple[Type, ...], tuple[Type, ...], tuple[Type, ...]]
+"""Of what goes round, of the rows of streams, and of what is the same in all iterations."""
+
+
+Written = tuple[Specialised | str, tuple[Type, ...]]
+"""A program, or the reason why there is none, and the types of the rows that it records."""
 
 
 @dataclass
@@ -78,11 +86,21 @@ class SteppedPart:
             tuple(map(Collected, self.recorded)),
             keep_going=self.condition or None,
         )
-        self._programs: dict[Any, tuple[Specialised, tuple[Type, ...]]] = {}
+        self._programs: dict[Types, Written] = {}
+        self._machine: dict[Types, Written] = {}
         self._careful: set[Any] = set()
         self.latest: Specialised | None = None
+        self.why = ""
 
-    def run(self, n: int, run: Run, same: Mapping[str, Any], streams: Mapping[str, History], now: Mapping[str, Any]) -> Stretch:
+    def run(
+        self,
+        n: int,
+        run: Run,
+        same: Mapping[str, Any],
+        streams: Mapping[str, History],
+        now: Mapping[str, Any],
+        is_compiled: bool = False,
+    ) -> Stretch:
         """Step through up to ``n`` iterations.
 
         Parameters
@@ -101,36 +119,69 @@ class SteppedPart:
             tuple(history.type for history in histories),
             tuple(type_of_value(value, self.exact) for value in once),
         )
-        if types not in self._programs:
-            if len(self._programs) >= MOST_SIGNATURES:
-                self._programs.clear()
-            region = lower_block(self.record, *types, self.calls.bound)
-            collected = region.results[len(self.rounds) : len(self.rounds) + len(self.recorded)]
-            made = in_python(region, UNWATCHED, 0, types in self._careful)
-            self._programs[types] = made, tuple(x.type for x in collected)
-        self.latest, kinds = self._programs[types]
+        found = self._by_machine_code(types, n, run, carried, histories, once) if is_compiled else None
+        return self._by_python(types, n, run, carried, histories, once) if found is None else found
+
+    def _by_machine_code(
+        self, types: Types, n: int, run: Run, carried: Sequence[Any], histories: Sequence[History], once: Sequence[Any]
+    ) -> Stretch | None:
+        """What machine code gives for a block; None if there is none, or it leaves the block to others."""
+        made, kept = self._written(self._machine, types, lambda region: in_machine_code(region, is_block=True))
+        if isinstance(made, str):
+            self.why = made
+            return None
         try:
-            *found, done, condition = self.latest.call(
-                run, np.int64(n), *carried, *[history.rows() for history in histories], *once
-            )
+            found = made.call(run, np.int64(n), *carried, *[history.stacked() for history in histories], *once)
+        except (FallBack, NotStackable):
+            return None
+        self.latest, self.why = made, ""
+        return self._stretch(found, kept)
+
+    def _by_python(
+        self, types: Types, n: int, run: Run, carried: Sequence[Any], histories: Sequence[History], once: Sequence[Any]
+    ) -> Stretch:
+        is_careful = types in self._careful
+        made, kept = self._written(
+            self._programs, types, lambda region: in_python(region, 0, is_careful, self.why, is_block=True)
+        )
+        assert isinstance(made, Specialised)
+        self.latest = made
+        try:
+            found = made.call(run, np.int64(n), *carried, *[history.rows() for history in histories], *once)
         except (ValueError, ArithmeticError):
             if types not in self._careful:  # Python may have refused what is nan or infinite to numpy
                 self._careful.add(types)
                 del self._programs[types]
             raise
+        return self._stretch(found, kept)
+
+    def _written(self, table: dict[Types, Written], types: Types, write: Callable[[Region], Specialised | str]) -> Written:
+        """A program out of a table, which it is put into when it is first asked for."""
+        if types not in table:
+            if len(table) >= MOST_SIGNATURES:
+                table.clear()
+            region = lower_block(self.record, *types, self.calls.bound)
+            kept = region.results[len(self.rounds) : len(self.rounds) + len(self.recorded)]
+            table[types] = write(region), tuple(x.type for x in kept)
+        return table[types]
+
+    def _stretch(self, results: Sequence[Any], types: Sequence[Type]) -> Stretch:
+        *found, done, condition = results
         finals = dict(zip(self.rounds, found, strict=False))
-        columns = zip(self.recorded, found[len(finals) :], kinds, strict=True)
-        recorded = {name: self._history(rows, kind) for name, rows, kind in columns}
-        done = int(done)
+        columns = zip(self.recorded, found[len(finals) :], types, strict=True)
+        recorded = {name: self._history(rows, type) for name, rows, type in columns}
         stays = bool(np.all(condition)) if self.condition else True
-        return Stretch(done, stays, recorded, finals, condition if self.condition else None)
+        return Stretch(int(done), stays, recorded, finals, condition if self.condition else None)
 
     def forget(self) -> None:
         """Write anew next time."""
         self._programs.clear()
+        self._machine.clear()
 
     def _history(self, rows: Any, type: Type) -> History:
         """What was collected; the type says of numbers whether they are weak, or arrays without dimensions."""
+        if isinstance(rows, np.ndarray) and type.weak:
+            return History.of_rows(rows.tolist(), type)
         if isinstance(rows, np.ndarray):
             found = type_of_row(rows)
             return History.of_array(rows, type=replace(found, is_array=True) if type.is_array else found)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.analysis.element_types import contradictions
 from mdf_loop.convert.file_text import line_of, parse
 from mdf_loop.convert.files import load
 from mdf_loop.convert.locating import line_of_error, line_of_names
@@ -147,12 +148,27 @@ def _of_body(graph: Any, node: Any, thing: Any) -> Iterator[Found]:
         except LoopError as error:
             yield ERROR, f"{'/'.join((*place[:2], name))}: {error}", (*place[:2], name, *_line_names(error))
             continue
+        for value, declared, other in _contradictions(body, thing.function, args):
+            said = (
+                f"{'/'.join((*place[:2], name))}: {value!r} is {declared} by one declaration or operator and {other} by another"
+            )
+            yield WARNING, said, (*place[:2], name)
         for captured in body.captures:
             if captured not in known:
                 close = difflib.get_close_matches(captured, known, 1)
                 meant = f"; did you mean {close[0]!r}?" if close else ""
                 said = f"{'/'.join((*place[:2], name))}: the body reads {captured!r}, which the node does not have{meant}"
                 yield ERROR, said, (*place[:2], name)
+
+
+def _contradictions(body: Any, function: str, args: Any) -> list[tuple[str, np.dtype, np.dtype]]:
+    """Element types that do not go together; only bodies of ONNX have any."""
+    if not body.typed:
+        return []
+    n_carried, kind = signature_of(function, args)
+    first = {"loop": 2, "scan": 0, "branch": 0}[kind]
+    pairs = zip(body.inputs[first : first + n_carried], body.outputs[first // 2 :], strict=False)
+    return contradictions(body, pairs)
 
 
 def _line_names(error: LoopError) -> tuple[str, ...]:

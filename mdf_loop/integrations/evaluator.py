@@ -19,6 +19,7 @@ import numpy as np
 
 from mdf_loop.kernels import load_kernels
 from mdf_loop.kernels.bounds import refuse_broadcast, refuse_elements, total
+from mdf_loop.options import current_stream
 from mdf_loop.readers.calls import BUILTINS, SEQUENCES, bind, dotted, dtype_named, op_of
 from mdf_loop.readers.calls import OPERATORS as NUMPY_OPERATORS
 from mdf_loop.readers.expression import CONSTANTS, OPERATORS, is_python, parse, refuse_length
@@ -166,7 +167,7 @@ class Evaluation:
             return _operator(name.removeprefix("numpy."), op, inputs)
         if name == "sum" and any(isinstance(value, list | tuple) for value in inputs[1:]):
             raise TypeError("sum joins no lists in an expression")
-        return entry.run(*inputs, **attrs, **({"rng": np.random} if name.startswith(RANDOM) else {}))
+        return entry.run(*inputs, **attrs, **({"rng": _numbers()} if name.startswith(RANDOM) else {}))
 
     def _arguments(self, bound: inspect.BoundArguments, as_arrays: bool) -> tuple[list[Any], dict[str, Any]]:
         """The values of a call's arguments: by place, and by name."""
@@ -185,6 +186,12 @@ class Evaluation:
 
     def _argument(self, given: Any) -> Any:
         return self.value(given) if isinstance(given, ast.expr) else given
+
+
+def _numbers() -> Any:
+    """Where random numbers come from: the stream of the run; numpy's own outside of any."""
+    stream = current_stream()
+    return np.random if stream is None else stream.shared()
 
 
 _OF_NUMPY: dict[str, Callable[..., Any]] = {"numpy.shape": np.shape, "numpy.array": np.array}

@@ -19,7 +19,8 @@ from mdf_loop.errors import UnsupportedOp
 from mdf_loop.execute.program import Hidden
 from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
 from mdf_loop.ir import Node
-from mdf_loop.registry import Bound, Kernel, register
+from mdf_loop.registry import Kernel, register
+from mdf_loop.rows import Bound
 
 OP, DOMAIN = "Graph", "mdf.engine"
 

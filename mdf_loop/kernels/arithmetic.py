@@ -17,10 +17,14 @@ from mdf_loop.element_types import kind_of
 from mdf_loop.kernels.elementwise import from_first_opset, of_two
 from mdf_loop.kernels.error_function import error_function
 from mdf_loop.kernels.wide import narrowed, widened
-from mdf_loop.registry import kernel
+from mdf_loop.registry import kernel, say
+from mdf_loop.rows import Known
 
 for _op, _function in {"Add": operator.add, "Sub": operator.sub, "Mul": operator.mul}.items():
     of_two(_op)(_function)
+
+for _op, _ufunc in {"Add": "add", "Sub": "subtract", "Mul": "multiply"}.items():
+    say(_op, accumulates=_ufunc)
 
 for _op, _function in {
     "Abs": operator.abs,
@@ -163,6 +167,21 @@ def mean(*inputs):
     return (added / added.dtype.type(len(inputs))).astype(dtype, copy=False)
 
 
+def is_alone(*inputs: Known | None, consumed_inputs: Any = None) -> bool:
+    """Whether there is only one input."""
+    return len(inputs) == 1
+
+
+def is_alone_and_a_float(*inputs: Known | None, consumed_inputs: Any = None) -> bool:
+    """Whether there is only one input, and dividing it by 1 changes nothing."""
+    return len(inputs) == 1 and inputs[0] is not None and inputs[0].dtype is not None and kind_of(inputs[0].dtype) == "float"
+
+
+for _op, _ufunc in {"Max": "maximum", "Min": "minimum", "Sum": "add"}.items():
+    say(_op, accumulates=_ufunc, alias=is_alone)
+say("Mean", alias=is_alone_and_a_float)
+
+
 @kernel("Clip", batch=elementwise)
 def clip_1(x, *, min=None, max=None, consumed_inputs=None):
     """x between two attributes."""
@@ -195,3 +214,6 @@ def erf(x):
 def identity(x):
     """The value itself, be it a tensor, a sequence or an optional."""
     return x
+
+
+say("Identity", alias=is_alone)

@@ -10,7 +10,8 @@ import numpy as np
 from mdf_loop.batching import Result, elementwise
 from mdf_loop.element_types import DTYPES, NAMES, kind_of
 from mdf_loop.kernels.texts import parsed, printed
-from mdf_loop.registry import Call, kernel
+from mdf_loop.registry import kernel, say
+from mdf_loop.rows import Call, Known
 
 TEXT, BFLOAT16, E8M0 = DTYPES[8], DTYPES[16], DTYPES[24]
 
@@ -168,3 +169,11 @@ _NARROW = {DTYPES[21]: 4, DTYPES[22]: 4, DTYPES[23]: 4, DTYPES[25]: 2, DTYPES[26
 
 def width(dtype: np.dtype) -> int:
     return _NARROW.get(dtype) or 8 * dtype.itemsize
+
+
+def is_cast_to_itself(x: Known, *, to: int, saturate: int = 1, round_mode: str = "up") -> bool:
+    """Whether something is converted to the type that it has."""
+    return x.dtype is not None and x.dtype == DTYPES.get(to)
+
+
+say("Cast", since=6, alias=is_cast_to_itself)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from mdf_loop.batching import elementwise
-from mdf_loop.registry import kernel
+from mdf_loop.registry import kernel, say
+from mdf_loop.rows import Known
 
 
 def dropped(data, ratio: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -45,3 +46,15 @@ def dropout_1(data, *, ratio=0.5, is_test=0, consumed_inputs=None, rng):
         return data
     output, mask = dropped(data, ratio, rng)
     return output, mask.astype(data.dtype)
+
+
+def is_no_training(
+    data: Known, ratio: Known | None = None, training_mode: Known | None = None, *, seed: int | None = None
+) -> bool:
+    """Whether it is known that a node does not train."""
+    return training_mode is None or (training_mode.value is not None and not np.any(training_mode.value))
+
+
+say("Dropout", since=1, until=7, alias=lambda data, *, ratio=0.5, is_test=0, consumed_inputs=None: bool(is_test))
+say("Dropout", since=7, until=12, alias=lambda data, *, ratio=0.5: True)
+say("Dropout", since=12, alias=is_no_training)

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.batching import Result, all_stacked, elementwise
-from mdf_loop.registry import Call, kernel, lookup, register
+from mdf_loop.registry import kernel, lookup, register
+from mdf_loop.rows import Call
 
 
 def from_first_opset(op: str) -> Callable[[Call], Call]:

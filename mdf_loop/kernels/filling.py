@@ -11,7 +11,8 @@ import numpy as np
 from mdf_loop.batching import Result, all_stacked, of_shape
 from mdf_loop.element_types import DTYPES, kind_of
 from mdf_loop.kernels.axes import all_repeated, count_of, moved, numbers, settled, trailing, zero
-from mdf_loop.registry import Call, kernel
+from mdf_loop.registry import kernel
+from mdf_loop.rows import Call
 
 
 @kernel("Constant")

@@ -10,7 +10,8 @@ import numpy as np
 from mdf_loop.batching import Result, all_stacked
 from mdf_loop.kernels.axes import all_repeated, as_tensor, behind, moved, numbers, place, places, repeated_along, settled
 from mdf_loop.kernels.folding import folding
-from mdf_loop.registry import Call, kernel
+from mdf_loop.registry import kernel, say
+from mdf_loop.rows import Call
 
 
 def gather_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
@@ -216,3 +217,7 @@ def reverse_sequence(input, sequence_lens, *, batch_axis=1, time_axis=0):
     source = np.where(time < sequence_lens, sequence_lens - 1 - time, time)
     batch = np.arange(sequences)
     return input[source, batch] if time_axis == 0 else input[batch[:, None], source.T]
+
+
+say("Gather", light=True, picks_rows=lambda axis=0: axis == 0)
+say("Slice", light=True)

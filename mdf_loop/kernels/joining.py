@@ -10,7 +10,8 @@ import numpy as np
 
 from mdf_loop.batching import Result
 from mdf_loop.kernels.axes import all_repeated, moved, numbers, place, settled
-from mdf_loop.registry import Call, kernel
+from mdf_loop.registry import kernel, say
+from mdf_loop.rows import Call
 
 
 def concat_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
@@ -99,3 +100,7 @@ def parts(data: Any, lengths: list[int], axis: int) -> tuple[Any, ...]:
     front = (slice(None),) * axis
     ends = itertools.accumulate(lengths)
     return tuple(data[(*front, slice(end - length, end))] for length, end in zip(lengths, ends, strict=True))
+
+
+for _op in ("Concat", "Split"):
+    say(_op, light=True)

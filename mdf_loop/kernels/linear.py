@@ -13,7 +13,7 @@ from mdf_loop.batching import Result, Rule, all_stacked
 from mdf_loop.batching import matmul as matmul_rule
 from mdf_loop.element_types import kind_of
 from mdf_loop.kernels.wide import as_int32, centred, exact_product, exact_terms, largest_from, product, widened
-from mdf_loop.registry import kernel
+from mdf_loop.registry import kernel, say
 
 
 @kernel("MatMul", batch=matmul_rule)
@@ -223,3 +223,7 @@ def det(x):
     if x.itemsize < 4:  # LAPACK knows single and double precision
         return np.linalg.det(x.astype(np.float32)).astype(x.dtype)
     return np.linalg.det(x)
+
+
+for _op in ("MatMul", "Gemm"):
+    say(_op, multiplies_matrices=True)

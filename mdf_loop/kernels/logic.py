@@ -6,7 +6,7 @@ import numpy as np
 
 from mdf_loop.batching import elementwise
 from mdf_loop.kernels.elementwise import of_two
-from mdf_loop.registry import kernel
+from mdf_loop.registry import kernel, say
 
 for _op, _function in {
     "And": operator.and_,
@@ -44,3 +44,7 @@ def is_inf(x, *, detect_negative=1, detect_positive=1):
     if not detect_positive:
         found = found & np.signbit(x)
     return found
+
+
+say("And", accumulates="logical_and")
+say("Or", accumulates="logical_or")

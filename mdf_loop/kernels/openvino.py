@@ -10,7 +10,7 @@ import numpy as np
 from mdf_loop.batching import all_stacked, elementwise
 from mdf_loop.element_types import DTYPES
 from mdf_loop.kernels.axes import numbers, place, places, settled
-from mdf_loop.registry import kernel
+from mdf_loop.registry import kernel, say
 
 DOMAIN = "openvino"
 
@@ -222,3 +222,7 @@ def read_value(kept, initial=None, *, shape=(), dtype=1):
     if kept is not None:
         return kept
     return np.zeros(shape, DTYPES[dtype]) if initial is None else initial
+
+
+for _op in ("Split", "Transpose"):
+    say(_op, domain=DOMAIN, light=True)

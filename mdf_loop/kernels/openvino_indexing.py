@@ -11,7 +11,7 @@ from mdf_loop.element_types import DTYPES, kind_of
 from mdf_loop.kernels.axes import numbers, place, places
 from mdf_loop.kernels.indexing import element_places
 from mdf_loop.kernels.openvino import DOMAIN, bounded
-from mdf_loop.registry import kernel
+from mdf_loop.registry import kernel, say
 
 
 @kernel("Gather", domain=DOMAIN)
@@ -205,3 +205,6 @@ def random_uniform(shape, low, high, *, dtype=1, rng):
     if kind_of(wanted) == "integer":
         return rng.integers(int(bottom), int(top), dims).astype(wanted)
     return rng.uniform(bottom, top, dims).astype(wanted)
+
+
+say("Gather", domain=DOMAIN, light=True)

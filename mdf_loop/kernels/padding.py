@@ -9,7 +9,8 @@ import numpy as np
 
 from mdf_loop.batching import Result, all_stacked
 from mdf_loop.kernels.axes import behind, numbers, places, settled, zero
-from mdf_loop.registry import Call, kernel
+from mdf_loop.registry import kernel
+from mdf_loop.rows import Call
 
 
 def pad_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:

@@ -12,7 +12,7 @@ from mdf_loop.batching import along, reducing
 from mdf_loop.element_types import kind_of
 from mdf_loop.kernels.axes import numbers, settled
 from mdf_loop.kernels.wide import highest, lowest
-from mdf_loop.registry import kernel
+from mdf_loop.registry import kernel, say
 
 Axes = tuple[int, ...] | None
 Reduction = Callable[[Any, Axes, bool], Any]
@@ -108,6 +108,8 @@ def _register(op: str, reduction: Reduction, with_input_since: int = 18) -> None
         """The axes of an attribute reduced; all where it is not there."""
         return reduction(data, tuple(axes) if axes else None, bool(keepdims))
 
+    say(op, light=True)
+
 
 _register("ReduceSum", _widened(_sum), with_input_since=13)
 _register("ReduceProd", _widened(_product))
@@ -181,3 +183,7 @@ def _first_across(data: Any, axis: int, keepdims: int, best: np.ufunc) -> Any:
     ranks *= np.arange(length, 0, -1, np.int8).reshape(-1, *(1,) * (data.ndim - axis - 1))
     first = np.maximum.reduce(ranks, axis, None, None, bool(keepdims))
     return np.subtract(length, first, dtype=np.int64) if first.all() else None
+
+
+for _op in ("ArgMax", "ArgMin"):
+    say(_op, light=True)

@@ -15,7 +15,8 @@ import numpy as np
 
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Node
-from mdf_loop.registry import KERNELS, Bound, Kernel, register
+from mdf_loop.registry import KERNELS, Kernel, register
+from mdf_loop.rows import Bound
 
 SERVED: dict[str, dict[str, int]] = {
     "": {

@@ -12,7 +12,8 @@ from mdf_loop.batching import Result, all_stacked
 from mdf_loop.kernels.axes import all_repeated, count_of, place, repeated_along
 from mdf_loop.kernels.folding import folding
 from mdf_loop.kernels.indexing import element_places, own_places, rows_of
-from mdf_loop.registry import Call, kernel
+from mdf_loop.registry import kernel, say
+from mdf_loop.rows import Call
 
 _UFUNCS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
@@ -128,3 +129,7 @@ def tensor_scatter(past_cache, update, write_indices=None, *, mode="linear", axi
     out = past_cache.copy()
     np.moveaxis(out, axis, 1)[np.arange(samples)[:, None], where] = np.moveaxis(update, axis, 1)
     return out
+
+
+for _op in ("Scatter", "ScatterElements", "ScatterND"):
+    say(_op, replaces_parts=True)

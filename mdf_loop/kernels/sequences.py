@@ -9,7 +9,7 @@ import numpy as np
 from mdf_loop.batching import elementwise, of_shape
 from mdf_loop.kernels.axes import numbers, place
 from mdf_loop.kernels.joining import chunks, parts
-from mdf_loop.registry import kernel
+from mdf_loop.registry import kernel, say
 
 
 @kernel("SequenceEmpty", since=11)
@@ -108,3 +108,6 @@ def optional_get_element(input):
     if input is None:
         raise ValueError("an empty optional has no element to get")
     return input
+
+
+say("SequenceInsert", appends=True)

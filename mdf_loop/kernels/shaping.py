@@ -11,7 +11,8 @@ import numpy as np
 from mdf_loop.batching import Result, all_stacked, of_shape
 from mdf_loop.kernels.axes import behind, numbers, place, places, settled
 from mdf_loop.kernels.bounds import elements_of, refuse_unaddressed
-from mdf_loop.registry import Call, kernel
+from mdf_loop.registry import kernel, say
+from mdf_loop.rows import Call
 
 
 def reshape_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
@@ -207,3 +208,9 @@ def shape_1(data):
 def size(data):
     """The number of elements."""
     return np.int64(data.size)
+
+
+for _op in ("Transpose", "Squeeze", "Expand"):
+    say(_op, light=True)
+for _op in ("Reshape", "Unsqueeze"):
+    say(_op, light=True, reshapes=True)

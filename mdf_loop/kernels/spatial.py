@@ -12,7 +12,8 @@ import numpy as np
 from mdf_loop.batching import Result, all_stacked
 from mdf_loop.kernels.axes import numbers, settled, zero
 from mdf_loop.kernels.folding import folding
-from mdf_loop.registry import Call, kernel
+from mdf_loop.registry import kernel
+from mdf_loop.rows import Call
 
 
 @kernel("DepthToSpace", since=11, batch=folding())

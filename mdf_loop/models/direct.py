@@ -11,8 +11,6 @@ from collections.abc import Callable, Generator, Mapping
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from mdf_loop.convert.lowering_schedule import output_ports
 from mdf_loop.errors import LoopError, PartialResults
 from mdf_loop.execute.keeping import keeping
@@ -115,8 +113,7 @@ class DirectGraph:
         def known(error: PartialResults) -> dict[str, Any]:
             return {name: sent[place] for name, place in self.places.items() if sent.get(place) is not None}
 
-        with np.errstate(all="warn"):
-            return keeping(run, lambda: finished(self.steps(given, run, sent, scopes), run, call), known)
+        return keeping(run, lambda: finished(self.steps(given, run, sent, scopes), run, call), known)
 
 
 def finished(steps: Evaluation, run: Run, call: Runner) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def prepare(model: Any, /) -> Model:
     ['evidence', 'reaction_time', 'path']
     >>> r = model(drift=2.0, seed=7)
     >>> r.iterations, r.stop, round(float(r["reaction_time"]), 3)
-    (440, 'condition', 0.74)
+    (496, 'condition', 0.796)
     """
     if isinstance(model, Model):
         return model

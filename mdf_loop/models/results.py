@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mdf_loop.options import Run, Seed
+from mdf_loop.options import OPTIONS, PLAIN, Run, Seed
 
 
 @dataclass
@@ -134,13 +134,7 @@ def stop_of(iterations: int, trip_count: int | None) -> str:
 
 def chosen_options(run: Run) -> dict[str, Any]:
     """The options of a run that are not what they are by themselves, the seed apart."""
-    from mdf_loop.options import OPTIONS, Options
-
-    plain = Options()
-    if run.options == plain:
+    if run.options is PLAIN:
         return {}
-    return {
-        name: getattr(run.options, name)
-        for name in sorted(OPTIONS - {"seed"})
-        if getattr(run.options, name) != getattr(plain, name)
-    }
+    named = ((name, getattr(run.options, name)) for name in sorted(OPTIONS - {"seed"}))
+    return {name: value for name, value in named if value != getattr(PLAIN, name)}

@@ -90,7 +90,7 @@ def run(
     >>> mdf_loop.run("examples/oscillator.yaml", steps=1000, time_increment=0.01)["count"]
     1000
     >>> mdf_loop.run("examples/drift_diffusion.yaml", trials=3, seed=1)["reaction_time"].round(3)
-    array([0.749, 0.641, 0.623])
+    array([0.565, 0.691, 1.038])
     """
     how = {"time_increment": time_increment, "seed": seed, "trials": trials, "record": record, "record_to": record_to}
     how |= {"steps": steps, "collect": collect or None, "every": every if every != 1 else None}

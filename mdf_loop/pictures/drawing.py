@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mdf_loop.compiled import Compiled
 from mdf_loop.convert.files import load
@@ -14,14 +14,13 @@ from mdf_loop.errors import ArgumentError, KindError, LoopError
 from mdf_loop.files import replacing
 from mdf_loop.ir import Body
 from mdf_loop.kernels import load_kernels
-from mdf_loop.pictures.graphviz import dot_command, dot_text, rendered
-from mdf_loop.pictures.mermaid import mermaid_text
-from mdf_loop.pictures.of_models import picture_of_body, picture_of_graph, picture_of_loop
-from mdf_loop.pictures.records import Picture
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf_body import read_mdf_graph
 from mdf_loop.readers.mdf_objects import check_structure
 from mdf_loop.readers.mdf_typed import has_conditions, is_typed
+
+if TYPE_CHECKING:  # what draws is imported when something is drawn, so that importing mdf_loop takes no time for it
+    from mdf_loop.pictures.records import Picture
 
 FORMATS = (".svg", ".png", ".pdf", ".dot", ".md", ".mmd")
 """What a drawing can be written as, by the end of the file's name."""
@@ -44,11 +43,15 @@ class Drawing:
     @property
     def mermaid(self) -> str:
         """The picture as Mermaid text."""
+        from mdf_loop.pictures.mermaid import mermaid_text
+
         return mermaid_text(self.picture)
 
     @property
     def dot(self) -> str:
         """The picture in Graphviz's language."""
+        from mdf_loop.pictures.graphviz import dot_text
+
         return dot_text(self.picture)
 
     def svg(self) -> str:
@@ -59,6 +62,8 @@ class Drawing:
         LoopError
             Graphviz's command ``dot`` is not installed, or fails.
         """
+        from mdf_loop.pictures.graphviz import rendered
+
         return rendered(self.dot, "svg").decode()
 
     def save(self, path: str | os.PathLike) -> Path:
@@ -82,6 +87,8 @@ class Drawing:
         FileError
             The file cannot be written; what was there is unchanged.
         """
+        from mdf_loop.pictures.graphviz import rendered
+
         path = Path(path)
         kind = path.suffix.lower()
         if kind not in FORMATS:
@@ -100,6 +107,8 @@ class Drawing:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """What a notebook shows."""
+        from mdf_loop.pictures.graphviz import dot_command
+
         bundle = {"text/plain": self.mermaid}
         if dot_command() is None:
             return bundle | {"text/html": f'<pre class="mermaid">{html.escape(self.mermaid)}</pre>'}
@@ -147,6 +156,8 @@ def draw(model: Any, *, steps: int | None = None, time_increment: float | None =
 
 
 def _picture(model: Any, steps: int | None, time_increment: float | None) -> Picture:
+    from mdf_loop.pictures.of_models import picture_of_body, picture_of_graph, picture_of_loop
+
     if isinstance(model, Compiled):
         return picture_of_loop(model.record)
     if isinstance(model, str | os.PathLike) and Path(model).suffix.lower() in (".yaml", ".yml", ".json"):

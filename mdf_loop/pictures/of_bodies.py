@@ -58,7 +58,7 @@ class BodyDrawer:
         self, body: Body, cluster: Cluster, outer: Scope, ways_of: Mapping[str, tuple[str, str]] | None = None
     ) -> dict[str, str]:
         """Draw the nodes of a body into a cluster; returns where each value comes from, "" for constants."""
-        read = {name for node in body.nodes for name in node.reads} | {*body.outputs}
+        read = {name for node in body.nodes for name in node.reads} | ({*body.outputs} if ways_of is None else set())
         scope = dict.fromkeys(body.constants, "") | {name: key for name, key in outer.items() if name in body.captures}
         for name in body.inputs:
             if name in outer or name in read:

@@ -20,6 +20,7 @@ COLOURS = {
 """A light colour for each kind of box; the text on it is dark, in a dark notebook too."""
 
 LEGEND = {
+    "alias": "alias: a second name for a value",
     "hoisted": "hoisted: runs once",
     "batched": "batched: many iterations at once",
     "recurrent": "recurrent: at once although each needs the one before",

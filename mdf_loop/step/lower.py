@@ -14,13 +14,16 @@ import numpy as np
 
 from mdf_loop.analysis.purity import is_repeatable
 from mdf_loop.analysis.result_types import result_types
-from mdf_loop.ir import Body, Loop, Node
+from mdf_loop.ir import Body, Collected, Loop, Node, Scanned
 from mdf_loop.kernels import load_kernels
-from mdf_loop.registry import Bound, Kernel, LoopInputs, bind, lookup
+from mdf_loop.registry import Kernel, bind, lookup
+from mdf_loop.rows import Bound, LoopInputs
+from mdf_loop.step.allowed import allows
+from mdf_loop.step.around import joined, known_trip_count, of_its_own, type_of_part, with_axis
 from mdf_loop.step.build import MOST_FOLDED, Builder, CannotLower, type_of_value
 from mdf_loop.step.check import checked
 from mdf_loop.step.memory import can_be_told
-from mdf_loop.step.primitives import BOOL, INT64, either_kind
+from mdf_loop.step.primitives import BOOL, INT64
 from mdf_loop.step.records import UNKNOWN, Apply, BranchRegion, LoopRegion, Region, Size, Type, Value
 
 Names = dict[str, Value]
@@ -132,11 +135,16 @@ class Lowering:
         bound = self.bound(node)
         args = [names[name] if name and not _is_none(names[name]) else None for name in node.inputs]
         if bound.loop is not None and self.opens:
-            return self._loop_node(node, bound, bound.loop, args, names)
+            mark = self.b.mark()
+            try:
+                return self._loop_node(node, bound, bound.loop, args, names)
+            except CannotLower:
+                self.b.rewind(mark)  # it stays an operator, whose kernel says what is wrong if anything is
         if bound.branches is not None and args and args[0] is not None:
             return self._branch(*bound.branches, args[0], names)
         entry = lookup(node.op, node.opset, node.domain)
-        if entry.define is not None and all(x is None or x.type.dtype is not None for x in args):
+        types = [None if x is None else x.type for x in args]
+        if entry.define is not None and all(t is None or t.dtype is not None for t in types) and allows(node, types):
             try:
                 return self._defined(node, bound, entry, args)
             except (CannotLower, ValueError):
@@ -213,19 +221,24 @@ class Lowering:
         self, node: Node, bound: Bound, places: LoopInputs, args: Sequence[Value | None], names: Names
     ) -> Sequence[Value]:
         record = places.loop
-        count = args[places.count] if places.count is not None else None
+        count = known_trip_count(places, args[places.count] if places.count is not None else None)
         condition = args[places.condition] if places.condition is not None else None
-        carried, scanned = args[places.carried], args[places.scanned]
-        if any(value is None for value in (*carried, *scanned)):
-            raise CannotLower("an omitted carried value")
-        obeyed = condition is not None or self.obey
-        if count is None and condition is None and not self.obey and not record.scanned:
+        carried, scanned, invariant = args[places.carried], args[places.scanned], args[places.invariant]
+        if places.is_batched or any(value is None for value in (*carried, *scanned, *invariant)):
+            raise CannotLower("a loop for each row of a batch, or an omitted carried value")
+        obeyed = places.is_obeyed or condition is not None or self.obey
+        if count is None and not record.scanned and not (obeyed and record.keep_going is not None):
             raise CannotLower("a loop that never ends by itself")
-        scope = {name: names[name] for name in record.body.captures}
+        captured = {name: names[name] for name in record.body.captures}
         whole = None
         if not self.depth:
             given = [x if x is not None else self.b.const(None) for x in args]
-            whole = Apply(node, bound.call, bound.needs_run, None, len(node.outputs)), [*given, *scope.values()], places.worth()
+            whole = (
+                Apply(node, bound.call, bound.needs_run, None, len(node.outputs)),
+                [*given, *captured.values()],
+                places.worth(),
+            )
+        scope = {**captured, **dict(zip(record.invariant, invariant, strict=True))}
         return self.loop(record, count, condition, obeyed, carried, scanned, scope, whole)  # type: ignore[arg-type]
 
     def loop(
@@ -240,12 +253,11 @@ class Lowering:
         whole: tuple[Apply, Sequence[Value], int] | None = None,
         in_block: bool = False,
     ) -> Sequence[Value]:
-        """A loop: its body is lowered until the types of what goes round hold for every iteration."""
-        if (
-            record.invariant
-            or any(part.part is not None for part in record.scanned)
-            or not all(c.stack for c in record.collected)
-        ):
+        """A loop: its body is lowered until the types of what goes round hold for every iteration.
+
+        ``scope`` has what the body captures, and what is the same in every iteration.
+        """
+        if not record.scanned_by_rows or any(name not in scope for name in record.invariant):
             raise CannotLower("a loop over parts of several rows")
         self.depth += 1
         try:
@@ -256,9 +268,9 @@ class Lowering:
         attr = LoopRegion(
             region,
             len(carried),
-            record.scanned,
+            tuple(replace(part, part=None) for part in record.scanned),
             len(record.last),
-            record.collected,
+            tuple(replace(what, stack=True) for what in record.collected),
             has_count=count is not None,
             has_condition=condition is not None,
             obeyed=obeyed,
@@ -272,7 +284,7 @@ class Lowering:
         length = Size("n")
         rows = [v.type if in_block else Type(v.type.dtype, v.type.shape) for v in kept[len(record.last) :]]
         stacked = [replace(t, shape=None if t.shape is None else (length, *t.shape)) for t in rows]
-        types = [_of_its_own(t) for t in types]
+        types = [of_its_own(t) for t in types]
         types = [*types, *(v.type for v in kept[: len(record.last)]), *stacked, Type(INT64, ()), region.results[0].type]
         return self.b.items(self.b.put_in("loop", (*given, *carried, *scanned, *operands), UNKNOWN, attr), types)
 
@@ -281,7 +293,7 @@ class Lowering:
     ) -> tuple[Region, list[Type]]:
         """The region of a loop's body with types that hold for every iteration; what never changes is outside it."""
         going = Type(BOOL, (1,) * len(record.body.type_of(record.condition or "").shape or ()))
-        types, mark = [_of_its_own(value.type) for value in carried], self.b.mark()
+        types, mark = [of_its_own(value.type) for value in carried], self.b.mark()
         same: dict[int, Value] = {}
         for attempt in range(ROUNDS + len(carried)):
             self.b.rewind(mark)
@@ -318,11 +330,11 @@ class Lowering:
             index, condition = b.param(Type(INT64, ()), 0), b.param(going, 1)
             states = [b.param(type, 2 + k) for k, type in enumerate(types)]
             parts = [
-                b.param(_part_type(s.axis, x.type), 2 + len(types) + k)
+                b.param(type_of_part(s.axis, x.type), 2 + len(types) + k)
                 for k, (s, x) in enumerate(zip(record.scanned, scanned, strict=True))
             ]
             names = {**scope, **{c.input: same.get(k, states[k]) for k, c in enumerate(record.carried)}}
-            names |= dict(zip((s.input for s in record.scanned), parts, strict=True))
+            names |= {s.input: self._part(s, row) for s, row in zip(record.scanned, parts, strict=True)}
             if record.index:
                 names[record.index] = self._numbered(index, body.type_of(record.index).shape)
             if record.condition:
@@ -330,8 +342,26 @@ class Lowering:
             values = dict(zip(body.outputs, self.body(body, names), strict=True))
             goes_on = values[record.keep_going] if record.keep_going else b.const(np.True_)
             ends = [states[k] if k in same else values[c.output] for k, c in enumerate(record.carried)]
-            kept = [*(values[name] for name in record.last), *(values[c.output] for c in record.collected)]
+            kept = [*(values[name] for name in record.last), *(self._row(c, values[c.output]) for c in record.collected)]
             return close([goes_on, *ends, *kept])
+
+    def _part(self, scanned: Scanned, row: Value) -> Value:
+        """What an iteration gets of a scanned array: its row, as it is or as a part of one row."""
+        if scanned.part is None:
+            return row
+        if not row.type.is_static:
+            raise CannotLower("a part of unknown shape")
+        return self.b.reshape(row, with_axis(row.type.shape, scanned.axis))  # type: ignore[arg-type]
+
+    def _row(self, collected: Collected, value: Value) -> Value:
+        """What is kept of an iteration: a row of its own, also where parts of one row are joined."""
+        shape, axis = value.type.shape, collected.axis
+        if collected.stack:
+            return value
+        if not value.type.is_static or not shape or not -len(shape) <= axis < len(shape) or shape[axis] != 1:
+            raise CannotLower("parts of several rows are joined")
+        axis %= len(shape)
+        return self.b.reshape(value, shape[:axis] + shape[axis + 1 :])
 
     def _numbered(self, index: Value, declared: tuple[Any, ...] | None) -> Value:
         """The iteration number, of the rank that the body declares."""
@@ -373,33 +403,3 @@ def _is_little(region: Region) -> bool:
     """Whether what a definition says about arrays may stand in the open."""
     arrays = [v for v in region.values if v.type.shape != () and v.op not in _CHEAP]
     return len(arrays) <= _LITTLE and all(can_be_told(v) and v.type.size <= _SMALL for v in arrays)
-
-
-def _part_type(axis: int, given: Type) -> Type:
-    """The type of what each iteration gets of a scanned array."""
-    if given.shape is None or not given.shape:
-        return Type(given.dtype)
-    axis %= len(given.shape)
-    return replace(given, shape=given.shape[:axis] + given.shape[axis + 1 :])
-
-
-def _of_its_own(type: Type) -> Type:
-    """A type with open lengths of its own: what goes round may have another length than what it was at first."""
-    if type.shape is None or type.is_static:
-        return type
-    return replace(type, shape=tuple(n if isinstance(n, int) else Size() for n in type.shape))
-
-
-def joined(one: Type, other: Type) -> Type:
-    """The type of what is now of one type, now of the other."""
-    if one == other:
-        return one
-    if one.dtype is None or other.dtype is None or one.dtype != other.dtype:  # to numpy None is float64 as well
-        return UNKNOWN if one.dtype is None or other.dtype is None else either_kind(one, other)
-    if (one.weak, one.is_array) != (other.weak, other.is_array):
-        return UNKNOWN
-    if one.shape is None or other.shape is None or len(one.shape) != len(other.shape):
-        return Type(one.dtype)
-    return Type(
-        one.dtype, tuple(n if n == m or isinstance(n, Size) else Size() for n, m in zip(one.shape, other.shape, strict=True))
-    )

@@ -45,11 +45,12 @@ def generators(seed: Seed, points: np.ndarray, trials: np.ndarray, common_noise:
     """
     root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(int(seed))
     keys = [trials] if common_noise else [points, trials]
-    is_plain = type(root.entropy) is int and root.pool_size == POOL and all(0 <= k < 1 << 32 for k in root.spawn_key)
+    start: Any = root.entropy
+    is_plain = type(start) is int and root.pool_size == POOL and all(0 <= k < 1 << 32 for k in root.spawn_key)
     if not is_plain or any(key.max() >= 1 << 32 for key in keys):
         places = zip(points.tolist(), trials.tolist(), strict=True)
         return [np.random.default_rng(seed_of(seed, point, trial, common_noise)) for point, trial in places]
-    entropy: list[Any] = _words(int(root.entropy))  # type: ignore[arg-type]
+    entropy: list[Any] = _words(start)
     entropy += [0] * (POOL - len(entropy))
     words = _hashed([*entropy, *root.spawn_key, *keys], len(trials))
     return [np.random.Generator(np.random.PCG64(_Words(row))) for row in words]  # type: ignore[arg-type]
@@ -65,7 +66,7 @@ class _Words(ISpawnableSeedSequence):
         """The first words."""
         return self._words
 
-    def spawn(self, n_children: int) -> Sequence[Any]:  # type: ignore[override]
+    def spawn(self, n_children: int) -> list[Any]:
         """Nobody asks for more."""
         raise NotImplementedError
 
@@ -94,7 +95,7 @@ class _Hash:
         value = value ^ np.uint32(self.constant)
         self.constant = self.constant * self.factor & MASK
         value = value * np.uint32(self.constant)
-        return value ^ (value >> SHIFT)
+        return value ^ np.right_shift(value, SHIFT)
 
 
 def _hashed(entropy: Sequence[Any], count: int) -> np.ndarray:
@@ -103,8 +104,8 @@ def _hashed(entropy: Sequence[Any], count: int) -> np.ndarray:
     mix_in = _Hash(INIT_A, MULT_A)
 
     def mix(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        result = MIX_L * x - MIX_R * y
-        return result ^ (result >> SHIFT)  # type: ignore[operator]
+        result: np.ndarray = MIX_L * x - MIX_R * y
+        return result ^ np.right_shift(result, SHIFT)
 
     pool = [mix_in(word) for word in given[:POOL]]
     for source in range(POOL):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,13 +13,30 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import LoopError, LoopInterrupted, LoopTimeout
+from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Found, Model, Wish
-from mdf_loop.options import Options, RandomStream, Run, Seed, current_options, options, part_of, random_stream, start_run
+from mdf_loop.options import OPTIONS, RandomStream, Run, Seed, current_options, options, part_of, random_stream, start_run
 from mdf_loop.sweeps.grid import Grid
 from mdf_loop.sweeps.reducing import Reduce, reduced
+from mdf_loop.sweeps.scheduled_lanes import run_points
 from mdf_loop.sweeps.seeds import seed_of
 from mdf_loop.sweeps.side_by_side import SideBySide
 from mdf_loop.sweeps.table import Chunk, column_of
+
+log = logging.getLogger(__name__)
+
+
+def _lengths(rows: np.ndarray) -> np.ndarray | None:
+    return np.full(len(rows), rows.shape[1]) if rows.ndim > 1 else None
+
+
+def _chosen_now() -> dict[str, Any]:
+    """The options in force, without those that concern a whole sweep."""
+    chosen = current_options()
+    return {name: getattr(chosen, name) for name in sorted(OPTIONS - OF_THE_SWEEP)}
+
+
+OF_THE_SWEEP = {"seed", "timeout", "progress"}
 
 
 @dataclass(frozen=True)
@@ -42,7 +60,8 @@ class Task:
     fill : number
     stops : bool
         Whether a run that fails ends everything.
-    options : Options
+    options : mapping
+        What whoever began the sweep chose with ``options()``, as far as it concerns each run.
     """
 
     model: Model
@@ -55,7 +74,7 @@ class Task:
     reduce: Reduce | None = None
     fill: Any = np.nan
     stops: bool = False
-    options: Options = field(default_factory=current_options)
+    options: Mapping[str, Any] = field(default_factory=_chosen_now)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -109,6 +128,9 @@ class Task:
             found = many.run(self, start, stop, run)
             if found is not None:
                 return found
+        many_steps = self._at_many_points(start, stop, run)
+        if many_steps is not None:
+            return many_steps
         runs = [self._alone(k, run) for k in range(start, stop)]
         errors = {k: found for k, found in enumerate(runs) if isinstance(found, str)}
         rows = {name: [None if isinstance(found, str) else found.outputs.get(name) for found in runs] for name in self.names}
@@ -119,6 +141,24 @@ class Task:
             return Chunk(columns, errors)
         stops = np.array([found.stop for found in runs if not isinstance(found, str)])
         return Chunk(columns, errors, np.array(iterations), stops)
+
+    def _at_many_points(self, start: int, stop: int, run: Run) -> Chunk | None:
+        """What a scheduled model gives at all points of a chunk, if its loops can be run at once."""
+        first, last = start // self.trials, (stop - 1) // self.trials
+        if not isinstance(self.model, MdfModel) or self.wish.steps is None or self.wish.record or last == first:
+            return None
+        if run.options.trusted or run.options.max_iterations is not None:
+            return None
+        try:
+            points = [self.inputs_of(point) for point in range(first, last + 1)]
+            found = run_points(self.model.graph, points, self.wish, run)
+        except (LoopTimeout, LoopInterrupted):
+            raise
+        except Exception as reason:  # each point alone says what is wrong
+            log.debug("%s: points are run one by one: %r", self.model.name, reason)
+            return None
+        rows = {name: found[name][np.arange(start, stop) // self.trials - first] for name in self.names}
+        return Chunk({name: (row, _lengths(row)) for name, row in rows.items()})
 
     def _alone(self, k: int, run: Run) -> Found | str:
         """What one run gave, or what went wrong."""
@@ -143,8 +183,7 @@ class Task:
     @contextlib.contextmanager
     def _chosen(self) -> Iterator[None]:
         """The options of whoever began the sweep; streams come from the seeds of the runs alone."""
-        chosen = {name: getattr(self.options, name) for name in vars(self.options) if name not in ("seed", "timeout")}
-        with options(**chosen, seed=None), random_stream(RandomStream(0)):
+        with options(**{**self.options, "seed": None}), random_stream(RandomStream(0)):
             yield
 
     def fingerprint(self) -> str:
@@ -154,6 +193,6 @@ class Task:
             pickle.dumps((dict(self.inputs), self.grid, self.trials, self.wish, self.common_noise)),
             repr(seed_of(self.seed, 0, 0)),
             pickle.dumps(self.reduce),
-            repr((self.options.engine, self.options.max_iterations, self.options.obey_body_condition)),
+            repr(sorted(self.options.items())),
         )
         return hashlib.sha256(b"".join(part if isinstance(part, bytes) else part.encode() for part in said)).hexdigest()

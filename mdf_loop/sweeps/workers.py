@@ -39,7 +39,8 @@ def in_threads(task: Task, spans: Sequence[Span], workers: int) -> Iterator[tupl
     with ThreadPoolExecutor(workers, "mdf-loop sweep") as pool:
 
         def begin(span: Span) -> Future[Chunk]:
-            return pool.submit(contextvars.copy_context().run, task.run, *span)  # type: ignore[arg-type]
+            context = contextvars.copy_context()
+            return pool.submit(lambda: context.run(task.run, *span))
 
         waiting = {begin(span): span for span in itertools.islice(todo, workers * AHEAD)}
         try:

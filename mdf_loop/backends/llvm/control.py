@@ -9,7 +9,7 @@ import numpy as np
 from mdf_loop.backends.llvm.arrays import Array, Length, in_memory, is_one, number
 from mdf_loop.backends.llvm.carried import Carried, Phi, Rows, met
 from mdf_loop.backends.llvm.elements import BOOL, INT64, CannotCompile, element
-from mdf_loop.backends.llvm.emitter import STOPPED, Emitter, writes
+from mdf_loop.backends.llvm.emitter import STOPPED, TOO_LONG, Emitter, writes
 from mdf_loop.backends.llvm.fusion import is_number
 from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.overwriting import is_longer, overwriting
@@ -21,6 +21,9 @@ from mdf_loop.step.structure import regions_of
 
 FUEL, OFTEN = 10_000_000, 4096
 """Nanoseconds, as far as one can tell, after which the program looks whether it shall stop; how often it counts them."""
+
+LOOKS, MOST = 10, 200
+"""How often it looks before it leaves what is so long to others, who watch it; and in a block, whose length they have chosen."""
 
 FEW = 4
 """Iterations up to which nothing is packed for products."""
@@ -255,6 +258,9 @@ class _Loop:
             text.line(f"store i64 {FUEL}, ptr %fuel")
             call = text.declare("look_around", "i1", pure=False)
             self.e.leave_if(text.new(f"{call}()"), STOPPED)
+            looks = text.new(f"sub i64 {text.new('load i64, ptr %looks')}, 1")
+            text.line(f"store i64 {looks}, ptr %looks")
+            self.e.leave_if(text.new(f"icmp slt i64 {looks}, 0"), TOO_LONG)
         if period > 1:
             text.jump(onwards)
             text.start(onwards)

@@ -38,6 +38,9 @@ def primitive(e: Emitter, v: Value) -> Array:
     if working is None or (working == FLOAT64 and {x.dtype.kind for x in args} == {"i", "u"}):
         raise CannotCompile(f"{v.op} of {' and '.join(x.dtype.name for x in args)} has no compiled form")
 
+    for x in v.args:
+        weak.leave_where_too_large(e, x, working)
+
     def compute(lanes: Lanes, *given: str) -> str:
         same = [conversions.converted(lanes, x, a.dtype, working) for x, a in zip(given, args, strict=True)]
         short = _shorter(lanes, v, working, same)
@@ -65,6 +68,8 @@ def cast(e: Emitter, v: Value) -> Array:
     dtype = type_of(v)
     if v.type.weak:
         return weak.converted(e, x, dtype)
+    if v.args[0].type.weak:
+        x = weak.fitted(e, v.args[0], dtype)
     return computed(e, dtype, [x], lambda lanes, a: conversions.converted(lanes, a, x.dtype, dtype))
 
 

@@ -18,6 +18,7 @@ from mdf_loop.backends.llvm.fusion import fused
 from mdf_loop.backends.llvm.lanes import ZERO, Lanes
 from mdf_loop.backends.llvm.sweeps import store_all
 from mdf_loop.backends.llvm.text import Text
+from mdf_loop.backends.python.numbers import may_refuse
 from mdf_loop.step.records import Region, Type, Value
 from mdf_loop.step.structure import uses_of
 
@@ -25,7 +26,7 @@ Write = Callable[["Emitter", Value], Array]
 WRITERS: dict[str, Write] = {}
 """By operation."""
 
-FALL_BACK, NO_MEMORY, STOPPED = 1, 2, 3
+FALL_BACK, NO_MEMORY, STOPPED, TOO_LONG = 1, 2, 3, 5
 """What a program returns that did not come to its end."""
 
 LARGEST_SLOT, LARGEST_STACK = 1 << 12, 1 << 16
@@ -91,7 +92,8 @@ class Emitter:
     def values(self, region: Region) -> None:
         """Every value of a region, in order."""
         for value in region.values:
-            if value.op == "item" or not (self.uses.count(value) or value.op in ("loop", "branch", "apply")):
+            is_needed = self.uses.count(value) or value.op in ("loop", "branch", "apply") or may_refuse(value)
+            if value.op == "item" or not is_needed:
                 continue
             write = WRITERS.get(value.op, WRITERS[""])
             self.define(value, write(self, value))

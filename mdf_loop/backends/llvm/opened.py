@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.kernels.axes import place, places
 from mdf_loop.registry import lookup
+from mdf_loop.step.allowed import allows
 from mdf_loop.step.build import Builder
 from mdf_loop.step.records import Apply, Value
 
@@ -36,16 +38,10 @@ def opens(*names: str) -> Callable[[Define], Define]:
 
 def opened(b: Builder, attr: Apply, args: Sequence[Value]) -> Value | None:
     """What an operator is in primitives; None if it is not one of these."""
-    define = OPENED.get(attr.node.op)
-    node = attr.node
-    if (
-        define is None
-        or node.domain
-        or not lookup(node.op, node.opset).built_in
-        or not args
-        or args[0].type.shape is None
-        or args[0].type.dtype is None
-    ):
+    define, node = OPENED.get(attr.node.op), attr.node
+    if define is None or node.domain or not lookup(node.op, node.opset).built_in or not args:
+        return None
+    if args[0].type.shape is None or args[0].type.dtype is None or not allows(node, [x.type for x in args]):
         return None
     try:
         return define(b, attr.node, *args)
@@ -56,7 +52,7 @@ def opened(b: Builder, attr: Apply, args: Sequence[Value]) -> Value | None:
 def _axis(node: Any, x: Value) -> list[int]:
     if node.opset < 13 or x.type.kind != "f" or x.type.dtype.itemsize < 4:  # type: ignore[union-attr]
         raise ValueError("not along one axis, or rounded after each step")
-    return [node.attrs.get("axis", -1) % len(x.type.shape or ())]
+    return [place(node.attrs.get("axis", -1), len(x.type.shape or ()))]
 
 
 @opens("Softmax")
@@ -88,7 +84,7 @@ def reduced(b: Builder, node: Any, x: Value, axes: Value | None = None) -> Value
         raise ValueError("axes that are computed")
     if not given and node.attrs.get("noop_with_empty_axes", 0):
         return x
-    along = sorted({axis % rank for axis in given}) if given else list(range(rank))
+    along = sorted(set(places(given, rank))) if given else list(range(rank))
     if x.type.kind not in "fiu" or x.type.dtype.itemsize < 4 or not along:  # type: ignore[union-attr]
         raise ValueError("half precision, or nothing to reduce")
     found = b.reduce(x, _KINDS[node.op], along, bool(node.attrs.get("keepdims", 1)))
@@ -107,5 +103,5 @@ def place_of(b: Builder, node: Any, x: Value) -> Value:
     """The first place of an extreme."""
     if node.attrs.get("select_last_index", 0) or x.type.kind not in "fiu":
         raise ValueError("not the first one")
-    axis = node.attrs.get("axis", 0) % len(x.type.shape or ())
+    axis = place(node.attrs.get("axis", 0), len(x.type.shape or ()))
     return b.reduce(x, node.op.lower(), [axis], bool(node.attrs.get("keepdims", 1)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from mdf_loop.backends.llvm.fusion import ELEMENTWISE, Fusion, is_lazy
+from mdf_loop.registry import facts
 from mdf_loop.step.liveness import read_by
 from mdf_loop.step.records import Apply, Region, Value
 
@@ -25,6 +26,7 @@ def overwriting(region: Region, owned: Collection[Value], fusion: Fusion) -> set
     """
     place = {value: k for k, value in enumerate(region.values)}
     readers: dict[Value, list[Value | None]] = {}
+    known: dict[tuple[Value, Value], int] = {}
     for value in region.values:
         for x in dict.fromkeys(read_by(value)):
             readers.setdefault(x, []).append(value)
@@ -33,6 +35,11 @@ def overwriting(region: Region, owned: Collection[Value], fusion: Fusion) -> set
 
     def last_read(value: Value, but: Value) -> int:
         """The last place at which a value is read, by what is computed later on as well."""
+        if (value, but) not in known:
+            known[value, but] = look_for_last_read(value, but)
+        return known[value, but]
+
+    def look_for_last_read(value: Value, but: Value) -> int:
         found = -1
         for reader in readers.get(value, ()):
             if reader is None:
@@ -51,17 +58,13 @@ def overwriting(region: Region, owned: Collection[Value], fusion: Fusion) -> set
 
 def replaces_parts(value: Value) -> bool:
     """Whether a value is its first argument with parts replaced."""
-    return value.op == "put" or is_longer(value) or (isinstance(value.attr, Apply) and value.attr.node.op in SCATTERING)
+    return value.op == "put" or is_longer(value) or (isinstance(value.attr, Apply) and facts(value.attr.node).replaces_parts)
 
 
 def is_longer(value: Value) -> bool:
     """Whether a value is its first argument with more behind it."""
     shape = value.type.shape
     return value.op == "concat" and shape is not None and all(n == 1 for n in shape[: value.attr])
-
-
-SCATTERING = ("ScatterND", "ScatterElements", "Scatter")
-"""Operators that replace parts."""
 
 
 def _may_look_at(value: Value, fusion: Fusion) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from mdf_loop.backends.llvm import control, elementwise, operators, places, products, reductions, views
 from mdf_loop.backends.llvm.arrays import Array, in_memory, number
 from mdf_loop.backends.llvm.elements import CannotCompile
-from mdf_loop.backends.llvm.emitter import FALL_BACK, NO_MEMORY, STOPPED, Emitter
+from mdf_loop.backends.llvm.emitter import FALL_BACK, NO_MEMORY, STOPPED, TOO_LONG, Emitter
 from mdf_loop.backends.llvm.fusion import is_number
 from mdf_loop.backends.llvm.inlined import inlined
 from mdf_loop.backends.llvm.lanes import Lanes, Place
@@ -24,7 +24,7 @@ from mdf_loop.backends.llvm.machine import machine
 from mdf_loop.backends.llvm.objects import ELEMENTS, FLAGS, HEAD, PLAIN, TYPE, are_as_expected
 from mdf_loop.backends.llvm.operators.foreign import Outside
 from mdf_loop.backends.llvm.sweeps import store_all
-from mdf_loop.backends.python.runtime import FallBack
+from mdf_loop.backends.python.runtime import FallBack, TooLong
 from mdf_loop.step.records import Region, Type, Value
 
 WRITE = control, elementwise, operators, places, products, reductions, views
@@ -35,6 +35,9 @@ FIRST_OBJECT = 4
 
 NOT_PLAIN = 4
 """What a program returns that was given an array whose elements do not stand row by row."""
+
+CODES = FALL_BACK, NO_MEMORY, STOPPED, NOT_PLAIN, TOO_LONG
+"""All that a program may return instead of 0."""
 
 _HELPERS = """
 declare ptr @PyEval_SaveThread()
@@ -71,10 +74,12 @@ failed:
 """
 
 
-def program(region: Region) -> Program:
+def program(region: Region, is_block: bool = False) -> Program:
     """The function of a Step, ``program(run, *values) -> results``.
 
-    It raises :class:`~mdf_loop.backends.python.runtime.FallBack` where it cannot tell what is right, and ``KeyboardInterrupt``.
+    It raises :class:`~mdf_loop.backends.python.runtime.FallBack` where it cannot tell what is right,
+    :class:`~mdf_loop.backends.python.runtime.TooLong` after about a tenth of a second unless it ``is_block``, whose length others
+    have chosen, and ``KeyboardInterrupt``.
 
     Raises
     ------
@@ -83,14 +88,14 @@ def program(region: Region) -> Program:
     """
     if not are_as_expected():
         raise CannotCompile("objects do not look here as compiled programs expect them")
-    return Program(region)
+    return Program(region, is_block)
 
 
 class Program:
     """One program: its code, as long as it is kept, and memory for those that call it."""
 
-    def __init__(self, region: Region) -> None:
-        written = _Writing(inlined(region))
+    def __init__(self, region: Region, is_block: bool = False) -> None:
+        written = _Writing(inlined(region), is_block)
         self.text, self.constants = written.text, written.e.constants
         self._code, self.size = machine().linked(self.text, "run", list(written.e.text.declarations))
         self._call = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(self._code["run"])
@@ -112,7 +117,7 @@ class Program:
             if table.error is not None and not isinstance(table.error, Exception):
                 raise table.error
             self._spare.append(table)
-            raise MemoryError if code == NO_MEMORY else FallBack
+            raise {NO_MEMORY: MemoryError, TOO_LONG: TooLong}.get(code, FallBack)
         results = tuple([result.of(x, table) for result, x in zip(self._results, found, strict=True)])
         table.arrays, table.given, table.run = [], (), None
         self._spare.append(table)
@@ -246,7 +251,7 @@ class Result:
 class _Writing:
     """The text of a program."""
 
-    def __init__(self, region: Region) -> None:
+    def __init__(self, region: Region, is_block: bool) -> None:
         computer = machine()
         self.e = Emitter(region, computer.register_bytes, computer.has_half)
         self.region = region
@@ -256,7 +261,7 @@ class _Writing:
         self._targets()
         self.e.values(region)
         self._give()
-        self.text = self._whole()
+        self.text = self._whole(is_block)
         self.table.scratch = self.e.scratch
 
     def _result(self, value: Value) -> Result:
@@ -353,7 +358,7 @@ class _Writing:
 
     # Everything
 
-    def _whole(self) -> str:
+    def _whole(self, is_block: bool) -> str:
         e, text = self.e, self.e.text
         constants = []
         for k in range(len(e.constants)):
@@ -362,10 +367,10 @@ class _Writing:
         text.jump("last")
         text.start("last")
         text.jump("end")
-        for code in (FALL_BACK, NO_MEMORY, STOPPED, NOT_PLAIN):
+        for code in CODES:
             text.start(f"leave{code}")
             text.line("br label %end")
-        codes = ", ".join(f"[{c}, %leave{c}]" for c in (FALL_BACK, NO_MEMORY, STOPPED, NOT_PLAIN))
+        codes = ", ".join(f"[{c}, %leave{c}]" for c in CODES)
         ending = [f"  %code = phi i64 [0, %last], {codes}"]
         for k, memory in enumerate(e.growing):
             ending += [f"  %free{k} = load ptr, ptr {memory}", f"  call void @PyMem_RawFree(ptr %free{k})"]
@@ -373,7 +378,9 @@ class _Writing:
             "define i64 @run(ptr %table) nounwind {", "entry:", "  %scratch = load ptr, ptr %table",
             "  %outside_at = getelementptr i64, ptr %table, i64 3",
             "  %outside = load ptr, ptr %outside_at",
-            "  %fuel = alloca i64", f"  store i64 {control.FUEL}, ptr %fuel", *constants, *text.slots, *text.lines,
+            "  %fuel = alloca i64", f"  store i64 {control.FUEL}, ptr %fuel",
+            "  %looks = alloca i64", f"  store i64 {control.MOST if is_block else control.LOOKS}, ptr %looks",
+            *constants, *text.slots, *text.lines,
         ]  # fmt: skip
         known = {"look_around", "grow"}
         declared = [line for name, line in text.declarations.items() if name not in known]

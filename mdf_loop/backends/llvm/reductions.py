@@ -85,7 +85,9 @@ def reduce(e: Emitter, v: Value) -> Array:
     if how.kind in ("any", "all") and x.dtype.kind != "b":
         raise CannotCompile("a question about numbers has no compiled form")
     for axis in how.axes:
-        if isinstance(x.shape[axis], str) and how.kind not in ("sum", "prod", "any", "all"):
+        if x.shape[axis] == 0:
+            raise CannotCompile("a reduction of nothing has no compiled form")
+        if isinstance(x.shape[axis], str):
             e.leave_if(e.text.new(f"icmp eq i64 {x.shape[axis]}, 0"))
     kept = [k for k in range(len(x.shape)) if k not in how.axes]
     shape = tuple(n if k in kept else 1 for k, n in enumerate(x.shape) if how.keep or k in kept)

@@ -129,8 +129,10 @@ class Text:
         before, head, after = self.block, self.label("h"), self.label("x")
         if not (_is_number(start) and _is_number(stop)):
             self.fork(self.new(f"icmp slt i64 {start}, {stop}"), head, after)
-        else:
+        elif int(start) < int(stop):
             self.jump(head)
+        else:
+            self.fork("false", head, after)
         self.start(head)
         number, following = self.name(), self.name()
         fill = self.open_line()

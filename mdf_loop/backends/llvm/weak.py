@@ -161,6 +161,44 @@ class _Weak:
         return whole_of(self.e, rounded)
 
 
+def leave_where_too_large(e: Emitter, x: Value, dtype: np.dtype) -> None:
+    """A whole number of Python's own beside values of a type that cannot hold it: numpy refuses it.
+
+    Raises
+    ------
+    CannotCompile
+        It is a constant.
+    """
+    if not x.type.weak or x.type.kind != "i" or dtype.kind not in "iu":
+        return
+    limits = np.iinfo(dtype)
+    if x.op == "const":
+        if not limits.min <= x.attr <= limits.max:
+            raise CannotCompile(f"{x.attr} beside values of {dtype.name} has no compiled form")
+    elif dtype != INT64:
+        value = e.number_of(x, INT64)
+        low, high = max(limits.min, -1 << 63), min(limits.max, (1 << 63) - 1)
+        e.leave_if(e.text.new(f"icmp slt i64 {value}, {low}"))
+        e.leave_if(e.text.new(f"icmp sgt i64 {value}, {high}"))
+
+
+def fitted(e: Emitter, x: Value, dtype: np.dtype) -> Array:
+    """A number of Python's own that is about to become one of numpy's: it has to fit.
+
+    Raises
+    ------
+    CannotCompile
+        It is a constant that does not, or becomes a whole number of few bits.
+    """
+    leave_where_too_large(e, x, dtype)
+    found = e.of(x)
+    if x.type.kind != "f" or dtype.kind not in "iu":
+        return found
+    if dtype != INT64:
+        raise CannotCompile(f"a float of Python's own as {dtype.name} has no compiled form")
+    return number(INT64, whole_of(e, arithmetic.written(Lanes(e.text), "trunc", FLOAT64, [e.number_of(found)])))
+
+
 def whole_of(e: Emitter, value: str) -> str:
     """A float that is a whole number as one, if 64 bits hold it."""
     lanes = Lanes(e.text)

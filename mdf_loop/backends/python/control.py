@@ -86,6 +86,7 @@ class LoopWriter:
         self.is_limited = attr.has_count or bool(self.scanned)
         self.is_cut = False
         self.may_end = attr.obeyed and not (self.stays.op == "const" and bool(np.all(self.stays.attr)))
+        self.most = UNWATCHED if attr.in_block else p.most
         self.in_rows = [self._has_room(x.type) for x in self.collected]
         copied = [x for x, in_rows in zip(self.collected, self.in_rows, strict=True) if in_rows]
         self.places = assign(attr, copied, p.least)
@@ -126,7 +127,7 @@ class LoopWriter:
         assert whole is not None
         for item in self.items.values():
             p.texts[item] = source.fresh("v")
-        source.line(f"if {self.limit} > {min(self.attr.worth, p.most)}:")
+        source.line(f"if {self.limit} > {min(self.attr.worth, self.most)}:")
         name = source.fresh("v")
         source.line(
             f"    {name} = {source.use(runtime.whole)}({source.use(whole.call)}, run, {', '.join(map(p.boxed, self.operands))})"
@@ -151,7 +152,7 @@ class LoopWriter:
         elif len(rows) > 1:
             source.line(f"{n} = {source.use(runtime.same_length)}({', '.join(rows)})")
         else:
-            source.line(f"{n} = len({rows[0]})" if rows else f"{n} = {p.most}")
+            source.line(f"{n} = len({rows[0]})" if rows else f"{n} = {self.most}")
         if self.attr.has_condition and not (self.condition.op == "const" and bool(np.all(self.condition.attr))):
             source.line(f"if not {truth(p, self.condition)}: {n} = 0")
         if (self.collected or self.last) and not self.attr.in_block:
@@ -164,7 +165,7 @@ class LoopWriter:
             source.line(f"{n} = {p.text(self.count)}")
         else:
             source.line(f"{n} = {source.use(runtime.trip_count)}({p.boxed(self.count)})")
-        most = min(p.most, self.attr.worth)
+        most = min(self.most, self.attr.worth)
         if most == UNWATCHED:
             return
         if self.may_end and p.bound(self.count) > most:
@@ -185,7 +186,7 @@ class LoopWriter:
         if p.uses.count(self.going):
             p.texts[self.going] = source.fresh("c")
             source.line(f"{p.texts[self.going]} = {self._first_condition()}")
-        p.texts[self.index], p.bounds[self.index] = self.number, p.most
+        p.texts[self.index], p.bounds[self.index] = self.number, self.most
         for name, value, in_rows in zip(self.gathered, self.collected, self.in_rows, strict=True):
             if in_rows:
                 shape = "".join(f", {n}" for n in value.type.shape or ())
@@ -224,7 +225,7 @@ class LoopWriter:
             return False
         if self.attr.in_block:
             return True
-        return size_of(kept) * self.p.most <= LARGEST_BLOCK
+        return size_of(kept) * self.most <= LARGEST_BLOCK
 
     def _head(self) -> str:
         parts = [self.p.texts[part] for part in self.parts]

@@ -43,15 +43,18 @@ LONGEST = 120
 """Characters of an expression that stays within another one."""
 
 
-def program(region: Region, most: int = MOST, least: int = LEAST, careful: bool = False) -> tuple[Callable[..., Any], str]:
+def program(
+    region: Region, most: int = MOST, least: int = LEAST, careful: bool = False, is_block: bool = False
+) -> tuple[Callable[..., Any], str]:
     """The function of a Step, ``program(run, *values) -> results``, and its text.
 
+    ``is_block`` says that whoever calls it has chosen how many iterations there are, and looks at the clock.
     ``careful`` writes functions that give numpy's infinities and nan where Python's raise errors; they cost more.
 
     It raises :class:`~mdf_loop.backends.python.runtime.FallBack`, or whatever the kernels raise, where it cannot tell what is
     right.
     """
-    printer = Printer(region, most, least, careful)
+    printer = Printer(region, most, least, careful, is_block)
     parameters = ", ".join(["run", *(f"p{k}" for k in range(len(region.params)))])
     printer.whole(region)
     return printer.source.compiled(parameters), printer.source.text(parameters)
@@ -67,7 +70,8 @@ def _stays(value: Value) -> bool:
 class Printer:
     """Writes a region into a source."""
 
-    def __init__(self, region: Region, most: int, least: int, careful: bool = False) -> None:
+    def __init__(self, region: Region, most: int, least: int, careful: bool = False, is_block: bool = False) -> None:
+        self.is_block = is_block
         self.source, self.most, self.least, self.careful = Source(), most, least, careful
         self.uses: Uses = uses_of(region, _stays)
         self.texts: dict[Value, str] = {}
@@ -93,14 +97,14 @@ class Printer:
 
     def renew_end(self, indent: str = "") -> None:
         """The time at which a program stops, so that a loop that takes long is run in a way that can be watched."""
-        if self.most == control.UNWATCHED:
+        if self.is_block:
             return
         if any(value.op == "loop" for value in self.uses.homes):
             self.source.line(f"{indent}end = {self.source.use(time.perf_counter)}() + {LONGEST_SECONDS}")
 
     def look_at_clock(self, number: str, body: Region) -> None:
         """In a loop: now and then, more often where an iteration takes longer."""
-        if self.most == control.UNWATCHED:
+        if self.is_block:
             return
         inside = [value for value in body.values if value.op == "apply" or not is_native(value.type)]
         has_loop = any(value.op == "loop" for value in body.values)

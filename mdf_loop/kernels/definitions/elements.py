@@ -13,7 +13,8 @@ import numpy as np
 
 from mdf_loop.element_types import kind_of
 from mdf_loop.kernels.definitions.declaring import defines, defines_of_two
-from mdf_loop.registry import Call, definition
+from mdf_loop.registry import definition
+from mdf_loop.rows import Call
 
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 

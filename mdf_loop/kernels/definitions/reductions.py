@@ -12,7 +12,8 @@ from mdf_loop.element_types import kind_of
 from mdf_loop.kernels.axes import place, places
 from mdf_loop.kernels.casting import DIRECT
 from mdf_loop.kernels.definitions.shapes import known, rank_of
-from mdf_loop.registry import Call, definition
+from mdf_loop.registry import definition
+from mdf_loop.rows import Call
 
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 

@@ -10,6 +10,7 @@ from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.operators.table import Call, gives
 from mdf_loop.backends.llvm.products import multiplied
 from mdf_loop.backends.llvm.sweeps import sweep
+from mdf_loop.kernels.axes import place
 
 
 @gives("MatMul")
@@ -30,7 +31,7 @@ def running(call: Call) -> Array:
     """The sum or the product of the elements so far along an axis."""
     e, x = call.e, call.input(0)
     (axis,) = call.known(1, "axis") or [0]
-    axis %= len(x.shape)
+    axis = place(axis, len(x.shape))
     if element(x.dtype).kind not in "fiu" or call.attrs.get("exclusive"):
         raise call.refuse("without the element itself, or of half precision")
     pointer = e.place_for(call.v, x.dtype, x.shape)

@@ -20,7 +20,7 @@ def top_k(call: Call) -> tuple[Array, Array]:
     """The k best elements along an axis and their places, the best first, equal ones by place."""
     e, x = call.e, call.input(0)
     (k,) = call.known(1, "k") or [0]
-    axis = int(call.attrs.get("axis", -1)) % len(x.shape)
+    axis = call.axis(len(x.shape), -1)
     if not 0 < k <= MOST or element(x.dtype).kind not in "fiu":
         raise call.refuse(f"of {k} elements")
     length = x.shape[axis]

@@ -35,12 +35,27 @@ def _put(call: Call, lanes: Lanes, whole: Array, place: Place, value: str) -> No
     lanes.store(whole.dtype, value, whole.memory, place)
 
 
+def _check_lengths(call: Call, x: Array, indices: Array, axis: int) -> None:
+    """Indices have the rank of the data, and are no longer along the other axes."""
+    if len(x.shape) != len(indices.shape):
+        raise call.refuse("of two ranks")
+    for k, (n, m) in enumerate(zip(x.shape, indices.shape, strict=True)):
+        if k == axis or n == m:
+            continue
+        if isinstance(n, int) and isinstance(m, int):
+            if m > n:
+                raise call.refuse("with indices that are longer than the data")
+        else:
+            call.e.leave_if(call.e.text.new(f"icmp sgt i64 {m}, {n}"))
+
+
 @gives("ScatterElements", "Scatter")
 def scatter_elements(call: Call) -> Array:
     """The data with each update at the place of the axis that its index names."""
     e = call.e
     whole, indices, updates = _base(call)
-    axis = int(call.attrs.get("axis", 0)) % len(whole.shape)
+    axis = call.axis(len(whole.shape))
+    _check_lengths(call, whole, indices, axis)
     for n, m in zip(indices.shape, updates.shape, strict=True):
         e.same_length([n, m])
     with rows(e, indices.shape) as index:
@@ -82,7 +97,8 @@ def _put_slice(call: Call, whole: Array, updates: Array, where: Sequence[Place],
 def gather_elements(call: Call) -> Array:
     """For each index the element at that place of the axis."""
     e, x, indices = call.e, call.input(0), call.input(1)
-    axis = int(call.attrs.get("axis", 0)) % len(x.shape)
+    axis = call.axis(len(x.shape))
+    _check_lengths(call, x, indices, axis)
     if x.value:
         return number(x.dtype, x.value, indices.shape)
 
@@ -101,6 +117,10 @@ def gather_nd(call: Call) -> Array:
     if not isinstance(width, int):
         raise call.refuse("with indices of unknown length")
     rank = len(indices.shape) - 1
+    if not 1 <= width <= len(x.shape) - batches or batches > rank:
+        raise call.refuse("with indices that do not fit")
+    for n, m in zip(x.shape[:batches], indices.shape[:batches], strict=True):
+        e.same_length([n, m])
     shape = (*indices.shape[:-1], *x.shape[batches + width :])
     if x.value:
         return number(x.dtype, x.value, shape)

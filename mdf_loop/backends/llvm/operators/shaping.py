@@ -13,6 +13,7 @@ from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.operators.table import Call, gives, literal_or_name
 from mdf_loop.backends.llvm.sweeps import rows
 from mdf_loop.backends.llvm.views import limited, reshaped, viewed
+from mdf_loop.kernels.axes import place, places
 
 
 def total(e: Emitter, lengths: Sequence[Length]) -> Length:
@@ -27,6 +28,8 @@ def total(e: Emitter, lengths: Sequence[Length]) -> Length:
 def reshape(call: Call) -> Array:
     """Another shape; one length may be what is left over."""
     e, x, asked = call.e, call.input(0), call.numbers(1, "shape")
+    if any(isinstance(n, int) and n < -1 for n in asked) or asked.count(-1) > 1:
+        raise call.refuse("to no shape")
     keeps = not call.attrs.get("allowzero", 0)
     if any(isinstance(n, str) for n in asked) and (keeps or len([n for n in asked if isinstance(n, str)]) > 1):
         for n in asked:
@@ -51,10 +54,20 @@ def _divided(e: Emitter, size: Length, rest: Length) -> Length:
     return e.text.new(f"sdiv i64 {size}, {safe}")
 
 
+def _check_counts(call: Call, counts: Sequence[Length]) -> None:
+    """Lengths are not negative."""
+    for n in counts:
+        if isinstance(n, int) and n < 0:
+            raise call.refuse("to negative lengths")
+        if isinstance(n, str):
+            call.e.leave_if(call.e.text.new(f"icmp slt i64 {n}, 0"))
+
+
 @gives("Expand")
 def expand(call: Call) -> Array:
     """Broadcast to a shape, both ways."""
     e, x, asked = call.e, call.input(0), call.numbers(1)
+    _check_counts(call, asked)
     rank = max(len(x.shape), len(asked))
     ours = (1,) * (rank - len(x.shape)) + x.shape
     theirs: list[Length] = [*[1] * (rank - len(asked)), *asked]
@@ -82,7 +95,7 @@ def squeeze(call: Call) -> Array:
         if not x.is_static:
             raise call.refuse("of lengths that change")
         axes = [k for k, n in enumerate(x.shape) if n == 1]
-    gone = {axis % len(x.shape) for axis in axes}
+    gone = set(places(axes, len(x.shape)))
     for k in gone:
         e.same_length([x.shape[k], 1])
     shape = [n for k, n in enumerate(x.shape) if k not in gone]
@@ -101,7 +114,7 @@ def unsqueeze(call: Call) -> Array:
     """With new axes of one element."""
     x, axes = call.input(0), call.known(1, "axes") or []
     rank = len(x.shape) + len(axes)
-    new, old = {axis % rank for axis in axes}, iter(x.shape)
+    new, old = set(places(axes, rank)), iter(x.shape)
     return reshaped(call.e, x, [1 if k in new else next(old) for k in range(rank)])
 
 
@@ -114,7 +127,10 @@ def slice_(call: Call) -> Array:
     steps = call.known(4, "steps", [1] * len(starts))
     cuts: list[tuple[Length, int, Length]] = [(0, 1, n) for n in x.shape]
     for axis, start, end, step in zip(axes or (), starts, ends, steps or (), strict=True):
-        cuts[axis % len(x.shape)] = cut(e, start, end, step, x.shape[axis])
+        axis = place(axis, len(x.shape))
+        if not step:
+            raise call.refuse("in steps of 0")
+        cuts[axis] = cut(e, start, end, step, x.shape[axis])
     shape = [length for _, _, length in cuts]
     if x.value:
         return number(x.dtype, x.value, shape)
@@ -165,7 +181,9 @@ def constant_of_shape(call: Call) -> Array:
     """One number everywhere."""
     value = call.attrs.get("value")
     given = np.float32(0) if value is None else np.asarray(value).reshape(())[()]
-    return number(given.dtype, literal(given.dtype, given), call.numbers(0))
+    shape = call.numbers(0)
+    _check_counts(call, shape)
+    return number(given.dtype, literal(given.dtype, given), shape)
 
 
 @gives("Range")
@@ -199,7 +217,7 @@ def concat(call: Call) -> Array:
 
     axis = int(call.attrs.get("axis", 1))
     parts = [call.input(k) for k in range(len(call.v.args))]
-    return joined(call.e, call.v, parts, axis % len(parts[0].shape), call.input(0).dtype)
+    return joined(call.e, call.v, parts, place(axis, len(parts[0].shape)), call.input(0).dtype)
 
 
 @gives("Tile")
@@ -208,16 +226,17 @@ def tile(call: Call) -> Array:
     if call.node.opset < 6:
         raise call.refuse("along one axis")
     e, x, counts = call.e, call.input(0), call.numbers(1)
+    _check_counts(call, counts)
     shape = [literal_or_name(e.text.mul(n, m)) for n, m in zip(counts, x.shape, strict=True)]
 
     def back(lanes: Lanes, index: Index) -> Index:
         found = []
-        for place, n, m in zip(index, x.shape, counts, strict=True):
+        for at, n, m in zip(index, x.shape, counts, strict=True):
             if m == 1:
-                found.append(place)
+                found.append(at)
                 continue
             many = lanes.of("i64")
-            left = lanes.text.new(f"urem {many} {lanes.number_of(place)}, {lanes.splat_place(str(n))}")
+            left = lanes.text.new(f"urem {many} {lanes.number_of(at)}, {lanes.splat_place(str(n))}")
             found.append(Place(left) if lanes.width == 1 else Place(vector=left))
         return tuple(found)
 
@@ -266,8 +285,8 @@ def depth_to_space(call: Call) -> Array:
     """Channels as pixels."""
     e, x, block = call.e, call.input(0), int(call.attrs["blocksize"])
     n, c, h, w = x.shape
-    if not isinstance(c, int):
-        raise call.refuse("of an open number of channels")
+    if not isinstance(c, int) or c % block**2:
+        raise call.refuse("of so many channels")
     is_depth_first = call.attrs.get("mode", "DCR") == "DCR"
     parts: list[Length] = [n, block, block, c // block**2, h, w] if is_depth_first else [n, c // block**2, block, block, h, w]
     order = (0, 3, 4, 1, 5, 2) if is_depth_first else (0, 1, 4, 2, 5, 3)

@@ -13,7 +13,9 @@ from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.operators.foreign import run_outside
 from mdf_loop.backends.llvm.views import from_front
 from mdf_loop.ir import Node
+from mdf_loop.kernels.axes import place
 from mdf_loop.registry import lookup
+from mdf_loop.step.allowed import allows
 from mdf_loop.step.records import Apply, Value
 
 Give = Callable[["Call"], "Array | Sequence[Array]"]
@@ -28,6 +30,16 @@ class Call:
         attr: Apply = v.attr
         self.e, self.v, self.node, self.attrs = e, v, attr.node, attr.node.attrs
         self.name = attr.node.op
+
+    def axis(self, rank: int, default: int = 0) -> int:
+        """The axis that the node names, from the front.
+
+        Raises
+        ------
+        ValueError
+            There is no such axis.
+        """
+        return place(int(self.attrs.get("axis", default)), rank)
 
     def refuse(self, what: str) -> CannotCompile:
         """The reason why there is no compiled form."""
@@ -99,11 +111,12 @@ def is_ours(node: Node) -> bool:
 def apply(e: Emitter, v: Value) -> Array:
     """An operator without a definition."""
     call = Call(e, v)
-    give = OPERATORS.get(call.name) if is_ours(call.node) else None
+    is_known = is_ours(call.node) and allows(call.node, [None if x.type.dtype is None else x.type for x in v.args])
+    give = OPERATORS.get(call.name) if is_known else None
     mark = e.text.mark()
     try:
         found = give(call) if give is not None else run_outside(e, v)
-    except CannotCompile:
+    except (CannotCompile, ValueError):  # what is wrong with it, if anything is, the kernel will say
         if give is None:
             raise
         e.text.back_to(mark)

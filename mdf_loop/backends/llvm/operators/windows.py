@@ -63,12 +63,23 @@ def _seen(lanes: Lanes, where: Windows, window: Sequence[Place], tap: Sequence[P
     ]
 
 
+def _check_filters(call: Call, x: Array, w: Array, group: int) -> None:
+    """What the kernel asks of channels, filters and biases."""
+    fits = len(x.shape) == len(w.shape) > 2 and x.shape[1] == int(w.shape[1]) * group and int(w.shape[0]) % group == 0
+    named = call.attrs.get("kernel_shape")
+    if not fits or (named is not None and tuple(named) != w.shape[2:]) or x.dtype != w.dtype:
+        raise call.refuse("with filters that do not fit")
+    if call.has(2) and (call.input(2).shape != w.shape[:1] or call.input(2).dtype != x.dtype):
+        raise call.refuse("with biases that do not fit")
+
+
 @gives("Conv")
 def conv(call: Call) -> Array:
     """The sum of products of each window with each filter, plus the filter's bias: products of matrices."""
     e, x, w, group = call.e, call.input(0), call.input(1), int(call.attrs.get("group", 1))
     if not w.is_static:
         raise call.refuse("with filters of open lengths")
+    _check_filters(call, x, w, group)
     where = _laid_out(call, x, [n for n in w.shape[2:] if isinstance(n, int)])
     count, channels, *_ = (n for n in x.shape if isinstance(n, int))
     filters = int(w.shape[0])

@@ -1,0 +1,39 @@
+"""When machine code pays: engine ``auto`` compiles what has taken, or will take, longer than compiling it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+from mdf_loop.options import Options, available_engines
+
+FIRST, EACH, NODE = 0.15, 0.02, 0.0006
+"""Seconds that compiling takes, about: more for the first time in a process, for every body, and for each of its nodes."""
+
+MARGIN = 1.3
+"""How much longer than compiling work has to be that is not done yet."""
+
+
+@dataclass
+class Account:
+    """What one body has cost so far.
+
+    Attributes
+    ----------
+    nodes : int
+        How many nodes there are to compile.
+    seconds : float
+        What its runs took.
+    """
+
+    nodes: int
+    seconds: float = 0.0
+
+    def pays(self, options: Options, ahead: float = 0.0) -> bool:
+        """Whether it is to be machine code; ``ahead`` are seconds that the run under way will take otherwise."""
+        if options.engine != "auto":
+            return options.engine == "jit"
+        if self.seconds + ahead < EACH:
+            return False
+        cost = EACH + NODE * self.nodes + (FIRST if "llvmlite" not in sys.modules else 0.0)
+        return (self.seconds > cost or self.seconds + ahead > MARGIN * cost) and "jit" in available_engines()

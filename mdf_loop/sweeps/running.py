@@ -1,0 +1,206 @@
+"""The run of a sweep: chunks of its task from whoever runs them, put together and labelled."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import ArgumentError, KindError, LoopInterrupted, PartialResults
+from mdf_loop.models.labelled import attributes, seed_text, xarray
+from mdf_loop.models.model import Model, Wish, unknown_name
+from mdf_loop.models.opening import prepare
+from mdf_loop.models.results import About, chosen_options
+from mdf_loop.options import Run, Seed, part_of, start_run
+from mdf_loop.sweeps.checkpoint import Checkpoint
+from mdf_loop.sweeps.grid import Grid, grid_of
+from mdf_loop.sweeps.reducing import reduce_of
+from mdf_loop.sweeps.table import Chunk, Table
+from mdf_loop.sweeps.task import Task
+from mdf_loop.sweeps.workers import Span, chunks_of, here, in_threads, on_cluster
+
+CHUNK = 1 << 14
+"""Runs in a chunk, unless somebody says otherwise."""
+
+Progress = Callable[[int, int], None]
+"""Called with how many runs are done, and of how many."""
+
+
+def swept(
+    model: Any,
+    over: Any,
+    inputs: Mapping[str, Any],
+    *,
+    trials: int | None,
+    seed: Seed | None,
+    common_noise: bool,
+    outputs: Sequence[str] | None,
+    reduce: Any,
+    fill: float,
+    on_error: str,
+    workers: int,
+    client: Any,
+    chunk: int | None,
+    checkpoint: Any,
+    progress: Progress | None,
+    steps: int | None,
+    time_increment: float | None,
+    collect: bool,
+) -> Any:
+    """What :func:`mdf_loop.sweep` gives; see there."""
+    xarray()
+    prepared, grid = prepare(model), grid_of(over)
+    _refuse_unknown(prepared, grid, inputs)
+    if on_error not in ("keep", "raise"):
+        raise ArgumentError(f"on_error must be 'keep' or 'raise'; got {on_error!r}")
+    run = start_run(seed)
+    task = Task(
+        prepared,
+        inputs,
+        grid,
+        _counted("trials", trials),
+        run.stream.seed,
+        Wish(steps, time_increment, collect, outputs=_kept(prepared, outputs)),
+        common_noise,
+        reduce_of(reduce),
+        fill,
+        on_error == "raise",
+    )
+    length = _counted("chunk", chunk) if chunk is not None else CHUNK if client is None else _share(task.size, client)
+    table = Table(task.rows, fill)
+    saved = None if checkpoint is None else Checkpoint(checkpoint, _said(task, length))
+    found = chunked(task, length, run, _counted("workers", workers), client, saved)
+    try:
+        with part_of(run):
+            _fill(table, task, found, progress)
+    except (PartialResults, KeyboardInterrupt) as error:
+        ended = error if isinstance(error, PartialResults) else LoopInterrupted("interrupted")
+        ended.results = labelled(task, table, run, trials is not None)
+        if ended is error:
+            raise
+        raise ended from error
+    return labelled(task, table, run, trials is not None)
+
+
+def chunked(
+    task: Task, length: int, run: Run, workers: int = 1, client: Any = None, saved: Checkpoint | None = None
+) -> Iterator[tuple[Span, Chunk]]:
+    """All chunks of a task, as they are done; those of a checkpoint first."""
+    spans = chunks_of(task, length)
+    if saved is not None:
+        there = saved.done()
+        yield from (pair for pair in saved.chunks() if pair[0] in set(spans))
+        spans = [span for span in spans if span not in there]
+    if client is not None:
+        found = on_cluster(task, spans, client, run.deadline)
+    elif workers > 1 and len(spans) > 1:
+        found = in_threads(task, spans, workers)
+    else:
+        found = here(task, spans)
+    for span, chunk in found:
+        if saved is not None:
+            saved.write(span, chunk)
+        yield span, chunk
+
+
+def _fill(table: Table, task: Task, found: Iterable[tuple[Span, Chunk]], progress: Progress | None) -> None:
+    done = 0
+    for (start, stop), chunk in found:
+        first, behind = task.rows_of(start, stop)
+        table.add(first, chunk, behind - first)
+        done += stop - start
+        if progress is not None:
+            progress(done, task.size)
+
+
+def labelled(task: Task, table: Table, run: Run, has_trials: bool) -> Any:
+    """The results as a Dataset."""
+    arrays, ragged = table.finish()
+    grid, is_reduced = task.grid, task.reduce is not None
+    lead, shape = grid.dims, grid.shape
+    coordinates = grid.coordinates()
+    if has_trials and not is_reduced:
+        lead, shape = (*lead, "trial"), (*shape, task.trials)
+        coordinates["trial"] = np.arange(task.trials)
+    variables: dict[str, Any] = {}
+    for name in task.names:
+        rows = arrays.get(name)
+        if rows is None:
+            if is_reduced and isinstance(task.reduce, Mapping) and name not in task.reduce:
+                continue
+            rows = np.full(task.rows, table.fill)
+        axes = tuple(f"{name}_{k}" for k in range(rows.ndim - 1))
+        label = name if name not in coordinates else f"output {name}"
+        variables[label] = (*lead, *axes), rows.reshape(*shape, *rows.shape[1:])
+        if name in ragged:
+            variables[f"{label}_length"] = lead, ragged[name].reshape(shape)
+    about = About(task.model.name, seed=task.seed, inputs=task.inputs, options=chosen_options(run))
+    more = {"errors": _errors(task, table), "complete": int(table.done.sum()), "common_noise": bool(task.common_noise)}
+    said = {**attributes(about), **more}
+    for name in ("iterations", "stop", "every"):
+        said.pop(name)
+    said["errors"] = said["errors"] if said["errors"] else []
+    return xarray().Dataset(variables, coordinates, {**said, "common_noise": int(said["common_noise"])})
+
+
+def _errors(task: Task, table: Table) -> list[str]:
+    """What went wrong, each with its place."""
+    if task.reduce is not None:
+        return [f"point {row}, {error}" for row, error in sorted(table.errors.items())]
+    return [f"{task.described(row)}: {error}" for row, error in sorted(table.errors.items())]
+
+
+def _refuse_unknown(model: Model, grid: Grid, inputs: Mapping[str, Any]) -> None:
+    known = {name for port in model.inputs for name in (port,)}
+    swept = [name for name, _ in grid.axes]
+    for name in (*swept, *inputs):
+        if name not in known and name.rpartition(".")[2] not in {port.rpartition(".")[2] for port in known}:
+            raise unknown_name("the model has no input called", name, known)
+    if both := sorted(set(swept) & set(inputs)):
+        raise ArgumentError(f"{', '.join(both)}: swept over, and given as well")
+
+
+def _kept(model: Model, outputs: Any) -> frozenset[str] | None:
+    if outputs is None:
+        return None
+    names = [outputs] if isinstance(outputs, str) else list(outputs)
+    for name in names:
+        if name not in model.outputs:
+            raise unknown_name("the model has no output called", name, model.outputs)
+    return frozenset(names)
+
+
+def _counted(name: str, count: Any) -> int:
+    if count is None:
+        return 1
+    if isinstance(count, bool) or not isinstance(count, int | np.integer):
+        raise KindError(f"{name} must be a whole number; got {count!r}")
+    if count < 1:
+        raise ArgumentError(f"{name} must be at least 1; got {count}")
+    return int(count)
+
+
+def _share(size: int, client: Any) -> int:
+    """How many runs a task of a cluster has: several tasks for each worker."""
+    workers = max(len(client.scheduler_info()["workers"]), 1)
+    return max(min(-(-size // (8 * workers)), CHUNK), 1)
+
+
+def _said(task: Task, length: int) -> dict[str, Any]:
+    """What tells a sweep from others, for a checkpoint."""
+    grid = json.dumps([[name, [str(value) for value in values]] for name, (_, values) in task.grid.axes])
+    return {
+        "model": task.model.name,
+        "seed": seed_text(task.seed),
+        "trials": task.trials,
+        "grid": grid if len(grid) <= LONGEST_GRID else f"{len(task.grid.axes)} inputs, {task.grid.size} points",
+        "outputs": list(task.names),
+        "chunk": length,
+        "content": task.fingerprint(),
+    }
+
+
+LONGEST_GRID = 2000
+"""Characters of a grid that is said in full."""

@@ -1,0 +1,57 @@
+"""``mdf-loop sweep``, and trials and recordings of ``mdf-loop run``."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_cli import run_main
+
+import mdf_loop
+
+MODEL = Path(__file__).parent.parent / "examples" / "drift_diffusion.yaml"
+
+
+@pytest.mark.parametrize("suffix", ["nc", "zarr"])
+def test_a_sweep_is_written_with_labels(suffix, tmp_path, capsys):
+    xarray = pytest.importorskip("xarray")
+    path = tmp_path / f"out.{suffix}"
+    over = ["--over", "drift=0:2:3", "--over", "bound=0.5,1"]
+    said = [*over, "--trials", "4", "--seed", "1", "--outputs", "reaction_time", "--checkpoint", str(tmp_path / "c.zarr")]
+    assert run_main("sweep", MODEL, *said, "-o", path) == 0
+    assert "drift 3, bound 2, trial 4" in capsys.readouterr().out
+    expected = mdf_loop.sweep(
+        MODEL,
+        {"drift": [0.0, 1.0, 2.0], "bound": [0.5, 1.0]},
+        trials=4,
+        seed=1,
+        outputs=["reaction_time"],
+    )
+    how = {"engine": "h5netcdf"} if suffix == "nc" else {"engine": "zarr", "consolidated": False}
+    with xarray.open_dataset(path, **how) as found:
+        assert found.reaction_time.dims == ("drift", "bound", "trial")
+        assert (found.reaction_time.values == expected.reaction_time.values).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--over", "drift"], "--over takes NAME=START:STOP:COUNT"),
+        (["--over", "drift=a,b"], "is no list of values"),
+        (["--over", "drft=1"], "did you mean 'drift'"),
+        (["--over", "drift=1", "-o", "out.csv"], "a sweep is written to a .nc or .zarr file"),
+    ],
+)
+def test_what_a_sweep_cannot_take_is_said(arguments, message, capsys):
+    assert run_main("sweep", MODEL, *arguments) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_trials_and_recordings_of_a_run(tmp_path):
+    path = tmp_path / "out.npz"
+    said = ["--seed", "7", "--record", "decision.x_out", "--every", "50", "--output", str(path)]
+    assert run_main("run", MODEL, *said) == 0
+    with np.load(path) as found:
+        assert found["decision.x_out"].tolist() == found["path"][::50].tolist()
+    assert run_main("run", MODEL, "--trials", "3", "--output", path) == 0
+    with np.load(path) as found:
+        assert found["reaction_time"].shape == (3,)

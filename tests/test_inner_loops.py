@@ -1,0 +1,159 @@
+"""A loop inside a loop is lowered in one way, whatever a file called it: Loop, Scan, or a record that a reader made."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from test_equivalence import assert_same_on_every_engine
+
+import mdf_loop.control_records  # noqa: F401  (registers RecordedLoop)
+from mdf_loop.control import loop_record
+from mdf_loop.errors import ArgumentError, LoopError
+from mdf_loop.execute.interpret import Arguments
+from mdf_loop.execute.numpy_engine import NumpyLoop
+from mdf_loop.ir import Body, Carried, Collected, Loop, Node, Scanned
+from mdf_loop.kernels import load_kernels
+from mdf_loop.options import start_run
+from mdf_loop.registry import loop_of
+from mdf_loop.step.lower import lower_loop
+from mdf_loop.step.records import Apply, LoopRegion, Type
+
+F32, I64, BOOL = np.dtype(np.float32), np.dtype(np.int64), np.dtype(bool)
+ROWS = np.linspace(-1, 1, 12, dtype=np.float32).reshape(6, 2)
+CONSTANTS = {"many": np.int64(6), "endless": np.int64(-1), "yes": np.True_, "k": np.float32([0.5, 0.25])}
+
+
+def nodes_of(*lines):
+    return tuple(Node(op, tuple(reads.split()), (out,), attrs, opset=20) for out, op, reads, attrs in lines)
+
+
+STEP = (("e", "Mul", "a x", {}), ("b", "Add", "e k", {}), ("y", "Sub", "b x", {}))
+BY_NUMBER = (("x", "Gather", "w j", {}), *STEP)
+
+
+def onnx_loop():
+    body = Body("inner", ("j", "c", "a"), ("c", "b", "y"), nodes_of(*BY_NUMBER), captures=("w", "k"), opsets={"": 20})
+    return Node("Loop", ("many", "yes", "s"), ("s_out", "ys"), {"body": body}, opset=20, captures=("w", "k"))
+
+
+def onnx_scan(opset=20):
+    body = Body("inner", ("a", "x"), ("b", "y"), nodes_of(*STEP), captures=("k",), opsets={"": opset})
+    return Node("Scan", ("s", "w"), ("s_out", "ys"), {"body": body, "num_scan_inputs": 1}, opset=opset, captures=("k",))
+
+
+def recorded(record, *inputs):
+    attrs = {"record": record, "body": record.body}
+    outputs = ("s_out", *(f"last_{name}" for name in record.last), "ys")
+    return Node("RecordedLoop", inputs, outputs, attrs, opset=1, domain="record", captures=record.body.captures)
+
+
+def record_by_rows(part=None, reverse=False):
+    body = Body("inner", ("a", "x", "k"), ("b", "y"), nodes_of(*STEP), opsets={"": 20})
+    if part:
+        flat = nodes_of(("x", "Reshape", "p two", {}), *STEP, ("z", "Reshape", "y row", {}))
+        shapes = {"two": np.array([2]), "row": np.array([1, 2])}
+        body = Body("inner", ("a", "p", "k"), ("b", "z"), flat, constants=shapes, opsets={"": 20})
+    scanned = Scanned("p" if part else "x", part=part, stride=part or 1, reverse=reverse)
+    collected = Collected("z" if part else "y", stack=not part, reverse=reverse)
+    return Loop(body, (Carried("a", "b"),), (scanned,), (collected,), invariant=("k",), name="record")
+
+
+def record_by_number(**more):
+    body = Body("inner", ("j", "a"), ("b", "y"), nodes_of(*BY_NUMBER), captures=("w", "k"), opsets={"": 20})
+    return Loop(body, (Carried("a", "b"),), (), (Collected("y"),), index="j", name="record", **more)
+
+
+FORMS = {
+    "Loop": onnx_loop,
+    "Scan": onnx_scan,
+    "record over rows": lambda: recorded(record_by_rows(), "", "", "s", "w", "k"),
+    "record over parts of one row": lambda: recorded(record_by_rows(1), "", "", "s", "w", "k"),
+    "record over parts, from behind": lambda: recorded(record_by_rows(1, reverse=True), "", "yes", "s", "w", "k"),
+    "record with a trip count": lambda: recorded(record_by_number(), "many", "", "s"),
+    "record with a last value": lambda: recorded(record_by_number(last=("b",)), "many", "yes", "s"),
+}
+
+
+def around(node):
+    """A loop whose body runs the node once in each iteration."""
+    more = nodes_of(("m", "ReduceMax", "ys", {"keepdims": 0}), ("half", "Mul", "m k", {}), ("s_next", "Add", "s_out half", {}))
+    used = {name: value for name, value in CONSTANTS.items() if name in {*node.reads, "k"}}
+    captures = tuple(name for name in ("w",) if name in node.reads)
+    body = Body("outer", ("i", "go", "s"), ("go", "s_next"), (node, *more), used, captures, opsets={"": 20})
+    return loop_record(body, 1)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_is_one_loop_of_the_step_and_no_call(form):
+    load_kernels()
+    types = [Type(I64, ()), Type(F32, (2,)), Type(F32, (6, 2))]
+    region = lower_loop(around(FORMS[form]()), types, True, True)
+    found = [value for value in inside(region) if isinstance(value.attr, LoopRegion)]
+    assert len(found) == 2
+    assert not [value for value in inside(region) if isinstance(value.attr, Apply) and loop_of(value.attr.node) is not None]
+    assert len(work_of(form)) <= len(work_of("Loop")), "no more work than in a Loop"
+
+
+def inside(region):
+    for value in region.values:
+        yield value
+        if isinstance(value.attr, LoopRegion):
+            yield from inside(value.attr.body)
+
+
+def work_of(form):
+    """What the inner loop computes in an iteration, but for looking at the same elements in another shape."""
+    types = [Type(I64, ()), Type(F32, (2,)), Type(F32, (6, 2))]
+    region = lower_loop(around(FORMS[form]()), types, True, True)
+    inner = [value.attr for value in inside(region) if isinstance(value.attr, LoopRegion)][1]
+    return [value for value in inner.body.values if value.op != "reshape"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_what_the_interpreter_gives(form):
+    loop = NumpyLoop(around(FORMS[form]()))
+
+    def call():
+        return loop(Arguments(60, True, [np.ones(2, np.float32)], captured=[ROWS]), start_run())
+
+    assert_same_on_every_engine(call)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_is_seen_as_the_same_loop(form):
+    node = FORMS[form]()
+    places = loop_of(node)
+    assert [c.output for c in places.loop.carried] == ["b"]
+    assert node.inputs[places.carried] == ("s",)
+    assert node.inputs[places.scanned] in ((), ("w",))
+    assert node.inputs[places.invariant] in ((), ("k",))
+
+
+def test_scan_8_is_a_loop_for_each_row_of_a_batch():
+    node = onnx_scan(8)
+    assert loop_of(replace(node, inputs=("", *node.inputs))).is_batched
+
+
+@pytest.mark.parametrize(
+    ("record", "inputs", "what"),
+    [
+        (record_by_number(), ("endless", "", "s"), "never"),
+        (replace(record_by_rows(), keep_going="y"), ("many", "", "s", "w", "k"), "boolean"),
+        (record_by_number(), ("below", "", "s"), "trip count"),
+    ],
+)
+def test_what_the_step_cannot_know_stays_with_the_node(record, inputs, what):
+    node = recorded(record, *inputs)
+    outer = around(node)
+    outer = replace(outer, body=replace(outer.body, constants={**outer.body.constants, "below": np.int64(-3)}))
+    loop = NumpyLoop(outer)
+    given = Arguments(60, True, [np.ones(2, np.float32)], captured=[ROWS])
+    if what == "never":
+        outer = replace(outer, body=replace(outer.body, nodes=(node,), outputs=("go", "s_out")))
+        region = lower_loop(
+            replace(outer, carried=(Carried("s", "s_out"),)), [Type(I64, ()), Type(F32, (2,)), Type(F32, (6, 2))], True, True
+        )
+        assert sum(isinstance(value.attr, LoopRegion) for value in inside(region)) == 1
+        return
+    with pytest.raises((ArgumentError, LoopError), match=what):
+        loop(given, start_run())

@@ -1,0 +1,70 @@
+"""Random numbers of scheduled models: drawn from the stream of the run, so they obey its seed, in a loop and in MDF's engine."""
+
+import numpy as np
+import pytest
+from modeci_mdf.mdf import Condition, ConditionSet, Edge, Graph, InputPort, Node, OutputPort, Parameter
+
+import mdf_loop
+from mdf_loop.convert.scheduled import lower
+from mdf_loop.options import ENGINES
+
+CALLS = ["numpy.random.normal(0, 1)", "numpy.random.uniform(-1, 1)", "numpy.random.randn()", "numpy.random.rand() - 0.5"]
+
+
+def walk(call=CALLS[0], **more):
+    """A random walk, and a node that follows it."""
+    parameters = [Parameter(id="x", value=f"x + dt * {call}", default_initial_value=0.0), Parameter(id="dt", value=0.1)]
+    walking = Node(id="walk", parameters=parameters, output_ports=[OutputPort(id="o", value="x")])
+    twice = Node(id="twice", input_ports=[InputPort(id="i")], output_ports=[OutputPort(id="p", value="2 * i")])
+    edge = Edge(id="e", sender="walk", sender_port="o", receiver="twice", receiver_port="i")
+    return Graph(id="g", nodes=[walking, twice], edges=[edge], **more)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_noise_becomes_part_of_the_loop_and_obeys_the_seed(call):
+    graph = walk(call)
+    assert lower(graph, 50).loop is not None
+    found = [mdf_loop.run(graph, steps=50, seed=seed, collect=True)["p"] for seed in (1, 1, 2)]
+    np.testing.assert_array_equal(found[0], found[1])
+    assert (found[0] != found[2]).all()
+    steps = np.diff(found[0])
+    assert len(set(steps.tolist())) == 49, "each step draws a number of its own, the first ones too"
+
+
+def test_every_engine_draws_the_same_numbers():
+    found = []
+    for engine in ENGINES:
+        with mdf_loop.options(engine=engine):
+            found.append(mdf_loop.run(walk(), steps=100, seed=3, collect=True)["p"])
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0], other)
+
+
+def test_the_numbers_are_those_of_the_stream_in_order():
+    found = mdf_loop.run(walk(), steps=6, seed=3, collect=True)["p"]
+    expected = 2 * np.cumsum(0.1 * np.random.default_rng(3).normal(0, 1, 6))
+    np.testing.assert_allclose(found, expected)
+
+
+def test_mdfs_engine_draws_from_the_stream_of_the_run_as_well():
+    conditions = ConditionSet(node_specific={"twice": Condition(type="TimeInterval", kwargs={"repeat": 1, "unit": "ms"})})
+    graph = walk(conditions=conditions)
+    with pytest.warns(mdf_loop.errors.LoopWarning, match="MDF's engine"):
+        found = [mdf_loop.run(graph, steps=5, seed=seed, record="walk.x").recorded["walk.x"] for seed in (1, 1, 2)]
+    np.testing.assert_array_equal(found[0], found[1])
+    assert (found[0] != found[2]).any()
+    once = [mdf_loop.run(walk(), seed=seed)["p"] for seed in (1, 1, 2)]
+    assert once[0] == once[1] != once[2]
+
+
+def test_trials_of_a_scheduled_model_are_the_runs_with_their_seeds():
+    r = mdf_loop.run(walk(), steps=30, trials=4, seed=5)
+    for k in range(4):
+        one = mdf_loop.run(walk(), steps=30, seed=np.random.SeedSequence(5, spawn_key=(0, k)))
+        assert r["p"][k] == one["p"]
+    assert len(set(r["p"].tolist())) == 4
+
+
+def test_what_is_recorded_is_what_was_drawn():
+    r = mdf_loop.run(walk(), steps=30, seed=5, record="walk.x")
+    np.testing.assert_array_equal(r.recorded["walk.x"] * 2, mdf_loop.run(walk(), steps=30, seed=5, collect=True)["p"])
