@@ -7,7 +7,7 @@ from pathlib import Path
 import mdf_loop
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))  # op_table.py, openvino_table.py, gallery_hooks.py
+sys.path.insert(0, str(HERE))  # op_table.py, openvino_table.py, gallery_hooks.py, house_picture.py
 os.environ.setdefault("MPLBACKEND", "agg")
 
 project = "mdf-loop"

@@ -112,6 +112,8 @@ def _stepped(loop: NumpyLoop, part: Stepped, plan: Plan, wanted: Wanted) -> Iter
     for name in part.rounds:
         yield f"  {name} = {plan.rounds[name]} of the iteration before"
     if not loop.last_program and (program := (loop.latest or loop.blocks).latest(part)):
+        if program.size:
+            yield f"  in {program.form}"
         yield from _program(program, wanted)
 
 

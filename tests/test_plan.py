@@ -199,13 +199,16 @@ def test_explain_tells_of_machine_code():
         found = explained(text, 50, True, 0.5, k=0.25, source=True, steps=True)
     assert re.search(r"was one program in machine code \([\d,]+ bytes, made in \d+ ms\)\n  as a Step:", found)
     assert "as Python" not in found
+    with options(engine="jit", timeout=60):
+        found = explained(text, 20_000, True, 0.5, k=0.25, steps=True)
+    assert re.search(r"  in machine code \([\d,]+ bytes, made in \d+ ms\)\n  as a Step:", found)
 
 
 @pytest.mark.parametrize("count", [5, 20_000])
 def test_explain_says_why_there_is_no_machine_code(count):
     pytest.importorskip("llvmlite")
     text = """b (int64 i, bool go, double s, string[n] u) => (bool go_out, double t, string[n] u_out)
-        { go_out = Identity (go) t = Add (s, s) u_out = StringNormalizer (u) }"""
+        { go_out = Identity (go) t = Add (s, s) u_out = StringNormalizer <case_change_action = "UPPER"> (u) }"""
     with options(engine="jit"):
         found = explained(text, count, True, 0.5, np.array(["a"], object))
     assert re.search("not machine code: .+", found)

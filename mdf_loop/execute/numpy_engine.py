@@ -249,7 +249,8 @@ class NumpyLoop(InterpretedLoop):
     @property
     def why_not_compiled(self) -> str:
         """Why it is not machine code, if that was asked for last."""
-        return next((programs.why for programs in self._programs.values() if programs.why), "")
+        parts = self._one_by_one.stepped.values() if self._one_by_one is not None else ()
+        return next((one.why for one in (*self._programs.values(), *parts) if one.why), "")
 
     def inner_loops(self) -> list[NumpyLoop]:
         """The loops of nodes of the body."""

@@ -208,9 +208,7 @@ def _key_of(value: Any) -> Any:
     """What a program depends on of a value."""
     if isinstance(value, np.ndarray):
         return value.dtype, value.shape
-    if isinstance(value, np.generic):
-        return value.dtype, ()
-    return type(value)
+    return value.dtype if isinstance(value, np.generic) else type(value)  # a number is no array without dimensions
 
 
 class Completed:
