@@ -1,8 +1,11 @@
 """Sweeps and trials next to the same work written by hand: ``python benchmarks/sweeps.py [--part 0.1]``.
 
-Each row is the least time of several, and its ratio to numpy's: 100,000 trials of a drift-diffusion model (1,000 drifts, 100
-trials each), and 500 trials of a leaky competing accumulator of 5 units.  The last row is 10,000 points of a scheduled model
-of 1,000 steps, next to a loop of MDF's EvaluableGraph, of which a few steps are run.  ``--part`` runs a part of the trials.
+100,000 trials of a drift-diffusion model (1,000 drifts, 100 trials each), and 500 trials of a leaky competing accumulator of
+5 units: engine ``jit``, with one worker and with two, and engine ``numpy``, next to the same work by hand.  By hand is numba
+(if it is installed) with a stream for each trial, as we have them, with one stream for all trials, and with numpy's older
+global stream, as most people write it; and numpy with all trials at once, plainly, and with those left out that have ended.
+Each time is the least of several, which are run in turn.  The last row is 10,000 points of a scheduled model of 1,000 steps,
+next to a loop of MDF's EvaluableGraph, of which a few steps are run.  ``--part`` runs a part of the trials.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import io
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -54,6 +58,21 @@ def competing() -> object:
     return Graph(id="competing", nodes=[Node(id="units", parameters=parameters, output_ports=[OutputPort(id="x", value="run")])])
 
 
+def diffusion_by_plain_numpy(drifts: np.ndarray, trials: int, seed: int = 1) -> np.ndarray:
+    """Reaction times by hand: all trials at once, up to the end of the last one."""
+    rng = np.random.default_rng(seed)
+    drift = np.repeat(drifts, trials) * 0.001
+    times, x, running = np.full(len(drift), 0.3), np.zeros(len(drift)), np.ones(len(drift), bool)
+    spread = np.sqrt(0.001)
+    for _ in range(5000):
+        x = np.where(running, x + drift + spread * rng.standard_normal(len(x)), x)
+        times = np.where(running, times + 0.001, times)
+        running &= np.abs(x) < 1.0
+        if not running.any():
+            break
+    return times
+
+
 def diffusion_by_numpy(drifts: np.ndarray, trials: int, seed: int = 1) -> np.ndarray:
     """Reaction times by hand: all trials at once, those that have ended left out."""
     rng = np.random.default_rng(seed)
@@ -82,6 +101,80 @@ def competing_by_numpy(trials: int, seed: int = 1) -> np.ndarray:
     return x
 
 
+def by_numba() -> dict[str, tuple[Callable[..., object], ...]] | None:
+    """Both models by hand in numba, for each way to draw: a stream for each trial, one stream, numpy's older global one."""
+    try:
+        import numba
+    except ImportError:
+        return None
+
+    @numba.njit  # type: ignore[untyped-decorator]
+    def older(rng: None) -> float:
+        return np.random.standard_normal()
+
+    @numba.njit  # type: ignore[untyped-decorator]
+    def newer(rng: np.random.Generator) -> float:
+        return rng.standard_normal()
+
+    def both(draw: Callable[..., float]) -> tuple[Callable[..., object], ...]:
+        @numba.njit  # type: ignore[untyped-decorator]
+        def diffusion(rng: object, drift: float, times: np.ndarray) -> None:
+            for k in range(len(times)):
+                x, t = 0.0, 0.3
+                for _ in range(5000):
+                    x += drift * 0.001 + np.sqrt(0.001) * draw(rng)
+                    t += 0.001
+                    if not abs(x) < 1.0:
+                        break
+                times[k] = t
+
+        @numba.njit  # type: ignore[untyped-decorator]
+        def accumulators(rng: object, stimulus: np.ndarray, results: np.ndarray) -> None:
+            x = np.empty(5)
+            for k in range(len(results)):
+                x[:] = 0.0
+                for _ in range(2000):
+                    total = 0.0
+                    for j in range(5):
+                        total += x[j]
+                    strongest = 0.0
+                    for j in range(5):
+                        rate = stimulus[j] - (0.2 * x[j] + 0.4 * (total - x[j]))
+                        x[j] = max(x[j] + (0.01 * rate + 0.02 * draw(rng)), 0.0)
+                        strongest = max(strongest, x[j])
+                    if not strongest < 1e9:
+                        break
+                results[k] = x
+
+        return diffusion, accumulators
+
+    return {"each": both(newer), "one": both(newer), "older": both(older)}
+
+
+def diffusion_by_numba(run: Callable[..., object], drifts: np.ndarray, trials: int, streams: str) -> np.ndarray:
+    """Reaction times by hand in numba."""
+    times = np.empty((len(drifts), trials))
+    one = np.random.default_rng(1) if streams == "one" else None
+    for p, drift in enumerate(drifts):
+        if streams != "each":
+            run(one, drift, times[p])
+            continue
+        for k in range(trials):
+            run(np.random.default_rng(np.random.SeedSequence(1, spawn_key=(p, k))), drift, times[p, k : k + 1])
+    return times
+
+
+def competing_by_numba(run: Callable[..., object], trials: int, streams: str) -> np.ndarray:
+    """The accumulators by hand in numba."""
+    stimulus, results = np.array([1.0, 0.8, 0.6, 0.5, 0.4]), np.empty((trials, 5))
+    if streams != "each":
+        run(np.random.default_rng(1) if streams == "one" else None, stimulus, results)
+        return results
+    for k in range(trials):
+        run(np.random.default_rng(np.random.SeedSequence(1, spawn_key=(0, k))), stimulus, results[k : k + 1])
+    return results
+
+
 def steps_in_mdf(count: int = 20) -> float:
     """Seconds that one step of the oscillator takes in MDF's engine."""
     from modeci_mdf.execution_engine import EvaluableGraph
@@ -95,46 +188,100 @@ def steps_in_mdf(count: int = 20) -> float:
     return (time.perf_counter() - begun) / count
 
 
-def seconds(call: Callable[[], object], repeat: int) -> float:
-    """The least time of several."""
-    times = []
+def seconds(calls: dict[str, Callable[[], object]], repeat: int) -> dict[str, float]:
+    """The least time of several, which are run in turn."""
+    times = dict.fromkeys(calls, float("inf"))
     for _ in range(repeat):
-        begun = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - begun)
-    return min(times)
+        for name, call in calls.items():
+            begun = time.perf_counter()
+            call()
+            times[name] = min(times[name], time.perf_counter() - begun)
+    return times
+
+
+def under(engine: str, call: Callable[[], object]) -> Callable[[], object]:
+    """A call in an engine."""
+
+    def chosen() -> object:
+        with mdf_loop.options(engine=engine):
+            return call()
+
+    return chosen
+
+
+def shown(title: str, times: dict[str, float]) -> None:
+    """A table of one piece of work: seconds, and how many times as long engine jit and engine numpy take."""
+    print(f"\n{title:62} {'time':>10} {'jit is':>8} {'numpy is':>9}")
+    for name, each in times.items():
+        print(f"  {name:60} {each:8.2f} s {times['engine jit'] / each:7.2f}x {times['engine numpy'] / each:8.2f}x")
 
 
 def main() -> None:
-    """Run all and print a table."""
+    """Run all and print tables."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--part", type=float, default=1.0)
     arguments.add_argument("--repeat", type=int, default=2)
     said = arguments.parse_args()
-    drifts = np.linspace(0, 2, max(int(1000 * said.part), 1))
-    model, units, trials = mdf_loop.prepare(DIFFUSION), mdf_loop.prepare(competing()), max(int(500 * said.part), 2)
-    rows = [
-        (
-            f"drift diffusion, {len(drifts)} drifts x 100 trials",
-            lambda: mdf_loop.sweep(model, {"drift": drifts}, trials=100, seed=1, outputs=["reaction_time"]),
-            lambda: diffusion_by_numpy(drifts, 100),
-        ),
-        (
-            f"leaky competing accumulator, 5 units, 2000 steps, {trials} trials",
-            lambda: mdf_loop.run(units, trials=trials, seed=1),
-            lambda: competing_by_numpy(trials),
-        ),
-    ]
-    print(f"{'':62} {'mdf_loop':>10} {'numpy':>10} {'ratio':>7}")
-    for name, ours, theirs in rows:
-        a, b = seconds(ours, said.repeat), seconds(theirs, said.repeat)
-        print(f"{name:62} {a:8.2f} s {b:8.2f} s {a / b:7.2f}")
-    side = max(int(100 * said.part**0.5), 2)
+    drifts, trials = np.linspace(0, 2, max(int(1000 * said.part), 1)), max(int(500 * said.part), 2)
+    made = by_numba() or {}
+    shown(f"drift diffusion, {len(drifts)} drifts x 100 trials", seconds(diffusions(drifts, made), said.repeat))
+    shown(f"leaky competing accumulator, 2000 steps, {trials} trials", seconds(accumulators(trials, made), said.repeat))
+    scheduled(max(int(100 * said.part**0.5), 2), said.repeat)
+
+
+NUMBA = {"each": "numba, a stream for each trial", "one": "numba, one stream", "older": "numba, numpy's older global stream"}
+
+
+def engines(ours: Callable[[int], object]) -> dict[str, Callable[[], object]]:
+    """Our ways."""
+    return {
+        "engine jit": under("jit", lambda: ours(1)),
+        "engine jit, two workers": under("jit", lambda: ours(2)),
+        "engine numpy": under("numpy", lambda: ours(1)),
+    }
+
+
+def diffusions(drifts: np.ndarray, made: dict[str, Any]) -> dict[str, Callable[[], object]]:
+    """All ways to run the drift-diffusion model; what has to be compiled is."""
+    model = mdf_loop.prepare(DIFFUSION)
+
+    def ours(workers: int) -> object:
+        how = {"workers": workers, "chunk": -(-len(drifts) * 100 // (4 * workers)) if workers > 1 else None}
+        return mdf_loop.sweep(model, {"drift": drifts}, trials=100, seed=1, outputs=["reaction_time"], **how)
+
+    under("jit", lambda: mdf_loop.sweep(model, {"drift": [0.0, 1.0]}, seed=1, outputs=["reaction_time"]))()
+    by_hand: dict[str, Callable[[], object]] = {}
+    for streams, (run, _) in made.items():
+        diffusion_by_numba(run, drifts[:1], 1, streams)
+        by_hand[NUMBA[streams]] = lambda run=run, streams=streams: diffusion_by_numba(run, drifts, 100, streams)  # type: ignore[misc]
+    by_hand["numpy"] = lambda: diffusion_by_plain_numpy(drifts, 100)
+    by_hand["numpy, what has ended left out"] = lambda: diffusion_by_numpy(drifts, 100)
+    return {**engines(ours), **by_hand}
+
+
+def accumulators(trials: int, made: dict[str, Any]) -> dict[str, Callable[[], object]]:
+    """All ways to run the accumulators."""
+    units = mdf_loop.prepare(competing())
+
+    def ours(workers: int) -> object:
+        return mdf_loop.sweep(units, trials=trials, seed=1, workers=workers, chunk=-(-trials // (4 * workers)))
+
+    under("jit", lambda: mdf_loop.run(units, trials=2, seed=1))()
+    by_hand: dict[str, Callable[[], object]] = {}
+    for streams, (_, run) in made.items():
+        competing_by_numba(run, 1, streams)
+        by_hand[NUMBA[streams]] = lambda run=run, streams=streams: competing_by_numba(run, trials, streams)  # type: ignore[misc]
+    return {**engines(ours), **by_hand, "numpy": lambda: competing_by_numpy(trials)}
+
+
+def scheduled(side: int, repeat: int) -> None:
+    """The oscillator at many points, next to MDF's engine."""
     over = {"stiffness": np.linspace(0.5, 5, side), "damping": np.linspace(0.1, 1, side)}
-    ours = seconds(lambda: mdf_loop.sweep(OSCILLATOR, over, steps=1000, time_increment=0.01), said.repeat)
+    ours = seconds({"": lambda: mdf_loop.sweep(OSCILLATOR, over, steps=1000, time_increment=0.01)}, repeat)[""]
     theirs = steps_in_mdf() * 1000 * side**2
-    name = f"scheduled oscillator, {side**2} points x 1000 steps; MDF's engine"
-    print(f"{name:62} {ours:8.2f} s {theirs:8.0f} s {ours / theirs:7.5f}")
+    print(
+        f"\nscheduled oscillator, {side**2} points x 1000 steps: {ours:.2f} s; MDF's engine {theirs:.0f} s, {theirs / ours:.0f}x"
+    )
 
 
 if __name__ == "__main__":

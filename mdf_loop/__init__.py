@@ -18,6 +18,7 @@ from mdf_loop.models.running import run
 from mdf_loop.models.saving import open_results as open
 from mdf_loop.options import options
 from mdf_loop.pictures.drawing import draw
+from mdf_loop.plots.plot import plot
 from mdf_loop.readers.traced_control import body
 from mdf_loop.registry import kernel
 from mdf_loop.sweeps.sweep import sweep
@@ -36,6 +37,7 @@ __all__ = [
     "loop",
     "open",
     "options",
+    "plot",
     "prepare",
     "register",
     "run",

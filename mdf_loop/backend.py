@@ -19,6 +19,7 @@ import onnx
 from onnx.backend.base import Backend, BackendRep
 
 from mdf_loop import control  # noqa: F401  (registers Loop, Scan and If)
+from mdf_loop.analysis.declared_types import check_declared_types
 from mdf_loop.analysis.element_types import asked_types
 from mdf_loop.arguments import as_tensor, fit_values, handed_out, handed_out_partly
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, PartialResults
@@ -38,7 +39,8 @@ class LoopRep(BackendRep):
         if body.captures:
             raise MalformedBody(f"reads {', '.join(map(repr, body.captures))}, which nothing in the model provides", (body.name,))
         self.body = body
-        self._execute = Graph(body)
+        self._execute = Graph(body)  # finds what is wrong with nodes, so it comes first
+        check_declared_types(body)
         self._needed = [name for name in body.inputs if name not in body.constants]
         self._names = frozenset(body.inputs)
         self._asked = [(name, f"input {name!r}") for name in body.inputs]

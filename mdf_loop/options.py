@@ -20,13 +20,48 @@ import numpy as np
 from mdf_loop.errors import ArgumentError, LoopTimeout, in_words, warn_user
 from mdf_loop.progress import Bar, Watch
 
-ENGINES = ("auto", "interpret", "numpy", "jit")
+
+@dataclasses.dataclass(frozen=True)
+class Engine:
+    """How an engine runs loops and graphs.
+
+    Attributes
+    ----------
+    plans : bool
+        Whether it does anything else than running node by node.
+    compiles : bool
+        Whether what has a Step is made into machine code.
+    compiles_what_pays : bool
+        Whether what has taken, or will take, longer than compiling it is made into machine code.
+    interprets_short_loops : bool
+        Whether loops that are over before they are planned are run node by node.
+    interprets_first_calls : bool
+        Whether a program is written only for what is called again.
+    needs : str
+        The package that it needs, if any.
+    """
+
+    plans: bool = True
+    compiles: bool = False
+    compiles_what_pays: bool = False
+    interprets_short_loops: bool = False
+    interprets_first_calls: bool = False
+    needs: str = ""
+
+
+ENGINES = {
+    "auto": Engine(compiles_what_pays=True, interprets_short_loops=True, interprets_first_calls=True),
+    "interpret": Engine(plans=False),
+    "numpy": Engine(),
+    "jit": Engine(compiles=True, interprets_short_loops=True, needs="llvmlite"),
+}
+"""The engines by name; nobody else knows them by theirs."""
 
 
 @functools.cache
 def available_engines() -> tuple[str, ...]:
-    """The engines that run here: ``jit`` needs llvmlite."""
-    return tuple(name for name in ENGINES if name != "jit" or importlib.util.find_spec("llvmlite") is not None)
+    """The engines that run here."""
+    return tuple(name for name, e in ENGINES.items() if not e.needs or importlib.util.find_spec(e.needs) is not None)
 
 
 Seed: TypeAlias = "int | np.random.SeedSequence"
@@ -46,11 +81,17 @@ class Options:
     trusted: bool = False
     progress: Any = None
 
+    @property
+    def how(self) -> Engine:
+        """How the chosen engine runs things."""
+        return ENGINES[self.engine]
+
     def __post_init__(self) -> None:
-        if self.engine not in ENGINES:
+        if not isinstance(self.engine, str) or self.engine not in ENGINES:
             raise ArgumentError(f"engine must be one of {', '.join(ENGINES)}; got {self.engine!r}")
-        if self.engine == "jit" and self.engine not in available_engines():
-            raise ArgumentError("engine 'jit' compiles with llvmlite, which is not installed: pip install mdf-loop[jit]")
+        if self.engine not in available_engines():
+            name, needs = self.engine, ENGINES[self.engine].needs
+            raise ArgumentError(f"engine {name!r} compiles with {needs}, which is not installed: pip install mdf-loop[{name}]")
         if self.max_iterations is not None and not _is_count(self.max_iterations, 0):
             raise ArgumentError(f"max_iterations must be None or a whole number from 0 on; got {in_words(self.max_iterations)}")
         if not (self.seed is None or isinstance(self.seed, np.random.SeedSequence) or _is_count(self.seed, 0)):
@@ -171,6 +212,13 @@ class RandomStream:
         self._shared: np.random.Generator | None = None
         self._own: dict[object, np.random.Generator] = {}
         self._saved: Any = None
+
+    @classmethod
+    def over(cls, generator: np.random.Generator) -> RandomStream:
+        """A stream that draws from a generator that is there already."""
+        stream = cls(0)
+        stream._shared = generator
+        return stream
 
     def shared(self) -> np.random.Generator:
         """The generator of all nodes without a seed of their own; it is asked for anew for each draw."""

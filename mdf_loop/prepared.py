@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.analysis.declared_types import check_declared_types
 from mdf_loop.analysis.element_types import Asked, asked_types
 from mdf_loop.arguments import as_untyped, fit_values
 from mdf_loop.cache import Cache, fingerprint
@@ -114,6 +115,7 @@ def prepare_scan(body: Body, n_scanned: int, attrs: Mapping[str, Any]) -> Prepar
 def _prepare(record: Loop) -> PreparedLoop:
     execute = NumpyLoop(record)  # finds what is wrong with nodes, so it comes first
     pairs = [(c.input, c.output) for c in record.carried]
+    check_declared_types(record.body, pairs)
     return PreparedLoop(record, execute, asked_types(record.body, pairs) if record.body.typed else {})
 
 
@@ -121,9 +123,13 @@ def prepare_branch(body: Body, name: str) -> PreparedBranch:
     """A branch of an If that was read."""
     if body.inputs:
         raise MalformedBody(f"{name} has inputs ({', '.join(body.inputs)}); a branch has none, it only captures")
-    return _cache.prepared(
-        body, "branch", lambda: PreparedBranch(body, InterpretedBody(body), asked_types(body) if body.typed else {})
-    )
+    return _cache.prepared(body, "branch", lambda: _prepare_branch(body))
+
+
+def _prepare_branch(body: Body) -> PreparedBranch:
+    execute = InterpretedBody(body)  # finds what is wrong with nodes, so it comes first
+    check_declared_types(body)
+    return PreparedBranch(body, execute, asked_types(body) if body.typed else {})
 
 
 def fit_to(body: Body, asked: Mapping[str, Asked], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,9 +179,10 @@ def _not_computed(body: Body, missing: Sequence[str]) -> str:
     found = [name for name in missing if name in body.outputs]
     if not found:
         return ""
-    passed = f", or name the input {body.inputs[1]!r} there to pass it through" if found[0] == body.outputs[0] else ""
+    is_passed = found[0] == body.outputs[0] and len(body.inputs) > 1
+    passed = f", or name the input {body.inputs[1]!r} there to pass it through" if is_passed else ""
     hint = f"{_listed(found)} {'is an output' if len(found) == 1 else 'are outputs'} of the body that no node of it computes"
-    return f"; {hint}: add the node that does{passed if len(body.inputs) > 1 else ''}"
+    return f"; {hint}: add the node that does{passed}"
 
 
 def _listed(names: Sequence[str] | Mapping[str, Any]) -> str:

@@ -131,9 +131,13 @@ def test_there_is_no_file(tmp_path, capsys):
 
 
 TYPES = [
-    ("(bool c, double t, double u)", "(bool c, float t, double u)", "'t' is float"),
-    ("u = Neg (t)", "u = Cast <to = 7> (t)", "'u' is float64"),
-    ("double s)", "int64 s)", "is int64"),
+    (
+        "(bool c, double t, double u)",
+        "(bool c, float t, double u)",
+        "output 't' is declared float, but 't' is computed as double",
+    ),
+    ("u = Neg (t)", "u = Cast <to = 7> (t)", "output 'u' is declared double, but 'u' is computed as int64"),
+    ("double s)", "int64 s)", "is declared double, but 't' is computed as int64"),
 ]
 
 
@@ -147,6 +151,6 @@ def test_declared_types_are_held_against_those_of_operators(tmp_path, right, wro
     assert right in text
     path.write_text(text.replace(right, wrong))
     (problem, *_) = check(path)
-    assert problem.kind == "warning"
+    assert problem.kind == "error"
     assert told in problem.message
     assert "body:" in path.read_text().split("\n")[problem.line - 1]

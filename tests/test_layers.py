@@ -19,7 +19,7 @@ LAYERS = [
     {"html", "installing"},
     {"errors"},
     {"progress"},
-    {"options", "element_types", "schemas", "files"},
+    {"options", "element_types", "schemas", "files", "plots"},
     {"ir"},
     {"rows"},
     {"check", "registry", "writers"},
@@ -50,6 +50,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
 UPWARDS = {
     ("mdf_loop/models/model.py", "sweeps"): "a call of a model may ask for trials",
+    ("mdf_loop/models/model.py", "pictures"): "a model plots its picture",
 }
 """The imports that go up all the same, each inside a function and with its reason."""
 
@@ -76,7 +77,7 @@ FOREIGN = {
     "typer": {"cli"},
     "rich": {"cli", "progress.py"},
     "tqdm": {"progress.py"},
-    "matplotlib": set(),
+    "matplotlib": {"plots", "pictures"},
 }
 """Which parts may import which foreign package, anywhere in a file."""
 
@@ -334,3 +335,12 @@ def test_guard_finds_the_name_of_an_operator(tmp_path):
         'LIGHT = {"Gather"}\ndef f(node):\n    return node.op in ("Max", "max") or node.op == "If"'
     )
     assert sorted(operators_named(Path("wrong.py"), tmp_path)) == [("Gather", 1), ("If", 3), ("Max", 3)]
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.as_posix() != "mdf_loop/options.py"], ids=str)
+def test_engines_are_known_by_what_they_do(path):
+    """Nobody compares an engine's name: the table in options.py says how it runs things."""
+    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+        if isinstance(node, ast.Compare):
+            sides = [side for side in (node.left, *node.comparators) if isinstance(side, ast.Attribute) and side.attr == "engine"]
+            assert not sides, f"{path}:{node.lineno}"

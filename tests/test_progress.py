@@ -63,6 +63,47 @@ def test_a_function_may_stop_the_loop_and_keeps_what_was_computed(engine, body):
 
 
 @pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize("how", [{}, {"steps": 10**7, "time_increment": 1e-9}], ids=["loop", "steps"])
+def test_results_say_that_a_function_stopped_the_run(how):
+    path = "examples/oscillator.yaml" if how else "examples/gallery/lorenz.yaml"
+    with options(engine="interpret", progress=lambda report: False), pytest.raises(LoopStopped) as info:
+        mdf_loop.run(path, **how)
+    assert info.value.results.stop == "callback"
+    assert info.value.results.iterations == info.value.iteration > 0
+
+
+@pytest.mark.parametrize("engine", ["numpy", "jit"])
+@pytest.mark.parametrize("body", ["x: x * 0.5 + i", BODY])
+def test_who_watches_costs_a_few_blocks(monkeypatch, engine, body):
+    from mdf_loop.execute import numpy_engine
+
+    def lengths(listener):
+        found, run = [], numpy_engine.NumpyLoop._try_block
+        now = [0.0]
+
+        def noted(self, session, stage, length):
+            found.append(length)
+            done = run(self, session, stage, length)
+            now[0] += 1e-7 * length
+            return done
+
+        def tick():
+            now[0] += 1e-5  # what is interpreted takes longer
+            return now[0]
+
+        with monkeypatch.context() as patch:
+            patch.setattr(numpy_engine.NumpyLoop, "_try_block", noted)
+            patch.setattr(numpy_engine, "time", SimpleNamespace(perf_counter=tick))
+            with options(engine=engine, progress=listener):
+                mdf_loop.loop(1_000_000, True, 0.0, body=body)
+        return found
+
+    watched = lengths(lambda report: None)
+    assert sum(watched) == sum(lengths(None))
+    assert len(watched) <= 10, watched
+
+
+@pytest.mark.usefixtures("clock")
 def test_inner_loops_report_the_outer_one():
     seen = []
     inner = mdf_loop.body(lambda i, go, x: (True, mdf_loop.loop(50, True, x, body=lambda j, go, s: (True, s + j))))
@@ -217,4 +258,4 @@ def test_the_log_says_what_was_loaded_planned_and_compiled(caplog):
     said = [record.getMessage() for record in caplog.records]
     assert "loaded examples/newton.yaml" in said
     assert "planned Loop over equations: 0 nodes hoisted, 0 batched, 2 stepped" in said
-    assert any(re.fullmatch(r"compiled \d+ stepped nodes of equations", text) for text in said)
+    assert any(re.fullmatch(r"compiled \d+ stepped nodes of equations|printed a program of \d+ lines", text) for text in said)

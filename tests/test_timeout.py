@@ -148,9 +148,9 @@ def test_steps_in_the_engine_of_mdf(collect):
 
 @pytest.mark.usefixtures("ticks")
 def test_a_loop_in_a_model_of_mdf_keeps_what_the_outputs_of_its_node_are_made_of():
-    model = graph(loop_node(None, trip_count=ENDLESS, limit=float("inf")))
+    model = graph(loop_node(None, trip_count=ENDLESS, limit=float("inf"), x=1.0, y=0.0))
     error = timed_out(lambda: mdf_loop.run(model), timeout=15)
-    want = mdf_loop.run(graph(loop_node(None, trip_count=error.iteration, limit=float("inf"))))
+    want = mdf_loop.run(graph(loop_node(None, trip_count=error.iteration, limit=float("inf"), x=1.0, y=0.0)))
     assert set(error.outputs) == {"x", "y", "xs", "ks"}
     for name, value in want.items():
         np.testing.assert_array_equal(error.outputs[name], value)

@@ -2,7 +2,7 @@
 Drift diffusion: how long a decision takes
 ==========================================
 
-A thousand noisy decisions at once. The model stops as soon as the last of them is made.
+A thousand noisy decisions, the speed-accuracy curve, and what theory says of both.
 """
 
 from pathlib import Path
@@ -20,7 +20,8 @@ print(MODEL.read_text())
 
 # %%
 # ``start`` says how many trials there are, ``drift`` how clear the evidence is.
-trials = mdf_loop.run(MODEL, start=np.zeros(1000), seed=1)
+model = mdf_loop.prepare(MODEL)
+trials = model(start=np.zeros(1000), seed=1)
 times, is_upper = trials["decision_time"], trials["evidence"] > 0
 
 fig, ax = plt.subplots(figsize=(7, 4))
@@ -29,23 +30,24 @@ ax.set(xlabel="decision time (s)", ylabel="trials", title=f"{np.mean(is_upper):.
 ax.legend()
 
 # %%
-# Clearer evidence makes decisions faster, and better.
-drifts = np.array([0.2, 0.5, 1.0, 1.5, 2.0, 3.0])
-runs = [mdf_loop.run(MODEL, start=np.zeros(1000), drift=drift, seed=2) for drift in drifts]
-accuracy = np.array([np.mean(run["evidence"] > 0) for run in runs])
-seconds = np.array([np.mean(run["decision_time"]) for run in runs])
-
-fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.5))
-left.plot(drifts, accuracy, "o", label="simulated")
-left.plot(drifts, 1 / (1 + np.exp(-2 * drifts)), label="theory")
-left.set(xlabel="drift", ylabel="correct")
-right.plot(drifts, seconds, "o", label="simulated")
-right.plot(drifts, np.tanh(drifts) / drifts, label="theory")
-right.set(xlabel="drift", ylabel="mean decision time (s)")
-left.legend()
-fig.tight_layout()
+# Who waits for more evidence is right more often: a sweep over the bound, with a thousand trials at each.
+bounds = np.array([0.3, 0.5, 0.75, 1.0, 1.3, 1.6])
+sweep = mdf_loop.sweep(model, {"bound": bounds}, start=np.zeros(1000), seed=2)
+sweep = sweep.rename(evidence_0="trial", decision_time_0="trial")
+sweep["correct"] = sweep.evidence > 0
+print(sweep)
 
 # %%
-# What theory says of the process in continuous time holds up to its steps.
-assert np.allclose(accuracy, 1 / (1 + np.exp(-2 * drifts)), atol=0.05)
-assert np.allclose(seconds, np.tanh(drifts) / drifts, rtol=0.15)
+# Theory is about continuous time; in steps a bound is overshot by 0.58 of a step's standard deviation.
+reached = bounds + 0.583 * np.sqrt(0.002)
+accuracy, seconds = 1 / (1 + np.exp(-2 * 0.8 * reached)), reached / 0.8 * np.tanh(0.8 * reached)
+
+fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.5), layout="constrained")
+mdf_loop.plot(sweep, "decision_time", ax=left)
+mdf_loop.plot(sweep, "decision_time", "correct", ax=right, marker="o", linestyle="", label="simulated")
+right.plot(seconds, accuracy, label="theory")
+right.legend()
+
+# %%
+assert np.allclose(sweep.correct.mean("trial"), accuracy, atol=0.05)
+assert np.allclose(sweep.decision_time.mean("trial"), seconds, rtol=0.1)

@@ -7,7 +7,7 @@ read a value ask for (the type variables of their schemas), says what a number h
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,6 +70,20 @@ class Groups:
         if isinstance(value, np.ndarray | np.generic):
             self.know(key, value.dtype)
 
+    def declare(self, body: Body, scope: Mapping[str, Key]) -> None:
+        """Take over what a body declares of its values; ``scope`` has their keys."""
+        for name, kind in body.types.items():
+            if name in scope:
+                self.know(scope[name], element_dtype(kind))
+
+    def go_round(self, body: Body, scope: Mapping[str, Key], pairs: Iterable[tuple[str, str]]) -> None:
+        """These inputs of a body, which was visited, are in the next iteration what these outputs are."""
+        for pair in pairs:
+            self.unite(scope[name] for name in pair)
+
+    def leave(self, body: Body, scope: Mapping[str, Key]) -> None:
+        """All of a body has been visited, and nothing around it is joined to its outputs yet."""
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -108,9 +122,7 @@ def contradictions(body: Body, carried: Iterable[tuple[str, str]] = ()) -> list[
         Each value once, with the type that is declared, or was known first, and the other one.
     """
     groups = Groups()
-    visit_body(groups, body, {})
-    for pair in carried:
-        groups.unite((0, name) for name in pair)
+    groups.go_round(body, visit_body(groups, body, {}), carried)
     return list({name: (name, known, other) for (_, name), known, other in groups.contradictions}.values())
 
 
@@ -124,9 +136,7 @@ def asked_types(body: Body, carried: Iterable[tuple[str, str]] = ()) -> dict[str
         Pairs of body values that go round and so have one type.
     """
     groups = Groups()
-    visit_body(groups, body, {})
-    for pair in carried:
-        groups.unite((0, name) for name in pair)
+    groups.go_round(body, visit_body(groups, body, {}), carried)
     sequences = {groups.find(key) for key in groups.sequence}
     asked = {}
     for name in (*body.inputs, *body.captures):
@@ -140,9 +150,9 @@ def _is_sequence(kind: ValueType) -> bool:
     return kind.kind == "sequence" or (kind.element is not None and _is_sequence(kind.element))
 
 
-def _element_dtype(kind: ValueType) -> np.dtype | None:
+def element_dtype(kind: ValueType) -> np.dtype | None:
     """The element type of the tensors in a value, however deep in sequences and optionals."""
-    return kind.dtype if kind.element is None else _element_dtype(kind.element)
+    return kind.dtype if kind.element is None else element_dtype(kind.element)
 
 
 def visit_body(groups: Groups, body: Body, outer: dict[str, Key]) -> dict[str, Key]:
@@ -152,13 +162,12 @@ def visit_body(groups: Groups, body: Body, outer: dict[str, Key]) -> dict[str, K
     scope |= {name: outer.get(name, (number, name)) for name in body.captures}
     local = (*body.inputs, *body.constants, *(s.input for s in body.state), *(o for n in body.nodes for o in n.outputs))
     scope |= {name: (number, name) for name in local}
-    for name, kind in body.types.items():
-        if name in scope:
-            groups.know(scope[name], _element_dtype(kind))
+    groups.declare(body, scope)
     for name, value in body.constants.items():
         groups.hold(scope[name], value)
     for node in body.nodes:
         _visit_node(groups, node, scope)
+    groups.leave(body, scope)
     return scope
 
 
@@ -232,8 +241,10 @@ def _visit_loop(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
             groups.know(scope[name], dtype)
     for name in body.inputs[:1]:
         groups.know(inner[name], DTYPES[7])
-    for outside, around, out in zip(node.inputs[2:], body.inputs[2:], body.outputs[1:], strict=False):
-        groups.unite([*([scope[outside]] if outside else []), inner[around], inner[out]])
+    groups.go_round(body, inner, zip(body.inputs[2:], body.outputs[1:], strict=False))
+    for outside, around in zip(node.inputs[2:], body.inputs[2:], strict=False):
+        if outside:
+            groups.unite([scope[outside], inner[around]])
     for k, outside in enumerate(node.outputs):
         if outside and k + 1 < len(body.outputs):
             groups.unite([scope[outside], inner[body.outputs[k + 1]]])
@@ -246,14 +257,13 @@ def _visit_scan(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
     inner = visit_body(groups, body, scope)
     given = node.inputs[1:] if node.opset < 9 else node.inputs
     n_carried = len(body.inputs) - node.attrs.get("num_scan_inputs", 0)
+    groups.go_round(body, inner, zip(body.inputs[:n_carried], body.outputs, strict=False))
     for outside, name in zip(given, body.inputs, strict=False):
         if outside:
             groups.unite([scope[outside], inner[name]])
     for outside, name in zip(node.outputs, body.outputs, strict=False):
         if outside:
             groups.unite([scope[outside], inner[name]])
-    for around, out in zip(body.inputs[:n_carried], body.outputs, strict=False):
-        groups.unite([inner[around], inner[out]])
 
 
 def _visit_if(groups: Groups, node: Node, scope: dict[str, Key]) -> None:

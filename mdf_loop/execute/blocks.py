@@ -110,9 +110,14 @@ class Blocks:
         return stretch.going
 
     @property
-    def is_refused(self) -> bool:
-        """Whether a part has no machine code, though it was asked for."""
-        return any(part.why for part in self.stepped.values())
+    def why(self) -> str:
+        """Why a part has no machine code, though it was asked for; empty if none was asked for, or it is there."""
+        return next((part.why for part in self.stepped.values() if part.why), "")
+
+    def say_why(self, why: str) -> None:
+        """Let the parts tell why they are no machine code."""
+        for part in self.stepped.values():
+            part.why = why
 
     def _most(self, session: Session) -> int | None:
         return session.given.trip_count if self.plan.condition == "given" else None

@@ -41,7 +41,7 @@ class Graph(InterpretedBody):
     def finish(self, env: list[Any]) -> tuple[Any, ...]:
         """Run every node once; returns the body's outputs."""
         run: Run = env[RUN]
-        if run.options.engine == "interpret":
+        if not run.options.how.plans:
             return super().finish(env)
         begun = time.perf_counter()
         found = self._by_program(env, run)

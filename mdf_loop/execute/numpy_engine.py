@@ -31,7 +31,7 @@ from mdf_loop.execute.programs import Completed, Programs
 from mdf_loop.execute.slices import parts_of
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.ir import Loop
-from mdf_loop.options import Run
+from mdf_loop.options import Options, Run
 from mdf_loop.plan import Batched, Plan, Stepped, all_stepped, is_light, make_plan
 from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.records import Region, Type
@@ -102,6 +102,11 @@ def watched_loops() -> Iterator[list[NumpyLoop]]:
         yield found
     finally:
         _watching.reset(token)
+
+
+def program_values(given: Arguments) -> list[Any]:
+    """What the program of a loop is given."""
+    return [np.int64(given.trip_count or 0), *given.carried, *given.scanned, *given.captured]
 
 
 class NumpyLoop(InterpretedLoop):
@@ -201,7 +206,7 @@ class NumpyLoop(InterpretedLoop):
 
     def _by_program(self, given: Arguments, run: Run) -> list[Any] | None:
         """The results that a program gives, if there is one."""
-        values = [np.int64(given.trip_count or 0), *given.carried, *given.scanned, *given.captured]
+        values = program_values(given)
         with np.errstate(all="ignore"):
             soon = self._is_over_soon(given.trip_count)
             is_compiled = self.account.pays(run.options)
@@ -215,10 +220,18 @@ class NumpyLoop(InterpretedLoop):
         run.enter(Completed(self, results, int(done), run))
         return results
 
+    def machine_code(self, given: Arguments, options: Options) -> Specialised | None:
+        """What engine ``jit`` runs for such values, called with :func:`program_values`; None if there is none."""
+        if not self.program.is_current():
+            self._make_ready(self.loop, self.unseen)
+        if given.go is False or given.invariant or self.unseen is not None:
+            return None
+        return self._programs_for(given, True).machine_code(program_values(given), options)
+
     def _is_for_a_program(self, given: Arguments, run: Run) -> bool:
         """Whether it is a short loop that nobody watches, bounds or stops."""
         options, count = run.options, given.trip_count
-        if options.engine == "interpret" or options.max_iterations is not None or not run.is_free:
+        if not options.how.plans or options.max_iterations is not None or not run.is_free:
             return False
         if given.go is False or given.invariant or self.unseen is not None:
             return False
@@ -250,15 +263,17 @@ class NumpyLoop(InterpretedLoop):
 
     def iterate(self, session: Session, until: int | None) -> None:
         """Run iterations: the first one interpreted, then blocks."""
-        if session.run.options.engine == "interpret" or not self.program.is_current() or self._is_short(session, until):
+        if not session.run.options.how.plans or not self.program.is_current() or self._is_short(session, until):
             super().iterate(session, until)
             return
-        if session.moment.iteration == 0:
+        begun, before = time.perf_counter(), session.moment.iteration
+        if before == 0:
             self._settle(session, until)
         if self.plan.refusal or (self.plan.condition != "given" and not session.obeyed):
             super().iterate(session, until)
             return
-        self._run_blocks(session, until)
+        done = session.moment.iteration - before
+        self._run_blocks(session, until, (time.perf_counter() - begun) / done if done else AHEAD)
 
     def _settle(self, session: Session, until: int | None) -> None:
         """Interpret the first iteration, and a few more if what goes round becomes something else in them.
@@ -283,7 +298,8 @@ class NumpyLoop(InterpretedLoop):
         left = min(ends) - session.moment.iteration
         if left <= 1:
             return True
-        if session.run.options.engine == "numpy" or any(getattr(v, "nbytes", 0) >= LARGE for v in session.moment.carried):
+        is_large = any(getattr(value, "nbytes", 0) >= LARGE for value in session.moment.carried)
+        if is_large or not session.run.options.how.interprets_short_loops:
             return False
         return self._is_over_soon(left)
 
@@ -291,9 +307,12 @@ class NumpyLoop(InterpretedLoop):
         """Whether interpreting takes less time than getting ready for anything else."""
         return iterations is not None and iterations <= max(FEW, WORTH // (len(self.program.steps) + 3))
 
-    def _run_blocks(self, session: Session, until: int | None) -> None:
+    def _run_blocks(self, session: Session, until: int | None, pace: float) -> None:
+        """Run blocks of iterations; ``pace`` is how many seconds one took that was interpreted."""
         if session.stage is None and session.goes_on():
             session.stage = self._stage(session)
+            if session.stage is not None:
+                session.stage.pace = pace
         stage: Stage = session.stage
         while (room := self._room(session, until)) > 0:
             if stage is None or stage.failures > 6:
@@ -306,10 +325,11 @@ class NumpyLoop(InterpretedLoop):
                 session.run.watch.passed()
             self._see_whether_it_pays(session, stage, room)
             if not session.run.is_free or stage.is_compiled:
-                length = max(min(length, int(AHEAD / stage.pace)), 1)
+                length = max(min(length, int(AHEAD / max(stage.pace, 1e-9))), 1)
             is_done = self._try_block(session, stage, length)
-            if stage.is_compiled and stage.blocks.is_refused:
+            if stage.is_compiled and (why := stage.blocks.why):
                 stage.blocks, stage.is_compiled, stage.may_compile = stage.planned, False, False
+                stage.blocks.say_why(why)
             if not is_done:
                 stage.length = max(length // 8, SMALLEST)
                 if length <= SMALLEST:
@@ -409,7 +429,10 @@ class NumpyLoop(InterpretedLoop):
         most = max(int(session.run.options.block_bytes / each), 1)
         seconds = time.perf_counter() - begun
         stage.pace, stage.is_paced = max(seconds / length, 1e-9), True
-        stage.length = max(min(next_length(session, plan, length, seconds), most), 1)
+        following = next_length(session, plan, length, seconds)
+        if plan.condition == "given":  # a block that was cut short for the sake of the clock does not hold up the next one
+            following = max(following, stage.length)
+        stage.length = max(min(following, most), 1)
         return True
 
     @staticmethod

@@ -31,8 +31,8 @@ class Account:
 
     def pays(self, options: Options, ahead: float = 0.0) -> bool:
         """Whether it is to be machine code; ``ahead`` are seconds that the run under way will take otherwise."""
-        if options.engine != "auto":
-            return options.engine == "jit"
+        if options.how.compiles or not options.how.compiles_what_pays:
+            return options.how.compiles
         if self.seconds + ahead < EACH:
             return False
         cost = EACH + NODE * self.nodes + (FIRST if "llvmlite" not in sys.modules else 0.0)

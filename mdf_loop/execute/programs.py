@@ -101,9 +101,7 @@ class Programs:
         ``fits_python`` says that running it in Python in one go is no slower than a plan, ``is_over_soon`` that it would be
         over before a program is written, ``is_compiled`` that it is to be machine code if it can be.
         """
-        if self._changes != changes():  # a user's kernel may have taken the place of one of ours
-            self._entries.clear()
-            self._changes = changes()
+        self._see_changes()
         types = tuple(map(_key_of, values))
         self.why = ""
         if is_compiled:
@@ -114,20 +112,39 @@ class Programs:
             return None
         return self._by_entry(("python", types), values, run, self._printed, is_over_soon)
 
+    def machine_code(self, values: Sequence[Any], options: Options) -> Specialised | None:
+        """The machine code that engine ``jit`` runs for values of these types; None if there is none."""
+        self._see_changes()
+        entry = self._entry(("jit", tuple(map(_key_of, values))), options)
+        if entry is None or entry.is_refused:
+            return None
+        if entry.made is None:
+            self._write(entry, values, options, self._compiled)
+        return entry.made
+
+    def _see_changes(self) -> None:
+        """Forget everything if a user's kernel may have taken the place of one of ours."""
+        if self._changes != changes():
+            self._entries.clear()
+            self._changes = changes()
+
+    def _entry(self, how: Any, options: Options) -> Entry | None:
+        """What is known for a combination of types; None if there are too many."""
+        key = options.obey_body_condition, how
+        if key not in self._entries and len(self._entries) < MOST_SIGNATURES:
+            self._entries[key] = Entry()
+        return self._entries.get(key)
+
     def _by_entry(
         self, how: Any, values: Sequence[Any], run: Run, write: Write, is_over_soon: bool = False
     ) -> tuple[Any, ...] | None:
         options = run.options
-        entry = self._entries.get((options.obey_body_condition, how))
-        if entry is None:
-            if len(self._entries) >= MOST_SIGNATURES:
-                return None
-            entry = self._entries[options.obey_body_condition, how] = Entry()
-        if entry.is_refused:
+        entry = self._entry(how, options)
+        if entry is None or entry.is_refused:
             return None
         if entry.made is None:
             entry.calls += 1
-            if is_over_soon and entry.calls <= INTERPRETED and options.engine == "auto":
+            if is_over_soon and entry.calls <= INTERPRETED and options.how.interprets_first_calls:
                 return None
             self._write(entry, values, options, write)
             if entry.made is None:
@@ -191,9 +208,7 @@ def _key_of(value: Any) -> Any:
     """What a program depends on of a value."""
     if isinstance(value, np.ndarray):
         return value.dtype, value.shape
-    if isinstance(value, np.generic):
-        return value.dtype, ()
-    return type(value)
+    return value.dtype if isinstance(value, np.generic) else type(value)  # a number is no array without dimensions
 
 
 class Completed:

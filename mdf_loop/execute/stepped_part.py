@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.analysis.invariants import Invariants
+from mdf_loop.analysis.purity import draws
 from mdf_loop.backends.python.runtime import FallBack
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.histories import History, NotStackable, type_of_row
@@ -59,6 +60,7 @@ class SteppedPart:
         self.part, self.calls, self.exact = part, calls, calls.exact
         self.rounds = {name: rounds[name] for name in part.rounds}
         written = {name for node in part.nodes for name in node.outputs if name}
+        self.draws = any(map(draws, part.nodes))
         self.condition = condition if part.decides else ""
         reads = {name for node in part.nodes for name in node.reads} | set(self.rounds.values()) | ({self.condition} - {""})
         outside = sorted(reads - written - set(self.rounds))
@@ -130,9 +132,12 @@ class SteppedPart:
         if isinstance(made, str):
             self.why = made
             return None
+        drawn = run.stream.save() if self.draws else None
         try:
             found = made.call(run, np.int64(n), *carried, *[history.stacked() for history in histories], *once)
         except (FallBack, NotStackable):
+            if drawn is not None:
+                run.stream.restore(drawn)
             return None
         self.latest, self.why = made, ""
         return self._stretch(found, kept)

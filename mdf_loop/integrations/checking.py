@@ -213,10 +213,10 @@ def _fits(value: np.ndarray, declared: str) -> bool:
 def _unread(graph: Any, node: Any, said: set[str]) -> Iterator[Found]:
     """Parameters and functions that nothing in a node reads, nor a condition (``said`` are the names in those)."""
     things = (*node.functions, *node.parameters)
-    words = {thing.id: {name for part in _texts(thing) for name in _words(part)} for thing in (*things, *node.output_ports)}
+    words = [(thing, {name for part in _texts(thing) for name in _words(part)}) for thing in (*things, *node.output_ports)]
     known_by_name = {"body", "then_branch", "else_branch", *(port.id for port in node.output_ports)}
     for thing in things:
-        others = {name for id, names in words.items() if id != thing.id for name in names}
+        others = {name for other, names in words if other is not thing for name in names}
         if thing.id not in others | said | known_by_name:
             place = (str(graph.id), node.id, thing.id)
             yield WARNING, f"{'/'.join(place)}: nothing reads it", place

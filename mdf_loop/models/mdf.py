@@ -96,6 +96,11 @@ class MdfModel(Model):
         }
         return Ports(found)
 
+    @property
+    def drawn(self) -> Any:
+        """The graph."""
+        return self.graph
+
     def _refuse_how(self, how: Mapping[str, Any]) -> None:
         without = [name for name in ("time_increment", "collect") if name in how]
         if without and "steps" not in how:

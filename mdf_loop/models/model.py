@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mdf_loop.arguments import handed_out
-from mdf_loop.errors import ArgumentError, KindError, LoopError, LoopInterrupted, LoopTimeout, PartialResults
+from mdf_loop.errors import ArgumentError, KindError, LoopError, LoopInterrupted, LoopStopped, LoopTimeout, PartialResults
 from mdf_loop.errors import IterationLimit as Limit
+from mdf_loop.models.html_tables import model_html
 from mdf_loop.models.ports import Input, Output
 from mdf_loop.models.results import About, Results, chosen_options
 from mdf_loop.options import Run, Seed, options, start_run
@@ -159,6 +160,38 @@ class Model:
 
         return "\n\n".join(explain_prepared(self, source, show_steps, **inputs)) or "no Loop or Scan ran"
 
+    @property
+    def drawn(self) -> Any:
+        """What a picture of it shows: an MDF graph, or the graph of operators."""
+        raise NotImplementedError
+
+    def plot(self, ax: Any = None, *, steps: int | None = None, time_increment: float | None = None) -> Any:
+        """Draw the model on axes of matplotlib: the picture that :func:`mdf_loop.draw` makes.  Nothing is run.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; otherwise a new figure, as large as the picture needs.
+        steps, time_increment
+            As :func:`mdf_loop.draw` takes them.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Raises
+        ------
+        LoopError
+            matplotlib is not installed.
+        """
+        from mdf_loop.pictures.drawing import draw
+
+        return draw(self, steps=steps, time_increment=time_increment).plot(ax)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: its inputs and outputs, in tables that fold.  Nothing is run."""
+        return model_html(self)
+
     def __repr__(self) -> str:
         def listed(ports: Iterable[str]) -> str:
             return ", ".join(ports) or "none"
@@ -220,13 +253,13 @@ class Model:
 PLAIN = Wish()
 
 
+STOPS = ((LoopTimeout, "timeout"), (Limit, "max_iterations"), (LoopStopped, "callback"), (LoopInterrupted, "interrupted"))
+"""What ``stop`` is of a run that an error ended."""
+
+
 def stopped_by(error: BaseException) -> str:
     """What ``stop`` is of a run that was broken off."""
-    if isinstance(error, LoopTimeout):
-        return "timeout"
-    if isinstance(error, Limit):
-        return "max_iterations"
-    return "interrupted" if isinstance(error, LoopInterrupted) else "error"
+    return next((stop for kind, stop in STOPS if isinstance(error, kind)), "error")
 
 
 def unknown_name(what: str, name: str, names: Iterable[str]) -> ArgumentError:

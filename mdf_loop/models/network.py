@@ -49,6 +49,11 @@ class NetworkModel(Model):
     def _output_names(self) -> tuple[str, ...]:
         return tuple(getattr(self.prepared, "outputs", self.prepared.body.outputs))
 
+    @property
+    def drawn(self) -> Any:
+        """The graph of operators."""
+        return self.prepared.body
+
     def _names_of_its_own(self) -> Iterable[str]:
         return self.prepared.body.inputs
 

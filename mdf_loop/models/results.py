@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from mdf_loop.models.html_tables import results_html
 from mdf_loop.options import OPTIONS, PLAIN, Run, Seed
 
 
@@ -121,6 +122,35 @@ class Results(dict[str, Any]):
         from mdf_loop.models.saving import save
 
         save(self, path)
+
+    def plot(self, *names: str, ax: Any = None, **style: Any) -> Any:
+        """Plot what the run gave: trajectories, histograms of trials, phase planes; see :func:`mdf_loop.plot`.
+
+        Parameters
+        ----------
+        *names : str
+            One output or recorded value; two for a phase plane; none for all lines there are.
+        ax : matplotlib Axes, optional
+            Where to draw; otherwise a new figure.
+        **style
+            As matplotlib takes it.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Raises
+        ------
+        LoopError
+            There is nothing of that name to plot, or matplotlib is not installed.
+        """
+        from mdf_loop.plots.plot import plot
+
+        return plot(self, *names, ax=ax, **style)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: outputs, what was recorded, and how the run was, in tables that fold.  Nothing is read."""
+        return results_html(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as what it holds."""

@@ -14,6 +14,7 @@ from mdf_loop.errors import ArgumentError, KindError, LoopError
 from mdf_loop.files import replacing
 from mdf_loop.ir import Body
 from mdf_loop.kernels import load_kernels
+from mdf_loop.models.model import Model
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf_body import read_mdf_graph
 from mdf_loop.readers.mdf_objects import check_structure
@@ -65,6 +66,27 @@ class Drawing:
         from mdf_loop.pictures.graphviz import rendered
 
         return rendered(self.dot, "svg").decode()
+
+    def plot(self, ax: Any = None) -> Any:
+        """The picture on axes of matplotlib, laid out without Graphviz.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; otherwise a new figure, as large as the picture needs.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Raises
+        ------
+        LoopError
+            matplotlib is not installed.
+        """
+        from mdf_loop.pictures.on_axes import on_axes
+
+        return on_axes(self.picture, ax)
 
     def save(self, path: str | os.PathLike) -> Path:
         """Write the picture to a file.
@@ -126,7 +148,8 @@ def draw(model: Any, *, steps: int | None = None, time_increment: float | None =
     Parameters
     ----------
     model
-        What :func:`mdf_loop.run` takes; or a body in any form, or what :func:`mdf_loop.compile` returned.
+        What :func:`mdf_loop.run` takes; a body in any form; or what :func:`mdf_loop.prepare` or :func:`mdf_loop.compile`
+        returned.
     steps : int, optional
         Draw the loop that an MDF model becomes when it is evaluated so many times.
     time_increment : float, optional
@@ -160,9 +183,11 @@ def _picture(model: Any, steps: int | None, time_increment: float | None) -> Pic
 
     if isinstance(model, Compiled):
         return picture_of_loop(model.record)
+    if isinstance(model, Model):
+        model = model.drawn
     if isinstance(model, str | os.PathLike) and Path(model).suffix.lower() in (".yaml", ".yml", ".json"):
         model = load(model)
-    if not hasattr(model, "graphs") and not hasattr(model, "nodes"):
+    if isinstance(model, Body) or not (hasattr(model, "graphs") or hasattr(model, "nodes")):
         if steps is not None:
             raise ArgumentError("steps is for MDF models")
         return picture_of_body(_body(model))

@@ -8,7 +8,6 @@ ended are left out when there are enough of them.  What comes out has the same b
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from mdf_loop.execute.interpret import Arguments, numbering, truth
 from mdf_loop.ir import Loop, Node
 from mdf_loop.kernels import load_kernels
 from mdf_loop.options import Deadline
+from mdf_loop.sweeps.columns import Columns
 from mdf_loop.sweeps.drawing import Drawing, draw_of
 from mdf_loop.sweeps.exact import DRAWS, NotBatched, refuse_inexact
 from mdf_loop.sweeps.lane_nodes import Planned, Step
@@ -25,31 +25,6 @@ from mdf_loop.sweeps.lanes import Lanes, stacked
 
 FEW = 0.75
 """The part of the lanes that still run below which those that have ended are left out."""
-
-
-@dataclass
-class Columns:
-    """What a loop gave in all lanes.
-
-    Attributes
-    ----------
-    values : list of array
-        Carried, then last values, one row a lane; None where nobody wants them.
-    collected : list of array or None
-        Collected values: lanes, iterations, then the value's own axes; None where nobody wants them.
-    lengths : array
-        How many iterations each lane ran.
-    """
-
-    values: list[np.ndarray | None]
-    collected: list[np.ndarray | None]
-    lengths: np.ndarray
-
-    def results(self, lane: int) -> list[Any]:
-        """The results of one lane, as the loop itself gives them."""
-        length = self.lengths[lane]
-        rows = [None if column is None else column[lane, :length].copy() for column in self.collected]
-        return [*(None if column is None else column[lane, ...].copy() for column in self.values), *rows]
 
 
 class BatchedLoop:

@@ -7,8 +7,12 @@ how many numbers a processor works on at once, so bodies that use them are run l
 
 from __future__ import annotations
 
+import math
+
 from mdf_loop.ir import Body, Node
 from mdf_loop.registry import lookup
+from mdf_loop.step.records import Region
+from mdf_loop.step.structure import values_in
 
 _ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Neg", "Abs", "Sqrt", "Reciprocal", "Max", "Min", "Clip", "Sign", "Floor", "Ceil")
 _ROUNDED = ("Round", "Relu", "LeakyRelu", "PRelu", "ThresholdedRelu", "Where", "Identity", "Cast", "IsNaN", "IsInf")
@@ -29,6 +33,10 @@ DRAWS = {
     ("", "RandomUniformLike"): "uniform",
 }
 """Operators that draw each element by itself, and what they draw."""
+
+
+SHORT = 8
+"""Terms from which on the order in which they are added up is each engine's own."""
 
 
 class NotBatched(Exception):
@@ -55,6 +63,20 @@ def refuse_inexact(body: Body) -> None:
                 raise NotBatched(f"{called(node)} has a seed of its own")
         elif place not in EXACT or entry.batch is None:
             raise NotBatched(f"{called(node)} may differ in the last place for many lanes at once")
+
+
+def adds_up_little(region: Region) -> bool:
+    """Whether a Step adds up, or multiplies, no more numbers than all engines do in one order."""
+    for value in values_in(region):
+        inner = getattr(value.attr, "definition", None)
+        if inner is not None and not adds_up_little(inner):
+            return False
+        if value.op == "reduce" and value.attr.kind in ("sum", "prod"):
+            shape = value.args[0].type.shape
+            lengths = [None if shape is None else shape[axis] for axis in value.attr.axes]
+            if math.prod(n if isinstance(n, int) else SHORT for n in lengths) >= SHORT:
+                return False
+    return True
 
 
 def called(node: Node) -> str:

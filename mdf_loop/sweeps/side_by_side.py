@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,9 @@ from mdf_loop.models.node_loops import Request
 from mdf_loop.models.recording import body_of
 from mdf_loop.models.results import stop_of
 from mdf_loop.options import RandomStream, Run
-from mdf_loop.sweeps.batched import BatchedLoop, Columns
+from mdf_loop.sweeps.batched import BatchedLoop
+from mdf_loop.sweeps.columns import Columns
+from mdf_loop.sweeps.compiled import CompiledLoop
 from mdf_loop.sweeps.exact import NotBatched
 from mdf_loop.sweeps.seeds import generators
 from mdf_loop.sweeps.table import Chunk, column_of, holding
@@ -40,7 +43,7 @@ class SideBySide:
 
     def __init__(self, model: MdfModel, direct: DirectGraph, wish: Wish) -> None:
         self.model, self.direct, self.wish = model, direct, wish
-        self._batched: dict[int, tuple[Any, BatchedLoop]] = {}
+        self._made: dict[Any, tuple[Any, Any]] = {}
         self.loops = [loop for node in direct.nodes for loop in node.loops.values()]
 
     @classmethod
@@ -162,13 +165,21 @@ class SideBySide:
             obeyed = given.go is not None or run.options.obey_body_condition
             if given.go is False or given.trip_count == 0 or (record.keep_going and not obeyed):
                 raise NotBatched("a loop has no iteration, or ignores its condition")
-        known = self._batched.get(id(prepared))
-        if known is None:
-            known = self._batched[id(prepared)] = prepared, BatchedLoop(record)
         count = len(record.carried) + len(record.last) + len(record.collected)
-        keeps = [wanted is None or k in wanted for k in range(count)]
+        keeps = tuple(wanted is None or k in wanted for k in range(count))
         arguments = [request.arguments for request in lanes]
-        return known[1].run(arguments, drawn, keeps, run.deadline, run.options.max_iterations)
+        compiled = self._ready(prepared, keeps, lambda: CompiledLoop(record, keeps)).run(arguments, drawn, run)
+        if compiled is not None:
+            return compiled
+        batched = self._ready(prepared, (), lambda: BatchedLoop(record))
+        return batched.run(arguments, drawn, keeps, run.deadline, run.options.max_iterations)
+
+    def _ready(self, prepared: Any, how: Any, make: Callable[[], Any]) -> Any:
+        """What was made of a loop before; it is kept beside the loop, so that its place stays taken."""
+        known = self._made.get((id(prepared), how))
+        if known is None:
+            known = self._made[id(prepared), how] = prepared, make()
+        return known[1]
 
 
 def _stops(requests: list[Request], lengths: np.ndarray) -> np.ndarray:

@@ -256,8 +256,8 @@ class _Loop:
         text.line(f"store i64 {left}, ptr %fuel")
         with text.where(text.new(f"icmp slt i64 {left}, 0")):
             text.line(f"store i64 {FUEL}, ptr %fuel")
-            call = text.declare("look_around", "i1", pure=False)
-            self.e.leave_if(text.new(f"{call}()"), STOPPED)
+            call = text.declare("look_around", "i1", "ptr", pure=False)
+            self.e.leave_if(text.new(f"{call}(ptr %thread)"), STOPPED)
             looks = text.new(f"sub i64 {text.new('load i64, ptr %looks')}, 1")
             text.line(f"store i64 {looks}, ptr %looks")
             self.e.leave_if(text.new(f"icmp slt i64 {looks}, 0"), TOO_LONG)

@@ -18,7 +18,7 @@ from mdf_loop.backends.llvm.fusion import fused
 from mdf_loop.backends.llvm.lanes import ZERO, Lanes
 from mdf_loop.backends.llvm.sweeps import store_all
 from mdf_loop.backends.llvm.text import Text
-from mdf_loop.backends.python.numbers import may_refuse
+from mdf_loop.backends.python.numbers import stays
 from mdf_loop.step.records import Region, Type, Value
 from mdf_loop.step.structure import uses_of
 
@@ -65,6 +65,8 @@ class Emitter:
         Bytes of memory that the program is given.
     outside : list
         Operators that run outside.
+    draws : bool
+        Whether random numbers are drawn from the stream of the run.
     arguments : dict
         Parameters of the program, by number.
     packed : dict
@@ -72,7 +74,7 @@ class Emitter:
     """
 
     def __init__(self, region: Region, register_bytes: int, has_half: bool) -> None:
-        self.text, self.fusion, self.uses = Text(), fused(region), uses_of(region)
+        self.text, self.fusion, self.uses = Text(), fused(region), uses_of(region, stays)
         self.register_bytes, self.has_half = register_bytes, has_half
         self.known: dict[Value, Array] = {}
         self.targets: dict[Value, list[str]] = {}
@@ -82,6 +84,7 @@ class Emitter:
         self.growing: list[str] = []
         self.scratch = 0
         self.outside: list[Any] = []
+        self.draws = False
         self.arguments: dict[Value, int] = {}
         self.packed: dict[Value, str] = {}
         self._stack = 0
@@ -92,7 +95,7 @@ class Emitter:
     def values(self, region: Region) -> None:
         """Every value of a region, in order."""
         for value in region.values:
-            is_needed = self.uses.count(value) or value.op in ("loop", "branch", "apply") or may_refuse(value)
+            is_needed = self.uses.count(value) or stays(value)
             if value.op == "item" or not is_needed:
                 continue
             write = WRITERS.get(value.op, WRITERS[""])

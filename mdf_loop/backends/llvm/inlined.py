@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.backends.llvm.opened import opened
+from mdf_loop.backends.python.numbers import stays
 from mdf_loop.step.build import Builder
 from mdf_loop.step.check import checked
 from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Region, Type, Value
@@ -24,7 +25,7 @@ _ONCE = {"loop", "branch", "item", "param", "apply"}
 
 def inlined(region: Region) -> Region:
     """The same Step in primitives, as far as there are definitions."""
-    return checked(_Rewriting(uses_of(region)).whole(region))
+    return checked(_Rewriting(uses_of(region, stays)).whole(region))
 
 
 class _Rewriting:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from mdf_loop.backends.llvm import randomness
 from mdf_loop.backends.llvm.elements import CannotCompile
 from mdf_loop.backends.llvm.mathematics.library import PREFIX, text_of
 
@@ -69,8 +70,8 @@ class Machine:
         """Whether conversions of float16 are instructions."""
         return bool(self.features.get("f16c") or self.features.get("fullfp16"))
 
-    def linked(self, text: str, name: str, functions: Sequence[str]) -> tuple[Any, int]:
-        """The code of a text, at an address as long as what is given is kept, and how many bytes of instructions it has.
+    def linked(self, text: str, names: Sequence[str], functions: Sequence[str]) -> tuple[Any, int]:
+        """The functions of a text by their names, at addresses as long as what is given is kept, and bytes of instructions.
 
         Raises
         ------
@@ -79,13 +80,14 @@ class Machine:
         """
         with _lock:
             used = [self._function(symbol) for symbol in functions if symbol.startswith(PREFIX)]
+            drawn = [symbol for symbol in functions if symbol.startswith(randomness.PREFIX)]
             code = self._object(text)
-            return self._link(code, name, used)[1], self._size(code)
+            return self._link(code, names, used, drawn)[1], self._size(code)
 
     def _function(self, symbol: str) -> str:
         """The library with one of our functions."""
         if symbol not in self.functions:
-            self.functions[symbol] = self._link(self._object(text_of(symbol)), symbol, [])
+            self.functions[symbol] = self._link(self._object(text_of(symbol)), [symbol], [])
         return self.functions[symbol][0]
 
     def _object(self, text: str) -> bytes:
@@ -111,13 +113,16 @@ class Machine:
         options = llvm.create_pipeline_tuning_options(speed_level=1)
         passes.run(module, llvm.create_pass_builder(self.target, options))
 
-    def _link(self, code: bytes, name: str, used: Sequence[str]) -> tuple[str, Any]:
+    def _link(self, code: bytes, names: Sequence[str], used: Sequence[str], drawn: Sequence[str] = ()) -> tuple[str, Any]:
         builder = self.llvm.JITLibraryBuilder().add_current_process().add_object_img(code)
         for library in used:
             builder.add_jit_library(library)
         for symbol, address in _PYTHON.items():
             builder.import_symbol(symbol, address)
-        builder.export_symbol(name)
+        for symbol in drawn:
+            builder.import_symbol(symbol, randomness.addresses()[symbol])
+        for name in names:
+            builder.export_symbol(name)
         library = f"library{next(self.numbers)}"
         try:
             return library, builder.link(self.linker, library)

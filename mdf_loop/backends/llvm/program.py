@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.backends.llvm import control, elementwise, operators, places, products, reductions, views
+from mdf_loop.backends.llvm.around import RELEASE, STREAM, TAKE, around, stream
 from mdf_loop.backends.llvm.arrays import Array, in_memory, number
 from mdf_loop.backends.llvm.elements import CannotCompile
 from mdf_loop.backends.llvm.emitter import FALL_BACK, NO_MEMORY, STOPPED, TOO_LONG, Emitter
@@ -23,6 +24,7 @@ from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.machine import machine
 from mdf_loop.backends.llvm.objects import ELEMENTS, FLAGS, HEAD, PLAIN, TYPE, are_as_expected
 from mdf_loop.backends.llvm.operators.foreign import Outside
+from mdf_loop.backends.llvm.randomness import address_of
 from mdf_loop.backends.llvm.sweeps import store_all
 from mdf_loop.backends.python.runtime import FallBack, TooLong
 from mdf_loop.step.records import Region, Type, Value
@@ -30,7 +32,7 @@ from mdf_loop.step.records import Region, Type, Value
 WRITE = control, elementwise, operators, places, products, reductions, views
 """The modules that say how operations are written."""
 
-FIRST_OBJECT = 4
+FIRST_OBJECT = 5
 """The place of the first argument in a table, behind what all programs are given."""
 
 NOT_PLAIN = 4
@@ -38,40 +40,6 @@ NOT_PLAIN = 4
 
 CODES = FALL_BACK, NO_MEMORY, STOPPED, NOT_PLAIN, TOO_LONG
 """All that a program may return instead of 0."""
-
-_HELPERS = """
-declare ptr @PyEval_SaveThread()
-declare void @PyEval_RestoreThread(ptr)
-declare i32 @PyErr_CheckSignals()
-declare ptr @PyMem_RawRealloc(ptr, i64)
-declare void @PyMem_RawFree(ptr)
-
-define private i1 @look_around() noinline {
-  %thread = call ptr @PyEval_SaveThread()
-  call void @PyEval_RestoreThread(ptr %thread)
-  %signal = call i32 @PyErr_CheckSignals()
-  %found = icmp ne i32 %signal, 0
-  ret i1 %found
-}
-
-define private i1 @grow(ptr %memory, i64 %size) noinline {
-  %room = getelementptr { ptr, i64 }, ptr %memory, i64 0, i32 1
-  %now = load i64, ptr %room
-  %twice = shl i64 %now, 1
-  %more = icmp ugt i64 %twice, %size
-  %wanted = select i1 %more, i64 %twice, i64 %size
-  %old = load ptr, ptr %memory
-  %new = call ptr @PyMem_RawRealloc(ptr %old, i64 %wanted)
-  %none = icmp eq ptr %new, null
-  br i1 %none, label %failed, label %done
-done:
-  store ptr %new, ptr %memory
-  store i64 %wanted, ptr %room
-  ret i1 false
-failed:
-  ret i1 true
-}
-"""
 
 
 def program(region: Region, is_block: bool = False) -> Program:
@@ -97,18 +65,22 @@ class Program:
     def __init__(self, region: Region, is_block: bool = False) -> None:
         written = _Writing(inlined(region), is_block)
         self.text, self.constants = written.text, written.e.constants
-        self._code, self.size = machine().linked(self.text, "run", list(written.e.text.declarations))
+        self._code, self.size = machine().linked(self.text, ("run", "run_many"), list(written.e.text.declarations))
         self._call = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(self._code["run"])
-        self._table, self._results, self._outside = written.table, written.results, written.e.outside
+        self.call_many = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p, *[ctypes.c_int64] * 2])(self._code["run_many"])
+        self.table, self.results, self.outside = written.table, written.results, written.e.outside
+        self.draws, self.is_free = written.e.draws, written.is_free
         self._weak = [k for k, param in enumerate(region.params) if param.type.weak and param.type.kind in "bi"]
         self._spare: list[Table] = []
 
     def __call__(self, run: Any, *values: Any) -> tuple[Any, ...]:
         """Run it."""
-        table = self._spare.pop() if self._spare else Table(self._table, self.constants, self._outside)
-        given = values if not self._weak else self._exact(values)
-        found = [result.room() for result in self._results]
+        table = self._spare.pop() if self._spare else self.new_table()
+        given = self.exact(values)
+        found = [result.room() for result in self.results]
         table.given, table.run = given, run
+        if self.draws:
+            table.entries[STREAM] = address_of(run.stream.shared())
         code = table.filled(self._call, given, found)
         if code == NOT_PLAIN:
             given = [np.ascontiguousarray(x) if isinstance(x, np.ndarray) and x.ndim else x for x in given]
@@ -117,20 +89,31 @@ class Program:
             if table.error is not None and not isinstance(table.error, Exception):
                 raise table.error
             self._spare.append(table)
-            raise {NO_MEMORY: MemoryError, TOO_LONG: TooLong}.get(code, FallBack)
-        results = tuple([result.of(x, table) for result, x in zip(self._results, found, strict=True)])
+            raise error_of(code)
+        results = tuple([result.of(x, table) for result, x in zip(self.results, found, strict=True)])
         table.arrays, table.given, table.run = [], (), None
         self._spare.append(table)
         return results
 
-    def _exact(self, values: Sequence[Any]) -> list[Any]:
+    def new_table(self) -> Table:
+        """A table for somebody who calls."""
+        return Table(self.table, self.constants, self.outside)
+
+    def exact(self, values: Sequence[Any]) -> Sequence[Any]:
         """Python's own whole numbers as numpy's."""
+        if not self._weak:
+            return values
         given = list(values)
         for k in self._weak:
             if type(given[k]) is int and not -1 << 63 <= given[k] < 1 << 63:
                 raise FallBack
             given[k] = np.bool_(given[k]) if type(given[k]) is bool else np.int64(given[k])
         return given
+
+
+def error_of(code: int) -> Exception:
+    """What is raised for a run that did not come to its end."""
+    return {NO_MEMORY: MemoryError, TOO_LONG: TooLong}.get(code, FallBack)()
 
 
 class Layout:
@@ -260,6 +243,7 @@ class _Writing:
         self._params()
         self._targets()
         self.e.values(region)
+        self.is_free = not self.e.outside and "look_around" in self.e.text.declarations
         self._give()
         self.text = self._whole(is_block)
         self.table.scratch = self.e.scratch
@@ -352,7 +336,12 @@ class _Writing:
         for k, n in enumerate(x.shape):
             text.line(f"store i64 {n}, ptr {text.element_pointer('i64', '%table', result.place + k)}")
         kind = _number_of_dtype(result.dtype)
-        room = text.new(f"call ptr {self._entry(1)}(i64 {result.place}, i64 {len(x.shape)}, i64 {kind})")
+        ask = self._entry(1)
+        if self.is_free:
+            text.line(TAKE)
+        room = text.new(f"call ptr {ask}(i64 {result.place}, i64 {len(x.shape)}, i64 {kind})")
+        if self.is_free:
+            text.new(RELEASE)
         self.e.leave_if(text.new(f"icmp eq ptr {room}, null"), NO_MEMORY)
         store_all(self.e, [(x, [room])])
 
@@ -375,13 +364,17 @@ class _Writing:
         for k, memory in enumerate(e.growing):
             ending += [f"  %free{k} = load ptr, ptr {memory}", f"  call void @PyMem_RawFree(ptr %free{k})"]
         lines = [
-            "define i64 @run(ptr %table) nounwind {", "entry:", "  %scratch = load ptr, ptr %table",
+            "define private i64 @once(ptr %table, ptr %thread) noinline nounwind {", "entry:",
+            "  %scratch = load ptr, ptr %table",
             "  %outside_at = getelementptr i64, ptr %table, i64 3",
             "  %outside = load ptr, ptr %outside_at",
+            *(stream() if e.draws else []),
             "  %fuel = alloca i64", f"  store i64 {control.FUEL}, ptr %fuel",
             "  %looks = alloca i64", f"  store i64 {control.MOST if is_block else control.LOOKS}, ptr %looks",
             *constants, *text.slots, *text.lines,
         ]  # fmt: skip
         known = {"look_around", "grow"}
         declared = [line for name, line in text.declarations.items() if name not in known]
-        return "\n".join([*declared, *text.globals, _HELPERS, *lines, "end:", *ending, "  ret i64 %code", "}"]) + "\n"
+        return (
+            "\n".join([*declared, *text.globals, *around(self.is_free), *lines, "end:", *ending, "  ret i64 %code", "}"]) + "\n"
+        )

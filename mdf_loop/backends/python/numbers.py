@@ -166,6 +166,13 @@ def may_refuse(value: Value) -> bool:
     return value.type.weak and (value.op not in HARMLESS or unbounded(value) is not None)
 
 
+def stays(value: Value) -> bool:
+    """Whether a value is computed even if nobody reads it: what may go wrong has to."""
+    if value.op in ("apply", "loop", "branch", "place_in", "gather") or may_refuse(value):
+        return True
+    return value.op != "item" and not all(x.type.is_static for x in (value, *value.args))  # shapes may not fit
+
+
 def unbounded(value: Value) -> Callable[..., Any] | None:
     """What looks at the size of a weak whole number that a primitive gives; None where it needs no look."""
     if not value.type.weak or (value.op == "mul" and value.type.kind not in "iO"):

@@ -60,20 +60,13 @@ def program(
     return printer.source.compiled(parameters), printer.source.text(parameters)
 
 
-def _stays(value: Value) -> bool:
-    """Whether a value is computed even if nobody reads it: what may go wrong has to."""
-    if value.op in ("apply", "loop", "branch", "place_in", "gather") or numbers.may_refuse(value):
-        return True
-    return value.op != "item" and not all(x.type.is_static for x in (value, *value.args))  # shapes may not fit
-
-
 class Printer:
     """Writes a region into a source."""
 
     def __init__(self, region: Region, most: int, least: int, careful: bool = False, is_block: bool = False) -> None:
         self.is_block = is_block
         self.source, self.most, self.least, self.careful = Source(), most, least, careful
-        self.uses: Uses = uses_of(region, _stays)
+        self.uses: Uses = uses_of(region, numbers.stays)
         self.texts: dict[Value, str] = {}
         self.boxes: dict[Value, str] = {}
         self.bounds: dict[Value, int] = {}
@@ -115,7 +108,7 @@ class Printer:
     def values(self, region: Region) -> None:
         """Every value of a region, in order."""
         for value in region.values:
-            if self.uses.count(value) or _stays(value):
+            if self.uses.count(value) or numbers.stays(value):
                 self._value(value)
 
     def _value(self, value: Value) -> None:

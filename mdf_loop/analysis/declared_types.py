@@ -1,0 +1,86 @@
+"""Element types that a typed body declares are those that it computes: where they are not, it is refused before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from mdf_loop.analysis.element_types import Groups, Key, element_dtype, visit_body
+from mdf_loop.check import title
+from mdf_loop.element_types import NAMES
+from mdf_loop.errors import MalformedBody
+from mdf_loop.ir import Body
+
+_WORDS = {dtype: name for name, dtype in reversed(NAMES.items())}
+"""What ONNX calls element types: of two names the one that stands first."""
+
+
+def check_declared_types(body: Body, carried: Iterable[tuple[str, str]] = ()) -> None:
+    """See that what a body declares of its values is what its operators give.
+
+    Where the operators leave a type open - an operator of somebody's own, an input of which nothing is declared - any
+    declaration is right.  Shapes are not looked at: those that are declared are often one of many.
+
+    Parameters
+    ----------
+    body : Body
+        Untyped ones have nothing to check.
+    carried : iterable of (input, output)
+        Pairs of body values that go round and so have one type.
+
+    Raises
+    ------
+    MalformedBody
+        Names the body, the value, both types and the node.
+    """
+    if body.typed:
+        computed = _Computed()
+        computed.go_round(body, visit_body(computed, body, {}), carried)
+
+
+class _Computed(Groups):
+    """What operators give, from the declared types of inputs on; the declarations of other values are held against it."""
+
+    def declare(self, body: Body, scope: Mapping[str, Key]) -> None:
+        """Take over what is declared of the inputs."""
+        for name in body.inputs:
+            self.know(scope[name], element_dtype(body.type_of(name)))
+
+    def leave(self, body: Body, scope: Mapping[str, Key]) -> None:
+        """Compare what is declared with what is computed."""
+        given = {*body.inputs, *body.captures}
+        for name, kind in body.types.items():
+            declared = element_dtype(kind)
+            if name in scope and name not in given and declared is not None:
+                self._compare(body, scope[name], declared, f"{_what(body, name)} is declared {_word(declared)}")
+
+    def go_round(self, body: Body, scope: Mapping[str, Key], pairs: Iterable[tuple[str, str]]) -> None:
+        """Compare what is declared of the inputs of the next iteration with what is computed for it."""
+        pairs = list(pairs)
+        for name, output in pairs:
+            declared = element_dtype(body.type_of(name))
+            if declared is not None:
+                said = f"input {name!r}, which output {output!r} feeds in the next iteration, is declared {_word(declared)}"
+                self._compare(body, scope[output], declared, said)
+        super().go_round(body, scope, pairs)
+
+    def _compare(self, body: Body, key: Key, declared: np.dtype, said: str) -> None:
+        found = self.dtype.get(self.find(key))
+        if found is None or found == declared:
+            return
+        name = key[1]
+        writer = next((f" (node {title(node)})" for node in body.nodes if name in node.outputs), "")
+        raise MalformedBody(
+            f"{said}, but {name!r} is computed as {_word(found)}{writer}; "
+            f"declare it {_word(found)}, or put a Cast to {_word(declared)} behind the node",
+            (body.name,),
+        )
+
+
+def _what(body: Body, name: str) -> str:
+    return f"output {name!r}" if name in body.outputs else f"value {name!r}"
+
+
+def _word(dtype: np.dtype) -> str:
+    return _WORDS.get(dtype, dtype.name)

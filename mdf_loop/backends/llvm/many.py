@@ -1,0 +1,88 @@
+"""One program run many times, once for each of many arguments, without anything of Python's between two runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from mdf_loop.backends.llvm.around import STREAM
+from mdf_loop.backends.llvm.program import FIRST_OBJECT, Program, Result, error_of
+from mdf_loop.backends.llvm.randomness import address_of
+
+FIRST, MOMENT = 16, 0.05
+"""Runs between two looks at the time, at first; seconds that there shall be."""
+
+
+def can_run_many(program: object) -> TypeGuard[Program]:
+    """Whether nothing of Python's is needed within a run."""
+    return isinstance(program, Program) and not program.outside and all(x.is_static for x in program.results)
+
+
+def run_many(
+    program: Program,
+    given: Sequence[Sequence[Any]],
+    which: np.ndarray,
+    streams: Sequence[np.random.Generator],
+    pause: Callable[[], None],
+) -> list[np.ndarray]:
+    """The results of many runs, each an array with a row for each run.
+
+    Parameters
+    ----------
+    given : sequence of sequences
+        Arguments, which may be those of many runs.
+    which : array of int
+        For each run, which of them it is given.
+    streams : sequence of numpy Generator
+        The random stream of each run, where the program draws.
+    pause : callable
+        Called now and then, between two runs.
+
+    Raises
+    ------
+    FallBack, TooLong, MemoryError
+        A run came upon something that the program leaves to others; streams have moved.
+    """
+    template, count = program.new_table(), len(which)
+    kept = [[_plain(x) for x in program.exact(values)] for values in given]
+    tables = np.repeat(template.entries[None], count, axis=0)
+    behind = FIRST_OBJECT + len(kept[0])
+    tables[:, FIRST_OBJECT:behind] = np.array([[id(x) for x in values] for values in kept], np.uint64)[which]
+    if program.draws:
+        tables[:, STREAM] = [address_of(generator) for generator in streams]
+    found, rooms = list[Any](), list[Any]()
+    for k, result in enumerate(program.results):
+        found.append(None if result.is_number else np.empty((count, *result.lengths), result.dtype))
+        rooms.append(None if result.is_number else list(found[k]))
+        if not result.is_number:
+            tables[:, behind + k] = np.fromiter(map(id, rooms[k]), np.uint64, count)
+    _run(program, tables, pause)
+    return [_column(result, tables) if x is None else x for result, x in zip(program.results, found, strict=True)]
+
+
+def _plain(x: Any) -> Any:
+    """An array whose elements stand row by row."""
+    return np.ascontiguousarray(x) if isinstance(x, np.ndarray) and x.ndim else x
+
+
+def _run(program: Program, tables: np.ndarray, pause: Callable[[], None]) -> None:
+    """Run all, some at a time, so that Ctrl-C and the time are seen in between."""
+    start, length, bytes = 0, FIRST, tables.strides[0]
+    while start < len(tables):
+        pause()
+        begun, stop = time.perf_counter(), min(start + length, len(tables))
+        code = program.call_many(tables.ctypes.data + start * bytes, bytes, stop - start)
+        if code:
+            raise error_of(code)
+        start, taken = stop, time.perf_counter() - begun
+        length = max(min(2 * length, int(length * MOMENT / max(taken, 1e-9))), 1)
+
+
+def _column(result: Result, tables: np.ndarray) -> np.ndarray:
+    """A number that each run left in its table."""
+    numbers = np.ascontiguousarray(tables[:, result.place])
+    each = numbers.view(np.uint8).reshape(len(numbers), 8)[:, : result.dtype.itemsize]
+    return np.ascontiguousarray(each).view(result.dtype).reshape(len(numbers))

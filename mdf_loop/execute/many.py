@@ -1,0 +1,24 @@
+"""Many runs of one program, where it is machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+
+def run_many(
+    call: Callable[..., Any],
+    given: Sequence[Sequence[Any]],
+    which: np.ndarray,
+    streams: Sequence[np.random.Generator],
+    pause: Callable[[], None],
+) -> list[np.ndarray] | None:
+    """The results of many runs of a program, each as one array; None if each has to be called by itself.
+
+    See :func:`mdf_loop.backends.llvm.many.run_many`.
+    """
+    from mdf_loop.backends.llvm import many
+
+    return many.run_many(call, given, which, streams, pause) if many.can_run_many(call) else None

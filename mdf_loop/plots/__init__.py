@@ -1,0 +1,1 @@
+"""Values as pictures: what is plotted, as arrays with named dimensions, and how, on axes of matplotlib."""

@@ -1,0 +1,128 @@
+"""What is plotted: arrays with named dimensions, out of the results of a run or an ``xarray.Dataset``."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import ArgumentError, KindError
+
+TRIAL, ITERATION = "trial", "iteration"
+
+
+@dataclass(frozen=True)
+class Series:
+    """Values with names for their axes.
+
+    Attributes
+    ----------
+    name : str
+    dims : tuple of str
+        A name for each axis.
+    values : array
+        Numbers.
+    coordinates : mapping of str to array
+        What stands along an axis; 0, 1, 2, ... where nothing is said.
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    values: np.ndarray
+    coordinates: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    def along(self, dim: str) -> np.ndarray:
+        """What stands along an axis."""
+        known = self.coordinates.get(dim)
+        return np.arange(self.values.shape[self.dims.index(dim)]) if known is None else known
+
+    def over_trials(self) -> tuple[Series, np.ndarray | None]:
+        """The mean of all trials, and how far they are spread; itself where there are no trials."""
+        if TRIAL not in self.dims:
+            return self, None
+        axis = self.dims.index(TRIAL)
+        there = np.isfinite(self.values)
+        count = np.maximum(there.sum(axis, keepdims=True), 1)
+        mean = np.where(there, self.values, 0).sum(axis, keepdims=True) / count
+        spread = np.sqrt((np.where(there, self.values - mean, 0) ** 2).sum(axis) / count.squeeze(axis))
+        empty = ~there.any(axis)
+        mean = np.where(empty, np.nan, mean.squeeze(axis))
+        dims = tuple(dim for dim in self.dims if dim != TRIAL)
+        return Series(self.name, dims, mean, self.coordinates), spread
+
+
+def series_of(source: Any) -> dict[str, Callable[[], Series]]:
+    """What can be plotted, by name: each a function that makes the :class:`Series`, so that nothing is read in vain.
+
+    Parameters
+    ----------
+    source : Results or xarray.Dataset
+
+    Raises
+    ------
+    KindError
+        It is neither.
+    """
+    if hasattr(source, "about") and isinstance(source, Mapping):
+        return _of_results(source)
+    if hasattr(source, "data_vars"):
+        return {str(name): partial(_of_variable, source[name]) for name in source.data_vars}
+    raise KindError(f"plot takes the Results of a run, or the Dataset of a sweep; got {type(source).__name__}")
+
+
+def _of_results(results: Any) -> dict[str, Callable[[], Series]]:
+    about = results.about
+    lead = (TRIAL,) if about.trials is not None else ()
+    steps = {ITERATION: about.every}
+    found: dict[str, Callable[[], Series]] = {
+        name: partial(_labelled, name, value, (*lead, ITERATION), steps) for name, value in about.recorded.items()
+    }
+    for name, value in results.items():
+        dims = (*lead, ITERATION) if name in about.collected else lead
+        found.setdefault(name, partial(_labelled, name, value, dims, {}))
+    return found
+
+
+def _labelled(name: str, value: Any, dims: tuple[str, ...], steps: Mapping[str, int]) -> Series:
+    values = _numbers(name, value)
+    dims = (*dims[: values.ndim], *(f"{name}_{k}" for k in range(values.ndim - len(dims))))
+    coordinates = {dim: step * np.arange(values.shape[dims.index(dim)]) for dim, step in steps.items() if dim in dims}
+    return Series(name, dims, values, coordinates)
+
+
+def _of_variable(variable: Any) -> Series:
+    """A variable of xarray."""
+    name = str(variable.name)
+    dims = tuple(map(str, variable.dims))
+    coordinates = {dim: np.asarray(variable.coords[dim].values) for dim in dims if dim in variable.coords}
+    return Series(name, dims, _numbers(name, variable.values), coordinates)
+
+
+def _numbers(name: str, value: Any) -> np.ndarray:
+    """A value as an array of floats."""
+    try:
+        return np.asarray(value, np.float64)
+    except (TypeError, ValueError) as error:
+        raise KindError(f"{name!r} holds no numbers of one shape, so it cannot be plotted ({type(value).__name__})") from error
+
+
+def chosen(known: Mapping[str, Any], names: Iterable[str]) -> list[Series]:
+    """The series of these names.
+
+    Raises
+    ------
+    ArgumentError
+        There is none of such a name.
+    """
+    found = []
+    for name in names:
+        if name not in known:
+            close = difflib.get_close_matches(str(name), known, 3)
+            meant = f"did you mean {' or '.join(map(repr, close))}?" if close else f"there are {', '.join(known) or 'none'}"
+            raise ArgumentError(f"there is nothing to plot called {name!r}; {meant}")
+        found.append(known[name]())
+    return found

@@ -1,0 +1,129 @@
+"""One loop run for many lanes by machine code: one lane after the other, each what engine ``jit`` makes of it alone.
+
+The program is the one of a single run, but for collected values that nobody wants; many runs of it are one call, without
+anything of Python's in between, and without Python's lock where nothing outside of the program is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.backends.python.runtime import FallBack, TooLong
+from mdf_loop.execute.interpret import Arguments
+from mdf_loop.execute.many import run_many
+from mdf_loop.execute.numpy_engine import NumpyLoop, program_values
+from mdf_loop.execute.specialised import Specialised
+from mdf_loop.ir import Loop
+from mdf_loop.options import RandomStream, Run, available_engines
+from mdf_loop.sweeps.columns import Columns
+from mdf_loop.sweeps.exact import NotBatched, adds_up_little, refuse_inexact
+
+WORTH, UNKNOWN = 1 << 17, 1 << 8
+"""Iterations of all lanes from which on engine ``auto`` compiles, and those of a lane that are expected where nothing is said."""
+
+
+class CompiledLoop:
+    """A loop made ready for many lanes.
+
+    Parameters
+    ----------
+    loop : Loop
+    wanted : sequence of bool
+        Which results are wanted: carried, last, then collected ones.
+    """
+
+    def __init__(self, loop: Loop, wanted: Sequence[bool]) -> None:
+        self.first = len(loop.carried) + len(loop.last)
+        keeps = list(wanted[self.first :])
+        kept = tuple(c for c, keep in zip(loop.collected, keeps, strict=True) if keep)
+        self.execute = NumpyLoop(replace(loop, collected=kept))
+        self.places = [self.first + sum(keeps[:k]) if keep else None for k, keep in enumerate(keeps)]
+
+    def run(self, given: Sequence[Arguments], generators: Sequence[np.random.Generator], run: Run) -> Columns | None:
+        """Run the loop in all lanes; None if engine ``auto`` or ``jit`` has another way to take.
+
+        Raises
+        ------
+        NotBatched
+            A lane came upon something that only running it alone finds out.
+        LoopTimeout
+        """
+        unique = list({id(each): each for each in given}.values())
+        made = self._program(unique, len(given), run)
+        if made is None:
+            return None
+        numbers = {id(each): k for k, each in enumerate(unique)}
+        which, values = np.array([numbers[id(each)] for each in given]), [program_values(each) for each in unique]
+        try:
+            with np.errstate(all="ignore"):
+                found = run_many(made.call, values, which, generators, lambda: _pause(run))
+                if found is None:
+                    return self._one_by_one(made.call, [values[k] for k in which], generators, run)
+        except (FallBack, TooLong) as error:
+            raise NotBatched("machine code leaves something to others") from error
+        *results, lengths = found
+        return Columns(list(results[: self.first]), [None] * len(self.places), lengths)
+
+    def _program(self, given: Sequence[Arguments], lanes: int, run: Run) -> Specialised | None:
+        """The machine code of all lanes, if there is some and it shall be used."""
+        options, first = run.options, given[0]
+        if options.engine not in ("auto", "jit") or options.max_iterations is not None or "jit" not in available_engines():
+            return None
+        if options.engine == "auto" and not self._is_worth_it(given, lanes):
+            return None
+        forms = {(each.trip_count is None, each.go is None, *map(_kind_of, program_values(each))) for each in given}
+        made = self.execute.machine_code(first, options) if len(forms) == 1 else None
+        if made is None or options.engine == "jit":
+            return made
+        return made if adds_up_little(made.step) else None
+
+    def _is_worth_it(self, given: Sequence[Arguments], lanes: int) -> bool:
+        """Whether there is much to do, and it gives the bits that the other engines give."""
+        count = max(each.trip_count or UNKNOWN for each in given)
+        if lanes * count < WORTH or not self.execute.loop.body.typed:
+            return False
+        try:
+            refuse_inexact(self.execute.loop.body)
+        except NotBatched:
+            return False
+        return True
+
+    def _one_by_one(
+        self, call: Callable[..., Any], values: Sequence[Sequence[Any]], generators: Sequence[np.random.Generator], run: Run
+    ) -> Columns:
+        """Lanes whose results only the run tells how long they are, or that call something outside."""
+        rows = []
+        for k, each in enumerate(values):
+            if not k % 16:
+                _pause(run)
+            part = Run(run.options, RandomStream.over(generators[k]) if generators else RandomStream(0))
+            rows.append(call(part, *each))
+        *columns, lengths = zip(*rows, strict=True)
+        longest, count = int(max(lengths)), len(rows)
+        collected: list[np.ndarray | None] = []
+        for place in self.places:
+            collected.append(None if place is None else _stacked(columns[place], count, longest))
+        return Columns([np.stack(column) for column in columns[: self.first]], collected, np.array(lengths))
+
+
+def _stacked(rows: Sequence[np.ndarray], count: int, longest: int) -> np.ndarray:
+    """Collected values of all lanes, as far as each goes."""
+    if len({(row.dtype, row.shape[1:]) for row in rows}) > 1:
+        raise NotBatched("a value changes its type or shape")
+    found = np.empty((count, longest, *rows[0].shape[1:]), rows[0].dtype)
+    for k, row in enumerate(rows):
+        found[k, : len(row)] = row
+    return found
+
+
+def _kind_of(value: Any) -> Any:
+    return (value.dtype, value.shape) if isinstance(value, np.ndarray | np.generic) else type(value)
+
+
+def _pause(run: Run) -> None:
+    if run.deadline is not None:
+        run.deadline.check()

@@ -1,0 +1,86 @@
+"""What a body declares of its element types is what it computes, or it is refused before it runs."""
+
+import numpy as np
+import onnx.parser
+import pytest
+
+import mdf_loop
+from mdf_loop import backend
+from mdf_loop.errors import MalformedBody
+
+LOOP = "b (int64 i, bool c, float x) => (bool go, {y} y, {z} z) {{ go = Identity (c) y = {op} (x) z = Mul (x, x) }}"
+
+WRONG = {
+    "collected": ({"y": "float", "z": "int64", "op": "Neg"}, "output 'z' is declared int64, but 'z' is computed as float"),
+    "carried": ({"y": "double", "z": "float", "op": "Neg"}, "output 'y' is declared double, but 'y' is computed as float"),
+    "cast": ({"y": "float", "z": "float", "op": "Cast <to = 11>"}, "'y' is declared float, but 'y' is computed as double"),
+    "next iteration": ({"y": "double", "z": "float", "op": "Cast <to = 11>"}, "input 'x', which output 'y' feeds"),
+}
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+@pytest.mark.parametrize(("said", "told"), WRONG.values(), ids=WRONG)
+def test_a_loop(said, told, count):
+    with pytest.raises(MalformedBody, match=told):
+        mdf_loop.loop(count, True, 1.0, body={"onnx": LOOP.format(**said)})
+    with pytest.raises(MalformedBody, match=told):
+        mdf_loop.compile({"onnx": LOOP.format(**said)})(count, True, 1.0)
+
+
+def test_the_condition_and_inner_values():
+    with pytest.raises(MalformedBody, match="output 'go' is declared bool, but 'go' is computed as int64"):
+        mdf_loop.loop(
+            3, True, 1.0, body={"onnx": "b (int64 i, bool c, float x) => (bool go, float y) { go = Identity (i) y = Neg (x) }"}
+        )
+    inner = "b (int64 i, bool c, float x) => (bool go, float y) <int64 m> { go = Identity (c) m = Neg (x) y = Neg (m) }"
+    with pytest.raises(MalformedBody, match=r"value 'm' is declared int64, but 'm' is computed as float \(node Neg -> m\)"):
+        mdf_loop.loop(3, True, 1.0, body={"onnx": inner})
+
+
+def test_scans_and_branches():
+    with pytest.raises(MalformedBody, match="'z' is declared int64"):
+        mdf_loop.scan(
+            0.0,
+            np.ones(3),
+            num_scan_inputs=1,
+            body={"onnx": "b (float s, float x) => (float t, int64 z) { t = Add (s, x) z = Neg (x) }"},
+        )
+    branch = {"onnx": "b () => (int64 z) { z = Constant <value = float {1.5}> () }"}
+    with pytest.raises(MalformedBody, match="'z' is declared int64"):
+        mdf_loop.if_(True, then_branch=branch, else_branch=branch)
+
+
+def test_whole_models_and_loops_inside():
+    text = """<ir_version: 10, opset_import: ["": 18]> main (int64 n, double x) => (double y) {{
+      y = Loop <body = b (int64 i, bool c, double s) => (bool c, {kind} t) {{ t = Tanh (s) }}> (n, , x) }}"""
+    assert backend.run_model(onnx.parser.parse_model(text.format(kind="double")), [np.array(2), np.array(1.0)])
+    with pytest.raises(MalformedBody, match="body: output 't' is declared float, but 't' is computed as double"):
+        backend.prepare(onnx.parser.parse_model(text.format(kind="float")))
+    with pytest.raises(MalformedBody, match="main: output 'y' is declared float"):
+        backend.prepare(onnx.parser.parse_model(text.format(kind="double").replace("=> (double y)", "=> (float y)")))
+
+
+RIGHT = [
+    "b (int64 i, bool c, float[n] x) => (bool c, float[m] y) { y = Concat <axis = 0> (x, x) }",
+    "b (int64 i, bool c, float[1] x) => (bool c, float[] y) { y = Neg (x) }",
+    "b (int64 i, bool c, float x) => (bool c, float y, int64 n, bool g) { y = Neg (x) n = Shape (x) g = Greater (x, x) }",
+    "b (int64 i, bool c, float x) => (bool c, float y, float16 h) { y = Neg (x) h = Cast <to = 10> (x) }",
+]
+
+
+@pytest.mark.parametrize("text", RIGHT)
+def test_open_dimensions_and_ranks_are_left_alone(text):
+    assert mdf_loop.loop(2, True, np.ones(1, np.float32), body={"onnx": text}) is not None
+
+
+def test_an_operator_of_somebodys_own_may_give_what_is_declared():
+    @mdf_loop.kernel("Mine", domain="test.declared")
+    def mine(x):
+        """x as a whole number."""
+        return x.astype(np.int64)
+
+    graph = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 18, "test.declared": 1]> g (float x) => (int64 y) { y = test.declared.Mine (x) }'
+    )
+    (y,) = backend.run_model(graph, [np.float32(2.5)])
+    assert y == 2

@@ -1,0 +1,180 @@
+"""Results and models on axes of matplotlib, and as HTML; pictures are looked at as what stands on the axes."""
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.errors import ArgumentError, KindError
+from mdf_loop.models.results import About, Results
+
+matplotlib = pytest.importorskip("matplotlib")
+pytest.importorskip("matplotlib.pyplot")
+xarray = pytest.importorskip("xarray")
+NEURON, DECISION = "examples/gallery/fitzhugh_nagumo.yaml", "examples/drift_diffusion.yaml"
+
+
+@pytest.fixture(autouse=True)
+def _no_windows():
+    matplotlib.use("agg", force=True)
+    yield
+    from matplotlib import pyplot
+
+    pyplot.close("all")
+
+
+@pytest.fixture(scope="module")
+def neuron():
+    return mdf_loop.run(NEURON, record=["neuron.v"], every=10)
+
+
+@pytest.fixture(scope="module")
+def sweep():
+    grid = {"drift": [0.0, 1.0, 2.0], "bound": [0.5, 1.0]}
+    return mdf_loop.sweep(DECISION, grid, trials=20, seed=1, outputs=["reaction_time", "evidence"])
+
+
+def test_a_trajectory(neuron):
+    ax = neuron.plot("voltage")
+    (line,) = ax.lines
+    np.testing.assert_array_equal(line.get_ydata(), neuron["voltage"])
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("iteration", "voltage")
+
+
+def test_what_is_recorded_stands_where_it_was_recorded(neuron):
+    (line,) = neuron.plot("neuron.v").lines
+    np.testing.assert_array_equal(line.get_xdata(), 10 * np.arange(400))
+    (line,) = neuron.plot().lines  # without names, what was recorded
+    np.testing.assert_array_equal(line.get_ydata(), neuron.recorded["neuron.v"])
+
+
+def test_all_lines_without_names():
+    ax = mdf_loop.run(NEURON).plot()
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["voltage", "recovery"]
+
+
+def test_a_phase_plane_on_axes_that_are_given(neuron):
+    _, given = matplotlib.pyplot.subplots()
+    ax = mdf_loop.plot(neuron, "voltage", "recovery", ax=given, color="red")
+    assert ax is given
+    (line,) = ax.lines
+    np.testing.assert_array_equal(line.get_xdata(), neuron["voltage"])
+    np.testing.assert_array_equal(line.get_ydata(), neuron["recovery"])
+    assert line.get_color() == "red"
+
+
+def test_trials_are_a_histogram_and_paths_a_mean_with_a_band():
+    run = mdf_loop.run(DECISION, trials=30, seed=1)
+    assert sum(bar.get_height() for bar in run.plot("reaction_time").patches) == 30
+    ax = run.plot("path")
+    (line,) = ax.lines
+    np.testing.assert_allclose(line.get_ydata(), np.nanmean(run["path"], axis=0))
+    assert len(ax.collections) == 1
+
+
+def test_sweeps_are_curves_heat_maps_and_one_mean_over_another(sweep):
+    ax = mdf_loop.plot(sweep.sel(bound=1.0), "reaction_time")
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), sweep.sel(bound=1.0).reaction_time.mean("trial"))
+    np.testing.assert_array_equal(ax.lines[0].get_xdata(), [0, 1, 2])
+    mesh = mdf_loop.plot(sweep, "reaction_time").collections[0]
+    np.testing.assert_allclose(mesh.get_array().reshape(2, 3), sweep.reaction_time.mean("trial").values.T)
+    ax = mdf_loop.plot(sweep.sel(bound=1.0), "reaction_time", "evidence")
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), sweep.sel(bound=1.0).evidence.mean("trial"))
+
+
+@pytest.mark.parametrize(("shape", "lines"), [((40, 3), 3), ((3, 40), 0), ((40, 30), 0)])
+def test_many_lines_are_a_heat_map(shape, lines):
+    run = Results({"x": np.ones(shape)}, About(collected=["x"]))
+    ax = run.plot("x")
+    assert len(ax.lines) == lines
+    assert len(ax.collections) == (0 if lines else 1)
+
+
+def test_categories_are_ticks():
+    data = xarray.Dataset({"y": ("who", np.array([1.0, 2.0]))}, {"who": ["anna", "ben"]})
+    assert [tick.get_text() for tick in mdf_loop.plot(data, "y").get_xticklabels()] == ["anna", "ben"]
+
+
+def test_what_cannot_be_plotted_says_why(sweep):
+    run = Results({"number": np.float64(1.5), "text": np.array("a", object), "cube": np.ones((2, 3, 4)), "rows": np.ones(3)})
+    with pytest.raises(ArgumentError, match=r"'number' is a single number, 1.5"):
+        run.plot("number")
+    with pytest.raises(KindError, match="'text' holds no numbers"):
+        run.plot("text")
+    with pytest.raises(ArgumentError, match="'cube' has 3 axes"):
+        run.plot("cube")
+    with pytest.raises(ArgumentError, match="did you mean 'rows'"):
+        run.plot("row")
+    with pytest.raises(ArgumentError, match="phase plane needs the same"):
+        run.plot("rows", "number")
+    with pytest.raises(KindError, match="Results of a run"):
+        mdf_loop.plot([1, 2, 3])
+    with pytest.raises(ArgumentError, match="only single numbers"):
+        Results({"number": 1.5}).plot()
+
+
+@pytest.mark.parametrize(
+    "path", [NEURON, DECISION, "examples/newton_mdf.yaml", "examples/openvino_loop.xml", "tests/models/ddm_dyn.onnx"]
+)
+def test_models_are_drawn_with_every_box_inside_its_cluster(path):
+    from mdf_loop.pictures.layout import laid_out
+
+    model = mdf_loop.prepare(path)
+    picture = mdf_loop.draw(model).picture
+    texts = {text.get_text() for text in model.plot().texts}
+    assert {"\n".join(box.lines) for box in picture.top.all_boxes()} <= {text.replace(r"\$", "$") for text in texts}
+    places = laid_out(picture)
+    todo = [picture.top]
+    while todo:
+        cluster = todo.pop()
+        around, inner = places[cluster.key], [places[item.key] for item in (*cluster.boxes, *cluster.clusters)]
+        for place in inner:
+            assert around.x <= place.x
+            assert place.x + place.width <= around.x + around.width + 1e-9
+            assert around.y <= place.y
+            assert place.y + place.height <= around.y + around.height + 1e-9
+        for k, one in enumerate(inner):
+            for other in inner[:k]:
+                apart = one.x + one.width <= other.x or other.x + other.width <= one.x
+                assert apart or one.y + one.height <= other.y or other.y + other.height <= one.y
+        todo += cluster.clusters
+
+
+def test_without_matplotlib_an_error_says_what_to_install(monkeypatch, neuron):
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    with pytest.raises(mdf_loop.LoopError, match=r"pip install.*\[plot\]"):
+        neuron.plot("voltage")
+
+
+class Untouched:
+    """An array in a file: whoever reads it fails."""
+
+    dtype, shape = np.dtype("float64"), (1000, 3)
+
+    def __array__(self, *_, **__):
+        raise AssertionError("read")
+
+    __getitem__ = __iter__ = __len__ = __array__
+
+
+def test_html_tells_what_is_known_and_reads_nothing():
+    outputs = {"<b>": np.arange(20.0), "many": [1, 2], "far": Untouched()}
+    text = Results(outputs, About("m<1>", 7, "condition", 3, {"x": 1.5}, {"far": Untouched()}))._repr_html_()
+    assert "&lt;b&gt;" in text
+    assert "m&lt;1&gt;" in text
+    assert "<b>" not in text.replace("<b>results", "")
+    assert "float64[1000, 3]" in text
+    assert "[0, 1, 2, 3, 4, 5, ...]" in text
+    assert text.count("<details") == 3
+    assert "condition" in text
+
+
+@pytest.mark.parametrize("path", [NEURON, "examples/newton_mdf.yaml", "examples/openvino_loop.xml", "tests/models/ddm_dyn.onnx"])
+def test_html_of_a_model_runs_nothing(path, monkeypatch):
+    from mdf_loop.models.model import Model
+
+    model = mdf_loop.prepare(path)
+    monkeypatch.setattr(Model, "run_once", None)
+    monkeypatch.setattr(type(model), "evaluate", None)
+    text = model._repr_html_()
+    assert all(name in text for name in (*model.inputs, *model.outputs))
+    assert text.count("<details") == 2
