@@ -264,7 +264,8 @@ def accumulators(trials: int, made: dict[str, Any]) -> dict[str, Callable[[], ob
     units = mdf_loop.prepare(competing())
 
     def ours(workers: int) -> object:
-        return mdf_loop.sweep(units, trials=trials, seed=1, workers=workers, chunk=-(-trials // (4 * workers)))
+        chunk = -(-trials // (4 * workers)) if workers > 1 else None
+        return mdf_loop.sweep(units, trials=trials, seed=1, workers=workers, chunk=chunk)
 
     under("jit", lambda: mdf_loop.run(units, trials=2, seed=1))()
     by_hand: dict[str, Callable[[], object]] = {}

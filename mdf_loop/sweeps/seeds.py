@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import gc
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,7 +55,20 @@ def generators(seed: Seed, points: np.ndarray, trials: np.ndarray, common_noise:
     entropy: list[Any] = _words(start)
     entropy += [0] * (POOL - len(entropy))
     words = _hashed([*entropy, *root.spawn_key, *keys], len(trials))
-    return [np.random.Generator(np.random.PCG64(_Words(row))) for row in words]  # type: ignore[arg-type]
+    with _uncollected():
+        return [np.random.Generator(np.random.PCG64(_Words(row))) for row in words]  # type: ignore[arg-type]
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Inside, many objects are made that all stay: looking for cycles among them takes as long as making them."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class _Words(ISpawnableSeedSequence):
