@@ -103,7 +103,7 @@ def test_explain_as_json_says_how_each_node_runs(capsys):
     (loop,) = printed(capsys, "explain", EXAMPLES / "rnn.yaml")["loops"]
     ways = {tuple(node["outputs"]): (node["how"], node["why"]) for node in loop["nodes"]}
     assert ways["h_out",] == ("stepped", "h of the iteration before is needed")
-    assert {how for how, _ in ways.values()} <= {"hoisted", "batched", "recurrent", "stepped", "interpreted"}
+    assert {how for how, _ in ways.values()} <= {"alias", "hoisted", "batched", "recurrent", "stepped", "interpreted"}
     text = subprocess.run(
         [sys.executable, "-m", "mdf_loop", "explain", "examples/rnn.yaml"], capture_output=True, text=True, cwd=EXAMPLES.parent
     )
