@@ -46,7 +46,7 @@ def test_converted_loop_is_onnx_loop_in_mdfs_engine():
 
 def test_command_refuses_what_it_cannot_write(tmp_path, capsys):
     assert run_main("convert", "examples/newton.yaml", tmp_path / "model.xml") == 1
-    assert "IN is .onnx or .xml and OUT .yaml or .json" in capsys.readouterr().err
+    assert "IN is .onnx, .xml, .yaml or .json and OUT .yaml, .json or .onnx" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", MODELS)
