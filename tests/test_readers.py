@@ -14,7 +14,7 @@ from onnxscript import opset18 as op
 from onnxscript.values import Opset
 
 import mdf_loop
-from mdf_loop import loop, prepare, readers
+from mdf_loop import loop, prepared, readers
 from mdf_loop.errors import KindError, MalformedBody
 from mdf_loop.ir import Body
 from mdf_loop.readers import read
@@ -191,15 +191,15 @@ def test_onnxscript_functions_that_call_others_are_inlined():
 def reads(monkeypatch):
     """What was read, call by call; nothing is known from before."""
     seen = []
-    prepare._cache.clear()
+    prepared._cache.clear()
 
     def counting(source, *rest):
         seen.append(source)
         return readers.read(source, *rest)
 
-    monkeypatch.setattr(prepare, "read", counting)
+    monkeypatch.setattr(prepared, "read", counting)
     yield seen
-    prepare._cache.clear()
+    prepared._cache.clear()
 
 
 READ_FORMS = [name for name in forms(pathlib.Path("none.onnx")) if name not in ("callable",)]
@@ -225,8 +225,8 @@ def test_copy_of_a_body_is_not_read_again(form, path, reads):
 
 def test_nothing_is_compiled_twice_either(reads, monkeypatch):
     made = []
-    original = prepare.NumpyLoop
-    monkeypatch.setattr(prepare, "NumpyLoop", lambda record: made.append(record) or original(record))
+    original = prepared.NumpyLoop
+    monkeypatch.setattr(prepared, "NumpyLoop", lambda record: made.append(record) or original(record))
     for n in (2, 3, 4):
         loop(n, True, 0, body=counting_to(3))
     assert len(made) == 1
@@ -275,7 +275,7 @@ def test_two_python_functions_of_one_name_are_two_bodies():
 def test_cache_forgets_the_oldest(reads):
     for k in range(300):
         loop(1, True, 0.0, body=f"b (int64 i, bool c, float x) => (bool c, float x, float k) <float k = {{{k}}}> {{ }}")
-    assert len(prepare._cache._entries) <= prepare._cache.most
+    assert len(prepared._cache._entries) <= prepared._cache.most
     assert len(reads) == 300
 
 
