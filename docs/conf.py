@@ -26,6 +26,7 @@ extensions = [
 ]
 exclude_patterns = ["_build", "sg_execution_times.rst"]
 default_role = "code"
+suppress_warnings = ["ref.python"]  # several classes have an attribute of one name
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"

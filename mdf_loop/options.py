@@ -64,6 +64,11 @@ def available_engines() -> tuple[str, ...]:
     return tuple(name for name, e in ENGINES.items() if not e.needs or importlib.util.find_spec(e.needs) is not None)
 
 
+def can_compile() -> bool:
+    """Whether an engine that compiles runs here."""
+    return any(ENGINES[name].compiles for name in available_engines())
+
+
 Seed: TypeAlias = "int | np.random.SeedSequence"
 """What a stream of random numbers starts from."""
 

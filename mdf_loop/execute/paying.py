@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from mdf_loop.options import Options, available_engines
+from mdf_loop.options import Options, can_compile
 
 FIRST, EACH, NODE = 0.15, 0.02, 0.0006
 """Seconds that compiling takes, about: more for the first time in a process, for every body, and for each of its nodes."""
@@ -36,4 +36,4 @@ class Account:
         if self.seconds + ahead < EACH:
             return False
         cost = EACH + NODE * self.nodes + (FIRST if "llvmlite" not in sys.modules else 0.0)
-        return (self.seconds > cost or self.seconds + ahead > MARGIN * cost) and "jit" in available_engines()
+        return (self.seconds > cost or self.seconds + ahead > MARGIN * cost) and can_compile()

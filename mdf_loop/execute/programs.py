@@ -46,12 +46,13 @@ Write = Callable[["Entry", Region], Specialised | str]
 
 @dataclass
 class Entry:
-    """What is known for one combination of types."""
+    """What is known for one combination of types; ``why`` it is refused."""
 
     calls: int = 0
     failures: int = 0
     opens: bool = True
     is_refused: bool = False
+    why: str = ""
     careful: bool = False
     made: Specialised | None = None
 
@@ -140,7 +141,10 @@ class Programs:
     ) -> tuple[Any, ...] | None:
         options = run.options
         entry = self._entry(how, options)
-        if entry is None or entry.is_refused:
+        if entry is None:
+            return None
+        if entry.is_refused:
+            self.why = entry.why or self.why
             return None
         if entry.made is None:
             entry.calls += 1
@@ -159,7 +163,7 @@ class Programs:
             log.debug("no program: %s", error)
             made = str(error)
         if isinstance(made, str):
-            entry.is_refused, self.why = True, made
+            entry.is_refused, entry.why, self.why = True, made, made
         else:
             entry.made = made
 

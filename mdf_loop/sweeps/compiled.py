@@ -18,7 +18,7 @@ from mdf_loop.execute.many import run_many
 from mdf_loop.execute.numpy_engine import NumpyLoop, program_values
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.ir import Loop
-from mdf_loop.options import RandomStream, Run, available_engines
+from mdf_loop.options import RandomStream, Run, can_compile
 from mdf_loop.sweeps.columns import Columns
 from mdf_loop.sweeps.exact import NotBatched, adds_up_little, refuse_inexact
 
@@ -71,13 +71,14 @@ class CompiledLoop:
     def _program(self, given: Sequence[Arguments], lanes: int, run: Run) -> Specialised | None:
         """The machine code of all lanes, if there is some and it shall be used."""
         options, first = run.options, given[0]
-        if options.engine not in ("auto", "jit") or options.max_iterations is not None or "jit" not in available_engines():
+        how = options.how
+        if not (how.compiles or how.compiles_what_pays) or options.max_iterations is not None or not can_compile():
             return None
-        if options.engine == "auto" and not self._is_worth_it(given, lanes):
+        if how.compiles_what_pays and not self._is_worth_it(given, lanes):
             return None
         forms = {(each.trip_count is None, each.go is None, *map(_kind_of, program_values(each))) for each in given}
         made = self.execute.machine_code(first, options) if len(forms) == 1 else None
-        if made is None or options.engine == "jit":
+        if made is None or how.compiles:
             return made
         return made if adds_up_little(made.step) else None
 
