@@ -273,3 +273,14 @@ def test_values_of_loops_are_found_inside_them():
     (hoisted,) = (value for value in step.values if value.op == "exp")
     assert not uses.is_single(hoisted)  # read once, but elsewhere
     assert sorted(place for place, _ in uses.items_of(loop)) == [0, 1]
+
+
+@pytest.mark.parametrize("how", ["reshape", "broadcast"])
+def test_open_lengths_of_a_new_shape_are_those_of_the_value(how):
+    b, n = Builder(), Size("n")
+    x = b.param(Type(np.dtype(np.float64), (n, 3)))
+    step = check(b.closed([getattr(b, how)(x, (1, n, 3))]))
+    given = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(program(step)[0](start_run(), given)[0], given[None])
+    with pytest.raises(CannotLower, match="nobody knows"):
+        getattr(b, how)(x, (1, Size("m"), 3))
