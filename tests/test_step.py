@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import onnx
 import pytest
 
 import mdf_loop
@@ -284,3 +285,51 @@ def test_open_lengths_of_a_new_shape_are_those_of_the_value(how):
     np.testing.assert_array_equal(program(step)[0](start_run(), given)[0], given[None])
     with pytest.raises(CannotLower, match="nobody knows"):
         getattr(b, how)(x, (1, Size("m"), 3))
+
+
+CONDITIONS = {
+    "25": np.array(25),
+    "1": np.array(1),
+    "2.0": np.array(2.0),
+    "[true]": np.array([True]),
+    "[true, true]": np.array([True, True]),
+}
+NOT_ONE_BOOLEAN = {
+    "of a loop": "b (int64 i, bool c, double s) => (go, double t) { t = Add (s, s) }",
+    "omitted in a loop inside": """b (int64 i, bool c, double s) => (bool c, double t) {
+        t = Loop (two, , s) <body = inner (int64 j, bool d, double a) => (go, double r) { r = Add (a, a) }> }""",
+    "given to a loop inside": """b (int64 i, bool c, double s) => (bool c, double t) {
+        t = Loop (two, go, s) <body = inner (int64 j, bool d, double a) => (bool d, double r) { r = Add (a, a) }> }""",
+    "of an if": """b (int64 i, bool c, double s) => (bool c, double t) {
+        t = If (go) <then_branch = x () => (double y) { y = Add (s, s) },
+        else_branch = x () => (double z) { z = Sub (s, s) }> }""",
+}
+
+
+@pytest.mark.parametrize("engine", ["numpy", "jit"])
+@pytest.mark.parametrize("value", CONDITIONS)
+@pytest.mark.parametrize("place", NOT_ONE_BOOLEAN)
+@pytest.mark.parametrize("obey", [False, True])
+def test_a_constant_condition_is_one_boolean(engine, value, place, obey):
+    if engine == "jit":
+        pytest.importorskip("llvmlite")
+
+    def found(engine):
+        with mdf_loop.options(engine=engine, obey_body_condition=obey):
+            try:
+                return mdf_loop.loop(7, True, 1.0, body=constants(NOT_ONE_BOOLEAN[place], go=CONDITIONS[value], two=np.array(2)))
+            except mdf_loop.LoopError as error:
+                return str(error)
+
+    expected, actual = found("interpret"), found(engine)
+    assert str(actual) == str(expected)
+
+
+def constants(text, **values):
+    """A graph with Constant nodes in front, which every engine knows beforehand."""
+    graph = onnx.parser.parse_graph(text)
+    made = [onnx.helper.make_node("Constant", [], [name], value=onnx.numpy_helper.from_array(x)) for name, x in values.items()]
+    nodes = [*made, *graph.node]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    return graph

@@ -209,7 +209,7 @@ class Lowering:
         for body in (then_body, else_body):
             with self.b.region(is_loop=False) as close:
                 regions.append(close(self.body(body, {name: names[name] for name in body.captures})))
-        if condition.op == "const" and np.size(condition.attr) == 1:
+        if condition.op == "const" and condition.type.dtype == BOOL and np.size(condition.attr) == 1:
             chosen = regions[0 if np.asarray(condition.attr).item() else 1]
             self.b.take_over(chosen)
             return chosen.results
