@@ -333,3 +333,19 @@ def constants(text, **values):
     del graph.node[:]
     graph.node.extend(nodes)
     return graph
+
+
+@pytest.mark.parametrize("permutation", [(0,), (0, 1, 2), (0, 0), (1, 2)])
+def test_axes_are_ordered_only_where_they_are_there(permutation):
+    b = Builder()
+    with pytest.raises(CannotLower, match="rank"):
+        b.transpose(b.param(Type(np.dtype(np.float64), (2, 3))), permutation)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "jit"])
+def test_what_fails_and_nobody_reads_fails_in_programs_too(engine):
+    if engine == "jit":
+        pytest.importorskip("llvmlite")
+    body = "b (int64 i, bool c, double s) => (bool c, double t) { t = Add (s, s) d = Transpose <perm = [0]> (m) }"
+    with mdf_loop.options(engine=engine), pytest.raises(mdf_loop.LoopError, match="axes"):
+        mdf_loop.loop(7, True, 1.0, body=body, m=np.ones((2, 3)))

@@ -339,10 +339,10 @@ class Builder:
     def transpose(self, x: Value, permutation: Sequence[int]) -> Value:
         """A value with its axes in another order."""
         permutation = tuple(permutation)
+        if x.type.shape is None or sorted(permutation) != list(range(len(x.type.shape))):
+            raise CannotLower("transpose of a value of unknown or another rank")
         if permutation == tuple(range(len(permutation))):
             return x
-        if x.type.shape is None:
-            raise CannotLower("transpose of a value of unknown rank")
         return self.put_in("transpose", (x,), Type(x.type.dtype, tuple(x.type.shape[k] for k in permutation)), permutation)
 
     def slice(self, x: Value, slices: Sequence[slice]) -> Value:
