@@ -61,8 +61,8 @@ def test_attributes_that_became_inputs(node, told):
 
 
 def test_truth_values_are_names_in_onnx_text():
-    text = "b (int64 i, bool c, double x) => (bool c, bool y) { y = And (c, true) }"
-    assert "<bool true = {1}> in front of the nodes" in str(raised(3, True, 1.0, body=text))
+    text = "b (int64 i, bool c, bool x) => (bool c, bool y) { y = And (c, true) }"
+    assert "<bool true = {1}> in front of the nodes" in str(raised(3, True, False, body=text))
     text = "b (int64 i, bool c, bool x) => (bool c, bool y) <bool true = {1}> { y = And (c, true) }"
     assert mdf_loop.loop(3, True, False, body=text)
 
