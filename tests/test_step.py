@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import onnx
 import pytest
 
 import mdf_loop
@@ -273,3 +274,78 @@ def test_values_of_loops_are_found_inside_them():
     (hoisted,) = (value for value in step.values if value.op == "exp")
     assert not uses.is_single(hoisted)  # read once, but elsewhere
     assert sorted(place for place, _ in uses.items_of(loop)) == [0, 1]
+
+
+@pytest.mark.parametrize("how", ["reshape", "broadcast"])
+def test_open_lengths_of_a_new_shape_are_those_of_the_value(how):
+    b, n = Builder(), Size("n")
+    x = b.param(Type(np.dtype(np.float64), (n, 3)))
+    step = check(b.closed([getattr(b, how)(x, (1, n, 3))]))
+    given = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(program(step)[0](start_run(), given)[0], given[None])
+    with pytest.raises(CannotLower, match="nobody knows"):
+        getattr(b, how)(x, (1, Size("m"), 3))
+
+
+CONDITIONS = {
+    "25": np.array(25),
+    "1": np.array(1),
+    "2.0": np.array(2.0),
+    "[true]": np.array([True]),
+    "[true, true]": np.array([True, True]),
+}
+NOT_ONE_BOOLEAN = {
+    "of a loop": "b (int64 i, bool c, double s) => (go, double t) { t = Add (s, s) }",
+    "omitted in a loop inside": """b (int64 i, bool c, double s) => (bool c, double t) {
+        t = Loop (two, , s) <body = inner (int64 j, bool d, double a) => (go, double r) { r = Add (a, a) }> }""",
+    "given to a loop inside": """b (int64 i, bool c, double s) => (bool c, double t) {
+        t = Loop (two, go, s) <body = inner (int64 j, bool d, double a) => (bool d, double r) { r = Add (a, a) }> }""",
+    "of an if": """b (int64 i, bool c, double s) => (bool c, double t) {
+        t = If (go) <then_branch = x () => (double y) { y = Add (s, s) },
+        else_branch = x () => (double z) { z = Sub (s, s) }> }""",
+}
+
+
+@pytest.mark.parametrize("engine", ["numpy", "jit"])
+@pytest.mark.parametrize("value", CONDITIONS)
+@pytest.mark.parametrize("place", NOT_ONE_BOOLEAN)
+@pytest.mark.parametrize("obey", [False, True])
+def test_a_constant_condition_is_one_boolean(engine, value, place, obey):
+    if engine == "jit":
+        pytest.importorskip("llvmlite")
+
+    def found(engine):
+        with mdf_loop.options(engine=engine, obey_body_condition=obey):
+            try:
+                return mdf_loop.loop(7, True, 1.0, body=constants(NOT_ONE_BOOLEAN[place], go=CONDITIONS[value], two=np.array(2)))
+            except mdf_loop.LoopError as error:
+                return str(error)
+
+    expected, actual = found("interpret"), found(engine)
+    assert str(actual) == str(expected)
+
+
+def constants(text, **values):
+    """A graph with Constant nodes in front, which every engine knows beforehand."""
+    graph = onnx.parser.parse_graph(text)
+    made = [onnx.helper.make_node("Constant", [], [name], value=onnx.numpy_helper.from_array(x)) for name, x in values.items()]
+    nodes = [*made, *graph.node]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    return graph
+
+
+@pytest.mark.parametrize("permutation", [(0,), (0, 1, 2), (0, 0), (1, 2)])
+def test_axes_are_ordered_only_where_they_are_there(permutation):
+    b = Builder()
+    with pytest.raises(CannotLower, match="rank"):
+        b.transpose(b.param(Type(np.dtype(np.float64), (2, 3))), permutation)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "jit"])
+def test_what_fails_and_nobody_reads_fails_in_programs_too(engine):
+    if engine == "jit":
+        pytest.importorskip("llvmlite")
+    body = "b (int64 i, bool c, double s) => (bool c, double t) { t = Add (s, s) d = Transpose <perm = [0]> (m) }"
+    with mdf_loop.options(engine=engine), pytest.raises(mdf_loop.LoopError, match="axes"):
+        mdf_loop.loop(7, True, 1.0, body=body, m=np.ones((2, 3)))

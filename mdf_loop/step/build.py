@@ -299,7 +299,7 @@ class Builder:
         return None
 
     def reshape(self, x: Value, shape: Sequence[Length], lengths: Sequence[Value] = ()) -> Value:
-        """A value in another shape; open lengths of it are given as numbers of int64, in order."""
+        """A value in another shape; open lengths of it are those of the value itself, or given as numbers of int64, in order."""
         shape = tuple(shape)
         if x.type.shape == shape:
             return x
@@ -312,7 +312,7 @@ class Builder:
         if x.op == "reshape" and all(isinstance(n, int) for n in shape) and len(x.args) == 1:
             return self.reshape(x.args[0], shape)
         known = Shape(tuple(n if isinstance(n, int) else None for n in shape))
-        return self.put_in("reshape", (x, *lengths), Type(x.type.dtype, shape), known)
+        return self.put_in("reshape", (x, *self._lengths(x, shape, lengths)), Type(x.type.dtype, shape), known)
 
     def broadcast(self, x: Value, shape: Sequence[Length], lengths: Sequence[Value] = ()) -> Value:
         """A value repeated along axes of length 1 and new axes in front."""
@@ -324,15 +324,25 @@ class Builder:
             if numbers is not None:
                 return self.pack(numbers * shape[0])
         known = Shape(tuple(n if isinstance(n, int) else None for n in shape))
-        return self.put_in("broadcast", (x, *lengths), Type(x.type.dtype, shape), known)
+        return self.put_in("broadcast", (x, *self._lengths(x, shape, lengths)), Type(x.type.dtype, shape), known)
+
+    def _lengths(self, x: Value, shape: Sequence[Length], given: Sequence[Value]) -> Sequence[Value]:
+        """A number for each open length of a shape: as given, or what the value itself has that length at."""
+        wanted = [n for n in shape if isinstance(n, Size)]
+        own = x.type.shape or ()
+        if len(given) == len(wanted):
+            return given
+        if given or any(n not in own for n in wanted):
+            raise CannotLower("a shape with a length that nobody knows")
+        return [self.length(x, own.index(n)) for n in wanted]
 
     def transpose(self, x: Value, permutation: Sequence[int]) -> Value:
         """A value with its axes in another order."""
         permutation = tuple(permutation)
+        if x.type.shape is None or sorted(permutation) != list(range(len(x.type.shape))):
+            raise CannotLower("transpose of a value of unknown or another rank")
         if permutation == tuple(range(len(permutation))):
             return x
-        if x.type.shape is None:
-            raise CannotLower("transpose of a value of unknown rank")
         return self.put_in("transpose", (x,), Type(x.type.dtype, tuple(x.type.shape[k] for k in permutation)), permutation)
 
     def slice(self, x: Value, slices: Sequence[slice]) -> Value:

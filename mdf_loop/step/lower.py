@@ -209,7 +209,7 @@ class Lowering:
         for body in (then_body, else_body):
             with self.b.region(is_loop=False) as close:
                 regions.append(close(self.body(body, {name: names[name] for name in body.captures})))
-        if condition.op == "const" and np.size(condition.attr) == 1:
+        if condition.op == "const" and condition.type.dtype == BOOL and np.size(condition.attr) == 1:
             chosen = regions[0 if np.asarray(condition.attr).item() else 1]
             self.b.take_over(chosen)
             return chosen.results
@@ -280,13 +280,8 @@ class Lowering:
             worth=worth,
         )
         given = [x if x is not None else self.b.const(None) for x in (count, condition)]
-        kept = region.results[1 + len(carried) :]
-        length = Size("n")
-        rows = [v.type if in_block else Type(v.type.dtype, v.type.shape) for v in kept[len(record.last) :]]
-        stacked = [replace(t, shape=None if t.shape is None else (length, *t.shape)) for t in rows]
-        types = [of_its_own(t) for t in types]
-        types = [*types, *(v.type for v in kept[: len(record.last)]), *stacked, Type(INT64, ()), region.results[0].type]
-        return self.b.items(self.b.put_in("loop", (*given, *carried, *scanned, *operands), UNKNOWN, attr), types)
+        value = self.b.put_in("loop", (*given, *carried, *scanned, *operands), UNKNOWN, attr)
+        return self.b.items(value, _types_of_results(attr, types))
 
     def _settled(
         self, record: Loop, carried: Sequence[Value], scanned: Sequence[Value], scope: Mapping[str, Value]
@@ -379,6 +374,17 @@ def _routine(node: Node, entry: Kernel, args: Sequence[Value | None], result: Ty
     ):
         return None
     return make([None if x is None else x.type for x in args], result, **node.attrs)
+
+
+def _types_of_results(loop: LoopRegion, carried: Sequence[Type]) -> list[Type]:
+    """The types of what a loop gives: carried values, last values, collected ones, how many iterations, the last condition."""
+    kept = [x.type for x in loop.body.results[1 + loop.n_carried :]]
+    last, rows = kept[: loop.n_last], kept[loop.n_last :]
+    if not loop.in_block:
+        rows = [Type(t.dtype, t.shape) for t in rows]
+    n = Size("n")
+    stacked = [replace(t, shape=None if t.shape is None else (n, *t.shape)) for t in rows]
+    return [*map(of_its_own, carried), *last, *stacked, Type(INT64, ()), loop.body.results[0].type]
 
 
 def _is_none(x: Value) -> bool:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from mdf_loop.step.primitives import BOOL
 from mdf_loop.step.records import BranchRegion, LoopRegion, Region, Value
 
 
@@ -39,6 +42,11 @@ def regions_of(value: Value) -> tuple[Region, ...]:
     if isinstance(value.attr, LoopRegion):
         return (value.attr.body,)
     return (value.attr.then, value.attr.other) if isinstance(value.attr, BranchRegion) else ()
+
+
+def is_always_true(value: Value) -> bool:
+    """Whether a condition is a constant: one boolean, and true."""
+    return value.op == "const" and value.type.dtype == BOOL and np.size(value.attr) == 1 and bool(np.all(value.attr))
 
 
 def values_in(region: Region) -> Iterator[Value]:

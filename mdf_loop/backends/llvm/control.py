@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from mdf_loop.backends.llvm.arrays import Array, Length, in_memory, is_one, number
 from mdf_loop.backends.llvm.carried import Carried, Phi, Rows, met
 from mdf_loop.backends.llvm.elements import BOOL, INT64, CannotCompile, element
@@ -17,7 +15,7 @@ from mdf_loop.backends.llvm.products import pack_ahead
 from mdf_loop.backends.llvm.sweeps import store_all
 from mdf_loop.backends.llvm.views import row_pointer, viewed
 from mdf_loop.step.records import BranchRegion, LoopRegion, Region, Value
-from mdf_loop.step.structure import regions_of
+from mdf_loop.step.structure import is_always_true, regions_of
 
 FUEL, OFTEN = 10_000_000, 4096
 """Nanoseconds, as far as one can tell, after which the program looks whether it shall stop; how often it counts them."""
@@ -95,7 +93,7 @@ class _Loop:
         self.stays, *results = attr.body.results
         self.ends, kept = results[: attr.n_carried], results[attr.n_carried :]
         self.last, self.collected = kept[: attr.n_last], kept[attr.n_last :]
-        self.may_end = attr.obeyed and not (self.stays.op == "const" and bool(np.all(self.stays.attr)))
+        self.may_end = attr.obeyed and not is_always_true(self.stays)
 
     def write(self) -> None:
         """All of it."""
@@ -123,7 +121,7 @@ class _Loop:
         limit = str(e.same_length(lengths)) if lengths else str(ENDLESS)
         if attr.has_count:
             limit = self._count()
-        if attr.has_condition and not (self.condition.op == "const" and bool(np.all(self.condition.attr))):
+        if attr.has_condition and not is_always_true(self.condition):
             limit = Lanes(e.text).select(INT64, e.truth(self.condition), limit, "0")
         if (self.collected or self.last) and not attr.in_block and not (limit.isdigit() and int(limit) > 0):
             e.leave_if(e.text.new(f"icmp sle i64 {limit}, 0"))
@@ -206,7 +204,7 @@ class _Loop:
         self.lasts = [self._kept(x) for x in self.last]
         following = [carried.following() for carried in self.carried]
         stays = e.truth(self.stays)
-        if not self.attr.obeyed and not (self.stays.op == "const" and bool(np.all(self.stays.attr))):
+        if not self.attr.obeyed and not is_always_true(self.stays):
             e.leave_if(text.new(f"xor i1 {stays}, true"))  # the condition was omitted: the interpreter says so
         self._burn_fuel()
         done = text.add(self.number.name, 1)

@@ -17,7 +17,7 @@ from mdf_loop.backends.python.numbers import stays
 from mdf_loop.step.build import Builder
 from mdf_loop.step.check import checked
 from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Region, Type, Value
-from mdf_loop.step.structure import Uses, uses_of
+from mdf_loop.step.structure import Uses, is_always_true, uses_of
 
 _ONCE = {"loop", "branch", "item", "param", "apply"}
 """What is never taken for the same as another value."""
@@ -153,7 +153,7 @@ class Round:
     def of(cls, attr: LoopRegion, args: Sequence[Value]) -> Round:
         """A loop that runs as often as is known beforehand; another one has no rows."""
         stays = attr.body.results[0]
-        if attr.obeyed and not (stays.op == "const" and bool(np.all(stays.attr))):
+        if attr.obeyed and not is_always_true(stays):
             return cls()
         arrays = args[2 + attr.n_carried :]
         lengths = [x.type.shape[0] for x in arrays if x.type.shape]

@@ -11,7 +11,7 @@ from mdf_loop.backends.python.numbers import is_native
 from mdf_loop.ir import Collected
 from mdf_loop.step.memory import assign, size_of
 from mdf_loop.step.records import BranchRegion, LoopRegion, Type, Value
-from mdf_loop.step.structure import values_in
+from mdf_loop.step.structure import is_always_true, values_in
 
 if TYPE_CHECKING:
     from mdf_loop.backends.python.printer import Printer
@@ -85,7 +85,7 @@ class LoopWriter:
         self.gathered = [p.source.fresh("l") for _ in self.collected]
         self.is_limited = attr.has_count or bool(self.scanned)
         self.is_cut = False
-        self.may_end = attr.obeyed and not (self.stays.op == "const" and bool(np.all(self.stays.attr)))
+        self.may_end = attr.obeyed and not is_always_true(self.stays)
         self.most = UNWATCHED if attr.in_block else p.most
         self.in_rows = [self._has_room(x.type) for x in self.collected]
         copied = [x for x, in_rows in zip(self.collected, self.in_rows, strict=True) if in_rows]
@@ -153,7 +153,7 @@ class LoopWriter:
             source.line(f"{n} = {source.use(runtime.same_length)}({', '.join(rows)})")
         else:
             source.line(f"{n} = len({rows[0]})" if rows else f"{n} = {self.most}")
-        if self.attr.has_condition and not (self.condition.op == "const" and bool(np.all(self.condition.attr))):
+        if self.attr.has_condition and not is_always_true(self.condition):
             source.line(f"if not {truth(p, self.condition)}: {n} = 0")
         if (self.collected or self.last) and not self.attr.in_block:
             source.line(f"if {n} <= 0: raise {source.use(runtime.FallBack)}")
@@ -251,7 +251,7 @@ class LoopWriter:
         """The values of the next iteration, all at once, and the condition."""
         p, source = self.p, self.source
         stays = ""
-        if self.may_end or not (self.stays.op == "const" and bool(np.all(self.stays.attr))):
+        if self.may_end or not is_always_true(self.stays):
             stays = truth(p, self.stays)
             if not stays.isidentifier() or self.states:
                 name = source.fresh("g")
