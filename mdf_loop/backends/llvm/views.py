@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mdf_loop.backends.llvm.arrays import Array, Index, Length, get, get_flat, in_memory, is_one, number, offset
+from mdf_loop.backends.llvm.arrays import Array, Index, Length, get, get_flat, in_memory, is_one, mapped, number, offset
+from mdf_loop.backends.llvm.conversions import converted
 from mdf_loop.backends.llvm.elements import INT64, CannotCompile, element
 from mdf_loop.backends.llvm.emitter import Emitter, type_of, writes
 from mdf_loop.backends.llvm.lanes import ZERO, Lanes, Place
@@ -217,26 +218,39 @@ def gather(e: Emitter, v: Value) -> Array:
     x, index_of, axis = e.of(v.args[0]), e.of(v.args[1]), v.attr
     rank = len(index_of.shape)
     shape = (*x.shape[:axis], *index_of.shape, *x.shape[axis + 1 :])
+    places = placed(e, index_of, x.shape[axis])
 
     def back(lanes: Lanes, index: Index) -> Index:
-        found = place_from(e, lanes, index_of, index[axis : axis + rank], x.shape[axis])
-        return (*index[:axis], found, *index[axis + rank :])
+        return (*index[:axis], place_of(lanes, places, index[axis : axis + rank]), *index[axis + rank :])
 
     return e.settled(viewed(x, shape, back))
 
 
-def place_from(e: Emitter, lanes: Lanes, index_of: Array, index: Index, count: Length) -> Place:
-    """The place that an array of places says, counted from the front."""
-    from mdf_loop.backends.llvm.conversions import converted
+def placed(e: Emitter, index_of: Array, count: Length) -> Array:
+    """Places along an axis, counted from the front.
 
-    if all(place.is_same for place in index) and lanes.width > 1:
-        return place_from(e, lanes.single(), index_of, index, count)
-    if lanes.memo.get(key := (index_of, index, lanes.width, "front")):
-        return _as_place(lanes, lanes.memo[key])
-    found = converted(lanes, get(lanes, index_of, index), index_of.dtype, INT64)
-    lanes.memo[key] = from_front(e, lanes, found, count)
-    return _as_place(lanes, lanes.memo[key])
+    All are looked at here, where the operator stands: elements are computed where they are read, and what reads some of them, or
+    none, must not miss that others are out of range.
+    """
+
+    def compute(lanes: Lanes, index: str) -> str:
+        return from_front(e, lanes, converted(lanes, index, index_of.dtype, INT64), count)
+
+    if is_one(index_of.shape):
+        lanes = Lanes(e.text)
+        return number(INT64, compute(lanes, get(lanes, index_of, tuple(ZERO for _ in index_of.shape))), index_of.shape)
+    if index_of.const is not None and _are_inside(index_of.const, count):
+        return mapped(INT64, index_of.shape, lambda lanes, index: converted(lanes, index, index_of.dtype, INT64), [index_of])
+    return e.materialised(mapped(INT64, index_of.shape, compute, [index_of]))
 
 
-def _as_place(lanes: Lanes, value: str) -> Place:
-    return Place(value) if lanes.width == 1 else Place(vector=value)
+def _are_inside(places: np.ndarray, count: Length) -> bool:
+    """Whether places that are known need no look."""
+    return isinstance(count, int) and bool(np.all((places >= 0) & (places < count)))
+
+
+def place_of(lanes: Lanes, places: Array, index: Index) -> Place:
+    """One of the places that an array holds."""
+    if lanes.width > 1 and not all(place.is_same for place in index):
+        return Place(vector=get(lanes, places, index))
+    return Place(get(lanes.single(), places, index))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mdf_loop.backends.llvm.arithmetic import written
-from mdf_loop.backends.llvm.arrays import Array, Index, get, in_memory, number, offset
+from mdf_loop.backends.llvm.arrays import Array, Index, get, in_memory, offset
 from mdf_loop.backends.llvm.elements import element
 from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.operators.table import Call, gives, whole_place
 from mdf_loop.backends.llvm.sweeps import rows, sweep
-from mdf_loop.backends.llvm.views import place_from, viewed
+from mdf_loop.backends.llvm.views import place_of, placed, viewed
 
 _COMBINED = {"add": "add", "mul": "mul", "max": "max", "min": "min"}
 
@@ -99,11 +99,10 @@ def gather_elements(call: Call) -> Array:
     e, x, indices = call.e, call.input(0), call.input(1)
     axis = call.axis(len(x.shape))
     _check_lengths(call, x, indices, axis)
-    if x.value:
-        return number(x.dtype, x.value, indices.shape)
+    places = placed(e, indices, x.shape[axis])
 
     def back(lanes: Lanes, index: Index) -> Index:
-        found = place_from(e, lanes, indices, index, x.shape[axis])
+        found = place_of(lanes, places, index)
         return tuple(found if k == axis else place for k, place in enumerate(index))
 
     return e.settled(viewed(x, indices.shape, back))
@@ -122,11 +121,16 @@ def gather_nd(call: Call) -> Array:
     for n, m in zip(x.shape[:batches], indices.shape[:batches], strict=True):
         e.same_length([n, m])
     shape = (*indices.shape[:-1], *x.shape[batches + width :])
-    if x.value:
-        return number(x.dtype, x.value, shape)
+    places = [placed(e, _column(indices, k), x.shape[batches + k]) for k in range(width)]
 
     def back(lanes: Lanes, index: Index) -> Index:
-        found = [place_from(e, lanes, indices, (*index[:rank], Place(str(k))), x.shape[batches + k]) for k in range(width)]
-        return (*index[:batches], *found, *index[rank:])
+        return (*index[:batches], *(place_of(lanes, found, index[:rank]) for found in places), *index[rank:])
 
     return e.settled(viewed(x, shape, back))
+
+
+def _column(indices: Array, k: int) -> Array:
+    """One index of each row of indices."""
+    found = viewed(indices, indices.shape[:-1], lambda lanes, index: (*index, Place(str(k))))
+    found.const = None if indices.const is None else indices.const[..., k]
+    return found
