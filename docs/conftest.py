@@ -6,7 +6,7 @@ import pytest
 
 import mdf_loop.openvino  # noqa: F401  (registers its operators now: a page that did would lose them at its end)
 from mdf_loop.kernels import load_kernels
-from mdf_loop.registry import KERNELS
+from mdf_loop.ops.registry import KERNELS
 
 
 @pytest.fixture(autouse=True)

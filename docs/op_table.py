@@ -8,7 +8,7 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 
 from mdf_loop.kernels import load_kernels
-from mdf_loop.registry import KERNELS, Kernel
+from mdf_loop.ops.registry import KERNELS, Kernel
 
 COLUMNS = {"Operator": 30, "Domain": 20, "Kernels from version": 25, "Runs by": 20, "In a loop": 25}
 """Headings, and how wide their columns are."""

@@ -6,8 +6,8 @@ Importing this package registers ``onnx::Loop``, ``onnx::Scan`` and ``onnx::If``
 import logging
 
 from mdf_loop import backend
-from mdf_loop.api import if_, loop, scan
-from mdf_loop.compiled import compile
+from mdf_loop.calls.calling import if_, loop, scan
+from mdf_loop.calls.compiled import compile
 from mdf_loop.convert.files import load
 from mdf_loop.convert.mdf_to_onnx import to_onnx
 from mdf_loop.convert.onnx_to_mdf import convert
@@ -16,11 +16,11 @@ from mdf_loop.integrations.mdf import register, unregister
 from mdf_loop.models.opening import prepare
 from mdf_loop.models.running import run
 from mdf_loop.models.saving import open_results as open
+from mdf_loop.ops.registry import kernel
 from mdf_loop.options import options
 from mdf_loop.pictures.drawing import draw
 from mdf_loop.plots.plot import plot
 from mdf_loop.readers.traced_control import body
-from mdf_loop.registry import kernel
 from mdf_loop.sweeps.sweep import sweep
 
 __version__ = "0.1.0"

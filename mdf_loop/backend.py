@@ -19,9 +19,6 @@ import onnx
 from onnx.backend.base import Backend, BackendRep
 
 from mdf_loop import control  # noqa: F401  (registers Loop, Scan and If)
-from mdf_loop.analysis.declared_types import check_declared_types
-from mdf_loop.analysis.element_types import asked_types
-from mdf_loop.arguments import as_tensor, fit_values, handed_out, handed_out_partly
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, PartialResults
 from mdf_loop.execute.graphs import Graph
 from mdf_loop.execute.interpret import InterpretedBody
@@ -30,6 +27,9 @@ from mdf_loop.ir import Body
 from mdf_loop.options import Run, start_run
 from mdf_loop.readers import load_onnx
 from mdf_loop.readers.onnx_graph import read_model
+from mdf_loop.types.declared import check_declared_types
+from mdf_loop.types.fitting import as_tensor, fit_values, handed_out, handed_out_partly
+from mdf_loop.types.required import asked_types
 
 
 class LoopRep(BackendRep):

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.element_types import kind_of
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, UnsupportedOp
 from mdf_loop.execute.interpret import Arguments, InterpretedBody, truth
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.program import describe_value
 from mdf_loop.ir import Body, Carried, Collected, Loop, Node, Scanned
+from mdf_loop.ops.registry import Kernel, loop_of, register, say
+from mdf_loop.ops.rows import Bound, LoopInputs
 from mdf_loop.options import Run
-from mdf_loop.registry import Kernel, loop_of, register, say
-from mdf_loop.rows import Bound, LoopInputs
+from mdf_loop.types.elements import kind_of
 
 SCAN_ATTRIBUTES = ("scan_input_axes", "scan_input_directions", "scan_output_axes", "scan_output_directions")
 """Attributes of a Scan that say how its values are cut up and put together, from opset 9 on."""

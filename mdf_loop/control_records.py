@@ -20,9 +20,9 @@ from mdf_loop.errors import ArgumentError, IterationError, MalformedBody, Unsupp
 from mdf_loop.execute.interpret import part_starts, truth
 from mdf_loop.execute.program import describe_value
 from mdf_loop.ir import Loop, Node
+from mdf_loop.ops.registry import Kernel, register, say
+from mdf_loop.ops.rows import Bound, LoopInputs
 from mdf_loop.options import Run
-from mdf_loop.registry import Kernel, register, say
-from mdf_loop.rows import Bound, LoopInputs
 
 ENDLESS = -1
 """The trip count that has no limit."""

@@ -16,9 +16,9 @@ import numpy as np
 
 from mdf_loop import control_records  # noqa: F401  (registers records)
 from mdf_loop.backend import LoopRep, as_value, listed_values
+from mdf_loop.calls.explain import explained
 from mdf_loop.errors import ArgumentError, PartialResults
 from mdf_loop.execute.program import describe_value
-from mdf_loop.explain import explained
 from mdf_loop.readers.openvino_ir import OpenvinoModel, read_openvino
 
 

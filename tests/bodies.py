@@ -14,7 +14,7 @@ from node_cases import assert_same
 from onnx import helper, parser
 
 from mdf_loop import loop, options
-from mdf_loop.element_types import CODES
+from mdf_loop.types.elements import CODES
 
 os.environ.setdefault("ALLOW_RELEASED_ONNX_OPSET_ONLY", "0")  # onnxruntime refuses the newest opsets without it
 

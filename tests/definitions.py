@@ -5,12 +5,12 @@ import functools
 import ml_dtypes
 import numpy as np
 
-from mdf_loop.element_types import kind_of
 from mdf_loop.kernels import load_kernels
+from mdf_loop.ops.registry import bind, lookup
 from mdf_loop.options import start_run
-from mdf_loop.registry import bind, lookup
 from mdf_loop.step.build import Builder, CannotLower, type_of_value
 from mdf_loop.step.check import check
+from mdf_loop.types.elements import kind_of
 
 load_kernels()
 

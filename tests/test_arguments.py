@@ -134,9 +134,9 @@ def test_captures_take_the_type_of_the_operators_that_read_them():
     ],
 )
 def test_type_of_a_capture_follows_from_the_schemas_of_its_readers(nodes, dtype):
-    from mdf_loop.analysis.element_types import asked_types
-    from mdf_loop.arguments import fit_values
     from mdf_loop.readers import read
+    from mdf_loop.types.fitting import fit_values
+    from mdf_loop.types.required import asked_types
 
     body = read(f"b (int64 i, bool c, float x) => (bool c, float y) {{ {nodes} }}")
     value = 2 if dtype == np.int64 else 2.0

@@ -14,8 +14,8 @@ from samples import SAMPLES
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Node
 from mdf_loop.kernels import load_kernels
+from mdf_loop.ops.registry import KERNELS, bind, lookup
 from mdf_loop.readers.onnx_graph import read_model
-from mdf_loop.registry import KERNELS, bind, lookup
 
 load_kernels()
 

@@ -120,7 +120,7 @@ def test_max_iterations_stops_a_loop(model_file, capsys):
 
 
 def test_ops_lists_every_operator(capsys):
-    from mdf_loop.registry import INTERNAL_DOMAINS, KERNELS
+    from mdf_loop.ops.registry import INTERNAL_DOMAINS, KERNELS
 
     assert run_main("ops") == 0
     out = capsys.readouterr().out

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdf_loop.kernels import load_kernels
-from mdf_loop.registry import lookup
+from mdf_loop.ops.registry import lookup
 
 load_kernels()
 

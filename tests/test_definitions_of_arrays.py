@@ -13,15 +13,15 @@ from samples import SAMPLES
 
 from mdf_loop.backends.python.printer import program
 from mdf_loop.backends.python.runtime import FallBack
-from mdf_loop.element_types import kind_of
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Body, Node
+from mdf_loop.ops.registry import lookup
 from mdf_loop.options import start_run
 from mdf_loop.readers.onnx_graph import read_model
-from mdf_loop.registry import lookup
 from mdf_loop.step.build import type_of_value
 from mdf_loop.step.evaluate import evaluate
 from mdf_loop.step.lower import lower_graph
+from mdf_loop.types.elements import kind_of
 
 HALVES, SINGLES = [np.float16, ml_dtypes.bfloat16], [np.float32, np.float64]
 WHOLE = [np.int32, np.int64, np.uint32, np.uint64]

@@ -9,8 +9,8 @@ import pytest
 from test_cli import run_main
 
 import mdf_loop
+from mdf_loop.calls.explain import WAYS
 from mdf_loop.errors import LoopError
-from mdf_loop.explain import WAYS
 from mdf_loop.pictures import graphviz
 from mdf_loop.pictures.of_bodies import MOST_NODES
 from mdf_loop.pictures.records import COLOURS, INPUT, PLAIN, Arrow, Box, Cluster, Picture
@@ -86,7 +86,7 @@ def test_a_body_that_must_be_interpreted_is_drawn_so():
     try:
         drawing = mdf_loop.draw(mdf_loop.compile(text))
     finally:
-        from mdf_loop.registry import KERNELS
+        from mdf_loop.ops.registry import KERNELS
 
         KERNELS.pop(("drawn.ops", "Shout"))
     assert [box.kind for box in boxes(drawing, "Shout")] == ["interpreted"]

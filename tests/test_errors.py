@@ -30,7 +30,7 @@ from mdf_loop.errors import (
     UnknownNode,
     UnsupportedOp,
 )
-from mdf_loop.registry import KERNELS
+from mdf_loop.ops.registry import KERNELS
 
 FORMS = "give an ONNX graph, ONNX text, the path of an .onnx file, an MDF graph or a Python callable as body="
 

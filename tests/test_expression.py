@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples_expression import SAMPLES
 
-from mdf_loop.check import check_body
 from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp
 from mdf_loop.execute.interpret import InterpretedBody
+from mdf_loop.ir.check import check_body
 from mdf_loop.kernels import load_kernels
+from mdf_loop.ops.registry import lookup
 from mdf_loop.options import options, start_run
 from mdf_loop.readers.expression import evaluated, parse, read_expression, variables
 from mdf_loop.readers.values import Builder, Findings, NotCompiled, Number, Value
-from mdf_loop.registry import lookup
 
 load_kernels()
 

@@ -8,8 +8,8 @@ from onnx import helper, numpy_helper
 
 import mdf_loop
 from mdf_loop import backend, options
-from mdf_loop.element_types import CODES
 from mdf_loop.readers import read
+from mdf_loop.types.elements import CODES
 
 relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 

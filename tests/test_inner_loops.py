@@ -13,8 +13,8 @@ from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.ir import Body, Carried, Collected, Loop, Node, Scanned
 from mdf_loop.kernels import load_kernels
+from mdf_loop.ops.registry import loop_of
 from mdf_loop.options import start_run
-from mdf_loop.registry import loop_of
 from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.records import Apply, LoopRegion, Type
 

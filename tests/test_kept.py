@@ -14,14 +14,14 @@ from striking import Strike, strikes
 
 import mdf_loop
 from mdf_loop import backend, options
-from mdf_loop.api import prepared_loop
+from mdf_loop.calls.calling import prepared_loop
 from mdf_loop.errors import IterationLimit, LoopError, LoopInterrupted, PartialResults
 from mdf_loop.execute.collect import Gathering
 from mdf_loop.execute.interpret import Progress
 from mdf_loop.integrations.scheduled import run_in_mdf
 from mdf_loop.integrations.stepped import Begun
+from mdf_loop.ops.registry import KERNELS
 from mdf_loop.options import RandomStream, random_stream, start_run
-from mdf_loop.registry import KERNELS
 
 MOST = int(os.environ.get("MDF_LOOP_STRIKES", "60"))
 """How often each call is struck."""

@@ -19,24 +19,22 @@ LAYERS = [
     {"html", "installing"},
     {"errors"},
     {"progress"},
-    {"options", "element_types", "schemas", "files", "plots"},
+    {"options", "files", "plots"},
     {"ir"},
-    {"rows"},
-    {"check", "registry", "writers"},
-    {"analysis.element_types"},
-    {"batching", "arguments"},
+    {"types"},
+    {"ops"},
+    {"writers"},
     {"kernels"},
     {"readers"},
-    {"analysis"},
     {"plan"},
     {"step"},
     {"backends"},
     {"execute"},
-    {"control", "callables", "cache"},
-    {"control_records", "explain"},
-    {"prepared"},
-    {"api", "backend"},
-    {"compiled", "openvino"},
+    {"control", "cache"},
+    {"control_records"},
+    {"calls"},
+    {"backend"},
+    {"openvino"},
     {"convert"},
     {"integrations"},
     {"models"},
@@ -56,11 +54,10 @@ UPWARDS = {
 
 FOREIGN = {
     "onnx": {
-        "element_types.py",
-        "schemas.py",
+        "types",
         "readers",
         "writers",
-        "analysis",
+        "plan",
         "backend.py",
         "convert",
         "integrations",
@@ -273,15 +270,15 @@ def test_guard_finds_what_it_is_there_to_find(tmp_path):
     wrong = Path("mdf_loop") / "readers" / "wrong.py"
     (tmp_path / wrong).parent.mkdir(parents=True)
     lines = [
-        "from mdf_loop.api import loop",
+        "from mdf_loop.calls.calling import loop",
         "from ..execute import interpret",
         "import mdf_loop.control",
-        "from .. import prepared",
+        "from .. import calls",
     ]
     (tmp_path / wrong).write_text(
         "\n".join([*lines, "from mdf_loop import ir, errors", "def f():", "    from mdf_loop import cli"])
     )
-    assert list(imported_from_above(wrong, tmp_path)) == [("api", 1), ("execute", 2), ("control", 3), ("prepared", 4), ("cli", 7)]
+    assert list(imported_from_above(wrong, tmp_path)) == [("calls", 1), ("execute", 2), ("control", 3), ("calls", 4), ("cli", 7)]
 
 
 NAMES_OPERATORS = {
@@ -290,11 +287,11 @@ NAMES_OPERATORS = {
     "writers": "from records to names in files",
     "convert": "from names to names",
     "pictures": "names are drawn",
-    "registry.py": "versions in which exporters write an operator",
+    "ops/registry.py": "versions in which exporters write an operator",
     "control.py": "puts control flow into the table",
-    "prepared.py": "the two functions of the interface that run loops are called so as well",
-    "compiled.py": "the two functions of the interface that run loops are called so as well",
-    "analysis/element_types.py": "how values of typed bodies go into the graphs of a node and out of them is ONNX's",
+    "calls/prepared.py": "the two functions of the interface that run loops are called so as well",
+    "calls/compiled.py": "the two functions of the interface that run loops are called so as well",
+    "types/required.py": "how values of typed bodies go into the graphs of a node and out of them is ONNX's",
     "models/recorded_body.py": "changes the nodes that readers made",
     "sweeps/exact.py": "a table of what gives the same bits for many lanes at once",
     "sweeps/lane_nodes.py": "writes a node",

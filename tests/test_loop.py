@@ -21,9 +21,9 @@ from bodies import (
 
 import mdf_loop
 from mdf_loop import LoopError, backend, loop
-from mdf_loop.element_types import NAMES
 from mdf_loop.errors import LoopWarning
-from mdf_loop.registry import KERNELS
+from mdf_loop.ops.registry import KERNELS
+from mdf_loop.types.elements import NAMES
 
 INT64_MAX = np.iinfo(np.int64).max
 

@@ -9,7 +9,7 @@ from bodies import MODELS, as_onnxruntime, model, onnxruntime_loop, onnxruntime_
 from node_cases import assert_same
 
 from mdf_loop import LoopError, backend, loop, options
-from mdf_loop.element_types import NAMES
+from mdf_loop.types.elements import NAMES
 
 # Element types
 

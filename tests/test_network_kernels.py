@@ -6,8 +6,8 @@ import pytest
 
 from mdf_loop.ir import Node
 from mdf_loop.kernels import load_kernels
+from mdf_loop.ops.registry import bind
 from mdf_loop.options import start_run
-from mdf_loop.registry import bind
 
 load_kernels()
 

@@ -23,7 +23,7 @@ from openvino_models import (
 import mdf_loop
 from mdf_loop.errors import ArgumentError, IterationError, IterationLimit, KindError, MalformedBody
 from mdf_loop.openvino import prepare
-from mdf_loop.plan import Batched, make_plan
+from mdf_loop.plan.schedule import Batched, make_plan
 
 X = np.float32(np.arange(12).reshape(4, 3) - 3)
 S = np.float32([1, 2, 3])

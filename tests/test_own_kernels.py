@@ -10,10 +10,10 @@ import pytest
 from test_equivalence import assert_same_on_every_engine, outcome
 
 import mdf_loop
-from mdf_loop.batching import elementwise
 from mdf_loop.kernels import load_kernels
+from mdf_loop.ops.batching import elementwise
+from mdf_loop.ops.registry import KERNELS, lookup, register
 from mdf_loop.options import ENGINES
-from mdf_loop.registry import KERNELS, lookup, register
 
 STATEMENTS = {
     **{op: f"y = {op} (x, row)" for op in ("Add", "Sub", "Mul", "Div", "Min", "Max", "Sum", "Pow", "PRelu")},
@@ -136,8 +136,8 @@ def add(a, b): return a - b
 @mdf_loop.kernel("Tanh", since=20)
 def tanh(x): return -x
 from mdf_loop.kernels import load_kernels
-from mdf_loop.registry import facts, kernel, lookup
-from mdf_loop.rows import NO_FACTS
+from mdf_loop.ops.registry import facts, kernel, lookup
+from mdf_loop.ops.rows import NO_FACTS
 load_kernels()
 for op, own in (("Add", add), ("Tanh", tanh)):
     entry = lookup(op, 20)

@@ -14,7 +14,8 @@ from onnxscript import opset18 as op
 from onnxscript.values import Opset
 
 import mdf_loop
-from mdf_loop import loop, prepared, readers
+from mdf_loop import loop, readers
+from mdf_loop.calls import prepared
 from mdf_loop.errors import KindError, MalformedBody
 from mdf_loop.ir import Body
 from mdf_loop.readers import read

@@ -14,7 +14,7 @@ from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Node
 from mdf_loop.kernels import load_kernels
 from mdf_loop.kernels.reference import SERVED
-from mdf_loop.registry import KERNELS, bind, lookup
+from mdf_loop.ops.registry import KERNELS, bind, lookup
 
 load_kernels()
 

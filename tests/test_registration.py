@@ -14,7 +14,8 @@ from modeci_mdf.mdf import Condition, ConditionSet, Edge, Function, Graph, Input
 from modeci_mdf.utils import load_mdf
 
 import mdf_loop
-from mdf_loop import options, prepared, readers
+from mdf_loop import options, readers
+from mdf_loop.calls import prepared
 from mdf_loop.errors import KindError, LoopWarning, MalformedBody, MissingCapture
 
 SWAPPING_SUM = """b (int64 i, bool c, float x, float h) => (bool c, float h, float s, float t) {

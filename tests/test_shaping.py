@@ -6,7 +6,7 @@ import pytest
 
 from mdf_loop.kernels import load_kernels
 from mdf_loop.kernels.regular_expressions import compiled
-from mdf_loop.registry import lookup
+from mdf_loop.ops.registry import lookup
 
 load_kernels()
 

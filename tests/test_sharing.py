@@ -10,9 +10,11 @@ from modeci_mdf.execution_engine import EvaluableGraph
 from modeci_mdf.mdf import Graph, InputPort, Node, OutputPort, Parameter
 
 import mdf_loop
-from mdf_loop import arguments, backend, openvino, registry
+from mdf_loop import backend, openvino
 from mdf_loop.errors import KindError
 from mdf_loop.integrations.stepped import SteppedLoop
+from mdf_loop.ops import registry
+from mdf_loop.types import fitting as arguments
 
 MODELS = Path(__file__).parent / "models"
 HEAD = '<ir_version: 10, opset_import: ["": 18]>'

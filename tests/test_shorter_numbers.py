@@ -9,7 +9,7 @@ import pytest
 from mdf_loop.kernels import load_kernels, wide
 from mdf_loop.kernels.error_function import BLOCK, error_function
 from mdf_loop.kernels.wide import narrowed, widened
-from mdf_loop.registry import lookup
+from mdf_loop.ops.registry import lookup
 
 HALF = np.dtype(np.float16)
 HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)

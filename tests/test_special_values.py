@@ -13,12 +13,12 @@ import pytest
 from modeci_mdf import mdf
 
 import mdf_loop
-from mdf_loop.batching import elementwise
-from mdf_loop.element_types import NAMES, kind_of
 from mdf_loop.kernels import load_kernels
 from mdf_loop.kernels.expression import OPERATORS
+from mdf_loop.ops.batching import elementwise
+from mdf_loop.ops.registry import KERNELS, lookup
 from mdf_loop.options import ENGINES
-from mdf_loop.registry import KERNELS, lookup
+from mdf_loop.types.elements import NAMES, kind_of
 
 load_kernels()
 

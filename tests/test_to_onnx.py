@@ -37,7 +37,7 @@ from mdf_loop.errors import ArgumentError, KindError, UnsupportedOp
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.ir import Node as Operator
 from mdf_loop.kernels import load_kernels
-from mdf_loop.registry import bind
+from mdf_loop.ops.registry import bind
 
 load_kernels()
 

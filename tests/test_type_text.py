@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdf_loop.element_types import DTYPES
 from mdf_loop.ir import ValueType
 from mdf_loop.readers.type_text import read_type_text, write_type_text
+from mdf_loop.types.elements import DTYPES
 
 FLOAT = np.dtype("float32")
 

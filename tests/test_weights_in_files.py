@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 
 import mdf_loop
 from mdf_loop import backend
-from mdf_loop.element_types import DTYPES, kind_of
+from mdf_loop.types.elements import DTYPES, kind_of
 from mdf_loop.writers.onnx_graph import write_tensor
 
 FORMS = ("model", "json", "yaml", "npz of json", "npz of yaml", "onnx", "external data")

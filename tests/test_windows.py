@@ -8,7 +8,7 @@ import pytest
 from node_cases import assert_same
 
 from mdf_loop.kernels import load_kernels
-from mdf_loop.registry import lookup
+from mdf_loop.ops.registry import lookup
 
 load_kernels()
 

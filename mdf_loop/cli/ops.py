@@ -38,7 +38,7 @@ def ops(
 
 def _rows() -> list[dict[str, Any]]:
     from mdf_loop.kernels import load_kernels
-    from mdf_loop.registry import INTERNAL_DOMAINS, KERNELS
+    from mdf_loop.ops.registry import INTERNAL_DOMAINS, KERNELS
 
     load_kernels()
     return [

@@ -119,7 +119,7 @@ def _without_none(array: Any) -> Any:
 
 
 def _numpy_type(array: Any) -> Any:
-    from mdf_loop.element_types import CODES, kind_of
+    from mdf_loop.types.elements import CODES, kind_of
 
     if CODES.get(array.dtype, 0) >= 16:
         return array.astype({"float": "float32", "integer": "int8"}[kind_of(array.dtype)])

@@ -14,11 +14,11 @@ from mdf_loop.convert.tracing import BOOL, DOUBLE, FLOAT, INT64, WITHOUT_DOUBLE,
 from mdf_loop.errors import UnsupportedOp, malformed
 from mdf_loop.ir import Body, Node, ValueType
 from mdf_loop.kernels import load_kernels
+from mdf_loop.ops.registry import bind, lookup
 from mdf_loop.options import start_run
 from mdf_loop.readers.mdf_control import rename_captures
 from mdf_loop.readers.values import DOMAIN
-from mdf_loop.registry import bind, lookup
-from mdf_loop.schemas import schema_of
+from mdf_loop.types.schemas import schema_of
 
 LEAST_OPSET = 18
 """Version of ONNX that the operators written here are of; a model may say a later one."""

@@ -23,6 +23,7 @@ from mdf_loop.convert.shapes import usable
 from mdf_loop.errors import ArgumentError, IterationLimit, KindError, MalformedBody, UnsupportedOp
 from mdf_loop.files import replacing
 from mdf_loop.ir import Body, ValueType
+from mdf_loop.ops.registry import first_version
 from mdf_loop.options import options
 from mdf_loop.readers.mdf_body import read_mdf_graph
 from mdf_loop.readers.mdf_body import read_whole as read_as_it_is
@@ -30,8 +31,7 @@ from mdf_loop.readers.mdf_objects import check_structure
 from mdf_loop.readers.mdf_signature import ports_of
 from mdf_loop.readers.mdf_typed import OPSET, has_conditions, is_typed
 from mdf_loop.readers.opsets import every_node, refuse_others
-from mdf_loop.registry import first_version
-from mdf_loop.schemas import LARGEST_VERSION
+from mdf_loop.types.schemas import LARGEST_VERSION
 from mdf_loop.writers.onnx_graph import constants_as_nodes, domains_of, write_model
 
 FIRST_WITH_INITIALIZERS = 4

@@ -32,14 +32,14 @@ from mdf_loop.convert.imported import CONTROL, bodies_of, check_imported, graphs
 from mdf_loop.convert.shapes import known_shape, mend_shapes
 from mdf_loop.convert.signature import CONDITION, ITERATION, Place, Reading, Role, TooManyReadings, is_signed, readings
 from mdf_loop.convert.unreadable import message
-from mdf_loop.element_types import DTYPES
 from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp, malformed
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf_objects import check_structure
 from mdf_loop.readers.mdf_signature import ports_of
 from mdf_loop.readers.mdf_typed import function_of, is_typed
 from mdf_loop.readers.onnx_graph import DEFAULT_OPSET
-from mdf_loop.schemas import schema_of
+from mdf_loop.types.elements import DTYPES
+from mdf_loop.types.schemas import schema_of
 
 REQUIRED = "required"
 """In the metadata of an input port: the model cannot run without a value for it."""

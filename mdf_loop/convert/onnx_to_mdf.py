@@ -33,7 +33,7 @@ from mdf_loop.readers.mdf_control import BODIES
 from mdf_loop.readers.mdf_typed import OPSET
 from mdf_loop.readers.onnx_graph import read_model
 from mdf_loop.readers.type_text import write_type_text
-from mdf_loop.schemas import schema_of
+from mdf_loop.types.schemas import schema_of
 
 FORMS = ("mdf", "onnx")
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.check import check_body
 from mdf_loop.convert.files import load
 from mdf_loop.convert.lowering_passes import OPSETS, Pass
 from mdf_loop.convert.lowering_plan import UPDATES, Plan
@@ -36,6 +35,7 @@ from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.keeping import keeping
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.ir import Body, Collected, Loop
+from mdf_loop.ir.check import check_body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.options import Run, start_run
 from mdf_loop.readers.mdf_body import check_graph

@@ -28,16 +28,16 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.analysis.element_types import Groups, Key, visit_body
-from mdf_loop.analysis.empty import infer_types
 from mdf_loop.convert.shapes import known_shape
-from mdf_loop.element_types import DTYPES, kind_of
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import Body, ValueType
+from mdf_loop.plan.empty import infer_types
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf_signature import Port, Signature, ports_of, read_signature
 from mdf_loop.readers.mdf_typed import GraphReader
 from mdf_loop.readers.mdf_written import settled, written_kind
+from mdf_loop.types.elements import DTYPES, kind_of
+from mdf_loop.types.required import Groups, Key, visit_body
 
 Shape = tuple[int | None, ...] | None
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.element_types import CODES, DTYPES
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Body, Node, ValueType
+from mdf_loop.types.elements import CODES, DTYPES
 
 FLOAT, DOUBLE, INT64, BOOL = DTYPES[1], DTYPES[11], DTYPES[7], DTYPES[9]
 

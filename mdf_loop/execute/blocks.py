@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.analysis.idioms.record import DoesNotFit, Idiom
 from mdf_loop.execute.block import Batch
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.histories import History
@@ -14,7 +13,8 @@ from mdf_loop.execute.interpret import Moment, Session, truth
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.execute.stepped_part import SteppedPart
 from mdf_loop.ir import Node
-from mdf_loop.plan import Batched, Plan, Shift, Stepped
+from mdf_loop.plan.idioms.record import DoesNotFit, Idiom
+from mdf_loop.plan.schedule import Batched, Plan, Shift, Stepped
 
 
 class Blocks:

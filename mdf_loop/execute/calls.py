@@ -7,8 +7,8 @@ from typing import Any
 
 from mdf_loop.execute.program import Program
 from mdf_loop.ir import Node
-from mdf_loop.registry import Kernel, bind, lookup
-from mdf_loop.rows import Bound
+from mdf_loop.ops.registry import Kernel, bind, lookup
+from mdf_loop.ops.rows import Bound
 from mdf_loop.step.build import type_of_value
 from mdf_loop.step.records import Type
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from mdf_loop.analysis.purity import draws
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.execute.paying import Account
@@ -14,6 +13,7 @@ from mdf_loop.execute.program import RUN, Program
 from mdf_loop.execute.programs import Programs
 from mdf_loop.ir import Body
 from mdf_loop.options import Run
+from mdf_loop.plan.purity import draws
 from mdf_loop.step.lower import lower_graph
 from mdf_loop.step.records import Region, Type
 

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mdf_loop.analysis.empty import empty_collected
 from mdf_loop.errors import IterationError, IterationLimit, KindError, LoopInterrupted, PartialResults
 from mdf_loop.execute.collect import Gathered, Gathering
 from mdf_loop.execute.program import RUN, Program, describe_value
 from mdf_loop.ir import Body, Loop, Scanned
 from mdf_loop.options import RandomStream, Run
+from mdf_loop.plan.empty import empty_collected
 
 
 @dataclass

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.analysis.purity import draws as draws_numbers
 from mdf_loop.backends.python.printer import LEAST
 from mdf_loop.errors import IterationError, LoopInterrupted, LoopTimeout, PartialResults
 from mdf_loop.execute.block import Batch
@@ -32,7 +31,8 @@ from mdf_loop.execute.slices import parts_of
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.ir import Loop
 from mdf_loop.options import Options, Run
-from mdf_loop.plan import Batched, Plan, Stepped, all_stepped, is_light, make_plan
+from mdf_loop.plan.purity import draws as draws_numbers
+from mdf_loop.plan.schedule import Batched, Plan, Stepped, all_stepped, is_light, make_plan
 from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.records import Region, Type
 

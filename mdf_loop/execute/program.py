@@ -15,9 +15,9 @@ import numpy as np
 from mdf_loop.errors import IterationError, LoopError, PartialResults
 from mdf_loop.ir import Body, Node
 from mdf_loop.kernels import load_kernels
+from mdf_loop.ops.registry import bind, changes
+from mdf_loop.ops.rows import Bound, Call
 from mdf_loop.options import Deadline, Run
-from mdf_loop.registry import bind, changes
-from mdf_loop.rows import Bound, Call
 
 OMITTED, RUN = 0, 1
 

@@ -20,8 +20,8 @@ from mdf_loop.backends.python.runtime import Ended, TooLong
 from mdf_loop.errors import PartialResults
 from mdf_loop.execute.interpret import InterpretedLoop, Moment
 from mdf_loop.execute.specialised import Specialised, in_machine_code, in_python
+from mdf_loop.ops.registry import changes
 from mdf_loop.options import Options, Run
-from mdf_loop.registry import changes
 from mdf_loop.step.build import type_of_value
 from mdf_loop.step.records import Region, Type
 

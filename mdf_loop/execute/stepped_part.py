@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.analysis.invariants import Invariants
-from mdf_loop.analysis.purity import draws
 from mdf_loop.backends.python.runtime import FallBack
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.histories import History, NotStackable, type_of_row
 from mdf_loop.execute.specialised import Specialised, in_machine_code, in_python
 from mdf_loop.ir import Body, Carried, Collected, Loop, Scanned
 from mdf_loop.options import Run
-from mdf_loop.plan import Stepped
+from mdf_loop.plan.invariants import Invariants
+from mdf_loop.plan.purity import draws
+from mdf_loop.plan.schedule import Stepped
 from mdf_loop.step.build import type_of_value
 from mdf_loop.step.lower import lower_block
 from mdf_loop.step.records import Region, Type

@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.analysis.element_types import contradictions
+from mdf_loop.calls.prepared import prepare_branch, prepare_loop, prepare_scan, read_once
 from mdf_loop.convert.file_text import line_of, parse
 from mdf_loop.convert.files import load
 from mdf_loop.convert.locating import line_of_error, line_of_names
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import LoopError
 from mdf_loop.integrations.mdf import signature_of
-from mdf_loop.prepared import prepare_branch, prepare_loop, prepare_scan, read_once
 from mdf_loop.readers.mdf_names import unknown_names
 from mdf_loop.readers.mdf_node import CONTROL
 from mdf_loop.readers.mdf_structure import Misplaced, check_model
 from mdf_loop.readers.opening import read_bytes
+from mdf_loop.types.required import contradictions
 
 ERROR, WARNING = "error", "warning"
 

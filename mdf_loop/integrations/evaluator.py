@@ -19,12 +19,12 @@ import numpy as np
 
 from mdf_loop.kernels import load_kernels
 from mdf_loop.kernels.bounds import refuse_broadcast, refuse_elements, total
+from mdf_loop.ops.registry import KERNELS
 from mdf_loop.options import current_stream
 from mdf_loop.readers.calls import BUILTINS, SEQUENCES, bind, dotted, dtype_named, op_of
 from mdf_loop.readers.calls import OPERATORS as NUMPY_OPERATORS
 from mdf_loop.readers.expression import CONSTANTS, OPERATORS, is_python, parse, refuse_length
 from mdf_loop.readers.values import DOMAIN
-from mdf_loop.registry import KERNELS
 
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
 

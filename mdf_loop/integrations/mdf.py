@@ -23,7 +23,8 @@ import numpy as np
 from modeci_mdf import execution_engine
 from modeci_mdf.functions.standard import mdf_functions
 
-from mdf_loop.api import if_, loop, required, run_if, run_loop, scan
+from mdf_loop.calls.calling import if_, loop, required, run_if, run_loop, scan
+from mdf_loop.calls.prepared import read_once
 from mdf_loop.control import SCAN_ATTRIBUTES
 from mdf_loop.errors import LoopError, MalformedBody
 from mdf_loop.integrations import (
@@ -37,7 +38,6 @@ from mdf_loop.integrations.stepped import SteppedLoop, mark_stepped, starting_af
 from mdf_loop.integrations.typed_graph import taking_over_nodes
 from mdf_loop.integrations.unheard import silent, unheard_inside
 from mdf_loop.options import RandomStream, part_of, random_stream, start_run
-from mdf_loop.prepared import read_once
 from mdf_loop.readers import is_text
 from mdf_loop.readers.expression import refuse_onnx_text
 from mdf_loop.readers.forms import is_read

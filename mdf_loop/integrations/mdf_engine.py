@@ -19,8 +19,8 @@ from mdf_loop.errors import UnsupportedOp
 from mdf_loop.execute.program import Hidden
 from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
 from mdf_loop.ir import Node
-from mdf_loop.registry import Kernel, register
-from mdf_loop.rows import Bound
+from mdf_loop.ops.registry import Kernel, register
+from mdf_loop.ops.rows import Bound
 
 OP, DOMAIN = "Graph", "mdf.engine"
 

@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mdf_loop.api import alone_or_all, changeable, prepared_loop
-from mdf_loop.arguments import handed_out
+from mdf_loop.calls.calling import alone_or_all, changeable, prepared_loop
 from mdf_loop.control import condition
 from mdf_loop.errors import MalformedBody, in_words
 from mdf_loop.execute.interpret import InterpretedLoop, Session
 from mdf_loop.execute.keeping import keeping
 from mdf_loop.options import part_of, random_stream, start_run
 from mdf_loop.readers.mdf_control import STEPPED
+from mdf_loop.types.fitting import handed_out
 
 KEY, ITERATIONS = STEPPED, "iterations_per_execution"
 

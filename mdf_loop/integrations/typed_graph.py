@@ -15,8 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mdf_loop.analysis.element_types import Asked, asked_types
-from mdf_loop.arguments import fit_values
 from mdf_loop.backend import LoopRep, as_value, run_kept
 from mdf_loop.convert.restoring import input_ids, names_of
 from mdf_loop.errors import LoopError, PartialResults
@@ -28,6 +26,8 @@ from mdf_loop.readers.mdf_body import check_graph, read_mdf_graph
 from mdf_loop.readers.mdf_engine_body import check_expressions, refuse_hanging
 from mdf_loop.readers.mdf_signature import Signature, ports_of, read_signature
 from mdf_loop.readers.mdf_typed import OPAQUE, GraphReader, finished, is_typed
+from mdf_loop.types.fitting import fit_values
+from mdf_loop.types.required import Asked, asked_types
 
 UNSET = object()
 """In place of a value that an input port did not get; None is the empty optional."""

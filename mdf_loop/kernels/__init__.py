@@ -8,7 +8,7 @@ import functools
 import importlib
 import pkgutil
 
-from mdf_loop.registry import KERNELS, register
+from mdf_loop.ops.registry import KERNELS, register
 
 
 @functools.cache

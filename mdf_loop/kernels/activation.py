@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.batching import Result, all_stacked, elementwise
 from mdf_loop.kernels.elementwise import from_first_opset
 from mdf_loop.kernels.error_function import error_function
 from mdf_loop.kernels.wide import narrowed, widened
-from mdf_loop.registry import kernel
-from mdf_loop.rows import Call
+from mdf_loop.ops.batching import Result, all_stacked, elementwise
+from mdf_loop.ops.registry import kernel
+from mdf_loop.ops.rows import Call
 
 
 def in_float32(formula: Call) -> Call:

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.batching import elementwise
-from mdf_loop.element_types import kind_of
 from mdf_loop.kernels.elementwise import from_first_opset, of_two
 from mdf_loop.kernels.error_function import error_function
 from mdf_loop.kernels.wide import narrowed, widened
-from mdf_loop.registry import kernel, say
-from mdf_loop.rows import Known
+from mdf_loop.ops.batching import elementwise
+from mdf_loop.ops.registry import kernel, say
+from mdf_loop.ops.rows import Known
+from mdf_loop.types.elements import kind_of
 
 for _op, _function in {"Add": operator.add, "Sub": operator.sub, "Mul": operator.mul}.items():
     of_two(_op)(_function)

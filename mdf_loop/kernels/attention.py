@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.batching import Result
-from mdf_loop.element_types import DTYPES
 from mdf_loop.kernels.axes import count_of
 from mdf_loop.kernels.folding import fold, unfold
 from mdf_loop.kernels.softmax import softmax
 from mdf_loop.kernels.wide import widened
-from mdf_loop.registry import kernel
+from mdf_loop.ops.batching import Result
+from mdf_loop.ops.registry import kernel
+from mdf_loop.types.elements import DTYPES
 
 MASK = 3
 """Place of the mask among the inputs; all others have the batch axis in front."""

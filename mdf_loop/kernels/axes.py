@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.batching import Result, Rule, all_stacked
-from mdf_loop.rows import Call
+from mdf_loop.ops.batching import Result, Rule, all_stacked
+from mdf_loop.ops.rows import Call
 
 
 def numbers(values: Any) -> list[int]:

@@ -4,8 +4,8 @@ import operator
 
 import numpy as np
 
-from mdf_loop.batching import elementwise
-from mdf_loop.registry import kernel
+from mdf_loop.ops.batching import elementwise
+from mdf_loop.ops.registry import kernel
 
 for _op, _function in {
     "BitwiseAnd": operator.and_,

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.batching import Result, elementwise
-from mdf_loop.element_types import DTYPES, NAMES, kind_of
 from mdf_loop.kernels.texts import parsed, printed
-from mdf_loop.registry import kernel, say
-from mdf_loop.rows import Call, Known
+from mdf_loop.ops.batching import Result, elementwise
+from mdf_loop.ops.registry import kernel, say
+from mdf_loop.ops.rows import Call, Known
+from mdf_loop.types.elements import DTYPES, NAMES, kind_of
 
 TEXT, BFLOAT16, E8M0 = DTYPES[8], DTYPES[16], DTYPES[24]
 

@@ -16,7 +16,7 @@ from mdf_loop.kernels.linear import requantized
 from mdf_loop.kernels.normalization import per_channel
 from mdf_loop.kernels.wide import EXACT32, as_int32, centred, exact_terms, largest_from, widened
 from mdf_loop.kernels.windows import halves, pairs, per_axis, windows
-from mdf_loop.registry import kernel
+from mdf_loop.ops.registry import kernel
 
 
 def convolved(x: np.ndarray, w: np.ndarray, group: int, kernel_shape: Sequence[int] | None, **layout: Any) -> np.ndarray:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.batching import Result, all_stacked
-from mdf_loop.element_types import kind_of
 from mdf_loop.kernels.axes import place, settled
-from mdf_loop.registry import kernel
-from mdf_loop.rows import Call
+from mdf_loop.ops.batching import Result, all_stacked
+from mdf_loop.ops.registry import kernel
+from mdf_loop.ops.rows import Call
+from mdf_loop.types.elements import kind_of
 
 
 def cumulative_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.registry import kernel
+from mdf_loop.ops.registry import kernel
 
 AT_ONCE = 128
 """Boxes that are compared with each other at a time, and then with those kept before."""

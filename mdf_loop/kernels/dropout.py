@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from mdf_loop.batching import elementwise
-from mdf_loop.registry import kernel, say
-from mdf_loop.rows import Known
+from mdf_loop.ops.batching import elementwise
+from mdf_loop.ops.registry import kernel, say
+from mdf_loop.ops.rows import Known
 
 
 def dropped(data, ratio: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

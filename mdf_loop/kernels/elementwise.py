@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.batching import Result, all_stacked, elementwise
-from mdf_loop.registry import kernel, lookup, register
-from mdf_loop.rows import Call
+from mdf_loop.ops.batching import Result, all_stacked, elementwise
+from mdf_loop.ops.registry import kernel, lookup, register
+from mdf_loop.ops.rows import Call
 
 
 def from_first_opset(op: str) -> Callable[[Call], Call]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.rows import Call
+from mdf_loop.ops.rows import Call
 
 LEAST = 64
 """Elements from which on two dozen calls of numpy cost less than one of scipy, which takes 14 ns for each."""

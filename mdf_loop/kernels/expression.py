@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.batching import Result, Rule, all_stacked, elementwise, matmul
-from mdf_loop.element_types import kind_of
 from mdf_loop.kernels.bounds import refuse_bits, refuse_digits, refuse_matmul, refuse_unbounded
-from mdf_loop.registry import Kernel, kernel, register
+from mdf_loop.ops.batching import Result, Rule, all_stacked, elementwise, matmul
+from mdf_loop.ops.registry import Kernel, kernel, register
+from mdf_loop.types.elements import kind_of
 
 DOMAIN = "mdf"
 

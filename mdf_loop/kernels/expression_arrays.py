@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.batching import Result, all_stacked, elementwise, of_shape
 from mdf_loop.kernels.bounds import elements_of, refuse_elements, refuse_shape
 from mdf_loop.kernels.expression import DOMAIN, operation
 from mdf_loop.kernels.expression_functions import behind, shifting, size_of
-from mdf_loop.registry import kernel
+from mdf_loop.ops.batching import Result, all_stacked, elementwise, of_shape
+from mdf_loop.ops.registry import kernel
 
 Attributes = Mapping[str, Any]
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.batching import Result, Rule, all_stacked, along, elementwise, matmul
 from mdf_loop.kernels.bounds import elements_of, refuse_digits, refuse_elements, refuse_product, refuse_unbounded
 from mdf_loop.kernels.expression import DOMAIN, operation
-from mdf_loop.registry import kernel
+from mdf_loop.ops.batching import Result, Rule, all_stacked, along, elementwise, matmul
+from mdf_loop.ops.registry import kernel
 
 Attributes = Mapping[str, Any]
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.batching import Result, all_stacked, of_shape
-from mdf_loop.element_types import DTYPES, kind_of
 from mdf_loop.kernels.axes import all_repeated, count_of, moved, numbers, settled, trailing, zero
-from mdf_loop.registry import kernel
-from mdf_loop.rows import Call
+from mdf_loop.ops.batching import Result, all_stacked, of_shape
+from mdf_loop.ops.registry import kernel
+from mdf_loop.ops.rows import Call
+from mdf_loop.types.elements import DTYPES, kind_of
 
 
 @kernel("Constant")

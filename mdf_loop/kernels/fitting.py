@@ -1,8 +1,8 @@
 """What an untyped body hands to a typed one inside it."""
 
-from mdf_loop.arguments import fit_values
 from mdf_loop.kernels.expression import DOMAIN
-from mdf_loop.registry import kernel
+from mdf_loop.ops.registry import kernel
+from mdf_loop.types.fitting import fit_values
 
 
 @kernel("fit", domain=DOMAIN)

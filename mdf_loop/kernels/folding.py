@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.batching import Result, Rule
+from mdf_loop.ops.batching import Result, Rule
 
 
 def folding(

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.batching import Result, all_stacked
 from mdf_loop.kernels.axes import all_repeated, as_tensor, behind, moved, numbers, place, places, repeated_along, settled
 from mdf_loop.kernels.folding import folding
-from mdf_loop.registry import kernel, say
-from mdf_loop.rows import Call
+from mdf_loop.ops.batching import Result, all_stacked
+from mdf_loop.ops.registry import kernel, say
+from mdf_loop.ops.rows import Call
 
 
 def gather_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:

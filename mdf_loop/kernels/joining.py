@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.batching import Result
 from mdf_loop.kernels.axes import all_repeated, moved, numbers, place, settled
-from mdf_loop.registry import kernel, say
-from mdf_loop.rows import Call
+from mdf_loop.ops.batching import Result
+from mdf_loop.ops.registry import kernel, say
+from mdf_loop.ops.rows import Call
 
 
 def concat_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:

@@ -9,11 +9,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from mdf_loop.batching import Result, Rule, all_stacked
-from mdf_loop.batching import matmul as matmul_rule
-from mdf_loop.element_types import kind_of
 from mdf_loop.kernels.wide import as_int32, centred, exact_product, exact_terms, largest_from, product, widened
-from mdf_loop.registry import kernel, say
+from mdf_loop.ops.batching import Result, Rule, all_stacked
+from mdf_loop.ops.batching import matmul as matmul_rule
+from mdf_loop.ops.registry import kernel, say
+from mdf_loop.types.elements import kind_of
 
 
 @kernel("MatMul", batch=matmul_rule)

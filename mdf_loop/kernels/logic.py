@@ -4,9 +4,9 @@ import operator
 
 import numpy as np
 
-from mdf_loop.batching import elementwise
 from mdf_loop.kernels.elementwise import of_two
-from mdf_loop.registry import kernel, say
+from mdf_loop.ops.batching import elementwise
+from mdf_loop.ops.registry import kernel, say
 
 for _op, _function in {
     "And": operator.and_,

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.batching import Result, along
-from mdf_loop.element_types import DTYPES
 from mdf_loop.kernels.folding import folding
 from mdf_loop.kernels.wide import widened
-from mdf_loop.registry import kernel
+from mdf_loop.ops.batching import Result, along
+from mdf_loop.ops.registry import kernel
+from mdf_loop.types.elements import DTYPES
 
 
 def standardized(x: np.ndarray, axes: int | tuple[int, ...], epsilon: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

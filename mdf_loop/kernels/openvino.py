@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.batching import all_stacked, elementwise
-from mdf_loop.element_types import DTYPES
 from mdf_loop.kernels.axes import numbers, place, places, settled
-from mdf_loop.registry import kernel, say
+from mdf_loop.ops.batching import all_stacked, elementwise
+from mdf_loop.ops.registry import kernel, say
+from mdf_loop.types.elements import DTYPES
 
 DOMAIN = "openvino"
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.batching import along
 from mdf_loop.kernels.axes import place, settled
-from mdf_loop.registry import kernel
+from mdf_loop.ops.batching import along
+from mdf_loop.ops.registry import kernel
 
 
 @kernel("TopK", since=11, batch=settled((1,), along("axis", -1)))

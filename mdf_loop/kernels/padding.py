@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.batching import Result, all_stacked
 from mdf_loop.kernels.axes import behind, numbers, places, settled, zero
-from mdf_loop.registry import kernel
-from mdf_loop.rows import Call
+from mdf_loop.ops.batching import Result, all_stacked
+from mdf_loop.ops.registry import kernel
+from mdf_loop.ops.rows import Call
 
 
 def pad_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.batching import Result
-from mdf_loop.element_types import kind_of
 from mdf_loop.kernels.folding import folding
 from mdf_loop.kernels.normalization import mean_over
 from mdf_loop.kernels.wide import from_ordered_bits, lowest, ordered_bits, widened
 from mdf_loop.kernels.windows import Windows, pairs, per_axis, windows
-from mdf_loop.registry import kernel
+from mdf_loop.ops.batching import Result
+from mdf_loop.ops.registry import kernel
+from mdf_loop.types.elements import kind_of
 
 
 def max_pool_rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:

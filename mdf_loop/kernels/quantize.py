@@ -8,11 +8,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from mdf_loop.batching import Result, all_stacked
-from mdf_loop.element_types import kind_of
 from mdf_loop.kernels.casting import E8M0, converted, element_type
-from mdf_loop.registry import kernel
-from mdf_loop.rows import Call
+from mdf_loop.ops.batching import Result, all_stacked
+from mdf_loop.ops.registry import kernel
+from mdf_loop.ops.rows import Call
+from mdf_loop.types.elements import kind_of
 
 
 def spread(values: Any, shape: tuple[int, ...], axis: int, block_size: int) -> Any:

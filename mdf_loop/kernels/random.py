@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.element_types import kind_of
 from mdf_loop.kernels.casting import element_type
-from mdf_loop.registry import kernel
+from mdf_loop.ops.registry import kernel
+from mdf_loop.types.elements import kind_of
 
 
 def _floating(number: int | None, like: Any = None) -> np.dtype:

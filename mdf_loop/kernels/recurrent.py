@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.batching import Result
 from mdf_loop.kernels.folding import folding
-from mdf_loop.registry import kernel
+from mdf_loop.ops.batching import Result
+from mdf_loop.ops.registry import kernel
 
 Function = Callable[[np.ndarray], np.ndarray]
 State = tuple[np.ndarray, ...]

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.batching import along, reducing
-from mdf_loop.element_types import kind_of
 from mdf_loop.kernels.axes import numbers, settled
 from mdf_loop.kernels.wide import highest, lowest
-from mdf_loop.registry import kernel, say
+from mdf_loop.ops.batching import along, reducing
+from mdf_loop.ops.registry import kernel, say
+from mdf_loop.types.elements import kind_of
 
 Axes = tuple[int, ...] | None
 Reduction = Callable[[Any, Axes, bool], Any]

@@ -15,8 +15,8 @@ import numpy as np
 
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Node
-from mdf_loop.registry import KERNELS, Kernel, register
-from mdf_loop.rows import Bound
+from mdf_loop.ops.registry import KERNELS, Kernel, register
+from mdf_loop.ops.rows import Bound
 
 SERVED: dict[str, dict[str, int]] = {
     "": {
@@ -132,8 +132,8 @@ def as_value(result: Any) -> Any:
 def _declared_types(node: Node) -> Any:
     """A function that gives an output the type its schema declares, where onnx.reference is looser."""
 
-    from mdf_loop.element_types import NAMES, kind_of
-    from mdf_loop.schemas import schema_of
+    from mdf_loop.types.elements import NAMES, kind_of
+    from mdf_loop.types.schemas import schema_of
 
     schema = schema_of(node.op, node.opset, node.domain)
     if schema is None:

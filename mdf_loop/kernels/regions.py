@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdf_loop.kernels.wide import widened
-from mdf_loop.registry import kernel
+from mdf_loop.ops.registry import kernel
 
 AT_ONCE = 1 << 20
 """Elements of the matrices made at a time."""

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.batching import Result, all_stacked
 from mdf_loop.kernels.folding import folding
-from mdf_loop.registry import kernel
+from mdf_loop.ops.batching import Result, all_stacked
+from mdf_loop.ops.registry import kernel
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from mdf_loop.kernels.folding import folding
 from mdf_loop.kernels.resize import chosen, cubic, triangle
-from mdf_loop.registry import kernel
+from mdf_loop.ops.registry import kernel
 
 PADDINGS = ("zeros", "border", "reflection")
 FILTERS = {"linear": (1, triangle), "cubic": (2, lambda t: cubic(t, -0.75))}

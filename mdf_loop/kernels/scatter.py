@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.batching import Result, all_stacked
 from mdf_loop.kernels.axes import all_repeated, count_of, place, repeated_along
 from mdf_loop.kernels.folding import folding
 from mdf_loop.kernels.indexing import element_places, own_places, rows_of
-from mdf_loop.registry import kernel, say
-from mdf_loop.rows import Call
+from mdf_loop.ops.batching import Result, all_stacked
+from mdf_loop.ops.registry import kernel, say
+from mdf_loop.ops.rows import Call
 
 _UFUNCS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.batching import elementwise, of_shape
 from mdf_loop.kernels.axes import numbers, place
 from mdf_loop.kernels.joining import chunks, parts
-from mdf_loop.registry import kernel, say
+from mdf_loop.ops.batching import elementwise, of_shape
+from mdf_loop.ops.registry import kernel, say
 
 
 @kernel("SequenceEmpty", since=11)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.batching import Result, all_stacked, of_shape
 from mdf_loop.kernels.axes import behind, numbers, place, places, settled
 from mdf_loop.kernels.bounds import elements_of, refuse_unaddressed
-from mdf_loop.registry import kernel, say
-from mdf_loop.rows import Call
+from mdf_loop.ops.batching import Result, all_stacked, of_shape
+from mdf_loop.ops.registry import kernel, say
+from mdf_loop.ops.rows import Call
 
 
 def reshape_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.introspect import opt_func_info
 
-from mdf_loop.batching import elementwise
-from mdf_loop.registry import kernel
+from mdf_loop.ops.batching import elementwise
+from mdf_loop.ops.registry import kernel
 
 LEAST = 256
 """Elements from which on five calls of numpy cost less than one of its sine."""

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.batching import Result, Rule, all_stacked, along
-from mdf_loop.registry import kernel
+from mdf_loop.ops.batching import Result, Rule, all_stacked, along
+from mdf_loop.ops.registry import kernel
 
 
 @kernel("Softmax", since=13, batch=along("axis", -1))

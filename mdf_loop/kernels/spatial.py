@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.batching import Result, all_stacked
 from mdf_loop.kernels.axes import numbers, settled, zero
 from mdf_loop.kernels.folding import folding
-from mdf_loop.registry import kernel
-from mdf_loop.rows import Call
+from mdf_loop.ops.batching import Result, all_stacked
+from mdf_loop.ops.registry import kernel
+from mdf_loop.ops.rows import Call
 
 
 @kernel("DepthToSpace", since=11, batch=folding())

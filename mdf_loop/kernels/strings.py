@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.batching import Result, all_stacked, elementwise
 from mdf_loop.kernels.axes import as_tensor
 from mdf_loop.kernels.regular_expressions import compiled
-from mdf_loop.registry import kernel
-from mdf_loop.rows import Call
+from mdf_loop.ops.batching import Result, all_stacked, elementwise
+from mdf_loop.ops.registry import kernel
+from mdf_loop.ops.rows import Call
 
 
 @kernel("StringConcat", since=20, batch=elementwise)

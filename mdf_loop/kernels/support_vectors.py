@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.machine_learning import ML, known_transform, labels_of, row_by_row, rows_of, transformed
-from mdf_loop.registry import kernel
+from mdf_loop.ops.registry import kernel
 
 BLOCK = 1 << 15
 """Differences that are made at a time: they should stay in the cache."""

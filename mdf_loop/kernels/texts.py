@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.element_types import kind_of
+from mdf_loop.types.elements import kind_of
 
 
 def printed(x: Any) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from mdf_loop.kernels.forests import LEAF, MEMBER, MODES, Forest, Nodes
 from mdf_loop.kernels.machine_learning import ML, known_transform, labels_of, row_by_row, rows_of, transformed
-from mdf_loop.registry import kernel
+from mdf_loop.ops.registry import kernel
 
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.element_types import kind_of
+from mdf_loop.types.elements import kind_of
 
 EXACT32, EXACT64 = 1 << 24, 1 << 53
 """Whole numbers up to which float32 and float64 hold all."""

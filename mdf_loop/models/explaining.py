@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mdf_loop.calls.explain import explained, explained_graph, plan_content
 from mdf_loop.errors import LoopError
 from mdf_loop.execute.numpy_engine import NumpyLoop, watched_loops
 from mdf_loop.execute.programs import watched_programs
-from mdf_loop.explain import explained, explained_graph, plan_content
 from mdf_loop.ir import ValueType
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
@@ -55,7 +55,7 @@ def explain_prepared(model: Model, source: bool = False, show_steps: bool = Fals
 
 
 def plans_of(model: Any, **inputs: Any) -> list[dict[str, Any]]:
-    """The same for programs: what :func:`mdf_loop.explain.plan_content` says of each loop."""
+    """The same for programs: what :func:`mdf_loop.calls.explain.plan_content` says of each loop."""
     return [plan_content(loop) for loop in loops_of(prepare(model), **inputs)]
 
 

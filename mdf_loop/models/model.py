@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mdf_loop.arguments import handed_out
 from mdf_loop.errors import ArgumentError, KindError, LoopError, LoopInterrupted, LoopStopped, LoopTimeout, PartialResults
 from mdf_loop.errors import IterationLimit as Limit
 from mdf_loop.models.html_tables import model_html
 from mdf_loop.models.ports import Input, Output
 from mdf_loop.models.results import About, Results, chosen_options
 from mdf_loop.options import Run, Seed, options, start_run
+from mdf_loop.types.fitting import handed_out
 
 HOW = {"steps": None, "time_increment": None, "collect": False, "trials": None, "record": None, "every": 1, "record_to": None}
 """The arguments of a call that are no inputs, and what they are by themselves."""

@@ -6,12 +6,12 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mdf_loop.api import listed, results_of
+from mdf_loop.calls.calling import listed, results_of
+from mdf_loop.calls.prepared import PreparedLoop, prepare_loop, prepare_scan, read_once
 from mdf_loop.control import SCAN_ATTRIBUTES, condition, refuse_endless, scan_length, trip_count
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.models.texts import NotDirect, Scope, Text, argument_of
 from mdf_loop.options import Run
-from mdf_loop.prepared import PreparedLoop, prepare_loop, prepare_scan, read_once
 
 LOOP, SCAN = "onnx::Loop", "onnx::Scan"
 

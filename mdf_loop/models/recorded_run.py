@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.api import alone_or_all
-from mdf_loop.arguments import handed_out, handed_out_partly
+from mdf_loop.calls.calling import alone_or_all
 from mdf_loop.errors import PartialResults
 from mdf_loop.execute.interpret import Arguments, Session
 from mdf_loop.execute.keeping import keeping
@@ -18,6 +17,7 @@ from mdf_loop.ir import Loop
 from mdf_loop.models.draining import BYTES, FIRST, Draining, Rows, ZarrRows
 from mdf_loop.models.recorded_body import Way, names_by_way, recorded_loop
 from mdf_loop.options import Run
+from mdf_loop.types.fitting import handed_out, handed_out_partly
 
 
 @dataclass

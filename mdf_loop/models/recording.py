@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from mdf_loop.backend import LoopRep
+from mdf_loop.calls.prepared import read_once
 from mdf_loop.convert.restoring import names_of
 from mdf_loop.convert.scheduled import check_steps, execute, lower
 from mdf_loop.errors import ArgumentError, MalformedBody, NotLowered, UnknownNode, UnsupportedOp, malformed, warn_user
@@ -25,7 +26,6 @@ from mdf_loop.models.node_loops import NodeLoop, Request, part_of_model
 from mdf_loop.models.recorded_body import Way, refuse_branches, ways_in, with_outputs
 from mdf_loop.models.recorded_run import LoopRecording, Recorder, filled
 from mdf_loop.options import Run, part_of, random_stream
-from mdf_loop.prepared import read_once
 
 Key = tuple[str, str, str]
 """A port or parameter: ``"input"``, ``"parameter"``, ``"function"`` or ``"output"``, its node and its id."""

@@ -15,7 +15,6 @@ from mdf_loop.backend import prepare
 from mdf_loop.convert.files import load
 from mdf_loop.convert.mdf_to_onnx import to_onnx
 from mdf_loop.convert.restoring import names_of
-from mdf_loop.element_types import DTYPES, kind_of
 from mdf_loop.errors import MalformedBody
 from mdf_loop.integrations.running import run_in_mdf, with_inputs
 from mdf_loop.integrations.scheduled import run_in_mdf as step_in_mdf
@@ -26,6 +25,7 @@ from mdf_loop.options import available_engines, options
 from mdf_loop.readers.mdf_body import read_mdf_graph
 from mdf_loop.readers.mdf_signature import ports_of
 from mdf_loop.readers.mdf_typed import is_typed
+from mdf_loop.types.elements import DTYPES, kind_of
 
 REFERENCE = "interpret"
 """The engine that says what is right."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.element_types import CODES, NAMES, kind_of
 from mdf_loop.errors import LoopError, MalformedBody
+from mdf_loop.types.elements import CODES, NAMES, kind_of
 
 PYTHON = {"bool": bool, "int": int, "float": float, "complex": complex}
 """Python's own numbers, by name."""

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mdf_loop.compiled import Compiled
+from mdf_loop.calls.compiled import Compiled
 from mdf_loop.convert.files import load
 from mdf_loop.convert.scheduled import lower
 from mdf_loop.errors import ArgumentError, KindError, LoopError

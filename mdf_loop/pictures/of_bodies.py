@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from mdf_loop.calls.explain import first_output, ways
 from mdf_loop.control import loop_record, scan_record
 from mdf_loop.errors import LoopError
-from mdf_loop.explain import first_output, ways
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.pictures.records import CONDITION, INPUT, OUTPUT, PLAIN, Arrow, Box, Cluster, Picture
-from mdf_loop.plan import make_plan
+from mdf_loop.plan.schedule import make_plan
 
 MOST_NODES = 400
 """A body of more nodes is drawn as one box: nobody can read it, and Graphviz takes minutes."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mdf_loop.calls.prepared import read_once
 from mdf_loop.errors import LoopError
 from mdf_loop.integrations.mdf import signature_of
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.pictures.of_bodies import BodyDrawer
 from mdf_loop.pictures.records import CONDITION, INPUT, OUTPUT, Cluster, Picture
-from mdf_loop.prepared import read_once
 from mdf_loop.readers.mdf_node import CONTROL
 
 

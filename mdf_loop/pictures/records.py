@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from mdf_loop.explain import COLOURS as WAYS_COLOURS
+from mdf_loop.calls.explain import COLOURS as WAYS_COLOURS
 
 INPUT, OUTPUT, CONDITION, PLAIN = "input", "output", "condition", "plain"
-"""What a box may stand for besides the ways in which a plan runs a node (:data:`mdf_loop.explain.WAYS`)."""
+"""What a box may stand for besides the ways in which a plan runs a node (:data:`mdf_loop.calls.explain.WAYS`)."""
 
 COLOURS = {
     **WAYS_COLOURS,

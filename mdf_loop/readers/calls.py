@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mdf_loop.ops.registry import INJECTED, KERNELS, Kernel
 from mdf_loop.readers.values import DOMAIN, UNKNOWN, NotCompiled, Number, Value, arithmetic, literal
-from mdf_loop.registry import INJECTED, KERNELS, Kernel
 
 if TYPE_CHECKING:
     from mdf_loop.readers.expression import Compiler

@@ -28,15 +28,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mdf_loop.check import check_body
 from mdf_loop.errors import MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body
+from mdf_loop.ir.check import check_body
 from mdf_loop.kernels import load_kernels
+from mdf_loop.ops.registry import KERNELS
 from mdf_loop.readers.calls import BUILTINS, MODULES, op_of
 from mdf_loop.readers.expression import Compiler, parse, variables
 from mdf_loop.readers.opsets import DEFAULT_OPSET
 from mdf_loop.readers.values import DOMAIN, Builder, Findings, NotCompiled, Number, Value
-from mdf_loop.registry import KERNELS
 
 CARRIED, COLLECTED, WHILE, LET, INDEX, SCANNED = "carried", "collected", "while", "let", "index", "scanned"
 

@@ -15,8 +15,8 @@ from typing import Any
 import onnx
 from onnx import helper
 
-from mdf_loop.check import in_order
 from mdf_loop.errors import MalformedBody
+from mdf_loop.ir.check import in_order
 from mdf_loop.readers.opsets import every_node, graphs_of, imported, marked, own_domain
 
 SOME_BYTES, PER_BYTE, PER_NODE = 1 << 24, 16, 64

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.check import check_body
 from mdf_loop.errors import MalformedBody, UnsupportedOp, malformed
 from mdf_loop.ir import Body, ValueType
+from mdf_loop.ir.check import check_body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.mdf_edges import Course, order_nodes, port_value
 from mdf_loop.readers.mdf_engine_body import engine_body

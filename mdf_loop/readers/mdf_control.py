@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from mdf_loop.analysis.element_types import asked_types
 from mdf_loop.errors import MalformedBody
 from mdf_loop.ir import Body, Node
 from mdf_loop.readers.expression import refuse_onnx_text
 from mdf_loop.readers.forms import is_read
 from mdf_loop.readers.values import DOMAIN, UNKNOWN, Builder, NotCompiled, Number, Value, known, read
+from mdf_loop.types.required import asked_types
 
 if TYPE_CHECKING:
     from mdf_loop.readers.mdf_node import NodeReader

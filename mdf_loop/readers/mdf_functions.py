@@ -12,11 +12,11 @@ import onnx
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp
 from mdf_loop.ir import Node
+from mdf_loop.ops.registry import version_of
 from mdf_loop.readers.expression import evaluated, parse
 from mdf_loop.readers.mdf_control import BODIES, control
 from mdf_loop.readers.values import UNKNOWN, NotCompiled, Scope, Unavailable, Value, known, literal, read
-from mdf_loop.registry import version_of
-from mdf_loop.schemas import schema_of
+from mdf_loop.types.schemas import schema_of
 
 if TYPE_CHECKING:
     from mdf_loop.readers.mdf_node import NodeReader

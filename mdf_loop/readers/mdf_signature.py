@@ -25,7 +25,7 @@ from typing import Any
 
 from mdf_loop.errors import MalformedBody, in_words
 from mdf_loop.readers.opsets import DEFAULT_OPSET
-from mdf_loop.schemas import LARGEST_VERSION
+from mdf_loop.types.schemas import LARGEST_VERSION
 
 Port = tuple[str, str]
 """A port: the ids of its node and of itself."""

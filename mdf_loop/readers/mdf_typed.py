@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 import onnx
 
-from mdf_loop.element_types import DTYPES
 from mdf_loop.errors import MalformedBody, UnsupportedOp, in_words
 from mdf_loop.ir import Body, Node, ValueType
+from mdf_loop.ops.registry import version_of
 from mdf_loop.readers.expression import refuse_onnx_text
 from mdf_loop.readers.mdf_control import BODIES, local_names, rename_captures
 from mdf_loop.readers.mdf_edges import order_nodes
@@ -36,8 +36,8 @@ from mdf_loop.readers.mdf_written import attribute, declared_array, settled, wri
 from mdf_loop.readers.opsets import refuse_internal
 from mdf_loop.readers.type_text import read_type_text
 from mdf_loop.readers.values import NotCompiled
-from mdf_loop.registry import version_of
-from mdf_loop.schemas import LARGEST_VERSION, schema_of
+from mdf_loop.types.elements import DTYPES
+from mdf_loop.types.schemas import LARGEST_VERSION, schema_of
 
 ReadBody = Callable[[Any, int, str], Body | None]
 

@@ -9,12 +9,12 @@ import ml_dtypes
 import numpy as np
 import onnx
 
-from mdf_loop.analysis.element_types import Groups, visit_body
-from mdf_loop.arguments import shown
-from mdf_loop.element_types import CODES, DTYPES, kind_of
 from mdf_loop.errors import MalformedBody
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.readers.type_text import read_type_text
+from mdf_loop.types.elements import CODES, DTYPES, kind_of
+from mdf_loop.types.fitting import shown
+from mdf_loop.types.required import Groups, visit_body
 
 
 def attribute(key: str, value: Any, kind: Any, declared: ValueType | None, path: tuple[str, ...]) -> Any:

@@ -13,10 +13,10 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, numpy_helper
 
-from mdf_loop.check import check_body
-from mdf_loop.element_types import DTYPES
 from mdf_loop.errors import KindError, MalformedBody
 from mdf_loop.ir import Body, Node, ValueType
+from mdf_loop.ir.check import check_body
+from mdf_loop.ops.registry import version_of
 from mdf_loop.readers.inlining import inline_functions
 from mdf_loop.readers.opsets import (
     CONTROL,
@@ -28,8 +28,8 @@ from mdf_loop.readers.opsets import (
     unmarked,
     version_among,
 )
-from mdf_loop.registry import version_of
-from mdf_loop.schemas import schema_of
+from mdf_loop.types.elements import DTYPES
+from mdf_loop.types.schemas import schema_of
 
 DEEPEST = 50
 """Graphs may be nested so deep, and so may types; a file holds half of it."""

@@ -8,7 +8,7 @@ from typing import Any
 from mdf_loop.errors import KindError, MalformedBody, in_words
 from mdf_loop.ir import Body
 from mdf_loop.readers.text_hints import hint
-from mdf_loop.schemas import LARGEST_VERSION
+from mdf_loop.types.schemas import LARGEST_VERSION
 
 DEEPEST = 200
 """Brackets of ONNX text may be nested so deep: protobuf reads half of it, and onnx's parser ends the process at some 4,000."""

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.check import check_body
-from mdf_loop.element_types import CODES, kind_of
 from mdf_loop.ir import Body, Carried, Collected, Loop, Scanned, ValueType
+from mdf_loop.ir.check import check_body
 from mdf_loop.readers.openvino_ir import add_layers, parameter_kind
 from mdf_loop.readers.openvino_nodes import MANY, Nodes, Values, converts
 from mdf_loop.readers.openvino_ports import PortMap, Slices, read_ports
 from mdf_loop.readers.openvino_xml import Layer, Net, read_net
+from mdf_loop.types.elements import CODES, kind_of
 
 RECORDS = "record"
 """Domain of nodes that hold a finished record; see mdf_loop.control_records."""

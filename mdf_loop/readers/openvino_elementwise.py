@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mdf_loop.element_types import kind_of
 from mdf_loop.readers.openvino_nodes import Nodes, Values, converts
 from mdf_loop.readers.openvino_xml import Layer
+from mdf_loop.types.elements import kind_of
 
 _OF_ONE = {
     "Abs": "Abs",
@@ -173,7 +173,7 @@ def convert(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
 
 def cast_to(nodes: Nodes, name: str, dtype: np.dtype) -> str:
     """A Cast, also where the type stays: the layer has a value of its own."""
-    from mdf_loop.element_types import CODES
+    from mdf_loop.types.elements import CODES
 
     return nodes.typed(nodes.node("Cast", name, to=CODES[dtype]), dtype, nodes.kind(name).shape)
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from mdf_loop.check import check_body
 from mdf_loop.errors import KindError, LoopError
 from mdf_loop.ir import Body, ValueType
+from mdf_loop.ir.check import check_body
 from mdf_loop.readers.openvino_nodes import CONVERSIONS, MANY, Nodes
 from mdf_loop.readers.openvino_weights import Weights
 from mdf_loop.readers.openvino_xml import Layer, Net, Port, declared_shape, parse_file

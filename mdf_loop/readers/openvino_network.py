@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.element_types import CODES
 from mdf_loop.readers.openvino_nodes import MANY, Nodes, Values, converts
 from mdf_loop.readers.openvino_xml import Layer
+from mdf_loop.types.elements import CODES
 
 
 @converts("MatMul", takes=2)

@@ -122,7 +122,7 @@ class Nodes:
 
     def cast(self, name: str, dtype: np.dtype) -> str:
         """The value with another element type; the value itself where it has that type."""
-        from mdf_loop.element_types import CODES
+        from mdf_loop.types.elements import CODES
 
         return name if self.dtype(name) == dtype else self.typed(self.node("Cast", name, to=CODES[dtype]), dtype)
 

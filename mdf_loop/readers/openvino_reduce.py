@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.element_types import CODES, DTYPES
 from mdf_loop.readers.openvino_nodes import Nodes, Values, converts
 from mdf_loop.readers.openvino_xml import Layer
+from mdf_loop.types.elements import CODES, DTYPES
 
 _REDUCTIONS = {
     "ReduceL1": "ReduceL1",

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mdf_loop.element_types import CODES
 from mdf_loop.readers.openvino_nodes import MANY, Nodes, Values, converts
 from mdf_loop.readers.openvino_reduce import constant_axis
 from mdf_loop.readers.openvino_xml import Layer
+from mdf_loop.types.elements import CODES
 
 
 @converts("Reshape", takes=2)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from mdf_loop.element_types import CODES, DTYPES
 from mdf_loop.readers.openvino_nodes import Nodes, Values, converts
 from mdf_loop.readers.openvino_xml import Layer, declared_shape
+from mdf_loop.types.elements import CODES, DTYPES
 
 LARGEST = 1 << 28
 """So many elements may a variable have that starts as zeros."""

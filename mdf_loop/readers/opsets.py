@@ -11,8 +11,8 @@ import onnx
 from mdf_loop.errors import MalformedBody, UnsupportedOp, warn_user
 from mdf_loop.ir import Body, Node
 from mdf_loop.kernels import load_kernels
-from mdf_loop.registry import INTERNAL_DOMAINS, KERNELS, first_version, lookup
-from mdf_loop.schemas import LARGEST_VERSION, schema_of
+from mdf_loop.ops.registry import INTERNAL_DOMAINS, KERNELS, first_version, lookup
+from mdf_loop.types.schemas import LARGEST_VERSION, schema_of
 
 DEFAULT_OPSET = 18
 """Version of ONNX's own domain for bodies that do not say, such as ONNX text or a bare GraphProto."""

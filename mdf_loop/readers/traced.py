@@ -18,10 +18,10 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp
+from mdf_loop.ops.registry import KERNELS
 from mdf_loop.readers.calls import NUMBERS, OPERATORS, SEQUENCES, bind, op_of
 from mdf_loop.readers.expression import as_index
 from mdf_loop.readers.values import DOMAIN, Builder, Value, literal
-from mdf_loop.registry import KERNELS
 
 
 class TracedBranch(LoopError, TypeError):

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.check import check_body
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody
 from mdf_loop.ir import Body
+from mdf_loop.ir.check import check_body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.forms import is_read
 from mdf_loop.readers.mdf_control import add_control

@@ -12,8 +12,8 @@ import re
 
 import numpy as np
 
-from mdf_loop.element_types import DTYPES, NAMES
 from mdf_loop.ir import Dim, ValueType
+from mdf_loop.types.elements import DTYPES, NAMES
 
 _ONNX_NAMES = {DTYPES[1]: "float", DTYPES[8]: "string", DTYPES[11]: "double"}
 

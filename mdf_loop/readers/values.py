@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.arguments import as_tensor
 from mdf_loop.errors import KindError, MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, Node, State
-from mdf_loop.registry import lookup
+from mdf_loop.ops.registry import lookup
+from mdf_loop.types.fitting import as_tensor
 
 DOMAIN = "mdf"
 """Domain of the operators of expressions."""

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 
-from mdf_loop.element_types import CODES
 from mdf_loop.ir import Node
-from mdf_loop.schemas import LARGEST_VERSION, schema_of
 from mdf_loop.step.records import Type
+from mdf_loop.types.elements import CODES
+from mdf_loop.types.schemas import LARGEST_VERSION, schema_of
 
 
 def allows(node: Node, types: Sequence[Type | None]) -> bool:

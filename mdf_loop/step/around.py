@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mdf_loop.rows import LoopInputs
+from mdf_loop.ops.rows import LoopInputs
 from mdf_loop.step.build import CannotLower
 from mdf_loop.step.primitives import either_kind
 from mdf_loop.step.records import UNKNOWN, Size, Type, Value

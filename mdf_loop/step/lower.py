@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.analysis.purity import is_repeatable
-from mdf_loop.analysis.result_types import result_types
 from mdf_loop.ir import Body, Collected, Loop, Node, Scanned
 from mdf_loop.kernels import load_kernels
-from mdf_loop.registry import Kernel, bind, lookup
-from mdf_loop.rows import Bound, LoopInputs
+from mdf_loop.ops.registry import Kernel, bind, lookup
+from mdf_loop.ops.rows import Bound, LoopInputs
+from mdf_loop.plan.purity import is_repeatable
+from mdf_loop.plan.result_types import result_types
 from mdf_loop.step.allowed import allows
 from mdf_loop.step.around import joined, known_trip_count, of_its_own, type_of_part, with_axis
 from mdf_loop.step.build import MOST_FOLDED, Builder, CannotLower, type_of_value

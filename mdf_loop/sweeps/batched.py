@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.analysis.invariants import invariants
 from mdf_loop.execute.interpret import Arguments, numbering, truth
 from mdf_loop.ir import Loop, Node
 from mdf_loop.kernels import load_kernels
 from mdf_loop.options import Deadline
+from mdf_loop.plan.invariants import invariants
 from mdf_loop.sweeps.columns import Columns
 from mdf_loop.sweeps.drawing import Drawing, draw_of
 from mdf_loop.sweeps.exact import DRAWS, NotBatched, refuse_inexact

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from mdf_loop.ir import Body, Node
-from mdf_loop.registry import lookup
+from mdf_loop.ops.registry import lookup
 from mdf_loop.step.records import Region
 from mdf_loop.step.structure import values_in
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.ir import Node
-from mdf_loop.registry import bind, lookup
+from mdf_loop.ops.registry import bind, lookup
 from mdf_loop.sweeps.exact import DRAWS, NotBatched
 from mdf_loop.sweeps.lanes import Lanes
 

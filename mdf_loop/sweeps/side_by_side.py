@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdf_loop.analysis.purity import draws
 from mdf_loop.control import refuse_endless
 from mdf_loop.errors import LoopError, LoopTimeout
 from mdf_loop.models.direct import DirectGraph, Evaluation
@@ -18,6 +17,7 @@ from mdf_loop.models.node_loops import Request
 from mdf_loop.models.recording import body_of
 from mdf_loop.models.results import stop_of
 from mdf_loop.options import RandomStream, Run
+from mdf_loop.plan.purity import draws
 from mdf_loop.sweeps.batched import BatchedLoop
 from mdf_loop.sweeps.columns import Columns
 from mdf_loop.sweeps.compiled import CompiledLoop

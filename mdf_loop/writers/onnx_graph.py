@@ -9,10 +9,10 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from mdf_loop.element_types import CODES
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Body, Node, ValueType
-from mdf_loop.schemas import schema_of
+from mdf_loop.types.elements import CODES
+from mdf_loop.types.schemas import schema_of
 
 
 def write_model(body: Body, captured: Mapping[str, ValueType] | None = None) -> onnx.ModelProto:

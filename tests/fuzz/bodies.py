@@ -263,7 +263,7 @@ def _require_unchanged(given: Call, call: Call, engine: str) -> None:
 
 def _forget() -> None:
     """Every engine starts without what another has learned."""
-    from mdf_loop import prepared
+    from mdf_loop.calls import prepared
 
     for thing in vars(prepared).values():
         if isinstance(thing, mdf_loop.cache.Cache):

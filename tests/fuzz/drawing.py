@@ -13,8 +13,8 @@ import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto, TypeProto, defs, helper, numpy_helper
 
 import mdf_loop
-from mdf_loop.element_types import CODES
 from mdf_loop.errors import LoopError
+from mdf_loop.types.elements import CODES
 
 from . import contents
 

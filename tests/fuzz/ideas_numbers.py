@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mdf_loop.element_types import CODES
+from mdf_loop.types.elements import CODES
 
 from . import contents
 from .drawing import Drawing, Value, fresh

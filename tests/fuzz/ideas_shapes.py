@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.element_types import CODES
+from mdf_loop.types.elements import CODES
 
 from . import contents
 from .drawing import Drawing, Value, fresh

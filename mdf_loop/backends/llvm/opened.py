@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.axes import place, places
-from mdf_loop.registry import lookup
+from mdf_loop.ops.registry import lookup
 from mdf_loop.step.allowed import allows
 from mdf_loop.step.build import Builder
 from mdf_loop.step.records import Apply, Value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from mdf_loop.backends.llvm.fusion import ELEMENTWISE, Fusion, is_lazy
-from mdf_loop.registry import facts
+from mdf_loop.ops.registry import facts
 from mdf_loop.step.liveness import read_by
 from mdf_loop.step.records import Apply, Region, Value
 

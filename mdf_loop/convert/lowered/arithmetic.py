@@ -9,7 +9,7 @@ import numpy as np
 
 from mdf_loop.convert.lowered.table import Emitter, Traced, lowered
 from mdf_loop.convert.tracing import BOOL, DOUBLE, INT64
-from mdf_loop.element_types import kind_of
+from mdf_loop.types.elements import kind_of
 
 _PLAIN = {"add": "Add", "subtract": "Sub", "multiply": "Mul", "matmul": "MatMul"}
 _OF_BOOLEANS = {"add": "Or", "multiply": "And"}

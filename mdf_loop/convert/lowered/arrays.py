@@ -9,8 +9,8 @@ import numpy as np
 
 from mdf_loop.convert.lowered.table import Emitter, Traced, lowered
 from mdf_loop.convert.tracing import DOUBLE, INT64
-from mdf_loop.element_types import CODES
 from mdf_loop.errors import UnsupportedOp
+from mdf_loop.types.elements import CODES
 
 
 def _names(emitter: Emitter, inputs: Sequence[Traced], sample: Any) -> list[str]:

@@ -14,7 +14,7 @@ import numpy as np
 from mdf_loop.convert.lowered.arithmetic import common_type
 from mdf_loop.convert.lowered.table import LOWERED, Emitter, Traced, lowered
 from mdf_loop.convert.tracing import DOUBLE, FLOAT
-from mdf_loop.element_types import kind_of
+from mdf_loop.types.elements import kind_of
 
 Formula = Callable[["Formulas", str], str]
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from mdf_loop.convert.lowered.table import Emitter, Traced, lowered
 from mdf_loop.convert.tracing import BOOL, INT64
-from mdf_loop.element_types import kind_of
 from mdf_loop.errors import UnsupportedOp
+from mdf_loop.types.elements import kind_of
 
 _REDUCTIONS = {
     "sum": "ReduceSum",

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.element_types import DTYPES, NAMES, kind_of
 from mdf_loop.kernels.casting import DIRECT, E8M0, LARGEST, WITHOUT_INFINITY, width
-from mdf_loop.registry import definition
+from mdf_loop.ops.registry import definition
+from mdf_loop.types.elements import DTYPES, NAMES, kind_of
 
 
 def converted(b: Any, x: Any, dtype: np.dtype | None, saturate: int = 1, infinity_to_nan: bool = False) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 
 from mdf_loop.kernels.columns import Columns, columns
 from mdf_loop.kernels.windows import windows
-from mdf_loop.registry import routine
+from mdf_loop.ops.registry import routine
 
 SMALL = 1 << 18
 """Bytes of a result up to which laying out its windows anew would take most of the time."""

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.elementwise import fitted
-from mdf_loop.registry import definition
-from mdf_loop.rows import Call
+from mdf_loop.ops.registry import definition
+from mdf_loop.ops.rows import Call
 
 
 def defines(op: str, since: int = 6) -> Call:

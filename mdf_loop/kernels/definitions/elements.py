@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.element_types import kind_of
 from mdf_loop.kernels.definitions.declaring import defines, defines_of_two
-from mdf_loop.registry import definition
-from mdf_loop.rows import Call
+from mdf_loop.ops.registry import definition
+from mdf_loop.ops.rows import Call
+from mdf_loop.types.elements import kind_of
 
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 

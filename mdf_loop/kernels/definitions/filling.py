@@ -9,7 +9,7 @@ import numpy as np
 from mdf_loop.kernels.axes import place, places
 from mdf_loop.kernels.definitions.places import entry
 from mdf_loop.kernels.definitions.shapes import known, rank_of
-from mdf_loop.registry import definition
+from mdf_loop.ops.registry import definition
 
 
 def _static(x: Any) -> tuple[int, ...]:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.expression import DOMAIN
-from mdf_loop.registry import definition
-from mdf_loop.rows import Call
+from mdf_loop.ops.registry import definition
+from mdf_loop.ops.rows import Call
 
 BOOL, FLOAT64 = np.dtype(np.bool_), np.dtype(np.float64)
 NUMBERS = {np.dtype(kind) for kind in (np.bool_, np.int32, np.int64, np.float64)}

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.definitions.mdf import FLOAT64, all_given, common_type, define, is_number, strong, together
-from mdf_loop.registry import KERNELS
-from mdf_loop.rows import Call
+from mdf_loop.ops.registry import KERNELS
+from mdf_loop.ops.rows import Call
 
 # Python's math
 

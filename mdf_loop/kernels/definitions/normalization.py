@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.element_types import DTYPES
 from mdf_loop.kernels.axes import place
 from mdf_loop.kernels.definitions.declaring import in_float32
 from mdf_loop.kernels.definitions.reductions import FLOAT32, FLOAT64, count_of, mean
 from mdf_loop.kernels.definitions.shapes import fits, rank_of
-from mdf_loop.registry import definition
-from mdf_loop.rows import Call
+from mdf_loop.ops.registry import definition
+from mdf_loop.ops.rows import Call
+from mdf_loop.types.elements import DTYPES
 
 
 def _shifted(b: Any, x: Any, axis: int) -> tuple[Any, list[int]]:

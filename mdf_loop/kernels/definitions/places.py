@@ -11,7 +11,7 @@ from mdf_loop.kernels.axes import place
 from mdf_loop.kernels.definitions.shapes import known, rank_of
 from mdf_loop.kernels.indexing import sliced
 from mdf_loop.kernels.joining import chunks
-from mdf_loop.registry import definition
+from mdf_loop.ops.registry import definition
 
 
 def from_front(b: Any, index: Any, length: Any) -> Any:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.element_types import kind_of
 from mdf_loop.kernels.definitions.shapes import fits, rank_of
-from mdf_loop.registry import definition
+from mdf_loop.ops.registry import definition
+from mdf_loop.types.elements import kind_of
 
 
 @definition("MatMul")

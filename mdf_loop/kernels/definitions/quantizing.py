@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.element_types import DTYPES, kind_of
 from mdf_loop.kernels.axes import place
 from mdf_loop.kernels.definitions.reductions import FLOAT32
 from mdf_loop.kernels.definitions.shapes import rank_of
-from mdf_loop.registry import definition
+from mdf_loop.ops.registry import definition
+from mdf_loop.types.elements import DTYPES, kind_of
 
 
 def _spread(b: Any, values: Any, x: Any, axis: int, block_size: int) -> Any:

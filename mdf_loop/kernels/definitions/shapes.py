@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.axes import place, places
-from mdf_loop.registry import definition
+from mdf_loop.ops.registry import definition
 
 
 def known(x: Any, what: str) -> list[int]:

@@ -10,16 +10,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mdf_loop.analysis.aliases import without_aliases
-from mdf_loop.analysis.dependence import Component, components
-from mdf_loop.analysis.idioms.record import Idiom
-from mdf_loop.analysis.idioms.table import find_idiom
-from mdf_loop.analysis.invariants import Invariants, invariants, rounds
-from mdf_loop.analysis.purity import draws, is_pure, is_repeatable
-from mdf_loop.analysis.regrouping import regrouped
-from mdf_loop.batching import elementwise
 from mdf_loop.ir import Loop, Node
-from mdf_loop.registry import facts, lookup
+from mdf_loop.ops.batching import elementwise
+from mdf_loop.ops.registry import facts, lookup
+from mdf_loop.plan.aliases import without_aliases
+from mdf_loop.plan.dependence import Component, components
+from mdf_loop.plan.idioms.record import Idiom
+from mdf_loop.plan.idioms.table import find_idiom
+from mdf_loop.plan.invariants import Invariants, invariants, rounds
+from mdf_loop.plan.purity import draws, is_pure, is_repeatable
+from mdf_loop.plan.regrouping import regrouped
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Body, Node
-from mdf_loop.registry import lookup
+from mdf_loop.ops.registry import lookup
 
 
 def is_pure(node: Node) -> bool:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.analysis.idioms.record import Block, Idiom, other_input
-from mdf_loop.analysis.invariants import Invariants
 from mdf_loop.ir import Node
-from mdf_loop.registry import facts
+from mdf_loop.ops.registry import facts
+from mdf_loop.plan.idioms.record import Block, Idiom, other_input
+from mdf_loop.plan.invariants import Invariants
 
 IN_ORDER = {"subtract"}
 """Ufuncs to which it makes a difference which input is the first one."""

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mdf_loop.analysis.idioms.record import Block, DoesNotFit, Idiom, other_input
-from mdf_loop.analysis.invariants import Invariants
 from mdf_loop.ir import Node
-from mdf_loop.registry import facts
+from mdf_loop.ops.registry import facts
+from mdf_loop.plan.idioms.record import Block, DoesNotFit, Idiom, other_input
+from mdf_loop.plan.invariants import Invariants
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def components(nodes: Sequence[Node], round_trips: Mapping[str, str], tied: Sequ
     nodes : sequence of Node
         In the order of the body.
     round_trips : mapping
-        Value that goes round -> the value that feeds it, see :func:`~mdf_loop.analysis.invariants.rounds`.
+        Value that goes round -> the value that feeds it, see :func:`~mdf_loop.plan.invariants.rounds`.
     tied : sequence of Node
         Nodes that have to take turns in their order, such as those that draw random numbers.
     """

@@ -10,9 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.analysis.declared_types import check_declared_types
-from mdf_loop.analysis.element_types import Asked, asked_types
-from mdf_loop.arguments import as_untyped, fit_values
 from mdf_loop.cache import Cache, fingerprint
 from mdf_loop.control import loop_record, scan_record
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, MissingCapture
@@ -21,6 +18,9 @@ from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.program import Hidden
 from mdf_loop.ir import Body, Loop
 from mdf_loop.readers import read
+from mdf_loop.types.declared import check_declared_types
+from mdf_loop.types.fitting import as_untyped, fit_values
+from mdf_loop.types.required import Asked, asked_types
 
 
 @dataclass(frozen=True)

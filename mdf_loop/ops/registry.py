@@ -3,7 +3,7 @@
 The built-in kernels and a user's own go through the same door::
 
     from mdf_loop import kernel
-    from mdf_loop.batching import elementwise
+    from mdf_loop.ops.batching import elementwise
 
     @kernel("Twice", domain="my.ops", batch=elementwise)
     def twice(x):
@@ -24,12 +24,12 @@ import numpy as np
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp, warn_user
 from mdf_loop.ir import Node
+from mdf_loop.ops.rows import NO_FACTS, Bound, Call, Definition, Facts, LoopInputs
 from mdf_loop.options import Run
-from mdf_loop.rows import NO_FACTS, Bound, Call, Definition, Facts, LoopInputs
-from mdf_loop.schemas import schema_of
+from mdf_loop.types.schemas import schema_of
 
 Batch = Callable[[Call, Sequence[Any], Sequence[bool], Mapping[str, Any]], tuple[tuple[Any, ...], tuple[bool, ...]] | None]
-"""A vectorisation rule, see :mod:`mdf_loop.batching`."""
+"""A vectorisation rule, see :mod:`mdf_loop.ops.batching`."""
 
 INTERNAL_DOMAINS = {"mdf", "mdf.engine", "openvino", "python", "record"}
 """Domains of what is not an ONNX operator: MDF expressions and engine, OpenVINO layers, Python functions, finished records."""
@@ -136,7 +136,7 @@ def kernel(
     since : int
         First opset this function is right for; the newest that is not above the model's is used.
     batch : rule, optional
-        Rule of :mod:`mdf_loop.batching` that runs all iterations of a loop at once.
+        Rule of :mod:`mdf_loop.ops.batching` that runs all iterations of a loop at once.
     pure : bool, optional
         Whether equal inputs give equal outputs; by default false if the function takes ``rng``.
     domain : str
@@ -199,7 +199,7 @@ def definition(op: str, *, since: int = 1, until: int | None = None, domain: str
     Examples
     --------
     >>> import mdf_loop
-    >>> from mdf_loop.registry import definition
+    >>> from mdf_loop.ops.registry import definition
     >>> @mdf_loop.kernel("Half", domain="my.ops")
     ... def half(x):
     ...     return x / 2
@@ -240,7 +240,7 @@ def say(op: str, *, since: int = 1, until: int | None = None, domain: str = "", 
     Examples
     --------
     >>> import mdf_loop
-    >>> from mdf_loop.registry import say
+    >>> from mdf_loop.ops.registry import say
     >>> @mdf_loop.kernel("Same", domain="my.ops")
     ... def same(x):
     ...     return x

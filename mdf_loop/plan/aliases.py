@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mdf_loop.analysis.element_types import said_type
 from mdf_loop.ir import Body, Loop, Node, State
-from mdf_loop.registry import lookup
-from mdf_loop.rows import Known
+from mdf_loop.ops.registry import lookup
+from mdf_loop.ops.rows import Known
+from mdf_loop.types.required import said_type
 
 
 @dataclass(frozen=True)

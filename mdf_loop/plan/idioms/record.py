@@ -8,8 +8,8 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from mdf_loop.analysis.invariants import Invariants
 from mdf_loop.ir import Node
+from mdf_loop.plan.invariants import Invariants
 
 
 class DoesNotFit(Exception):

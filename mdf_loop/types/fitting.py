@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.analysis.element_types import Asked
-from mdf_loop.element_types import CODES, NAMES, kind_of
 from mdf_loop.errors import KindError
+from mdf_loop.types.elements import CODES, NAMES, kind_of
+from mdf_loop.types.required import Asked
 
 _WIDENS = {
     "bool": {"bool"},
@@ -93,7 +93,7 @@ def fit_values(asked: Mapping[str, Asked], values: Mapping[str, Any]) -> dict[st
     Parameters
     ----------
     asked : mapping
-        From :func:`~mdf_loop.analysis.element_types.asked_types`.
+        From :func:`~mdf_loop.types.required.asked_types`.
     values : mapping of name to value
         Names are those of body inputs and captures.
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import onnx
 
-from mdf_loop.element_types import CODES, DTYPES
 from mdf_loop.ir import Node
-from mdf_loop.registry import INTERNAL_DOMAINS
+from mdf_loop.ops.registry import INTERNAL_DOMAINS
+from mdf_loop.types.elements import CODES, DTYPES
 from mdf_loop.writers.onnx_graph import write_node, write_tensor
 
 Inferred = tuple[np.dtype | None, tuple[int | None, ...] | None]

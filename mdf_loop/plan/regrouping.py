@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from mdf_loop.analysis.invariants import Invariants
 from mdf_loop.ir import Node
-from mdf_loop.registry import facts
+from mdf_loop.ops.registry import facts
+from mdf_loop.plan.invariants import Invariants
 
 
 def regrouped(nodes: Sequence[Node], moving: Collection[str], same: Invariants, kept: Collection[str]) -> list[Node]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from mdf_loop.analysis.dependence import Component
-from mdf_loop.analysis.idioms.accumulating import Accumulate
-from mdf_loop.analysis.idioms.building import Building
-from mdf_loop.analysis.idioms.filtering import Filter
-from mdf_loop.analysis.idioms.record import Idiom
-from mdf_loop.analysis.invariants import Invariants
+from mdf_loop.plan.dependence import Component
+from mdf_loop.plan.idioms.accumulating import Accumulate
+from mdf_loop.plan.idioms.building import Building
+from mdf_loop.plan.idioms.filtering import Filter
+from mdf_loop.plan.idioms.record import Idiom
+from mdf_loop.plan.invariants import Invariants
 
 IDIOMS: list[type[Idiom]] = [Accumulate, Building, Filter]
 

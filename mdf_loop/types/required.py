@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from onnx.defs import OpSchema
 
-from mdf_loop.element_types import DTYPES, NAMES
 from mdf_loop.ir import Body, Node, ValueType
-from mdf_loop.schemas import schema_of
+from mdf_loop.types.elements import DTYPES, NAMES
+from mdf_loop.types.schemas import schema_of
 
 Key = tuple[int, str]
 """A name in one body: the number of the body, then the name (inner bodies may shadow)."""

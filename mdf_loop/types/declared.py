@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from mdf_loop.analysis.element_types import Groups, Key, element_dtype, visit_body
-from mdf_loop.check import title
-from mdf_loop.element_types import NAMES
 from mdf_loop.errors import MalformedBody
 from mdf_loop.ir import Body
+from mdf_loop.ir.check import title
+from mdf_loop.types.elements import NAMES
+from mdf_loop.types.required import Groups, Key, element_dtype, visit_body
 
 _WORDS = {dtype: name for name, dtype in reversed(NAMES.items())}
 """What ONNX calls element types: of two names the one that stands first."""

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.analysis.idioms.record import Block, DoesNotFit, Idiom
-from mdf_loop.analysis.invariants import Invariants
 from mdf_loop.ir import Node
-from mdf_loop.registry import facts
+from mdf_loop.ops.registry import facts
+from mdf_loop.plan.idioms.record import Block, DoesNotFit, Idiom
+from mdf_loop.plan.invariants import Invariants
 
 WIDEST = 16
 """Elements of a row up to which a filter is run by lfilter (4.4 ns each), to the last bit."""

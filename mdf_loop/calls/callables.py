@@ -17,7 +17,7 @@ from mdf_loop.errors import ArgumentError
 from mdf_loop.execute.collect import Gathered, Gathering
 from mdf_loop.execute.program import Hidden
 from mdf_loop.ir import Body, Collected, Node
-from mdf_loop.registry import kernel
+from mdf_loop.ops.registry import kernel
 
 DOMAIN = "python"
 

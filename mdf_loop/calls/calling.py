@@ -8,16 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.arguments import as_tensor, as_untyped, handed_out, handed_out_partly
-from mdf_loop.callables import DOMAIN, Called, branch_body, loop_body, name_of, scan_body
-from mdf_loop.control import SCAN_ATTRIBUTES, condition, refuse_endless, scan_length, trip_count
-from mdf_loop.errors import ArgumentError, KindError, in_words
-from mdf_loop.execute.collect import Gathered
-from mdf_loop.execute.interpret import Arguments
-from mdf_loop.execute.keeping import keeping
-from mdf_loop.ir import Body
-from mdf_loop.options import Run, part_of, random_stream, start_run
-from mdf_loop.prepared import (
+from mdf_loop.calls.callables import DOMAIN, Called, branch_body, loop_body, name_of, scan_body
+from mdf_loop.calls.prepared import (
     PreparedBranch,
     PreparedLoop,
     captured_values,
@@ -27,8 +19,16 @@ from mdf_loop.prepared import (
     prepare_scan,
     read_once,
 )
+from mdf_loop.control import SCAN_ATTRIBUTES, condition, refuse_endless, scan_length, trip_count
+from mdf_loop.errors import ArgumentError, KindError, in_words
+from mdf_loop.execute.collect import Gathered
+from mdf_loop.execute.interpret import Arguments
+from mdf_loop.execute.keeping import keeping
+from mdf_loop.ir import Body
+from mdf_loop.options import Run, part_of, random_stream, start_run
 from mdf_loop.readers.forms import is_read
 from mdf_loop.readers.traced_control import is_traced, traced_if, traced_loop, traced_scan
+from mdf_loop.types.fitting import as_tensor, as_untyped, handed_out, handed_out_partly
 
 
 def loop(*args: Any, body: Any = None, **named: Any) -> Any:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mdf_loop.analysis.purity import is_pure
 from mdf_loop.ir import Loop, Node
+from mdf_loop.plan.purity import is_pure
 
 
 @dataclass(frozen=True)

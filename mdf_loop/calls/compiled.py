@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.api import given_arguments, is_callable, listed, required, results_of
+from mdf_loop.calls.calling import given_arguments, is_callable, listed, required, results_of
+from mdf_loop.calls.explain import Explanation, explained
+from mdf_loop.calls.prepared import PreparedLoop, prepare_loop, prepare_scan, read_once
 from mdf_loop.control import SCAN_ATTRIBUTES, condition, refuse_endless, scan_length, trip_count
 from mdf_loop.errors import ArgumentError
 from mdf_loop.execute.interpret import Arguments
-from mdf_loop.explain import Explanation, explained
 from mdf_loop.ir import Loop
 from mdf_loop.options import start_run
-from mdf_loop.prepared import PreparedLoop, prepare_loop, prepare_scan, read_once
 
 _BY_NAME = {"M", "cond", "v_initial"}
 

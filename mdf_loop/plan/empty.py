@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import onnx
 
-from mdf_loop.element_types import DTYPES
 from mdf_loop.errors import ArgumentError
 from mdf_loop.ir import Body, Dim, Loop, Scanned, ValueType
 from mdf_loop.readers.onnx_graph import read_type
+from mdf_loop.types.elements import DTYPES
 from mdf_loop.writers.onnx_graph import write_model
 
 

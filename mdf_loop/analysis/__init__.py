@@ -1,1 +1,0 @@
-"""Analyses: functions that look at a body and change nothing."""
