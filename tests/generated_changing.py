@@ -16,7 +16,7 @@ from mdf_bodies import graph, node
 from modeci_mdf.mdf import Parameter
 
 from mdf_loop.ir import Body
-from mdf_loop.readers.mdf_body import read_mdf_graph
+from mdf_loop.readers import read as read_mdf_graph
 
 SHAPES = [(), (1,), (3,), (2, 3), (1, 3), (2, 1)]
 ROWS = 40

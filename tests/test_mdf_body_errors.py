@@ -19,7 +19,7 @@ from mdf_loop.control import loop_record
 from mdf_loop.errors import ArgumentError, IterationError, LoopError, MalformedBody, UnsupportedOp
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.options import start_run
-from mdf_loop.readers.mdf_body import read_mdf_graph
+from mdf_loop.readers import read as read_mdf_graph
 
 
 def plain(*ids, outputs=None, **more):

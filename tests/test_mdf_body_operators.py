@@ -15,7 +15,7 @@ from modeci_mdf.mdf import (
 
 import mdf_loop
 from mdf_loop.errors import MissingCapture
-from mdf_loop.readers.mdf_body import read_mdf_graph
+from mdf_loop.readers import read as read_mdf_graph
 
 ONNX = {
     "Relu": (onnx_body("Relu", {"X": "x - 1"}), [[0.5, 2.0, -3.0]]),

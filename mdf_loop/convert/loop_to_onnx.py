@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from mdf_loop.convert.mdf_to_onnx import write_checked, written_as_onnx
+from mdf_loop.convert.checked import write_checked, written_as_onnx
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Body, Loop, Node
 

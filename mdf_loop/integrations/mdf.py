@@ -7,8 +7,6 @@ MDF has no place for functions from outside, so ``register`` replaces a few of i
 from __future__ import annotations
 
 import ast
-import contextlib
-import contextvars
 import difflib
 import functools
 import logging
@@ -32,6 +30,7 @@ from mdf_loop.integrations import (
     mdf_engine,  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
 )
 from mdf_loop.integrations.ending import ending_in_time, ending_passes, keeping_partial
+from mdf_loop.integrations.quiet import print_or_log
 from mdf_loop.integrations.required import refusing_missing_inputs
 from mdf_loop.integrations.scheduler import CONDITIONS
 from mdf_loop.integrations.stepped import SteppedLoop, mark_stepped, starting_afresh, stepped_of
@@ -108,7 +107,7 @@ def _replacements() -> list[tuple[Any, str, Any]]:
         (node, "__init__", _ordering_captures(node.__init__)),
         (graph, "__init__", taking_over_nodes(graph.__init__)),
         (graph, "evaluate", refusing_missing_inputs(_with_one_stream(starting_afresh(ending_passes(graph.evaluate))))),
-        (execution_engine, "print", _print_or_log),
+        (execution_engine, "print", print_or_log),
         (execution_engine, "evaluate_expr", unheard_inside(execution_engine.evaluate_expr)),
         (modelspec.utils, "_params_info", silent(modelspec.utils._params_info)),
         (modelspec.utils, "_val_info", silent(modelspec.utils._val_info)),
@@ -348,27 +347,6 @@ def _reads(parameter: Any, name: str) -> bool:
     texts = [parameter.value, *(parameter.args or {}).values()]
     names = execution_engine.get_required_variables_from_expression
     return any(name in names(text) for text in texts if isinstance(text, str) and text)
-
-
-_quiet: contextvars.ContextVar[bool] = contextvars.ContextVar("mdf_loop_quiet", default=False)
-
-
-@contextlib.contextmanager
-def quiet_mdf() -> Iterator[None]:
-    """Send what MDF's engine prints to the log (level DEBUG) in this thread or task."""
-    token = _quiet.set(True)
-    try:
-        yield
-    finally:
-        _quiet.reset(token)
-
-
-def _print_or_log(*values: Any, **kwargs: Any) -> None:
-    """What MDF's engine calls for ``print``: the same, unless it was asked to be quiet."""
-    if _quiet.get():
-        log.debug(" ".join(map(str, values)))
-    else:
-        print(*values, **kwargs)
 
 
 _streams: weakref.WeakKeyDictionary[Any, RandomStream] = weakref.WeakKeyDictionary()

@@ -18,6 +18,7 @@ import numpy as np
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.execute.program import Hidden
 from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
+from mdf_loop.integrations.quiet import quiet_mdf
 from mdf_loop.ir import Node
 from mdf_loop.ops.registry import Kernel, register
 from mdf_loop.ops.rows import Bound
@@ -77,8 +78,6 @@ def quiet() -> Iterator[None]:
     printed meanwhile goes there.
     """
     from modeci_mdf import execution_engine
-
-    from mdf_loop.integrations.mdf import quiet_mdf
 
     if "print" in vars(execution_engine):
         with quiet_mdf():

@@ -15,7 +15,8 @@ from mdf_loop.convert.restoring import input_ids, names_of
 from mdf_loop.errors import ArgumentError, KindError, LoopError
 from mdf_loop.integrations.ending import Places, evaluated
 from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
-from mdf_loop.integrations.mdf import quiet_mdf, register
+from mdf_loop.integrations.mdf import register
+from mdf_loop.integrations.quiet import quiet_mdf
 from mdf_loop.integrations.required import is_required_as
 from mdf_loop.integrations.scheduled import run_steps
 from mdf_loop.integrations.typed_graph import run_typed

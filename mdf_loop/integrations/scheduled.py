@@ -13,7 +13,8 @@ from mdf_loop.errors import MalformedBody, NotLowered, PartialResults, UnknownNo
 from mdf_loop.execute.keeping import keeping
 from mdf_loop.integrations.ending import Places, values_of
 from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
-from mdf_loop.integrations.mdf import quiet_mdf, register
+from mdf_loop.integrations.mdf import register
+from mdf_loop.integrations.quiet import quiet_mdf
 from mdf_loop.integrations.required import refuse_missing_inputs
 from mdf_loop.options import Run, part_of, start_run
 from mdf_loop.readers.mdf_engine_body import refuse_hanging

@@ -22,7 +22,7 @@ from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.ir import Body, Node
 from mdf_loop.options import start_run
 from mdf_loop.readers import read
-from mdf_loop.readers.mdf_body import check_graph, read_mdf_graph
+from mdf_loop.readers.mdf_body import check_graph
 from mdf_loop.readers.mdf_engine_body import check_expressions, refuse_hanging
 from mdf_loop.readers.mdf_signature import Signature, ports_of, read_signature
 from mdf_loop.readers.mdf_typed import OPAQUE, GraphReader, finished, is_typed
@@ -181,7 +181,7 @@ def _value_of(reader: GraphReader, node: Any, port: Any) -> str:
 
 def prepare_typed(graph: Any) -> LoopRep:
     """A whole graph that says types, as the ONNX graph it is."""
-    return LoopRep(read_mdf_graph(graph, kind="branch"))
+    return LoopRep(read(graph, kind="branch"))
 
 
 def run_typed(graph: Any, inputs: Mapping[str, Any], prepared: LoopRep | None = None) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from mdf_loop.convert.lowering_schedule import output_ports
 from mdf_loop.errors import LoopError, PartialResults
 from mdf_loop.execute.keeping import keeping
 from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
-from mdf_loop.integrations.mdf import quiet_mdf, register
+from mdf_loop.integrations.mdf import register
+from mdf_loop.integrations.quiet import quiet_mdf
 from mdf_loop.integrations.required import is_required
 from mdf_loop.models.direct_node import DirectNode, Outputs
 from mdf_loop.models.node_loops import Request

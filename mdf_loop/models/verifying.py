@@ -22,7 +22,7 @@ from mdf_loop.ir import Body, ValueType
 from mdf_loop.kernels.bounds import MOST_ELEMENTS, elements_of
 from mdf_loop.models.running import run
 from mdf_loop.options import available_engines, options
-from mdf_loop.readers.mdf_body import read_mdf_graph
+from mdf_loop.readers import read
 from mdf_loop.readers.mdf_signature import ports_of
 from mdf_loop.readers.mdf_typed import is_typed
 from mdf_loop.types.elements import DTYPES, kind_of
@@ -285,7 +285,7 @@ def needed(model: Any) -> dict[str, ValueType]:
 def needed_in(graph: Any) -> dict[str, ValueType]:
     """The same of a graph."""
     if is_typed(graph):
-        body = read_mdf_graph(graph, kind="branch")
+        body = read(graph, kind="branch")
         names = names_of(graph)
         return {names.get(name, name): body.type_of(name) for name in _without_default(body)}
     ports = {(node.id, port.id): port for node in graph.nodes for port in node.input_ports}

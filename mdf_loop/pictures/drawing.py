@@ -16,7 +16,6 @@ from mdf_loop.ir import Body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.models.model import Model
 from mdf_loop.readers import read
-from mdf_loop.readers.mdf_body import read_mdf_graph
 from mdf_loop.readers.mdf_objects import check_structure
 from mdf_loop.readers.mdf_typed import has_conditions, is_typed
 
@@ -197,7 +196,7 @@ def _picture(model: Any, steps: int | None, time_increment: float | None) -> Pic
         lowered = lower(graph, 2 if steps is None else steps, time_increment)
         return picture_of_loop(lowered.loop) if lowered.loop is not None else picture_of_graph(graph)
     if is_typed(graph) and not has_conditions(graph):
-        return picture_of_body(read_mdf_graph(graph, kind="branch"))
+        return picture_of_body(read(graph, kind="branch"))
     return picture_of_graph(graph)
 
 

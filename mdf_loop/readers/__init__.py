@@ -72,7 +72,7 @@ def read(source: Any, n_carried: int | None = None, kind: str = "loop") -> Body:
     if isinstance(source, Mapping) or hasattr(source, "nodes"):
         from mdf_loop.readers.mdf_body import read_mdf_graph
 
-        return read_mdf_graph(source, n_carried, kind)
+        return read_mdf_graph(source, read, n_carried, kind)
     raise KindError(
         "a body is equations, an ONNX graph, model or function, ONNX text, the path of an .onnx file, a function of onnxscript "
         'or with @mdf_loop.body, an MDF graph, a dict {"onnx": text}, {"onnx_file": path} or {"graph_<id>": graph}, '

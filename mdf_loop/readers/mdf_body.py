@@ -24,7 +24,8 @@ from mdf_loop.ir.check import check_body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.mdf_edges import Course, order_nodes, port_value
 from mdf_loop.readers.mdf_engine_body import engine_body
-from mdf_loop.readers.mdf_node import NodeReader, ReadBody, default_of
+from mdf_loop.readers.mdf_node import NodeReader, default_of
+from mdf_loop.readers.mdf_node import ReadBody as Read
 from mdf_loop.readers.mdf_objects import check_structure
 from mdf_loop.readers.mdf_signature import Port, Signature, ports_of, read_signature
 from mdf_loop.readers.mdf_structure import check_edges, check_graph_content
@@ -33,7 +34,7 @@ from mdf_loop.readers.onnx_graph import DEFAULT_OPSET
 from mdf_loop.readers.values import DOMAIN, Builder, Findings, NotCompiled, Number, Unavailable, Value
 
 
-def read_mdf_graph(source: Any, n_carried: int | None = None, kind: str = "loop") -> Body:
+def read_mdf_graph(source: Any, read: Read, n_carried: int | None = None, kind: str = "loop") -> Body:
     """Read an MDF graph as a body.
 
     Parameters
@@ -41,6 +42,8 @@ def read_mdf_graph(source: Any, n_carried: int | None = None, kind: str = "loop"
     source : modeci_mdf.mdf.Graph or mapping
         A graph, ``{"graph_<id>": graph}``, ``{"<id>": graph}`` or the contents of a graph, each with a ``Graph`` or what
         JSON and YAML make of one.
+    read : callable
+        Reads the bodies inside it, whatever form they have: ``read(source, n_carried, kind)``.
     n_carried : int, optional
         How many values are carried, to infer a signature that the graph does not say.
     kind : {"loop", "scan", "branch"}
@@ -61,22 +64,13 @@ def read_mdf_graph(source: Any, n_carried: int | None = None, kind: str = "loop"
     load_kernels()
     graph = as_graph(source)
     with malformed("this graph cannot be read", (str(graph.id),)):
-        return _read(graph, n_carried, kind)
+        return _read(graph, read, n_carried, kind)
 
 
-def _read(graph: Any, n_carried: int | None, kind: str) -> Body:
+def _read(graph: Any, read: Read, n_carried: int | None, kind: str) -> Body:
     check_graph(graph)
     signature = read_signature(graph, n_carried, kind)
-    bodies: dict[Any, Body] = {}
-
-    def read_body(inner: Any, n_inner: int, inner_kind: str) -> Body:
-        from mdf_loop.readers import read
-
-        key = (id(inner), n_inner, inner_kind)
-        if key not in bodies:
-            bodies[key] = read(inner, n_inner, inner_kind)
-        return bodies[key]
-
+    read_body = _each_once(read)
     if "types" in (graph.metadata or {}):
         return check_body(read_typed(graph, signature, read_body, kind), (graph.id,))
     try:
@@ -86,7 +80,7 @@ def _read(graph: Any, n_carried: int | None, kind: str) -> Body:
     return check_body(body, (graph.id,))
 
 
-def read_whole(graph: Any) -> Body:
+def read_whole(graph: Any, read: Read) -> Body:
     """Read a graph that is a whole model.
 
     Input ports that nothing gives a value are its inputs, by their ids: the body captures them.  Its outputs are the
@@ -99,10 +93,10 @@ def read_whole(graph: Any) -> Body:
     """
     load_kernels()
     with malformed("this graph cannot be read", (str(graph.id),)):
-        return _read_whole(graph)
+        return _read_whole(graph, read)
 
 
-def _read_whole(graph: Any) -> Body:
+def _read_whole(graph: Any, read: Read) -> Body:
     check_graph(graph)
     metadata = graph.metadata or {}
     outputs = ports_of(graph).ends
@@ -110,21 +104,25 @@ def _read_whole(graph: Any) -> Body:
     names = tuple(port if ids[port] == 1 else f"{node}.{port}" for node, port in outputs)
     opset = metadata.get("opset", DEFAULT_OPSET)
     signature = Signature((), {}, outputs, names, opset if type(opset) is int and opset > 0 else DEFAULT_OPSET)
-    bodies: dict[Any, Body] = {}
-
-    def read_body(inner: Any, n_inner: int, inner_kind: str) -> Body:
-        from mdf_loop.readers import read
-
-        key = (id(inner), n_inner, inner_kind)
-        if key not in bodies:
-            bodies[key] = read(inner, n_inner, inner_kind)
-        return bodies[key]
-
+    read_body = _each_once(read)
     try:
         body = _compiled(graph, signature, read_body)
     except NotCompiled as reason:
         raise UnsupportedOp(f"{graph.id}: {reason}") from reason
     return check_body(body, (graph.id,))
+
+
+def _each_once(read: Read) -> Read:
+    """The same, but that nothing is read a second time."""
+    bodies: dict[Any, Body] = {}
+
+    def read_body(inner: Any, n_carried: int, kind: str) -> Body:
+        key = (id(inner), n_carried, kind)
+        if key not in bodies:
+            bodies[key] = read(inner, n_carried, kind)
+        return bodies[key]
+
+    return read_body
 
 
 def as_graph(source: Any) -> Any:
@@ -194,7 +192,7 @@ def _refuse_twins(kind: str, ids: list[str], path: tuple[str, ...]) -> None:
         seen.add(name)
 
 
-def _compiled(graph: Any, signature: Signature, read_body: ReadBody) -> Body:
+def _compiled(graph: Any, signature: Signature, read_body: Read) -> Body:
     """The operators of a graph.  Read again while that finds out something the reading before needed to know."""
     conditions = graph.conditions
     if conditions is not None and (conditions.node_specific or conditions.termination):
@@ -208,7 +206,7 @@ def _compiled(graph: Any, signature: Signature, read_body: ReadBody) -> Body:
             return body
 
 
-def _once(graph: Any, signature: Signature, course: Course, read_body: ReadBody, findings: Findings) -> Body:
+def _once(graph: Any, signature: Signature, course: Course, read_body: Read, findings: Findings) -> Body:
     captured = dict.fromkeys(port for node, port in ports_of(graph).needy if (node, port) not in signature.fed)
     if clash := [name for name in captured if name in signature.inputs]:
         raise MalformedBody(f"{clash[0]!r} is the name of an input and of a port that is captured", (graph.id,))

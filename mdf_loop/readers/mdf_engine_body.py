@@ -13,8 +13,9 @@ from mdf_loop.errors import MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, Node, State
 from mdf_loop.readers.expression import is_python, number_in, parse
 from mdf_loop.readers.mdf_functions import standard_expression
-from mdf_loop.readers.mdf_node import CONTROL, default_of, texts
+from mdf_loop.readers.mdf_node import CONTROL, default_of
 from mdf_loop.readers.mdf_signature import Port, Signature, ports_of
+from mdf_loop.readers.mdf_texts import texts
 
 OP, DOMAIN = "Graph", "mdf.engine"
 

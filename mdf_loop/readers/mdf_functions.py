@@ -15,6 +15,7 @@ from mdf_loop.ir import Node
 from mdf_loop.ops.registry import version_of
 from mdf_loop.readers.expression import evaluated, parse
 from mdf_loop.readers.mdf_control import BODIES, control
+from mdf_loop.readers.mdf_texts import texts
 from mdf_loop.readers.values import UNKNOWN, NotCompiled, Scope, Unavailable, Value, known, literal, read
 from mdf_loop.types.schemas import schema_of
 
@@ -240,8 +241,6 @@ def _outputs(
 
 
 def _all_texts(reader: NodeReader) -> list[str]:
-    from mdf_loop.readers.mdf_node import texts
-
     return [source for _, source in texts(reader.node) if isinstance(source, str)]
 
 

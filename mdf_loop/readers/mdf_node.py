@@ -285,20 +285,6 @@ def _parameter_reads(parameter: Any) -> set[str]:
     return {name for source in (parameter.value, *(parameter.args or {}).values()) for name in _variables(source)}
 
 
-def texts(node: Any) -> Iterator[tuple[str, Any]]:
-    """Every value of a node that may be an expression, with the id of what it belongs to."""
-    for parameter in node.parameters:
-        yield from ((parameter.id, getattr(parameter, key)) for key in ("value", "default_initial_value", "time_derivative"))
-        yield from ((parameter.id, source) for source in (parameter.args or {}).values())
-        for condition in parameter.conditions:
-            parts = condition if isinstance(condition, dict) else {"test": condition.test, "value": condition.value}
-            yield from ((parameter.id, parts.get(key)) for key in ("test", "value"))
-    for function in node.functions:
-        yield from ((function.id, source) for source in (function.value, *(function.args or {}).values()))
-    yield from ((port.id, port.value) for port in node.output_ports)
-    yield from ((port.id, port.default_value) for port in node.input_ports)
-
-
 def default_of(port: Any, path: tuple[str, ...]) -> Value:
     """The default value of an input port."""
     value = port.default_value
