@@ -1,32 +1,17 @@
 """Every engine gives what ``interpret`` gives where a program writes over memory that it has: scatters, growing arrays,
 values that go round; and where it takes views for copies and products for sums."""
 
-import logging
-
 import numpy as np
 import pytest
+from blocks_that_succeed import ends_in_an_error, no_block_fails, run  # noqa: F401  (a fixture for all tests here)
 from test_equivalence import assert_same_on_every_engine
 
-from mdf_loop import loop, options
+from mdf_loop import options
 
 N = 60
 
 
-@pytest.fixture(autouse=True)
-def no_block_fails(request, caplog):
-    """What is tested here has to run as a program: giving a block back to the interpreter would hide everything."""
-    with caplog.at_level(logging.DEBUG, "mdf_loop"):
-        yield
-    if "ends_in_an_error" not in request.keywords:
-        assert not [record.getMessage() for record in caplog.get_records("call") if "failed" in record.getMessage()]
-
-
-ends_in_an_error = pytest.mark.ends_in_an_error
 TYPES = {"double": np.float64, "float": np.float32}
-
-
-def run(text, n, *carried, opset=20, **captured):
-    return lambda: loop(n, True, *carried, body={"onnx": text, "opset": opset}, **captured)
 
 
 # Scatters into what goes round

@@ -12,7 +12,7 @@ from test_equivalence import assert_same_on_every_engine, outcome
 import mdf_loop
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.batching import elementwise
-from mdf_loop.ops.registry import KERNELS, lookup, register
+from mdf_loop.ops.registry import KERNELS, lookup, register, say
 from mdf_loop.options import ENGINES
 
 STATEMENTS = {
@@ -124,6 +124,18 @@ def test_branches_of_an_if_use_it_too(op):
     with replaced(op):
         assert call() == -2.5
     assert call() == 2.5
+
+
+def test_a_kernel_of_which_it_is_said_that_it_replaces_parts_need_not_write_over_them():
+    """Machine code calls it from outside, and carries on in the memory that it would have written over."""
+    text = "b (int64 i, bool c, double[3] y) => (bool c, double[3] y_out) { y_out = ScatterND (y, at, new) }"
+
+    def call():
+        return mdf_loop.loop(7, True, np.arange(3.0), body=text, at=np.array([[0], [2]]), new=np.array([4.0, 5.0]))
+
+    with replaced("ScatterND"):
+        say("ScatterND", replaces_parts=True)
+        assert_same_on_every_engine(call)
 
 
 def test_nothing_is_known_of_a_kernel_that_was_there_before_ours_or_took_the_place_of_one():

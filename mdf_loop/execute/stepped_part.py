@@ -59,9 +59,9 @@ class SteppedPart:
     ) -> None:
         self.part, self.calls, self.exact = part, calls, calls.exact
         self.rounds = {name: rounds[name] for name in part.rounds}
-        written = {name for node in part.nodes for name in node.outputs if name}
         self.draws = any(map(draws, part.nodes))
         self.condition = condition if part.decides else ""
+        written = {name for node in part.nodes for name in node.outputs if name}
         reads = {name for node in part.nodes for name in node.reads} | set(self.rounds.values()) | ({self.condition} - {""})
         outside = sorted(reads - written - set(self.rounds))
         constants = {name: body.constants[name] for name in outside if name in body.constants}
@@ -69,30 +69,25 @@ class SteppedPart:
         self.streams = [name for name in outside if name not in same and name not in constants]
         handed_on = {name for name, output in self.rounds.items() if output in self.rounds}
         self.recorded = sorted((written | handed_on) & set(wanted))
+        self.record = self._as_loop(body, constants)
+        self._programs: dict[Types, Written] = {}
+        self._machine: dict[Types, Written] = {}
+        self._careful: set[Any] = set()
+        self.latest: Specialised | None = None
+        self.why = ""
+
+    def _as_loop(self, body: Body, constants: Mapping[str, Any]) -> Loop:
+        """The part as a loop of its own: what it reads is given, what is wanted of it is collected."""
         outputs = tuple(dict.fromkeys([*self.rounds.values(), *self.recorded, *([self.condition] if self.condition else [])]))
-        inner = Body(
-            body.name,
-            (*self.rounds, *self.streams),
-            outputs,
-            part.nodes,
-            constants,
-            tuple(self.once),
-            body.types,
-            body.opsets,
-            body.typed,
-        )
-        self.record = Loop(
+        inputs, once = (*self.rounds, *self.streams), tuple(self.once)
+        inner = replace(body, inputs=inputs, outputs=outputs, nodes=self.part.nodes, constants=constants, captures=once, state=())
+        return Loop(
             inner,
             tuple(Carried(name, output) for name, output in self.rounds.items()),
             tuple(map(Scanned, self.streams)),
             tuple(map(Collected, self.recorded)),
             keep_going=self.condition or None,
         )
-        self._programs: dict[Types, Written] = {}
-        self._machine: dict[Types, Written] = {}
-        self._careful: set[Any] = set()
-        self.latest: Specialised | None = None
-        self.why = ""
 
     def run(
         self,

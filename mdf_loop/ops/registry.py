@@ -271,7 +271,7 @@ def loop_of(node: Node) -> LoopInputs | None:
 
 
 def _is_ours(module: str | None) -> bool:
-    return (module or "").startswith(f"{__package__}.")
+    return (module or "").partition(".")[0] == __name__.partition(".")[0]
 
 
 def _rows(op: str, since: int, until: int | None, domain: str, ours: bool) -> list[Kernel]:

@@ -111,7 +111,14 @@ class Emitter:
             targets = self.targets.get(value, ())
             found = self.materialised(found, targets)
             self.filled.update(targets)
-        self.known[value] = found
+        self.known[value] = self._over_its_argument(value, found) if value in self.in_place else found
+
+    def _over_its_argument(self, value: Value, found: Array) -> Array:
+        """What replaces parts of its argument, in the argument's memory: not all that may be written there wrote it there."""
+        over = self.known[value.args[0]]
+        if not over.memory or over.growing or found.value or found.memory == over.memory:
+            return found
+        return self.materialised(found, [over.memory])
 
     def of(self, value: Value) -> Array:
         """A value that has been written, or a constant."""
