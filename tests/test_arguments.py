@@ -294,7 +294,7 @@ def test_scan_takes_carried_values_before_scanned_ones():
 def test_scan_with_a_wrong_number_of_inputs_shows_the_bodys():
     with pytest.raises(ArgumentError) as info:
         scan([1.0], body="b (float s, float p) => (float t) { t = Add (s, p) }", num_scan_inputs=1)
-    assert str(info.value) == "scan: 1 input given, body 'b' takes 2: s, p"
+    assert str(info.value) == "Scan: 1 value given, body 'b' takes 2: s, p"
 
 
 def test_scan_axes_of_a_python_body_are_its_own_business():

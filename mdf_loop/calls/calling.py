@@ -110,10 +110,7 @@ def prepared_loop(
     if is_listed and len(inner.inputs) == 3 and len(carried) != 1:
         carried = [carried]  # a list was meant as one vector
     prepared = prepare_loop(inner, len(carried))
-    names = [c.input for c in prepared.record.carried]
-    named = _of_same_name([inner], named, M=m, cond=cond)
-    fitted, captured = prepared.fit(dict(zip(names, carried, strict=True)), named)
-    return prepared, Arguments(trip_count(m), condition(cond), [fitted[name] for name in names], captured=captured)
+    return prepared, prepared.arguments(carried, _of_same_name([inner], named, M=m, cond=cond), m, cond)
 
 
 def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **named: Any) -> Any:
@@ -166,15 +163,10 @@ def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **n
         values = changeable([as_untyped(value, f"input {k}") for k, value in enumerate(inputs[:n_carried])])
         scanned = changeable([as_tensor(value, f"input {k}") for k, value in enumerate(inputs[n_carried:], n_carried)])
         carried, captured = [*values, Gathered()], [*_untyped(named), Called(body)]
+        arguments = Arguments(scan_length(prepared.record, scanned), True, carried, scanned, captured=captured)
     else:
         prepared = prepare_scan(read_once(body, n_carried, "scan"), n_scanned, attrs)
-        names = prepared.record.body.inputs
-        if len(names) != len(inputs):
-            given, name = f"{len(inputs)} input{'s' * (len(inputs) != 1)}", prepared.record.body.name
-            raise ArgumentError(f"scan: {given} given, body {name!r} takes {len(names)}: {', '.join(names)}")
-        fitted, captured = prepared.fit(dict(zip(names, inputs, strict=True)), named)
-        carried, scanned = [fitted[n] for n in names[:n_carried]], [fitted[n] for n in names[n_carried:]]
-    arguments = Arguments(scan_length(prepared.record, scanned), True, carried, scanned, captured=captured)
+        arguments = prepared.arguments(inputs, named)
     return results_of(prepared, arguments, start_run())
 
 

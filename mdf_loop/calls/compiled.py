@@ -9,9 +9,8 @@ import numpy as np
 from mdf_loop.calls.calling import given_arguments, is_callable, listed, required, results_of
 from mdf_loop.calls.explain import Explanation, explained
 from mdf_loop.calls.prepared import PreparedLoop, prepare_loop, prepare_scan, read_once
-from mdf_loop.control import SCAN_ATTRIBUTES, condition, refuse_endless, scan_length, trip_count
+from mdf_loop.control import SCAN_ATTRIBUTES, refuse_endless
 from mdf_loop.errors import ArgumentError
-from mdf_loop.execute.interpret import Arguments
 from mdf_loop.ir import Loop
 from mdf_loop.options import start_run
 
@@ -28,13 +27,10 @@ class Compiled:
         self._prepared, self._is_scan = prepared, is_scan
         record = prepared.record
         self._is_plain = {"M", "cond"}.isdisjoint(record.body.captures)
-        self._names = [*(c.input for c in record.carried), *(s.input for s in record.scanned)]
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Run the loop; arguments, results and errors as :func:`mdf_loop.loop` and :func:`mdf_loop.scan` have them."""
         record = self._prepared.record
-        count: int | None
-        go: bool | None
         if self._is_scan:
             count, go, inputs = None, True, list(args)
         elif (
@@ -44,22 +40,11 @@ class Compiled:
             and type(args[1]) is not str
             and named.keys().isdisjoint(_BY_NAME)
         ):
-            inputs = list(args[2:])
-            count, go = trip_count(args[0]), condition(args[1])
+            count, go, *inputs = args
         else:
-            m, cond, inputs, named = given_arguments(args, named, [record.body])
-            count, go = trip_count(m), condition(cond)
-        names = self._names
-        if len(inputs) != len(names):
-            given = f"{len(inputs)} value{'s' * (len(inputs) != 1)} given"
-            raise ArgumentError(f"{record.name}: {given}, body {record.body.name!r} takes {len(names)}: {', '.join(names)}")
-        values, captured = self._prepared.fit_listed(names, inputs, named)
-        n_carried, run = len(record.carried), start_run()
-        if self._is_scan:
-            count = scan_length(record, values[n_carried:])
-        else:
-            refuse_endless(count, go, run, record.name)
-        arguments = Arguments(count, go, values[:n_carried], values[n_carried:], captured=captured)
+            count, go, inputs, named = given_arguments(args, named, [record.body])
+        arguments, run = self._prepared.arguments(inputs, named, count, go), start_run()
+        refuse_endless(arguments.trip_count, arguments.go, run, record.name)
         return results_of(self._prepared, arguments, run)
 
     @property

@@ -6,14 +6,15 @@ import copy
 import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.cache import Cache, fingerprint
-from mdf_loop.control import loop_record, scan_record
+from mdf_loop.control import condition, loop_record, scan_length, scan_record, trip_count
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, MissingCapture
-from mdf_loop.execute.interpret import InterpretedBody
+from mdf_loop.execute.interpret import Arguments, InterpretedBody
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.program import Hidden
 from mdf_loop.ir import Body, Loop
@@ -32,8 +33,41 @@ class PreparedLoop:
     asked: Mapping[str, Asked]
     fitting: set[tuple[Any, ...]] = field(default_factory=set)
 
-    def fit_listed(self, names: Sequence[str], inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
-        """:meth:`fit` for inputs in an order; arrays of types that fitted before are not looked at again."""
+    @cached_property
+    def names(self) -> list[str]:
+        """The body inputs that a call gives values, in order: carried ones, then scanned ones."""
+        return [*(c.input for c in self.record.carried), *(s.input for s in self.record.scanned)]
+
+    def arguments(self, inputs: Sequence[Any], named: Mapping[str, Any], count: Any = None, go: Any = None) -> Arguments:
+        """What the loop is run with.
+
+        Parameters
+        ----------
+        inputs : sequence
+            Carried values, then scanned ones.
+        named : mapping of str to value
+            What the body captures.
+        count, go : int and bool, or arrays of one, optional
+            The trip count and the condition of a loop that scans nothing; a Scan takes as many iterations as there are parts.
+
+        Raises
+        ------
+        ArgumentError, KindError, MissingCapture
+            The values do not fit the body.
+        """
+        record, names = self.record, self.names
+        if len(inputs) != len(names):
+            given = f"{len(inputs)} value{'s' * (len(inputs) != 1)} given"
+            raise ArgumentError(f"{record.name}: {given}, body {record.body.name!r} takes {len(names)}: {', '.join(names)}")
+        values, captured = self._fitted(inputs, named)
+        carried, scanned = values[: len(record.carried)], values[len(record.carried) :]
+        if record.scanned:
+            return Arguments(scan_length(record, scanned), True, carried, scanned, captured=captured)
+        return Arguments(trip_count(count), condition(go), carried, captured=captured)
+
+    def _fitted(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+        """Inputs and captures as the body asks for them; arrays of types that fitted before are not looked at again."""
+        names = self.names
         if any(isinstance(value, np.generic) for value in inputs):
             inputs = [np.asarray(value) if isinstance(value, np.generic) else value for value in inputs]
         given = [*inputs, *named.values()]
@@ -41,7 +75,7 @@ class PreparedLoop:
         key = (*[value.dtype for value in given], *named) if arrays else ()
         if arrays and key in self.fitting:
             return list(inputs), [named[name] for name in self.record.body.captures]
-        fitted, captured = self.fit(dict(zip(names, inputs, strict=True)), named)
+        fitted, captured = self._fit(dict(zip(names, inputs, strict=True)), named)
         values = [fitted[name] for name in names]
         wanted = [*inputs, *[named[name] for name in self.record.body.captures]]
         same = arrays and all(a is b for a, b in zip((*values, *captured), wanted, strict=True))
@@ -49,7 +83,7 @@ class PreparedLoop:
             self.fitting.add(key)
         return values, captured
 
-    def fit(self, inputs: Mapping[str, Any], named: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+    def _fit(self, inputs: Mapping[str, Any], named: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
         """Body inputs and captures, made into what the body asks for.
 
         Raises

@@ -8,7 +8,7 @@ from typing import Any
 
 from mdf_loop.calls.calling import listed, results_of
 from mdf_loop.calls.prepared import PreparedLoop, prepare_loop, prepare_scan, read_once
-from mdf_loop.control import SCAN_ATTRIBUTES, condition, refuse_endless, scan_length, trip_count
+from mdf_loop.control import SCAN_ATTRIBUTES, refuse_endless
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.models.texts import NotDirect, Scope, Text, argument_of
 from mdf_loop.options import Run
@@ -115,9 +115,7 @@ class NodeLoop:
         for name, value in (("M", m), ("cond", cond)):
             if name in captures and name not in named and value is not None:
                 named[name] = value
-        names = [c.input for c in prepared.record.carried]
-        values, captured = prepared.fit_listed(names, carried, named)
-        return Request(self.place, prepared, Arguments(trip_count(m), condition(cond), values, captured=captured))
+        return Request(self.place, prepared, prepared.arguments(carried, named, m, cond))
 
     def _scan(self, scope: Scope, inputs: list[Any]) -> Request:
         count = self._n_scanned(scope) if self._n_scanned is not None else None
@@ -130,7 +128,4 @@ class NodeLoop:
         if len(names) != len(inputs):
             raise NotDirect("the number of inputs is another one")
         named = {name: scope[name] for name in prepared.record.body.captures if name in scope}
-        values, captured = prepared.fit_listed(names, inputs, named)
-        carried, scanned = values[:n_carried], values[n_carried:]
-        length = scan_length(prepared.record, scanned)
-        return Request(self.place, prepared, Arguments(length, True, carried, scanned, captured=captured))
+        return Request(self.place, prepared, prepared.arguments(inputs, named))
