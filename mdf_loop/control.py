@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, KindError, MalformedBody, UnsupportedOp
+from mdf_loop.counts import LARGEST
+from mdf_loop.errors import ArgumentError, KindError, MalformedBody, UnsupportedOp, in_words
 from mdf_loop.execute.interpret import Arguments, InterpretedBody, truth
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.program import describe_value
@@ -60,15 +61,25 @@ def trip_count(m: Any) -> int | None:
     ------
     KindError
         It is not one integer.
+    ArgumentError
+        No int64 holds it.
     """
-    if m is None or type(m) is int:
-        return m
+    if m is None:
+        return None
+    if type(m) is int:
+        return _countable(m)
     array = np.asarray(m)
     if kind_of(array.dtype) != "integer" or array.shape not in ((), (1,)):
         raise KindError(
             f"the trip count M must be one integer, a scalar or of shape [1]; got {describe_value(array)}{_excerpt(array)}"
         )
-    return int(array.item())
+    return _countable(int(array.item()))
+
+
+def _countable(count: int) -> int:
+    if not -LARGEST - 1 <= count <= LARGEST:
+        raise ArgumentError(f"the trip count M must fit into int64, which ends at {LARGEST}; got {in_words(count)}")
+    return count
 
 
 def condition(cond: Any) -> bool | None:
@@ -88,7 +99,7 @@ def condition(cond: Any) -> bool | None:
 
 
 def _excerpt(array: np.ndarray) -> str:
-    return f" ({array.item()!r})" if array.size == 1 else ""
+    return f" ({in_words(array.item())})" if array.size == 1 else ""
 
 
 def refuse_endless(count: int | None, go: bool | None, run: Run, name: str) -> None:
@@ -224,7 +235,7 @@ def scan_length(record: Loop, scanned: Sequence[Any]) -> int:
         shape = np.shape(value)
         if not -len(shape) <= part.axis < len(shape):
             raise ArgumentError(
-                f"{record.name}: scanned input {part.input!r} is {describe_value(value)}, it has no axis {part.axis}"
+                f"{record.name}: scanned input {part.input!r} is {describe_value(value)}, it has no axis {in_words(part.axis)}"
             )
         lengths[part.input] = shape[part.axis]
     if len(set(lengths.values())) > 1:

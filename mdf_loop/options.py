@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from mdf_loop.counts import LARGEST, is_count, is_whole
 from mdf_loop.errors import ArgumentError, LoopTimeout, in_words, warn_user
 from mdf_loop.progress import Bar, Watch
 
@@ -97,11 +98,11 @@ class Options:
         if self.engine not in available_engines():
             name, needs = self.engine, ENGINES[self.engine].needs
             raise ArgumentError(f"engine {name!r} compiles with {needs}, which is not installed: pip install mdf-loop[{name}]")
-        if self.max_iterations is not None and not _is_count(self.max_iterations, 0):
+        if self.max_iterations is not None and not is_count(self.max_iterations, 0):
             raise ArgumentError(f"max_iterations must be None or a whole number from 0 on; got {in_words(self.max_iterations)}")
-        if not (self.seed is None or isinstance(self.seed, np.random.SeedSequence) or _is_count(self.seed, 0)):
+        if not (self.seed is None or isinstance(self.seed, np.random.SeedSequence) or _is_seed(self.seed)):
             raise ArgumentError(f"seed must be None or a whole number from 0 on; got {in_words(self.seed)}")
-        if not _is_count(self.block_bytes, 1):
+        if not is_count(self.block_bytes, 1):
             raise ArgumentError(f"block_bytes must be a whole number from 1 on; got {in_words(self.block_bytes)}")
         if self.timeout is not None and not _is_duration(self.timeout):
             raise ArgumentError(f"timeout must be None or a number of seconds above 0; got {in_words(self.timeout)}")
@@ -112,12 +113,18 @@ class Options:
                 raise ArgumentError(f"{name} must be True or False; got {in_words(getattr(self, name))}")
 
 
-def _is_count(value: object, least: int) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= least
+SEED_BITS = 4096
+"""Seeds of numpy may have any size; one of more bits than this is a mistake."""
+
+
+def _is_seed(value: Any) -> bool:
+    return is_whole(value) and value >= 0 and int(value).bit_length() <= SEED_BITS
 
 
 def _is_duration(value: object) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool) and bool(value > 0)
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    return bool(0 < value <= LARGEST or value == np.inf)
 
 
 OPTIONS = frozenset(field.name for field in dataclasses.fields(Options))

@@ -22,6 +22,7 @@ from mdf_loop.convert.lowering_conditions import (
     Some,
     Threshold,
     Usable,
+    parts_of,
 )
 from mdf_loop.convert.lowering_nodes import Moment, ScheduledNode, Sent, is_plain, port_value
 from mdf_loop.convert.lowering_plan import UPDATES, Plan
@@ -122,7 +123,7 @@ class Pass:
     def _run_set(self, names: tuple[str, ...], going: Value) -> None:
         runs: dict[str, Value] = {}
         for name in names:
-            runs[name] = both(self.builder, going, self.holds(self.plan.schedule.conditions[name]))
+            runs[name] = self._then(going, self.plan.schedule.conditions[name], FALSE)
             self._call(name, runs[name])
         for name in names:
             self._node(name, runs[name])
@@ -249,17 +250,26 @@ class Pass:
             return contrary(builder, self.holds(condition.part))
         if isinstance(condition, AllRan):
             parts: tuple[Condition, ...] = tuple(Calls("greater_equal", (name,), 1, condition.scale) for name in condition.nodes)
-            return self._joined(parts, both, TRUE)
-        joined = (either_of, FALSE) if isinstance(condition, Some) else (both, TRUE)
-        return self._joined(condition.parts, *joined)
+            return self._joined(parts, FALSE)
+        return self._joined(condition.parts, TRUE if isinstance(condition, Some) else FALSE)
 
-    def _joined(self, parts: tuple[Condition, ...], join: Any, start: Value) -> Value:
-        value = start
+    def _joined(self, parts: tuple[Condition, ...], end: Value) -> Value:
+        """Several conditions: any of them if ``end`` is true, else all."""
+        value = contrary(self.builder, end)
         for part in parts:
-            value = join(self.builder, value, self.holds(part))
-            if is_known(value) and value.literal is not start.literal:
+            value = self._then(value, part, end)
+            if is_known(value) and value.literal is end.literal:
                 break
         return value
+
+    def _then(self, value: Value, condition: Condition, end: Value) -> Value:
+        """A value joined with a condition that is looked at only where the value is not ``end``: a threshold may fail."""
+        join = either_of if end.literal else both
+        if is_known(value) or not any(isinstance(part, Threshold) for part in parts_of(condition)):
+            return value if is_known(value) and value.literal is end.literal else join(self.builder, value, self.holds(condition))
+        looked = branch_of(self.builder, lambda: [self.holds(condition)])
+        branches = (([], [end]), looked) if end.literal else (looked, ([], [end]))
+        return one_of(self.builder, value, *branches, "condition")[0]
 
     def _calls(self, condition: Calls) -> Value:
         total = literal(0)

@@ -151,7 +151,7 @@ def one_of(builder: Builder, condition: Value, then: Part, otherwise: Part, base
         builder.nodes += then_nodes if condition.literal else else_nodes
         return [*(then_values if condition.literal else else_values)]
     pairs = list(zip(then_values, else_values, strict=True))
-    if not apart and harmless([*then_nodes, *else_nodes]):
+    if not apart and harmless(builder, [*then_nodes, *else_nodes]):
         builder.nodes += [*then_nodes, *else_nodes]
         return [a if a is b else chosen(builder, condition, a, b, base) for a, b in pairs]
     outputs = tuple(builder.fresh(value.name or base) for value in then_values)

@@ -29,6 +29,7 @@ from mdf_loop.convert.lowering_values import (
     either_of,
     is_known,
 )
+from mdf_loop.counts import LARGEST, counted
 from mdf_loop.errors import ArgumentError, CollectedError, KindError, NotLowered, PartialResults, in_words, malformed
 from mdf_loop.execute.collect import Gathering
 from mdf_loop.execute.interpret import Arguments
@@ -156,14 +157,13 @@ def check_steps(steps: Any, time_increment: Any) -> None:
     ------
     ArgumentError
     """
-    if isinstance(steps, bool) or not isinstance(steps, int | np.integer):
-        raise KindError(f"steps must be a whole number, how many times the graph is evaluated; got {steps!r}")
-    if steps < 1:
-        raise ArgumentError(f"steps must be at least 1; got {in_words(int(steps))}")
+    counted("steps", steps, "how many times the graph is evaluated")
     if time_increment is not None and (
         isinstance(time_increment, bool) or not isinstance(time_increment, int | float | np.integer | np.floating)
     ):
         raise KindError(f"time_increment must be a number or None; got {time_increment!r}")
+    if isinstance(time_increment, int | np.integer) and abs(int(time_increment)) > LARGEST:
+        raise ArgumentError(f"time_increment must be a number that int64 or float64 holds; got {in_words(time_increment)}")
 
 
 def _only_graph(model: Any) -> Any:

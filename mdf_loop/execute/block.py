@@ -176,7 +176,10 @@ class Batch:
     def _choices(self, name: str) -> np.ndarray:
         if name not in self.histories:
             return np.full(self.length, truth(self.single(name), "the condition of an If"))
-        return np.array([truth(value, "the condition of an If") for value in self.histories[name].values()])
+        history = self.histories[name]
+        if history.type.is_number and history.type.dtype == np.bool_:
+            return np.array(history.rows(), np.bool_)
+        return np.array([truth(value, "the condition of an If") for value in history.values()])
 
     def _side(self, body: Body, places: np.ndarray) -> list[History] | None:
         if not len(places):

@@ -7,7 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mdf_loop.errors import ArgumentError, KindError, LoopError, LoopInterrupted, LoopStopped, LoopTimeout, PartialResults
+from mdf_loop.counts import is_count
+from mdf_loop.errors import (
+    ArgumentError,
+    KindError,
+    LoopError,
+    LoopInterrupted,
+    LoopStopped,
+    LoopTimeout,
+    PartialResults,
+    in_words,
+)
 from mdf_loop.errors import IterationLimit as Limit
 from mdf_loop.models.html_tables import model_html
 from mdf_loop.models.ports import Input, Output
@@ -236,8 +246,8 @@ class Model:
             record = (record,)
         if not isinstance(record, Sequence) or not all(isinstance(name, str) for name in record):
             raise KindError(f"record must be a list of names of values; got {record!r}")
-        if isinstance(every, bool) or not isinstance(every, int) or every < 1:
-            raise ArgumentError(f"every must be a whole number from 1 on; got {every!r}")
+        if not is_count(every, 1):
+            raise ArgumentError(f"every must be a whole number from 1 on; got {in_words(every)}")
         if not record and said.keys() & {"every", "record_to"}:
             raise ArgumentError(
                 f"{' and '.join(said.keys() & {'every', 'record_to'})} without record; record says what is recorded"

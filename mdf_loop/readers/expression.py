@@ -67,12 +67,17 @@ _PLAIN = (
     ast.Dict,
     ast.Name,
 )
+_ARITHMETIC = {"add", "subtract", "multiply", "negative", "positive"}
+_REFUSE_TRUTH_VALUES = {"subtract", "negative", "positive"}
 _HARMLESS = {
-    *("add", "subtract", "multiply", "negative", "positive", "absolute", "whole"),
+    *(*_ARITHMETIC, "absolute", "whole"),
     *("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"),
     *("numpy.logical_and", "numpy.logical_or", "numpy.logical_not"),
 }
-"""Operators that cannot fail but on shapes that do not go together: what Python would skip is computed all the same."""
+"""Operators that cannot fail but on shapes that do not go together: what Python would skip is computed all the same.
+
+Arithmetic fails on whole numbers that a small type cannot hold as well, and differences on truth values: see :func:`harmless`.
+"""
 
 
 def parse(text: str, path: tuple[str, ...] = (), change: Callable[[ast.expr], ast.expr] | None = None) -> ast.expr:
@@ -358,7 +363,7 @@ class Compiler:
         with self.builder.branch() as nodes:
             right = compile_right()
         number = max(left.number, right.number)
-        if harmless(nodes):
+        if harmless(self.builder, nodes):
             self.builder.nodes += nodes
             return self.node(op, [left, right], out, number)
         if op == "and":
@@ -369,7 +374,7 @@ class Compiler:
         condition = self.operand(tree.test)
         then, otherwise = self._aside(tree.body), self._aside(tree.orelse)
         number = max(then[1].number, otherwise[1].number)
-        if harmless([*then[0], *otherwise[0]]):
+        if harmless(self.builder, [*then[0], *otherwise[0]]):
             self.builder.nodes += [*then[0], *otherwise[0]]
             return self.node("choose", [condition, then[1], otherwise[1]], out, number)
         return self._either(condition, then, otherwise, out, number)
@@ -445,9 +450,25 @@ class Compiler:
         return ("value", len(values) - 1)
 
 
-def harmless(nodes: Sequence[Node]) -> bool:
+def harmless(builder: Builder, nodes: Sequence[Node]) -> bool:
     """Whether running nodes that Python would skip makes no difference."""
-    return all(node.domain == DOMAIN and node.op in _HARMLESS for node in nodes)
+    numbers = {name for name, value in builder.constants.items() if type(value) in (int, float)}  # surely no truth values
+    for node in nodes:
+        if node.domain != DOMAIN or node.op not in _HARMLESS:
+            return False
+        if node.op in _ARITHMETIC:
+            has_number = not numbers.isdisjoint(node.inputs)
+            if node.op in _REFUSE_TRUTH_VALUES and not has_number:
+                return False
+            if not all(_fits_all(builder.constants.get(name)) for name in node.inputs):
+                return False
+            numbers.update(node.outputs if has_number else ())
+    return True
+
+
+def _fits_all(value: Any) -> bool:
+    """Whether a value, if it is Python's whole number, is one that every type of numpy can hold."""
+    return type(value) is not int or 0 <= value <= 127
 
 
 def as_index(template: Any) -> Any:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, KindError, LoopInterrupted, PartialResults
+from mdf_loop.counts import counted
+from mdf_loop.errors import ArgumentError, LoopInterrupted, PartialResults
 from mdf_loop.models.labelled import attributes, seed_text, xarray
 from mdf_loop.models.model import Model, Wish, unknown_name
 from mdf_loop.models.opening import prepare
@@ -173,13 +174,7 @@ def _kept(model: Model, outputs: Any) -> frozenset[str] | None:
 
 
 def _counted(name: str, count: Any) -> int:
-    if count is None:
-        return 1
-    if isinstance(count, bool) or not isinstance(count, int | np.integer):
-        raise KindError(f"{name} must be a whole number; got {count!r}")
-    if count < 1:
-        raise ArgumentError(f"{name} must be at least 1; got {count}")
-    return int(count)
+    return 1 if count is None else counted(name, count)
 
 
 def _share(size: int, client: Any) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import LoopError
+from mdf_loop.errors import ArgumentError, LoopError, in_words
 from mdf_loop.models.labelled import rectangular
 from mdf_loop.models.written import widened
 
@@ -87,7 +87,14 @@ class Table:
         self.arrays: dict[str, np.ndarray] = {}
         self.lengths: dict[str, np.ndarray] = {}
         self.errors: dict[int, str] = {}
-        self.done = np.zeros(count, bool)
+        self.done = self._empty(count)
+
+    @staticmethod
+    def _empty(count: int) -> np.ndarray:
+        try:
+            return np.zeros(count, bool)
+        except (ValueError, MemoryError) as error:  # numpy calls more elements than there are addresses a ValueError
+            raise ArgumentError(f"the results of {in_words(count)} runs do not fit into memory; ask for fewer") from error
 
     def add(self, start: int, chunk: Chunk, count: int) -> None:
         """Fill in the rows from ``start`` on."""

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, KindError
+from mdf_loop.counts import counted
+from mdf_loop.errors import ArgumentError
 from mdf_loop.models.model import Model, Wish
 from mdf_loop.models.results import About, Results, chosen_options
 from mdf_loop.options import RandomStream, Run, Seed, options, part_of, random_stream, start_run
@@ -30,10 +31,7 @@ def run_trials(model: Model, trials: Any, seed: Seed | None, wish: Wish, inputs:
     LoopError
         A trial failed.
     """
-    if isinstance(trials, bool) or not isinstance(trials, int | np.integer):
-        raise KindError(f"trials must be a whole number; got {trials!r}")
-    if trials < 1:
-        raise ArgumentError(f"trials must be at least 1; got {trials}")
+    counted("trials", trials)
     if wish.record_to is not None:
         raise ArgumentError("record_to is for one run; leave out trials, or keep what is recorded in memory")
     run = start_run(seed)

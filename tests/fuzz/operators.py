@@ -34,6 +34,9 @@ EXACT = {
     *("Compress", "OneHot", "Unique", "NonZero", "Range", "IsNaN", "IsInf", "MaxPool", "DepthToSpace", "SpaceToDepth", "EyeLike"),
 }
 
+LONGEST = 200
+"""Iterations after which a loop is stopped: a changed trip count may be any number."""
+
 
 @dataclass(frozen=True)
 class Seed:
@@ -191,7 +194,7 @@ def _finished(
     first = Call(count, True, [value for _, value, _ in carried], captured)
     calls = [first] if choose.random() < 0.7 else [first, replace(first, count=choose.randint(0, count)), first]
     exact = seed.node.op_type in EXACT and not seed.node.domain
-    chosen = {"block_bytes": choose.choice([1, 1000, 1 << 22])}
+    chosen = {"block_bytes": choose.choice([1, 1000, 1 << 22]), "max_iterations": LONGEST}
     return LoopCase(graph, calls, exact, None, chosen, seed.imports)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -22,6 +23,9 @@ from .outcome import compare_values, to_the_bit
 from .target import Failure, Settings, Target
 
 KINDS: list[Any] = [1, 2, 0, 0.5, 1.5, -1.0, 3, [1.0, 2.0], [1, 2], True, [0.5], [[1.0, 2.0]], 10**6]
+
+NO_ORDER = re.compile("no particular order|have no order")
+"""What is warned of where a result depends on the order of nodes that do not wait for each other, which MDF leaves open."""
 
 
 @dataclass
@@ -84,7 +88,8 @@ def check(case: GraphCase, settings: Settings) -> None:
 def _check_engine(case: GraphCase, engine: str, expected: dict[str, Any] | None) -> None:
     more = {} if case.increment is None else {"time_increment": case.increment}
     try:
-        with mdf_loop.options(engine=engine):
+        with mdf_loop.options(engine=engine), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
             actual = mdf_loop.run(case.graph, steps=case.steps, **more)
     except LoopError as error:
         if expected is None:
@@ -95,6 +100,8 @@ def _check_engine(case: GraphCase, engine: str, expected: dict[str, Any] | None)
         raise Failure(f"{engine}: {type(error).__name__} escaped{both}", f"{error!r}") from error
     if expected is None:
         return  # what cannot be computed may be skipped
+    if any(NO_ORDER.search(str(warned.message)) for warned in caught):
+        return  # MDF's engine runs it, and gives another result from time to time
     if list(actual) != list(expected):
         raise Failure(f"{engine}: other outputs", f"expected {list(expected)}, got {list(actual)}")
     for name, value in expected.items():

@@ -93,7 +93,7 @@ def check_witness(case: LoopCase, expected: list[Outcome]) -> None:
             found = onnxruntime_run(model, feed)
         except Exception:
             return  # types it has no kernels for, and shapes it wants to be the same in every iteration
-        _compare(found, wanted)
+        _compare(found, wanted, not operators(case.graph).isdisjoint(("Loop", "Scan")))
 
 
 def _is_plain(case: LoopCase, call: Call, wanted: Outcome) -> bool:
@@ -106,7 +106,16 @@ def _is_plain(case: LoopCase, call: Call, wanted: Outcome) -> bool:
     if any(isinstance(value, list) for value in (*call.carried, *wanted.results)) or not operators(case.graph) <= LIKE_US:
         return False
     arrays = list(arrays_in([call.carried, call.captured, list(wanted.results)]))
-    return all(a.dtype in TYPES and _is_small(a) for a in arrays)
+    return all(a.dtype in TYPES and _is_small(a) for a in arrays) and not _splits_into_more(case.graph)
+
+
+def _splits_into_more(graph: GraphProto) -> bool:
+    """Whether a Split names fewer outputs than ``num_outputs``: onnxruntime splits into as many as are named."""
+    for node in graph.node:
+        said = [a.i for a in node.attribute if a.name == "num_outputs"]
+        if (node.op_type == "Split" and said and said[0] != len(node.output)) or any(map(_splits_into_more, graphs_of(node))):
+            return True
+    return False
 
 
 def _is_small(array: np.ndarray) -> bool:
@@ -158,10 +167,12 @@ def _declare_scalars(body: GraphProto) -> None:
         value.CopyFrom(helper.make_tensor_value_info(value.name, kind, []))
 
 
-def _compare(found: list[Any], wanted: Outcome) -> None:
+def _compare(found: list[Any], wanted: Outcome, inner: bool) -> None:
     same = within(lambda where, value: 1e-4 * np.abs(value), 1000)
     for k, (theirs, ours) in enumerate(zip(found, wanted.results, strict=True)):
         theirs = np.asarray(theirs)
+        if inner and theirs.size == ours.size == 0:
+            continue  # a loop inside without an iteration, whose shapes are made up there
         if theirs.dtype != ours.dtype or theirs.shape != ours.shape:
             raise Failure("other than onnxruntime: kind", f"number {k}: {theirs.dtype}{theirs.shape}, {ours.dtype}{ours.shape}")
         try:

@@ -120,13 +120,24 @@ def floor_divide(emitter: Emitter, inputs: Sequence[Traced], sample: Any) -> str
     dtype = _dtype(sample)
     a, b = (emitter.typed(value, dtype) for value in inputs)
     if kind_of(dtype) == "integer":
-        return emitter.op("Div", emitter.op("Sub", a, emitter.op("Mod", a, b)), b)
+        return _floor_divided(emitter, a, b, dtype)
     rest, is_other = _rest(emitter, a, b, dtype)
     zero, ratio = emitter.number(0, dtype), emitter.op("Div", a, b)
     whole = emitter.op("Div", emitter.op("Sub", a, rest), b)
     whole = emitter.op("Round", emitter.op("Where", is_other, emitter.op("Sub", whole, emitter.number(1, dtype)), whole))
     whole = emitter.op("Where", emitter.op("Equal", whole, zero), emitter.op("Mul", emitter.op("Sign", ratio), zero), whole)
     return emitter.op("Where", emitter.op("Equal", b, zero), ratio, whole)
+
+
+def _floor_divided(emitter: Emitter, a: str, b: str, dtype: np.dtype) -> str:
+    """a // b of whole numbers, without a step that could wrap around: Div rounds towards zero."""
+    ratio, zero = emitter.op("Div", a, b), emitter.number(0, dtype)
+    rest = emitter.op("Mod", a, b)  # has the sign of b
+    if dtype.kind == "u":
+        return ratio
+    other_signs = emitter.op("Xor", emitter.op("Less", a, zero), emitter.op("Less", b, zero))
+    is_below = emitter.op("And", other_signs, emitter.op("Not", emitter.op("Equal", rest, zero)))
+    return emitter.op("Sub", ratio, emitter.op("Where", is_below, emitter.number(1, dtype), zero))
 
 
 @lowered("left_shift")
@@ -139,10 +150,15 @@ def left_shift(emitter: Emitter, inputs: Sequence[Traced], sample: Any) -> str:
 
 @lowered("right_shift")
 def right_shift(emitter: Emitter, inputs: Sequence[Traced], sample: Any) -> str | Traced:
-    """a >> b: a // 2 ** b."""
+    """a >> b: a // 2 ** b, in two steps, since the type may not hold 2 ** b."""
     dtype = _dtype(sample)
-    by = Traced(emitter.op("Pow", emitter.number(2, dtype), emitter.typed(inputs[1], dtype)), np.asarray(inputs[1].value, dtype))
-    return floor_divide(emitter, [inputs[0], by], sample)
+    a, b = (emitter.typed(value, dtype) for value in inputs)
+    bits, two = emitter.number(8 * dtype.itemsize, dtype), emitter.number(2, dtype)
+    b = emitter.op("Where", emitter.op("Greater", b, bits), bits, b)
+    half = emitter.op("Div", b, two)
+    for by in (half, emitter.op("Sub", b, half)):
+        a = _floor_divided(emitter, a, emitter.op("Pow", two, by), dtype)
+    return a
 
 
 @lowered("negative")
@@ -227,11 +243,19 @@ def tensor(emitter: Emitter, inputs: Sequence[Traced], sample: Any, *, vector: b
 @lowered("builtins.round")
 def round_(emitter: Emitter, inputs: Sequence[Traced], sample: Any) -> str:
     """Python's round: without digits an int."""
-    if kind_of(inputs[0].dtype) == "integer":
+    digits = int(inputs[1].value) if len(inputs) > 1 else 0
+    if kind_of(inputs[0].dtype) == "integer" and digits >= 0:
         return emitter.typed(inputs[0], _dtype(sample))
-    scale = emitter.number(10.0 ** (int(inputs[1].value) if len(inputs) > 1 else 0), DOUBLE)
-    value = emitter.op("Round", emitter.op("Mul", emitter.typed(inputs[0], DOUBLE), scale))
-    return emitter.cast(emitter.op("Div", value, scale), DOUBLE, _dtype(sample))
+    return emitter.cast(_rounded(emitter, emitter.typed(inputs[0], DOUBLE), digits, DOUBLE), DOUBLE, _dtype(sample))
+
+
+def _rounded(emitter: Emitter, name: str, digits: int, dtype: np.dtype) -> str:
+    """So many digits behind the point; a negative number of them in front of it."""
+    if not digits:
+        return emitter.op("Round", name)
+    there, back = ("Mul", "Div") if digits > 0 else ("Div", "Mul")
+    scale = emitter.number(10.0 ** abs(digits), dtype)
+    return emitter.op(back, emitter.op("Round", emitter.op(there, name, scale)), scale)
 
 
 @lowered("numpy.round", "numpy.around", "numpy.rint")
@@ -239,12 +263,11 @@ def rounded(emitter: Emitter, inputs: Sequence[Traced], sample: Any, *, decimals
     """Halves go to the even neighbour."""
     dtype = _dtype(sample)
     name = emitter.typed(inputs[0], dtype)
-    if kind_of(dtype) == "integer":
+    if kind_of(dtype) == "float":
+        return _rounded(emitter, name, decimals, dtype)
+    if decimals >= 0:
         return name
-    if not decimals:
-        return emitter.op("Round", name)
-    scale = emitter.number(10.0**decimals, dtype)
-    return emitter.op("Div", emitter.op("Round", emitter.op("Mul", name, scale)), scale)
+    return emitter.cast(_rounded(emitter, emitter.typed(inputs[0], DOUBLE), decimals, DOUBLE), DOUBLE, dtype)
 
 
 def _converting(name: str) -> None:

@@ -158,13 +158,17 @@ _NAMES_IN_MATH = {
 }
 
 
+_OF_WHOLE_NUMBERS = {"sign", "square"}
+"""What is computed in whole numbers where the result is whole: there it wraps around as in numpy."""
+
+
 def _function(name: str, formula: Formula) -> None:
-    """Write a function of one number, in the type of the result; where that is whole, in float64."""
+    """Write a function of one number, in the type of the result; where that is whole, in float64 with few exceptions."""
 
     @lowered(f"numpy.{name}", f"math.{_NAMES_IN_MATH.get(name, name)}")
     def write(emitter: Emitter, inputs: Sequence[Traced], sample: Any) -> str:
         wanted = np.asarray(sample).dtype
-        dtype = wanted if kind_of(wanted) == "float" or name == "sign" else DOUBLE
+        dtype = wanted if kind_of(wanted) == "float" or name in _OF_WHOLE_NUMBERS else DOUBLE
         if kind_of(inputs[0].dtype) in ("integer", "bool") and name in ("floor", "ceil", "trunc"):
             return emitter.typed(inputs[0], wanted)
         return emitter.cast(formula(Formulas(emitter, dtype), emitter.typed(inputs[0], dtype)), dtype, wanted)
