@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mdf_loop.backends.llvm.around import LOOK
 from mdf_loop.backends.llvm.arrays import Array, Length, in_memory, is_one, number
 from mdf_loop.backends.llvm.carried import Carried, Phi, Rows, met
 from mdf_loop.backends.llvm.elements import BOOL, INT64, CannotCompile, element
@@ -254,7 +255,7 @@ class _Loop:
         text.line(f"store i64 {left}, ptr %fuel")
         with text.where(text.new(f"icmp slt i64 {left}, 0")):
             text.line(f"store i64 {FUEL}, ptr %fuel")
-            call = text.declare("look_around", "i1", "ptr", pure=False)
+            call = text.declare(LOOK, "i1", "ptr", pure=False)
             self.e.leave_if(text.new(f"{call}(ptr %thread)"), STOPPED)
             looks = text.new(f"sub i64 {text.new('load i64, ptr %looks')}, 1")
             text.line(f"store i64 {looks}, ptr %looks")

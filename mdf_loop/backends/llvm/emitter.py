@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.backends.llvm.around import GROW
 from mdf_loop.backends.llvm.arrays import Array, Length, get, in_memory, is_one, number
 from mdf_loop.backends.llvm.elements import BOOL, CannotCompile, element, literal
 from mdf_loop.backends.llvm.fusion import fused
@@ -225,7 +226,7 @@ class Emitter:
         text = self.text
         room = text.new(f"getelementptr {{ ptr, i64 }}, ptr {memory}, i64 0, i32 1")
         with text.where(text.new(f"icmp ult i64 {text.new(f'load i64, ptr {room}')}, {size}")):
-            call = text.declare("grow", "i1", "ptr", "i64", pure=False)
+            call = text.declare(GROW, "i1", "ptr", "i64", pure=False)
             self.leave_if(text.new(f"{call}(ptr {memory}, i64 {size})"), NO_MEMORY)
         return text.new(f"load ptr, ptr {memory}")
 

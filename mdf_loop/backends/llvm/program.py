@@ -7,6 +7,7 @@ and memory of its own.  It reads numbers out of the objects themselves, and give
 from __future__ import annotations
 
 import ctypes
+import functools
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.backends.llvm import control, elementwise, operators, places, products, reductions, views
-from mdf_loop.backends.llvm.around import RELEASE, STREAM, TAKE, around, stream
+from mdf_loop.backends.llvm.around import FIRST_OBJECT, FREE, HOLDING, LOOK, NEXT, ONCE, OUTSIDE, RELEASE, STREAM, TAKE, stream
 from mdf_loop.backends.llvm.arrays import Array, in_memory, number
+from mdf_loop.backends.llvm.elements import ELEMENTS as TYPES
 from mdf_loop.backends.llvm.elements import CannotCompile
 from mdf_loop.backends.llvm.emitter import FALL_BACK, NO_MEMORY, STOPPED, TOO_LONG, Emitter
 from mdf_loop.backends.llvm.fusion import is_number
@@ -24,16 +26,13 @@ from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.machine import machine
 from mdf_loop.backends.llvm.objects import ELEMENTS, FLAGS, HEAD, PLAIN, TYPE, are_as_expected
 from mdf_loop.backends.llvm.operators.foreign import Outside
-from mdf_loop.backends.llvm.randomness import address_of
+from mdf_loop.backends.llvm.randomness import address_of, next_of_pcg
 from mdf_loop.backends.llvm.sweeps import store_all
 from mdf_loop.backends.python.runtime import FallBack, TooLong
 from mdf_loop.step.records import Region, Type, Value
 
 WRITE = control, elementwise, operators, places, products, reductions, views
 """The modules that say how operations are written."""
-
-FIRST_OBJECT = 5
-"""The place of the first argument in a table, behind what all programs are given."""
 
 NOT_PLAIN = 4
 """What a program returns that was given an array whose elements do not stand row by row."""
@@ -65,11 +64,10 @@ class Program:
     def __init__(self, region: Region, is_block: bool = False) -> None:
         written = _Writing(inlined(region), is_block)
         self.text, self.constants = written.text, written.e.constants
-        self._code, self.size = machine().linked(self.text, ("run", "run_many"), list(written.e.text.declarations))
-        self._call = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(self._code["run"])
-        self.call_many = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p, *[ctypes.c_int64] * 2])(self._code["run_many"])
+        self._code, self.size = machine().linked(self.text, ("once",), list(written.e.text.declarations))
+        self._call, self.call_many = _entries(written.is_free)
         self.table, self.results, self.outside = written.table, written.results, written.e.outside
-        self.draws, self.is_free = written.e.draws, written.is_free
+        self.draws = written.e.draws
         self._weak = [k for k, param in enumerate(region.params) if param.type.weak and param.type.kind in "bi"]
         self._spare: list[Table] = []
 
@@ -97,7 +95,10 @@ class Program:
 
     def new_table(self) -> Table:
         """A table for somebody who calls."""
-        return Table(self.table, self.constants, self.outside)
+        table = Table(self.table, self._code["once"], self.constants, self.outside)
+        if self.draws:
+            table.entries[NEXT] = next_of_pcg()
+        return table
 
     def exact(self, values: Sequence[Any]) -> Sequence[Any]:
         """Python's own whole numbers as numpy's."""
@@ -109,6 +110,15 @@ class Program:
                 raise FallBack
             given[k] = np.bool_(given[k]) if type(given[k]) is bool else np.int64(given[k])
         return given
+
+
+@functools.cache
+def _entries(is_free: bool) -> tuple[Callable[[int], int], Callable[[int, int, int], int]]:
+    """What calls a program with a table, and with many."""
+    names = FREE if is_free else HOLDING
+    run = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(machine().entry(names.run))
+    run_many = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p, *[ctypes.c_int64] * 2])(machine().entry(names.run_many))
+    return run, run_many
 
 
 def error_of(code: int) -> Exception:
@@ -139,7 +149,7 @@ class Layout:
 class Table:
     """The addresses of one call, and memory of its own: two threads never share it."""
 
-    def __init__(self, layout: Layout, constants: Sequence[np.ndarray], outside: Sequence[Outside]) -> None:
+    def __init__(self, layout: Layout, once: int, constants: Sequence[np.ndarray], outside: Sequence[Outside]) -> None:
         self.layout = layout
         self.entries = np.zeros(layout.first_constant + len(constants), np.uint64)
         self.scratch = np.empty(layout.scratch + 64, np.uint8)
@@ -154,7 +164,8 @@ class Table:
         self.entries[0] = self.scratch.ctypes.data + start
         self.entries[1] = ctypes.cast(self._open, ctypes.c_void_p).value or 0
         self.entries[2] = id(np.ndarray)
-        self.entries[3] = ctypes.cast(self._leave, ctypes.c_void_p).value or 0
+        self.entries[OUTSIDE] = ctypes.cast(self._leave, ctypes.c_void_p).value or 0
+        self.entries[ONCE] = once
         for k, constant in enumerate(constants):
             self.entries[layout.first_constant + k] = constant.ctypes.data
         self.address = self.entries.ctypes.data
@@ -186,14 +197,8 @@ class Table:
         return array.ctypes.data
 
 
-DTYPES: list[np.dtype] = []
-"""Element types by the numbers that code names them by."""
-
-
-def _number_of_dtype(dtype: np.dtype) -> int:
-    if dtype not in DTYPES:
-        DTYPES.append(dtype)
-    return DTYPES.index(dtype)
+DTYPES = tuple(TYPES)
+"""Element types by the numbers that code names them by, which are the same in every process."""
 
 
 class Result:
@@ -243,7 +248,7 @@ class _Writing:
         self._params()
         self._targets()
         self.e.values(region)
-        self.is_free = not self.e.outside and "look_around" in self.e.text.declarations
+        self.is_free = not self.e.outside and LOOK in self.e.text.declarations
         self._give()
         self.text = self._whole(is_block)
         self.table.scratch = self.e.scratch
@@ -335,9 +340,11 @@ class _Writing:
         text = self.e.text
         for k, n in enumerate(x.shape):
             text.line(f"store i64 {n}, ptr {text.element_pointer('i64', '%table', result.place + k)}")
-        kind = _number_of_dtype(result.dtype)
+        kind = DTYPES.index(result.dtype)
         ask = self._entry(1)
         if self.is_free:
+            text.declare("PyEval_SaveThread", "ptr", pure=False)
+            text.declare("PyEval_RestoreThread", "void", "ptr", pure=False)
             text.line(TAKE)
         room = text.new(f"call ptr {ask}(i64 {result.place}, i64 {len(x.shape)}, i64 {kind})")
         if self.is_free:
@@ -361,20 +368,18 @@ class _Writing:
             text.line("br label %end")
         codes = ", ".join(f"[{c}, %leave{c}]" for c in CODES)
         ending = [f"  %code = phi i64 [0, %last], {codes}"]
+        if e.growing:
+            text.declare("PyMem_RawFree", "void", "ptr", pure=False)
         for k, memory in enumerate(e.growing):
             ending += [f"  %free{k} = load ptr, ptr {memory}", f"  call void @PyMem_RawFree(ptr %free{k})"]
         lines = [
-            "define private i64 @once(ptr %table, ptr %thread) noinline nounwind {", "entry:",
+            "define i64 @once(ptr %table, ptr %thread) nounwind {", "entry:",
             "  %scratch = load ptr, ptr %table",
-            "  %outside_at = getelementptr i64, ptr %table, i64 3",
+            f"  %outside_at = getelementptr i64, ptr %table, i64 {OUTSIDE}",
             "  %outside = load ptr, ptr %outside_at",
             *(stream() if e.draws else []),
             "  %fuel = alloca i64", f"  store i64 {control.FUEL}, ptr %fuel",
             "  %looks = alloca i64", f"  store i64 {control.MOST if is_block else control.LOOKS}, ptr %looks",
             *constants, *text.slots, *text.lines,
         ]  # fmt: skip
-        known = {"look_around", "grow"}
-        declared = [line for name, line in text.declarations.items() if name not in known]
-        return (
-            "\n".join([*declared, *text.globals, *around(self.is_free), *lines, "end:", *ending, "  ret i64 %code", "}"]) + "\n"
-        )
+        return "\n".join([*text.declarations.values(), *text.globals, *lines, "end:", *ending, "  ret i64 %code", "}"]) + "\n"
