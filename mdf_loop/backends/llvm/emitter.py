@@ -27,8 +27,8 @@ Write = Callable[["Emitter", Value], Array]
 WRITERS: dict[str, Write] = {}
 """By operation."""
 
-FALL_BACK, NO_MEMORY, STOPPED, TOO_LONG = 1, 2, 3, 5
-"""What a program returns that did not come to its end."""
+FALL_BACK, NO_MEMORY, NOT_PLAIN = 1, 2, 4
+"""What a program returns that cannot come to its end: the last, as the elements of an array do not stand row by row."""
 
 LARGEST_SLOT, LARGEST_STACK = 1 << 12, 1 << 16
 """Bytes of one array, and of all, that stand on the stack; others have room in memory of their own."""
@@ -250,7 +250,7 @@ class Emitter:
     def leave_if(self, condition: str, code: int = FALL_BACK) -> None:
         """The program ends without results where a condition holds."""
         onwards = self.text.label("g")
-        self.text.fork(condition, f"leave{code}", onwards)
+        self.text.fork(condition, f"leave{code}", onwards, is_rare=True)
         self.text.start(onwards)
 
     def settled(self, x: Array) -> Array:

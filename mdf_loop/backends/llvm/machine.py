@@ -128,13 +128,19 @@ class Machine:
         return found
 
     def _compiled(self, text: str) -> bytes:
-        llvm = self.llvm
+        module = self._read(text)
+        self._optimise(module)
+        return self._emitted(module)
+
+    def _read(self, text: str) -> Any:
         try:
-            module = llvm.parse_assembly(text)
+            module = self.llvm.parse_assembly(text)
             module.verify()
         except RuntimeError as error:
             raise CannotCompile(f"LLVM refuses what was written: {error}") from error
-        self._optimise(module)
+        return module
+
+    def _emitted(self, module: Any) -> bytes:
         return self.target.emit_object(module)
 
     def _size(self, code: bytes) -> int:

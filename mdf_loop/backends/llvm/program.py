@@ -14,31 +14,29 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.llvm import control, elementwise, operators, places, products, reductions, views
-from mdf_loop.backends.llvm.around import FIRST_OBJECT, FREE, HOLDING, LOOK, NEXT, ONCE, OUTSIDE, RELEASE, STREAM, TAKE, stream
+from mdf_loop.backends.llvm import around, control, elementwise, operators, places, products, reductions, views
+from mdf_loop.backends.llvm.around import FIRST_OBJECT, FREE, HOLDING, RELEASE, STOPPED, TAKE, TOO_LONG
 from mdf_loop.backends.llvm.arrays import Array, in_memory, number
 from mdf_loop.backends.llvm.elements import ELEMENTS as TYPES
 from mdf_loop.backends.llvm.elements import CannotCompile
-from mdf_loop.backends.llvm.emitter import FALL_BACK, NO_MEMORY, STOPPED, TOO_LONG, Emitter
+from mdf_loop.backends.llvm.emitter import FALL_BACK, NO_MEMORY, NOT_PLAIN, Emitter
 from mdf_loop.backends.llvm.fusion import is_number
 from mdf_loop.backends.llvm.inlined import inlined
 from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.machine import machine
-from mdf_loop.backends.llvm.objects import ELEMENTS, FLAGS, HEAD, PLAIN, TYPE, are_as_expected
+from mdf_loop.backends.llvm.objects import ELEMENTS, are_as_expected
 from mdf_loop.backends.llvm.operators.foreign import Outside
 from mdf_loop.backends.llvm.randomness import address_of, next_of_pcg
 from mdf_loop.backends.llvm.sweeps import store_all
+from mdf_loop.backends.llvm.text import RARE
 from mdf_loop.backends.python.runtime import FallBack, TooLong
 from mdf_loop.step.records import Region, Type, Value
 
 WRITE = control, elementwise, operators, places, products, reductions, views
 """The modules that say how operations are written."""
 
-NOT_PLAIN = 4
-"""What a program returns that was given an array whose elements do not stand row by row."""
-
-CODES = FALL_BACK, NO_MEMORY, STOPPED, NOT_PLAIN, TOO_LONG
-"""All that a program may return instead of 0."""
+CODES = FALL_BACK, NO_MEMORY, NOT_PLAIN
+"""What a program may return instead of 0, besides what a look finds."""
 
 
 def program(region: Region, is_block: bool = False) -> Program:
@@ -65,9 +63,9 @@ class Program:
         written = _Writing(inlined(region), is_block)
         self.text, self.constants = written.text, written.e.constants
         self._code, self.size = machine().linked(self.text, ("once",), list(written.e.text.declarations))
-        self._call, self.call_many = _entries(written.is_free)
+        self.draws, self.is_free = written.e.draws, written.is_free
+        self._call, self.call_many = _entries(self.is_free)
         self.table, self.results, self.outside = written.table, written.results, written.e.outside
-        self.draws = written.e.draws
         self._weak = [k for k, param in enumerate(region.params) if param.type.weak and param.type.kind in "bi"]
         self._spare: list[Table] = []
 
@@ -78,7 +76,7 @@ class Program:
         found = [result.room() for result in self.results]
         table.given, table.run = given, run
         if self.draws:
-            table.entries[STREAM] = address_of(run.stream.shared())
+            table.entries[around.STREAM] = address_of(run.stream.shared())
         code = table.filled(self._call, given, found)
         if code == NOT_PLAIN:
             given = [np.ascontiguousarray(x) if isinstance(x, np.ndarray) and x.ndim else x for x in given]
@@ -97,7 +95,7 @@ class Program:
         """A table for somebody who calls."""
         table = Table(self.table, self._code["once"], self.constants, self.outside)
         if self.draws:
-            table.entries[NEXT] = next_of_pcg()
+            table.entries[around.NEXT] = next_of_pcg()
         return table
 
     def exact(self, values: Sequence[Any]) -> Sequence[Any]:
@@ -163,9 +161,9 @@ class Table:
         self.error: BaseException | None = None
         self.entries[0] = self.scratch.ctypes.data + start
         self.entries[1] = ctypes.cast(self._open, ctypes.c_void_p).value or 0
-        self.entries[2] = id(np.ndarray)
-        self.entries[OUTSIDE] = ctypes.cast(self._leave, ctypes.c_void_p).value or 0
-        self.entries[ONCE] = once
+        self.entries[around.ARRAYS] = id(np.ndarray)
+        self.entries[around.OUTSIDE] = ctypes.cast(self._leave, ctypes.c_void_p).value or 0
+        self.entries[around.ONCE] = once
         for k, constant in enumerate(constants):
             self.entries[layout.first_constant + k] = constant.ctypes.data
         self.address = self.entries.ctypes.data
@@ -248,7 +246,7 @@ class _Writing:
         self._params()
         self._targets()
         self.e.values(region)
-        self.is_free = not self.e.outside and LOOK in self.e.text.declarations
+        self.is_free = not self.e.outside and around.LOOK in self.e.text.declarations
         self._give()
         self.text = self._whole(is_block)
         self.table.scratch = self.e.scratch
@@ -269,7 +267,9 @@ class _Writing:
     # Arguments
 
     def _params(self) -> None:
-        """Where the elements of arguments stand."""
+        """Where arguments stand, looked at all together; then what they are."""
+        text, places = self.e.text, dict[Value, str]()
+        is_odd = ""
         for k, param in enumerate(self.region.params):
             if not self.e.uses.count(param):
                 continue
@@ -277,34 +277,24 @@ class _Writing:
             if type.dtype is None or not type.is_static:
                 raise CannotCompile("an argument of unknown type has no compiled form")
             self.e.element(type.dtype)
-            entry = self._entry(FIRST_OBJECT + k)
             self.e.arguments[param] = k
-            self.e.known[param] = self._number(entry, type) if type.shape == () else self._array(entry, type)
+            call = text.declare(around.ARRAY if type.shape else around.NUMBER, "ptr", "ptr", "i64", pure=False)
+            places[param] = text.new(f"{call}(ptr %table, i64 {FIRST_OBJECT + k})")
+            if type.shape:
+                is_none = text.new(f"icmp eq ptr {places[param]}, null")
+                is_odd = text.new(f"or i1 {is_odd}, {is_none}") if is_odd else is_none
+        if is_odd:
+            self.e.leave_if(is_odd, NOT_PLAIN)
+        for param, place in places.items():
+            self.e.known[param] = self._argument(place, param.type)
 
-    def _number(self, entry: str, type: Type) -> Array:
-        """A number, inside an object or in an array without dimensions."""
-        text, dtype = self.e.text, type.dtype
-        assert dtype is not None
-        inside = text.new(f"getelementptr i8, ptr {entry}, i64 {HEAD}")
-        kind = text.new(f"load ptr, ptr {text.new(f'getelementptr i8, ptr {entry}, i64 {TYPE}')}")
-        is_array = text.new(f"icmp eq ptr {kind}, {self._entry(2)}")
-        pointer = text.slot("ptr")
-        text.line(f"store ptr {inside}, ptr {pointer}")
-        with text.where(is_array):
-            text.line(f"store ptr {text.new(f'load ptr, ptr {inside}')}, ptr {pointer}")
-        address = text.new(f"load ptr, ptr {pointer}")
-        return number(dtype, Lanes(text).load(dtype, address, Place()))
-
-    def _array(self, entry: str, type: Type) -> Array:
-        """An array, whose elements have to stand row by row."""
-        text, dtype = self.e.text, type.dtype
-        assert dtype is not None
-        flags = text.new(f"load i32, ptr {text.new(f'getelementptr i8, ptr {entry}, i64 {FLAGS}')}")
-        plain = text.new(f"and i32 {flags}, {PLAIN}")
-        self.e.leave_if(text.new(f"icmp ne i32 {plain}, {PLAIN}"), NOT_PLAIN)
-        address = text.new(f"load ptr, ptr {text.new(f'getelementptr i8, ptr {entry}, i64 {ELEMENTS}')}")
-        found = in_memory(dtype, [n for n in type.shape or () if isinstance(n, int)], address)
-        return number(dtype, self.e.number_of(found), found.shape) if is_number(type) else found
+    def _argument(self, place: str, type: Type) -> Array:
+        """A number, or an array whose elements stand row by row."""
+        assert type.dtype is not None
+        if type.shape == ():
+            return number(type.dtype, Lanes(self.e.text).load(type.dtype, place, Place()))
+        found = in_memory(type.dtype, [n for n in type.shape or () if isinstance(n, int)], place)
+        return number(type.dtype, self.e.number_of(found), found.shape) if is_number(type) else found
 
     # Results
 
@@ -366,7 +356,10 @@ class _Writing:
         for code in CODES:
             text.start(f"leave{code}")
             text.line("br label %end")
-        codes = ", ".join(f"[{c}, %leave{c}]" for c in CODES)
+        text.start(f"leave{STOPPED}")
+        why = text.new(f"load i64, ptr {text.element_pointer('i64', '%fuel', around.WHY)}")
+        text.jump("end")
+        codes = ", ".join([*(f"[{c}, %leave{c}]" for c in CODES), f"[{why}, %leave{STOPPED}]"])
         ending = [f"  %code = phi i64 [0, %last], {codes}"]
         if e.growing:
             text.declare("PyMem_RawFree", "void", "ptr", pure=False)
@@ -375,11 +368,15 @@ class _Writing:
         lines = [
             "define i64 @once(ptr %table, ptr %thread) nounwind {", "entry:",
             "  %scratch = load ptr, ptr %table",
-            f"  %outside_at = getelementptr i64, ptr %table, i64 {OUTSIDE}",
+            f"  %outside_at = getelementptr i64, ptr %table, i64 {around.OUTSIDE}",
             "  %outside = load ptr, ptr %outside_at",
-            *(stream() if e.draws else []),
-            "  %fuel = alloca i64", f"  store i64 {control.FUEL}, ptr %fuel",
-            "  %looks = alloca i64", f"  store i64 {control.MOST if is_block else control.LOOKS}, ptr %looks",
+            *(around.stream() if e.draws else []),
+            "  %fuel = alloca [4 x i64]", f"  store i64 {control.FUEL}, ptr %fuel",
+            *(f"  %fuel{k} = getelementptr i64, ptr %fuel, i64 {k}" for k in (around.FULL, around.LOOKS)),
+            f"  store i64 {control.FUEL}, ptr %fuel{around.FULL}",
+            f"  store i64 {control.MOST_LOOKS if is_block else control.FEW_LOOKS}, ptr %fuel{around.LOOKS}",
             *constants, *text.slots, *text.lines,
         ]  # fmt: skip
-        return "\n".join([*text.declarations.values(), *text.globals, *lines, "end:", *ending, "  ret i64 %code", "}"]) + "\n"
+        return (
+            "\n".join([*text.declarations.values(), *text.globals, *lines, "end:", *ending, "  ret i64 %code", "}", RARE]) + "\n"
+        )
