@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+JIT = 'loops as machine code, those of small steps 10 to 100 times as fast: pip install "mdf-loop[jit]"'
+"""What llvmlite would bring, and how to get it."""
+
 
 def install_line(extra: str) -> str:
     """The command that adds an extra: from the checkout this package runs in, or from the package index.

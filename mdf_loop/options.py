@@ -97,7 +97,7 @@ class Options:
             raise ArgumentError(f"engine must be one of {', '.join(ENGINES)}; got {self.engine!r}")
         if self.engine not in available_engines():
             name, needs = self.engine, ENGINES[self.engine].needs
-            raise ArgumentError(f"engine {name!r} compiles with {needs}, which is not installed: pip install mdf-loop[{name}]")
+            raise ArgumentError(f'engine {name!r} compiles with {needs}, which is not installed: pip install "mdf-loop[{name}]"')
         if self.max_iterations is not None and not is_count(self.max_iterations, 0):
             raise ArgumentError(f"max_iterations must be None or a whole number from 0 on; got {in_words(self.max_iterations)}")
         if not (self.seed is None or isinstance(self.seed, np.random.SeedSequence) or _is_seed(self.seed)):

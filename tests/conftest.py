@@ -1,12 +1,19 @@
 """Shared fixtures."""
 
+import atexit
 import os
+import shutil
+import tempfile
 
 import numpy as np
 import pytest
 
 os.environ.setdefault("ALLOW_RELEASED_ONNX_OPSET_ONLY", "0")  # onnxruntime refuses the newest opsets without it
 os.environ.setdefault("MDF_LOOP_CHECK", "1")  # what every pass makes of a Step is looked at
+
+if "MDF_LOOP_CACHE" not in os.environ:  # nothing of the user's is read or written; processes that are started share it
+    os.environ["MDF_LOOP_CACHE"] = tempfile.mkdtemp(prefix="mdf-loop-cache-")
+    atexit.register(shutil.rmtree, os.environ["MDF_LOOP_CACHE"], ignore_errors=True)
 
 
 @pytest.fixture

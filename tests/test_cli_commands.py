@@ -1,6 +1,8 @@
 """What every command has, and the commands beside ``run``."""
 
+import importlib.util
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -13,8 +15,12 @@ from test_cli import run_main
 from typer.testing import CliRunner
 
 import mdf_loop
+from mdf_loop import options
+from mdf_loop.backends.llvm.disk import disk, key_of
 from mdf_loop.cli import app
+from mdf_loop.cli.cache import in_words
 from mdf_loop.cli.tables import bars
+from mdf_loop.options import available_engines, can_compile
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -153,7 +159,8 @@ def test_bars_are_as_long_as_their_numbers():
 def test_doctor(capsys):
     found = printed(capsys, "doctor")
     assert found["version"]["mdf-loop"][0] == mdf_loop.__version__
-    assert {state for state, _ in found["engine"].values()} == {"yes"}
+    assert {state for state, _ in found["engine"].values()} == ({"yes"} if can_compile() else {"yes", "no"})
+    assert found["cache"]["machine code"][1].startswith(os.environ["MDF_LOOP_CACHE"])
     assert run_main("doctor") == 0
     assert "onnxruntime" in capsys.readouterr().out
 
@@ -166,6 +173,45 @@ def test_doctor_says_how_to_install_what_is_missing(monkeypatch):
     assert state == "no"
     assert more.endswith('[plot]"')
     assert f'pip install -e "{EXAMPLES.parent}' in more
+
+
+def test_what_llvmlite_would_bring_is_said(monkeypatch):
+    from mdf_loop.cli import doctor
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    available_engines.cache_clear()
+    try:
+        state, more = doctor.diagnosis()["engine"]["jit"]
+        planned = mdf_loop.compile("x: x * 2\ncollect s: x")
+        planned(5, True, 1.0)
+        (said,) = [line for line in planned.explain().splitlines() if "llvmlite" in line]
+        with pytest.raises(mdf_loop.LoopError, match=r'pip install "mdf-loop\[jit\]"'), options(engine="jit"):
+            pass
+    finally:
+        available_engines.cache_clear()
+    assert state == "no"
+    assert more in said
+    assert 'pip install "mdf-loop[jit]"' in more
+
+
+def test_cache_tells_what_is_kept_and_deletes_it(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("MDF_LOOP_CACHE", str(tmp_path / "kept"))
+    assert printed(capsys, "cache")["entries"] == 0
+    disk().write(key_of("a"), b"something")
+    found = printed(capsys, "cache")
+    assert (found["path"], found["entries"], found["refusal"]) == (str(tmp_path / "kept"), 1, "")
+    assert 9 < found["bytes"] < found["most_bytes"]
+    assert run_main("cache") == 0
+    assert "1 entry" in capsys.readouterr().out
+    assert printed(capsys, "cache", "--clear")["deleted"] == 1
+    assert run_main("cache", "--clear") == 0
+    assert "deleted 0 entries" in capsys.readouterr().out
+    monkeypatch.setenv("MDF_LOOP_CACHE", "off")
+    assert printed(capsys, "cache")["path"] is None
+    assert run_main("cache") == 0
+    assert "not kept" in capsys.readouterr().out
+    monkeypatch.setenv("MDF_LOOP_CACHE", __file__)
+    assert "not used" in in_words(printed(capsys, "cache"))
 
 
 def test_ops_takes_a_filter(capsys):

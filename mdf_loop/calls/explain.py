@@ -10,7 +10,9 @@ from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.programs import Programs
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.html import folded, table
+from mdf_loop.installing import JIT
 from mdf_loop.ir import Node
+from mdf_loop.options import can_compile
 from mdf_loop.plan.idioms.record import Idiom
 from mdf_loop.plan.schedule import Batched, Plan, Shift, Stepped
 
@@ -46,7 +48,7 @@ class Wanted:
 
 def explained(loop: NumpyLoop, source: bool = False, steps: bool = False) -> Explanation:
     """The plan of a loop, and of the loops inside it that are run as nodes."""
-    text = Explanation("\n".join(_lines(loop, Wanted(source, steps))))
+    text = Explanation("\n".join([*_lines(loop, Wanted(source, steps)), *_what_is_missing(loop)]))
     text.content = plan_content(loop)
     return text
 
@@ -90,6 +92,12 @@ def _lines(loop: NumpyLoop, wanted: Wanted) -> Iterator[str]:
         for inner in getattr(step.bound.call, "loops", ()):
             yield f"inside {step.node.op} -> {', '.join(filter(None, step.node.outputs))}:"
             yield from (f"  {line}" for line in _lines(inner, wanted))
+
+
+def _what_is_missing(loop: NumpyLoop) -> Iterator[str]:
+    """What installing llvmlite would bring, if it is not there."""
+    if not can_compile() and not (loop.latest or loop.blocks).plan.refusal:
+        yield f"not machine code, llvmlite is not installed; it brings {JIT}"
 
 
 def _nodes(title: str, nodes: tuple[Node, ...]) -> Iterator[str]:

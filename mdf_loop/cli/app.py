@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mdf_loop.cli import bench, check, convert, doctor, draw, explain, new, ops, run, sweep, verify
+from mdf_loop.cli import bench, cache, check, convert, doctor, draw, explain, new, ops, run, sweep, verify
 from mdf_loop.cli.problems import report
 from mdf_loop.errors import LoopError
 
@@ -22,7 +22,7 @@ app = typer.Typer(
 
 for _command in (
     *(run.run, sweep.sweep, new.new, check.check, explain.explain, draw.draw, verify.verify, bench.bench),
-    *(convert.convert, ops.ops, doctor.doctor),
+    *(convert.convert, ops.ops, doctor.doctor, cache.cache),
 ):
     app.command()(_command)
 

@@ -17,6 +17,7 @@ from mdf_loop.cli.tables import console, table
 from mdf_loop.cli.values import as_json
 
 EXTRAS = {
+    "jit": (("llvmlite",), "loops as machine code"),
     "openvino": (("defusedxml",), "OpenVINO models"),
     "plot": (("matplotlib",), "plots"),
     "notebook": (("tqdm",), "progress in notebooks"),
@@ -73,10 +74,14 @@ def _extra(name: str, packages: tuple[str, ...], what: str) -> tuple[str, str]:
 def _engines() -> dict[str, tuple[str, str]]:
     """Each engine, tried with a loop of a hundred iterations."""
     import mdf_loop
-    from mdf_loop.options import ENGINES, options
+    from mdf_loop.installing import JIT
+    from mdf_loop.options import ENGINES, available_engines, options
 
     body, found = "b (int64 i, bool c, double x) => (bool c, double y) { y = Add (x, x_0) }", {}
     for name in ENGINES:
+        if name not in available_engines():
+            found[name] = "no", JIT
+            continue
         try:
             with options(engine=name):
                 total: Any = mdf_loop.loop(100, True, 0.0, body=body, x_0=1.0)
@@ -87,7 +92,10 @@ def _engines() -> dict[str, tuple[str, str]]:
 
 
 def _cache() -> dict[str, tuple[str, str]]:
-    """What is kept: bodies in memory alone, for as long as the process lives."""
+    """What is kept: bodies in memory, for as long as the process lives, and machine code on disk."""
     from mdf_loop.cache import MOST, MOST_BYTES
+    from mdf_loop.cli.cache import in_words, state
 
-    return {"bodies": (f"up to {MOST}", f"{MOST_BYTES / 2**20:.0f} MiB, in memory; nothing is kept on disk")}
+    bodies = f"up to {MOST}", f"{MOST_BYTES / 2**20:.0f} MiB, in memory"
+    found = state()
+    return {"bodies": bodies, "machine code": ("no" if found["refusal"] else "on disk", in_words(found))}

@@ -211,7 +211,7 @@ class NumpyLoop(InterpretedLoop):
             soon = self._is_over_soon(given.trip_count)
             is_compiled = self.account.pays(run.options)
             programs = self._programs_for(given, is_compiled)
-            found = programs.run(values, run, self._is_short_work(given), soon, is_compiled)
+            found = programs.run(values, run, lambda: self._is_short_work(given), soon, is_compiled)
         if found is None:
             return None
         *results, done = found

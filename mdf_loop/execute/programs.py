@@ -93,7 +93,7 @@ class Programs:
         self,
         values: Sequence[Any],
         run: Run,
-        fits_python: bool = True,
+        fits_python: Callable[[], bool] = lambda: True,
         is_over_soon: bool = True,
         is_compiled: bool = False,
     ) -> tuple[Any, ...] | None:
@@ -109,7 +109,7 @@ class Programs:
             found = self._by_entry(("jit", types), values, run, self._compiled)
             if found is not None:
                 return found
-        if not fits_python:
+        if not fits_python():
             return None
         return self._by_entry(("python", types), values, run, self._printed, is_over_soon)
 

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from mdf_loop.backends.llvm.randomness import next_of_pcg
+from typing import NamedTuple
 
-STREAM = 4
-"""The place in a table where it says from where random numbers are drawn."""
+from mdf_loop.backends.llvm import objects
+
+ARRAYS, OUTSIDE, STREAM, NEXT, ONCE = 2, 3, 4, 5, 6
+"""Places in a table: the type of arrays, what runs operators outside, from where random numbers are drawn, what steps
+a stream of PCG64, the program itself."""
+
+FIRST_OBJECT = 7
+"""The place of the first argument in a table, behind what all programs are given."""
+
+GROW, LOOK, NUMBER, ARRAY = "mdf_grow", "mdf_look", "mdf_number", "mdf_array"
+"""Functions that programs call: memory that grows; work that is counted, and a look now and then at whether somebody wants it to
+stop; where an argument has its number, or its elements, if they stand row by row."""
+
+LEFT, FULL, LOOKS, WHY = range(4)
+"""What a program counts: work up to the next look, and from one to the next; looks; what it returns if one ends it."""
+
+STOPPED, TOO_LONG = 3, 5
+"""That is, because of Ctrl-C or because of the number of looks."""
 
 _HELPERS = """
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 declare i32 @PyErr_CheckSignals()
 declare ptr @PyMem_RawRealloc(ptr, i64)
-declare void @PyMem_RawFree(ptr)
 
-define private i1 @grow(ptr %memory, i64 %size) noinline {
-  %room = getelementptr { ptr, i64 }, ptr %memory, i64 0, i32 1
+define i1 @mdf_grow(ptr %memory, i64 %size) nounwind {{
+  %room = getelementptr {{ ptr, i64 }}, ptr %memory, i64 0, i32 1
   %now = load i64, ptr %room
   %twice = shl i64 %now, 1
   %more = icmp ugt i64 %twice, %size
@@ -30,49 +45,100 @@ done:
   ret i1 false
 failed:
   ret i1 true
-}
-"""
+}}
 
-
-_HOLDING = """
-define private i1 @look_around(ptr %none) noinline {
-  %thread = call ptr @PyEval_SaveThread()
+define i1 @mdf_look(ptr %thread, ptr %count, i64 %work) nounwind {{
+  %before = load i64, ptr %count
+  %left = sub i64 %before, %work
+  store i64 %left, ptr %count
+  %empty = icmp slt i64 %left, 0
+  br i1 %empty, label %ask, label %on
+on:
+  ret i1 false
+ask:
+  %full_at = getelementptr i64, ptr %count, i64 {FULL}
+  %full = load i64, ptr %full_at
+  store i64 %full, ptr %count
+  %holds = icmp eq ptr %thread, null
+  br i1 %holds, label %let, label %take
+let:
+  %mine = call ptr @PyEval_SaveThread()
+  call void @PyEval_RestoreThread(ptr %mine)
+  %seen = call i32 @PyErr_CheckSignals()
+  br label %end
+take:
   call void @PyEval_RestoreThread(ptr %thread)
-  %signal = call i32 @PyErr_CheckSignals()
-  %found = icmp ne i32 %signal, 0
-  ret i1 %found
-}
-"""
-"""For programs that hold Python's lock, and let go of it for a moment now and then."""
-
-_FREE = """
-define private i1 @look_around(ptr %thread) noinline {
-  call void @PyEval_RestoreThread(ptr %thread)
-  %signal = call i32 @PyErr_CheckSignals()
+  %noticed = call i32 @PyErr_CheckSignals()
   %same = call ptr @PyEval_SaveThread()
+  br label %end
+end:
+  %signal = phi i32 [%seen, %let], [%noticed, %take]
   %found = icmp ne i32 %signal, 0
-  ret i1 %found
-}
+  %looks_at = getelementptr i64, ptr %count, i64 {LOOKS}
+  %looks = load i64, ptr %looks_at
+  %fewer = sub i64 %looks, 1
+  store i64 %fewer, ptr %looks_at
+  %over = icmp slt i64 %fewer, 0
+  %why = select i1 %found, i64 {STOPPED}, i64 {TOO_LONG}
+  %why_at = getelementptr i64, ptr %count, i64 {WHY}
+  store i64 %why, ptr %why_at
+  %stop = or i1 %found, %over
+  ret i1 %stop
+}}
+
+define ptr @mdf_number(ptr %table, i64 %place) nounwind {{
+  %at = getelementptr i64, ptr %table, i64 %place
+  %object = load ptr, ptr %at
+  %inside = getelementptr i8, ptr %object, i64 {objects.HEAD}
+  %kind_at = getelementptr i8, ptr %object, i64 {objects.TYPE}
+  %kind = load ptr, ptr %kind_at
+  %array_at = getelementptr i64, ptr %table, i64 {ARRAYS}
+  %array = load ptr, ptr %array_at
+  %is_array = icmp eq ptr %kind, %array
+  br i1 %is_array, label %there, label %here
+there:
+  %elements = load ptr, ptr %inside
+  ret ptr %elements
+here:
+  ret ptr %inside
+}}
+
+define ptr @mdf_array(ptr %table, i64 %place) nounwind {{
+  %at = getelementptr i64, ptr %table, i64 %place
+  %object = load ptr, ptr %at
+  %flags_at = getelementptr i8, ptr %object, i64 {objects.FLAGS}
+  %flags = load i32, ptr %flags_at
+  %found = and i32 %flags, {objects.PLAIN}
+  %plain = icmp eq i32 %found, {objects.PLAIN}
+  %elements_at = getelementptr i8, ptr %object, i64 {objects.ELEMENTS}
+  %elements = load ptr, ptr %elements_at
+  %given = select i1 %plain, ptr %elements, ptr null
+  ret ptr %given
+}}
 """
-"""For programs that run without Python's lock, and take it for a moment now and then."""
+"""A program that holds Python's lock lets go of it for a moment now and then; one without takes it for a moment."""
 
 _ENTRIES = """
-define i64 @run(ptr %table) nounwind {{
+define i64 @mdf_run{name}(ptr %table) nounwind {{
+  %at = getelementptr i64, ptr %table, i64 {ONCE}
+  %once = load ptr, ptr %at
   %thread = {release}
-  %code = call i64 @once(ptr %table, ptr %thread)
+  %code = call i64 %once(ptr %table, ptr %thread)
   {take}
   ret i64 %code
 }}
 
-define i64 @run_many(ptr %tables, i64 %bytes, i64 %count) nounwind {{
+define i64 @mdf_run_many{name}(ptr %tables, i64 %bytes, i64 %count) nounwind {{
 entry:
+  %at = getelementptr i64, ptr %tables, i64 {ONCE}
+  %once = load ptr, ptr %at
   %thread = {release}
   br label %one
 one:
   %k = phi i64 [0, %entry], [%following, %one]
   %place = mul i64 %k, %bytes
   %table = getelementptr i8, ptr %tables, i64 %place
-  %code = call i64 @once(ptr %table, ptr %thread)
+  %code = call i64 %once(ptr %table, ptr %thread)
   %following = add i64 %k, 1
   %failed = icmp ne i64 %code, 0
   %last = icmp eq i64 %following, %count
@@ -88,10 +154,24 @@ end:
 RELEASE, TAKE = "call ptr @PyEval_SaveThread()", "call void @PyEval_RestoreThread(ptr %thread)"
 
 
-def around(is_free: bool) -> list[str]:
-    """The functions around a program, which runs without Python's lock if it ``is_free``."""
-    release, take = (RELEASE, TAKE) if is_free else ("inttoptr i64 0 to ptr", "")
-    return [_HELPERS, _FREE if is_free else _HOLDING, _ENTRIES.format(release=release, take=take)]
+class Entries(NamedTuple):
+    """The functions by which Python enters programs, by name."""
+
+    run: str
+    run_many: str
+
+
+HOLDING, FREE = Entries("mdf_run", "mdf_run_many"), Entries("mdf_run_free", "mdf_run_many_free")
+"""For programs that hold Python's lock, and for those that run without."""
+
+NAMES = (GROW, LOOK, NUMBER, ARRAY, *HOLDING, *FREE)
+
+
+def around() -> str:
+    """The functions that all programs share."""
+    holding = _ENTRIES.format(name="", ONCE=ONCE, release="inttoptr i64 0 to ptr", take="")
+    helpers = _HELPERS.format(objects=objects, ARRAYS=ARRAYS, FULL=FULL, LOOKS=LOOKS, WHY=WHY, STOPPED=STOPPED, TOO_LONG=TOO_LONG)
+    return helpers + holding + _ENTRIES.format(name="_free", ONCE=ONCE, release=RELEASE, take=TAKE)
 
 
 def stream() -> list[str]:
@@ -102,7 +182,9 @@ def stream() -> list[str]:
         "  %state = load ptr, ptr %stream",
         "  %next_at = getelementptr i64, ptr %stream, i64 1",
         "  %next = load i64, ptr %next_at",
-        f"  %is_pcg = icmp eq i64 %next, {next_of_pcg()}",
+        f"  %known_at = getelementptr i64, ptr %table, i64 {NEXT}",
+        "  %known = load i64, ptr %known_at",
+        "  %is_pcg = icmp eq i64 %next, %known",
         "  %words = load ptr, ptr %state",
         "  %pcg = select i1 %is_pcg, ptr %words, ptr %stream",  # of another stream nothing is used, but it is read
     ]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mdf_loop.backends.llvm.around import LOOK, STOPPED
 from mdf_loop.backends.llvm.arrays import Array, Length, in_memory, is_one, number
 from mdf_loop.backends.llvm.carried import Carried, Phi, Rows, met
 from mdf_loop.backends.llvm.elements import BOOL, INT64, CannotCompile, element
-from mdf_loop.backends.llvm.emitter import STOPPED, TOO_LONG, Emitter, writes
+from mdf_loop.backends.llvm.emitter import Emitter, writes
 from mdf_loop.backends.llvm.fusion import is_number
 from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.overwriting import is_longer, overwriting
@@ -20,7 +21,7 @@ from mdf_loop.step.structure import is_always_true, regions_of
 FUEL, OFTEN = 10_000_000, 4096
 """Nanoseconds, as far as one can tell, after which the program looks whether it shall stop; how often it counts them."""
 
-LOOKS, MOST = 10, 200
+FEW_LOOKS, MOST_LOOKS = 10, 200
 """How often it looks before it leaves what is so long to others, who watch it; and in a block, whose length they have chosen."""
 
 FEW = 4
@@ -248,17 +249,10 @@ class _Loop:
         if period > 1:
             low = text.new(f"and i64 {self.number.name}, {period - 1}")
             inside, onwards = text.label("fuel"), text.label("on")
-            text.fork(text.new(f"icmp eq i64 {low}, {period - 1}"), inside, onwards)
+            text.fork(text.new(f"icmp eq i64 {low}, {period - 1}"), inside, onwards, is_rare=True)
             text.start(inside)
-        left = text.new(f"sub i64 {text.new('load i64, ptr %fuel')}, {cost * period}")
-        text.line(f"store i64 {left}, ptr %fuel")
-        with text.where(text.new(f"icmp slt i64 {left}, 0")):
-            text.line(f"store i64 {FUEL}, ptr %fuel")
-            call = text.declare("look_around", "i1", "ptr", pure=False)
-            self.e.leave_if(text.new(f"{call}(ptr %thread)"), STOPPED)
-            looks = text.new(f"sub i64 {text.new('load i64, ptr %looks')}, 1")
-            text.line(f"store i64 {looks}, ptr %looks")
-            self.e.leave_if(text.new(f"icmp slt i64 {looks}, 0"), TOO_LONG)
+        call = text.declare(LOOK, "i1", "ptr", "ptr", "i64", pure=False)
+        self.e.leave_if(text.new(f"{call}(ptr %thread, ptr %fuel, i64 {cost * period})"), STOPPED)
         if period > 1:
             text.jump(onwards)
             text.start(onwards)

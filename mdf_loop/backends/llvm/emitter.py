@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.backends.llvm.around import GROW
 from mdf_loop.backends.llvm.arrays import Array, Length, get, in_memory, is_one, number
 from mdf_loop.backends.llvm.elements import BOOL, CannotCompile, element, literal
 from mdf_loop.backends.llvm.fusion import fused
@@ -26,8 +27,8 @@ Write = Callable[["Emitter", Value], Array]
 WRITERS: dict[str, Write] = {}
 """By operation."""
 
-FALL_BACK, NO_MEMORY, STOPPED, TOO_LONG = 1, 2, 3, 5
-"""What a program returns that did not come to its end."""
+FALL_BACK, NO_MEMORY, NOT_PLAIN = 1, 2, 4
+"""What a program returns that cannot come to its end: the last, as the elements of an array do not stand row by row."""
 
 LARGEST_SLOT, LARGEST_STACK = 1 << 12, 1 << 16
 """Bytes of one array, and of all, that stand on the stack; others have room in memory of their own."""
@@ -232,7 +233,7 @@ class Emitter:
         text = self.text
         room = text.new(f"getelementptr {{ ptr, i64 }}, ptr {memory}, i64 0, i32 1")
         with text.where(text.new(f"icmp ult i64 {text.new(f'load i64, ptr {room}')}, {size}")):
-            call = text.declare("grow", "i1", "ptr", "i64", pure=False)
+            call = text.declare(GROW, "i1", "ptr", "i64", pure=False)
             self.leave_if(text.new(f"{call}(ptr {memory}, i64 {size})"), NO_MEMORY)
         return text.new(f"load ptr, ptr {memory}")
 
@@ -256,7 +257,7 @@ class Emitter:
     def leave_if(self, condition: str, code: int = FALL_BACK) -> None:
         """The program ends without results where a condition holds."""
         onwards = self.text.label("g")
-        self.text.fork(condition, f"leave{code}", onwards)
+        self.text.fork(condition, f"leave{code}", onwards, is_rare=True)
         self.text.start(onwards)
 
     def settled(self, x: Array) -> Array:

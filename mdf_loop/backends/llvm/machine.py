@@ -9,12 +9,16 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from mdf_loop.backends.llvm import randomness
+from mdf_loop.backends.llvm import around, randomness
+from mdf_loop.backends.llvm.disk import disk, key_of
 from mdf_loop.backends.llvm.elements import CannotCompile
 from mdf_loop.backends.llvm.mathematics.library import PREFIX, text_of
 
 OPTIMISATION = 1
 """LLVM's level of code generation."""
+
+PASSES = "sroa", "instruction_combine", "simplify_cfg"
+"""What is done with a text before that, in this order."""
 
 _PYTHON = {
     name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
@@ -43,20 +47,35 @@ class Machine:
         self.llvm = llvm
         try:
             llvm.initialize_native_target()
-            llvm.initialize_native_asmprinter()
         except RuntimeError as error:  # pragma: no cover - a build of LLVM without this processor
             raise CannotCompile(f"LLVM does not know this processor ({error})") from error
-        self.features = llvm.get_host_cpu_features()
+        self.features, self.cpu = llvm.get_host_cpu_features(), llvm.get_host_cpu_name()
+        self.triple = llvm.get_process_triple()
         self.linker = llvm.create_lljit_compiler(self._target())
-        self.target = self._target()
         self.numbers = itertools.count()
         self.functions: dict[str, tuple[str, Any]] = {}
 
     def _target(self) -> Any:
         llvm = self.llvm
-        return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
-            cpu=llvm.get_host_cpu_name(), features=self.features.flatten(), opt=OPTIMISATION, jit=True
+        return llvm.Target.from_triple(self.triple).create_target_machine(
+            cpu=self.cpu, features=self.features.flatten(), opt=OPTIMISATION, jit=True
         )
+
+    @functools.cached_property
+    def target(self) -> Any:
+        """What compiles."""
+        self.llvm.initialize_native_asmprinter()
+        return self._target()
+
+    @functools.cached_property
+    def identity(self) -> str:
+        """Everything besides a text that its object code depends on."""
+        import llvmlite
+
+        from mdf_loop import __version__
+
+        versions = f"mdf-loop {__version__}, llvmlite {llvmlite.__version__}, LLVM {self.llvm.llvm_version_info}"
+        return f"{versions}, {self.triple}, {self.cpu}, {self.features.flatten()}, {OPTIMISATION}, {PASSES}"
 
     @property
     def register_bytes(self) -> int:
@@ -79,25 +98,49 @@ class Machine:
             LLVM refuses the text.
         """
         with _lock:
-            used = [self._function(symbol) for symbol in functions if symbol.startswith(PREFIX)]
+            used = [self._function(symbol)[0] for symbol in functions if symbol.startswith(PREFIX)]
             drawn = [symbol for symbol in functions if symbol.startswith(randomness.PREFIX)]
             code = self._object(text)
             return self._link(code, names, used, drawn)[1], self._size(code)
 
-    def _function(self, symbol: str) -> str:
-        """The library with one of our functions."""
-        if symbol not in self.functions:
-            self.functions[symbol] = self._link(self._object(text_of(symbol)), [symbol], [])
-        return self.functions[symbol][0]
+    def entry(self, name: str) -> int:
+        """The address of one of the functions by which programs are entered."""
+        with _lock:
+            return self._function(name)[1][name]
+
+    def _function(self, symbol: str) -> tuple[str, Any]:
+        """The library with one of our functions, and its addresses."""
+        names, text = (around.NAMES, around.around) if symbol in around.NAMES else ((symbol,), lambda: text_of(symbol))
+        if names[0] not in self.functions:
+            self.functions[names[0]] = self._link(self._object(text()), names, [])
+        return self.functions[names[0]]
 
     def _object(self, text: str) -> bytes:
-        llvm = self.llvm
+        """The object code of a text: from the disk, if it has been compiled before."""
+        folder = disk()
+        if folder is None:
+            return self._compiled(text)
+        key = key_of(self.identity, text)
+        found = folder.read(key)
+        if found is None:
+            found = self._compiled(text)
+            folder.write(key, found)
+        return found
+
+    def _compiled(self, text: str) -> bytes:
+        module = self._read(text)
+        self._optimise(module)
+        return self._emitted(module)
+
+    def _read(self, text: str) -> Any:
         try:
-            module = llvm.parse_assembly(text)
+            module = self.llvm.parse_assembly(text)
             module.verify()
         except RuntimeError as error:
             raise CannotCompile(f"LLVM refuses what was written: {error}") from error
-        self._optimise(module)
+        return module
+
+    def _emitted(self, module: Any) -> bytes:
         return self.target.emit_object(module)
 
     def _size(self, code: bytes) -> int:
@@ -107,9 +150,8 @@ class Machine:
     def _optimise(self, module: Any) -> None:
         llvm = self.llvm
         passes = llvm.create_new_module_pass_manager()
-        passes.add_sroa_pass()
-        passes.add_instruction_combine_pass()
-        passes.add_simplify_cfg_pass()
+        for name in PASSES:
+            getattr(passes, f"add_{name}_pass")()
         options = llvm.create_pipeline_tuning_options(speed_level=1)
         passes.run(module, llvm.create_pass_builder(self.target, options))
 

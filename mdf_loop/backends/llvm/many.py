@@ -8,8 +8,8 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from mdf_loop.backends.llvm.around import STREAM
-from mdf_loop.backends.llvm.program import FIRST_OBJECT, Program, Result, error_of
+from mdf_loop.backends.llvm.around import FIRST_OBJECT, STREAM
+from mdf_loop.backends.llvm.program import Program, Result, error_of
 from mdf_loop.backends.llvm.randomness import address_of
 
 FIRST, MOMENT = 16, 0.05

@@ -7,39 +7,36 @@ and memory of its own.  It reads numbers out of the objects themselves, and give
 from __future__ import annotations
 
 import ctypes
+import functools
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.llvm import control, elementwise, operators, places, products, reductions, views
-from mdf_loop.backends.llvm.around import RELEASE, STREAM, TAKE, around, stream
+from mdf_loop.backends.llvm import around, control, elementwise, operators, places, products, reductions, views
+from mdf_loop.backends.llvm.around import FIRST_OBJECT, FREE, HOLDING, RELEASE, STOPPED, TAKE, TOO_LONG
 from mdf_loop.backends.llvm.arrays import Array, in_memory, number
+from mdf_loop.backends.llvm.elements import ELEMENTS as TYPES
 from mdf_loop.backends.llvm.elements import CannotCompile
-from mdf_loop.backends.llvm.emitter import FALL_BACK, NO_MEMORY, STOPPED, TOO_LONG, Emitter
+from mdf_loop.backends.llvm.emitter import FALL_BACK, NO_MEMORY, NOT_PLAIN, Emitter
 from mdf_loop.backends.llvm.fusion import is_number
 from mdf_loop.backends.llvm.inlined import inlined
 from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.machine import machine
-from mdf_loop.backends.llvm.objects import ELEMENTS, FLAGS, HEAD, PLAIN, TYPE, are_as_expected
+from mdf_loop.backends.llvm.objects import ELEMENTS, are_as_expected
 from mdf_loop.backends.llvm.operators.foreign import Outside
-from mdf_loop.backends.llvm.randomness import address_of
+from mdf_loop.backends.llvm.randomness import address_of, next_of_pcg
 from mdf_loop.backends.llvm.sweeps import store_all
+from mdf_loop.backends.llvm.text import RARE
 from mdf_loop.backends.python.runtime import FallBack, TooLong
 from mdf_loop.step.records import Region, Type, Value
 
 WRITE = control, elementwise, operators, places, products, reductions, views
 """The modules that say how operations are written."""
 
-FIRST_OBJECT = 5
-"""The place of the first argument in a table, behind what all programs are given."""
-
-NOT_PLAIN = 4
-"""What a program returns that was given an array whose elements do not stand row by row."""
-
-CODES = FALL_BACK, NO_MEMORY, STOPPED, NOT_PLAIN, TOO_LONG
-"""All that a program may return instead of 0."""
+CODES = FALL_BACK, NO_MEMORY, NOT_PLAIN
+"""What a program may return instead of 0, besides what a look finds."""
 
 
 def program(region: Region, is_block: bool = False) -> Program:
@@ -65,11 +62,10 @@ class Program:
     def __init__(self, region: Region, is_block: bool = False) -> None:
         written = _Writing(inlined(region), is_block)
         self.text, self.constants = written.text, written.e.constants
-        self._code, self.size = machine().linked(self.text, ("run", "run_many"), list(written.e.text.declarations))
-        self._call = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(self._code["run"])
-        self.call_many = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p, *[ctypes.c_int64] * 2])(self._code["run_many"])
-        self.table, self.results, self.outside = written.table, written.results, written.e.outside
+        self._code, self.size = machine().linked(self.text, ("once",), list(written.e.text.declarations))
         self.draws, self.is_free = written.e.draws, written.is_free
+        self._call, self.call_many = _entries(self.is_free)
+        self.table, self.results, self.outside = written.table, written.results, written.e.outside
         self._weak = [k for k, param in enumerate(region.params) if param.type.weak and param.type.kind in "bi"]
         self._spare: list[Table] = []
 
@@ -80,7 +76,7 @@ class Program:
         found = [result.room() for result in self.results]
         table.given, table.run = given, run
         if self.draws:
-            table.entries[STREAM] = address_of(run.stream.shared())
+            table.entries[around.STREAM] = address_of(run.stream.shared())
         code = table.filled(self._call, given, found)
         if code == NOT_PLAIN:
             given = [np.ascontiguousarray(x) if isinstance(x, np.ndarray) and x.ndim else x for x in given]
@@ -97,7 +93,10 @@ class Program:
 
     def new_table(self) -> Table:
         """A table for somebody who calls."""
-        return Table(self.table, self.constants, self.outside)
+        table = Table(self.table, self._code["once"], self.constants, self.outside)
+        if self.draws:
+            table.entries[around.NEXT] = next_of_pcg()
+        return table
 
     def exact(self, values: Sequence[Any]) -> Sequence[Any]:
         """Python's own whole numbers as numpy's."""
@@ -109,6 +108,15 @@ class Program:
                 raise FallBack
             given[k] = np.bool_(given[k]) if type(given[k]) is bool else np.int64(given[k])
         return given
+
+
+@functools.cache
+def _entries(is_free: bool) -> tuple[Callable[[int], int], Callable[[int, int, int], int]]:
+    """What calls a program with a table, and with many."""
+    names = FREE if is_free else HOLDING
+    run = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(machine().entry(names.run))
+    run_many = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p, *[ctypes.c_int64] * 2])(machine().entry(names.run_many))
+    return run, run_many
 
 
 def error_of(code: int) -> Exception:
@@ -139,7 +147,7 @@ class Layout:
 class Table:
     """The addresses of one call, and memory of its own: two threads never share it."""
 
-    def __init__(self, layout: Layout, constants: Sequence[np.ndarray], outside: Sequence[Outside]) -> None:
+    def __init__(self, layout: Layout, once: int, constants: Sequence[np.ndarray], outside: Sequence[Outside]) -> None:
         self.layout = layout
         self.entries = np.zeros(layout.first_constant + len(constants), np.uint64)
         self.scratch = np.empty(layout.scratch + 64, np.uint8)
@@ -153,8 +161,9 @@ class Table:
         self.error: BaseException | None = None
         self.entries[0] = self.scratch.ctypes.data + start
         self.entries[1] = ctypes.cast(self._open, ctypes.c_void_p).value or 0
-        self.entries[2] = id(np.ndarray)
-        self.entries[3] = ctypes.cast(self._leave, ctypes.c_void_p).value or 0
+        self.entries[around.ARRAYS] = id(np.ndarray)
+        self.entries[around.OUTSIDE] = ctypes.cast(self._leave, ctypes.c_void_p).value or 0
+        self.entries[around.ONCE] = once
         for k, constant in enumerate(constants):
             self.entries[layout.first_constant + k] = constant.ctypes.data
         self.address = self.entries.ctypes.data
@@ -186,14 +195,8 @@ class Table:
         return array.ctypes.data
 
 
-DTYPES: list[np.dtype] = []
-"""Element types by the numbers that code names them by."""
-
-
-def _number_of_dtype(dtype: np.dtype) -> int:
-    if dtype not in DTYPES:
-        DTYPES.append(dtype)
-    return DTYPES.index(dtype)
+DTYPES = tuple(TYPES)
+"""Element types by the numbers that code names them by, which are the same in every process."""
 
 
 class Result:
@@ -243,7 +246,7 @@ class _Writing:
         self._params()
         self._targets()
         self.e.values(region)
-        self.is_free = not self.e.outside and "look_around" in self.e.text.declarations
+        self.is_free = not self.e.outside and around.LOOK in self.e.text.declarations
         self._give()
         self.text = self._whole(is_block)
         self.table.scratch = self.e.scratch
@@ -264,7 +267,9 @@ class _Writing:
     # Arguments
 
     def _params(self) -> None:
-        """Where the elements of arguments stand."""
+        """Where arguments stand, looked at all together; then what they are."""
+        text, places = self.e.text, dict[Value, str]()
+        is_odd = ""
         for k, param in enumerate(self.region.params):
             if not self.e.uses.count(param):
                 continue
@@ -272,34 +277,24 @@ class _Writing:
             if type.dtype is None or not type.is_static:
                 raise CannotCompile("an argument of unknown type has no compiled form")
             self.e.element(type.dtype)
-            entry = self._entry(FIRST_OBJECT + k)
             self.e.arguments[param] = k
-            self.e.known[param] = self._number(entry, type) if type.shape == () else self._array(entry, type)
+            call = text.declare(around.ARRAY if type.shape else around.NUMBER, "ptr", "ptr", "i64", pure=False)
+            places[param] = text.new(f"{call}(ptr %table, i64 {FIRST_OBJECT + k})")
+            if type.shape:
+                is_none = text.new(f"icmp eq ptr {places[param]}, null")
+                is_odd = text.new(f"or i1 {is_odd}, {is_none}") if is_odd else is_none
+        if is_odd:
+            self.e.leave_if(is_odd, NOT_PLAIN)
+        for param, place in places.items():
+            self.e.known[param] = self._argument(place, param.type)
 
-    def _number(self, entry: str, type: Type) -> Array:
-        """A number, inside an object or in an array without dimensions."""
-        text, dtype = self.e.text, type.dtype
-        assert dtype is not None
-        inside = text.new(f"getelementptr i8, ptr {entry}, i64 {HEAD}")
-        kind = text.new(f"load ptr, ptr {text.new(f'getelementptr i8, ptr {entry}, i64 {TYPE}')}")
-        is_array = text.new(f"icmp eq ptr {kind}, {self._entry(2)}")
-        pointer = text.slot("ptr")
-        text.line(f"store ptr {inside}, ptr {pointer}")
-        with text.where(is_array):
-            text.line(f"store ptr {text.new(f'load ptr, ptr {inside}')}, ptr {pointer}")
-        address = text.new(f"load ptr, ptr {pointer}")
-        return number(dtype, Lanes(text).load(dtype, address, Place()))
-
-    def _array(self, entry: str, type: Type) -> Array:
-        """An array, whose elements have to stand row by row."""
-        text, dtype = self.e.text, type.dtype
-        assert dtype is not None
-        flags = text.new(f"load i32, ptr {text.new(f'getelementptr i8, ptr {entry}, i64 {FLAGS}')}")
-        plain = text.new(f"and i32 {flags}, {PLAIN}")
-        self.e.leave_if(text.new(f"icmp ne i32 {plain}, {PLAIN}"), NOT_PLAIN)
-        address = text.new(f"load ptr, ptr {text.new(f'getelementptr i8, ptr {entry}, i64 {ELEMENTS}')}")
-        found = in_memory(dtype, [n for n in type.shape or () if isinstance(n, int)], address)
-        return number(dtype, self.e.number_of(found), found.shape) if is_number(type) else found
+    def _argument(self, place: str, type: Type) -> Array:
+        """A number, or an array whose elements stand row by row."""
+        assert type.dtype is not None
+        if type.shape == ():
+            return number(type.dtype, Lanes(self.e.text).load(type.dtype, place, Place()))
+        found = in_memory(type.dtype, [n for n in type.shape or () if isinstance(n, int)], place)
+        return number(type.dtype, self.e.number_of(found), found.shape) if is_number(type) else found
 
     # Results
 
@@ -335,9 +330,11 @@ class _Writing:
         text = self.e.text
         for k, n in enumerate(x.shape):
             text.line(f"store i64 {n}, ptr {text.element_pointer('i64', '%table', result.place + k)}")
-        kind = _number_of_dtype(result.dtype)
+        kind = DTYPES.index(result.dtype)
         ask = self._entry(1)
         if self.is_free:
+            text.declare("PyEval_SaveThread", "ptr", pure=False)
+            text.declare("PyEval_RestoreThread", "void", "ptr", pure=False)
             text.line(TAKE)
         room = text.new(f"call ptr {ask}(i64 {result.place}, i64 {len(x.shape)}, i64 {kind})")
         if self.is_free:
@@ -359,22 +356,27 @@ class _Writing:
         for code in CODES:
             text.start(f"leave{code}")
             text.line("br label %end")
-        codes = ", ".join(f"[{c}, %leave{c}]" for c in CODES)
+        text.start(f"leave{STOPPED}")
+        why = text.new(f"load i64, ptr {text.element_pointer('i64', '%fuel', around.WHY)}")
+        text.jump("end")
+        codes = ", ".join([*(f"[{c}, %leave{c}]" for c in CODES), f"[{why}, %leave{STOPPED}]"])
         ending = [f"  %code = phi i64 [0, %last], {codes}"]
+        if e.growing:
+            text.declare("PyMem_RawFree", "void", "ptr", pure=False)
         for k, memory in enumerate(e.growing):
             ending += [f"  %free{k} = load ptr, ptr {memory}", f"  call void @PyMem_RawFree(ptr %free{k})"]
         lines = [
-            "define private i64 @once(ptr %table, ptr %thread) noinline nounwind {", "entry:",
+            "define i64 @once(ptr %table, ptr %thread) nounwind {", "entry:",
             "  %scratch = load ptr, ptr %table",
-            "  %outside_at = getelementptr i64, ptr %table, i64 3",
+            f"  %outside_at = getelementptr i64, ptr %table, i64 {around.OUTSIDE}",
             "  %outside = load ptr, ptr %outside_at",
-            *(stream() if e.draws else []),
-            "  %fuel = alloca i64", f"  store i64 {control.FUEL}, ptr %fuel",
-            "  %looks = alloca i64", f"  store i64 {control.MOST if is_block else control.LOOKS}, ptr %looks",
+            *(around.stream() if e.draws else []),
+            "  %fuel = alloca [4 x i64]", f"  store i64 {control.FUEL}, ptr %fuel",
+            *(f"  %fuel{k} = getelementptr i64, ptr %fuel, i64 {k}" for k in (around.FULL, around.LOOKS)),
+            f"  store i64 {control.FUEL}, ptr %fuel{around.FULL}",
+            f"  store i64 {control.MOST_LOOKS if is_block else control.FEW_LOOKS}, ptr %fuel{around.LOOKS}",
             *constants, *text.slots, *text.lines,
         ]  # fmt: skip
-        known = {"look_around", "grow"}
-        declared = [line for name, line in text.declarations.items() if name not in known]
         return (
-            "\n".join([*declared, *text.globals, *around(self.is_free), *lines, "end:", *ending, "  ret i64 %code", "}"]) + "\n"
+            "\n".join([*text.declarations.values(), *text.globals, *lines, "end:", *ending, "  ret i64 %code", "}", RARE]) + "\n"
         )

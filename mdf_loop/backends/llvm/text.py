@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
+RARELY, RARE = ", !prof !0", '!0 = !{!"branch_weights", i32 1, i32 4096}'
+"""What is said of a branch that is hardly ever taken, and what a text ends with that says so."""
+
 
 class Text:
     """Lines of one function.
@@ -49,9 +52,9 @@ class Text:
         """The block ends: go on there."""
         self.line(f"br label %{label}")
 
-    def fork(self, condition: str, yes: str, no: str) -> None:
-        """The block ends: go on in one of two."""
-        self.line(f"br i1 {condition}, label %{yes}, label %{no}")
+    def fork(self, condition: str, yes: str, no: str, is_rare: bool = False) -> None:
+        """The block ends: go on in one of two, in the first one only rarely perhaps."""
+        self.line(f"br i1 {condition}, label %{yes}, label %{no}{RARELY if is_rare else ''}")
 
     def open_line(self) -> Callable[[str], None]:
         """A line whose text is known later."""
