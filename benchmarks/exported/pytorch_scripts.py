@@ -49,12 +49,11 @@ class SelectionSort(nn.Module):
     """The smallest of the rest is put in front."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Two values change places each time."""
+        """Two values change places each time; written in place, the exporter would read what was there before the loop."""
+        place = torch.arange(x.size(0))
         for i in range(x.size(0) - 1):
             j = torch.argmin(x[i:]) + i
-            least = x[j].clone()
-            x[j] = x[i].clone()
-            x[i] = least
+            x = torch.where(place == i, x[j], torch.where(place == j, x[i], x))
         return x
 
 

@@ -214,9 +214,18 @@ def place(e: Emitter, v: Value) -> Array:
 @writes("gather")
 def gather(e: Emitter, v: Value) -> Array:
     """Entries of an axis."""
-    x, index_of, axis = e.of(v.args[0]), e.of(v.args[1]), v.attr
+    return gathered(e, e.of(v.args[0]), e.of(v.args[1]), v.attr)
+
+
+def gathered(e: Emitter, x: Array, index_of: Array, axis: int) -> Array:
+    """The entries of an axis that an array names."""
     rank = len(index_of.shape)
     shape = (*x.shape[:axis], *index_of.shape, *x.shape[axis + 1 :])
+    if x.value:
+        return number(x.dtype, x.value, shape)
+    if x.memory and axis == 0 and is_one(index_of.shape) and not is_one(shape):
+        at = place_from(e, Lanes(e.text), index_of, tuple(ZERO for _ in index_of.shape), x.shape[0])
+        return in_memory(x.dtype, shape, row_pointer(e, x, [at.base]))
 
     def back(lanes: Lanes, index: Index) -> Index:
         found = place_from(e, lanes, index_of, index[axis : axis + rank], x.shape[axis])
