@@ -8,6 +8,7 @@ is returned as it is: no pass has to find that out later.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import functools
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
@@ -38,6 +39,22 @@ NUMBERS = frozenset(map(np.dtype, (np.float64, np.int64, np.bool_)))
 _STAYS = {"loop", "branch", "item"}
 """Operations that stay where they are made: what their regions read is not among their arguments."""
 
+_guessing: contextvars.ContextVar[bool] = contextvars.ContextVar("mdf_loop_step_guessing", default=False)
+
+
+@contextlib.contextmanager
+def guessing(wanted: bool) -> Iterator[None]:
+    """Let Steps that are built inside a ``with`` block say what holds nearly always, such as that a part lies inside its array.
+
+    A program looks whether it does, and is of no use where it does not.
+    """
+    token = _guessing.set(wanted)
+    try:
+        yield
+    finally:
+        _guessing.reset(token)
+
+
 Given = Value | bool | int | float | complex | np.generic | None
 
 
@@ -60,9 +77,16 @@ def _is_computed(value: Value) -> bool:
 
 
 class Builder:
-    """Makes the values of a Step."""
+    """Makes the values of a Step.
+
+    Attributes
+    ----------
+    guesses : bool
+        Whether it may say what the program has to look at; see :func:`guessing`.
+    """
 
     def __init__(self) -> None:
+        self.guesses = _guessing.get()
         self._scopes = [Scope()]
         self._depths: dict[Value, int] = {}
 

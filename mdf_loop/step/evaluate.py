@@ -44,6 +44,7 @@ MEANINGS: dict[str, Meaning] = {
     "broadcast": lambda v, x, *lengths: np.broadcast_to(x, _shape(v, lengths)),
     "transpose": lambda v, x: np.transpose(x, v.attr),
     "slice": lambda v, x: x[v.attr],
+    "window": lambda v, x, *starts: x[tuple(slice(s, s + n) for s, n in zip(starts, v.type.shape or (), strict=True))],
     "pack": lambda v, *numbers: np.array(numbers, v.type.dtype),
     "length": lambda v, x: np.int64(x.shape[v.attr]),
     "concat": lambda v, *parts: np.concatenate(parts, v.attr),

@@ -398,7 +398,7 @@ def _plain_shape(type: Type) -> tuple[int | None, ...] | None:
 _CONDITION = -1
 """The place of the condition among what may stay the same."""
 
-_CHEAP = {"reshape", "transpose", "slice", "pack", "length", "place", "put"}
+_CHEAP = {"reshape", "transpose", "slice", "window", "pack", "length", "place", "put"}
 """Structural operations, which are printed as they are."""
 
 _LITTLE, _SMALL = 10, 1 << 12

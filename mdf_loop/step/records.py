@@ -17,6 +17,7 @@ reshape       x, open lengths of the shape                            :class:`Sh
 transpose     x                                                       the permutation
 broadcast     x, open lengths of the shape                            :class:`Shape`
 slice         x                                                       a ``slice`` for each axis
+window        x, one number for each axis                             (a part as large as its type says, from there on; inside x)
 pack          numbers                                                 (a vector of them)
 length        x                                                       the axis
 concat        arrays                                                  the axis

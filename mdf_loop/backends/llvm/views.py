@@ -112,6 +112,22 @@ def slice_(e: Emitter, v: Value) -> Array:
     return e.settled(viewed(x, shape, back))
 
 
+@writes("window")
+def window(e: Emitter, v: Value) -> Array:
+    """A part of known length from places on that the run tells."""
+    x, starts = e.of(v.args[0]), [e.number_of(i, INT64) for i in v.args[1:]]
+    shape = tuple(n if isinstance(n, int) else m for n, m in zip(v.type.shape or (), x.shape, strict=True))
+    if x.value:
+        return number(x.dtype, x.value, shape)
+    if x.memory and starts and not is_one(shape) and shape[1:] == x.shape[1:]:
+        return in_memory(x.dtype, shape, row_pointer(e, x, starts[:1]))
+
+    def back(lanes: Lanes, index: Index) -> Index:
+        return tuple(lanes.shifted(place, Place(start)) for place, start in zip(index, starts, strict=True))
+
+    return e.settled(viewed(x, shape, back))
+
+
 def _cut(e: Emitter, s: slice, n: Length) -> tuple[Length, int, Length]:
     """Start, step and length of a part of an axis."""
     step = s.step or 1

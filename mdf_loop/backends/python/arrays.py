@@ -272,6 +272,13 @@ def put(p: Printer, v: Value) -> str:
     return f"{p.source.use(runtime.with_put)}({p.text(data)}, {p.text(update)}, {', '.join(map(p.text, index))})"
 
 
+@writes("window")
+def window(p: Printer, v: Value) -> str:
+    """A part of known length from places on that the run tells."""
+    parts = [f"{p.text(s)} : {p.text(s)} + {n}" if isinstance(n, int) else ":" for s, n in zip(v.args[1:], v.type.shape or (), strict=True)]
+    return f"{p.boxed(v.args[0])}[{', '.join(parts)}]"
+
+
 @writes("gather")
 def gather(p: Printer, v: Value) -> str:
     """Entries of an axis."""
