@@ -338,6 +338,23 @@ class Builder:
         known = Shape(tuple(n if isinstance(n, int) else None for n in shape))
         return self.put_in("reshape", (x, *self._lengths(x, shape, lengths)), Type(x.type.dtype, shape), known)
 
+    def merged(self, x: Value, axis: int) -> Value:
+        """A value with an axis and the one behind it as one."""
+        shape = x.type.shape
+        if shape is None:
+            raise CannotLower("axes of a value of unknown rank")
+        one, other = shape[axis], shape[axis + 1]
+        length = one * other if isinstance(one, int) and isinstance(other, int) else Size()
+        lengths = [self.length(x, k) for k, n in enumerate(shape) if k not in (axis, axis + 1) and isinstance(n, Size)]
+        if isinstance(length, Size):
+            before = sum(isinstance(n, Size) for n in shape[:axis])
+            lengths.insert(before, self.element("mul", self.length(x, axis), self.length(x, axis + 1)))
+        return self.reshape(x, (*shape[:axis], length, *shape[axis + 2 :]), lengths)
+
+    def rows(self, array: Value | None = None) -> Value:
+        """The sequence of an array's rows, or one without elements."""
+        return self.put_in("rows", () if array is None else (array,), UNKNOWN)
+
     def broadcast(self, x: Value, shape: Sequence[Length], lengths: Sequence[Value] = ()) -> Value:
         """A value repeated along axes of length 1 and new axes in front."""
         shape = tuple(shape)

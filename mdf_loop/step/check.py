@@ -85,6 +85,7 @@ RULES: dict[str, Sequence[tuple[str, Rule]]] = {
         ("begins at numbers", lambda v: all(x.type == Type(INT64, ()) for x in v.args[1:])),
     ],
     "pack": [("packs numbers of its type", lambda v: all(x.type.shape == () and x.type.dtype == v.type.dtype for x in v.args))],
+    "rows": [("has one array or none", lambda v: len(v.args) < 2 and v.type.dtype is None)],
     "length": [("is an int64", lambda v: v.type == Type(INT64, ()) and isinstance(v.attr, int))],
     "concat": [("joins values of its type", lambda v: all(x.type.dtype == v.type.dtype for x in v.args))],
     "gather": [("takes by whole numbers", lambda v: len(v.args) == 2 and v.args[1].type.kind in ("i", "u"))],

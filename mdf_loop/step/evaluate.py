@@ -46,6 +46,7 @@ MEANINGS: dict[str, Meaning] = {
     "slice": lambda v, x: x[v.attr],
     "window": lambda v, x, *starts: x[tuple(slice(s, s + n) for s, n in zip(starts, v.type.shape or (), strict=True))],
     "pack": lambda v, *numbers: np.array(numbers, v.type.dtype),
+    "rows": lambda v, *array: [row for whole in array for row in whole],
     "length": lambda v, x: np.int64(x.shape[v.attr]),
     "concat": lambda v, *parts: np.concatenate(parts, v.attr),
     "gather": lambda v, x, index: np.take(x, index, v.attr),
