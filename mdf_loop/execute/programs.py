@@ -22,8 +22,9 @@ from mdf_loop.execute.interpret import InterpretedLoop, Moment
 from mdf_loop.execute.specialised import Specialised, in_machine_code, in_python
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Options, Run
-from mdf_loop.step.build import type_of_value
+from mdf_loop.step.build import guessing, type_of_value
 from mdf_loop.step.records import Region, Type
+from mdf_loop.step.structure import values_in
 
 MOST_SIGNATURES = 32
 """Combinations of types for which programs are kept."""
@@ -46,7 +47,7 @@ Write = Callable[["Entry", Region], Specialised | str]
 
 @dataclass
 class Entry:
-    """What is known for one combination of types; ``why`` it is refused."""
+    """What is known for one combination of types; ``why`` it is refused, and whether its Step ``guesses`` what a run looks at."""
 
     calls: int = 0
     failures: int = 0
@@ -54,6 +55,7 @@ class Entry:
     is_refused: bool = False
     why: str = ""
     careful: bool = False
+    guesses: bool = False
     made: Specialised | None = None
 
 
@@ -133,7 +135,7 @@ class Programs:
         """What is known for a combination of types; None if there are too many."""
         key = options.obey_body_condition, how
         if key not in self._entries and len(self._entries) < MOST_SIGNATURES:
-            self._entries[key] = Entry()
+            self._entries[key] = Entry(guesses=how[0] == "jit")
         return self._entries.get(key)
 
     def _by_entry(
@@ -158,7 +160,9 @@ class Programs:
     def _write(self, entry: Entry, values: Sequence[Any], options: Options, write: Write) -> None:
         try:
             types = [type_of_value(value, self._exact) for value in values]
-            made = write(entry, self._lower(types, options.obey_body_condition, entry.opens))
+            with guessing(entry.guesses):
+                region = self._lower(types, options.obey_body_condition, entry.opens)
+            made = write(entry, region)
         except Exception as error:  # whatever is the matter with it, the ordinary way finds out
             log.debug("no program: %s", error)
             made = str(error)
@@ -202,6 +206,9 @@ class Programs:
     @staticmethod
     def _given_up(entry: Entry, error: BaseException) -> None:
         log.debug("a program was given up: %r", error)
+        if entry.guesses and entry.made is not None and any(v.op == "window" for v in values_in(entry.made.step)):
+            entry.guesses, entry.made = False, None  # a guess was wrong: once more without
+            return
         entry.failures += 1
         entry.is_refused = entry.failures >= MOST_FAILURES
         if isinstance(error, ValueError | ArithmeticError) and not entry.careful:  # Python may refuse what is nan to numpy

@@ -8,6 +8,7 @@ is returned as it is: no pass has to find that out later.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import functools
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
@@ -38,6 +39,22 @@ NUMBERS = frozenset(map(np.dtype, (np.float64, np.int64, np.bool_)))
 _STAYS = {"loop", "branch", "item"}
 """Operations that stay where they are made: what their regions read is not among their arguments."""
 
+_guessing: contextvars.ContextVar[bool] = contextvars.ContextVar("mdf_loop_step_guessing", default=False)
+
+
+@contextlib.contextmanager
+def guessing(wanted: bool) -> Iterator[None]:
+    """Let Steps that are built inside a ``with`` block say what holds nearly always, such as that a part lies inside its array.
+
+    A program looks whether it does, and is of no use where it does not.
+    """
+    token = _guessing.set(wanted)
+    try:
+        yield
+    finally:
+        _guessing.reset(token)
+
+
 Given = Value | bool | int | float | complex | np.generic | None
 
 
@@ -60,9 +77,16 @@ def _is_computed(value: Value) -> bool:
 
 
 class Builder:
-    """Makes the values of a Step."""
+    """Makes the values of a Step.
+
+    Attributes
+    ----------
+    guesses : bool
+        Whether it may say what the program has to look at; see :func:`guessing`.
+    """
 
     def __init__(self) -> None:
+        self.guesses = _guessing.get()
         self._scopes = [Scope()]
         self._depths: dict[Value, int] = {}
 
@@ -313,6 +337,23 @@ class Builder:
             return self.reshape(x.args[0], shape)
         known = Shape(tuple(n if isinstance(n, int) else None for n in shape))
         return self.put_in("reshape", (x, *self._lengths(x, shape, lengths)), Type(x.type.dtype, shape), known)
+
+    def merged(self, x: Value, axis: int) -> Value:
+        """A value with an axis and the one behind it as one."""
+        shape = x.type.shape
+        if shape is None:
+            raise CannotLower("axes of a value of unknown rank")
+        one, other = shape[axis], shape[axis + 1]
+        length = one * other if isinstance(one, int) and isinstance(other, int) else Size()
+        lengths = [self.length(x, k) for k, n in enumerate(shape) if k not in (axis, axis + 1) and isinstance(n, Size)]
+        if isinstance(length, Size):
+            before = sum(isinstance(n, Size) for n in shape[:axis])
+            lengths.insert(before, self.element("mul", self.length(x, axis), self.length(x, axis + 1)))
+        return self.reshape(x, (*shape[:axis], length, *shape[axis + 2 :]), lengths)
+
+    def rows(self, array: Value | None = None) -> Value:
+        """The sequence of an array's rows, or one without elements."""
+        return self.put_in("rows", () if array is None else (array,), UNKNOWN)
 
     def broadcast(self, x: Value, shape: Sequence[Length], lengths: Sequence[Value] = ()) -> Value:
         """A value repeated along axes of length 1 and new axes in front."""

@@ -80,7 +80,12 @@ RULES: dict[str, Sequence[tuple[str, Rule]]] = {
     ],
     "transpose": [("orders every axis", lambda v: sorted(v.attr) == list(range(len(v.args[0].type.shape or ()))))],
     "slice": [("has a slice for each axis", lambda v: len(v.attr) == v.args[0].type.rank == v.type.rank)],
+    "window": [
+        ("has a number for each axis", lambda v: len(v.args) - 1 == v.args[0].type.rank == v.type.rank),
+        ("begins at numbers", lambda v: all(x.type == Type(INT64, ()) for x in v.args[1:])),
+    ],
     "pack": [("packs numbers of its type", lambda v: all(x.type.shape == () and x.type.dtype == v.type.dtype for x in v.args))],
+    "rows": [("has one array or none", lambda v: len(v.args) < 2 and v.type.dtype is None)],
     "length": [("is an int64", lambda v: v.type == Type(INT64, ()) and isinstance(v.attr, int))],
     "concat": [("joins values of its type", lambda v: all(x.type.dtype == v.type.dtype for x in v.args))],
     "gather": [("takes by whole numbers", lambda v: len(v.args) == 2 and v.args[1].type.kind in ("i", "u"))],

@@ -25,6 +25,7 @@ from mdf_loop.step.check import checked
 from mdf_loop.step.memory import can_be_told
 from mdf_loop.step.primitives import BOOL, INT64
 from mdf_loop.step.records import UNKNOWN, Apply, BranchRegion, LoopRegion, Region, Size, Type, Value
+from mdf_loop.step.sequences import with_rows
 
 Names = dict[str, Value]
 
@@ -144,7 +145,8 @@ class Lowering:
             return self._branch(*bound.branches, args[0], names)
         entry = lookup(node.op, node.opset, node.domain)
         types = [None if x is None else x.type for x in args]
-        if entry.define is not None and all(t is None or t.dtype is not None for t in types) and allows(node, types):
+        is_known = all(x is None or x.type.dtype is not None or x.op == "rows" for x in args)
+        if entry.define is not None and is_known and allows(node, types):
             try:
                 return self._defined(node, bound, entry, args)
             except (CannotLower, ValueError):
@@ -259,6 +261,8 @@ class Lowering:
         """
         if not record.scanned_by_rows or any(name not in scope for name in record.invariant):
             raise CannotLower("a loop over parts of several rows")
+        record, sequences = with_rows(record, carried)
+        carried = [x for k, x in enumerate(carried) if k not in sequences]
         self.depth += 1
         try:
             region, types = self._settled(record, carried, scanned, scope)
@@ -281,7 +285,16 @@ class Lowering:
         )
         given = [x if x is not None else self.b.const(None) for x in (count, condition)]
         value = self.b.put_in("loop", (*given, *carried, *scanned, *operands), UNKNOWN, attr)
-        return self.b.items(value, _types_of_results(attr, types))
+        return self._with_sequences(self.b.items(value, _types_of_results(attr, types)), sequences)
+
+    def _with_sequences(self, results: Sequence[Value], places: Sequence[int]) -> Sequence[Value]:
+        """The results of a loop that collects what would go into sequences, with the sequences where they were."""
+        found, count = list(results), len(results) - 2 - len(places)  # behind them: how many iterations, the last condition
+        rows = [self.b.rows(x) for x in found[count:-2]]
+        del found[count:-2]
+        for place, x in zip(places, rows, strict=True):
+            found.insert(place, x)
+        return found
 
     def _settled(
         self, record: Loop, carried: Sequence[Value], scanned: Sequence[Value], scope: Mapping[str, Value]
@@ -398,7 +411,7 @@ def _plain_shape(type: Type) -> tuple[int | None, ...] | None:
 _CONDITION = -1
 """The place of the condition among what may stay the same."""
 
-_CHEAP = {"reshape", "transpose", "slice", "pack", "length", "place", "put"}
+_CHEAP = {"reshape", "transpose", "slice", "window", "pack", "length", "place", "put"}
 """Structural operations, which are printed as they are."""
 
 _LITTLE, _SMALL = 10, 1 << 12

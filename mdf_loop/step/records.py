@@ -17,7 +17,9 @@ reshape       x, open lengths of the shape                            :class:`Sh
 transpose     x                                                       the permutation
 broadcast     x, open lengths of the shape                            :class:`Shape`
 slice         x                                                       a ``slice`` for each axis
+window        x, one number for each axis                             (a part as large as its type says, from there on; inside x)
 pack          numbers                                                 (a vector of them)
+rows          an array, or nothing                                    (the sequence of its rows, or an empty one)
 length        x                                                       the axis
 concat        arrays                                                  the axis
 gather        x, index                                                the axis

@@ -19,7 +19,7 @@ LONGEST = 48
 """Cost of an element from which on it is written: code must end somewhere."""
 
 ELEMENTWISE = {*PRIMITIVES, "cast", "bitcast", "select", "as_array"}
-VIEWS = {"reshape", "transpose", "slice", "broadcast", "place", "gather"}
+VIEWS = {"reshape", "transpose", "slice", "window", "broadcast", "place", "gather"}
 """Operations that are computed where they are read; all others are written where they stand."""
 
 _COSTS = {"div": 4, "sqrt": 6, "quotient": 12, "mod": 12, "floordiv": 12, "gather": 2}

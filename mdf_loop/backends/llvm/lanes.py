@@ -84,9 +84,10 @@ class Lanes:
         """A value of one lane in all of them."""
         if self.width == 1:
             return value
-        key = ("splat", value, self.width)
+        type = element(dtype).register
+        key = ("splat", type, value, self.width)  # a literal is written alike in several types
         if key not in self.memo:
-            self.memo[key] = self._splat(element(dtype).register, value)
+            self.memo[key] = self._splat(type, value)
         return self.memo[key]
 
     def _splat(self, type: str, value: str) -> str:

@@ -113,6 +113,22 @@ def slice_(e: Emitter, v: Value) -> Array:
     return e.settled(viewed(x, shape, back))
 
 
+@writes("window")
+def window(e: Emitter, v: Value) -> Array:
+    """A part of known length from places on that the run tells."""
+    x, starts = e.of(v.args[0]), [e.number_of(i, INT64) for i in v.args[1:]]
+    shape = tuple(n if isinstance(n, int) else m for n, m in zip(v.type.shape or (), x.shape, strict=True))
+    if x.value:
+        return number(x.dtype, x.value, shape)
+    if x.memory and starts and not is_one(shape) and shape[1:] == x.shape[1:]:
+        return in_memory(x.dtype, shape, row_pointer(e, x, starts[:1]))
+
+    def back(lanes: Lanes, index: Index) -> Index:
+        return tuple(lanes.shifted(place, Place(start)) for place, start in zip(index, starts, strict=True))
+
+    return e.settled(viewed(x, shape, back))
+
+
 def _cut(e: Emitter, s: slice, n: Length) -> tuple[Length, int, Length]:
     """Start, step and length of a part of an axis."""
     step = s.step or 1
@@ -215,10 +231,18 @@ def place(e: Emitter, v: Value) -> Array:
 @writes("gather")
 def gather(e: Emitter, v: Value) -> Array:
     """Entries of an axis."""
-    x, index_of, axis = e.of(v.args[0]), e.of(v.args[1]), v.attr
+    return gathered(e, e.of(v.args[0]), e.of(v.args[1]), v.attr)
+
+
+def gathered(e: Emitter, x: Array, index_of: Array, axis: int) -> Array:
+    """The entries of an axis that an array names."""
     rank = len(index_of.shape)
     shape = (*x.shape[:axis], *index_of.shape, *x.shape[axis + 1 :])
     places = placed(e, index_of, x.shape[axis])
+    if x.value:
+        return number(x.dtype, x.value, shape)
+    if x.memory and axis == 0 and places.value and not is_one(shape):
+        return in_memory(x.dtype, shape, row_pointer(e, x, [places.value]))
 
     def back(lanes: Lanes, index: Index) -> Index:
         return (*index[:axis], place_of(lanes, places, index[axis : axis + rank]), *index[axis + rank :])

@@ -41,7 +41,7 @@ def written_into(printer: Printer, value: Value, target: str) -> str:
 
 def _primitive_into(p: Printer, v: Value, target: str) -> str:
     args = whole_operands(p, v, _operands(p, v), target) if v.op != "dot" else _operands(p, v)
-    ufunc = np.dot if v.op == "dot" else PRIMITIVES[v.op].ufunc
+    ufunc = PRIMITIVES[v.op].ufunc if v.op != "dot" else np.dot if v.type.rank == 2 else np.matmul
     out = f"out={target}" if ufunc in (np.maximum, np.minimum) else target  # numpy is about to ask for it
     return f"{p.source.use(ufunc)}({', '.join([*args, out])})"
 
@@ -270,6 +270,16 @@ def put(p: Printer, v: Value) -> str:
     """A copy with one entry replaced."""
     data, update, *index = v.args
     return f"{p.source.use(runtime.with_put)}({p.text(data)}, {p.text(update)}, {', '.join(map(p.text, index))})"
+
+
+@writes("window")
+def window(p: Printer, v: Value) -> str:
+    """A part of known length from places on that the run tells."""
+    parts = [
+        f"{p.text(s)} : {p.text(s)} + {n}" if isinstance(n, int) else ":"
+        for s, n in zip(v.args[1:], v.type.shape or (), strict=True)
+    ]
+    return f"{p.boxed(v.args[0])}[{', '.join(parts)}]"
 
 
 @writes("gather")

@@ -170,7 +170,7 @@ def stays(value: Value) -> bool:
     """Whether a value is computed even if nobody reads it: what may go wrong has to."""
     if value.op in ("apply", "loop", "branch", "place_in", "gather") or may_refuse(value):
         return True
-    return value.op != "item" and not all(x.type.is_static for x in (value, *value.args))  # shapes may not fit
+    return value.op not in ("item", "rows") and not all(x.type.is_static for x in (value, *value.args))  # shapes may not fit
 
 
 def unbounded(value: Value) -> Callable[..., Any] | None:

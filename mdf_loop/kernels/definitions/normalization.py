@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.axes import place
+from mdf_loop.kernels.axes import place, places
 from mdf_loop.kernels.definitions.declaring import in_float32
 from mdf_loop.kernels.definitions.reductions import FLOAT32, FLOAT64, count_of, mean
 from mdf_loop.kernels.definitions.shapes import fits, rank_of
@@ -205,3 +205,42 @@ def _whole_channel(x: Any) -> Sequence[int]:
         raise ValueError("not channels")
     count_of(x, along)
     return along
+
+
+@definition("LpNormalization")
+@in_float32
+def lp_normalization(b, input, *, axis=-1, p=2):
+    """Divided by the sum of magnitudes, or by the root of the sum of squares; zeros stay zeros."""
+    along = [place(axis, rank_of(input))]
+    count_of(input, along)
+    if p not in (1, 2):
+        raise ValueError("neither sizes nor squares")
+    total = b.reduce(b.abs(input) if p == 1 else b.mul(input, input), "sum", along, True)
+    norm = total if p == 1 else b.sqrt(total)
+    return b.select(b.ne(norm, 0), b.div(input, norm), 0)
+
+
+@definition("MeanVarianceNormalization", since=9)
+@in_float32
+def mean_variance_normalization(b, x, *, axes=(0, 2, 3)):
+    """(x - mean) / standard deviation."""
+    along = places(list(axes), rank_of(x))
+    count_of(x, along)
+    deviation = b.sub(x, mean(b, x, along, True))
+    spread = b.sqrt(mean(b, b.mul(deviation, deviation), along, True))
+    return b.div(deviation, b.add(spread, b.const(np.float32(1e-9))))
+
+
+@definition("Hardmax", since=13)
+def hardmax(b, x, *, axis=-1):
+    """1 at the first largest element along the axis, 0 elsewhere."""
+    along, shape = place(axis, rank_of(x)), x.type.shape
+    if not x.type.is_static or x.type.kind != "f":
+        raise ValueError("open lengths")
+    count_of(x, [along])
+    numbers = np.arange(shape[along]).reshape([-1 if k == along else 1 for k in range(len(shape))])
+    first = b.reduce(x, "argmax", [along], True)
+    return b.cast(b.eq(b.const(numbers), first), x.type.dtype)
+
+
+definition("Hardmax", until=13)(_of_matrix(hardmax))

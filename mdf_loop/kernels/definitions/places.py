@@ -67,11 +67,62 @@ def gather(b, data, indices, *, axis=0):
     return b.put_in("gather", (data, indices), data.type.__class__(data.type.dtype, shape), axis)
 
 
+def moving(b, data, starts, ends, axes, steps):
+    """Parts of a known length from a place on that is computed, if they lie inside; where they do not stops the program.
+
+    ``x[i : i + 3]`` has three elements but at the end of x, where it has fewer.
+
+    Raises
+    ------
+    ValueError
+        The ends are not so many behind the starts.
+    """
+    shape, rank = data.type.shape, rank_of(data)
+    firsts, lasts = numbers_of(b, starts), numbers_of(b, ends)
+    along = [place(axis, rank) for axis in (range(len(firsts)) if axes is None else known(axes, "axes"))]
+    if (steps is not None and set(known(steps, "steps")) != {1}) or len(set(along)) < len(along):
+        raise ValueError("steps, or an axis cut twice")
+    whole, begins, lengths = [slice(None)] * rank, [b.const(np.int64(0))] * rank, list(shape)
+    for axis, first, last in zip(along, firsts, lasts, strict=True):
+        if first.op == last.op == "const":
+            whole[axis] = slice(int(first.attr), int(last.attr))
+            continue
+        (base, before), (other, behind) = _distance(first), _distance(last)
+        if base is not other or behind <= before:
+            raise ValueError("a length that is computed")
+        begins[axis], lengths[axis] = _inside(b, first, b.length(data, axis), behind - before), behind - before
+    part = b.slice(data, whole)
+    lengths = [m if cut != slice(None) else n for m, n, cut in zip(part.type.shape, lengths, whole, strict=True)]
+    return b.put_in("window", (part, *begins), data.type.__class__(data.type.dtype, tuple(lengths)))
+
+
+def _distance(x: Any) -> tuple[Any, int]:
+    """A number as another one and what is added to it."""
+    added = 0
+    while x.op in ("add", "sub"):
+        one, other = x.args
+        if other.op == "const":
+            x, added = one, added + (1 if x.op == "add" else -1) * int(other.attr)
+        elif one.op == "const" and x.op == "add":
+            x, added = other, added + int(one.attr)
+        else:
+            break
+    return x, added
+
+
+def _inside(b: Any, first: Any, length: Any, count: int) -> Any:
+    """Where a part begins; one that does not lie inside stops the program."""
+    first, room = b.cast(first, np.dtype(np.int64)), b.max(b.sub(length, count - 1), 0)
+    return b.put_in("place_in", (b.select(b.lt(first, 0), length, first), room), b.const(np.int64(0)).type)
+
+
 @definition("Slice", since=10)
 def slice_10(b, data, starts, ends, axes=None, steps=None):
     """Parts of axes that are known."""
     shape = data.type.shape
     rank_of(data)
+    if b.guesses and any(x.op != "const" for x in (starts, ends)):
+        return moving(b, data, starts, ends, axes, steps)
     given = [None if x is None else np.array(known(x, "bounds")) for x in (starts, ends, axes, steps)]
     if not all(isinstance(n, int) for n in shape):
         raise ValueError("an open length")

@@ -10,7 +10,7 @@ from mdf_loop.backends.llvm.elements import element
 from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.operators.table import Call, gives, whole_place
 from mdf_loop.backends.llvm.sweeps import rows, sweep
-from mdf_loop.backends.llvm.views import place_of, placed, viewed
+from mdf_loop.backends.llvm.views import gathered, place_of, placed, viewed
 
 _COMBINED = {"add": "add", "mul": "mul", "max": "max", "min": "min"}
 
@@ -91,6 +91,13 @@ def _put_slice(call: Call, whole: Array, updates: Array, where: Sequence[Place],
         _put(call, lanes, whole, offset(lanes, whole.shape, (*where, *inner)), value)
 
     sweep(call.e, rest, element(whole.dtype).size, visit, may_overlap=call.attrs.get("reduction", "none") == "none")
+
+
+@gives("Gather")
+def gather(call: Call) -> Array:
+    """The entries of an axis, whose length the definition did not know."""
+    x = call.input(0)
+    return gathered(call.e, x, call.input(1), call.axis(len(x.shape)))
 
 
 @gives("GatherElements")

@@ -1,0 +1,3 @@
+"""Some of the exported loops by hand, as one would write them for numba."""
+
+FUNCTIONS = {}
