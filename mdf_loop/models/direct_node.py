@@ -69,6 +69,7 @@ class DirectNode:
         self.after = [(p.id, self._again(p, names, literals)) for p in parameters if p.id not in settled]
         self.outputs = [(port.id, value_of(port.value, names)) for port in node.output_ports]
         self.elements = {port.id: element_in(port.value) for port in node.output_ports}
+        self.texts = {port.id: port.value for port in node.output_ports}
 
     def is_collected(self, port: str) -> bool:
         """Whether an output port gives what a loop collected, as far as is known after a run."""

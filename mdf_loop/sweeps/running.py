@@ -21,7 +21,7 @@ from mdf_loop.sweeps.table import Chunk, Table
 from mdf_loop.sweeps.task import Task
 from mdf_loop.sweeps.workers import Span, chunks_of, here, in_threads, on_cluster
 
-CHUNK = 1 << 14
+CHUNK = 1 << 15
 """Runs in a chunk, unless somebody says otherwise."""
 
 Progress = Callable[[int, int], None]
