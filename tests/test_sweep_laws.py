@@ -7,6 +7,7 @@ from modeci_mdf.mdf import Graph, Model, Node, OutputPort, Parameter
 pytest.importorskip("xarray")
 
 import mdf_loop
+from mdf_loop.options import settled_engine
 
 NOISY = "b (int64 i, bool c, double x) => (bool c_out, double y) { c_out = Identity (c) z = RandomNormalLike (x) y = Add (x, z) }"
 QUIET = "b (int64 i, bool c, double x) => (bool c_out, double y) { c_out = Identity (c) y = Add (x, x) }"
@@ -45,3 +46,24 @@ def test_what_is_drawn_in_front_of_a_loop_is_drawn_by_each_run(body, outputs, en
         s = mdf_loop.sweep(prepared, {"a": [1.0, 2.0]}, trials=3, seed=5)
         for k in range(len(outputs)):
             np.testing.assert_array_equal(s[f"out{k}"], single_runs(prepared, [1.0, 2.0], 3, f"out{k}"))
+
+
+@pytest.mark.parametrize("runs", [3, 300])
+def test_a_sweep_is_run_in_one_engine_which_it_names(runs, monkeypatch):
+    prepared = mdf_loop.prepare(model(WAVY, before=False))
+    s = mdf_loop.sweep(prepared, {"a": np.linspace(0, 1, runs)}, seed=5)
+    assert s.attrs["engine"] == settled_engine(compiles=runs >= 256)
+    with mdf_loop.options(engine=s.attrs["engine"]):
+        alone = [prepared(a=a)["out0"] for a in s.a.values]
+    np.testing.assert_array_equal(s.out0, alone)
+    again = mdf_loop.sweep(prepared, {"a": np.linspace(0, 1, runs)}, seed=5, chunk=2)
+    np.testing.assert_array_equal(s.out0, again.out0)
+
+
+def test_where_engines_agree_the_engine_stays_what_was_chosen():
+    for engine in ("auto", "numpy", "interpret"):
+        with mdf_loop.options(engine=engine):
+            s = mdf_loop.sweep(model(QUIET, before=False), {"a": [1.0, 2.0]}, seed=5)
+            assert s.attrs["engine"] == engine
+    with mdf_loop.options(engine="interpret"):
+        assert mdf_loop.sweep(model(WAVY, before=False), {"a": [1.0, 2.0]}).attrs["engine"] == "interpret"

@@ -138,6 +138,7 @@ def labelled(task: Task, table: Table, run: Run, has_trials: bool) -> Any:
             variables[f"{label}_length"] = lead, ragged[name].reshape(shape)
     about = About(task.model.name, seed=task.seed, inputs=task.inputs, options=chosen_options(run))
     more = {"errors": _errors(task, table), "complete": int(table.done.sum()), "common_noise": bool(task.common_noise)}
+    more["engine"] = task.engine
     said = {**attributes(about), **more}
     for name in ("iterations", "stop", "every"):
         said.pop(name)
