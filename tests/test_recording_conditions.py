@@ -22,7 +22,8 @@ BODY = f"""b (int64 i, bool c, double x) => (bool c, double y) {{
   m = Add (i, one_more)
   z = Loop (m, c, y) <body = inner (int64 j, bool d, double a) => (bool d, double b) {{
     {ODD.format("j")}
-    b = If (oddj) <then_branch = t3 () => (double u) {{ u = Add (a, one) }}, else_branch = e3 () => (double v) {{ v = Neg (a) }}> }}>
+    b = If (oddj) <then_branch = t3 () => (double u) {{ u = Add (a, one) }},
+      else_branch = e3 () => (double v) {{ v = Neg (a) }}> }}>
   w = If (oddi) <then_branch = t4 () => (double g) {{
       g, k = Loop (m, c, y) <body = within (int64 l, bool d, double f) => (bool d, double h, double h2) {{
         h = Add (f, one) h2 = Identity (h) }}> }},
@@ -87,11 +88,11 @@ def test_values_that_change_their_shape_and_arrays(engine):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_conditions_inside_a_scan_and_without_an_iteration(engine):
-    body = f"""b (int64 i, bool c, double x) => (bool c, double y) {{
-      y, k = Scan <num_scan_inputs = 1, body = s (double a, double e) => (double b, double b2) {{
+    body = """b (int64 i, bool c, double x) => (bool c, double y) {
+      y, k = Scan <num_scan_inputs = 1, body = s (double a, double e) => (double b, double b2) {
         is = Greater (e, one)
-        b = If (is) <then_branch = t () => (double p) {{ p = Add (a, e) }}, else_branch = f () => (double q) {{ q = Neg (a) }}>
-        b2 = Identity (b) }}> (x, parts) }}"""
+        b = If (is) <then_branch = t () => (double p) { p = Add (a, e) }, else_branch = f () => (double q) { q = Neg (a) }>
+        b2 = Identity (b) }> (x, parts) }"""
     with mdf_loop.options(engine=engine):
         r = mdf_loop.run(graph(body, one=1.0, parts=[1.0, 2.0, 3.0]), record=["n.y.p", "n.y.q"])
         none = mdf_loop.run(graph(body, one=1.0, parts=[1.0], M=0), record=["n.y.p"])
@@ -109,7 +110,8 @@ def test_conditions_in_a_model_of_onnx(engine):
     text = f"""{head} g (double x) => (double y) {{ m = Constant <value = int64 {{4}}> () c = Constant <value = bool {{1}}> ()
       three = Constant <value = double {{3.0}}> ()
       y = Loop (m, c, x) <body = {inner}>
-      z = If (c) <then_branch = t2 () => (double v) {{ v = Neg (y) }}, else_branch = e2 () => (double w) {{ w = Identity (y) }}> }}"""
+      z = If (c) <then_branch = t2 () => (double v) {{ v = Neg (y) }},
+        else_branch = e2 () => (double w) {{ w = Identity (y) }}> }}"""
     with mdf_loop.options(engine=engine):
         r = mdf_loop.run(onnx.parser.parse_model(text), x=1.0, record=["y.p", "y.q", "y.b", "v", "w"])
     assert_rows(r.recorded["y.p"], [NAN, NAN, -4, NAN])
@@ -121,7 +123,8 @@ def test_conditions_in_a_model_of_onnx(engine):
 
 def test_many_notes_take_no_more_than_their_own_room():
     body = f"""b (int64 i, bool c, double x) => (bool c, double y) {{ {ODD.format("i")}
-      y = If (oddi) <then_branch = t () => (double p) {{ p = Add (x, one) }}, else_branch = e () => (double q) {{ q = Neg (x) }}> }}"""
+      y = If (oddi) <then_branch = t () => (double p) {{ p = Add (x, one) }},
+        else_branch = e () => (double q) {{ q = Neg (x) }}> }}"""
     r = mdf_loop.run(graph(body, two=2, one=1.0, M=20_000), record="n.p")
     assert np.isnan(r.recorded["n.p"]).sum() == 10_000
 
@@ -129,5 +132,5 @@ def test_many_notes_take_no_more_than_their_own_room():
 def test_a_name_that_several_branches_have_is_told_apart():
     with pytest.raises(ArgumentError, match=r"several branches; say which: n.y.else_branch.q.then_branch.same or "):
         mdf_loop.run(graph(BODY, **NUMBERS), record="n.same")
-    with pytest.raises(ArgumentError, match="did you mean 'n.y.then_branch.p' or"):
+    with pytest.raises(ArgumentError, match=r"did you mean 'n.y.then_branch.p' or"):
         mdf_loop.run(graph(BODY, **NUMBERS), record="n.y.then_branch.p1")
