@@ -65,6 +65,12 @@ def available_engines() -> tuple[str, ...]:
     return tuple(name for name, e in ENGINES.items() if not e.needs or importlib.util.find_spec(e.needs) is not None)
 
 
+def settled_engine(compiles: bool) -> str:
+    """An engine that runs everything in one way, whatever the clock says; one that compiles only where there is one."""
+    wanted = [name for name in available_engines() if ENGINES[name].plans and not ENGINES[name].compiles_what_pays]
+    return next((name for name in wanted if ENGINES[name].compiles is compiles), wanted[0])
+
+
 def can_compile() -> bool:
     """Whether an engine that compiles runs here."""
     return any(ENGINES[name].compiles for name in available_engines())

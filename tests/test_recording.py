@@ -156,15 +156,6 @@ def test_unknown_names_are_errors_with_suggestions(name, message):
         mdf_loop.run(OSCILLATOR, steps=3, record=name)
 
 
-def test_a_value_in_a_branch_is_told_from_one_that_is_there_each_time():
-    text = """b (int64 i, bool c, double x) => (bool c, double y) {
-      y = If (c) <then_branch = t () => (double p) { p = Add (x, x) }, else_branch = e () => (double q) { q = Neg (x) }> }"""
-    node = Node(id="n", parameters=[Parameter(id="body", value={"onnx": text})], output_ports=[OutputPort(id="o", value="run")])
-    node.parameters.append(Parameter(id="run", function="onnx::Loop", args={"M": 3, "cond": True, "x": 1.0, "body": "body"}))
-    with pytest.raises(ArgumentError, match="inside a branch of y, which need not run; record what the branch gives: y"):
-        mdf_loop.run(Graph(id="g", nodes=[node]), record="n.p")
-
-
 def test_a_loop_without_an_iteration_has_nothing_recorded():
     for every in (1, 2):
         r = mdf_loop.run(DIFFUSION, max_steps=0, record="decision.x_out", every=every)

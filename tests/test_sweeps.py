@@ -18,7 +18,7 @@ from mdf_loop.errors import ArgumentError, IterationError, KindError, LoopError,
 from mdf_loop.options import ENGINES
 from mdf_loop.sweeps.batched import BatchedLoop
 from mdf_loop.sweeps.compiled import CompiledLoop
-from mdf_loop.sweeps.seeds import generators, seed_of
+from mdf_loop.sweeps.seeds import Seeds, seed_of
 
 pytest.importorskip("xarray")
 
@@ -116,11 +116,13 @@ def test_common_noise_gives_every_point_the_same_streams():
 @pytest.mark.parametrize("common_noise", [False, True])
 def test_generators_made_at_once_are_those_of_numpy(seed, common_noise):
     points, trials = np.array([0, 3, 2**32 - 1, 1 << 31]), np.array([5, 0, 9, 2**32 - 1])
-    for made, point, trial in zip(generators(seed, points, trials, common_noise), points.tolist(), trials.tolist(), strict=True):
+    for made, point, trial in zip(
+        Seeds(seed, points, trials, common_noise).generators(), points.tolist(), trials.tolist(), strict=True
+    ):
         expected = np.random.default_rng(seed_of(seed, point, trial, common_noise))
         assert made.bit_generator.state == expected.bit_generator.state
     assert (
-        generators(seed, np.array([1 << 33]), np.array([0]))[0].random()
+        Seeds(seed, np.array([1 << 33]), np.array([0])).generators()[0].random()
         == np.random.default_rng(seed_of(seed, 1 << 33, 0)).random()
     )
 
@@ -388,14 +390,21 @@ def test_what_makes_no_sense_is_said(arguments, kind, message):
         mdf_loop.sweep(DIFFUSION, **arguments)
 
 
-def test_memory_is_that_of_a_chunk_beside_the_result():
-    peaks = []
-    for points in (50, 200):
-        tracemalloc.start()
-        mdf_loop.sweep(DIFFUSION, {"drift": np.linspace(0, 1, points)}, trials=10, seed=1, outputs=["reaction_time"], chunk=100)
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    assert peaks[1] < 1.5 * peaks[0]
+@pytest.mark.parametrize("engine", ["numpy", "jit"])
+def test_memory_is_that_of_a_chunk_beside_the_result(engine):
+    def peak(points):
+        with mdf_loop.options(engine=engine):
+            tracemalloc.start()
+            found = mdf_loop.sweep(
+                DIFFUSION, {"drift": np.linspace(0, 1, points)}, trials=10, outputs=["reaction_time"], chunk=500
+            )
+            size = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+        return size, found.nbytes
+
+    peak(50)  # which makes what is kept for the next sweep
+    (small, least), (large, most) = peak(100), peak(400)
+    assert large - 4 * most < 1.5 * (small - 4 * least)
 
 
 # Checkpoints

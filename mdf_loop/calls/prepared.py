@@ -31,7 +31,7 @@ class PreparedLoop:
     record: Loop
     execute: NumpyLoop
     asked: Mapping[str, Asked]
-    fitting: set[tuple[Any, ...]] = field(default_factory=set)
+    fitting: dict[tuple[Any, ...], tuple[bool, ...]] = field(default_factory=dict)
 
     @cached_property
     def names(self) -> list[str]:
@@ -66,21 +66,21 @@ class PreparedLoop:
         return Arguments(trip_count(count), condition(go), carried, captured=captured)
 
     def _fitted(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
-        """Inputs and captures as the body asks for them; arrays of types that fitted before are not looked at again."""
+        """Inputs and captures as the body asks for them; arrays and numbers of types that fitted before are not looked at again."""
         names = self.names
         if any(isinstance(value, np.generic) for value in inputs):
             inputs = [np.asarray(value) if isinstance(value, np.generic) else value for value in inputs]
-        given = [*inputs, *named.values()]
-        arrays = set(map(type, given)) <= {np.ndarray}
-        key = (*[value.dtype for value in given], *named) if arrays else ()
-        if arrays and key in self.fitting:
-            return list(inputs), [named[name] for name in self.record.body.captures]
+        given = [*inputs, *[named[name] for name in self.record.body.captures if name in named]]
+        kinds = [value.dtype if type(value) is np.ndarray else type(value) for value in given]
+        key = (len(inputs), *kinds, *named)
+        numbers = self.fitting.get(key)
+        if numbers is not None:
+            values = [np.array(value) if is_number else value for value, is_number in zip(given, numbers, strict=True)]
+            return values[: len(inputs)], values[len(inputs) :]
         fitted, captured = self._fit(dict(zip(names, inputs, strict=True)), named)
         values = [fitted[name] for name in names]
-        wanted = [*inputs, *[named[name] for name in self.record.body.captures]]
-        same = arrays and all(a is b for a, b in zip((*values, *captured), wanted, strict=True))
-        if same and not any(value.dtype.hasobject for value in given):  # whose elements may be anything, each time
-            self.fitting.add(key)
+        if all(map(_fits_whatever_it_is, given, [*values, *captured])):
+            self.fitting[key] = tuple(kind is float for kind in kinds)
         return values, captured
 
     def _fit(self, inputs: Mapping[str, Any], named: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
@@ -94,6 +94,13 @@ class PreparedLoop:
         values = {**inputs, **captured_values(body, named, self.record.name)}
         values = fit_to(body, self.asked, values)
         return values, [values[name] for name in body.captures]
+
+
+def _fits_whatever_it_is(value: Any, fitted: Any) -> bool:
+    """Whether any value of the type of this one fits as this one does: an array as it is, a number as numpy's own."""
+    if type(value) is np.ndarray:
+        return value is fitted and not value.dtype.hasobject  # whose elements may be anything, each time
+    return type(value) is float and type(fitted) is np.ndarray and fitted.dtype == np.float64
 
 
 @dataclass(frozen=True)

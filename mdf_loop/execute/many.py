@@ -12,7 +12,7 @@ def run_many(
     call: Callable[..., Any],
     given: Sequence[Sequence[Any]],
     which: np.ndarray,
-    streams: Sequence[np.random.Generator],
+    seeds: Any,
     pause: Callable[[], None],
 ) -> list[np.ndarray] | None:
     """The results of many runs of a program, each as one array; None if each has to be called by itself.
@@ -21,4 +21,4 @@ def run_many(
     """
     from mdf_loop.backends.llvm import many
 
-    return many.run_many(call, given, which, streams, pause) if many.can_run_many(call) else None
+    return many.run_many(call, given, which, seeds, pause) if many.can_run_many(call) else None

@@ -58,7 +58,7 @@ class DirectNode:
         for parameter in parameters:
             _refuse(node, parameter)
             self.before.append((parameter.id, self._first(parameter, names)))
-            if _is_settled(parameter, settled, {thing.id for thing in (*node.parameters, *node.functions)}):
+            if _is_settled(parameter, settled, {thing.id for thing in _things(node)}):
                 settled.add(parameter.id)
             names.add(parameter.id)
         self.functions: list[tuple[str, Action | NodeLoop]] = []
@@ -69,6 +69,8 @@ class DirectNode:
         self.after = [(p.id, self._again(p, names, literals)) for p in parameters if p.id not in settled]
         self.outputs = [(port.id, value_of(port.value, names)) for port in node.output_ports]
         self.elements = {port.id: element_in(port.value) for port in node.output_ports}
+        self.has_branches = any(thing.function in BODIES and thing.id not in self.loops for thing in _things(node))
+        self.texts = {port.id: port.value for port in node.output_ports}
 
     def is_collected(self, port: str) -> bool:
         """Whether an output port gives what a loop collected, as far as is known after a run."""
@@ -149,6 +151,11 @@ class DirectNode:
                 sent[self.id, port] = text(scope)
             except Exception:  # nothing had been computed that it could be made of
                 sent[self.id, port] = None
+
+
+def _things(node: Any) -> list[Any]:
+    """What may have a function."""
+    return [*node.parameters, *node.functions]
 
 
 class _Conditional:

@@ -1,46 +1,23 @@
 """Bodies with more outputs: what is recorded becomes a further collected value, so every engine that runs loops runs it.
 
-A value is named by the way to it: the names of the loops that it is inside of, then its own.  A loop is called by the
-name of its node or by one of its outputs.
+What is computed under a condition is noted in a trace instead (:mod:`mdf_loop.models.recorded_traces`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from mdf_loop.errors import ArgumentError
-from mdf_loop.ir import Body, Collected, Loop, Node, State
+from mdf_loop.ir import Body, Collected, Loop, Node
 from mdf_loop.models.model import unknown_name
-
-Way = tuple[str, ...]
-
-LOOPS = {("", "Loop"), ("", "Scan"), ("record", "RecordedLoop")}
+from mdf_loop.models.recorded_traces import with_trace
+from mdf_loop.models.recorded_ways import Way, body_in, is_conditional, listed, place_of, values_of
 
 
-def ways_in(body: Body, before: Way = ()) -> Iterator[Way]:
-    """The ways to all values of a body that can be recorded."""
-    for name in values_of(body):
-        yield (*before, name)
-    for node in body.nodes:
-        if (node.domain, node.op) in LOOPS:
-            yield from ways_in(_body(node), (*before, called(node)))
+def with_outputs(body: Body, ways: Sequence[Way], where: str, has_rows: bool = False) -> tuple[Body, list[str]]:
+    """A body in which each of some values, or a trace of it, can be taken as an output, and the names they have in it.
 
-
-def values_of(body: Body) -> list[str]:
-    """The values that a body has in each iteration."""
-    made = [name for node in body.nodes for name in node.outputs if name]
-    states = [state.input for state in body.state]
-    return list(dict.fromkeys((*body.inputs, *states, *made, *body.constants, *body.captures)))
-
-
-def called(node: Node) -> str:
-    """What a loop inside a body is called: the name of its node, or its first output."""
-    return node.name or next(filter(None, node.outputs), node.op)
-
-
-def with_outputs(body: Body, ways: Sequence[Way], where: str) -> tuple[Body, list[str]]:
-    """A body in which each of some values can be taken as an output, and the names they have in it.
+    ``has_rows`` says whether an iteration of this body is a row of what is recorded.
 
     Raises
     ------
@@ -51,8 +28,11 @@ def with_outputs(body: Body, ways: Sequence[Way], where: str) -> tuple[Body, lis
     for way in ways:
         if len(way) == 1:
             if way[0] not in values_of(body):
-                raise unknown_name(f"{where} has no value", way[0], _listed(body))
+                raise unknown_name(f"{where} has no value", way[0], listed(body))
             names.append(way[0])
+        elif is_conditional(way):
+            body, name = with_trace(body, way, f"{'.'.join(way)} {len(names)}", where, has_rows)
+            names.append(name)
         else:
             body, name = _with_inner(body, way, where)
             names.append(name)
@@ -61,11 +41,9 @@ def with_outputs(body: Body, ways: Sequence[Way], where: str) -> tuple[Body, lis
 
 def _with_inner(body: Body, way: Way, where: str) -> tuple[Body, str]:
     """The same for a value inside a loop of the body."""
-    place = next((k for k, node in enumerate(body.nodes) if _is_called(node, way[0])), None)
-    if place is None:
-        raise unknown_name(f"{where} has no value", ".".join(way), _listed(body))
+    place = place_of(body, way[0], where)
     node = body.nodes[place]
-    inner, (name,) = with_outputs(_body(node), [way[1:]], f"{where}, loop {way[0]!r}")
+    inner, (name,) = with_outputs(body_in(node), [way[1:]], f"{where}, loop {way[0]!r}")
     taken = set(values_of(body))
     out = next(text for k in range(len(taken) + 2) if (text := f"{'.'.join(way)}{'~' * k}") not in taken)
     nodes = (*body.nodes[:place], _with_output(node, inner, name, out), *body.nodes[place + 1 :])
@@ -92,63 +70,24 @@ def _padded(names: Sequence[str], length: int) -> tuple[str, ...]:
     return (*names, *[""] * (length - len(names)))
 
 
-def _body(node: Node) -> Body:
-    return node.attrs["record"].body if node.domain == "record" else node.attrs["body"]
-
-
-def _is_called(node: Node, name: str) -> bool:
-    return (node.domain, node.op) in LOOPS and (node.name == name or name in node.outputs)
-
-
-def _listed(body: Body) -> list[str]:
-    return [".".join(way) for way in ways_in(body)]
-
-
-def recorded_loop(loop: Loop, ways: Sequence[Way]) -> tuple[Loop, list[str], list[str]]:
-    """A loop that collects some values more, and the names that they have in its body.
+def recorded_loop(loop: Loop, ways: Sequence[Way]) -> tuple[Loop, int]:
+    """A loop that gives some values more, and how many of them are traces.
 
     Those of its own body are its last collected ones.  A value inside a loop inside it may differ in length from
-    iteration to iteration, so it is put into a sequence that goes round hidden, and is one of the last values.
-
-    Returns
-    -------
-    loop : Loop
-    flat, nested : list of str
-        The values that are collected, and the inputs of the sequences, each in the order of ``ways``.
+    iteration to iteration, and one in a branch need not be there: notes are taken of these, and the traces are the last
+    ones of the last values.
     """
-    where = f"the loop {loop.name or loop.body.name!r}"
-    body, names = with_outputs(loop.body, ways, where)
-    flat = [name for name, way in zip(names, ways, strict=True) if len(way) == 1]
-    nested = [name for name, way in zip(names, ways, strict=True) if len(way) > 1]
-    body = _with_sequences(body, nested)
-    collected = (*loop.collected, *map(Collected, flat))
-    return replace(loop, body=body, collected=collected, last=(*loop.last, *(f"{name} so far" for name in nested))), flat, nested
-
-
-def _with_sequences(body: Body, names: Iterable[str]) -> Body:
-    nodes, states = list[Node](), list[State]()
-    for name in names:
-        before, after = f"{name} before", f"{name} so far"
-        nodes.append(Node("SequenceInsert", (before, name), (after,), name=after, opset=max(body.opsets.get("", 0), 18)))
-        states.append(State(before, after, []))
-    return replace(body, nodes=(*body.nodes, *nodes), state=(*body.state, *states))
-
-
-def refuse_branches(body: Body, way: Way) -> None:
-    """Say of a value in a branch of an If that it is not there in each iteration.
-
-    Raises
-    ------
-    ArgumentError
-    """
-    for node in body.nodes:
-        if (node.domain, node.op) == ("", "If"):
-            for _, branch in node.bodies:
-                if way[0] in values_of(branch):
-                    raise ArgumentError(
-                        f"{way[0]!r} is inside a branch of {called(node)}, which need not run; record what the branch gives: "
-                        f"{', '.join(filter(None, node.outputs))}"
-                    )
+    body, names = with_outputs(loop.body, ways, f"the loop {loop.name or loop.body.name!r}", has_rows=True)
+    flat, traces = list[Collected](), list[str]()
+    for name, way in zip(names, ways, strict=True):
+        if len(way) == 1:
+            flat.append(Collected(name))
+        elif is_conditional(way):
+            traces.append(name)
+        else:
+            body, trace = with_trace(body, (name,), name, name, has_rows=True)
+            traces.append(trace)
+    return replace(loop, body=body, collected=(*loop.collected, *flat), last=(*loop.last, *traces)), len(traces)
 
 
 def names_by_way(names: Mapping[str, Way]) -> list[tuple[str, Way]]:

@@ -14,8 +14,11 @@ from mdf_loop.execute.interpret import Arguments, Session
 from mdf_loop.execute.keeping import keeping
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.ir import Loop
+from mdf_loop.kernels.traces import Trace
 from mdf_loop.models.draining import BYTES, FIRST, Draining, Rows, ZarrRows
-from mdf_loop.models.recorded_body import Way, names_by_way, recorded_loop
+from mdf_loop.models.recorded_body import names_by_way, recorded_loop
+from mdf_loop.models.recorded_traces import rows_of
+from mdf_loop.models.recorded_ways import Way
 from mdf_loop.options import Run
 from mdf_loop.types.fitting import handed_out, handed_out_partly
 
@@ -81,14 +84,17 @@ class LoopRecording:
     Parameters
     ----------
     loop : Loop
-        What is recorded of it are its last collected values, and last values behind those of its own: sequences.
+        What is recorded of it are its last collected values, and last values behind those of its own: traces.
     names : sequence of str
-        What they are called, sequences first.
+        What they are called, traces first.
     n_nested : int
-        How many sequences there are.
+        How many traces there are.
+    ways : mapping of str to Way, optional
+        Where they come from.
     """
 
-    def __init__(self, loop: Loop, names: Sequence[str], n_nested: int = 0) -> None:
+    def __init__(self, loop: Loop, names: Sequence[str], n_nested: int = 0, ways: Mapping[str, Way] | None = None) -> None:
+        self.ways = ways or {}
         self.names, self.n_nested, self.n_flat = list(names), n_nested, len(names) - n_nested
         self.execute = NumpyLoop(loop)
         self.n_before = len(loop.carried) + len(loop.last) - n_nested
@@ -97,8 +103,8 @@ class LoopRecording:
     def of(cls, loop: Loop, names: Mapping[str, Way]) -> LoopRecording:
         """A loop of which values are recorded: names that were asked for, and the way to each."""
         ordered = names_by_way(names)
-        record, _, nested = recorded_loop(loop, [way for _, way in ordered])
-        return cls(record, [name for name, _ in ordered], len(nested))
+        record, n_nested = recorded_loop(loop, [way for _, way in ordered])
+        return cls(record, [name for name, _ in ordered], n_nested, names)
 
     def run(self, arguments: Arguments, run: Run, recorder: Recorder) -> Any:
         """What the loop gives without a recording; what is recorded goes to the recorder.
@@ -123,8 +129,10 @@ class LoopRecording:
     def _split(self, results: list[Any], recorder: Recorder) -> list[Any]:
         """The results of the loop itself, without what is recorded."""
         end, place = len(results) - self.n_flat, self.n_before
-        for name, value in zip(self.names, [*results[place : place + self.n_nested], *results[end:]], strict=True):
-            if recorder.is_draining and name in self.names[self.n_nested :]:
+        for name, trace in zip(self.names, results[place : place + self.n_nested], strict=False):
+            recorder.keep(name, rows_of(trace or Trace(), self.ways[name], has_rows=True))
+        for name, value in zip(self.names[self.n_nested :], results[end:], strict=True):
+            if recorder.is_draining:
                 recorder.found[name] = value
             else:
                 recorder.keep(name, value)

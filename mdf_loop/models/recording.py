@@ -23,8 +23,10 @@ from mdf_loop.models.mdf import MdfModel, of_outermost
 from mdf_loop.models.model import Found, Wish, unknown_name
 from mdf_loop.models.network import NetworkModel
 from mdf_loop.models.node_loops import NodeLoop, Request, part_of_model
-from mdf_loop.models.recorded_body import Way, refuse_branches, ways_in, with_outputs
+from mdf_loop.models.recorded_body import with_outputs
 from mdf_loop.models.recorded_run import LoopRecording, Recorder, filled
+from mdf_loop.models.recorded_traces import rows_of
+from mdf_loop.models.recorded_ways import Way, fitting, is_conditional, only_one, ways_in
 from mdf_loop.options import Run, part_of, random_stream
 
 Key = tuple[str, str, str]
@@ -87,19 +89,13 @@ def _in_loop(model: MdfModel, direct: DirectGraph, name: str, known: Mapping[str
     head, _, tail = rest.partition(".")
     chosen = {head: loops[head]} if head in loops and tail else loops
     within = tail if head in loops and tail else rest
-    fitting = [(loop, way) for loop in chosen.values() for way in ways_in(body_of(loop)) if _is_named(way, within)]
-    if len(fitting) == 1:
-        return fitting[0][0].place, fitting[0][1]
-    if fitting:
-        places = " or ".join(f"{loop.place}.{within}" for loop, _ in fitting)
+    found = [(loop, ways) for loop in chosen.values() if (ways := fitting(body_of(loop), within))]
+    if len(found) > 1:
+        places = " or ".join(f"{loop.place}.{within}" for loop, _ in found)
         raise ArgumentError(f"{name!r} is in several loops; say which: {places}")
-    for loop in chosen.values():
-        refuse_branches(body_of(loop), (within,))
+    if found:
+        return found[0][0].place, only_one(found[0][1], name, f"{node}.")
     raise unknown_name("there is nothing to be recorded called", name, [*known, *_inside(direct)])
-
-
-def _is_named(way: Way, text: str) -> bool:
-    return ".".join(way) == text or (len(way) == 1 and way[0].rpartition(".")[2] == text and "." in way[0])
 
 
 def _inside(direct: DirectGraph) -> Iterator[str]:
@@ -178,13 +174,15 @@ def _recorded_rep(prepared: LoopRep, model: Any, inputs: Mapping[str, Any], run:
         results = rep.run(prepared.fit(given))
     recorder = Recorder(wish.every, group)
     for name, way, value in zip(wish.record, ways, results[count:], strict=True):
+        if is_conditional(way):
+            value = rows_of(value, way, has_rows=False)
         recorder.keep(name, value if len(way) > 1 else filled([value]))
     outputs = dict(zip(model.outputs, results[:count], strict=False))
     return Found(outputs, *of_outermost(run), recorded=dict(recorder.found))
 
 
 def _way_to(body: Any, name: str, where: str) -> Way:
-    found = [way for way in ways_in(body) if ".".join(way) == name]
+    found = fitting(body, name)
     if not found:
         raise unknown_name(f"{where} has nothing to be recorded called", name, [".".join(way) for way in ways_in(body)])
-    return found[0]
+    return only_one(found, name)

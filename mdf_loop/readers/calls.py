@@ -8,9 +8,10 @@ known when the expression is read.
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -187,7 +188,7 @@ def bind(
     TypeError
         The function is called with other arguments than the list has for it.
     """
-    signature = _signature(entry)
+    signature = _signature(entry.run)
     count = _most_inputs(signature) if count is None else count
     placed = dict(zip(_places(signature), args[count:], strict=False))
     try:
@@ -211,13 +212,14 @@ def _places(signature: inspect.Signature) -> list[str]:
     return [p.name for p in options if p.default is p.empty] or [p.name for p in options[:1]]
 
 
-def _signature(entry: Kernel) -> inspect.Signature:
-    """What a kernel takes from an expression."""
-    if isinstance(entry.run, np.ufunc):
-        names = ["x", "y", "z"][: entry.run.nin]
+@functools.lru_cache(maxsize=1024)
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    """What a kernel takes from an expression; finding it out costs many times what an expression does."""
+    if isinstance(function, np.ufunc):
+        names = ["x", "y", "z"][: function.nin]
         return inspect.Signature([inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in names])
     try:
-        parameters = inspect.signature(entry.run).parameters.values()
+        parameters = inspect.signature(function).parameters.values()
     except ValueError:  # some functions of math do not tell; they say themselves what they miss
         return inspect.Signature([inspect.Parameter("numbers", inspect.Parameter.VAR_POSITIONAL)])
     return inspect.Signature([p for p in parameters if p.name not in INJECTED])

@@ -26,6 +26,9 @@ from mdf_loop.sweeps.lanes import Lanes, stacked
 FEW = 0.75
 """The part of the lanes that still run below which those that have ended are left out."""
 
+FULL = 0.98
+"""The same before more random numbers are drawn."""
+
 
 class BatchedLoop:
     """A loop made ready for many lanes.
@@ -51,6 +54,7 @@ class BatchedLoop:
     def run(
         self,
         given: Sequence[Arguments],
+        which: np.ndarray,
         generators: Sequence[np.random.Generator],
         wanted: Sequence[bool],
         deadline: Deadline | None = None,
@@ -61,7 +65,9 @@ class BatchedLoop:
         Parameters
         ----------
         given : sequence of Arguments
-            Those of each lane; each has an iteration to run.
+            Each has an iteration to run.
+        which : array of int
+            For each lane, which of them are its.
         generators : sequence of numpy Generator
             The random stream of each.
         wanted : sequence of bool
@@ -76,12 +82,12 @@ class BatchedLoop:
             Values differ in type or shape, or something went wrong: run alone, each lane says what.
         LoopTimeout
         """
-        counts = np.array([-1 if each.trip_count is None else each.trip_count for each in given])
+        counts = np.array([-1 if each.trip_count is None else each.trip_count for each in given])[which]
         limit = None if (counts < 0).any() else int(counts.max())
         soonest = int(counts[counts >= 0].min(initial=1 << 62))
         drawing = Drawing(self.draws, generators if self.draws else [], limit)
-        lanes = self._lanes(given)
-        out = _Out(len(given), self.loop, wanted)
+        lanes = self._lanes(given, which)
+        out = _Out(len(which), self.loop, wanted)
         t = 0
         with np.errstate(all="ignore"):
             while len(lanes.ids):
@@ -89,7 +95,7 @@ class BatchedLoop:
                     deadline.check()
                 if most is not None and t >= most:
                     raise NotBatched("a lane reaches the limit of iterations")
-                self._iterate(lanes, given, drawing, t)
+                self._iterate(lanes, drawing, t)
                 t += 1
                 ended = self._ended(lanes, counts, soonest, t)
                 out.collect(lanes, t)
@@ -100,19 +106,16 @@ class BatchedLoop:
                     self._leave_out(lanes, drawing, ended)
         return out.columns()
 
-    def _lanes(self, given: Sequence[Arguments]) -> Lanes:
+    def _lanes(self, given: Sequence[Arguments], which: np.ndarray) -> Lanes:
         """The values before the first iteration."""
-        loop, lanes = self.loop, Lanes(np.arange(len(given)), np.ones(len(given), bool))
+        loop, lanes = self.loop, Lanes(np.arange(len(which)), np.ones(len(which), bool))
         lanes.env[""] = None
         for name, value in loop.body.constants.items():
             lanes.env[name] = value
         for state in loop.body.state:
             lanes.env[state.input] = state.initial
-        unique = {id(each): each for each in given}  # trials of one point are given the same
-        numbers = {key: k for k, key in enumerate(unique)}
-        places = np.array([numbers[id(each)] for each in given])
-        for name, values in self._given(list(unique.values())):
-            lanes.set(name, *stacked(values, places, name))
+        for name, values in self._given(given):
+            lanes.set(name, *stacked(values, which, name))
         if loop.condition:
             rank = len(loop.body.type_of(loop.condition).shape or ())
             lanes.env[loop.condition] = np.ones((1,) * rank, bool) if rank else np.True_
@@ -129,7 +132,7 @@ class BatchedLoop:
             for k, name in enumerate(names):
                 yield f"{name} parts" if attribute == "scanned" else name, [getattr(each, attribute)[k] for each in given]
 
-    def _iterate(self, lanes: Lanes, given: Sequence[Arguments], drawing: Drawing, t: int) -> None:
+    def _iterate(self, lanes: Lanes, drawing: Drawing, t: int) -> None:
         """Run the body once, for all lanes."""
         if self.loop.index:
             lanes.set(self.loop.index, self.number(t), False)
@@ -211,7 +214,8 @@ class BatchedLoop:
 
     def _leave_out(self, lanes: Lanes, drawing: Drawing, ended: np.ndarray) -> None:
         lanes.alive &= ~ended
-        if lanes.alive.sum() > FEW * len(lanes.alive):
+        part = FULL if self.draws and drawing.is_used_up else FEW
+        if np.count_nonzero(lanes.alive) > part * len(lanes.alive):
             return
         left = np.flatnonzero(lanes.alive)
         if self.draws:
@@ -243,7 +247,7 @@ class _Out:
         buffer = self.collected[k]
         if buffer is None:
             buffer = self.collected[k] = np.empty((64, self.count, *rows.shape[1:]), rows.dtype)
-        _see_same(buffer, rows, 2)
+        _refuse_change(buffer, rows.shape[1:], rows.dtype, 2)
         if t > len(buffer):
             larger = np.empty((2 * len(buffer), *buffer.shape[1:]), buffer.dtype)
             larger[: len(buffer)] = buffer
@@ -255,13 +259,13 @@ class _Out:
         ids = lanes.ids[ended]
         self.lengths[ids] = t
         for k in self.wanted:
-            rows = lanes.rows(self.names[k])
-            if self.values[k] is None:
-                self.values[k] = np.empty((self.count, *rows.shape[1:]), rows.dtype)
+            value, is_stacked = lanes.env[self.names[k]], self.names[k] in lanes.stacked
+            shape, dtype = np.shape(value)[is_stacked:], value.dtype
             column = self.values[k]
-            assert column is not None
-            _see_same(column, rows, 1)
-            column[ids] = rows[ended]
+            if column is None:
+                column = self.values[k] = np.empty((self.count, *shape), dtype)
+            _refuse_change(column, shape, dtype, 1)
+            column[ids] = value[ended] if is_stacked else value
 
     def columns(self) -> Columns:
         """Everything, once all lanes have ended."""
@@ -270,8 +274,8 @@ class _Out:
         return Columns(self.values, collected, self.lengths)
 
 
-def _see_same(column: np.ndarray, rows: np.ndarray, skipped: int) -> None:
-    if column.dtype != rows.dtype or column.shape[skipped:] != rows.shape[1:]:
+def _refuse_change(column: np.ndarray, shape: tuple[int, ...], dtype: np.dtype, skipped: int) -> None:
+    if column.dtype != dtype or column.shape[skipped:] != shape:
         raise NotBatched("a value changes its type or shape")
 
 

@@ -21,6 +21,7 @@ from mdf_loop.ir import Loop
 from mdf_loop.options import RandomStream, Run, can_compile
 from mdf_loop.sweeps.columns import Columns
 from mdf_loop.sweeps.exact import NotBatched, adds_up_little, refuse_inexact
+from mdf_loop.sweeps.seeds import Seeds
 
 WORTH, UNKNOWN = 1 << 17, 1 << 8
 """Iterations of all lanes from which on engine ``auto`` compiles, and those of a lane that are expected where nothing is said."""
@@ -43,8 +44,17 @@ class CompiledLoop:
         self.execute = NumpyLoop(replace(loop, collected=kept))
         self.places = [self.first + sum(keeps[:k]) if keep else None for k, keep in enumerate(keeps)]
 
-    def run(self, given: Sequence[Arguments], generators: Sequence[np.random.Generator], run: Run) -> Columns | None:
+    def run(self, given: Sequence[Arguments], which: np.ndarray, seeds: Seeds | None, run: Run) -> Columns | None:
         """Run the loop in all lanes; None if engine ``auto`` or ``jit`` has another way to take.
+
+        Parameters
+        ----------
+        given : sequence of Arguments
+        which : array of int
+            For each lane, which of them are its.
+        seeds : Seeds, optional
+            Of the random stream of each lane, if the loop draws.
+        run : Run
 
         Raises
         ------
@@ -52,16 +62,15 @@ class CompiledLoop:
             A lane came upon something that only running it alone finds out.
         LoopTimeout
         """
-        unique = list({id(each): each for each in given}.values())
-        made = self._program(unique, len(given), run)
+        made = self._program(given, len(which), run)
         if made is None:
             return None
-        numbers = {id(each): k for k, each in enumerate(unique)}
-        which, values = np.array([numbers[id(each)] for each in given]), [program_values(each) for each in unique]
+        values = [program_values(each) for each in given]
         try:
             with np.errstate(all="ignore"):
-                found = run_many(made.call, values, which, generators, lambda: _pause(run))
+                found = run_many(made.call, values, which, seeds, lambda: _pause(run))
                 if found is None:
+                    generators = seeds.generators() if seeds is not None else []
                     return self._one_by_one(made.call, [values[k] for k in which], generators, run)
         except (FallBack, TooLong) as error:
             raise NotBatched("machine code leaves something to others") from error

@@ -13,7 +13,7 @@ from mdf_loop.kernels.casting import element_type
 from mdf_loop.kernels.random import _floating
 from mdf_loop.sweeps.exact import DRAWS, NotBatched
 
-FIRST, MOST, BYTES = 32, 256, 1 << 24
+FIRST, MOST, BYTES = 32, 256, 1 << 25
 """Iterations whose numbers are drawn at once: at first, since the loop may end soon, and at most; and bytes of a block."""
 
 PARAMETERS = {"normal": (("mean", 0.0), ("scale", 1.0)), "uniform": (("low", 0.0), ("high", 1.0))}
@@ -64,6 +64,7 @@ class Drawing:
         self.generators, self.left, self.length = list(generators), most, FIRST
         self.kind, self.parameters = kinds.pop() if kinds else ("", ())
         self.draws: dict[int, tuple[Draw, int]] = {}
+        self._rows: dict[int, tuple[np.ndarray, np.dtype]] = {}
         self._block: np.ndarray | None = None
         self._at = self._each = 0
 
@@ -85,32 +86,41 @@ class Drawing:
 
     def take(self, node: Node) -> np.ndarray:
         """What a node draws now: one row a lane."""
-        draw, start = self.draws[id(node)]
-        assert self._block is not None
-        rows = self._block[self._at, :, start : start + draw.size] if self._each > 1 else self._block[self._at]
-        rows = rows.reshape(len(self.generators), *draw.shape)
-        return rows if rows.dtype == draw.dtype else rows.astype(draw.dtype)
+        rows, dtype = self._rows[id(node)]
+        found: np.ndarray = rows[self._at]
+        return found if found.dtype == dtype else found.astype(dtype)
 
     def keep(self, lanes: np.ndarray) -> None:
         """Forget all lanes but some."""
         self.generators = [self.generators[k] for k in lanes]
         if self._block is not None:
-            self._block = np.ascontiguousarray(self._block[self._at :, lanes])
-            self._at = 0
+            self._start(self._block[self._at :].take(lanes, axis=-1))
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether the next iteration draws another block."""
+        return self._block is None or self._at + 1 >= len(self._block)
 
     def _refill(self) -> None:
-        """Draw the next block: one call for each lane."""
+        """Draw the next block: one call for each lane.  Numbers of one place in all lanes stand side by side."""
         length = self.length if self.left is None else min(self.length, self.left)
         room = max(BYTES // (8 * self._each * len(self.generators)), FIRST)
         self.length = min(2 * self.length, MOST, room)
         self.left = None if self.left is None else self.left - length
-        block = np.empty((length, len(self.generators), self._each))
+        block = np.empty((length, self._each, len(self.generators)))
         drawn = np.empty((TILE, length * self._each))
         for start in range(0, len(self.generators), TILE):
             generators = self.generators[start : start + TILE]
             self._fill(drawn, generators)
-            block[:, start : start + TILE] = drawn[: len(generators)].reshape(len(generators), length, -1).swapaxes(0, 1)
+            block[..., start : start + TILE] = np.moveaxis(drawn[: len(generators)].reshape(len(generators), length, -1), 0, -1)
+        self._start(block)
+
+    def _start(self, block: np.ndarray) -> None:
+        """Take numbers from the beginning of a block; each node's as rows of its shape, in each iteration."""
         self._block, self._at = block, 0
+        for key, (draw, start) in self.draws.items():
+            rows = block[:, start : start + draw.size].reshape(len(block), *draw.shape, len(self.generators))
+            self._rows[key] = np.moveaxis(rows, -1, 1), draw.dtype
 
     def _fill(self, drawn: np.ndarray, generators: Sequence[np.random.Generator]) -> None:
         """A row of numbers of each generator."""

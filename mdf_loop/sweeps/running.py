@@ -22,7 +22,7 @@ from mdf_loop.sweeps.table import Chunk, Table
 from mdf_loop.sweeps.task import Task
 from mdf_loop.sweeps.workers import Span, chunks_of, here, in_threads, on_cluster
 
-CHUNK = 1 << 14
+CHUNK = 1 << 15
 """Runs in a chunk, unless somebody says otherwise."""
 
 Progress = Callable[[int, int], None]
@@ -139,6 +139,7 @@ def labelled(task: Task, table: Table, run: Run, has_trials: bool) -> Any:
             variables[f"{label}_length"] = lead, ragged[name].reshape(shape)
     about = About(task.model.name, seed=task.seed, inputs=task.inputs, options=chosen_options(run))
     more = {"errors": _errors(task, table), "complete": int(table.done.sum()), "common_noise": bool(task.common_noise)}
+    more["engine"] = task.engine
     said = {**attributes(about), **more}
     for name in ("iterations", "stop", "every"):
         said.pop(name)

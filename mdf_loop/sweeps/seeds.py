@@ -39,24 +39,46 @@ def seed_of(seed: Seed, point: int, trial: int, common_noise: bool = False) -> n
     return np.random.SeedSequence(int(seed), spawn_key=key)
 
 
-def generators(seed: Seed, points: np.ndarray, trials: np.ndarray, common_noise: bool = False) -> list[np.random.Generator]:
-    """What ``numpy.random.default_rng`` makes of the seeds of many trials, at once.
+class Seeds:
+    """The seeds of many trials, and the random streams that they begin.
 
     Hashing seeds costs more than many a trial, so the hash of numpy's SeedSequence (M. O'Neill's, for ever the same) is
     computed for all of them with arrays.
+
+    Attributes
+    ----------
+    words : array of uint64, of shape (n, 4), or None
+        What seeds PCG64; None where the seed is of a form of which only numpy makes it.
     """
-    root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(int(seed))
-    keys = [trials] if common_noise else [points, trials]
-    start: Any = root.entropy
-    is_plain = type(start) is int and root.pool_size == POOL and all(0 <= k < 1 << 32 for k in root.spawn_key)
-    if not is_plain or any(key.max() >= 1 << 32 for key in keys):
-        places = zip(points.tolist(), trials.tolist(), strict=True)
-        return [np.random.default_rng(seed_of(seed, point, trial, common_noise)) for point, trial in places]
-    entropy: list[Any] = _words(start)
-    entropy += [0] * (POOL - len(entropy))
-    words = _hashed([*entropy, *root.spawn_key, *keys], len(trials))
-    with _uncollected():
-        return [np.random.Generator(np.random.PCG64(_Words(row))) for row in words]  # type: ignore[arg-type]
+
+    def __init__(self, seed: Seed, points: np.ndarray, trials: np.ndarray, common_noise: bool = False) -> None:
+        self.seed, self.points, self.trials, self.common_noise = seed, points, trials, common_noise
+        self.words = self._hashed()
+        self._made: list[np.random.Generator] | None = None
+
+    def _hashed(self) -> np.ndarray | None:
+        root = self.seed if isinstance(self.seed, np.random.SeedSequence) else np.random.SeedSequence(int(self.seed))
+        keys = [self.trials] if self.common_noise else [self.points, self.trials]
+        start: Any = root.entropy
+        is_plain = type(start) is int and root.pool_size == POOL and all(0 <= k < 1 << 32 for k in root.spawn_key)
+        if not is_plain or any(key.max(initial=0) >= 1 << 32 for key in keys):
+            return None
+        entropy: list[Any] = _words(start)
+        entropy += [0] * (POOL - len(entropy))
+        return _hashed([*entropy, *root.spawn_key, *keys], len(self.trials))
+
+    def generators(self) -> list[np.random.Generator]:
+        """What ``numpy.random.default_rng`` makes of the seeds: the same objects each time."""
+        if self._made is None:
+            with _uncollected():
+                self._made = self._generators()
+        return self._made
+
+    def _generators(self) -> list[np.random.Generator]:
+        if self.words is not None:
+            return [np.random.Generator(np.random.PCG64(_Words(row))) for row in self.words]  # type: ignore[arg-type]
+        places = zip(self.points.tolist(), self.trials.tolist(), strict=True)
+        return [np.random.default_rng(seed_of(self.seed, point, trial, self.common_noise)) for point, trial in places]
 
 
 @contextlib.contextmanager

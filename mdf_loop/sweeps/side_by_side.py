@@ -10,6 +10,7 @@ import numpy as np
 
 from mdf_loop.control import refuse_endless
 from mdf_loop.errors import LoopError, LoopTimeout
+from mdf_loop.ir import Loop
 from mdf_loop.models.direct import DirectGraph, Evaluation
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model, Wish
@@ -22,7 +23,7 @@ from mdf_loop.sweeps.batched import BatchedLoop
 from mdf_loop.sweeps.columns import Columns
 from mdf_loop.sweeps.compiled import CompiledLoop
 from mdf_loop.sweeps.exact import NotBatched
-from mdf_loop.sweeps.seeds import generators
+from mdf_loop.sweeps.seeds import Seeds
 from mdf_loop.sweeps.table import Chunk, column_of, holding
 
 if TYPE_CHECKING:
@@ -77,52 +78,52 @@ class SideBySide:
         return None
 
     def _columns(self, task: Task, start: int, stop: int, run: Run) -> Chunk:
-        taken = self._taken(task.names)
         first = start // task.trials
         points = [task.inputs_of(point) for point in range(first, (stop - 1) // task.trials + 1)]
         which = np.arange(start, stop) // task.trials - first
-        drawn = self._generators(task, start, stop)
-        if taken is not None:
-            requests = [next(self._begun(inputs, run)[0]) for inputs in points]
-            lanes = [requests[k] for k in which]
-            wanted = {place for place in taken.values() if place is not None}
-            columns = self._looped(lanes, drawn, run, wanted)
-            found = {name: _column(columns, place, task.fill) for name, place in taken.items()}
-            return Chunk(found, {}, columns.lengths, _stops(lanes, columns.lengths))
-        return self._stepwise([points[k] for k in which], drawn, run, task)
+        seeds = self._seeds(task, start, stop)
+        requests = [next(self._begun(inputs, run)) for inputs in points] if len(self.loops) == 1 else []
+        taken = self._taken(task.names, requests[0]) if requests else None
+        if taken is None:
+            return self._stepwise([points[k] for k in which], seeds, run, task)
+        wanted = {place for place in taken.values() if place is not None}
+        columns = self._looped(requests, which, seeds, run, wanted)
+        found = {name: _column(columns, place, task.fill) for name, place in taken.items()}
+        return Chunk(found, {}, columns.lengths, _stops(requests, which, columns.lengths))
 
-    def _generators(self, task: Task, start: int, stop: int) -> list[np.random.Generator]:
+    def _seeds(self, task: Task, start: int, stop: int) -> Seeds | None:
+        """The seeds of the runs, if their loops draw."""
         if not any(map(self._draws, self.loops)):
-            return []
-        places = np.divmod(np.arange(start, stop), task.trials)
-        return generators(task.seed, *places, task.common_noise)
+            return None
+        return Seeds(task.seed, *np.divmod(np.arange(start, stop), task.trials), task.common_noise)
 
-    def _begun(self, inputs: Any, run: Run) -> tuple[Evaluation, Run]:
+    def _begun(self, inputs: Any, run: Run) -> Evaluation:
         given = self.model.places_given(inputs)
         if given is None:
             raise NotBatched("an input is not that of one place")
-        part = Run(run.options, RandomStream(0), deadline=run.deadline, enclosing=run)
-        return self.direct.steps(given, part, {}), part
+        return self.direct.steps(given, Run(run.options, _Unread(0), deadline=run.deadline, enclosing=run), {})
 
-    def _taken(self, names: tuple[str, ...]) -> dict[str, int] | None:
+    def _taken(self, names: tuple[str, ...], request: Request) -> dict[str, int] | None:
         """The results of the only loop that the outputs are; None if there is more to them."""
-        if len(self.loops) != 1 or len(self.direct.nodes[-1].loops) != 1:
+        if len(self.direct.nodes[-1].loops) != 1:
             return None
         nodes = {node.id: node for node in self.direct.nodes}
-        loop, found = self.loops[0].place, dict[str, int]()
+        loop, count, found = self.loops[0].place, _count(request.prepared.record), dict[str, int]()
         for name in names:
             node, port = self.direct.places[name]
             element = nodes[node].elements[port]
+            if element is None and count == 1:  # the loop's only result has no place in a tuple
+                element = nodes[node].texts[port], 0
             if element is None or f"{node}.{element[0]}" != loop:
                 return None
             found[name] = element[1]
         return found
 
-    def _stepwise(self, given: list[Any], drawn: list[np.random.Generator], run: Run, task: Task) -> Chunk:
+    def _stepwise(self, given: list[Any], seeds: Seeds | None, run: Run, task: Task) -> Chunk:
         """Evaluate all runs up to their next loop, run those loops at once, and so on."""
-        if len(self.loops) > 1 and drawn:
+        if len(self.loops) > 1 and seeds is not None:
             raise NotBatched("several loops draw from one stream")
-        begun = [self._begun(inputs, run)[0] for inputs in given]
+        begun = [self._begun(inputs, run) for inputs in given]
         outputs: list[Any] = [None] * len(begun)
         waiting: dict[int, Request] = {}
         chunk = Chunk({})
@@ -132,9 +133,12 @@ class SideBySide:
             place = next(iter(waiting.values())).place
             lanes = [k for k, request in waiting.items() if request.place == place]
             requests = [waiting.pop(k) for k in lanes]
-            columns = self._looped(requests, [drawn[k] for k in lanes] if drawn else [], run, None)
+            if seeds is not None and len(lanes) != len(begun):
+                raise NotBatched("a loop that draws is not run by all")
+            which = np.arange(len(lanes))
+            columns = self._looped(requests, which, seeds, run, None)
             if len(self.loops) == 1 and len(lanes) == len(begun):
-                chunk.iterations, chunk.stops = columns.lengths, _stops(requests, columns.lengths)
+                chunk.iterations, chunk.stops = columns.lengths, _stops(requests, which, columns.lengths)
             for row, k in enumerate(lanes):
                 results = columns.results(row)
                 self._go_on(k, begun[k], tuple(results) if len(results) != 1 else results[0], waiting, outputs)
@@ -152,27 +156,22 @@ class SideBySide:
         except StopIteration as end:
             outputs[k] = end.value
 
-    def _looped(self, lanes: list[Request], drawn: list[np.random.Generator], run: Run, wanted: set[int] | None) -> Columns:
-        """Run one loop in all lanes."""
-        first = lanes[0]
-        prepared = first.prepared
-        record = prepared.record
-        for request in {id(request): request for request in lanes}.values():
-            given = request.arguments
-            if request.prepared is not prepared:
-                raise NotBatched("the loops of two runs have other forms")
-            refuse_endless(given.trip_count, given.go, run, record.name)
-            obeyed = given.go is not None or run.options.obey_body_condition
-            if given.go is False or given.trip_count == 0 or (record.keep_going and not obeyed):
-                raise NotBatched("a loop has no iteration, or ignores its condition")
-        count = len(record.carried) + len(record.last) + len(record.collected)
+    def _looped(
+        self, requests: list[Request], which: np.ndarray, seeds: Seeds | None, run: Run, wanted: set[int] | None
+    ) -> Columns:
+        """Run one loop in all lanes; ``which`` says which of the requests is a lane's."""
+        prepared = requests[0].prepared
+        for request in requests:
+            _refuse_other(request, prepared, run)
+        count = _count(prepared.record)
         keeps = tuple(wanted is None or k in wanted for k in range(count))
-        arguments = [request.arguments for request in lanes]
-        compiled = self._ready(prepared, keeps, lambda: CompiledLoop(record, keeps)).run(arguments, drawn, run)
+        arguments = [request.arguments for request in requests]
+        compiled = self._ready(prepared, keeps, lambda: CompiledLoop(prepared.record, keeps)).run(arguments, which, seeds, run)
         if compiled is not None:
             return compiled
-        batched = self._ready(prepared, (), lambda: BatchedLoop(record))
-        return batched.run(arguments, drawn, keeps, run.deadline, run.options.max_iterations)
+        batched = self._ready(prepared, (), lambda: BatchedLoop(prepared.record))
+        generators = seeds.generators() if seeds is not None else []
+        return batched.run(arguments, which, generators, keeps, run.deadline, run.options.max_iterations)
 
     def _ready(self, prepared: Any, how: Any, make: Callable[[], Any]) -> Any:
         """What was made of a loop before; it is kept beside the loop, so that its place stays taken."""
@@ -182,9 +181,35 @@ class SideBySide:
         return known[1]
 
 
-def _stops(requests: list[Request], lengths: np.ndarray) -> np.ndarray:
-    counts = [request.arguments.trip_count for request in requests]
-    return np.array([stop_of(int(done), count) for done, count in zip(lengths, counts, strict=True)])
+class _Unread(RandomStream):
+    """The stream of what stands around loops: nothing draws from it, or every run needs its own."""
+
+    def shared(self) -> np.random.Generator:
+        """Something draws."""
+        raise NotBatched("random numbers are drawn outside of loops")
+
+
+def _count(record: Loop) -> int:
+    """How many results a loop has."""
+    return len(record.carried) + len(record.last) + len(record.collected)
+
+
+def _refuse_other(request: Request, prepared: Any, run: Run) -> None:
+    """See that a request is one that lanes can have in common."""
+    given, record = request.arguments, prepared.record
+    if request.prepared is not prepared:
+        raise NotBatched("the loops of two runs have other forms")
+    refuse_endless(given.trip_count, given.go, run, record.name)
+    obeyed = given.go is not None or run.options.obey_body_condition
+    if given.go is False or given.trip_count == 0 or (record.keep_going and not obeyed):
+        raise NotBatched("a loop has no iteration, or ignores its condition")
+
+
+def _stops(requests: list[Request], which: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Why each run's loop ended."""
+    limits = [request.arguments.trip_count for request in requests]
+    counts = np.array([np.inf if count is None else count for count in limits])[which]
+    return np.where(lengths >= counts, stop_of(1, 1), stop_of(0, 1))
 
 
 def _column(columns: Columns, place: int, fill: Any) -> tuple[np.ndarray, np.ndarray | None]:

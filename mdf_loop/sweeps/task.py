@@ -8,6 +8,7 @@ import logging
 import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from mdf_loop.errors import LoopError, LoopInterrupted, LoopTimeout
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.options import OPTIONS, RandomStream, Run, Seed, current_options, options, part_of, random_stream, start_run
+from mdf_loop.sweeps.engine import engine_of
 from mdf_loop.sweeps.grid import Grid
 from mdf_loop.sweeps.reducing import Reduce, reduced
 from mdf_loop.sweeps.scheduled_lanes import run_points
@@ -117,7 +119,7 @@ class Task:
         LoopError
             A run failed, and that ends everything.
         """
-        with self._chosen():
+        with self.chosen():
             run = start_run()
             chunk = self._run(start, stop, run)
         return chunk if self.reduce is None else reduced(self.reduce, chunk.columns, chunk.errors, self.trials)
@@ -180,10 +182,15 @@ class Task:
         values = ", ".join(f"{name}={value}" for name, value in self.grid.inputs(point).items())
         return f"point {point} ({values}), trial {trial}" if values else f"trial {trial}"
 
+    @cached_property
+    def engine(self) -> str:
+        """The engine of all runs."""
+        return engine_of(self.options["engine"], self.model, self.size)
+
     @contextlib.contextmanager
-    def _chosen(self) -> Iterator[None]:
+    def chosen(self) -> Iterator[None]:
         """The options of whoever began the sweep; streams come from the seeds of the runs alone."""
-        with options(**{**self.options, "seed": None}), random_stream(RandomStream(0)):
+        with options(**{**self.options, "seed": None, "engine": self.engine}), random_stream(RandomStream(0)):
             yield
 
     def fingerprint(self) -> str:
@@ -193,6 +200,6 @@ class Task:
             pickle.dumps((dict(self.inputs), self.grid, self.trials, self.wish, self.common_noise)),
             repr(seed_of(self.seed, 0, 0)),
             pickle.dumps(self.reduce),
-            repr(sorted(self.options.items())),
+            repr(sorted({**self.options, "engine": self.engine}.items())),
         )
         return hashlib.sha256(b"".join(part if isinstance(part, bytes) else part.encode() for part in said)).hexdigest()

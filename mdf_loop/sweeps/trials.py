@@ -11,7 +11,7 @@ from mdf_loop.counts import counted
 from mdf_loop.errors import ArgumentError
 from mdf_loop.models.model import Model, Wish
 from mdf_loop.models.results import About, Results, chosen_options
-from mdf_loop.options import RandomStream, Run, Seed, options, part_of, random_stream, start_run
+from mdf_loop.options import RandomStream, Run, Seed, part_of, start_run
 from mdf_loop.sweeps.table import Table, column_of
 from mdf_loop.sweeps.task import Task
 
@@ -53,7 +53,7 @@ def run_trials(model: Model, trials: Any, seed: Seed | None, wish: Wish, inputs:
 def _recorded(task: Task, about: About) -> Results:
     """Trials one by one, with what is recorded of each."""
     runs = []
-    with options(seed=None), random_stream(RandomStream(0)):
+    with task.chosen():
         run = start_run()
         for k in range(task.size):
             part = Run(run.options, RandomStream(task.seed_of(k)), deadline=run.deadline, enclosing=run)

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TypeGuard
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
 from mdf_loop.backends.llvm.around import FIRST_OBJECT, STREAM
 from mdf_loop.backends.llvm.program import Program, Result, error_of
 from mdf_loop.backends.llvm.randomness import address_of
+from mdf_loop.backends.llvm.streams import Streams, can_be_made
 
 FIRST, MOMENT = 16, 0.05
 """Runs between two looks at the time, at first; seconds that there shall be."""
+
+
+class Seeds(Protocol):
+    """Of the random streams of many runs: what seeds PCG64, if that is what they are, and numpy's own generators."""
+
+    words: np.ndarray | None
+
+    def generators(self) -> Sequence[np.random.Generator]:
+        """Made when they are asked for."""
+
+
+def _streams(seeds: Seeds) -> Streams | Sequence[np.random.Generator]:
+    return Streams(seeds.words) if seeds.words is not None and can_be_made() else seeds.generators()
 
 
 def can_run_many(program: object) -> TypeGuard[Program]:
@@ -25,7 +39,7 @@ def run_many(
     program: Program,
     given: Sequence[Sequence[Any]],
     which: np.ndarray,
-    streams: Sequence[np.random.Generator],
+    seeds: Seeds,
     pause: Callable[[], None],
 ) -> list[np.ndarray]:
     """The results of many runs, each an array with a row for each run.
@@ -36,15 +50,15 @@ def run_many(
         Arguments, which may be those of many runs.
     which : array of int
         For each run, which of them it is given.
-    streams : sequence of numpy Generator
-        The random stream of each run, where the program draws.
+    seeds : Seeds
+        Of the random stream of each run, where the program draws.
     pause : callable
         Called now and then, between two runs.
 
     Raises
     ------
     FallBack, TooLong, MemoryError
-        A run came upon something that the program leaves to others; streams have moved.
+        A run came upon something that the program leaves to others; generators of ``seeds`` may have moved.
     """
     template, count = program.new_table(), len(which)
     kept = [[_plain(x) for x in program.exact(values)] for values in given]
@@ -52,7 +66,8 @@ def run_many(
     behind = FIRST_OBJECT + len(kept[0])
     tables[:, FIRST_OBJECT:behind] = np.array([[id(x) for x in values] for values in kept], np.uint64)[which]
     if program.draws:
-        tables[:, STREAM] = [address_of(generator) for generator in streams]
+        streams = _streams(seeds)
+        tables[:, STREAM] = streams.addresses if isinstance(streams, Streams) else list(map(address_of, streams))
     found, rooms = list[Any](), list[Any]()
     for k, result in enumerate(program.results):
         found.append(None if result.is_number else np.empty((count, *result.lengths), result.dtype))

@@ -42,6 +42,14 @@ def addresses() -> Mapping[str, int]:
         return {}
 
 
+@functools.cache
+def drawing(name: str) -> Any:
+    """One of the functions, to be called with the address of a stream and two parameters."""
+    function = getattr(_library(), name)
+    function.restype, function.argtypes = ctypes.c_double, (ctypes.c_void_p, ctypes.c_double, ctypes.c_double)
+    return function
+
+
 _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
 
 
@@ -84,8 +92,7 @@ def next_of_pcg() -> int:
 @functools.cache
 def ziggurat() -> Ziggurat:
     """What numpy does with one number of a stream, found by giving it such numbers."""
-    draw = _library().random_normal
-    draw.restype, draw.argtypes = ctypes.c_double, (ctypes.c_void_p, ctypes.c_double, ctypes.c_double)
+    draw = drawing("random_normal")
     given, asked = [0], [0]
 
     def following(state: int | None) -> int:

@@ -1,0 +1,49 @@
+"""In which engine a sweep runs: all of its runs in one, so that each has the bits that it has alone in that one.
+
+Engine ``auto`` changes over to machine code when that pays, which depends on the clock.  Where all engines give the same
+bits that is nobody's business; where they may differ in the last places a sweep settles for one of them, by how much there is
+to do, which depends on nothing but the sweep.
+"""
+
+from __future__ import annotations
+
+from mdf_loop.models.mdf import MdfModel
+from mdf_loop.models.model import Model
+from mdf_loop.models.recording import body_of
+from mdf_loop.options import ENGINES, settled_engine
+from mdf_loop.sweeps.exact import NotBatched, refuse_inexact
+
+MANY = 256
+"""Runs from which on a sweep is compiled."""
+
+
+def engine_of(chosen: str, model: Model, runs: int) -> str:
+    """The engine in which all runs of a sweep run.
+
+    Parameters
+    ----------
+    chosen : str
+        The one that ``options()`` says.
+    model : Model
+    runs : int
+        How many there are.
+    """
+    if not ENGINES[chosen].compiles_what_pays or _is_the_same_in_all(model):
+        return chosen
+    return settled_engine(compiles=runs >= MANY)
+
+
+def _is_the_same_in_all(model: Model) -> bool:
+    """Whether the loops of a model give the same bits in all engines."""
+    direct = model.direct if isinstance(model, MdfModel) else None
+    if direct is None or any(node.has_branches for node in direct.nodes):
+        return False
+    try:
+        for loop in (loop for node in direct.nodes for loop in node.loops.values()):
+            body = body_of(loop)
+            refuse_inexact(body)
+            if any(node.op == "ReduceSum" for node in body.nodes):  # of many terms, each engine has its own order
+                return False
+    except NotBatched:
+        return False
+    return True
