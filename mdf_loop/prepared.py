@@ -12,7 +12,7 @@ import numpy as np
 
 from mdf_loop.analysis.declared_types import check_declared_types
 from mdf_loop.analysis.element_types import Asked, asked_types
-from mdf_loop.arguments import as_untyped, fit_values
+from mdf_loop.arguments import as_untyped, fit_values, other_kind
 from mdf_loop.cache import Cache, fingerprint
 from mdf_loop.control import loop_record, scan_record
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, MissingCapture
@@ -140,7 +140,12 @@ def fit_to(body: Body, asked: Mapping[str, Asked], values: Mapping[str, Any]) ->
             raise KindError(f"value {name!r} must be {declared.dtype.name}; got None, which is an empty optional")
     if body.typed:
         return fit_values(asked, values)
-    return {name: value if isinstance(value, Hidden) else as_untyped(value, f"value {name!r}") for name, value in values.items()}
+    untyped = {n: value if isinstance(value, Hidden) else as_untyped(value, f"value {n!r}") for n, value in values.items()}
+    for name, value in untyped.items():
+        declared = body.type_of(name)
+        if (dtype := other_kind(value, declared)) is not None:
+            raise KindError(f"value {name!r} must be {declared.dtype}, as body {body.name!r} declares it; got {dtype.name}")
+    return untyped
 
 
 def captured_values(body: Body, named: Mapping[str, Any], where: str) -> dict[str, Any]:
