@@ -7,7 +7,7 @@ from pathlib import Path
 import mdf_loop
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))  # op_table.py, openvino_table.py, gallery_hooks.py, house_picture.py
+sys.path.insert(0, str(HERE))  # op_table.py, openvino_table.py, changelog_page.py, gallery_hooks.py, house_picture.py
 os.environ.setdefault("MPLBACKEND", "agg")
 
 project = "mdf-loop"
@@ -22,6 +22,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "op_table",
     "openvino_table",
+    "changelog_page",
     "house_picture",
 ]
 exclude_patterns = ["_build", "sg_execution_times.rst"]
@@ -52,7 +53,7 @@ sphinx_gallery_conf = {
     "plot_gallery": True,
     "only_warn_on_example_error": False,
     "abort_on_example_error": True,
-    "reset_modules": ("gallery_hooks.say_file", "matplotlib"),
+    "reset_modules": ("matplotlib", "gallery_hooks.say_file", "gallery_hooks.for_both_pages"),
 }
 
 html_theme = "pydata_sphinx_theme"

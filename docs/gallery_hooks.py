@@ -2,7 +2,23 @@
 
 import builtins
 
+INK = "#7d8590"
+"""Of axes and words: on white paper and on a dark page it can be read alike."""
+
+LOOK = {
+    **dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), "none"),
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "legend.edgecolor"), INK),
+}
+"""How a figure looks in the documentation, whose pages are light or dark."""
+
 
 def say_file(gallery_conf, path):
     """Give a script its ``__file__``, which it has when it runs by itself and sphinx-gallery does not define."""
     builtins.__file__ = str(path)
+
+
+def for_both_pages(gallery_conf, path):
+    """Have figures drawn for light and for dark pages: without a background, and in an ink for both."""
+    import matplotlib
+
+    matplotlib.rcParams.update(LOOK)

@@ -36,6 +36,17 @@ def saved(model, folder, name="model"):
     return path
 
 
+def edited(model, folder, *changes):
+    """The files of a model, with the text of the .xml changed."""
+    path = saved(model, folder)
+    text = path.read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text)
+    return path
+
+
 def openvino_run(model, *values):
     """What OpenVINO's CPU plugin gives."""
     compiled = _core.compile_model(model, "CPU", SETTINGS)
@@ -110,3 +121,17 @@ def slices_of(loop, parameter, value, *, axis=0, start=0, end=-1, stride=1, part
 def joined(loop, result, *, axis=0, start=0, end=-1, stride=1, part=1):
     """Join an output of concatenated slices."""
     return loop.get_concatenated_slices(result.output(0), start, stride, part, end, axis)
+
+
+def summing(count_shape=()):
+    """A Loop that carries the sum of the rows of x and puts the sums so far together."""
+    """Sums the slices of x along axis 0."""
+    m, x = op.parameter(count_shape, np.int64, name="count"), op.parameter([4, 3], np.float32, name="x")
+    body = Body()
+    part, v = body.parameter([1, 3]), body.parameter([1, 3])
+    total = body.result(op.add(part, v))
+    loop = loop_over(body, m)
+    slices_of(loop, part, x)
+    loop.set_merged_input(v, constant([[0, 0, 0]]).output(0), total.output(0))
+    outputs = [loop.get_iter_value(total.output(0), -1), joined(loop, total)]
+    return openvino.Model(outputs, [m, x], "summing")

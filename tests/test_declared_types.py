@@ -6,7 +6,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop import backend
-from mdf_loop.errors import MalformedBody
+from mdf_loop.errors import KindError, MalformedBody
 
 LOOP = "b (int64 i, bool c, float x) => (bool go, {y} y, {z} z) {{ go = Identity (c) y = {op} (x) z = Mul (x, x) }}"
 
@@ -84,3 +84,70 @@ def test_an_operator_of_somebodys_own_may_give_what_is_declared():
     )
     (y,) = backend.run_model(graph, [np.float32(2.5)])
     assert y == 2
+
+
+# MDF bodies, whose numbers have no types of their own
+
+MDF = """
+declared:
+  graphs:
+    declared:
+      nodes:
+        a:
+          parameters:
+            start: {{value: {start}}}
+            body:
+              value:
+                graph_b:
+                  metadata: {{inputs: [i, go, x], outputs: [go, y, z]}}
+                  nodes:
+                    n:
+                      input_ports:
+                        x: {{type: {x}}}
+                        i: {{type: {i}}}
+                      output_ports:
+                        y: {{value: "{next}", type: {y}}}
+                        z: {{value: "x > i", type: {z}}}
+            run:
+              function: onnx::Loop
+              args: {{M: 3, cond: true, x: start, body: body}}
+          output_ports:
+            last: {{value: "run[0]"}}
+            kept: {{value: "run[1]"}}
+"""
+FITTING = {"start": 4.0, "x": "float", "i": "int64", "next": "x / 2", "y": "float", "z": "bool"}
+
+
+def of_mdf(folder, **said):
+    path = folder / "declared.yaml"
+    path.write_text(MDF.format(**{**FITTING, **said}))
+    return path
+
+
+@pytest.mark.parametrize("engine", ["interpret", "numpy", "jit"])
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"y": "int64"}, "output '.*' is declared int64, but is computed as float64"),
+        ({"y": "bool"}, "output '.*' is declared bool, but is computed as float64"),
+        ({"y": "int32", "next": "x * 2.5"}, "is declared int32, but is computed as float64"),
+        ({"x": "int64"}, "value 'x' must be int64, as body 'b' declares it; got float64"),
+        ({"x": "bool", "start": 3}, "value 'x' must be bool, as body 'b' declares it; got int"),
+    ],
+)
+def test_what_ports_of_an_mdf_body_declare_is_what_goes_through_them(said, told, engine, tmp_path):
+    with mdf_loop.options(engine=engine), pytest.raises((MalformedBody, KindError), match=told):
+        mdf_loop.run(of_mdf(tmp_path, **said))
+
+
+@pytest.mark.parametrize("engine", ["interpret", "numpy", "jit"])
+@pytest.mark.parametrize(
+    "said",
+    [{}, {"y": "float32", "x": "float32"}, {"z": "int64"}, {"z": "float"}, {"start": 8, "next": "x // 2"}, {"y": "number"}],
+)
+def test_numbers_that_fit_are_left_as_they_are(said, engine, tmp_path):
+    """As MDF has it: a whole number may stand where a float is declared, and no number is rounded."""
+    with mdf_loop.options(engine=engine):
+        outputs = mdf_loop.run(of_mdf(tmp_path, **said))
+    assert outputs["last"] == (1 if said.get("start") else 0.5)
+    assert outputs["kept"].tolist() == [True, True, False] if not said.get("start") else [True, True, False]

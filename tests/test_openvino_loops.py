@@ -11,6 +11,7 @@ from openvino_models import (
     always,
     assert_as_openvino,
     constant,
+    edited,
     joined,
     loop_over,
     model_of,
@@ -18,12 +19,13 @@ from openvino_models import (
     ours,
     saved,
     slices_of,
+    summing,
 )
 
 import mdf_loop
-from mdf_loop.errors import ArgumentError, IterationError, IterationLimit, KindError, MalformedBody
+from mdf_loop.errors import IterationError, IterationLimit, KindError
 from mdf_loop.openvino import prepare
-from mdf_loop.plan.schedule import Batched, make_plan
+from mdf_loop.plan.schedule import make_plan
 
 X = np.float32(np.arange(12).reshape(4, 3) - 3)
 S = np.float32([1, 2, 3])
@@ -133,19 +135,6 @@ def test_a_trip_count_of_two_elements_is_refused(tmp_path):
     assert isinstance(caught.value.__cause__, KindError)
 
 
-def summing(count_shape=()):
-    """Sums the slices of x along axis 0."""
-    m, x = op.parameter(count_shape, np.int64, name="count"), op.parameter([4, 3], np.float32, name="x")
-    body = Body()
-    part, v = body.parameter([1, 3]), body.parameter([1, 3])
-    total = body.result(op.add(part, v))
-    loop = loop_over(body, m)
-    slices_of(loop, part, x)
-    loop.set_merged_input(v, constant([[0, 0, 0]]).output(0), total.output(0))
-    outputs = [loop.get_iter_value(total.output(0), -1), joined(loop, total)]
-    return openvino.Model(outputs, [m, x], "summing")
-
-
 def test_fewer_iterations_than_slices_leave_the_rest(tmp_path):
     for trip_count in (1, 3, 4):
         assert_as_openvino(summing(), tmp_path, np.int64(trip_count), X)
@@ -250,142 +239,12 @@ def test_one_result_may_feed_two_parameters(tmp_path):
     np.testing.assert_array_equal(rows, [2 * S, 0 * S, 0 * S])
 
 
-def iterated(x, *, axis=0, back_to=None, **how):
-    """A TensorIterator that carries the sum of the parts of x and puts the parts, doubled, together again."""
-    part = how.get("part", 1)
-    parameter = op.parameter(x.shape, np.float32)
-    shape = [part if k == axis % x.ndim else size for k, size in enumerate(x.shape)]
-    body = Body()
-    p, v = body.parameter(shape), body.parameter(shape)
-    total, doubled = body.result(op.add(p, v)), body.result(op.add(p, p))
-    loop = op.tensor_iterator()
-    loop.set_function(body.model())
-    slices_of(loop, p, parameter, axis=axis, **how)
-    loop.set_merged_input(v, constant(np.zeros(shape)).output(0), total.output(0))
-    back = back_to or {"stride": part, "part": part}
-    outputs = [loop.get_iter_value(total.output(0), -1), joined(loop, doubled, axis=axis, **back)]
-    return openvino.Model(outputs, [parameter], "iterated")
-
-
-SLICED = {
-    "forwards": {},
-    "backwards": {"start": -1, "end": 0, "stride": -1},
-    "in twos": {"stride": 2, "part": 2},
-    "in twos backwards": {"start": -1, "end": 0, "stride": -2, "part": 2},
-    "along axis 1": {"axis": 1},
-    "all but the last": {"end": -2},
-    "all but the first, backwards": {"start": -1, "end": 1, "stride": -1},
-    "backwards and back": {"start": -1, "end": 0, "stride": -1, "back_to": {"start": -1, "end": 0, "stride": -1}},
-    "backwards, together along axis 1": {
-        "axis": 1,
-        "start": -1,
-        "end": 0,
-        "stride": -1,
-        "back_to": {"start": -1, "end": 0, "stride": -1},
-    },
-}
-
-
-@pytest.mark.parametrize("how", SLICED)
-def test_tensor_iterator_slices_as_openvino_does(how, tmp_path):
-    assert_as_openvino(iterated(X, **SLICED[how]), tmp_path, X)
-
-
-FROM_THE_WRONG_PLACE = {
-    "from the second row on": ({"start": 1}, [1, 2, 3]),
-    "from the third last row backwards": ({"start": -2, "end": 0, "stride": -1}, [2, 1, 0]),
-    "from the second row to the third": ({"start": 1, "end": -2}, [1, 2]),
-}
-
-
-@pytest.mark.parametrize("how", FROM_THE_WRONG_PLACE)
-def test_slices_start_where_the_port_map_says(how, tmp_path):
-    """OpenVINO's CPU plugin counts the iterations right and reads from the first (or last) row all the same."""
-    slices, rows = FROM_THE_WRONG_PLACE[how]
-    total, doubled = ours(iterated(X, **slices), tmp_path, X)
-    np.testing.assert_array_equal(total, X[rows].sum(0, keepdims=True))
-    np.testing.assert_array_equal(doubled, 2 * X[rows])
-    assert not np.array_equal(openvino_run(iterated(X, **slices), X)[1], doubled)
-
-
-def _edited(model, folder, *changes):
-    """The files of a model, with the text of the .xml changed."""
-    path = saved(model, folder)
-    text = path.read_text()
-    for old, new in changes:
-        assert old in text
-        text = text.replace(old, new)
-    path.write_text(text)
-    return path
-
-
-def test_the_end_of_a_slice_is_part_of_it(tmp_path):
-    """As in OpenVINO's shape inference; a positive end means something else to its plugin, which then refuses."""
-    path = _edited(iterated(X), tmp_path, ('internal_layer_id="0" start="0" end="-1"', 'internal_layer_id="0" start="1" end="2"'))
-    np.testing.assert_array_equal(prepare(path).run([X])[1], 2 * X[[1, 2]])
-
-
-def test_a_stride_that_is_not_the_part_is_refused(tmp_path):
-    """OpenVINO accepts part_size 2 with stride 1 for inputs of unknown length and sums other rows."""
-    path = _edited(iterated(X, stride=2, part=2), tmp_path, ('stride="2" part_size="2"', 'stride="1" part_size="2"'))
-    with pytest.raises(
-        MalformedBody, match="part_size of an input is 2 and its stride 1; the stride must be as long as the part"
-    ):
-        prepare(path)
-
-
-def test_slices_that_do_not_come_out_even_or_leave_the_input_are_refused(tmp_path):
-    rows = 'internal_layer_id="0" start="0" end="-1" stride="2"'
-    for start, end, message in ((0, 2, "3 rows cannot be cut into parts of 2"), (1, 4, "do not lie inside axis 0")):
-        change = (rows, f'internal_layer_id="0" start="{start}" end="{end}" stride="2"')
-        with pytest.raises(IterationError, match=message):
-            prepare(_edited(iterated(X, stride=2, part=2), tmp_path, change)).run([X])
-
-
-def test_a_port_map_without_start_end_stride_and_part_size_takes_the_defaults(tmp_path):
-    for model, *values in ((iterated(X), X), (summing(), np.int64(4), X)):
-        path = _edited(model, tmp_path, (' start="0" end="-1" stride="1" part_size="1"', ""))
-        for mine, theirs in zip(prepare(path).run(list(values)), openvino_run(model, *values), strict=True):
-            np.testing.assert_array_equal(mine, theirs)
-
-
 def test_the_one_parameter_without_an_entry_is_the_iteration_number(tmp_path):
     model, *values = counting(4)
     entry = re.search(r'<input external_port_id="-1"[^>]*purpose="current_iteration"[^>]*/>', saved(model, tmp_path).read_text())
-    path = _edited(model, tmp_path, (entry[0], ""))
+    path = edited(model, tmp_path, (entry[0], ""))
     for mine, theirs in zip(prepare(path).run(list(values)), openvino_run(model, *values), strict=True):
         np.testing.assert_array_equal(mine, theirs)
-
-
-def without_slices(x):
-    body = Body()
-    v = body.parameter([3])
-    more = body.result(op.add(v, constant(1)))
-    row = body.result(op.unsqueeze(more.input_value(0), op.constant([0])))
-    loop = op.tensor_iterator()
-    loop.set_function(body.model())
-    loop.set_merged_input(v, x.output(0), more.output(0))
-    return [loop.get_iter_value(more.output(0), -1), joined(loop, row, end=5)]
-
-
-def test_a_tensor_iterator_without_slices_runs_as_often_as_its_outputs_say(tmp_path):
-    assert_as_openvino(model_of(without_slices, S), tmp_path, S)
-
-
-def test_sliced_inputs_of_a_tensor_iterator_must_have_as_many_parts(tmp_path):
-    x, y = op.parameter([-1, 3], np.float32), op.parameter([-1, 3], np.float32)
-    body = Body()
-    a, b = body.parameter([1, 3]), body.parameter([1, 3])
-    both = body.result(op.add(a, b))
-    loop = op.tensor_iterator()
-    loop.set_function(body.model())
-    slices_of(loop, a, x)
-    slices_of(loop, b, y)
-    path = saved(openvino.Model([joined(loop, both)], [x, y], "m"), tmp_path)
-    np.testing.assert_array_equal(prepare(path).run([X, X])[0], 2 * X)
-    with pytest.raises(IterationError, match=r"all sliced inputs must have as many parts; .* has 4, .* has 3") as caught:
-        prepare(path).run([X, X[:3]])
-    assert isinstance(caught.value.__cause__, ArgumentError)
 
 
 def recurrent(x, h, c, *, backwards=False):
@@ -428,21 +287,6 @@ def test_a_recurrent_network_gives_what_openvino_and_its_sequence_operation_give
 
     (rows,) = ours(model_of(whole, SEQUENCE, *STATES), tmp_path, SEQUENCE, *STATES)
     np.testing.assert_allclose(ours(model, tmp_path, SEQUENCE, *STATES)[0], rows, rtol=1e-5, atol=1e-6)
-
-
-def scalars(x):
-    body = Body()
-    i, v = body.parameter([], np.int32), body.parameter([3])
-    number, total = body.result(op.multiply(i, i)), body.result(op.reduce_sum(v, op.constant([0])))
-    loop = loop_over(body, op.constant(4), None, i)
-    loop.set_invariant_input(v, x.output(0))
-    return [joined(loop, number), joined(loop, total)]
-
-
-def test_scalars_are_put_together_as_one_element_each(tmp_path):
-    squares, totals = ours(model_of(scalars, S), tmp_path, S)
-    np.testing.assert_array_equal(squares, [0, 1, 4, 9])
-    np.testing.assert_array_equal(totals, [6, 6, 6, 6])
 
 
 def inner(x, count):
@@ -499,16 +343,6 @@ def test_if_takes_one_of_its_branches(go, tmp_path):
 
     values = np.array(go), S, -S
     assert_as_openvino(model_of(build, *values), tmp_path, *values)
-
-
-def test_slices_and_what_is_put_together_run_for_many_iterations_at_once(tmp_path):
-    (node,) = prepare("tests/models/ov_loop.xml").body.nodes
-    plan = make_plan(node.attrs["record"])
-    (part,) = plan.parts
-    assert isinstance(part, Batched)
-    for how in SLICED.values():
-        nodes = prepare(saved(iterated(X, **how), tmp_path)).body.nodes
-        assert all(isinstance(part, Batched) for part in make_plan(nodes[-1].attrs["record"]).parts)
 
 
 def loop_in_loop(x):

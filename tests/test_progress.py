@@ -212,7 +212,7 @@ def test_a_notebook_gets_one_too(monkeypatch):
         def close(self):
             self.is_closed = True
 
-    monkeypatch.setitem(sys.modules, "ipykernel", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=object())))
     monkeypatch.setitem(sys.modules, "tqdm.auto", SimpleNamespace(tqdm=Tqdm))
     with options(engine="interpret", progress=True):
         mdf_loop.loop(500, True, 0.0, body=BODY)
@@ -220,6 +220,17 @@ def test_a_notebook_gets_one_too(monkeypatch):
     assert bar.how["total"] == 500
     assert 0 < bar.n <= 500
     assert bar.is_closed
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize("shell", [None, SimpleNamespace()], ids=["no shell", "a shell in a terminal"])
+def test_what_has_merely_imported_the_kernel_is_no_notebook(monkeypatch, caplog, shell):
+    monkeypatch.setitem(sys.modules, "ipykernel", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    caplog.set_level(logging.INFO, "mdf_loop.progress")
+    with options(engine="interpret", progress=True):
+        mdf_loop.loop(500, True, 0.0, body=BODY)
+    assert "of 500 iterations" in caplog.text
 
 
 def test_a_bar_waits_as_long_as_it_is_told(monkeypatch):

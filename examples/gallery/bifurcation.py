@@ -19,7 +19,7 @@ print(MODEL.read_text())
 rates = np.linspace(2.5, 4.0, 2000)
 history = mdf_loop.run(MODEL, rate=rates, start=np.full(2000, 0.4))["history"][-200:]
 
-fig, ax = plt.subplots(figsize=(8, 4.5))
+fig, ax = plt.subplots(figsize=(8, 4.5), layout="constrained")
 ax.plot(np.broadcast_to(rates, history.shape).ravel(), history.ravel(), ",", alpha=0.3)
 ax.set(xlabel="rate", ylabel="x after a thousand iterations")
 

@@ -24,7 +24,7 @@ model = mdf_loop.prepare(MODEL)
 trials = model(start=np.zeros(1000), seed=1)
 times, is_upper = trials["decision_time"], trials["evidence"] > 0
 
-fig, ax = plt.subplots(figsize=(7, 4))
+fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 ax.hist([times[is_upper], times[~is_upper]], bins=40, stacked=True, label=["upper bound", "lower bound"])
 ax.set(xlabel="decision time (s)", ylabel="trials", title=f"{np.mean(is_upper):.0%} correct, {np.mean(times):.2f} s on average")
 ax.legend()

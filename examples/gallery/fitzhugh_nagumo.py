@@ -20,7 +20,7 @@ currents = (0.0, 0.5)
 runs = [mdf_loop.run(MODEL, current=current) for current in currents]
 v = np.linspace(-2.2, 2.2, 200)
 
-fig, axes = plt.subplots(1, 2, figsize=(8, 3.8), sharey=True)
+fig, axes = plt.subplots(1, 2, figsize=(8, 3.8), sharey=True, layout="constrained")
 for ax, current, run in zip(axes, currents, runs, strict=True):
     ax.plot(v, v - v**3 / 3 + current, "--", label="voltage stands still")
     ax.plot(v, (v + 0.7) / 0.8, "--", label="recovery stands still")
@@ -28,11 +28,10 @@ for ax, current, run in zip(axes, currents, runs, strict=True):
     ax.set(xlabel="voltage", title=f"current {current}", ylim=(-1.2, 2.2))
 axes[0].set_ylabel("recovery")
 axes[0].legend(fontsize=8)
-fig.tight_layout()
 
 # %%
 # The same over time.
-fig, ax = plt.subplots(figsize=(8, 2.8))
+fig, ax = plt.subplots(figsize=(8, 2.8), layout="constrained")
 for current, run in zip(currents, runs, strict=True):
     ax.plot(np.arange(1, 4001) * 0.05, run["voltage"], label=f"current {current}")
 ax.set(xlabel="time", ylabel="voltage")

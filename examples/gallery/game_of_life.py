@@ -19,14 +19,13 @@ print(MODEL.read_text())
 cells = np.random.default_rng(5).integers(0, 2, (60, 60))
 run = mdf_loop.run(MODEL, cells=cells, generations=200)
 
-fig, axes = plt.subplots(1, 3, figsize=(9, 3.2))
+fig, axes = plt.subplots(1, 3, figsize=(9, 3.2), layout="constrained")
 for ax, picture, title in zip(axes, (cells, run["history"][19], run["last"]), ("start", "20 steps", "200 steps"), strict=True):
     ax.imshow(picture, cmap="Greys")
     ax.set(title=title, xticks=[], yticks=[])
-fig.tight_layout()
 
 # %%
-fig, ax = plt.subplots(figsize=(6, 2.8))
+fig, ax = plt.subplots(figsize=(6, 2.8), layout="constrained")
 ax.plot(np.arange(1, 201), run["alive"])
 ax.set(xlabel="step", ylabel="cells alive")
 

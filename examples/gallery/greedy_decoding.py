@@ -25,7 +25,7 @@ for word in words:
         counts[letters.index(a), letters.index(b)] += 1
 logits = np.log(counts)
 
-fig, ax = plt.subplots(figsize=(4.5, 4.5))
+fig, ax = plt.subplots(figsize=(4.5, 4.5), layout="constrained")
 ax.imshow(counts, cmap="Blues")
 ax.set(xticks=range(len(letters)), yticks=range(len(letters)), xticklabels=letters, yticklabels=letters)
 ax.set(xlabel="next letter", ylabel="letter")

@@ -22,14 +22,13 @@ model = mdf_loop.prepare(MODEL)
 run = model(i_offset=[0.5], steps=10_000, time_increment=1e-5, record=["pop0.v", "pop0.iNa", "pop0.iK"])
 milliseconds = np.arange(10_000) * 0.01
 
-fig, (top, bottom) = plt.subplots(2, 1, figsize=(8, 4.5), sharex=True)
+fig, (top, bottom) = plt.subplots(2, 1, figsize=(8, 4.5), sharex=True, layout="constrained")
 top.plot(milliseconds, run.recorded["pop0.v"] * 1000)
 top.set(ylabel="voltage (mV)")
 bottom.plot(milliseconds, run.recorded["pop0.iNa"], label="sodium")
 bottom.plot(milliseconds, run.recorded["pop0.iK"], label="potassium")
 bottom.set(xlabel="time (ms)", ylabel="current (nA)")
 bottom.legend()
-fig.tight_layout()
 
 # %%
 # The voltage and one of its gates in the phase plane.
@@ -45,7 +44,7 @@ sweep = mdf_loop.sweep(model, {"i_offset": currents}, steps=5000, time_increment
 voltage = sweep.v.values.reshape(len(currents), -1)
 spikes = ((voltage[:, 1:] > 0) & (voltage[:, :-1] <= 0)).sum(axis=1)
 
-fig, ax = plt.subplots(figsize=(5, 3))
+fig, ax = plt.subplots(figsize=(5, 3), layout="constrained")
 ax.plot(currents, spikes * 20, "o-")
 ax.set(xlabel="current (nA)", ylabel="spikes a second")
 

@@ -19,13 +19,12 @@ print(MODEL.read_text())
 run = mdf_loop.run(MODEL)
 seconds = np.arange(1, 8001) * 0.005
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8))
+fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
 left.plot(run["x"][:, 0], run["z"][:, 0], linewidth=0.5)
 left.set(xlabel="x", ylabel="z")
 distance = np.sqrt(sum((run[name][:, 0] - run[name][:, 1]) ** 2 for name in "xyz"))
 right.semilogy(seconds, distance)
 right.set(xlabel="time", ylabel="distance of the two forecasts")
-fig.tight_layout()
 
 # %%
 # The distance grows by about 0.9 in its logarithm in a unit of time: Lyapunov's exponent.

@@ -22,7 +22,7 @@ found = run["real_root"] + 1j * run["imaginary_root"]
 roots = np.exp(2j * np.pi * np.arange(3) / 3)
 nearest = np.argmin(np.abs(found[..., None] - roots), axis=-1)
 
-fig, ax = plt.subplots(figsize=(5, 5))
+fig, ax = plt.subplots(figsize=(5, 5), layout="constrained")
 ax.imshow(nearest, extent=(-1.5, 1.5, -1.5, 1.5), origin="lower", cmap="viridis")
 ax.plot(roots.real, roots.imag, "w*", markersize=12)
 ax.set(xlabel="real part", ylabel="imaginary part", title="to which root of $z^3 = 1$")

@@ -17,7 +17,8 @@ print(MODEL.read_text())
 
 # %%
 run = mdf_loop.run(MODEL)
-print({name: np.round(value, 6) for name, value in run.items()})
+for name, value in run.items():
+    print(f"{name}: {np.round(value, 6)}")
 
 # %%
 # What the loop does, in numpy: the estimate of the largest eigenvalue comes closer by a constant factor.
@@ -30,7 +31,7 @@ for _ in range(40):
     errors.append(abs(np.abs(vector).max() - abs(largest)) + 1e-17)
     vector /= np.abs(vector).max()
 
-fig, ax = plt.subplots(figsize=(6, 3))
+fig, ax = plt.subplots(figsize=(6, 3), layout="constrained")
 ax.semilogy(np.arange(1, 41), errors, "o-")
 ax.set(xlabel="iteration", ylabel="error of the eigenvalue")
 

@@ -51,7 +51,7 @@ read = mdf_loop.run(
 )
 
 fig, (top, bottom) = plt.subplots(2, 1, figsize=(8, 5), sharex=True, layout="constrained")
-top.plot(torch["x"][1:, 0, 0], "k--", label="the next value")
+top.plot(torch["x"][1:, 0, 0], "--", color="gray", label="the next value")
 top.plot(exported["prediction"][:-1, 0, 0], label="predicted")
 top.legend()
 read.plot("states", ax=bottom, cmap="RdBu", vmin=-1, vmax=1)

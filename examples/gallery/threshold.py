@@ -32,7 +32,7 @@ def trial(threshold):
 
 
 expected = trial(4.0)
-fig, ax = plt.subplots(figsize=(6, 3))
+fig, ax = plt.subplots(figsize=(6, 3), layout="constrained")
 ax.plot(np.arange(1, len(expected) + 1), expected, "o-", label="in plain Python")
 ax.plot(len(expected), level, "r*", markersize=14, label="where the model ended")
 ax.axhline(4.0, linestyle="--", color="gray")

@@ -20,7 +20,7 @@ from mdf_loop.execute.program import Hidden
 from mdf_loop.ir import Body, Loop
 from mdf_loop.readers import read
 from mdf_loop.types.declared import check_declared_types
-from mdf_loop.types.fitting import as_untyped, fit_values
+from mdf_loop.types.fitting import as_untyped, fit_values, other_kind
 from mdf_loop.types.required import Asked, asked_types
 
 
@@ -66,7 +66,7 @@ class PreparedLoop:
         return Arguments(trip_count(count), condition(go), carried, captured=captured)
 
     def _fitted(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
-        """Inputs and captures as the body asks for them; arrays and numbers of types that fitted before are not looked at again."""
+        """Inputs and captures as the body asks for them; arrays and numbers of types that fitted before need no look."""
         names = self.names
         if any(isinstance(value, np.generic) for value in inputs):
             inputs = [np.asarray(value) if isinstance(value, np.generic) else value for value in inputs]
@@ -181,7 +181,12 @@ def fit_to(body: Body, asked: Mapping[str, Asked], values: Mapping[str, Any]) ->
             raise KindError(f"value {name!r} must be {declared.dtype.name}; got None, which is an empty optional")
     if body.typed:
         return fit_values(asked, values)
-    return {name: value if isinstance(value, Hidden) else as_untyped(value, f"value {name!r}") for name, value in values.items()}
+    untyped = {n: value if isinstance(value, Hidden) else as_untyped(value, f"value {n!r}") for n, value in values.items()}
+    for name, value in untyped.items():
+        declared = body.type_of(name)
+        if (dtype := other_kind(value, declared)) is not None:
+            raise KindError(f"value {name!r} must be {declared.dtype}, as body {body.name!r} declares it; got {dtype.name}")
+    return untyped
 
 
 def captured_values(body: Body, named: Mapping[str, Any], where: str) -> dict[str, Any]:

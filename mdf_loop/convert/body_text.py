@@ -34,12 +34,18 @@ def body_text(body: Body, naming: Naming, path: tuple[str, ...]) -> dict[str, An
             text, opset = printer.to_text(helper.make_model(proto, opset_imports=imports)), {}
         else:
             text = printer.to_text(proto)
-        again = write_graph(read_text(text, opset.get("opset")))
+        for shorter in (_tidy(text), text):  # a text in an attribute may have blanks that count
+            again = write_graph(read_text(shorter, opset.get("opset")))
+            if again.SerializeToString(deterministic=True) == proto.SerializeToString(deterministic=True):
+                return {"onnx": shorter, **opset}
     except (LoopError, ValueError, RuntimeError) as error:
         raise UnsupportedOp(f"{'/'.join(path)}: ONNX text cannot hold this body ({error}); convert with body='mdf'") from error
-    if again.SerializeToString(deterministic=True) != proto.SerializeToString(deterministic=True):
-        raise UnsupportedOp(f"{'/'.join(path)}: ONNX text does not hold this body exactly; convert with body='mdf'")
-    return {"onnx": text, **opset}
+    raise UnsupportedOp(f"{'/'.join(path)}: ONNX text does not hold this body exactly; convert with body='mdf'")
+
+
+def _tidy(text: str) -> str:
+    """ONNX text without blanks at the ends of lines, with which YAML could not write it as a block."""
+    return "\n".join(line.rstrip() for line in text.split("\n"))
 
 
 def _renamed(body: Body, naming: Naming) -> Body:

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mdf_loop.errors import IterationError, IterationLimit, KindError, LoopInterrupted, PartialResults
+from mdf_loop.errors import IterationError, IterationLimit, KindError, LoopInterrupted, MalformedBody, PartialResults
 from mdf_loop.execute.collect import Gathered, Gathering
 from mdf_loop.execute.program import RUN, Program, describe_value
 from mdf_loop.ir import Body, Loop, Scanned
 from mdf_loop.options import RandomStream, Run
 from mdf_loop.plan.empty import empty_collected
+from mdf_loop.types.fitting import other_kind
 
 
 @dataclass
@@ -251,7 +252,24 @@ class InterpretedLoop:
         if session.moment.iteration == 0 and self.loop.collected:
             empty = empty_collected(self.loop, given.carried, given.captured, given.scanned, given.invariant)
             results[len(results) - len(empty) :] = empty
+        self.refuse_undeclared(results)
         return results
+
+    def refuse_undeclared(self, results: list[Any]) -> None:
+        """See that what an MDF body gave is what its ports declare: nothing is known of its types before it has run.
+
+        Raises
+        ------
+        MalformedBody
+        """
+        loop, body = self.loop, self.loop.body
+        if body.typed or not body.types:
+            return
+        names = [*(c.output for c in loop.carried), *loop.last, *(c.output for c in loop.collected)]
+        for name, value in zip(names, results, strict=False):
+            declared = body.type_of(name)
+            if (dtype := other_kind(value, declared)) is not None:
+                raise MalformedBody(f"{body.name}: output {name!r} is declared {declared.dtype}, but is computed as {dtype.name}")
 
     def iterate(self, session: Session, until: int | None) -> None:
         """Run iterations, one node after the other."""

@@ -202,7 +202,10 @@ class NumpyLoop(InterpretedLoop):
             interrupted = LoopInterrupted("interrupted")
             interrupted.passes(self.begin(given, run).progress)
             raise interrupted from error
-        return super().results(given, run) if found is None else found
+        if found is None:
+            return super().results(given, run)
+        self.refuse_undeclared(found)
+        return found
 
     def _by_program(self, given: Arguments, run: Run) -> list[Any] | None:
         """The results that a program gives, if there is one."""

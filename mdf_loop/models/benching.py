@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from mdf_loop.backend import prepare
-from mdf_loop.convert.files import load
 from mdf_loop.models.running import run
-from mdf_loop.models.verifying import ONNXRUNTIME, REFERENCE, drawn, needed, onnxruntime_session
+from mdf_loop.models.verifying import ONNXRUNTIME, REFERENCE, onnxruntime_session, opened
 from mdf_loop.options import ENGINES, options
 from mdf_loop.readers import load_onnx
 
@@ -71,8 +70,8 @@ def bench(
     LoopError
         The model cannot be read.
     """
-    how, model = dict(how or {}), load(path)
-    inputs = {**drawn(needed(model), seed, set(given)), **given}
+    how = dict(how or {})
+    model, inputs = opened(path, given, seed)
     call = _call(path, model, {**inputs, **how})
     places = [REFERENCE, *(name for name in ENGINES if name != REFERENCE)]
     found = [_timed(name, call, seconds, seed, engine=name) for name in places]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
@@ -11,19 +12,20 @@ import numpy as np
 
 from mdf_loop.backend import LoopRep
 from mdf_loop.convert.lowering_schedule import output_ports
-from mdf_loop.convert.restoring import names_of
+from mdf_loop.convert.restoring import input_ids, names_of
 from mdf_loop.errors import ArgumentError, IterationError, PartialResults, malformed
 from mdf_loop.execute.interpret import Progress
+from mdf_loop.integrations.inside import constants, told_apart, with_constants
 from mdf_loop.integrations.required import is_required_as
 from mdf_loop.integrations.running import free_places, needs_no_scheduler, refuse_nothing, run_graph, run_graph_steps
 from mdf_loop.integrations.typed_graph import prepare_typed
 from mdf_loop.models.direct import DirectGraph, Given
-from mdf_loop.models.model import Found, Model, Wish
+from mdf_loop.models.model import Found, Model, Wish, unknown_name
 from mdf_loop.models.node_loops import Request
 from mdf_loop.models.ports import Input, Output, Ports, declared, type_of
 from mdf_loop.models.results import stop_of
 from mdf_loop.models.texts import NotDirect
-from mdf_loop.options import Run, part_of, random_stream
+from mdf_loop.options import OPTIONS, Run, part_of, random_stream
 from mdf_loop.readers.mdf_names import unknown_names
 from mdf_loop.readers.mdf_typed import is_typed
 
@@ -96,6 +98,53 @@ class MdfModel(Model):
         }
         return Ports(found)
 
+    @cached_property
+    def constants(self) -> Mapping[str, Input]:
+        """Numbers in it that have a name and are no inputs, in the bodies of loops too: they can be set like inputs."""
+        found = list(constants(self.graph))
+        last = [constant.place[-1] for constant in found]
+        named = [(c.place[-1] if last.count(c.place[-1]) == 1 else c.name, c) for c in found]
+        return Ports({n: Input(n, type_of(c.value), c.value, f"constant {c.name}") for n, c in named if n not in self._known})
+
+    @cached_property
+    def _known(self) -> set[str]:
+        """Every name of an input."""
+        if not is_typed(self.graph):
+            return {*self.inputs, *self._named}
+        ids = input_ids(self.graph)
+        free = {name for name, places in self._named.items() if any(is_port for *_, is_port in places)}
+        return {*self.inputs, *ids, *ids.values(), *(free if self.typed is None else ())}
+
+    def with_constants(self, values: Mapping[str, Any]) -> MdfModel:
+        """The same model with other values of constants; the last one that was asked for is kept.
+
+        Raises
+        ------
+        ArgumentError, KindError
+            A name is not unique; a value has another shape or kind.
+        """
+        key = repr([(name, np.asarray(value).tolist()) for name, value in values.items()])
+        kept = self._changed
+        if kept is None or kept[0] != key:
+            kept = self._changed = key, MdfModel(with_constants(self.graph, values), self.name, self.source)
+        return kept[1]
+
+    _changed: tuple[str, MdfModel] | None = None
+
+    def told_apart(self, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What is given, as inputs and as values of constants; a name that is unknown stays among the inputs.
+
+        Raises
+        ------
+        ArgumentError
+            It is close to that of a constant: who runs the model knows its inputs alone.
+        """
+        given, inside = told_apart(self.graph, inputs, self._known)
+        for name in given:
+            if name not in self._known and name not in OPTIONS and get_close_matches(name, self.constants):
+                raise unknown_name("the model has no input and no constant called", name, [*self.inputs, *self.constants])
+        return given, inside
+
     @property
     def drawn(self) -> Any:
         """The graph."""
@@ -108,6 +157,9 @@ class MdfModel(Model):
 
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives."""
+        inputs, inside = self.told_apart(inputs)
+        if inside:
+            return self.with_constants(inside).evaluate(inputs, run, wish)
         if not is_typed(self.graph):
             refuse_nothing(inputs)
         if wish.record:

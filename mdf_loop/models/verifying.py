@@ -16,10 +16,12 @@ from mdf_loop.convert.files import load
 from mdf_loop.convert.mdf_to_onnx import to_onnx
 from mdf_loop.convert.restoring import names_of
 from mdf_loop.errors import MalformedBody
+from mdf_loop.integrations.inside import with_constants
 from mdf_loop.integrations.running import run_in_mdf, with_inputs
 from mdf_loop.integrations.scheduled import run_in_mdf as step_in_mdf
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.kernels.bounds import MOST_ELEMENTS, elements_of
+from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.running import run
 from mdf_loop.options import available_engines, options
 from mdf_loop.readers import read
@@ -110,9 +112,9 @@ def verify(
     LoopError
         The model does not run in the engine that says what is right.
     """
-    how, model = dict(how or {}), load(path)
+    how = dict(how or {})
+    model, inputs = opened(path, given, seed)
     source = path if path.suffix.lower() in (".onnx", ".xml") else model
-    inputs = {**drawn(needed(model), seed, set(given)), **given}
     asked = {**inputs, **how}
     with options(engine=REFERENCE, seed=seed):
         reference = run(source, **asked)
@@ -126,6 +128,22 @@ def verify(
     for place in others:
         _compare(report, place, rtol, atol)
     return report
+
+
+def opened(path: Path, given: Mapping[str, Any], seed: int) -> tuple[Any, dict[str, Any]]:
+    """A model file with the constants that were given in it, and its inputs; those that are missing are drawn.
+
+    Raises
+    ------
+    LoopError
+        The model cannot be read, or no value of an input can be drawn.
+    """
+    model = load(path)
+    kinds = needed(model)
+    if path.suffix.lower() not in (".onnx", ".xml"):
+        given, inside = MdfModel(model.graphs[0]).told_apart(given)
+        model.graphs[0] = with_constants(model.graphs[0], inside) if inside else model.graphs[0]
+    return model, {**drawn(kinds, seed, set(given)), **given}
 
 
 def _mdf(model: Any, inputs: Mapping[str, Any], how: Mapping[str, Any], seed: int) -> list[Place]:

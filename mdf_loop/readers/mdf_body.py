@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 import difflib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 import numpy as np
@@ -223,7 +223,26 @@ def _once(graph: Any, signature: Signature, course: Course, read_body: Read, fin
     results = [_output(out, values, builder, k in signature.carried, graph) for k, out in enumerate(signature.outputs)]
     body = builder.finish(graph.id, results, {"": signature.opset, DOMAIN: 1})
     types = {name: kind for name, out in zip(body.outputs, signature.outputs, strict=True) if (kind := declared_type(graph, out))}
-    return Body(**{**vars(body), "types": types})
+    return Body(**{**vars(body), "types": {**_types_of_inputs(graph, signature, captured), **types}})
+
+
+def _types_of_inputs(graph: Any, signature: Signature, captured: Container[str]) -> dict[str, ValueType]:
+    """The element types that input ports declare for what comes into a body, where those of one value agree."""
+    said: dict[str, set[np.dtype | None]] = {}
+    for node in graph.nodes:
+        for port in node.input_ports:
+            name = signature.fed.get((node.id, port.id), port.id if port.id in captured else None)
+            if name is not None and port.type:
+                said.setdefault(name, set()).add(_dtype(port))
+    return {name: ValueType(dtype) for name, (dtype, *others) in said.items() if dtype is not None and not others}
+
+
+def _dtype(port: Any) -> np.dtype | None:
+    """The element type that a port declares; None where it says none that numpy knows."""
+    try:
+        return np.dtype(port.type) if port.type else None
+    except TypeError:
+        return None
 
 
 def _input(
@@ -270,8 +289,5 @@ def declared_type(graph: Any, out: Port | str) -> ValueType | None:
         return None
     port = next(p for node in graph.nodes if node.id == out[0] for p in node.output_ports if p.id == out[1])
     shape = port.shape if port.shape and all(isinstance(n, int) for n in port.shape) else None
-    try:
-        dtype = np.dtype(port.type) if port.type else None
-    except TypeError:
-        dtype = None
+    dtype = _dtype(port)
     return ValueType(dtype, shape) if shape is not None or dtype is not None else None

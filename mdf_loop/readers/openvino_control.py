@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from mdf_loop.errors import MalformedBody
 from mdf_loop.ir import Body, Carried, Collected, Loop, Scanned, ValueType
 from mdf_loop.ir.check import check_body
 from mdf_loop.readers.openvino_ir import add_layers, parameter_kind
@@ -66,38 +68,26 @@ def _count_of_outputs(layer: Layer, ports: PortMap) -> int:
     raise layer.wrong("neither a sliced input nor an output says how often it runs")
 
 
+@dataclass(frozen=True)
+class _Inside:
+    """What the body became: its record, and what feeds it from outside, each in the order of the record."""
+
+    record: Loop
+    carried: Sequence[int]
+    invariant: Sequence[int]
+    last: Sequence[tuple[int, int]]
+
+
 def _loop(
     layer: Layer, nodes: Nodes, inputs: Sequence[str], net: Net, ports: PortMap, trip_count: str, condition: str
 ) -> tuple[str, ...]:
     """The node that holds the record; returns the layer's outputs in their order."""
-    inner = Nodes(nodes.weights, net.path)
-    names = {parameter.id: _enter(layer, inner, parameter, ports) for parameter in net.of_type("Parameter")}
-    index, given = _index(inner, net, ports, names)
-    values = add_layers(net, inner, given)
-    results = {result.id: values[result.sources[0]] for result in net.of_type("Result")}
-    carried = [(parameter, results[source]) for parameter, source in ports.back.items()]
-    last = [(place, result) for place, result in ports.last if result not in ports.back.values()]
-    joined = [(place, _whole_part(layer, inner, net, result, results, slices), slices) for place, result, slices in ports.joined]
-    invariant = [parameter for parameter in ports.invariant if parameter not in ports.back]
-    keep_going = None if ports.condition is None else results[ports.condition]
-    record = Loop(
-        _body(inner, [index, *names.values()], [keep_going, *results.values(), *(name for _, name, _ in joined)]),
-        carried=tuple(Carried(names[parameter], value) for parameter, value in carried),
-        scanned=tuple(
-            Scanned(names[p], s.axis, stride=s.part, part=s.part, reverse=s.backwards) for p, (_, s) in ports.sliced.items()
-        ),
-        collected=tuple(Collected(name, s.axis, stack=False, reverse=s.backwards) for _, name, s in joined),
-        last=tuple(results[result] for _, result in last),
-        invariant=tuple(names[parameter] for parameter in invariant),
-        index=index or None,
-        keep_going=keep_going,
-        name=f"{layer.type} {layer.name!r}",
-    )
+    inside = _read_inside(layer, nodes, net, ports)
     nodes.begin(layer)
-    outer = [inputs[ports.invariant[parameter]] for parameter, _ in carried]
+    outer = [inputs[ports.invariant[parameter]] for parameter in inside.carried]
     outer += [_span(nodes, inputs[place], slices) for place, slices in ports.sliced.values()]
-    outer += [inputs[ports.invariant[parameter]] for parameter in invariant]
-    places = _places(ports, list(ports.back.values()), last)
+    outer += [inputs[ports.invariant[parameter]] for parameter in inside.invariant]
+    places = _places(ports, list(ports.back.values()), inside.last)
     read = {k for k, port in enumerate(layer.outputs) if port.is_read}
     made = nodes.node(
         "RecordedLoop",
@@ -108,13 +98,40 @@ def _loop(
         wanted=lambda k: places[k] in read,
         domain=RECORDS,
         opset=1,
-        record=record,
-        body=record.body,
+        record=inside.record,
+        body=inside.record.body,
     )
     return tuple(made[places.index(k)] for k in range(len(layer.outputs)))
 
 
-def _places(ports: PortMap, sources: list[int], last: list[tuple[int, int]]) -> list[int | None]:
+def _read_inside(layer: Layer, nodes: Nodes, net: Net, ports: PortMap) -> _Inside:
+    """The body and its port map as a record."""
+    inner = Nodes(nodes.weights, net.path)
+    names = {parameter.id: _enter(layer, inner, parameter, ports) for parameter in net.of_type("Parameter")}
+    index, given = _index(inner, net, ports, names)
+    values = add_layers(net, inner, given)
+    results = {result.id: values[result.sources[0]] for result in net.of_type("Result")}
+    last = [(place, result) for place, result in ports.last if result not in ports.back.values()]
+    joined = [(_whole_part(layer, inner, net, result, results, slices), slices) for _, result, slices in ports.joined]
+    invariant = [parameter for parameter in ports.invariant if parameter not in ports.back]
+    keep_going = None if ports.condition is None else results[ports.condition]
+    record = Loop(
+        _body(inner, [index, *names.values()], [keep_going, *results.values(), *(name for name, _ in joined)]),
+        carried=tuple(Carried(names[parameter], results[source]) for parameter, source in ports.back.items()),
+        scanned=tuple(
+            Scanned(names[p], s.axis, stride=s.part, part=s.part, reverse=s.backwards) for p, (_, s) in ports.sliced.items()
+        ),
+        collected=tuple(Collected(name, s.axis, stack=False, reverse=s.backwards) for name, s in joined),
+        last=tuple(results[result] for _, result in last),
+        invariant=tuple(names[parameter] for parameter in invariant),
+        index=index or None,
+        keep_going=keep_going,
+        name=f"{layer.type} {layer.name!r}",
+    )
+    return _Inside(record, list(ports.back), invariant, last)
+
+
+def _places(ports: PortMap, sources: list[int], last: Sequence[tuple[int, int]]) -> list[int | None]:
     """For each output of the record (carried, last, collected) the output of the layer that it is."""
     carried: list[int | None] = [None] * len(sources)
     for place, result in ports.last:
@@ -131,7 +148,9 @@ def _enter(layer: Layer, inner: Nodes, parameter: Layer, ports: PortMap) -> str:
     kind = parameter_kind(parameter)
     if parameter.id in ports.sliced:
         _, slices = ports.sliced[parameter.id]
-        _check_part(layer, parameter.name, kind, slices)
+        size = _part_of(layer, parameter.name, kind, slices)
+        if size is not None and size != slices.part:
+            raise _other_part(layer, parameter.name, kind, slices)
     inner.kinds[name] = kind
     return name
 
@@ -152,7 +171,11 @@ def _index(inner: Nodes, net: Net, ports: PortMap, names: dict[int, str]) -> tup
 
 
 def _whole_part(layer: Layer, inner: Nodes, net: Net, result: int, results: dict[int, str], slices: Slices) -> str:
-    """What is put together along an axis: a scalar becomes one element."""
+    """What is put together along an axis: a scalar becomes one element.
+
+    A value may be longer than its part_size, which for a Loop is always 1: it is put there whole, as OpenVINO's own shapes of a
+    Loop say.
+    """
     if not slices.is_whole and (slices.backwards or slices.start != 0 or slices.end < 0):
         raise layer.wrong(
             f"an output is put together from start {slices.start} to end {slices.end}; "
@@ -163,19 +186,26 @@ def _whole_part(layer: Layer, inner: Nodes, net: Net, result: int, results: dict
     kind = inner.kind(name)
     if not kind.shape:
         return inner.typed(inner.own("AtLeast1D", name), kind.dtype)
-    _check_part(layer, net.layers[result].name, kind, slices)
+    title = net.layers[result].name
+    size = _part_of(layer, title, kind, slices)
+    if size is not None and size < slices.part:
+        raise _other_part(layer, title, kind, slices)
     return name
 
 
-def _check_part(layer: Layer, name: str, kind: ValueType, slices: Slices) -> None:
+def _part_of(layer: Layer, name: str, kind: ValueType, slices: Slices) -> int | None:
+    """How long a value is along the axis that it is cut or put together on, if that is declared."""
     if kind.shape is None:
-        return
+        return None
     rank = len(kind.shape)
     if not -rank <= slices.axis < rank:
         raise layer.wrong(f"{name!r} has no axis {slices.axis}; it is declared as {kind}")
     size = kind.shape[slices.axis]
-    if isinstance(size, int) and size != slices.part:
-        raise layer.wrong(f"{name!r} is declared as {kind}; along axis {slices.axis} its part_size is {slices.part}")
+    return size if isinstance(size, int) else None
+
+
+def _other_part(layer: Layer, name: str, kind: ValueType, slices: Slices) -> MalformedBody:
+    return layer.wrong(f"{name!r} is declared as {kind}; along axis {slices.axis} its part_size is {slices.part}")
 
 
 def _span(nodes: Nodes, name: str, slices: Slices) -> str:

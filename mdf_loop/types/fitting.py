@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import KindError
+from mdf_loop.ir import ValueType
 from mdf_loop.types.elements import CODES, NAMES, kind_of
 from mdf_loop.types.required import Asked
 
@@ -71,6 +72,23 @@ def _refuse_large(array: np.ndarray, what: str) -> None:
         raise KindError(f"{what} must fit into a type of ONNX, whole numbers into int64 or uint64; got {shown_number}")
     if array.dtype.kind in "fc":
         raise KindError(f"{what} must fit into a type of ONNX, such as float64; got {array.dtype}")
+
+
+def other_kind(value: Any, declared: ValueType) -> np.dtype | None:
+    """The element type of a value of an MDF body, where that is not of the kind that its port declares; None where it is.
+
+    Numbers in MDF have no type of their own: a whole number may be a float, and as long as it likes; a fraction is no
+    integer, and a number no boolean.
+    """
+    if declared.dtype is None or declared.kind != "tensor":
+        return None
+    if isinstance(value, np.ndarray | np.generic):
+        dtype = value.dtype
+    elif isinstance(value, bool | int | float | complex):
+        dtype = np.asarray(value).dtype
+    else:  # what bodies gather, lists, an empty optional
+        return None
+    return dtype if dtype.kind in "biufc" and not np.can_cast(dtype, declared.dtype, "same_kind") else None
 
 
 def as_untyped(value: Any, what: str) -> Any:
