@@ -22,8 +22,8 @@ from mdf_loop.pictures.drawing import draw
 from mdf_loop.plots.plot import plot
 from mdf_loop.readers.traced_control import body
 from mdf_loop.sweeps.sweep import sweep
+from mdf_loop.version import __version__ as __version__
 
-__version__ = "0.1.0"
 __all__ = [
     "LoopError",
     "backend",

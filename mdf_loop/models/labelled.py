@@ -11,6 +11,7 @@ import numpy as np
 from mdf_loop.errors import LoopError
 from mdf_loop.models.results import About, Results
 from mdf_loop.models.written import widened
+from mdf_loop.version import __version__
 
 
 def xarray() -> Any:
@@ -61,8 +62,6 @@ def _filled(name: str, dims: tuple[str, ...], rank: int) -> tuple[str, ...]:
 
 def attributes(about: About, **more: Any) -> dict[str, Any]:
     """What is known of a run, as files can hold it."""
-    from mdf_loop import __version__
-
     known = {"model": about.model, "mdf_loop": __version__, "seed": seed_text(about.seed), "every": about.every}
     said = {"options": about.options, "inputs": about.inputs, "iterations": about.iterations, "stop": about.stop, **more}
     return known | {name: _as_text(value) for name, value in said.items()}

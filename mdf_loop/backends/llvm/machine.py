@@ -13,6 +13,7 @@ from mdf_loop.backends.llvm import around, randomness
 from mdf_loop.backends.llvm.disk import disk, key_of
 from mdf_loop.backends.llvm.elements import CannotCompile
 from mdf_loop.backends.llvm.mathematics.library import PREFIX, text_of
+from mdf_loop.version import __version__
 
 OPTIMISATION = 1
 """LLVM's level of code generation."""
@@ -71,8 +72,6 @@ class Machine:
     def identity(self) -> str:
         """Everything besides a text that its object code depends on."""
         import llvmlite
-
-        from mdf_loop import __version__
 
         versions = f"mdf-loop {__version__}, llvmlite {llvmlite.__version__}, LLVM {self.llvm.llvm_version_info}"
         return f"{versions}, {self.triple}, {self.cpu}, {self.features.flatten()}, {OPTIMISATION}, {PASSES}"
