@@ -293,6 +293,8 @@ NAMES_OPERATORS = {
     "calls/compiled.py": "the two functions of the interface that run loops are called so as well",
     "types/required.py": "how values of typed bodies go into the graphs of a node and out of them is ONNX's",
     "models/recorded_body.py": "changes the nodes that readers made",
+    "models/recorded_traces.py": "changes the nodes that readers made",
+    "models/recorded_ways.py": "changes the nodes that readers made",
     "sweeps/exact.py": "a table of what gives the same bits for many lanes at once",
     "sweeps/lane_nodes.py": "writes a node",
     "backends/llvm/opened.py": "a table of what is printed for an operator",

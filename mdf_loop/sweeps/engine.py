@@ -11,7 +11,7 @@ from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.models.recording import body_of
 from mdf_loop.options import ENGINES, settled_engine
-from mdf_loop.sweeps.exact import NotBatched, refuse_inexact
+from mdf_loop.sweeps.exact import NotBatched, adds_terms_up, refuse_inexact
 
 MANY = 256
 """Runs from which on a sweep is compiled."""
@@ -42,7 +42,7 @@ def _is_the_same_in_all(model: Model) -> bool:
         for loop in (loop for node in direct.nodes for loop in node.loops.values()):
             body = body_of(loop)
             refuse_inexact(body)
-            if any(node.op == "ReduceSum" for node in body.nodes):  # of many terms, each engine has its own order
+            if adds_terms_up(body):
                 return False
     except NotBatched:
         return False

@@ -79,6 +79,11 @@ def adds_up_little(region: Region) -> bool:
     return True
 
 
+def adds_terms_up(body: Body) -> bool:
+    """Whether a body has sums, of whose terms each engine has an order of its own."""
+    return any((node.domain, node.op) == ("", "ReduceSum") for node in body.nodes)
+
+
 def called(node: Node) -> str:
     """A node in a message."""
     return f"{node.op} -> {next(filter(None, node.outputs), node.name)}"
