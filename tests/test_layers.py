@@ -116,6 +116,62 @@ def imported_from_above(path, root=ROOT):
             yield other, line
 
 
+DOORS = {
+    ("mdf_loop.models.model", "mdf_loop.sweeps.trials"): "a call of a model may ask for trials",
+    ("mdf_loop.models.model", "mdf_loop.models.explaining"): "a model explains itself",
+    ("mdf_loop.models.model", "mdf_loop.pictures.drawing"): "a model plots its picture",
+    ("mdf_loop.models.mdf", "mdf_loop.models.recording"): "a model runs with recordings",
+    ("mdf_loop.models.network", "mdf_loop.models.recording"): "a model runs with recordings",
+    ("mdf_loop.models.results", "mdf_loop.models.labelled"): "results become a Dataset",
+    ("mdf_loop.models.results", "mdf_loop.models.saving"): "results save themselves",
+}
+"""Methods of what users hold, each one line that opens a door to the module that does it: the only imports against the order."""
+
+
+def modules():
+    """Every module by its dotted name."""
+    return {".".join(path.with_suffix("").parts).removesuffix(".__init__"): path for path in FILES}
+
+
+def imported_modules(name, path, known):
+    """The modules that a file imports, at its top or inside a function, but for types alone."""
+    tree = ast.parse((ROOT / path).read_text())
+    tests = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]
+    for_types = {id(node) for test in tests for node in ast.walk(test)}
+    for node in ast.walk(tree):
+        if id(node) in for_types:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inside = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (other if other in known else node.module for other in inside if other in known or node.module in known)
+
+
+def circles(graph):
+    """What is left of a graph when whoever depends on nobody is taken out, again and again, from either end."""
+    graph = {name: set(others) - {name} for name, others in graph.items()}
+    while True:
+        read = set().union(*graph.values()) if graph else set()
+        gone = {name for name, others in graph.items() if not others or name not in read}
+        if not gone:
+            return graph
+        graph = {name: others - gone for name, others in graph.items() if name not in gone}
+
+
+def test_no_two_files_import_each_other_even_by_way_of_others():
+    known = modules()
+    graph = {name: set(imported_modules(name, path, known)) for name, path in known.items()}
+    for name, other in DOORS:
+        assert other in graph[name], f"{name} does not open the door to {other} any more"
+        graph[name].discard(other)
+    assert not circles(graph)
+
+
+def test_guard_finds_a_circle():
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == {"b": {"c"}, "c": {"b"}}
+
+
 def functions(path):
     """Every function in a file, with its number of lines without the docstring."""
     for node in ast.walk(ast.parse((ROOT / path).read_text())):
