@@ -7,6 +7,7 @@ import pytest
 from test_equivalence import assert_same_on_every_engine
 
 import mdf_loop.control_records  # noqa: F401  (registers RecordedLoop)
+from mdf_loop.calls.calling import loop
 from mdf_loop.control import loop_record
 from mdf_loop.errors import ArgumentError, LoopError
 from mdf_loop.execute.interpret import Arguments
@@ -14,7 +15,7 @@ from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.ir import Body, Carried, Collected, Loop, Node, Scanned
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import loop_of
-from mdf_loop.options import start_run
+from mdf_loop.options import options, start_run
 from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.records import Apply, LoopRegion, Type
 
@@ -157,3 +158,28 @@ def test_what_the_step_cannot_know_stays_with_the_node(record, inputs, what):
         return
     with pytest.raises((ArgumentError, LoopError), match=what):
         loop(given, start_run())
+
+
+UNTYPED_COUNT = """
+b (int64 i, bool c, float x) => (bool c_out, float y) {
+    c_out = Identity (c)
+    count = SequenceAt (counts, i)
+    always = Constant <value = bool {1}> ()
+    half = Constant <value = float {0.5}> ()
+    y = Loop (count, always, x) <body = inner (int64 j, bool d, float z) => (bool d_out, float w) {
+        d_out = Identity (d)
+        w = Mul (z, half)
+    }>
+}"""
+
+
+@pytest.mark.parametrize("ending", [{"max_iterations": 500}, {"timeout": 0.5}], ids=["limit", "timeout"])
+@pytest.mark.parametrize("engine", ["interpret", "numpy", "jit", "auto"])
+def test_an_inner_loop_whose_count_has_no_known_type_is_stopped(engine, ending):
+    if engine == "jit":
+        pytest.importorskip("llvmlite")
+    counts = [np.array(n) for n in (5, 5, 5, 2**62)]
+    with options(engine=engine, **ending), pytest.raises(LoopError) as caught:
+        loop(4, True, np.float32(1), body=UNTYPED_COUNT, counts=counts)
+    assert caught.value.iteration == 3
+    assert caught.value.partial == (np.float32(0.5) ** 15,)

@@ -13,6 +13,7 @@ import mdf_loop
 from mdf_loop.convert.scheduled import MOST_FIRST_PASSES, execute, lower
 from mdf_loop.errors import (
     ArgumentError,
+    CollectedError,
     IterationLimit,
     KindError,
     LoopWarning,
@@ -449,3 +450,22 @@ def test_list_for_a_weight_of_an_array_is_an_array(weight):
     made = Graph(id="g", nodes=[sender, receiver], edges=[edge])
     expected = run_in_mdf(made, 4, None, True)["p"]
     np.testing.assert_array_equal(execute(lower(made, 4, collect=True))["p"], expected)
+
+
+@pytest.mark.parametrize("until", [None, Condition("AfterNPasses", n=3)], ids=["one pass", "three"])
+@pytest.mark.parametrize("steps", [1, 3, 30])
+@pytest.mark.parametrize("start", [1, [1, 2], [[1, 2]], [True, False], True])
+@pytest.mark.parametrize("how", [{"time_derivative": "-0.5 * x"}, {"value": "x + t"}, {"value": "x / 2"}])
+def test_whole_initial_values_that_become_fractions_are_collected(how, start, steps, until):
+    clock = Parameter(id="t", default_initial_value=0, time_derivative="1")
+    source = graph(node("A", [clock, Parameter(id="x", default_initial_value=start, **how)], y="x"), until=until)
+    rows = mdf_loop.run(source, steps=steps, time_increment=0.5, collect=True)["y"]
+    assert len(rows) == steps
+    np.testing.assert_array_equal(rows[-1], mdf_loop.run(source, steps=steps, time_increment=0.5)["y"])
+
+
+def test_an_output_whose_shape_changes_cannot_be_collected():
+    wide = Parameter(id="x", default_initial_value=1, value="x * numpy.array([1.0, 2.0])")
+    source = graph(node("A", [Parameter(id="k", value="k + 1"), wide], y="x if k < 2 else k", z="k"))
+    with pytest.raises(CollectedError, match="in the first iteration and is"):
+        mdf_loop.run(source, steps=30, collect=True)

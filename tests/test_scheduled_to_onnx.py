@@ -5,7 +5,7 @@ import onnx
 import pytest
 from converting import by_onnxruntime
 from modeci_mdf.mdf import Condition, Graph, Node, OutputPort, Parameter
-from scheduled_models import PUBLISHED, by_mdf, counter, graph
+from scheduled_models import PUBLISHED, by_mdf, counter, graph, node
 from test_cli import run_main
 
 import mdf_loop
@@ -73,3 +73,28 @@ def test_floats_divided_and_rounded_down_are_those_of_numpy_to_the_sign_of_a_zer
     found, want = by_onnxruntime(mdf_loop.to_onnx(model, steps=steps), {})["o"], by_mdf(model, steps, None)["o"]
     np.testing.assert_array_equal(found, want)
     np.testing.assert_array_equal(np.signbit(found), np.signbit(np.where(np.isnan(found), found, want)))
+
+
+ENDS = np.array([-(2**63), 2**63 - 1, 2**53 + 1, 7, -7])
+
+
+@pytest.mark.parametrize("start", [ENDS, np.array([3, 5, -7])], ids=["ends", "small"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("numpy.square(a)", "a * a + 1", "a ** 3", "-a", "numpy.abs(a)", "numpy.sign(a) * a", "numpy.prod(a) + a"),
+        *("a // 3", "a // -3", "a % 3", "a % -5", "numpy.floor_divide(a, 5)", "numpy.cumsum(a)", "numpy.clip(a, -5, 2**62)"),
+        *("a << 3", "a >> 2", "a >> 63", "a >> 70", "numpy.dot(a, a) + a", "numpy.minimum(a, 3 * a)"),
+    ],
+)
+def test_whole_numbers_of_arrays_wrap_around_as_in_numpy(text, start):
+    for steps in (1, 4):
+        model = graph(node("A", [Parameter(id="a", value=text, default_initial_value=start)], y="a"))
+        written = mdf_loop.run(mdf_loop.to_onnx(model, steps=steps))
+        np.testing.assert_array_equal(written["y"], by_mdf(model, steps)["y"])
+
+
+@pytest.mark.parametrize("text", ["numpy.round(a, -1)", "numpy.round(a * 3.3, -1)", "numpy.round(a / 7, 1)", "numpy.round(a, 2)"])
+def test_digits_in_front_of_the_point_are_rounded(text):
+    model = graph(node("A", [Parameter(id="a", value=text, default_initial_value=np.array([15, 25, 1234567, -35]))], y="a"))
+    np.testing.assert_array_equal(mdf_loop.run(mdf_loop.to_onnx(model, steps=1))["y"], by_mdf(model, 1)["y"])

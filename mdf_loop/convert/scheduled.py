@@ -284,7 +284,8 @@ def _loop(plan: Plan, start: _Start, collect: bool) -> Lowered:
     last, more = body.outputs[:count], [*body.outputs[count:]]
     keep_going = more.pop(0) if passes is None else None
     recorded = [more.pop() for _ in plan.record][::-1]
-    collected = (*(map(Collected, [*last, *more]) if collect else ()), *map(Collected, recorded))
+    kept = (*([*last, *more] if collect else ()), *recorded)
+    collected = tuple(Collected(output, widens=True) for output in kept)
     name = f"passes of {plan.graph.id}"
     loop = Loop(check_body(body, (plan.graph.id,)), last=last, collected=collected, keep_going=keep_going, name=name)
     trip_count = None if passes is None else passes * plan.steps - start.passes
@@ -422,7 +423,10 @@ def _rows(lowered: Lowered, place: int, collected: np.ndarray | None, over: np.n
         rows += [] if found is None else [*found]
         return stacked(lowered.names[place], [*rows, *rows[-1:] * (steps - len(rows))])
     if rows:
-        found = np.concatenate([stacked(lowered.names[place], rows), found])
+        before = stacked(lowered.names[place], rows)
+        if before.shape[1:] != found.shape[1:]:
+            return stacked(lowered.names[place], [*rows, *found])  # says which shape changed
+        found = np.concatenate([before, found])
     missing = steps - len(found)
     return np.concatenate([found, np.repeat(found[-1:], missing, axis=0)]) if missing > 0 else found
 
@@ -444,7 +448,7 @@ def stacked(name: str, rows: Sequence[Any]) -> np.ndarray:
         for k, row in zip(there, stacked(name, [rows[k] for k in there]), strict=True):
             made[k] = row
         return made
-    parts = Gathering(Collected(name))
+    parts = Gathering(Collected(name, widens=True))
     for row in rows:
         parts.check(row)
         parts.add(row)

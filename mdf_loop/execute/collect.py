@@ -15,6 +15,10 @@ NUMBERS = (bool, int, float, complex)
 """Python's numbers, which bodies that are MDF graphs may give: weak, they take the type of the others."""
 
 
+WIDENED = "biufc"
+"""Kinds of numpy's numbers that have a common type."""
+
+
 def array_of_numbers(values: list[Any], dtype: np.dtype) -> np.ndarray:
     """Numbers as an array; whole ones that have more than 64 bits stay Python's, as they do where they are carried."""
     try:
@@ -103,12 +107,18 @@ class Gathering:
         value = self._tensor(value)
         if self._shape is None:
             self._check_axis(value)
-        elif np.shape(value) != self._shape or not (self._dtype is None or type(value) in NUMBERS or value.dtype == self._dtype):
+        elif np.shape(value) != self._shape or not self._takes(value):
             raise CollectedError(
                 f"collected output {self.what.output!r} was {describe_value(self._example)} in the first iteration "
                 f"and is {describe_value(value)} now; ONNX wants one shape and type in all iterations "
                 "(carry it as a sequence if it must change)"
             )
+
+    def _takes(self, value: Any) -> bool:
+        """Whether the type of a value goes with that of the others."""
+        if self._dtype is None or type(value) in NUMBERS or value.dtype == self._dtype:
+            return True
+        return self.what.widens and self._dtype.kind in WIDENED and value.dtype.kind in WIDENED
 
     def _check_axis(self, value: Any) -> None:
         rank = np.ndim(value) + self.what.stack
@@ -133,6 +143,8 @@ class Gathering:
             self._has_numbers = True
         elif self._dtype is None:
             self._shape, self._dtype = value.shape, value.dtype
+        elif self.what.widens and value.dtype != self._dtype:
+            self._dtype = np.result_type(self._dtype, value.dtype)
 
     def check_block(self, values: History | Any, length: int) -> None:
         """See that the values of a block of iterations can be kept; a value that is no history is the same in all."""

@@ -196,13 +196,15 @@ class Scanned:
 class Collected:
     """A body output kept of every iteration, put together along ``axis``.
 
-    ``stack`` adds a new axis (ONNX); otherwise parts are joined on an existing one (OpenVINO).
+    ``stack`` adds a new axis (ONNX); otherwise parts are joined on an existing one (OpenVINO).  Where ``widens``, numbers of
+    another type are kept as well, all in the type that holds them: MDF's whole numbers become fractions.
     """
 
     output: str
     axis: int = 0
     stack: bool = True
     reverse: bool = False
+    widens: bool = False
 
 
 @dataclass(frozen=True)

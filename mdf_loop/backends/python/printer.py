@@ -241,11 +241,16 @@ class Printer:
         return self.bounds[value] >= end_of(value.type) and not self.uses.only_in(value, numbers.UNCHECKED)
 
     def bound(self, value: Value) -> int:
-        """How large a whole number can be; that of its type is as large as the lowest one, which has no opposite."""
+        """How large a whole number can be; that of its type is as large as the lowest one, which has no opposite.
+
+        Of a value whose type is not known nothing is known.
+        """
         if value.op == "const":
             return abs(int(value.attr))
         if value.type.kind == "b":
             return 1
+        if value.type.dtype is None:
+            return self.bounds.get(value, 1 << 64)
         return self.bounds.get(value, 1 << 40 if value.op == "length" else end_of(value.type))
 
     # Operators as a whole
