@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from engines import ENGINES
 from test_equivalence import assert_same_on_every_engine, outcome
 
 import mdf_loop
 from mdf_loop.batching import elementwise
 from mdf_loop.kernels import load_kernels
-from mdf_loop.options import ENGINES
 from mdf_loop.registry import KERNELS, lookup, register
 
 STATEMENTS = {

@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
+from engines import ENGINES
 from modeci_mdf import mdf
 
 import mdf_loop
@@ -17,7 +18,6 @@ from mdf_loop.batching import elementwise
 from mdf_loop.element_types import NAMES, kind_of
 from mdf_loop.kernels import load_kernels
 from mdf_loop.kernels.expression import OPERATORS
-from mdf_loop.options import ENGINES
 from mdf_loop.registry import KERNELS, lookup
 
 load_kernels()
