@@ -25,8 +25,8 @@ PASSES = "sroa", "instruction_combine", "simplify_cfg"
 _PYTHON = {
     name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
     for name in ("PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals", "PyMem_RawRealloc", "PyMem_RawFree")
-}
-"""Functions of Python's that programs call."""
+} | {"memmove": ctypes.cast(ctypes.memmove, ctypes.c_void_p).value}
+"""Functions of Python's that programs call, and one of C's that Python has at hand."""
 
 _lock = threading.RLock()
 """For the table of functions; a copy of the process, in which nobody may be left who releases it, has one of its own."""
