@@ -345,6 +345,18 @@ class Run:
         """Whether nobody watches it, and it may take what time it takes."""
         return self.deadline is None and self.watch is None
 
+    def pause(self) -> None:
+        """Between two pieces of work: say how far it has come, and see whether there is time for another.
+
+        Raises
+        ------
+        LoopTimeout
+        """
+        if self.deadline is not None:
+            self.deadline.check()
+        if self.watch is not None:
+            self.watch.passed()
+
     def enter(self, progress: Any) -> None:
         """A loop begins: it is the outermost one unless it runs inside another."""
         if self.outermost is None or self.outermost.is_over:

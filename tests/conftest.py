@@ -20,3 +20,10 @@ if "MDF_LOOP_CACHE" not in os.environ:  # nothing of the user's is read or writt
 def rng():
     """Random numbers that are the same in every run of the tests."""
     return np.random.default_rng(20)
+
+
+def pytest_report_header():
+    """Say so if the engine that compiles is left out."""
+    from mdf_loop.options import can_compile  # reads the environment, which has been set by now
+
+    return None if can_compile() else "llvmlite is not installed: nothing runs in engine jit"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from bodies import onnxruntime_run
+from engines import ENGINES
 
 from mdf_loop import backend, loop, options, scan
-from mdf_loop.options import ENGINES
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 

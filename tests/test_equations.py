@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 import yaml
+from engines import ENGINES
 
 import mdf_loop
 from mdf_loop.errors import LoopError
-from mdf_loop.options import ENGINES
 from mdf_loop.readers import read
 from mdf_loop.readers.equations import is_equations
 

@@ -1,6 +1,7 @@
 """Every engine gives what ``interpret`` gives: results, errors, warnings, random numbers."""
 
 import numpy as np
+from engines import ENGINES
 from fuzz.outcome import compare, compare_values, to_the_bit
 from fuzz.outcome import outcome as outcome_of
 from generated import cases, write
@@ -10,7 +11,6 @@ from onnx import printer
 
 from mdf_loop import loop, scan
 from mdf_loop.errors import IterationError
-from mdf_loop.options import ENGINES
 from mdf_loop.readers import read
 
 OTHERS = [engine for engine in ENGINES if engine != "interpret"]

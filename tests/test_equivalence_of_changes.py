@@ -5,6 +5,7 @@ import io
 
 import numpy as np
 import pytest
+from engines import ENGINES
 from generated_changing import ROWS, Untyped, changing, untyped
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from mdf_loop.control import loop_record
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.ir import Body, Carried, Collected, Loop, Node
-from mdf_loop.options import ENGINES, start_run
+from mdf_loop.options import start_run
 from mdf_loop.readers import read
 
 relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

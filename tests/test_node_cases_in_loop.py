@@ -10,12 +10,12 @@ import warnings
 import numpy as np
 import onnx
 import pytest
+from engines import ENGINES
 from node_cases import RANDOM, assert_same, node_cases
 from onnx import TensorProto, helper
 
 from mdf_loop import backend, loop, options
 from mdf_loop.errors import LoopError
-from mdf_loop.options import ENGINES
 from mdf_loop.readers import read
 
 ROWS = 5

@@ -3,11 +3,11 @@
 import numpy as np
 import onnx
 import pytest
+from engines import ENGINES
 from node_cases import assert_same
 
 from mdf_loop import backend, convert, loop, options, run, to_onnx
 from mdf_loop.errors import LoopWarning
-from mdf_loop.options import ENGINES
 
 OLD_MODEL = """
 <ir_version: 7, opset_import: ["": 11]>

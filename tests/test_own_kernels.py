@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from engines import ENGINES
 from test_equivalence import assert_same_on_every_engine, outcome
 
 import mdf_loop
@@ -14,6 +15,7 @@ from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import KERNELS, lookup, register, say
 from mdf_loop.options import ENGINES
+from mdf_loop.ops.registry import KERNELS, lookup, register
 
 STATEMENTS = {
     **{op: f"y = {op} (x, row)" for op in ("Add", "Sub", "Mul", "Div", "Min", "Max", "Sum", "Pow", "PRelu")},

@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import numpy as np
 import onnx.parser
 import pytest
+from engines import ENGINES
 from test_cli import run_main
 
 import mdf_loop
 from mdf_loop import backend, options, progress
 from mdf_loop.errors import ArgumentError, LoopStopped
-from mdf_loop.options import ENGINES
 from mdf_loop.progress import Bar, Report, Watch
 
 BODY = "x: x * 0.5 + i\ncollect p: x"
@@ -72,7 +72,7 @@ def test_results_say_that_a_function_stopped_the_run(how):
     assert info.value.results.iterations == info.value.iteration > 0
 
 
-@pytest.mark.parametrize("engine", ["numpy", "jit"])
+@pytest.mark.parametrize("engine", [engine for engine in ENGINES if engine in ("numpy", "jit")])
 @pytest.mark.parametrize("body", ["x: x * 0.5 + i", BODY])
 def test_who_watches_costs_a_few_blocks(monkeypatch, engine, body):
     from mdf_loop.execute import numpy_engine

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import onnx.parser
 import pytest
+from engines import ENGINES
 from modeci_mdf.mdf import Condition, ConditionSet, Edge, Graph, InputPort, Node, OutputPort, Parameter
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError, IterationLimit, LoopError
 from mdf_loop.integrations.scheduled import run_recorded_in_mdf
-from mdf_loop.options import ENGINES
 
 ROOT = Path(__file__).parent.parent
 DIFFUSION = ROOT / "examples" / "drift_diffusion.yaml"

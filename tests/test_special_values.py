@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
+from engines import ENGINES
 from modeci_mdf import mdf
 
 import mdf_loop
@@ -19,6 +20,7 @@ from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import KERNELS, lookup
 from mdf_loop.options import ENGINES
 from mdf_loop.types.elements import NAMES, kind_of
+from mdf_loop.ops.registry import KERNELS, lookup
 
 load_kernels()
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from engines import ENGINES
 from modeci_mdf.mdf import Edge, Graph, InputPort, Node, OutputPort, Parameter
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError, IterationError, KindError, LoopError, LoopInterrupted, LoopTimeout
-from mdf_loop.options import ENGINES
 from mdf_loop.sweeps.batched import BatchedLoop
 from mdf_loop.sweeps.compiled import CompiledLoop
 from mdf_loop.sweeps.seeds import Seeds, seed_of

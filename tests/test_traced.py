@@ -5,10 +5,10 @@ import pickle
 
 import numpy as np
 import pytest
+from engines import ENGINES
 
 import mdf_loop
 from mdf_loop.errors import KindError, LoopError, UnsupportedOp
-from mdf_loop.options import ENGINES
 from mdf_loop.readers.traced import TracedBranch
 
 W = np.array([[0.9, 0.2], [-0.3, 0.8]])

@@ -4,6 +4,7 @@ import numpy as np
 import onnx
 import pytest
 from bodies import MODELS
+from engines import ENGINES
 from imported import onnx_model
 from test_cli import run_main
 
@@ -11,7 +12,6 @@ import mdf_loop
 from mdf_loop.ir import ValueType
 from mdf_loop.models import verifying
 from mdf_loop.models.verifying import drawn, needed, verify
-from mdf_loop.options import ENGINES
 
 
 @pytest.mark.parametrize("name", ["cond_dyn", "for_ts", "nested_ts", "scan_dyn", "while_loop_dyn", "while_ts"])

@@ -53,6 +53,24 @@ class Blocks:
             batch.overran |= has_ended and batch.length < ran
         return batch, finals, going
 
+    def is_being_compiled(self, session: Session, same: dict[str, Any], slices: list[Any], patience: float) -> bool:
+        """Whether machine code that has been ordered is not there yet, even after some seconds of ``patience``."""
+        batch = self._inputs(session, same, slices, 1)
+        now = {name: self.now(session, name) for name in self.plan.rounds if name not in self.plan.same}
+        waiting = False
+        for stepped in self.stepped.values():
+            streams, once = self._read_by(batch, stepped)
+            waiting |= stepped.is_being_compiled(once, streams, now, patience)
+        return waiting
+
+    @staticmethod
+    def _read_by(batch: Batch, stepped: SteppedPart) -> tuple[dict[str, History], dict[str, Any]]:
+        """What a stepped part reads: in each iteration, and the same in all."""
+        return (
+            {name: batch.history(name) for name in stepped.streams},
+            {name: batch.single(name) for name in stepped.once},
+        )
+
     def _inputs(self, session: Session, same: dict[str, Any], slices: list[Any], length: int) -> Batch:
         start = session.moment.iteration
         index = np.arange(start, start + length)
@@ -95,8 +113,7 @@ class Blocks:
     def _run_stepped(
         self, session: Session, batch: Batch, stepped: SteppedPart, now: dict[str, Any], finals: dict[str, Any]
     ) -> bool:
-        streams = {name: batch.history(name) for name in stepped.streams}
-        same = {name: batch.single(name) for name in stepped.once}
+        streams, same = self._read_by(batch, stepped)
         is_compiled = session.stage is not None and session.stage.is_compiled
         stretch = stepped.run(batch.length, session.run, same, streams, now, is_compiled)
         batch.head(stretch.done)

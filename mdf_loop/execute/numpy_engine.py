@@ -13,7 +13,6 @@ import functools
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,10 +24,11 @@ from mdf_loop.execute.blocks import Blocks
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.collect import NUMBERS
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
-from mdf_loop.execute.paying import Account
+from mdf_loop.execute.paying import PLENTY, Account
 from mdf_loop.execute.programs import Completed, Programs
 from mdf_loop.execute.slices import parts_of
 from mdf_loop.execute.specialised import Specialised
+from mdf_loop.execute.stage import AHEAD, FIRST, Stage
 from mdf_loop.ir import Loop
 from mdf_loop.options import Options, Run
 from mdf_loop.plan.purity import draws as draws_numbers
@@ -42,9 +42,9 @@ FEW_STEPS, MANY_STEPS = 48, 1 << 14
 FEW, WORTH = 3, 80
 """Iterations, and nodes run in all of them, up to which engine ``auto`` interprets: starting blocks would take longer."""
 
-SMALLEST, FIRST, STEPPED = 32, 64, 1 << 12
-"""Iterations of a block that is given up rather than made smaller, of the first block of a loop that may end soon, and of
-the first one of a loop whose condition is looked at in each iteration."""
+SMALLEST, STEPPED, TELLING = 32, 1 << 12, 1 << 15
+"""Iterations of a block that is given up rather than made smaller, of the first block of a loop whose condition is looked at in
+each iteration, and of one that tells how long others will take."""
 
 FEW_BYTES = 1 << 14
 """Bytes of a first block that may be computed in vain."""
@@ -61,33 +61,7 @@ WIDE = 4096
 LONG = 0.0005
 """Seconds of a block beside which starting one costs little."""
 
-AHEAD = 0.02
-"""Seconds that a block may take, as far as one can tell from the one before, where the time of a run is limited."""
-
 log = logging.getLogger(__name__)
-
-
-@dataclass
-class Stage:
-    """What a session's blocks share: the plan, values that are the same in all of them, and how large blocks may be.
-
-    ``pace`` is how many seconds an iteration took last, if there was one (``is_paced``).  ``planned`` are the blocks to go back
-    to where there is no machine code.
-    """
-
-    blocks: Blocks
-    same: dict[str, Any]
-    slices: list[Any]
-    length: int = FIRST
-    pace: float = AHEAD
-    failures: int = 0
-    is_paced: bool = False
-    is_compiled: bool = False
-    may_compile: bool = True
-    begun: float = field(default_factory=time.perf_counter)
-
-    def __post_init__(self) -> None:
-        self.planned = self.blocks
 
 
 _watching: contextvars.ContextVar[list[NumpyLoop] | None] = contextvars.ContextVar("mdf_loop_watching", default=None)
@@ -322,13 +296,12 @@ class NumpyLoop(InterpretedLoop):
                 super().iterate(session, until)
                 return
             length = min(room, stage.length)
-            if session.run.deadline is not None:
-                session.run.deadline.check()
-            if session.run.watch is not None:
-                session.run.watch.passed()
+            session.run.pause()
             self._see_whether_it_pays(session, stage, room)
-            if not session.run.is_free or stage.is_compiled:
+            if not session.run.is_free or stage.is_compiled or stage.is_waiting:
                 length = max(min(length, int(AHEAD / max(stage.pace, 1e-9))), 1)
+            elif not stage.is_paced and session.run.options.how.compiles_what_pays:
+                length = min(length, TELLING)
             is_done = self._try_block(session, stage, length)
             if stage.is_compiled and (why := stage.blocks.why):
                 stage.blocks, stage.is_compiled, stage.may_compile = stage.planned, False, False
@@ -344,9 +317,28 @@ class NumpyLoop(InterpretedLoop):
         """Go on in machine code if what is left would take longer otherwise."""
         if stage.is_compiled or not stage.may_compile:
             return
-        left = stage.pace * room if session.given.trip_count is not None and stage.is_paced else 0.0
-        if self.account.pays(session.run.options, time.perf_counter() - stage.begun + left):
-            stage.blocks, stage.is_compiled = self._stepping("it is compiled", is_wide=False), True
+        how, left = session.run.options.how, 0.0
+        if session.given.trip_count is not None and stage.is_paced:
+            left = stage.pace * room
+        if not self.account.pays(session.run.options, time.perf_counter() - stage.begun + left):
+            return
+        blocks = self._stepping("it is compiled", is_wide=False)
+        patience = AHEAD if left > PLENTY * self.account.cost else 0.0
+        stage.is_waiting = not how.compiles and self._is_being_compiled(blocks, session, stage, patience)
+        while stage.is_waiting and patience:
+            session.run.pause()
+            stage.is_waiting = self._is_being_compiled(blocks, session, stage, patience)
+        if not stage.is_waiting:
+            stage.blocks, stage.is_compiled = blocks, True
+
+    def _is_being_compiled(self, blocks: Blocks, session: Session, stage: Stage, patience: float) -> bool:
+        """Whether another thread is at it; False as well where only running tells what is to be compiled."""
+        try:
+            with session.run.computing_ahead():
+                return blocks.is_being_compiled(session, stage.same, stage.slices, patience)
+        except Exception as error:
+            log.debug("%s: nothing is compiled ahead (%r)", self.loop.name, error)
+            return False
 
     def _room(self, session: Session, until: int | None) -> int:
         """How many iterations there may be from here on."""

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 from mdf_loop.options import Options, can_compile
 
-FIRST, EACH, NODE = 0.15, 0.02, 0.0006
+FIRST, EACH, NODE = 0.1, 0.015, 0.0002
 """Seconds that compiling takes, about: more for the first time in a process, for every body, and for each of its nodes."""
 
 MARGIN = 1.3
 """How much longer than compiling work has to be that is not done yet."""
+
+PLENTY = 2.5
+"""How much longer than compiling work has to be for which machine code is waited for: two threads of Python hinder each other."""
 
 
 @dataclass
@@ -35,5 +38,9 @@ class Account:
             return options.how.compiles
         if self.seconds + ahead < EACH:
             return False
-        cost = EACH + NODE * self.nodes + (FIRST if "llvmlite" not in sys.modules else 0.0)
-        return (self.seconds > cost or self.seconds + ahead > MARGIN * cost) and can_compile()
+        return (self.seconds > self.cost or self.seconds + ahead > MARGIN * self.cost) and can_compile()
+
+    @property
+    def cost(self) -> float:
+        """Seconds that compiling takes, about."""
+        return EACH + NODE * self.nodes + (FIRST if "llvmlite" not in sys.modules else 0.0)

@@ -18,6 +18,7 @@ import numpy as np
 from mdf_loop.backends.python.printer import LEAST
 from mdf_loop.backends.python.runtime import Ended, TooLong
 from mdf_loop.errors import PartialResults
+from mdf_loop.execute.background import Order
 from mdf_loop.execute.interpret import InterpretedLoop, Moment
 from mdf_loop.execute.specialised import Specialised, in_machine_code, in_python
 from mdf_loop.ops.registry import changes
@@ -41,13 +42,16 @@ Lower = Callable[[Sequence[Type], bool, bool], Region]
 """``lower(types, obey, opens)``: a Step for values of these types; ``opens`` says whether loops become part of it."""
 
 
-Write = Callable[["Entry", Region], Specialised | str]
-"""Makes a program of a Step, or says why it cannot."""
+Write = Callable[["Entry", Region], Specialised | Order | str]
+"""Makes a program of a Step, or orders it, or says why it cannot."""
 
 
 @dataclass
 class Entry:
-    """What is known for one combination of types; ``why`` it is refused, and whether its Step ``guesses`` what a run looks at."""
+    """What is known for one combination of types.
+
+    ``why`` it is refused; whether its Step ``guesses`` what a run looks at; what is being compiled in another thread.
+    """
 
     calls: int = 0
     failures: int = 0
@@ -57,6 +61,7 @@ class Entry:
     careful: bool = False
     guesses: bool = False
     made: Specialised | None = None
+    order: Order | None = None
 
 
 _watching: contextvars.ContextVar[list[Programs] | None] = contextvars.ContextVar("mdf_loop_programs_watching", default=None)
@@ -108,7 +113,7 @@ class Programs:
         types = tuple(map(_key_of, values))
         self.why = ""
         if is_compiled:
-            found = self._by_entry(("jit", types), values, run, self._compiled)
+            found = self._by_entry(("jit", types), values, run, self._compiled if run.options.how.compiles else self._ordered)
             if found is not None:
                 return found
         if not fits_python():
@@ -159,13 +164,19 @@ class Programs:
 
     def _write(self, entry: Entry, values: Sequence[Any], options: Options, write: Write) -> None:
         try:
-            types = [type_of_value(value, self._exact) for value in values]
-            with guessing(entry.guesses):
-                region = self._lower(types, options.obey_body_condition, entry.opens)
-            made = write(entry, region)
+            if write == self._ordered and entry.order is not None:
+                made: Specialised | Order | str | None = entry.order
+            else:
+                types = [type_of_value(value, self._exact) for value in values]
+                with guessing(entry.guesses):
+                    region = self._lower(types, options.obey_body_condition, entry.opens)
+                made = write(entry, region)
         except Exception as error:  # whatever is the matter with it, the ordinary way finds out
             log.debug("no program: %s", error)
             made = str(error)
+        entry.order = None
+        if isinstance(made, Order):
+            entry.order, made = (made, None) if made.found is None else (None, made.found)
         if isinstance(made, str):
             entry.is_refused, entry.why, self.why = True, made, made
         else:
@@ -179,6 +190,11 @@ class Programs:
     def _compiled(entry: Entry, region: Region) -> Specialised | str:
         """Machine code for a Step, or the reason why there is none."""
         return in_machine_code(region)
+
+    @staticmethod
+    def _ordered(entry: Entry, region: Region) -> Order:
+        """The same, compiled while the work goes on in another way."""
+        return Order(region)
 
     def _tried(self, entry: Entry, values: Sequence[Any], run: Run) -> tuple[Any, ...] | None:
         saved = run.stream.save() if self._draws else None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from mdf_loop.backends.llvm.alone import alone
 from mdf_loop.backends.python import printer
 from mdf_loop.step.printed import printed
 from mdf_loop.step.records import Region
@@ -69,8 +70,9 @@ def in_python(step: Region, least: int, careful: bool, why: str = "", is_block: 
 
 def in_machine_code(step: Region, is_block: bool = False) -> Specialised | str:
     """A Step compiled, or why it cannot be."""
-    from mdf_loop.backends.llvm.elements import CannotCompile
-    from mdf_loop.backends.llvm.program import program
+    with alone():  # what is imported halfway when the process is copied can never be imported in the copy
+        from mdf_loop.backends.llvm.elements import CannotCompile
+        from mdf_loop.backends.llvm.program import program
 
     begun = time.perf_counter()
     try:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.backends.python.runtime import FallBack
+from mdf_loop.execute.background import Order
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.histories import History, NotStackable, type_of_row
 from mdf_loop.execute.specialised import Specialised, in_machine_code, in_python
@@ -72,6 +73,7 @@ class SteppedPart:
         self.record = self._as_loop(body, constants)
         self._programs: dict[Types, Written] = {}
         self._machine: dict[Types, Written] = {}
+        self._orders: dict[Types, tuple[Order, tuple[Type, ...]]] = {}
         self._careful: set[Any] = set()
         self.latest: Specialised | None = None
         self.why = ""
@@ -111,13 +113,47 @@ class SteppedPart:
         """
         once, carried = [same[name] for name in self.once], [now[name] for name in self.rounds]
         histories = [streams[name] for name in self.streams]
-        types = (
+        types = self._types(carried, histories, once)
+        found = self._by_machine_code(types, n, run, carried, histories, once) if is_compiled else None
+        return self._by_python(types, n, run, carried, histories, once) if found is None else found
+
+    def is_being_compiled(
+        self, same: Mapping[str, Any], streams: Mapping[str, History], now: Mapping[str, Any], patience: float
+    ) -> bool:
+        """Whether machine code for such values, as ``run`` is given, is not there yet, even after some seconds of ``patience``.
+
+        The first who asks orders it.
+        """
+        histories = [streams[name] for name in self.streams]
+        types = self._types([now[name] for name in self.rounds], histories, [same[name] for name in self.once])
+        if types in self._machine:
+            return False
+        if types not in self._orders:
+            if len(self._orders) >= MOST_SIGNATURES:
+                self._orders.clear()
+            region = self._lowered(types)
+            self._orders[types] = Order(region, is_block=True), self._kept(region)
+        order, kept = self._orders[types]
+        order.wait(patience)
+        if (found := order.found) is None:
+            return True
+        del self._orders[types]
+        self._machine[types] = found, kept
+        return False
+
+    def _types(self, carried: Sequence[Any], histories: Sequence[History], once: Sequence[Any]) -> Types:
+        return (
             tuple(type_of_value(value, self.exact) for value in carried),
             tuple(history.type for history in histories),
             tuple(type_of_value(value, self.exact) for value in once),
         )
-        found = self._by_machine_code(types, n, run, carried, histories, once) if is_compiled else None
-        return self._by_python(types, n, run, carried, histories, once) if found is None else found
+
+    def _lowered(self, types: Types) -> Region:
+        return lower_block(self.record, *types, self.calls.bound)
+
+    def _kept(self, region: Region) -> tuple[Type, ...]:
+        """The types of the rows that are recorded."""
+        return tuple(x.type for x in region.results[len(self.rounds) : len(self.rounds) + len(self.recorded)])
 
     def _by_machine_code(
         self, types: Types, n: int, run: Run, carried: Sequence[Any], histories: Sequence[History], once: Sequence[Any]
@@ -160,9 +196,8 @@ class SteppedPart:
         if types not in table:
             if len(table) >= MOST_SIGNATURES:
                 table.clear()
-            region = lower_block(self.record, *types, self.calls.bound)
-            kept = region.results[len(self.rounds) : len(self.rounds) + len(self.recorded)]
-            table[types] = write(region), tuple(x.type for x in kept)
+            region = self._lowered(types)
+            table[types] = write(region), self._kept(region)
         return table[types]
 
     def _stretch(self, results: Sequence[Any], types: Sequence[Type]) -> Stretch:
@@ -177,6 +212,7 @@ class SteppedPart:
         """Write anew next time."""
         self._programs.clear()
         self._machine.clear()
+        self._orders.clear()
 
     def _history(self, rows: Any, type: Type) -> History:
         """What was collected; the type says of numbers whether they are weak, or arrays without dimensions."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
+import os
 import threading
 from collections.abc import Sequence
 from typing import Any
 
 from mdf_loop.backends.llvm import around, randomness
+from mdf_loop.backends.llvm.alone import alone
 from mdf_loop.backends.llvm.disk import disk, key_of
 from mdf_loop.backends.llvm.elements import CannotCompile
 from mdf_loop.backends.llvm.mathematics.library import PREFIX, text_of
@@ -24,10 +26,20 @@ PASSES = "sroa", "instruction_combine", "simplify_cfg"
 _PYTHON = {
     name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
     for name in ("PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals", "PyMem_RawRealloc", "PyMem_RawFree")
-}
-"""Functions of Python's that programs call."""
+} | {"memmove": ctypes.cast(ctypes.memmove, ctypes.c_void_p).value}
+"""Functions of Python's that programs call, and one of C's that Python has at hand."""
 
-_lock = threading.Lock()
+_lock = threading.RLock()
+"""For the table of functions; a copy of the process, in which nobody may be left who releases it, has one of its own."""
+
+
+def _begin_anew() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
 
 
 def is_installed() -> bool:
@@ -133,45 +145,58 @@ class Machine:
 
     def _read(self, text: str) -> Any:
         try:
-            module = self.llvm.parse_assembly(text)
-            module.verify()
+            with alone():
+                module = self.llvm.parse_assembly(text)
+                module.verify()
         except RuntimeError as error:
             raise CannotCompile(f"LLVM refuses what was written: {error}") from error
         return module
 
     def _emitted(self, module: Any) -> bytes:
-        return self.target.emit_object(module)
+        with alone():
+            code = self.target.emit_object(module)
+            module.close()
+            return code
 
     def _size(self, code: bytes) -> int:
         """Bytes of instructions in an object file."""
-        return sum(section.size() for section in self.llvm.ObjectFileRef.from_data(code).sections() if section.is_text())
+        with alone():
+            sections = self.llvm.ObjectFileRef.from_data(code).sections()
+            return sum(section.size() for section in sections if section.is_text())
 
     def _optimise(self, module: Any) -> None:
         llvm = self.llvm
-        passes = llvm.create_new_module_pass_manager()
-        for name in PASSES:
-            getattr(passes, f"add_{name}_pass")()
-        options = llvm.create_pipeline_tuning_options(speed_level=1)
-        passes.run(module, llvm.create_pass_builder(self.target, options))
+        with alone():
+            passes = llvm.create_new_module_pass_manager()
+            for name in PASSES:
+                getattr(passes, f"add_{name}_pass")()
+            options = llvm.create_pipeline_tuning_options(speed_level=1)
+            passes.run(module, llvm.create_pass_builder(self.target, options))
 
     def _link(self, code: bytes, names: Sequence[str], used: Sequence[str], drawn: Sequence[str] = ()) -> tuple[str, Any]:
-        builder = self.llvm.JITLibraryBuilder().add_current_process().add_object_img(code)
-        for library in used:
-            builder.add_jit_library(library)
-        for symbol, address in _PYTHON.items():
-            builder.import_symbol(symbol, address)
-        for symbol in drawn:
-            builder.import_symbol(symbol, randomness.addresses()[symbol])
-        for name in names:
-            builder.export_symbol(name)
-        library = f"library{next(self.numbers)}"
-        try:
-            return library, builder.link(self.linker, library)
-        except RuntimeError as error:
-            raise CannotCompile(f"it cannot be linked: {error}") from error
+        with alone():
+            builder = self.llvm.JITLibraryBuilder().add_current_process().add_object_img(code)
+            for library in used:
+                builder.add_jit_library(library)
+            for symbol, address in _PYTHON.items():
+                builder.import_symbol(symbol, address)
+            for symbol in drawn:
+                builder.import_symbol(symbol, randomness.addresses()[symbol])
+            for name in names:
+                builder.export_symbol(name)
+            library = f"library{next(self.numbers)}"
+            try:
+                return library, builder.link(self.linker, library)
+            except RuntimeError as error:
+                raise CannotCompile(f"it cannot be linked: {error}") from error
+
+
+def machine() -> Machine:
+    """This computer, asked once."""
+    with alone():
+        return _machine()
 
 
 @functools.cache
-def machine() -> Machine:
-    """This computer, asked once."""
+def _machine() -> Machine:
     return Machine()

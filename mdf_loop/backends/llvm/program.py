@@ -340,7 +340,11 @@ class _Writing:
         if self.is_free:
             text.new(RELEASE)
         self.e.leave_if(text.new(f"icmp eq ptr {room}, null"), NO_MEMORY)
-        store_all(self.e, [(x, [room])])
+        if x.memory:
+            call = text.declare("memmove", "ptr", "ptr", "ptr", "i64", pure=False)
+            text.new(f"{call}(ptr {room}, ptr {x.memory}, i64 {self.e.bytes_of(x.dtype, x.shape)})")
+        else:
+            store_all(self.e, [(x, [room])])
 
     # Everything
 

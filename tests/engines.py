@@ -1,0 +1,5 @@
+"""The engines that tests run on: those that run here."""
+
+from mdf_loop.options import available_engines
+
+ENGINES = available_engines()
