@@ -18,6 +18,7 @@ import json
 import math
 import statistics
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -126,24 +127,32 @@ def numba_call(work: Model) -> Call | None:
     return None if run is None else lambda: run(*given)
 
 
+def warmed_up(work: Model, call: Call) -> str:
+    """Call it for a while, as engine auto looks at the first calls; gives what is wrong with the results."""
+    start, count = time.perf_counter(), 0
+    while count < WARM or time.perf_counter() - start < WARM_SECONDS:
+        results, error = tried(lambda: tuple(call()))
+        if error := error or differences(results, work.expected):
+            return error
+        count += 1
+    return ""
+
+
 def measure(work: Model, engines: list[str], seconds: float) -> dict[str, Any]:
     """One row: microseconds of a call, and what is wrong with its results."""
     row: dict[str, Any] = {"name": work.name, "wrong": {}}
     ready = {}
     for name, call in calls(work, engines).items():
-        for _ in range(WARM):  # engine auto looks at the first calls
-            results, error = tried(lambda: tuple(call()))  # noqa: B023
-            if error := error or differences(results, work.expected):
-                row["wrong"][name] = error
-                break
+        if wrong := warmed_up(work, call):
+            row["wrong"][name] = wrong
         else:
             ready[name] = call
-    row["us"] = {name: 1e6 * statistics.median(found) for name, found in in_turns(ready, seconds).items()}
+    row["us"] = {name: 1e6 * statistics.median(found) for name, found in (in_turns(ready, seconds) if ready else {}).items()}
     return row
 
 
-WARM = 12
-"""Calls of each before it is measured."""
+WARM, WARM_SECONDS = 12, 0.1
+"""Calls of each before it is measured, and how long they last at least."""
 
 
 def line(row: dict[str, Any], columns: list[str]) -> str:
