@@ -5,8 +5,8 @@ python benchmarks/exported.py kalman beam            those whose name contains o
 python benchmarks/exported.py --folder PATH          another folder of NAME.onnx and NAME.npz
 python benchmarks/exported.py --engine jit --json results.json
 
-NAME.npz holds in0, in1, ... in the order of the model's inputs and out0, out1, ... as the framework gave them.  Where JAX is installed,
-its own compiled function stands beside the loops that came from it; where numba is, some are written for it by hand.
+NAME.npz holds in0, in1, ... in the order of the model's inputs and out0, out1, ... as the framework gave them.  Where JAX is
+installed, its own compiled function stands beside the loops that came from it; where numba is, some are written for it by hand.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def kalman_large(seen):
         (x, P), _ = lax.scan(observed, (x, P), (C, z))
         return (x, P), x
 
-    (x, P), path = lax.scan(step, (jnp.zeros(24, jnp.float32), jnp.eye(24, dtype=jnp.float32)), seen)
+    (_, P), path = lax.scan(step, (jnp.zeros(24, jnp.float32), jnp.eye(24, dtype=jnp.float32)), seen)
     return path, jnp.diagonal(P)
 
 
@@ -313,7 +313,9 @@ def adaptive_ode(start, end):
         factor = jnp.clip(0.9 * (size + 1e-12) ** (-1 / 3), 0.2, 5.0)
         return jnp.where(good, t + h, t), jnp.where(good, new, u), h * factor, n + 1
 
-    t, u, _, n = lax.while_loop(lambda s: (s[0] < end) & (s[3] < 2000), step, (jnp.float64(0), start, jnp.float64(0.1), jnp.int32(0)))
+    t, u, _, n = lax.while_loop(
+        lambda s: (s[0] < end) & (s[3] < 2000), step, (jnp.float64(0), start, jnp.float64(0.1), jnp.int32(0))
+    )
     return t, u, n
 
 
@@ -339,7 +341,12 @@ def hodgkin_huxley(current):
         an, bn = 0.01 * (V + 55) / (1 - jnp.exp(-(V + 55.01) / 10)), 0.125 * jnp.exp(-(V + 65) / 80)
         ions = 120 * m**3 * h * (V - 50) + 36 * n**4 * (V + 77) + 0.3 * (V + 54.4)
         dt = 0.02
-        new = (V + dt * (I - ions), m + dt * (am * (1 - m) - bm * m), h + dt * (ah * (1 - h) - bh * h), n + dt * (an * (1 - n) - bn * n))
+        new = (
+            V + dt * (I - ions),
+            m + dt * (am * (1 - m) - bm * m),
+            h + dt * (ah * (1 - h) - bh * h),
+            n + dt * (an * (1 - n) - bn * n),
+        )
         return new, new[0]
 
     start = tuple(map(jnp.float32, (-65.0, 0.05, 0.6, 0.32)))

@@ -72,7 +72,9 @@ def normal(*shape: int, scale: float = 1.0) -> Tensor:
 
 # Recurrent networks
 
-GRU = {size: (normal(3 * size, 12, scale=0.3), normal(3 * size, size, scale=0.2), normal(3 * size, scale=0.1)) for size in (24, 32)}
+GRU = {
+    size: (normal(3 * size, 12, scale=0.3), normal(3 * size, size, scale=0.2), normal(3 * size, scale=0.1)) for size in (24, 32)
+}
 
 
 def gru(x: Tensor, size: int) -> Tensor:
@@ -163,7 +165,9 @@ def beam(h):
     """Beam search: four hypotheses, TopK over all their continuations, twelve tokens."""
 
     def step(n, h, score, tokens):
-        last = torch.where(n > 0, tokens.gather(1, torch.clamp(n - 1, min=0).expand(4, 1))[:, 0], torch.zeros(4, dtype=torch.int64))
+        last = torch.where(
+            n > 0, tokens.gather(1, torch.clamp(n - 1, min=0).expand(4, 1))[:, 0], torch.zeros(4, dtype=torch.int64)
+        )
         h = torch.tanh(h @ DECODE + EMBED[last])
         total = score[:, None] + torch.log_softmax(h @ OUT, -1)
         score, index = total.reshape(-1).topk(4)

@@ -275,7 +275,10 @@ def put(p: Printer, v: Value) -> str:
 @writes("window")
 def window(p: Printer, v: Value) -> str:
     """A part of known length from places on that the run tells."""
-    parts = [f"{p.text(s)} : {p.text(s)} + {n}" if isinstance(n, int) else ":" for s, n in zip(v.args[1:], v.type.shape or (), strict=True)]
+    parts = [
+        f"{p.text(s)} : {p.text(s)} + {n}" if isinstance(n, int) else ":"
+        for s, n in zip(v.args[1:], v.type.shape or (), strict=True)
+    ]
     return f"{p.boxed(v.args[0])}[{', '.join(parts)}]"
 
 
