@@ -5,8 +5,8 @@ python benchmarks/exported.py kalman beam            those whose name contains o
 python benchmarks/exported.py --folder PATH          another folder of NAME.onnx and NAME.npz
 python benchmarks/exported.py --engine jit --json results.json
 
-NAME.npz holds in0, in1, ... in the order of the model's inputs and out0, out1, ... as the framework gave them.  Where JAX is installed,
-its own compiled function stands beside the loops that came from it; where numba is, some are written for it by hand.
+NAME.npz holds in0, in1, ... in the order of the model's inputs and out0, out1, ... as the framework gave them.  Where JAX is
+installed, its own compiled function stands beside the loops that came from it; where numba is, some are written for it by hand.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import json
 import math
 import statistics
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -126,24 +127,32 @@ def numba_call(work: Model) -> Call | None:
     return None if run is None else lambda: run(*given)
 
 
+def warmed_up(work: Model, call: Call) -> str:
+    """Call it for a while, as engine auto looks at the first calls; gives what is wrong with the results."""
+    start, count = time.perf_counter(), 0
+    while count < WARM or time.perf_counter() - start < WARM_SECONDS:
+        results, error = tried(lambda: tuple(call()))
+        if error := error or differences(results, work.expected):
+            return error
+        count += 1
+    return ""
+
+
 def measure(work: Model, engines: list[str], seconds: float) -> dict[str, Any]:
     """One row: microseconds of a call, and what is wrong with its results."""
     row: dict[str, Any] = {"name": work.name, "wrong": {}}
     ready = {}
     for name, call in calls(work, engines).items():
-        for _ in range(WARM):  # engine auto looks at the first calls
-            results, error = tried(lambda: tuple(call()))  # noqa: B023
-            if error := error or differences(results, work.expected):
-                row["wrong"][name] = error
-                break
+        if wrong := warmed_up(work, call):
+            row["wrong"][name] = wrong
         else:
             ready[name] = call
-    row["us"] = {name: 1e6 * statistics.median(found) for name, found in in_turns(ready, seconds).items()}
+    row["us"] = {name: 1e6 * statistics.median(found) for name, found in (in_turns(ready, seconds) if ready else {}).items()}
     return row
 
 
-WARM = 12
-"""Calls of each before it is measured."""
+WARM, WARM_SECONDS = 12, 0.1
+"""Calls of each before it is measured, and how long they last at least."""
 
 
 def line(row: dict[str, Any], columns: list[str]) -> str:

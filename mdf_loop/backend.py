@@ -85,7 +85,7 @@ class LoopRep(BackendRep):
         return {**inputs, **fit_values(asked, known)}
 
     def _by_name(self, inputs: Any) -> Mapping[str, Any]:
-        if isinstance(inputs, Mapping):
+        if type(inputs) is dict or isinstance(inputs, Mapping):
             if inputs.keys() == self._names:
                 return inputs
             given = dict(inputs)
@@ -109,21 +109,28 @@ class LoopRep(BackendRep):
 def run_kept(execute: InterpretedBody, values: list[Any], run: Run) -> tuple[Any, ...]:
     """Run a graph without a loop around it; what ends it early keeps the outputs that were known."""
     run.finish = handed_out_partly
-    env = execute.begin(values, (), run)
-
     drawn = run.stream.save()
+    started: list[list[Any]] = []
+
+    def env() -> list[Any]:
+        if not started:
+            started.append(execute.begin(values, (), run))
+        return started[0]
 
     def call() -> tuple[Any, ...]:
-        with np.errstate(all="ignore"):
-            return tuple(handed_out([*execute.finish(env)]))
+        results = execute.at_once(values, run)
+        if results is None:
+            with np.errstate(all="ignore"):
+                results = [*execute.finish(env())]
+        return tuple(handed_out(results))
 
     def begun() -> None:
         run.stream.restore(drawn)
         with np.errstate(all="ignore"), contextlib.suppress(PartialResults):
-            execute.interrupt(env)
+            execute.interrupt(env())
 
     def known(error: PartialResults) -> dict[str, Any]:
-        found = execute.known(env, run, error.partial)
+        found = execute.known(env(), run, error.partial)
         return dict(zip(found, handed_out_partly([*found.values()]), strict=True))
 
     return keeping(run, call, known, begun)

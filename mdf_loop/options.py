@@ -226,10 +226,17 @@ class RandomStream:
     """
 
     def __init__(self, seed: Seed | None) -> None:
-        self.seed: Seed = int.from_bytes(os.urandom(8), "little") >> 1 if seed is None else seed
+        self._seed = seed
         self._shared: np.random.Generator | None = None
         self._own: dict[object, np.random.Generator] = {}
         self._saved: Any = None
+
+    @property
+    def seed(self) -> Seed:
+        """What it starts from."""
+        if self._seed is None:  # asking for it takes longer than a small run, and few draw
+            self._seed = int.from_bytes(os.urandom(8), "little") >> 1
+        return self._seed
 
     @classmethod
     def over(cls, generator: np.random.Generator) -> RandomStream:

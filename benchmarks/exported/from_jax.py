@@ -106,7 +106,7 @@ def kalman_large(seen):
         (x, P), _ = lax.scan(observed, (x, P), (C, z))
         return (x, P), x
 
-    (x, P), path = lax.scan(step, (jnp.zeros(24, jnp.float32), jnp.eye(24, dtype=jnp.float32)), seen)
+    (_, P), path = lax.scan(step, (jnp.zeros(24, jnp.float32), jnp.eye(24, dtype=jnp.float32)), seen)
     return path, jnp.diagonal(P)
 
 

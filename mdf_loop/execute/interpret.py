@@ -387,6 +387,10 @@ class InterpretedBody:
         """Run every node once; returns the body's outputs."""
         return self.finish(self.begin(inputs, captured, run))
 
+    def at_once(self, inputs: Sequence[Any], run: Run) -> list[Any] | None:
+        """The outputs, where something is ready that gives them without a step in between; None where nothing is."""
+        return None
+
     def begin(self, inputs: Sequence[Any], captured: Sequence[Any], run: Run) -> list[Any]:
         """The values before the first node."""
         if not self.program.is_current():

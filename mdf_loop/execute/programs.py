@@ -120,6 +120,16 @@ class Programs:
             return None
         return self._by_entry(("python", types), values, run, self._printed, is_over_soon)
 
+    def at_once(self, values: Sequence[Any], run: Run) -> list[Any] | None:
+        """The results by machine code that has been made for such values and calls nothing outside; None if there is none."""
+        if self._changes != changes():
+            return None
+        entry = self._entries.get((run.options.obey_body_condition, ("jit", tuple(map(_key_of, values)))))
+        if entry is None or entry.made is None or entry.is_refused or not entry.made.is_alone:
+            return None
+        found = self._tried(entry, values, run)
+        return None if found is None else [*found]
+
     def machine_code(self, values: Sequence[Any], options: Options) -> Specialised | None:
         """The machine code that engine ``jit`` runs for values of these types; None if there is none."""
         self._see_changes()

@@ -35,6 +35,8 @@ class Specialised:
         How long compiling took; 0 if it is Python.
     why : str
         Why it is Python although machine code was asked for.
+    is_alone : bool
+        Whether it is machine code that calls no kernel of numpy's.
     """
 
     call: Callable[..., Any]
@@ -43,6 +45,7 @@ class Specialised:
     size: int = 0
     seconds: float = 0.0
     why: str = ""
+    is_alone: bool = False
 
     @property
     def form(self) -> str:
@@ -85,4 +88,4 @@ def in_machine_code(step: Region, is_block: bool = False) -> Specialised | str:
         return f"{type(error).__name__} {error}"
     seconds = time.perf_counter() - begun
     log.info("compiled a Step: %d bytes in %.0f ms", call.size, 1000 * seconds)
-    return Specialised(call, step, size=call.size, seconds=seconds)
+    return Specialised(call, step, size=call.size, seconds=seconds, is_alone=not call.outside)

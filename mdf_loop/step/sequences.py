@@ -1,7 +1,7 @@
 """Sequences that a loop makes from nothing, one value behind the other: the rows of a collected array.
 
-TorchScript writes a list that way, and puts its elements together behind the loop.  A sequence that anybody else looks at, inside the
-loop or behind it, stays one.
+TorchScript writes a list that way, and puts its elements together behind the loop.  A sequence that anybody else looks at,
+inside the loop or behind it, stays one.
 """
 
 from __future__ import annotations

@@ -29,6 +29,9 @@ FEW = 4
 
 ENDLESS = (1 << 63) - 1
 
+GUESSED = 16
+"""Iterations of a loop that ends when it likes."""
+
 
 @writes("branch")
 def branch(e: Emitter, v: Value) -> Array:
@@ -301,9 +304,11 @@ def work_of(region: Region) -> int:
             terms = value.args[0].type.shape[-1]  # type: ignore[index]
             found += max(size * int(terms) // 16, 1)  # type: ignore[arg-type]
         elif isinstance(value.attr, LoopRegion):
-            count = value.args[0]
-            rounds = int(count.attr) if count.op == "const" and count.attr is not None else 16
-            found += min(max(rounds, 1), 1 << 20) * work_of(value.attr.body)
+            count, inner = value.args[0], value.attr
+            rounds = int(count.attr) if count.op == "const" and count.attr is not None else GUESSED
+            if inner.obeyed and not is_always_true(inner.body.results[0]):  # it counts for itself if it takes longer
+                rounds = min(rounds, GUESSED)
+            found += min(max(rounds, 1), 1 << 20) * work_of(inner.body)
         else:
             found += max(size // 4, 1) + sum(work_of(inner) for inner in regions_of(value))
     return found

@@ -125,10 +125,11 @@ class Real:
         return self.whole("ashr", self.whole("shl", self.to_bits(shifted), spare), spare)
 
 
-def exp(f: Real, x: str) -> str:
-    """e^x; scaled in two steps, so that what is subnormal is right."""
+def exp(f: Real, x: str, lost: str = "") -> str:
+    """e^x, or e^(x + lost); scaled in two steps, so that what is subnormal is right."""
     low, high = (-104.0, 89.0) if f.is_short else (-746.0, 710.0)
     shifted, r = f.reduced(f.between(x, low, high))
+    r = f.add(r, lost) if lost else r
     y = f.add(f.expm1_of(r), f.k(1))
     n = f.exponent(shifted)
     half = f.whole("ashr", n, f.n(1))
@@ -245,46 +246,3 @@ def by_double(function: Callable[..., str]) -> Callable[..., str]:
         return f.new(f"fptrunc {double.type} {function(double, *given)} to {f.type}")
 
     return wide
-
-
-def power_by_logarithm(f: Real, x: str, y: str) -> str:
-    """|x|^y as e^(y ln |x|), with the signs and special values that C's pow has: digits enough for float32."""
-    size = f.call("fabs", x)
-    found = exp(f, f.mul(y, log(f, size)))
-    is_whole = f.is_("oeq", f.call("trunc", y), y)
-    half = f.mul(y, f.k(0.5))
-    is_odd = f.new(f"and {f.lanes.of('i1')} {is_whole}, {f.is_('une', f.call('trunc', half), half)}")
-    found = f.select(is_odd, f.call("copysign", found, x), found)
-    is_finite = f.is_("olt", size, f.k(math.inf))
-    is_below = f.new(f"and {f.lanes.of('i1')} {f.is_('olt', x, f.k(0))}, {is_finite}")
-    is_root = f.new(f"and {f.lanes.of('i1')} {is_below}, {f.is_('one', f.call('trunc', y), y)}")
-    found = f.select(is_root, f.k(math.nan), found)
-    is_unit = f.new(f"and {f.lanes.of('i1')} {f.is_('oeq', x, f.k(-1))}, {f.is_('oeq', f.call('fabs', y), f.k(math.inf))}")
-    one = f.new(f"or {f.lanes.of('i1')} {f.is_('oeq', x, f.k(1))}, {f.is_('oeq', y, f.k(0))}")
-    return f.select(f.new(f"or {f.lanes.of('i1')} {one}, {is_unit}"), f.k(1), found)
-
-
-FUNCTIONS: dict[str, Callable[..., str]] = {
-    "exp": exp,
-    "expm1": expm1,
-    "tanh": tanh,
-    "log": log,
-    "log1p": log1p,
-    "sin": sin,
-    "cos": cos,
-    "erf": erf,
-}
-"""By primitive."""
-
-SHORT: dict[str, Callable[..., str]] = {
-    "log1p": by_double(log1p),
-    "pow": by_double(power_by_logarithm),
-    "sin": by_double(sin),
-    "cos": by_double(cos),
-}
-"""Those that have a form of their own for float32."""
-
-
-def function_of(name: str, dtype: np.dtype) -> Callable[..., str] | None:
-    """How a function of a type is written, if it is."""
-    return SHORT.get(name, FUNCTIONS.get(name)) if dtype == FLOAT32 else FUNCTIONS.get(name)

@@ -9,16 +9,17 @@ import numpy as np
 
 from mdf_loop.backends.llvm.elements import ELEMENTS, FLOAT32
 from mdf_loop.backends.llvm.lanes import Lanes
-from mdf_loop.backends.llvm.mathematics.functions import Real, function_of
+from mdf_loop.backends.llvm.mathematics.functions import Real
+from mdf_loop.backends.llvm.mathematics.table import function_of
 from mdf_loop.backends.llvm.text import Text
 
 OWN = ("exp", "expm1", "tanh", "log", "log1p", "sin", "cos", "erf", "pow")
-"""Primitives with functions of our own, for all floats or for float32 alone."""
+"""Primitives with functions of our own, for all floats."""
 
 FOREIGN = {
     "exp2": "exp2", "log2": "log2", "log10": "log10", "cbrt": "cbrt", "tan": "tan", "asin": "asin", "acos": "acos",
     "atan": "atan", "sinh": "sinh", "cosh": "cosh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh", "atan2": "atan2",
-    "hypot": "hypot", "fmod": "fmod", "pow": "pow", "sin": "sin", "cos": "cos",
+    "hypot": "hypot", "fmod": "fmod", "sin": "sin", "cos": "cos",
 }  # fmt: skip
 """C's functions by primitive."""
 
