@@ -39,6 +39,7 @@ from mdf_loop.ir import Body, Collected, Loop
 from mdf_loop.kernels import load_kernels
 from mdf_loop.options import Run, start_run
 from mdf_loop.readers.mdf_body import check_graph
+from mdf_loop.readers.mdf_typed import is_typed
 from mdf_loop.readers.onnx_graph import DEFAULT_OPSET
 from mdf_loop.readers.values import Builder, NotCompiled, Number, Unavailable, Value, literal
 
@@ -139,6 +140,8 @@ def lower(
     check_steps(steps, time_increment)
     load_kernels()
     graph = _only_graph(model)
+    if is_typed(graph):
+        raise NotLowered("it is an ONNX graph, which computes in the types that it says", (graph.id,))
     try:
         with malformed("this graph cannot become a loop", (str(graph.id),), let=(NotCompiled,)):
             check_graph(graph)
