@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from swept_models import GATHERING, loop_graph
 
 import mdf_loop
 from mdf_loop.errors import IterationError, LoopError, LoopInterrupted

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from modeci_mdf.mdf import Edge, Graph, InputPort, Node, OutputPort, Parameter
+from swept_models import GATHERING, loop_graph
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError, IterationError, KindError, LoopError, LoopInterrupted, LoopTimeout
@@ -23,17 +24,6 @@ DIFFUSION = ROOT / "examples" / "drift_diffusion.yaml"
 OVER = {"drift": [0.0, 1.0, 2.5], "bound": [0.3, 0.5]}
 
 
-def loop_graph(body, values, args=None, outputs=("run",), m=40):
-    """A graph of one node with one loop."""
-    parameters = [Parameter(id=name, value=value) for name, value in values.items()]
-    parameters.append(Parameter(id="body", value={"onnx": body}))
-    parameters.append(Parameter(id="m", value=m))
-    said = {"M": "m", "cond": True, **(args or {}), "body": "body"}
-    parameters.append(Parameter(id="run", function="onnx::Loop", args=said))
-    ports = [OutputPort(id=f"o{k}", value=text) for k, text in enumerate(outputs)]
-    return Graph(id="g", nodes=[Node(id="n", parameters=parameters, output_ports=ports)])
-
-
 def is_batched(monkeypatch):
     """Counts how often loops of many runs are run at once, to their end."""
     done = []
@@ -42,7 +32,7 @@ def is_batched(monkeypatch):
         def run(self, *args):
             found = original(self, *args)
             if found is not None:
-                done.append(len(args[0]))
+                done.append(len(args[1]))
             return found
 
         return run
@@ -315,9 +305,6 @@ def test_a_given_filling_keeps_whole_numbers_whole():
     assert s.o0.dtype == np.int64
     assert s.o0_length.values.tolist() == [2, 3]
     assert np.isnan(mdf_loop.sweep(graph, {"m": [2, 3]}).o0.values[0, 2])
-
-
-GATHERING = "b (int64 i, bool c, double x) => (bool c, double x, double g) { g = Gather (w, i) }"
 
 
 def test_points_that_fail_are_told_and_the_others_are_there():
