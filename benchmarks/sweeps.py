@@ -117,38 +117,48 @@ def by_numba() -> dict[str, tuple[Callable[..., object], ...]] | None:
         return rng.standard_normal()
 
     def both(draw: Callable[..., float]) -> tuple[Callable[..., object], ...]:
-        @numba.njit  # type: ignore[untyped-decorator]
-        def diffusion(rng: object, drift: float, times: np.ndarray) -> None:
-            for k in range(len(times)):
-                x, t = 0.0, 0.3
-                for _ in range(5000):
-                    x += drift * 0.001 + np.sqrt(0.001) * draw(rng)
-                    t += 0.001
-                    if not abs(x) < 1.0:
-                        break
-                times[k] = t
-
-        @numba.njit  # type: ignore[untyped-decorator]
-        def accumulators(rng: object, stimulus: np.ndarray, results: np.ndarray) -> None:
-            x = np.empty(5)
-            for k in range(len(results)):
-                x[:] = 0.0
-                for _ in range(2000):
-                    total = 0.0
-                    for j in range(5):
-                        total += x[j]
-                    strongest = 0.0
-                    for j in range(5):
-                        rate = stimulus[j] - (0.2 * x[j] + 0.4 * (total - x[j]))
-                        x[j] = max(x[j] + (0.01 * rate + 0.02 * draw(rng)), 0.0)
-                        strongest = max(strongest, x[j])
-                    if not strongest < 1e9:
-                        break
-                results[k] = x
-
-        return diffusion, accumulators
+        return numba.njit(diffusing(draw)), numba.njit(accumulating(draw))
 
     return {"each": both(newer), "one": both(newer), "older": both(older)}
+
+
+def diffusing(draw: Callable[..., float]) -> Callable[..., None]:
+    """What numba compiles of the drift-diffusion model."""
+
+    def diffusion(rng: object, drift: float, times: np.ndarray) -> None:
+        for k in range(len(times)):
+            x, t = 0.0, 0.3
+            for _ in range(5000):
+                x += drift * 0.001 + np.sqrt(0.001) * draw(rng)
+                t += 0.001
+                if not abs(x) < 1.0:
+                    break
+            times[k] = t
+
+    return diffusion
+
+
+def accumulating(draw: Callable[..., float]) -> Callable[..., None]:
+    """What numba compiles of the accumulators."""
+
+    def accumulators(rng: object, stimulus: np.ndarray, results: np.ndarray) -> None:
+        x = np.empty(5)
+        for k in range(len(results)):
+            x[:] = 0.0
+            for _ in range(2000):
+                total = 0.0
+                for j in range(5):
+                    total += x[j]
+                strongest = 0.0
+                for j in range(5):
+                    rate = stimulus[j] - (0.2 * x[j] + 0.4 * (total - x[j]))
+                    x[j] = max(x[j] + (0.01 * rate + 0.02 * draw(rng)), 0.0)
+                    strongest = max(strongest, x[j])
+                if not strongest < 1e9:
+                    break
+            results[k] = x
+
+    return accumulators
 
 
 def diffusion_by_numba(run: Callable[..., object], drifts: np.ndarray, trials: int, streams: str) -> np.ndarray:

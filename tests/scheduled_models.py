@@ -143,13 +143,13 @@ def switched_rlc():
     return graph(circuit)
 
 
-def integrate_and_fire():
-    """A pulse, a spiking cell, and a second one that the spikes drive."""
+def pulsing():
+    """A node whose level is up for a while."""
     pulse = [
         ParameterCondition(id="on", test="time > start and time < start + duration", value="amplitude"),
         ParameterCondition(id="off", test="time > start + duration", value="amplitude*0"),
     ]
-    source = node(
+    return node(
         "source",
         [
             Parameter(id="time", default_initial_value=0, time_derivative="1"),
@@ -161,34 +161,39 @@ def integrate_and_fire():
         level_out="level",
     )
 
-    def cell(name):
-        spiking = [
-            ParameterCondition(id="is_spiking", test="v >= thresh", value="1"),
-            ParameterCondition(id="not_spiking", test="v < thresh", value="0"),
-        ]
-        arrived = [ParameterCondition(id="spike_detected", test="syn_input > 0", value="1")]
-        return node(
-            name,
-            [
-                Parameter(id="syn_i", default_initial_value="0", time_derivative="-1 * syn_i", conditions=arrived),
-                Parameter(id="v0", value=-60),
-                Parameter(id="erev", value=-70),
-                Parameter(id="tau", value=10.0),
-                Parameter(id="thresh", value=-20.0),
-                Parameter(id="spiking", default_initial_value="0", conditions=spiking),
-                Parameter(
-                    id="v",
-                    default_initial_value="v0",
-                    time_derivative="-1 * (v-erev)/tau + syn_input + curr_input",
-                    conditions=[ParameterCondition(id="reset", test="v > thresh", value="erev")],
-                ),
-            ],
-            ["curr_input", "syn_input"],
-            **{f"v_{name}": "v", f"spiking_{name}": "spiking", f"syn_{name}": "syn_i"},
-        )
 
+def spiking_cell(name):
+    """A cell that spikes and starts anew."""
+    spiking = [
+        ParameterCondition(id="is_spiking", test="v >= thresh", value="1"),
+        ParameterCondition(id="not_spiking", test="v < thresh", value="0"),
+    ]
+    arrived = [ParameterCondition(id="spike_detected", test="syn_input > 0", value="1")]
+    return node(
+        name,
+        [
+            Parameter(id="syn_i", default_initial_value="0", time_derivative="-1 * syn_i", conditions=arrived),
+            Parameter(id="v0", value=-60),
+            Parameter(id="erev", value=-70),
+            Parameter(id="tau", value=10.0),
+            Parameter(id="thresh", value=-20.0),
+            Parameter(id="spiking", default_initial_value="0", conditions=spiking),
+            Parameter(
+                id="v",
+                default_initial_value="v0",
+                time_derivative="-1 * (v-erev)/tau + syn_input + curr_input",
+                conditions=[ParameterCondition(id="reset", test="v > thresh", value="erev")],
+            ),
+        ],
+        ["curr_input", "syn_input"],
+        **{f"v_{name}": "v", f"spiking_{name}": "spiking", f"syn_{name}": "syn_i"},
+    )
+
+
+def integrate_and_fire():
+    """A pulse, a spiking cell, and a second one that the spikes drive."""
     edges = [edge("source.level_out -> pre.curr_input", 1), edge("pre.spiking_pre -> post.syn_input", 200)]
-    return graph(source, cell("pre"), cell("post"), edges=edges)
+    return graph(pulsing(), spiking_cell("pre"), spiking_cell("post"), edges=edges)
 
 
 def abcd():

@@ -221,8 +221,9 @@ def test_a_loop_that_never_ends_stops_at_max_iterations():
 
 REFUSED = {
     "g: the condition of node 'A' is TimeInterval; a loop has counterparts of Always, Never, All, And, Any, Or, Not, AllHaveRun, "
-    "EveryNCalls, JustRan, Threshold, BeforePass, AtPass, AfterPass, AfterNPasses, EveryNPasses, BeforeNCalls, AtNCalls, "
-    "AfterCall, AfterNCalls": graph(counter("A"), conditions={"A": Condition("TimeInterval", repeat=1)}),
+    "EveryNCalls, JustRan, Threshold, BeforePass, AtPass, AfterPass, AfterNPasses, EveryNPasses, "
+    "BeforeEnvironmentStateUpdate, AtEnvironmentStateUpdate, AfterEnvironmentStateUpdate, AfterNEnvironmentStateUpdates, "
+    "BeforeNCalls, AtNCalls, AfterCall, AfterNCalls": graph(counter("A"), conditions={"A": Condition("TimeInterval", repeat=1)}),
     "g: the condition of node 'A' is AfterNCalls of 'Z', which is no node of the graph": graph(
         counter("A"), conditions={"A": Condition("AfterNCalls", dependency="Z", n=1)}
     ),
@@ -248,11 +249,6 @@ REFUSED = {
     "g/C: 2 edges end in port C.x, and MDF takes them in no particular order": graph(
         counter("A"), counter("B"), counter("C", "x", c="x"), edges=["A.n_A -> C.x", "B.n_B -> C.x"]
     ),
-    "g/A: f is onnx::Loop: a loop or branch in a node does not become part of the loop over steps": graph(
-        node("A", [Parameter(id="f", function="onnx::Loop", args={"M": 3, "cond": True, "v": "x", "body": "b"})], ["x"], y="f")
-    ),
-    "g/A: f is onnx::Relu, which computes in types of its own: 32 bits in MDF's engine, those that the graph says in a converted "
-    "graph": graph(node("A", [Parameter(id="f", function="onnx::Relu", args={"X": "x"})], ["x"], y="f")),
     "g/A: parameter A.v has a time_derivative and no default_initial_value to start from": graph(
         node("A", [Parameter(id="v", time_derivative="1")], v="v")
     ),

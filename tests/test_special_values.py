@@ -20,7 +20,6 @@ from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import KERNELS, lookup
 from mdf_loop.options import ENGINES
 from mdf_loop.types.elements import NAMES, kind_of
-from mdf_loop.ops.registry import KERNELS, lookup
 
 load_kernels()
 

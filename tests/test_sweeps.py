@@ -2,10 +2,6 @@
 
 import itertools
 import json
-import os
-import signal
-import subprocess
-import sys
 import tracemalloc
 from pathlib import Path
 
@@ -13,6 +9,7 @@ import numpy as np
 import pytest
 from engines import ENGINES
 from modeci_mdf.mdf import Edge, Graph, InputPort, Node, OutputPort, Parameter
+from swept_models import GATHERING, loop_graph
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError, IterationError, KindError, LoopError, LoopInterrupted, LoopTimeout
@@ -27,17 +24,6 @@ DIFFUSION = ROOT / "examples" / "drift_diffusion.yaml"
 OVER = {"drift": [0.0, 1.0, 2.5], "bound": [0.3, 0.5]}
 
 
-def loop_graph(body, values, args=None, outputs=("run",), m=40):
-    """A graph of one node with one loop."""
-    parameters = [Parameter(id=name, value=value) for name, value in values.items()]
-    parameters.append(Parameter(id="body", value={"onnx": body}))
-    parameters.append(Parameter(id="m", value=m))
-    said = {"M": "m", "cond": True, **(args or {}), "body": "body"}
-    parameters.append(Parameter(id="run", function="onnx::Loop", args=said))
-    ports = [OutputPort(id=f"o{k}", value=text) for k, text in enumerate(outputs)]
-    return Graph(id="g", nodes=[Node(id="n", parameters=parameters, output_ports=ports)])
-
-
 def is_batched(monkeypatch):
     """Counts how often loops of many runs are run at once, to their end."""
     done = []
@@ -46,7 +32,7 @@ def is_batched(monkeypatch):
         def run(self, *args):
             found = original(self, *args)
             if found is not None:
-                done.append(len(args[0]))
+                done.append(len(args[1]))
             return found
 
         return run
@@ -321,9 +307,6 @@ def test_a_given_filling_keeps_whole_numbers_whole():
     assert np.isnan(mdf_loop.sweep(graph, {"m": [2, 3]}).o0.values[0, 2])
 
 
-GATHERING = "b (int64 i, bool c, double x) => (bool c, double x, double g) { g = Gather (w, i) }"
-
-
 def test_points_that_fail_are_told_and_the_others_are_there():
     graph = loop_graph(GATHERING, {"x": 0.0, "w": [1.0, 2.0, 3.0]}, {"x": "x"}, ("run[1]",))
     s = mdf_loop.sweep(graph, {"m": [2, 9, 3]})
@@ -408,120 +391,6 @@ def test_memory_is_that_of_a_chunk_beside_the_result(engine):
 
 
 # Checkpoints
-
-
-def test_a_checkpoint_is_gone_on_with(tmp_path, monkeypatch):
-    pytest.importorskip("zarr")
-    from mdf_loop.sweeps.task import Task
-
-    expected = mdf_loop.sweep(DIFFUSION, OVER, trials=4, seed=1)
-    path, ran = tmp_path / "c.zarr", []
-    original = Task.run
-    monkeypatch.setattr(Task, "run", lambda self, *span: ran.append(span) or original(self, *span))
-
-    def stop(done, size):
-        if done >= 10:
-            raise KeyboardInterrupt
-
-    said = {"trials": 4, "seed": 1, "chunk": 5, "checkpoint": path}
-    with pytest.raises(LoopInterrupted):
-        mdf_loop.sweep(DIFFUSION, OVER, progress=stop, **said)
-    assert ran == [(0, 5), (5, 10)]
-    found = mdf_loop.sweep(DIFFUSION, OVER, **said)
-    assert ran[2:] == [(10, 15), (15, 20), (20, 24)]
-    assert found.identical(expected)
-    assert mdf_loop.sweep(DIFFUSION, OVER, **said).identical(expected)
-    assert len(ran) == 5
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"seed": 2}, "its seed is 1, here it is 2"),
-        ({"over": {"drift": [0.0, 1.0]}}, "its grid is"),
-        ({"trials": 5}, "its trials is 4, here it is 5"),
-        ({"noise": 0.5}, "its content is"),
-    ],
-)
-def test_a_checkpoint_of_another_sweep_is_refused(change, message, tmp_path):
-    pytest.importorskip("zarr")
-    said = {"over": OVER, "trials": 4, "seed": 1, "checkpoint": tmp_path / "c.zarr"}
-    mdf_loop.sweep(DIFFUSION, **said)
-    with pytest.raises(LoopError, match=message):
-        mdf_loop.sweep(DIFFUSION, **{**said, **change})
-
-
-def test_a_folder_of_something_else_is_not_touched(tmp_path):
-    pytest.importorskip("zarr")
-    path = tmp_path / "c.zarr"
-    path.mkdir()
-    (path / "mine").write_text("mine")
-    with pytest.raises(LoopError, match="is not replaced"):
-        mdf_loop.sweep(DIFFUSION, OVER, seed=1, checkpoint=path)
-    assert (path / "mine").read_text() == "mine"
-
-
-KILLED = """
-import sys, mdf_loop
-mdf_loop.sweep(sys.argv[1], {"drift": [0.0, 1.0, 2.5], "bound": [0.3, 0.5]}, trials=40, seed=1, chunk=8, checkpoint=sys.argv[2],
-               progress=lambda done, size: print(done, flush=True))
-"""
-
-
-def test_a_sweep_that_was_killed_goes_on_where_it_stopped(tmp_path):
-    pytest.importorskip("zarr")
-    path = tmp_path / "c.zarr"
-    process = subprocess.Popen([sys.executable, "-c", KILLED, DIFFUSION, path], stdout=subprocess.PIPE, text=True)
-    for _ in range(3):
-        process.stdout.readline()
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait(timeout=60)
-    process.stdout.close()
-    there = [place.name for place in path.glob("chunk_*")]
-    assert len(there) >= 3
-    found = mdf_loop.sweep(DIFFUSION, OVER, trials=40, seed=1, chunk=8, checkpoint=path)
-    assert found.identical(mdf_loop.sweep(DIFFUSION, OVER, trials=40, seed=1))
-
-
-# A cluster
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as made,
-        distributed.Client(made) as client,
-    ):
-        yield client
-
-
-def test_a_cluster_gives_the_same_bits(cluster):
-    expected = mdf_loop.sweep(DIFFUSION, OVER, trials=10, seed=1)
-    assert mdf_loop.sweep(DIFFUSION, OVER, trials=10, seed=1, client=cluster).identical(expected)
-    assert mdf_loop.sweep(DIFFUSION, OVER, trials=10, seed=1, client=cluster, chunk=4).identical(expected)
-
-
-def test_errors_on_a_cluster_are_those_of_a_run_here(cluster):
-    graph = loop_graph(GATHERING, {"x": 0.0, "w": [1.0, 2.0, 3.0]}, {"x": "x"}, ("run[1]",))
-    s = mdf_loop.sweep(graph, {"m": [2, 9, 3]}, client=cluster, chunk=1)
-    assert s.attrs["errors"] == mdf_loop.sweep(graph, {"m": [2, 9, 3]}).attrs["errors"]
-    with pytest.raises(IterationError):
-        mdf_loop.sweep(graph, {"m": [2, 9, 3]}, client=cluster, chunk=1, on_error="raise")
-
-
-def test_a_worker_that_dies_costs_its_chunk_alone(cluster):
-    pids = list(cluster.run(os.getpid).values())
-    killed = []
-
-    def kill(done, size):
-        if not killed:
-            killed.append(pids[0])
-            os.kill(pids[0], signal.SIGKILL)
-
-    s = mdf_loop.sweep(DIFFUSION, OVER, trials=100, seed=1, client=cluster, chunk=10, progress=kill)
-    assert killed
-    assert s.identical(mdf_loop.sweep(DIFFUSION, OVER, trials=100, seed=1))
 
 
 def test_what_a_dataset_says_of_itself():

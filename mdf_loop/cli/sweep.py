@@ -145,15 +145,8 @@ def sweep(
     """Run a model over a grid of values, some trials at each point, and write the results with labels."""
     from mdf_loop.options import options
 
-    how: dict[str, Any] = {
-        "trials": trials,
-        "seed": seed,
-        "checkpoint": checkpoint,
-        "workers": workers,
-        "chunk": chunk,
-        "steps": steps,
-    }
-    how |= {"time_increment": time_increment, "common_noise": common_noise}
+    how: dict[str, Any] = {"trials": trials, "seed": seed, "checkpoint": checkpoint, "workers": workers, "chunk": chunk}
+    how |= {"steps": steps, "time_increment": time_increment, "common_noise": common_noise}
     with at_work(file), options(trusted=trusted, timeout=timeout):
         found = run_sweep(file, over or [], given_inputs(set_, input_), output, how, outputs, reduce, quiet)
     if json_:

@@ -9,16 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.convert.lowered import LOWERED
-from mdf_loop.convert.tracing import BOOL, DOUBLE, FLOAT, INT64, WITHOUT_DOUBLE, Emitter, Traced
+from mdf_loop.convert.lowering_operators import expression, initially, operator, tensor
+from mdf_loop.convert.tracing import BOOL, INT64, Emitter, Traced
 from mdf_loop.errors import UnsupportedOp, malformed
 from mdf_loop.ir import Body, Node, ValueType
 from mdf_loop.kernels import load_kernels
-from mdf_loop.ops.registry import bind, lookup
-from mdf_loop.options import start_run
-from mdf_loop.readers.mdf_control import rename_captures
 from mdf_loop.readers.values import DOMAIN
-from mdf_loop.types.schemas import schema_of
 
 LEAST_OPSET = 18
 """Version of ONNX that the operators written here are of; a model may say a later one."""
@@ -54,7 +50,7 @@ def _lower(body: Body, inputs: Mapping[str, tuple[Any, ValueType]]) -> Body:
     for state in body.state:
         emitter.values[state.input] = Traced("", state.initial, is_known=True)
     outputs = trace(body, emitter)
-    names = [emitter.call(_tensor(emitter, value), name) for name, value in zip(body.outputs, outputs, strict=True)]
+    names = [emitter.call(tensor(emitter, value), name) for name, value in zip(body.outputs, outputs, strict=True)]
     written = emitter.body(body.name, tuple(inputs), names)
     types = {name: _type(value) for name, value in zip(written.outputs, outputs, strict=True)}
     return replace(written, types={**types, **emitter.types})
@@ -97,160 +93,13 @@ def _lowered(emitter: Emitter, node: Node) -> Sequence[Traced]:
     if node.domain == "" and node.op in _CONTROL and not all(body.typed for _, body in node.bodies):
         return _CONTROL[node.op](emitter, node, inputs)
     if node.domain == DOMAIN and node.op == "initially":
-        return [_initially(emitter, *inputs)]
+        return [initially(emitter, *inputs)]
     if node.domain == DOMAIN:
-        return _expression(emitter, node, [value for value in inputs if value is not None])
+        return expression(emitter, node, [value for value in inputs if value is not None])
     if node.domain.startswith("mdf") or node.domain == "python":
         reason = node.attrs.get("reason", f"{node.domain}::{node.op} has no ONNX operator")
         raise UnsupportedOp(f"{'/'.join((*emitter.path, node.name))}: {reason}")
-    return _operator(emitter, node, inputs)
-
-
-def _expression(emitter: Emitter, node: Node, inputs: list[Traced]) -> Sequence[Traced]:
-    """Python's operators and functions."""
-    samples, is_sure = _samples(emitter, node, inputs)
-    if node.op == "fit":
-        return [Traced(emitter.typed(value, np.asarray(new).dtype), new) for value, new in zip(inputs, samples, strict=True)]
-    if is_sure and all(value.is_known for value in inputs) and _is_pure(node):
-        return [Traced("", sample, is_known=True) for sample in samples]
-    if node.op not in LOWERED:
-        raise UnsupportedOp(f"{'/'.join((*emitter.path, node.name))}: {node.op} has no ONNX operator")
-    made = LOWERED[node.op](emitter, inputs, samples[0], **node.attrs)
-    return [made if isinstance(made, Traced) else Traced(made, samples[0])]
-
-
-def _is_pure(node: Node) -> bool:
-    return lookup(node.op, node.opset, node.domain).pure
-
-
-def _samples(emitter: Emitter, node: Node, inputs: Sequence[Traced | None]) -> tuple[list[Any], bool]:
-    """What a node gives for the samples of its inputs; and whether it did: what cannot be computed, perhaps because it never
-    is, has the types that it gives for ones."""
-    captured = [emitter[name] for name in node.captures]
-    values = [None if value is None else value.value for value in (*inputs, *captured)]
-    if node.op == "getitem":
-        values[1:] = [int(value) if type(value) is float and value.is_integer() else value for value in values[1:]]
-    try:
-        return _called(node, values), True
-    except Exception as error:
-        try:
-            return _called(_at_first(node), list(map(_one, values))), False
-        except Exception:
-            where = "/".join((*emitter.path, node.name))
-            raise UnsupportedOp(f"{where}: the types of a model are found by running it once, which failed: {error}") from error
-
-
-def _called(node: Node, values: list[Any]) -> list[Any]:
-    """The outputs of a node; a loop runs for one iteration."""
-    bound = bind(node)
-    if node.op == "Loop" and not node.domain:
-        values[:2] = [np.int64(1), np.True_]
-    results = bound.call(start_run(), *values) if bound.needs_run else bound.call(*values)
-    return list(results) if isinstance(results, tuple) else [results]
-
-
-def _one(value: Any) -> Any:
-    """Ones of the type and shape of a value."""
-    if type(value) in (bool, int, float):
-        return type(value)(1)
-    return np.ones_like(value) if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biuf" else value
-
-
-def _at_first(node: Node) -> Node:
-    """A node that takes an element takes the first one."""
-    return replace(node, attrs={"index": 0}) if node.op == "index" and isinstance(node.attrs["index"], int) else node
-
-
-def _operator(emitter: Emitter, node: Node, inputs: Sequence[Traced | None]) -> Sequence[Traced]:
-    """An operator of ONNX: inputs that need one element type get it."""
-    _same_version(emitter, node)
-    samples, _ = _samples(emitter, node, inputs)
-    wanted = _common_types(node, inputs, emitter.opset)
-    narrow = node.op in WITHOUT_DOUBLE and any(v is not None and v.is_tensor and v.dtype == DOUBLE for v in inputs)
-    names: list[str] = []
-    for value, dtype in zip(inputs, wanted, strict=True):
-        if value is None:
-            names.append("")
-        elif not value.is_tensor:
-            names.append(value.name)
-        else:
-            names.append(emitter.typed(value, FLOAT if narrow and (dtype or value.dtype) == DOUBLE else dtype))
-    captures = {name: _tensor(emitter, emitter[name]) for name in node.captures}
-    attrs = {key: rename_captures(value, captures) if isinstance(value, Body) else value for key, value in node.attrs.items()}
-    outputs = tuple(emitter.fresh(name) if name else "" for name in node.outputs)
-    if node.op in ("Loop", "Scan", "If"):  # onnxruntime stumbles over outputs without names
-        outputs = tuple(name or emitter.fresh("unused") for name in outputs)
-    added = replace(node, inputs=tuple(names), outputs=outputs, attrs=attrs, opset=emitter.opset)
-    emitter.nodes.append(replace(added, captures=tuple(captures.values())))
-    return [_widened(emitter, Traced(name, sample), narrow) for name, sample in zip(outputs, samples, strict=False)]
-
-
-def _widened(emitter: Emitter, value: Traced, narrow: bool) -> Traced:
-    if not narrow or not value.is_tensor or value.dtype != DOUBLE:
-        return value
-    return replace(value, name=emitter.cast(value.name, FLOAT, DOUBLE))
-
-
-def _same_version(emitter: Emitter, node: Node) -> None:
-    """See that an operator means the same in the version of the whole model."""
-    inner = [part for _, body in node.bodies for part in body.nodes]
-    for part in (node, *inner):
-        if part.domain or part.op in _CONTROL:
-            continue
-        if lookup(part.op, part.opset) is not lookup(part.op, emitter.opset):
-            raise UnsupportedOp(
-                f"{'/'.join((*emitter.path, part.name))}: {part.op} of opset {part.opset} is not that of opset "
-                f"{emitter.opset}, which the model has; say opset: {emitter.opset} in the metadata of its graph"
-            )
-
-
-def _common_types(node: Node, inputs: Sequence[Traced | None], opset: int) -> list[np.dtype | None]:
-    """The element type of each input: one for all that share a type variable of the operator."""
-    schema = schema_of(node.op, opset, node.domain)
-    if schema is None:
-        return [None] * len(inputs)
-    groups: dict[str, list[Any]] = {}
-    texts = []
-    for k, value in enumerate(inputs):
-        formal = schema.inputs[min(k, len(schema.inputs) - 1)]
-        texts.append(formal.type_str if formal.is_homogeneous else f"{formal.type_str} {k}")
-        if value is not None and value.is_tensor:
-            groups.setdefault(texts[-1], []).append(value.value)
-    common = {text: np.result_type(*values) for text, values in groups.items() if not any(_is_text(v) for v in values)}
-    allowed = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
-    for text, dtype in common.items():
-        kinds = allowed.get(text, [text])
-        if dtype == DOUBLE and "tensor(double)" not in kinds and "tensor(float)" in kinds:
-            common[text] = FLOAT
-        elif kinds == ["tensor(int64)"]:
-            common[text] = INT64
-        elif kinds == ["tensor(bool)"]:
-            common[text] = BOOL
-    return [common.get(text) for text in texts]
-
-
-def _is_text(value: Any) -> bool:
-    return np.asarray(value).dtype.kind in "OUS"
-
-
-def _tensor(emitter: Emitter, value: Traced) -> str:
-    """The name of a value."""
-    if value.name:
-        return value.name
-    if not value.is_tensor:
-        raise UnsupportedOp(f"{'/'.join(emitter.path)}: {value.value!r} is no tensor")
-    return emitter.typed(value)
-
-
-def _initially(emitter: Emitter, previous: Traced | None, first: Traced | None) -> Traced:
-    """The first value of a hidden one, or the previous."""
-    assert previous is not None
-    assert first is not None
-    if previous.value is None:
-        return first
-    dtype = np.result_type(previous.value, first.value)
-    test, *values = (emitter.typed(emitter["is first"]), emitter.typed(first, dtype), emitter.typed(previous, dtype))
-    return Traced(emitter.branch(test, *values), np.asarray(first.value).astype(dtype))
+    return operator(emitter, node, inputs)
 
 
 def _truth(emitter: Emitter, value: Traced) -> str:
@@ -274,7 +123,7 @@ def _lower_if(emitter: Emitter, node: Node, inputs: Sequence[Traced | None]) -> 
     branches = {}
     for key, inner, results in made:
         names = [
-            inner.typed(value, dtype) if dtype is not None else _tensor(inner, value)
+            inner.typed(value, dtype) if dtype is not None else tensor(inner, value)
             for value, dtype in zip(results, common, strict=True)
         ]
         branches[key] = inner.body(key, (), names)
@@ -346,7 +195,7 @@ class _Round:
         """The names of the values before the first iteration, in their types."""
         names = []
         for value, sample in zip(self.start, self.samples, strict=True):
-            names.append(emitter.typed(value, np.asarray(sample).dtype) if value.is_tensor else _tensor(emitter, value))
+            names.append(emitter.typed(value, np.asarray(sample).dtype) if value.is_tensor else tensor(emitter, value))
         return names
 
 
@@ -400,7 +249,7 @@ def _lower_loop(emitter: Emitter, node: Node, inputs: Sequence[Traced | None]) -
     collected = outputs[1 + len(carried) :]
     late = any(goes_round.is_late)
     round_names = [names[name] for name in goes_round.names] + [first] * late
-    ends = [_truth(inner, outputs[0]), *_ends(inner, goes_round, around, late), *(_tensor(inner, v) for v in collected)]
+    ends = [_truth(inner, outputs[0]), *_ends(inner, goes_round, around, late), *(tensor(inner, v) for v in collected)]
     inner.types |= {names[body.inputs[0]]: ValueType(INT64, ()), names[body.inputs[1]]: ValueType(BOOL, ())}
     _declare(inner, [names[name] for name in goes_round.names], goes_round.samples)
     written = inner.body(body.name, (*(names[name] for name in body.inputs[:2]), *round_names), ends)
@@ -419,7 +268,7 @@ def _limit(emitter: Emitter, value: Traced | None, dtype: np.dtype) -> str:
 def _ends(inner: Emitter, goes_round: _Round, around: Sequence[Traced], late: bool) -> list[str]:
     """What goes round after an iteration, in its types."""
     names = [
-        inner.typed(value, np.asarray(sample).dtype) if value.is_tensor else _tensor(inner, value)
+        inner.typed(value, np.asarray(sample).dtype) if value.is_tensor else tensor(inner, value)
         for value, sample in zip(around, goes_round.samples, strict=True)
     ]
     return [*names, inner.constant(np.array(False))] if late else names
@@ -466,7 +315,7 @@ def _lower_scan(emitter: Emitter, node: Node, inputs: Sequence[Traced | None]) -
     }
     inner, names, first, outputs, around = _inside(emitter, node, goes_round, parts, body)
     collected, late = outputs[n_carried:], any(goes_round.is_late)
-    ends = [*_ends(inner, goes_round, around, late), *(_tensor(inner, value) for value in collected)]
+    ends = [*_ends(inner, goes_round, around, late), *(tensor(inner, value) for value in collected)]
     _declare(inner, [names[name] for name in goes_round.names], goes_round.samples)
     _declare(inner, [names[name] for name in parts], list(parts.values()))
     round_names = [names[name] for name in goes_round.names] + [first] * late

@@ -48,6 +48,14 @@ class Passes:
 
 
 @dataclass(frozen=True)
+class Evaluations:
+    """How many evaluations of the graph are over, compared with ``n``."""
+
+    comparison: str
+    n: Any
+
+
+@dataclass(frozen=True)
 class Calls:
     """How often nodes were called, altogether, compared with ``n``."""
 
@@ -116,7 +124,7 @@ class Not:
     part: Condition
 
 
-Condition = Constant | Passes | Calls | Usable | AllRan | JustRan | Threshold | Every | Some | Not
+Condition = Constant | Passes | Evaluations | Calls | Usable | AllRan | JustRan | Threshold | Every | Some | Not
 
 ALWAYS, NEVER = Constant(True), Constant(False)
 
@@ -128,9 +136,15 @@ _ON_PASSES = {
     "EveryNPasses": "remainder",
 }
 _ON_CALLS = {"BeforeNCalls": "less", "AtNCalls": "equal", "AfterCall": "greater", "AfterNCalls": "greater_equal"}
+_ON_EVALUATIONS = {
+    "BeforeEnvironmentStateUpdate": "less",
+    "AtEnvironmentStateUpdate": "equal",
+    "AfterEnvironmentStateUpdate": "greater",
+    "AfterNEnvironmentStateUpdates": "greater_equal",
+}
 _OTHERS = ("Always", "Never", "All", "And", "Any", "Or", "Not", "AllHaveRun", "EveryNCalls", "JustRan", "Threshold")
 
-KNOWN = (*_OTHERS, *_ON_PASSES, *_ON_CALLS)
+KNOWN = (*_OTHERS, *_ON_PASSES, *_ON_EVALUATIONS, *_ON_CALLS)
 """The conditions that can be read."""
 
 
@@ -184,6 +198,10 @@ class ConditionReader:
         return self._other(kind, arguments)
 
     def _other(self, kind: str, arguments: dict[str, Any]) -> Condition:
+        if kind in _ON_EVALUATIONS:
+            if self._scale({"time_scale": SEQUENCE, **arguments}) != SEQUENCE:
+                raise self.refused(f"is {kind} in one evaluation of the graph, which is one")
+            return Evaluations(_ON_EVALUATIONS[kind], self._number(kind, arguments))
         if kind == "EveryNCalls":
             if not self.owner:
                 raise self.refused("is EveryNCalls, which counts since the node it belongs to was called")

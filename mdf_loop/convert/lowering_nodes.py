@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.calls.prepared import read_once
 from mdf_loop.convert.lowering_values import Store, branch_of, chosen, is_known, one_of
+from mdf_loop.ir import Body
 from mdf_loop.readers.mdf_edges import REDUCTIONS
 from mdf_loop.readers.mdf_functions import apply_function
 from mdf_loop.readers.mdf_node import START, NodeReader, default_of, is_stateful
@@ -56,7 +58,7 @@ class ScheduledNode(NodeReader):
     def __init__(
         self, node: Any, ports: Mapping[str, Value], builder: Builder, path: tuple[str, ...], store: Store, moment: Moment
     ) -> None:
-        super().__init__(node, ports, builder, _no_bodies, path)
+        super().__init__(node, ports, builder, _read_body, path)
         self.store, self.moment = store, moment
 
     def run(self) -> None:
@@ -76,14 +78,33 @@ class ScheduledNode(NodeReader):
             return value
         if value.items is None and isinstance(value.literal, str | dict):
             return Unavailable(f"{self.node.id}.{name} is no number or array")
+        if value.display == "outputs":
+            return Unavailable(f"{self.node.id}.{name} is several values")
         return self.builder.array(value, f"{self.node.id}.{name}")
 
     def _key(self, parameter: Any) -> tuple[str, ...]:
         return ("parameter", self.node.id, parameter.id)
 
-    def _function(self, function: Any) -> Value:
-        _refuse_onnx(function)
-        return super()._function(function)
+    @property
+    def onnx_opset(self) -> int:
+        """The version of ONNX that MDF's engine runs operators in."""
+        return ONNX_OF_MDF
+
+    def onnx_input(self, schema: Any, place: int, inputs: Sequence[Value | None], base: str) -> Value:
+        """An input as MDF's engine hands it to an operator."""
+        value = inputs[place]
+        assert value is not None
+        if schema.name == "Reshape" and place == 1:
+            value = self.builder.node("flattened", [value], base)
+        return self.builder.node("to_onnx", [value], base)
+
+    def onnx_result(self, value: Value, base: str) -> Value:
+        """A result as MDF's engine hands it on."""
+        return self.builder.node("from_onnx", [value], base)
+
+    def control_result(self, value: Value, base: str) -> Value:
+        """A result of a loop or branch, which is an array, without dimensions as well."""
+        return self.builder.node("numpy.array", [value], base)
 
     def _previous(self, parameter: Any) -> Value | Unavailable:
         if parameter.time_derivative is None:
@@ -131,7 +152,6 @@ class ScheduledNode(NodeReader):
         if parameter.value is not None:
             value = self.value(parameter.value, parameter)
         elif parameter.function:
-            _refuse_onnx(parameter)
             value = apply_function(self, parameter, (*self.path, parameter.id), parameter.function, parameter.args or {}, None)
         elif parameter.time_derivative is not None:
             value = self._integrated(parameter)
@@ -180,20 +200,13 @@ class ScheduledNode(NodeReader):
         return self.builder.node("add", [current, change], base)
 
 
-def _no_bodies(*_: Any) -> Any:
-    raise NotCompiled("a loop inside a scheduled graph runs on MDF's engine")
+ONNX_OF_MDF = 15
+"""``modeci_mdf.functions.onnx.onnx_opset_version``."""
 
 
-def _refuse_onnx(thing: Any) -> None:
-    name = thing.function or ""
-    text = thing.value if isinstance(thing.value, str) else ""
-    if name in ("onnx::Loop", "onnx::Scan", "onnx::If"):
-        raise NotCompiled(f"{thing.id} is {name}: a loop or branch in a node does not become part of the loop over steps")
-    if name.startswith("onnx::") or "onnx_ops." in name or "onnx_ops." in text:
-        raise NotCompiled(
-            f"{thing.id} is {name or text}, which computes in types of its own: 32 bits in MDF's engine, those that the graph "
-            "says in a converted graph"
-        )
+def _read_body(source: Any, n_carried: int, kind: str) -> Body:
+    """The body of a loop or branch in a node."""
+    return read_once(source, n_carried, kind)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from mdf_loop.convert.lowering_conditions import (
     Calls,
     Condition,
     Constant,
+    Evaluations,
     JustRan,
     Not,
     Passes,
@@ -238,6 +239,8 @@ class Pass:
             if condition.comparison == "remainder":
                 return divides(builder, count, condition.n)
             return compared(builder, condition.comparison, count, condition.n)
+        if isinstance(condition, Evaluations):
+            return compared(builder, condition.comparison, self._count(UPDATES), condition.n)
         if isinstance(condition, Calls):
             return compared(builder, condition.comparison, self._calls(condition), condition.n)
         if isinstance(condition, Usable):

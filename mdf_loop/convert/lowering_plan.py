@@ -10,6 +10,7 @@ from typing import Any
 from mdf_loop.convert.lowering_conditions import SEQUENCE, UPDATE, AllRan, Calls, JustRan, Passes, Usable
 from mdf_loop.convert.lowering_schedule import Schedule, output_ports
 from mdf_loop.convert.lowering_values import Key
+from mdf_loop.ir import Loop
 
 UPDATES: Key = ("evaluations",)
 """How many evaluations of the graph are over."""
@@ -85,3 +86,48 @@ class Plan:
             if key[0] in kinds:
                 found.setdefault(key[place], []).append(key)
         return found
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A scheduled graph as a loop.
+
+    Attributes
+    ----------
+    loop : Loop or None
+        The loop; None if no pass is left to it.  Its ``last`` values are the outputs, in the order of ``names``; what
+        goes round is hidden (``loop.body.state``), with its initial values.  It carries nothing else and captures nothing.
+    trip_count : int or None
+        How many iterations; None where ``loop.keep_going`` alone ends it.
+    names : tuple of str
+        The outputs: every output port that no edge reads.
+    first : tuple
+        The outputs after the passes that were run one by one: the result, if the loop has no iteration.
+    evaluations : tuple of tuple
+        The outputs after each evaluation of the graph that was over by then; None where a node had not run.
+    steps : int
+        How many evaluations of the graph this is.
+    passes : int or None
+        How many passes, which are iterations, an evaluation has; None if that is found out by running.
+    is_collecting : bool
+        Whether the loop collects the outputs of each pass; and behind them, unless each pass is an evaluation, whether
+        the pass was the last one of its evaluation.
+    before : int
+        How many passes were run one by one.
+    recorded : int
+        How many values are recorded in each pass: the last collected ones of the loop.
+    rows : tuple of tuple
+        What was recorded of the passes that were run one by one.
+    """
+
+    loop: Loop | None
+    trip_count: int | None
+    names: tuple[str, ...]
+    first: tuple[Any, ...]
+    evaluations: tuple[tuple[Any, ...], ...]
+    steps: int
+    passes: int | None
+    is_collecting: bool = False
+    before: int = 0
+    recorded: int = 0
+    rows: tuple[tuple[Any, ...], ...] = ()

@@ -9,15 +9,15 @@ evaluates a node's first run differently, and the loop that follows need not kno
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.convert.files import load
 from mdf_loop.convert.lowering_passes import OPSETS, Pass
-from mdf_loop.convert.lowering_plan import UPDATES, Plan
+from mdf_loop.convert.lowering_plan import UPDATES, Lowered, Plan
 from mdf_loop.convert.lowering_schedule import read_schedule
 from mdf_loop.convert.lowering_values import (
     Key,
@@ -29,70 +29,24 @@ from mdf_loop.convert.lowering_values import (
     either_of,
     is_known,
 )
+from mdf_loop.convert.scheduled_running import execute
 from mdf_loop.counts import LARGEST, counted
-from mdf_loop.errors import ArgumentError, CollectedError, KindError, NotLowered, PartialResults, in_words, malformed
-from mdf_loop.execute.collect import Gathering
-from mdf_loop.execute.interpret import Arguments
-from mdf_loop.execute.keeping import keeping
-from mdf_loop.execute.numpy_engine import NumpyLoop
+from mdf_loop.errors import ArgumentError, KindError, NotLowered, in_words, malformed
 from mdf_loop.ir import Body, Collected, Loop
 from mdf_loop.ir.check import check_body
 from mdf_loop.kernels import load_kernels
-from mdf_loop.options import Run, start_run
 from mdf_loop.readers.mdf_body import check_graph
+from mdf_loop.readers.mdf_typed import is_typed
 from mdf_loop.readers.onnx_graph import DEFAULT_OPSET
 from mdf_loop.readers.values import Builder, NotCompiled, Number, Unavailable, Value, literal
+
+__all__ = ["Lowered", "check_steps", "execute", "lower"]
 
 MOST_FIRST_PASSES = 20
 """How many passes are run one by one at most: a node that has not run by then has its first run inside the loop."""
 
 MOST_PASSES_WITHOUT_VALUE = 1000
 """The same where outputs are collected and one has no value yet: a loop collects values alone."""
-
-
-@dataclass(frozen=True)
-class Lowered:
-    """A scheduled graph as a loop.
-
-    Attributes
-    ----------
-    loop : Loop or None
-        The loop; None if no pass is left to it.  Its ``last`` values are the outputs, in the order of ``names``; what
-        goes round is hidden (``loop.body.state``), with its initial values.  It carries nothing else and captures nothing.
-    trip_count : int or None
-        How many iterations; None where ``loop.keep_going`` alone ends it.
-    names : tuple of str
-        The outputs: every output port that no edge reads.
-    first : tuple
-        The outputs after the passes that were run one by one: the result, if the loop has no iteration.
-    evaluations : tuple of tuple
-        The outputs after each evaluation of the graph that was over by then; None where a node had not run.
-    steps : int
-        How many evaluations of the graph this is.
-    passes : int or None
-        How many passes, which are iterations, an evaluation has; None if that is found out by running.
-    is_collecting : bool
-        Whether the loop collects the outputs of each pass; and behind them, unless each pass is an evaluation, whether
-        the pass was the last one of its evaluation.
-    before : int
-        How many passes were run one by one.
-    recorded : int
-        How many values are recorded in each pass: the last collected ones of the loop.
-    rows : tuple of tuple
-        What was recorded of the passes that were run one by one.
-    """
-
-    loop: Loop | None
-    trip_count: int | None
-    names: tuple[str, ...]
-    first: tuple[Any, ...]
-    evaluations: tuple[tuple[Any, ...], ...]
-    steps: int
-    passes: int | None
-    is_collecting: bool = False
-    before: int = 0
-    recorded: int = 0
-    rows: tuple[tuple[Any, ...], ...] = ()
 
 
 def lower(
@@ -140,6 +94,8 @@ def lower(
     check_steps(steps, time_increment)
     load_kernels()
     graph = _only_graph(model)
+    if is_typed(graph):
+        raise NotLowered("it is an ONNX graph, which computes in the types that it says", (graph.id,))
     try:
         with malformed("this graph cannot become a loop", (str(graph.id),), let=(NotCompiled,)):
             check_graph(graph)
@@ -348,109 +304,3 @@ def _goes_on(plan: Plan, made: Pass, ended: Value) -> Value:
     if is_known(goes_on):  # always: MDF would never end either
         return builder.node("builtins.bool", [goes_on], "goes on", number=Number.BOOL)
     return goes_on
-
-
-Runner = Callable[[Loop, Arguments, Run], Sequence[Any]]
-"""Runs a loop, and gives its results without what is recorded."""
-
-
-def execute(lowered: Lowered, run: Run | None = None, call: Runner | None = None) -> dict[str, Any]:
-    """Run a loop that :func:`lower` made: the last outputs by name, or those of every evaluation, stacked.
-
-    Parameters
-    ----------
-    lowered : Lowered
-    run : Run, optional
-        What the loop runs in.
-    call : callable, optional
-        What runs the loop, if something is recorded.
-
-    Raises
-    ------
-    CollectedError
-        An output changes its shape.
-    IterationError, IterationLimit, LoopTimeout, LoopInterrupted
-        ``.iteration`` is the number of passes that were completed, ``.outputs`` and ``.partial`` are the outputs after
-        them, or those of the evaluations that were over.
-    """
-    if lowered.loop is None or lowered.trip_count == 0:
-        return _outputs(lowered, lowered.first, lowered.steps)
-    loop, run, given = lowered.loop, run or start_run(), Arguments(lowered.trip_count)
-    return keeping(
-        run,
-        lambda: _outputs(lowered, call(loop, given, run) if call else NumpyLoop(loop)(given, run), lowered.steps),
-        lambda error: _known(lowered, error),
-    )
-
-
-def _outputs(lowered: Lowered, results: Sequence[Any], steps: int) -> dict[str, Any]:
-    """Results of the loop by name; the values of so many evaluations, if they are collected."""
-    count = len(lowered.names)
-    if not lowered.is_collecting:
-        return dict(zip(lowered.names, results[:count], strict=True))
-    over = None
-    if len(results) > 2 * count:
-        over = np.asarray(results[-1], bool)
-    return {
-        name: _rows(lowered, k, results[count + k] if results[count:] else None, over, steps)
-        for k, name in enumerate(lowered.names)
-    }
-
-
-def _known(lowered: Lowered, error: PartialResults) -> dict[str, Any]:
-    """The outputs of a loop that ended early; they are the partial results as well."""
-    assert lowered.loop is not None
-    done, results = error.iteration or 0, error.partial
-    if not done or results is None:
-        results = lowered.first
-    try:
-        if any(value is None for value in results[len(lowered.names) :]):
-            raise MemoryError
-        outputs = _outputs(lowered, results, 0)
-    except (CollectedError, MemoryError):  # rather the last values than nothing
-        outputs = _outputs(replace(lowered, is_collecting=False), results, 0)
-    error.path = error.path[1:]
-    error.within(f"pass {lowered.before + done} of {lowered.loop.body.name}")
-    error.iteration, error.partial = lowered.before + done, tuple(outputs.values())
-    return {name: value for name, value in outputs.items() if value is not None}
-
-
-def _rows(lowered: Lowered, place: int, collected: np.ndarray | None, over: np.ndarray | None, steps: int) -> np.ndarray:
-    """One output of every evaluation: those that were over before the loop, those in it, and those without a pass."""
-    rows = [row[place] for row in lowered.evaluations]
-    found = collected if over is None or collected is None else collected[over]
-    if found is None or any(row is None for row in rows):
-        rows += [] if found is None else [*found]
-        return stacked(lowered.names[place], [*rows, *rows[-1:] * (steps - len(rows))])
-    if rows:
-        before = stacked(lowered.names[place], rows)
-        if before.shape[1:] != found.shape[1:]:
-            return stacked(lowered.names[place], [*rows, *found])  # says which shape changed
-        found = np.concatenate([before, found])
-    missing = steps - len(found)
-    return np.concatenate([found, np.repeat(found[-1:], missing, axis=0)]) if missing > 0 else found
-
-
-def stacked(name: str, rows: Sequence[Any]) -> np.ndarray:
-    """The values of an output in all evaluations, along a new first axis.
-
-    Where there was none yet, since its node had not run, it is None: in an array of objects, one for each evaluation, the
-    others of which are of one type.
-
-    Raises
-    ------
-    CollectedError
-        A value is no tensor, or has another shape or type than those before it.
-    """
-    if any(row is None for row in rows):
-        made = np.empty(len(rows), object)
-        there = [k for k, row in enumerate(rows) if row is not None]
-        for k, row in zip(there, stacked(name, [rows[k] for k in there]), strict=True):
-            made[k] = row
-        return made
-    parts = Gathering(Collected(name, widens=True))
-    for row in rows:
-        parts.check(row)
-        parts.add(row)
-    found = parts.array()
-    return np.empty(0) if found is None else found

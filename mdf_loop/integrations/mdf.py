@@ -29,6 +29,7 @@ from mdf_loop.integrations import (
     guarded,
     mdf_engine,  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
 )
+from mdf_loop.integrations.drawing import drawn
 from mdf_loop.integrations.ending import ending_in_time, ending_passes, keeping_partial
 from mdf_loop.integrations.quiet import print_or_log
 from mdf_loop.integrations.required import refusing_missing_inputs
@@ -165,7 +166,7 @@ def _taking_over_functions(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _taking_over_expressions(original: Callable[..., Any]) -> Callable[..., Any]:
-    """``evaluate_onnx_expr``: who calls it for our functions gets all the arguments through."""
+    """``evaluate_onnx_expr``: who calls it for our functions gets all the arguments through; random numbers are the run's."""
 
     @functools.wraps(original)
     def evaluate_onnx_expr(expr: str, base_parameters: dict, evaluated_parameters: dict, verbose: bool = False) -> Any:
@@ -174,6 +175,9 @@ def _taking_over_expressions(original: Callable[..., Any]) -> Callable[..., Any]
             if called == name:
                 args = {key: value for key, value in base_parameters.items() if key in evaluated_parameters}
                 return run_function(function, args, evaluated_parameters, function, "numpy")
+        numbers = drawn(called, base_parameters, evaluated_parameters)
+        if numbers is not None:
+            return numbers
         return original(expr, base_parameters, evaluated_parameters, verbose)
 
     return evaluate_onnx_expr

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.convert.lowering_schedule import output_ports
-from mdf_loop.convert.scheduled import check_steps, execute, lower, stacked
+from mdf_loop.convert.scheduled import check_steps, execute, lower
+from mdf_loop.convert.scheduled_running import stacked
 from mdf_loop.errors import MalformedBody, NotLowered, PartialResults, UnknownNode, UnsupportedOp, warn_user
 from mdf_loop.execute.keeping import keeping
 from mdf_loop.integrations.ending import Places, values_of

@@ -251,7 +251,8 @@ def _function(thing: Any, names: set[str]) -> Action:
 def _onnx(thing: Any, expression: str, args: list[tuple[str, Text]]) -> Action:
     def action(scope: Scope, run: Run) -> Any:
         values = _with_arguments(scope, args)
-        return execution_engine.evaluate_onnx_expr(expression, {**scope, **(thing.args or {})}, values)
+        with random_stream(run.stream), part_of(run):
+            return execution_engine.evaluate_onnx_expr(expression, {**scope, **(thing.args or {})}, values)
 
     return action
 

@@ -113,9 +113,11 @@ def _add(
     others: Mapping[str, Value],
 ) -> Value:
     """Add the node, whose bodies capture values of the node of MDF."""
-    return add_control(
-        reader.builder, reader.base(thing), op, inputs, bodies, attrs, lambda name: _captured(reader, name, others)
-    )
+    base = reader.base(thing)
+    value = add_control(reader.builder, base, op, inputs, bodies, attrs, lambda name: _captured(reader, name, others))
+    if value.items is None:
+        return reader.control_result(value, base)
+    return replace(value, items=tuple(reader.control_result(item, base) for item in value.items))
 
 
 def add_control(

@@ -89,7 +89,7 @@ def apply_onnx(reader: NodeReader, thing: Any, path: Path, op: str, args: Mappin
     as MDF finds them.  Any number of inputs (``Concat``) are the arguments that are no attributes, in order; without
     such arguments the node's ports and parameters.
     """
-    opset = version_of(op, reader.builder.opset)
+    opset = version_of(op, reader.onnx_opset)
     schema = schema_of(op, opset)
     if schema is None:
         raise UnsupportedOp(f"{'/'.join(path)}: there is no operator {op} in opset {opset} of ONNX")
@@ -100,12 +100,28 @@ def apply_onnx(reader: NodeReader, thing: Any, path: Path, op: str, args: Mappin
         attribute = schema.attributes.get(key)
         is_text = attribute is not None and attribute.type == onnx.defs.OpSchema.AttrType.STRING
         plain = is_text and isinstance(text, str) and text not in scope
-        scope[key] = literal(_unquoted(text)) if plain else reader.value(text, thing, scope)
+        named = _names_in(text, scope) if _is_variadic(schema) else None
+        if named is not None:
+            scope[key] = Value(items=tuple(named), display="list", varies=any(value.varies for value in named))
+        else:
+            scope[key] = literal(_unquoted(text)) if plain else reader.value(text, thing, scope)
     if op == "Constant":
         return _constant(schema, scope, path)
     attrs = _attributes(schema, scope, path)
     names = _variadic(schema, scope, args, reader) if _is_variadic(schema) else _by_name(schema, scope, path)
     return _operator(reader, thing, schema, names, attrs)
+
+
+def _names_in(text: Any, scope: Scope) -> list[Value] | None:
+    """The values that a list of names stands for, such as ``['_59', '_61']``, which MDF's importer of PyTorch writes."""
+    if not isinstance(text, str) or not text.startswith("["):
+        return None
+    try:
+        names = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return None
+    is_known = names and all(isinstance(name, str) and name in scope for name in names)
+    return [read(scope, name) for name in names] if is_known else None
 
 
 def _unquoted(text: str) -> str:
@@ -194,21 +210,21 @@ def _operator(reader: NodeReader, thing: Any, schema: Any, inputs: Sequence[Valu
     """The node of an ONNX operator and its outputs."""
     builder, base = reader.builder, reader.base(thing)
     arrays = [None if v is None else builder.array(v, base) for v in inputs]
-    tensors = [None if v is None else _typed(builder, base, schema, k, arrays) for k, v in enumerate(arrays)]
+    tensors = [None if v is None else reader.onnx_input(schema, k, arrays, base) for k, v in enumerate(arrays)]
     count, is_exact = _outputs(reader, thing, schema, attrs, inputs)
     if schema.name == "Split" and "num_outputs" in schema.attributes and len(inputs) < 2:
         attrs["num_outputs"] = count
     names = tuple(builder.fresh(base if count == 1 else f"{base}[{k}]") for k in range(count))
     ins = tuple("" if v is None else builder.name(v) for v in tensors)
-    added = Node(schema.name, ins, names, attrs, base, max(builder.opset, schema.since_version))
+    added = Node(schema.name, ins, names, attrs, base, max(reader.onnx_opset, schema.since_version))
     values = builder.add(added, any(v.varies for v in tensors if v is not None), untouched=is_exact)
     if count == 1 and not is_exact:
-        return values[0]
+        return reader.onnx_result(values[0], base)
     display = "first" if schema.min_output <= 1 and not is_exact else "outputs"
     return Value(varies=values[0].varies, items=values, display=display)
 
 
-def _typed(builder: Any, base: str, schema: Any, place: int, inputs: Sequence[Value | None]) -> Value:
+def typed_input(builder: Any, base: str, schema: Any, place: int, inputs: Sequence[Value | None]) -> Value:
     """An input as a tensor: a Python number takes the type of the inputs it has to agree with."""
     value = inputs[place]
     assert value is not None

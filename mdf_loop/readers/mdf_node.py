@@ -13,7 +13,7 @@ MDF evaluates a node in this order, and so do the operators made here:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy as np
 from mdf_loop.errors import LoopError, MalformedBody
 from mdf_loop.ir import Body
 from mdf_loop.readers.expression import evaluated, number_in, parse, variables
-from mdf_loop.readers.mdf_functions import apply_function, apply_value
+from mdf_loop.readers.mdf_functions import apply_function, apply_value, typed_input
 from mdf_loop.readers.values import UNKNOWN, Builder, NotCompiled, Scope, Unavailable, Value, literal
 
 CONTROL = ("onnx::Loop", "onnx::Scan", "onnx::If", "onnx::SequenceMap")
@@ -70,6 +70,23 @@ class NodeReader:
         """What MDF evaluates a value or the text of one to."""
         base, path = self.base(thing), (*self.path, thing.id)
         return evaluated(source, self.scope if scope is None else scope, self.builder, base, path)
+
+    @property
+    def onnx_opset(self) -> int:
+        """The version of ONNX in which operators are read."""
+        return self.builder.opset
+
+    def onnx_input(self, schema: Any, place: int, inputs: Sequence[Value | None], base: str) -> Value:
+        """An input of an operator: a Python number takes the type of the inputs it has to agree with."""
+        return typed_input(self.builder, base, schema, place, inputs)
+
+    def control_result(self, value: Value, base: str) -> Value:
+        """What becomes of each output of a loop or branch."""
+        return value
+
+    def onnx_result(self, value: Value, base: str) -> Value:
+        """What becomes of an operator's only output."""
+        return value
 
     def base(self, thing: Any) -> str:
         """What values of a parameter, function or port are called in the body."""

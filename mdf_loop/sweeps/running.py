@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,60 +30,64 @@ Progress = Callable[[int, int], None]
 """Called with how many runs are done, and of how many."""
 
 
-def swept(
-    model: Any,
-    over: Any,
-    inputs: Mapping[str, Any],
-    *,
-    trials: int | None,
-    seed: Seed | None,
-    common_noise: bool,
-    outputs: Sequence[str] | None,
-    reduce: Any,
-    fill: float,
-    on_error: str,
-    workers: int,
-    client: Any,
-    chunk: int | None,
-    checkpoint: Any,
-    progress: Progress | None,
-    steps: int | None,
-    time_increment: float | None,
-    collect: bool,
-) -> Any:
+@dataclass(frozen=True)
+class Said:
+    """How a sweep is run: the arguments of :func:`mdf_loop.sweep`."""
+
+    trials: int | None
+    seed: Seed | None
+    common_noise: bool
+    outputs: Sequence[str] | None
+    reduce: Any
+    fill: float
+    on_error: str
+    workers: int
+    client: Any
+    chunk: int | None
+    checkpoint: Any
+    progress: Progress | None
+    steps: int | None
+    time_increment: float | None
+    collect: bool
+
+
+def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
     """What :func:`mdf_loop.sweep` gives; see there."""
     xarray()
-    prepared, grid = prepare(model), grid_of(over)
-    _refuse_unknown(prepared, grid, inputs)
-    if on_error not in ("keep", "raise"):
-        raise ArgumentError(f"on_error must be 'keep' or 'raise'; got {on_error!r}")
-    run = start_run(seed)
-    task = Task(
-        prepared,
-        inputs,
-        grid,
-        _counted("trials", trials),
-        run.stream.seed,
-        Wish(steps, time_increment, collect, outputs=_kept(prepared, outputs)),
-        common_noise,
-        reduce_of(reduce),
-        fill,
-        on_error == "raise",
-    )
-    length = _counted("chunk", chunk) if chunk is not None else CHUNK if client is None else _share(task.size, client)
-    table = Table(task.rows, fill)
-    saved = None if checkpoint is None else Checkpoint(checkpoint, _said(task, length))
-    found = chunked(task, length, run, _counted("workers", workers), client, saved)
+    run = start_run(said.seed)
+    task = _task(prepare(model), grid_of(over), inputs, said, run.stream.seed)
+    length = _chunk_of(task, said)
+    table = Table(task.rows, said.fill)
+    saved = None if said.checkpoint is None else Checkpoint(said.checkpoint, _said(task, length))
+    found = chunked(task, length, run, _counted("workers", said.workers), said.client, saved)
+    has_trials = said.trials is not None
     try:
         with part_of(run):
-            _fill(table, task, found, progress)
+            _fill(table, task, found, said.progress)
     except (PartialResults, KeyboardInterrupt) as error:
         ended = error if isinstance(error, PartialResults) else LoopInterrupted("interrupted")
-        ended.results = labelled(task, table, run, trials is not None)
+        ended.results = labelled(task, table, run, has_trials)
         if ended is error:
             raise
         raise ended from error
-    return labelled(task, table, run, trials is not None)
+    return labelled(task, table, run, has_trials)
+
+
+def _task(model: Model, grid: Grid, inputs: Mapping[str, Any], said: Said, seed: Seed) -> Task:
+    """The work that is asked for."""
+    _refuse_unknown(model, grid, inputs)
+    if said.on_error not in ("keep", "raise"):
+        raise ArgumentError(f"on_error must be 'keep' or 'raise'; got {said.on_error!r}")
+    trials, reduce, stops = _counted("trials", said.trials), reduce_of(said.reduce), said.on_error == "raise"
+    wish = Wish(said.steps, said.time_increment, said.collect, outputs=_kept(model, said.outputs))
+    return Task(model, inputs, grid, trials, seed, wish, said.common_noise, reduce, said.fill, stops)
+
+
+def _chunk_of(task: Task, said: Said) -> int:
+    """How many runs a chunk has."""
+    if said.chunk is not None:
+        return _counted("chunk", said.chunk)
+    return CHUNK if said.client is None else _share(task.size, said.client)
 
 
 def chunked(

@@ -96,25 +96,9 @@ def sweep(
     >>> s.reaction_time.dims, s.reaction_time.mean("trial").values.round(2)
     (('drift', 'trial'), array([1.22, 0.81]))
     """
-    from mdf_loop.sweeps.running import swept
+    from mdf_loop.sweeps.running import Said, swept
 
-    return swept(
-        model,
-        over,
-        inputs,
-        trials=trials,
-        seed=seed,
-        common_noise=common_noise,
-        outputs=outputs,
-        reduce=reduce,
-        fill=fill,
-        on_error=on_error,
-        workers=workers,
-        client=client,
-        chunk=chunk,
-        checkpoint=checkpoint,
-        progress=progress,
-        steps=steps,
-        time_increment=time_increment,
-        collect=collect,
-    )
+    said = {"trials": trials, "seed": seed, "common_noise": common_noise, "outputs": outputs, "reduce": reduce, "fill": fill}
+    said |= {"on_error": on_error, "workers": workers, "client": client, "chunk": chunk, "checkpoint": checkpoint}
+    said |= {"progress": progress, "steps": steps, "time_increment": time_increment, "collect": collect}
+    return swept(model, over, inputs, Said(**said))

@@ -1,0 +1,16 @@
+"""Models that are swept."""
+
+from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
+
+GATHERING = "b (int64 i, bool c, double x) => (bool c, double x, double g) { g = Gather (w, i) }"
+
+
+def loop_graph(body, values, args=None, outputs=("run",), m=40):
+    """A graph of one node with one loop."""
+    parameters = [Parameter(id=name, value=value) for name, value in values.items()]
+    parameters.append(Parameter(id="body", value={"onnx": body}))
+    parameters.append(Parameter(id="m", value=m))
+    said = {"M": "m", "cond": True, **(args or {}), "body": "body"}
+    parameters.append(Parameter(id="run", function="onnx::Loop", args=said))
+    ports = [OutputPort(id=f"o{k}", value=text) for k, text in enumerate(outputs)]
+    return Graph(id="g", nodes=[Node(id="n", parameters=parameters, output_ports=ports)])
