@@ -142,7 +142,8 @@ def test_what_ports_of_an_mdf_body_declare_is_what_goes_through_them(said, told,
 
 @pytest.mark.parametrize("engine", ["interpret", "numpy", "jit"])
 @pytest.mark.parametrize(
-    "said", [{}, {"y": "float32", "x": "float32"}, {"z": "int64"}, {"z": "float"}, {"start": 8, "next": "x // 2"}, {"y": "number"}]
+    "said",
+    [{}, {"y": "float32", "x": "float32"}, {"z": "int64"}, {"z": "float"}, {"start": 8, "next": "x // 2"}, {"y": "number"}],
 )
 def test_numbers_that_fit_are_left_as_they_are(said, engine, tmp_path):
     """As MDF has it: a whole number may stand where a float is declared, and no number is rounded."""
