@@ -16,7 +16,8 @@ from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.kernels import load_kernels
 from mdf_loop.options import options, start_run
-from mdf_loop.readers.expression import evaluated, parse, read_expression, variables
+from mdf_loop.readers.expression import evaluated, read_expression
+from mdf_loop.readers.expression_text import parse, variables
 from mdf_loop.readers.values import Builder, Findings, NotCompiled, Number, Value
 from mdf_loop.registry import lookup
 
