@@ -18,7 +18,7 @@ UNDERLINES = {2: "-", 3: "~"}
 
 def as_rst(markdown: str) -> str:
     """The same text as reStructuredText, in which single backquotes are code as well (``default_role``)."""
-    text = re.sub(r"`[^`]+`(?=\w)", r"\g<0>\\ ", markdown)  # `int`s: a letter may not follow at once
+    text = re.sub(r"(`[^`]+`)(\w?)", lambda m: f"{m[1]}\\ {m[2]}" if m[2] else m[1], markdown)  # a letter may not follow at once
     text = re.sub(r"\[([^\]]+)\]\(([^)\s]+)\)", lambda m: f"`{' '.join(m[1].split())} <{m[2]}>`__", text)
     lines = []
     for line in text.split("\n"):

@@ -57,55 +57,72 @@ def port_maps(draw):
 
 def built(how):
     """The model: outputs are carried values, then the joined first carried value or sum, then each joined part."""
-    body, outer = Body(), []
+    body = Body()
     count, go = op.parameter([], np.int64, name="count"), op.parameter([], bool, name="go")
+    extra = op.parameter([1], np.float32, name="extra")
     index = body.parameter(how["index"][1], how["index"][0]) if how["index"] else None
-    number = op.reshape(op.convert(index, "f32"), op.constant([1]), False) if index is not None else constant([0])
-    parts, sums = [], [number]
+    parts, outer = sliced_inputs(how, body)
+    inside = body.parameter([1]) if how["invariant"] else None
+    total = summed(index, parts, inside)
+    carried = [body.parameter([1]) for _ in range(how["carried"])]
+    # Nothing goes round as it is: OpenVINO does not change places right.
+    nexts = [op.add(op.multiply(c, constant([2])), total) for c in carried]
+    feeds = [body.result(value) for value in (nexts[::-1] if how["swapped"] else nexts)]
+    kept, together = body.result(total), [body.result(op.negative(part)) for part in parts]
+    loop = without_ports(how, body, count, go, index)
+    for part, parameter, value in zip(how["inputs"], parts, outer, strict=True):
+        slices_of(loop, parameter, value, **{k: part[k] for k in ("axis", "start", "end", "stride", "part")})
+    starts = [op.parameter([1], np.float32, name=f"carried{k}") for k in range(len(carried))]
+    for parameter, start, feed in zip(carried, starts, feeds, strict=True):
+        loop.set_merged_input(parameter, start.output(0), feed.output(0))
+    if inside is not None:
+        loop.set_invariant_input(inside, extra.output(0))
+    outputs = [loop.get_iter_value(feed.output(0), -1) for feed in feeds] + put_together(how, loop, kept, together)
+    used = [*([count, go] if how["loop"] else []), *outer, *starts, *([extra] if how["invariant"] else [])]
+    return openvino.Model(outputs, used, "port_map")
+
+
+def sliced_inputs(how, body):
+    """The parameters for parts, inside and outside."""
+    parts, outer = [], []
     for part in how["inputs"]:
         shape = [WIDTH, WIDTH]
         shape[part["axis"]] = part["part"]
         parts.append(body.parameter(shape))
         shape[part["axis"]] = -1
         outer.append(op.parameter(shape, np.float32, name=f"sliced{len(outer)}"))
-        sums.append(op.reduce_sum(parts[-1], op.constant([0, 1]), False))
-    extra = op.parameter([1], np.float32, name="extra")
-    if how["invariant"]:
-        inside = body.parameter([1])
-        sums.append(inside)
-    total = sums[0]
-    for value in sums[1:]:
-        total = op.add(total, value)
-    carried = [body.parameter([1]) for _ in range(how["carried"])]
-    # Nothing goes round as it is: OpenVINO does not change places right.
-    nexts = [op.add(op.multiply(c, constant([2])), total) for c in carried]
-    nexts = nexts[::-1] if how["swapped"] else nexts
-    feeds = [body.result(value) for value in nexts]
-    kept = body.result(total)
-    together = [body.result(op.negative(part)) for part in parts]
-    if how["loop"]:
-        stops = how["stop_at"] is not None and index is not None
-        condition = body.result(op.less(index, op.constant(np.array(how["stop_at"], how["index"][0]))) if stops else always())
-        loop = loop_over(body, count, go, index, condition)
-    else:
+    return parts, outer
+
+
+def summed(index, parts, inside):
+    """The sum of all that an iteration gets."""
+    total = op.reshape(op.convert(index, "f32"), op.constant([1]), False) if index is not None else constant([0])
+    for part in parts:
+        total = op.add(total, op.reduce_sum(part, op.constant([0, 1]), False))
+    return total if inside is None else op.add(total, inside)
+
+
+def without_ports(how, body, count, go, index):
+    """The Loop or TensorIterator; what goes in and comes out is still to be joined."""
+    if not how["loop"]:
         loop = op.tensor_iterator()
         loop.set_function(body.model())
-    for part, parameter, value in zip(how["inputs"], parts, outer, strict=True):
-        slices_of(loop, parameter, value, **{k: part[k] for k in ("axis", "start", "end", "stride", "part")})
-    starts = [op.parameter([1], np.float32, name=f"carried{k}") for k in range(len(carried))]
-    for parameter, start, feed in zip(carried, starts, feeds, strict=True):
-        loop.set_merged_input(parameter, start.output(0), feed.output(0))
-    if how["invariant"]:
-        loop.set_invariant_input(inside, extra.output(0))
+        return loop
+    stops = how["stop_at"] is not None and index is not None
+    condition = body.result(op.less(index, op.constant(np.array(how["stop_at"], how["index"][0]))) if stops else always())
+    return loop_over(body, count, go, index, condition)
+
+
+def put_together(how, loop, kept, together):
+    """Outputs that are joined: the sums, and the parts where their length allows it."""
     back = {"start": -1, "end": 0, "stride": -1} if how["backwards"] else {}
-    outputs = [loop.get_iter_value(feed.output(0), -1) for feed in feeds] + [joined(loop, kept, **back)]
+    outputs = [joined(loop, kept, **back)]
     for part, result in zip(how["inputs"], together, strict=True):
         size = part["part"]
         if not how["loop"] or size == 1:
             back = {"start": -1, "end": 0, "stride": -size} if how["backwards"] else {"stride": size}
             outputs.append(joined(loop, result, axis=part["axis"] % 2, part=size, **back))
-    used = [*([count, go] if how["loop"] else []), *outer, *starts, *([extra] if how["invariant"] else [])]
-    return openvino.Model(outputs, used, "port_map")
+    return outputs
 
 
 def meant(how, values):

@@ -14,7 +14,6 @@ import mdf_loop
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import KERNELS, lookup, register, say
-from mdf_loop.options import ENGINES
 
 STATEMENTS = {
     **{op: f"y = {op} (x, row)" for op in ("Add", "Sub", "Mul", "Div", "Min", "Max", "Sum", "Pow", "PRelu")},

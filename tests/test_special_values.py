@@ -18,7 +18,6 @@ from mdf_loop.kernels import load_kernels
 from mdf_loop.kernels.expression import OPERATORS
 from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import KERNELS, lookup
-from mdf_loop.options import ENGINES
 from mdf_loop.types.elements import NAMES, kind_of
 
 load_kernels()

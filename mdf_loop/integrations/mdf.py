@@ -39,7 +39,7 @@ from mdf_loop.integrations.typed_graph import taking_over_nodes
 from mdf_loop.integrations.unheard import silent, unheard_inside
 from mdf_loop.options import RandomStream, part_of, random_stream, start_run
 from mdf_loop.readers import is_text
-from mdf_loop.readers.expression import refuse_onnx_text
+from mdf_loop.readers.expression_text import refuse_onnx_text
 from mdf_loop.readers.forms import is_read
 
 FUNCTIONS = {"onnx::Loop": "loop", "onnx::Scan": "scan", "onnx::If": "if"}

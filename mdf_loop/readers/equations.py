@@ -34,7 +34,8 @@ from mdf_loop.ir.check import check_body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.readers.calls import BUILTINS, MODULES, op_of
-from mdf_loop.readers.expression import Compiler, parse, variables
+from mdf_loop.readers.expression import Compiler
+from mdf_loop.readers.expression_text import parse, variables
 from mdf_loop.readers.opsets import DEFAULT_OPSET
 from mdf_loop.readers.values import DOMAIN, Builder, Findings, NotCompiled, Number, Value
 

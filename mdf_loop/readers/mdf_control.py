@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdf_loop.errors import MalformedBody
 from mdf_loop.ir import Body, Node
-from mdf_loop.readers.expression import refuse_onnx_text
+from mdf_loop.readers.expression_text import refuse_onnx_text
 from mdf_loop.readers.forms import is_read
 from mdf_loop.readers.values import DOMAIN, UNKNOWN, Builder, NotCompiled, Number, Value, known, read
 from mdf_loop.types.required import asked_types

@@ -1,7 +1,7 @@
 """MDF graphs that stay what they are: one node, which MDF's engine runs.
 
 MDF's engine evaluates texts where it finds them; when it works for us that is done by the list of
-:mod:`mdf_loop.readers.expression` (see :mod:`mdf_loop.integrations.guarded`).  Here each expression is looked at before
+:mod:`mdf_loop.readers.expression_text` (see :mod:`mdf_loop.integrations.guarded`).  Here each expression is looked at before
 anything runs, so that what is not on the list is refused with its place.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, Node, State
-from mdf_loop.readers.expression import is_python, number_in, parse
+from mdf_loop.readers.expression_text import is_python, number_in, parse
 from mdf_loop.readers.mdf_functions import standard_expression
 from mdf_loop.readers.mdf_node import CONTROL, default_of
 from mdf_loop.readers.mdf_signature import Port, Signature, ports_of

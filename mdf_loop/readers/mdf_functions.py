@@ -13,7 +13,8 @@ import onnx
 from mdf_loop.errors import MalformedBody, UnsupportedOp
 from mdf_loop.ir import Node
 from mdf_loop.ops.registry import version_of
-from mdf_loop.readers.expression import evaluated, parse
+from mdf_loop.readers.expression import evaluated
+from mdf_loop.readers.expression_text import parse
 from mdf_loop.readers.mdf_control import BODIES, control
 from mdf_loop.readers.mdf_texts import texts
 from mdf_loop.readers.values import UNKNOWN, NotCompiled, Scope, Unavailable, Value, known, literal, read

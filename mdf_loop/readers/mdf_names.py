@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdf_loop.readers.calls import BUILTINS, MODULES
-from mdf_loop.readers.expression import number_in, variables
+from mdf_loop.readers.expression_text import number_in, variables
 from mdf_loop.readers.mdf_node import CONTROL
 
 ALWAYS = {"t", "true", "false", "inf", "nan", "pi", "e"} | set(MODULES)

@@ -20,7 +20,8 @@ import numpy as np
 
 from mdf_loop.errors import LoopError, MalformedBody
 from mdf_loop.ir import Body
-from mdf_loop.readers.expression import evaluated, number_in, parse, variables
+from mdf_loop.readers.expression import evaluated
+from mdf_loop.readers.expression_text import number_in, parse, variables
 from mdf_loop.readers.mdf_functions import apply_function, apply_value, typed_input
 from mdf_loop.readers.values import UNKNOWN, Builder, NotCompiled, Scope, Unavailable, Value, literal
 

@@ -28,7 +28,7 @@ import onnx
 from mdf_loop.errors import MalformedBody, UnsupportedOp, in_words
 from mdf_loop.ir import Body, Node, ValueType
 from mdf_loop.ops.registry import version_of
-from mdf_loop.readers.expression import refuse_onnx_text
+from mdf_loop.readers.expression_text import refuse_onnx_text
 from mdf_loop.readers.mdf_control import BODIES, local_names, rename_captures
 from mdf_loop.readers.mdf_edges import order_nodes
 from mdf_loop.readers.mdf_signature import Port, Signature
