@@ -28,7 +28,7 @@ from mdf_loop.execute.paying import PLENTY, Account
 from mdf_loop.execute.programs import Completed, Programs
 from mdf_loop.execute.slices import parts_of
 from mdf_loop.execute.specialised import Specialised
-from mdf_loop.execute.stage import AHEAD, FIRST, Stage
+from mdf_loop.execute.stage import AHEAD, FIRST, Stage, first_length, next_length
 from mdf_loop.ir import Loop
 from mdf_loop.options import Options, Run
 from mdf_loop.plan.purity import draws as draws_numbers
@@ -46,9 +46,6 @@ SMALLEST, STEPPED, TELLING = 32, 1 << 12, 1 << 15
 """Iterations of a block that is given up rather than made smaller, of the first block of a loop whose condition is looked at in
 each iteration, and of one that tells how long others will take."""
 
-FEW_BYTES = 1 << 14
-"""Bytes of a first block that may be computed in vain."""
-
 LARGE = 1 << 19
 """Bytes of a value that goes round from which on a block is worth starting for two iterations: it is written over itself."""
 
@@ -57,9 +54,6 @@ SETTLING = 4
 
 WIDE = 4096
 """Bytes of a value from which on one call of numpy for each iteration costs little beside the work."""
-
-LONG = 0.0005
-"""Seconds of a block beside which starting one costs little."""
 
 log = logging.getLogger(__name__)
 
@@ -369,11 +363,11 @@ class NumpyLoop(InterpretedLoop):
             if len(blocks.plan.parts) == 1:
                 kept = [env[slot(name)] for part in blocks.stepped.values() for name in part.recorded]
                 size = sum(getattr(value, "nbytes", 8) for value in kept)
-            length = self._first_length(session, "given", size)
+            length = first_length(session, "given", size)
             length = length if blocks.plan.condition == "given" else min(length, STEPPED)
         else:
             is_stepped = bool(plan.parts) and isinstance(plan.parts[0], Stepped)
-            length = self._first_length(session, plan.condition, size, STEPPED if is_stepped else FIRST)
+            length = first_length(session, plan.condition, size, STEPPED if is_stepped else FIRST)
         return Stage(blocks, {**same, **late.fixed}, slices, length)
 
     def _for_rows(self, values: list[Any], size: int) -> Blocks:
@@ -391,15 +385,6 @@ class NumpyLoop(InterpretedLoop):
         if self._one_by_one is None:
             self._one_by_one = Blocks(self.calls, all_stepped(self.plan, why, is_wide))
         return self._one_by_one
-
-    @staticmethod
-    def _first_length(session: Session, condition: str, bytes_each: int, longest: int = FIRST) -> int:
-        """Iterations of the first block; few, if the loop may end soon and work would be in vain."""
-        most = max(session.run.options.block_bytes // max(bytes_each, 1), 1)
-        if condition == "given":
-            return most
-        few = max(FEW_BYTES // max(bytes_each, 1), 1)
-        return min(longest, most, few if condition == "batched" else most)
 
     def _try_block(self, session: Session, stage: Stage, length: int) -> bool:
         """Run a block and take it over; False, and nothing happened, if it failed."""
@@ -451,10 +436,3 @@ class NumpyLoop(InterpretedLoop):
         for gathering in session.progress.gatherings:
             gathering.cut(session.moment.iteration)
         return False
-
-
-def next_length(session: Session, plan: Plan, length: int, seconds: float) -> int:
-    """Larger blocks; if the loop may end in any iteration, what is computed in vain stays a fraction of the work."""
-    if plan.condition != "batched":
-        return 4 * length
-    return 2 * length if seconds < LONG else max(length, session.moment.iteration // 4)

@@ -1,4 +1,4 @@
-"""What the blocks of one run share."""
+"""What the blocks of one run share, and how many iterations each of them takes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mdf_loop.execute.blocks import Blocks
+from mdf_loop.execute.interpret import Session
+from mdf_loop.plan.schedule import Plan
 
 FIRST = 64
 """Iterations of the first block of a loop that may end soon."""
 
 AHEAD = 0.02
 """Seconds that a block may take, as far as one can tell from the one before, where the time of a run is limited."""
+
+FEW_BYTES = 1 << 14
+"""Bytes of a first block that may be computed in vain."""
+
+LONG = 0.0005
+"""Seconds of a block beside which starting one costs little."""
 
 
 @dataclass
@@ -37,3 +45,19 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.planned = self.blocks
+
+
+def first_length(session: Session, condition: str, bytes_each: int, longest: int = FIRST) -> int:
+    """Iterations of the first block; few, if the loop may end soon and work would be in vain."""
+    most = max(session.run.options.block_bytes // max(bytes_each, 1), 1)
+    if condition == "given":
+        return most
+    few = max(FEW_BYTES // max(bytes_each, 1), 1)
+    return min(longest, most, few if condition == "batched" else most)
+
+
+def next_length(session: Session, plan: Plan, length: int, seconds: float) -> int:
+    """Larger blocks; if the loop may end in any iteration, what is computed in vain stays a fraction of the work."""
+    if plan.condition != "batched":
+        return 4 * length
+    return 2 * length if seconds < LONG else max(length, session.moment.iteration // 4)
