@@ -31,7 +31,7 @@ from loops import with_engine
 
 import mdf_loop
 from mdf_loop import backend
-from mdf_loop.options import ENGINES
+from mdf_loop.engines import ENGINES
 
 FOLDER = Path(__file__).parent / "exported"
 

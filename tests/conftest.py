@@ -24,6 +24,6 @@ def rng():
 
 def pytest_report_header():
     """Say so if the engine that compiles is left out."""
-    from mdf_loop.options import can_compile  # reads the environment, which has been set by now
+    from mdf_loop.engines import can_compile
 
     return None if can_compile() else "llvmlite is not installed: nothing runs in engine jit"

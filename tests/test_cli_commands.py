@@ -20,7 +20,7 @@ from mdf_loop.backends.llvm.disk import disk, key_of
 from mdf_loop.cli import app
 from mdf_loop.cli.cache import in_words
 from mdf_loop.cli.tables import bars
-from mdf_loop.options import available_engines, can_compile
+from mdf_loop.engines import available_engines, can_compile
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -135,7 +135,7 @@ def test_verify_as_json_has_exit_code_1_too(monkeypatch, capsys):
 
 
 def test_bench_times_every_engine(capsys):
-    from mdf_loop.options import ENGINES
+    from mdf_loop.engines import ENGINES
 
     found = printed(capsys, "bench", EXAMPLES / "accumulate.yaml", "--seconds", "0")
     assert {t["name"] for t in found["timings"]} == {*ENGINES, "onnxruntime"}

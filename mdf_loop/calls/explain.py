@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from mdf_loop.engines import can_compile
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.programs import Programs
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.html import folded, table
 from mdf_loop.installing import JIT
 from mdf_loop.ir import Node
-from mdf_loop.options import can_compile
 from mdf_loop.plan.idioms.record import Idiom
 from mdf_loop.plan.schedule import Batched, Plan, Shift, Stepped
 

@@ -74,8 +74,9 @@ def _extra(name: str, packages: tuple[str, ...], what: str) -> tuple[str, str]:
 def _engines() -> dict[str, tuple[str, str]]:
     """Each engine, tried with a loop of a hundred iterations."""
     import mdf_loop
+    from mdf_loop.engines import ENGINES, available_engines
     from mdf_loop.installing import JIT
-    from mdf_loop.options import ENGINES, available_engines, options
+    from mdf_loop.options import options
 
     body, found = "b (int64 i, bool c, double x) => (bool c, double y) { y = Add (x, x_0) }", {}
     for name in ENGINES:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from mdf_loop.options import Options, can_compile
+from mdf_loop.engines import can_compile
+from mdf_loop.options import Options
 
 FIRST, EACH, NODE = 0.1, 0.015, 0.0002
 """Seconds that compiling takes, about: more for the first time in a process, for every body, and for each of its nodes."""

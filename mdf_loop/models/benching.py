@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from mdf_loop.backend import prepare
+from mdf_loop.engines import ENGINES
 from mdf_loop.models.running import run
 from mdf_loop.models.verifying import ONNXRUNTIME, REFERENCE, onnxruntime_session, opened
-from mdf_loop.options import ENGINES, options
+from mdf_loop.options import options
 from mdf_loop.readers import load_onnx
 
 AT_MOST_RUNS = 1000

@@ -15,6 +15,7 @@ from mdf_loop.backend import prepare
 from mdf_loop.convert.files import load
 from mdf_loop.convert.mdf_to_onnx import to_onnx
 from mdf_loop.convert.restoring import names_of
+from mdf_loop.engines import available_engines
 from mdf_loop.errors import MalformedBody
 from mdf_loop.integrations.inside import with_constants
 from mdf_loop.integrations.running import run_in_mdf, with_inputs
@@ -23,7 +24,7 @@ from mdf_loop.ir import Body, ValueType
 from mdf_loop.kernels.bounds import MOST_ELEMENTS, elements_of
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.running import run
-from mdf_loop.options import available_engines, options
+from mdf_loop.options import options
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf_signature import ports_of
 from mdf_loop.readers.mdf_typed import is_typed
