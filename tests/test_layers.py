@@ -18,7 +18,7 @@ TESTS = sorted(path.relative_to(ROOT) for path in (ROOT / "tests").rglob("*.py")
 LAYERS = [
     {"html", "installing"},
     {"errors"},
-    {"progress", "counts"},
+    {"progress", "counts", "constants"},
     {"options", "element_types", "schemas", "files", "plots"},
     {"ir"},
     {"rows"},
