@@ -213,7 +213,7 @@ def place(e: Emitter, v: Value) -> Array:
 
 @writes("gather")
 def gather(e: Emitter, v: Value) -> Array:
-    """Entries of an axis."""
+    """Entries of an axis.  A place that is out of range is noticed although nobody reads it."""
     x, index_of, axis = e.of(v.args[0]), e.of(v.args[1]), v.attr
     rank = len(index_of.shape)
     shape = (*x.shape[:axis], *index_of.shape, *x.shape[axis + 1 :])
@@ -222,7 +222,19 @@ def gather(e: Emitter, v: Value) -> Array:
         found = place_from(e, lanes, index_of, index[axis : axis + rank], x.shape[axis])
         return (*index[:axis], found, *index[axis + rank :])
 
-    return e.settled(viewed(x, shape, back))
+    if not rank:
+        place_from(e, Lanes(e.text), index_of, (), x.shape[axis])
+    found = e.settled(viewed(x, shape, back))
+    return looked_at(e, v, found) if rank else found
+
+
+_OF_PARTS = ("slice", "place", "gather", "length")
+"""What reads a part of an array, or none of it."""
+
+
+def looked_at(e: Emitter, v: Value, found: Array) -> Array:
+    """A value whose elements may be out of range: computed as a whole where nobody reads all of them."""
+    return e.materialised(found) if e.uses.only_in(v, _OF_PARTS) else found
 
 
 def place_from(e: Emitter, lanes: Lanes, index_of: Array, index: Index, count: Length) -> Place:

@@ -10,7 +10,7 @@ from mdf_loop.backends.llvm.elements import element
 from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.operators.table import Call, gives, whole_place
 from mdf_loop.backends.llvm.sweeps import rows, sweep
-from mdf_loop.backends.llvm.views import place_from, viewed
+from mdf_loop.backends.llvm.views import looked_at, place_from, viewed
 
 _COMBINED = {"add": "add", "mul": "mul", "max": "max", "min": "min"}
 
@@ -106,7 +106,7 @@ def gather_elements(call: Call) -> Array:
         found = place_from(e, lanes, indices, index, x.shape[axis])
         return tuple(found if k == axis else place for k, place in enumerate(index))
 
-    return e.settled(viewed(x, indices.shape, back))
+    return looked_at(e, call.v, e.settled(viewed(x, indices.shape, back)))
 
 
 @gives("GatherND")
@@ -129,4 +129,4 @@ def gather_nd(call: Call) -> Array:
         found = [place_from(e, lanes, indices, (*index[:rank], Place(str(k))), x.shape[batches + k]) for k in range(width)]
         return (*index[:batches], *found, *index[rank:])
 
-    return e.settled(viewed(x, shape, back))
+    return looked_at(e, call.v, e.settled(viewed(x, shape, back)))
