@@ -95,3 +95,38 @@ def test_operators_are_their_kernels(name, caplog):
     for a, e in zip(actual, expected, strict=True):
         assert (a.shape, a.dtype) == (e.shape, e.dtype)
         np.testing.assert_allclose(a, e, rtol=1e-5 if e.dtype == np.float32 else 1e-12, atol=1e-12)
+
+
+UNREAD = {
+    "Gather": "d = Gather <axis = 1> (t, i)",
+    "Gather of several": "d = Gather <axis = 1> (t, places)",
+    "GatherElements": "d = GatherElements <axis = 0> (t, column)",
+    "GatherND": "d = GatherND (t, places)",
+    "ScatterElements": "d = ScatterElements <axis = 0> (t, column, t)",
+    "ScatterND": "d = ScatterND (t, column, t)",
+    "read by one that nobody reads": "g = Gather <axis = 1> (t, i)\n d = Not (g)",
+    "read in part": "g = Concat <axis = 0> (first, last)\n h = Gather (t, g)\n d = Slice (h, first, second)",
+}
+
+
+@pytest.mark.parametrize("lines", UNREAD)
+def test_a_place_out_of_range_is_noticed_although_nobody_reads_it(lines):
+    text = f"""
+        b (int64 i, bool c, bool x) => (bool c_out, bool y) {{
+            c_out = Identity (c)
+            y = Identity (x)
+            two = Constant <value = int64[1] {{2}}> ()
+            pair = Constant <value = int64[2] {{2, 1}}> ()
+            first = Constant <value = int64[1] {{0}}> ()
+            second = Constant <value = int64[1] {{1}}> ()
+            places = Expand (i, two)
+            column = Expand (i, pair)
+            last = Unsqueeze (i, first)
+            {UNREAD[lines]}
+        }}"""
+    said = []
+    for engine in ("interpret", "numpy", "jit"):
+        with mdf_loop.options(engine=engine), pytest.raises(mdf_loop.LoopError) as caught:
+            mdf_loop.loop(3, True, True, body=text, t=np.array([[True], [False]]))
+        said.append((caught.value.iteration, str(caught.value)))
+    assert said[0] == said[1] == said[2]

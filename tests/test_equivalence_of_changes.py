@@ -278,3 +278,47 @@ def test_product_of_whole_numbers_wraps_before_it_becomes_a_float(text):
 @pytest.mark.parametrize("text", ["x0 + x1", "x0 * x1", "x0 - x1", "x1 - x0"])
 def test_number_of_pythons_that_numpy_has_no_room_for_is_an_error_on_every_engine(first, text):
     assert_same_values(Untyped([], ["x0 + 1", "x1 + (x2 > 1)", text], [[first, np.int64(3), np.int64(5)]], 1))
+
+
+RANKS_CHANGE = {
+    "a choice that is known, of two unknown shapes": """
+        b (int64 i, bool c, double[] x) => (bool c_out, double[] y, double[] z) {
+            c_out = Identity (c)
+            y = MatMul (x, x)
+            wide = MatMul (x, t)
+            z = Where (c, x, wide)
+        }""",
+    "a condition that gets a rank": """
+        b (int64 i, bool[] c, double[] x) => (bool[] c_out, double[] y, bool[] z) {
+            axis = Constant <value = int64[1] {0}> ()
+            c_out = Unsqueeze (c, axis)
+            y = Add (x, t)
+            z = Not (c_out)
+        }""",
+    "a condition that gets a rank a kernel refuses": """
+        b (int64 i, bool[] c, bool[] x) => (bool[] c_out, bool[] y) {
+            axis = Constant <value = int64[1] {0}> ()
+            place = Constant <value = int64[1] {-1}> ()
+            c_out = Unsqueeze (c, axis)
+            y = ScatterElements <reduction = "max"> (x, place, c_out)
+        }""",
+}
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("engine", ["numpy", "jit"])
+@pytest.mark.parametrize("body", RANKS_CHANGE)
+def test_what_has_no_known_rank_is_what_the_interpreter_says(body, engine, count):
+    if engine == "jit":
+        pytest.importorskip("llvmlite")
+    is_bool = "bool[] x" in RANKS_CHANGE[body]
+    start = np.array([False]) if is_bool else np.array([1.0])
+    captured = {} if is_bool else {"t": np.array([[1.0, 1.0]])}
+    found = []
+    for name in ("interpret", engine):
+        with mdf_loop.options(engine=name):
+            try:
+                found.append([repr(value) for value in mdf_loop.loop(count, True, start, body=RANKS_CHANGE[body], **captured)])
+            except mdf_loop.LoopError as error:
+                found.append([type(error).__name__, str(error)])
+    assert found[0] == found[1]

@@ -18,7 +18,7 @@ TESTS = sorted(path.relative_to(ROOT) for path in (ROOT / "tests").rglob("*.py")
 LAYERS = [
     {"engines", "html", "installing", "version"},
     {"errors"},
-    {"progress", "counts"},
+    {"progress", "counts", "constants"},
     {"options", "files", "plots"},
     {"ir"},
     {"types"},

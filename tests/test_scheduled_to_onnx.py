@@ -98,3 +98,15 @@ def test_whole_numbers_of_arrays_wrap_around_as_in_numpy(text, start):
 def test_digits_in_front_of_the_point_are_rounded(text):
     model = graph(node("A", [Parameter(id="a", value=text, default_initial_value=np.array([15, 25, 1234567, -35]))], y="a"))
     np.testing.assert_array_equal(mdf_loop.run(mdf_loop.to_onnx(model, steps=1))["y"], by_mdf(model, 1)["y"])
+
+
+@pytest.mark.parametrize("value", [[0.5], [0.0], [[0.5]], 0.5])
+@pytest.mark.parametrize(
+    "text", ["a + 1 if c > 0.25 else a", "a * (not c)", "c and a", "c or a", "a + bool(c)", "(a if c else -a) + 1"]
+)
+def test_an_array_of_one_element_is_one_truth_value(text, value):
+    parameters = [Parameter(id="c", value=value), Parameter(id="a", value=text, default_initial_value=2.0)]
+    model = graph(node("A", parameters, y="a"))
+    written, expected = mdf_loop.run(mdf_loop.to_onnx(model, steps=3))["y"], by_mdf(model, 3)["y"]
+    assert np.shape(written) == np.shape(expected)
+    np.testing.assert_array_equal(written, expected)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.constants import unchangeable
 from mdf_loop.errors import IterationError, LoopError, PartialResults
 from mdf_loop.ir import Body, Node
 from mdf_loop.kernels import load_kernels
@@ -48,11 +49,11 @@ class Program:
         self._slots: dict[str, int] = {}
         self._start: list[Any] = [None, None]
         for name, value in body.constants.items():
-            self._start[self._new(name)] = _unchangeable(value)
+            self._start[self._new(name)] = unchangeable(value)
         self.captures = tuple(self._new(name) for name in body.captures)
         self.inputs = tuple(self._new(name) for name in body.inputs)
         for state in body.state:
-            self._start[self._new(state.input)] = _unchangeable(state.initial)
+            self._start[self._new(state.input)] = unchangeable(state.initial)
         self.steps = tuple(self._step(node) for node in body.nodes)
         self.outputs = tuple(self.slot(name) for name in body.outputs)
         self.state_in = tuple(self.slot(state.input) for state in body.state)
@@ -139,14 +140,6 @@ class Hidden:
 
 def _too_few(given: int, step: Step) -> ValueError:
     return ValueError(f"the kernel gave {given} output{'s' * (given != 1)}, the node names {len(step.writes)}")
-
-
-def _unchangeable(value: Any) -> Any:
-    """A constant that whoever gets hold of it cannot write into: the body is used again."""
-    if isinstance(value, np.ndarray):
-        value = value.view()
-        value.flags.writeable = False
-    return value
 
 
 def _describe(step: Step, env: list[Any], error: Exception) -> str:

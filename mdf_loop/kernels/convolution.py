@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.constants import once
 from mdf_loop.kernels.columns import columns
 from mdf_loop.kernels.folding import folding
 from mdf_loop.kernels.linear import requantized
@@ -103,9 +104,13 @@ def qlinear_conv(
     """Convolution of quantised values, quantised again."""
     layout = {"auto_pad": auto_pad, "dilations": dilations, "pads": pads, "strides": strides}
     y = _of_bytes(x, x_zero_point, w, w_zero_point, group, kernel_shape, layout)
-    scale = x_scale * w_scale / y_scale
+    scale = once(_scale, x_scale, w_scale, y_scale)
     scale, b = (v if v is None or v.size == 1 else v.reshape(-1, *(1,) * (y.ndim - 2)) for v in (scale, b))
     return requantized(y, scale, y_zero_point, b)
+
+
+def _scale(x_scale: np.ndarray, w_scale: np.ndarray, y_scale: np.ndarray) -> np.ndarray:
+    return np.asarray(x_scale * w_scale / y_scale)
 
 
 def _of_bytes(x: Any, x_zero: Any, w: Any, w_zero: Any, group: int, kernel_shape: Any, layout: Mapping[str, Any]) -> np.ndarray:
@@ -115,11 +120,10 @@ def _of_bytes(x: Any, x_zero: Any, w: Any, w_zero: Any, group: int, kernel_shape
     """
     largest = largest_from(x.dtype, x_zero)
     terms = exact_terms(largest, largest_from(w.dtype, w_zero))
-    if w_zero is not None and w_zero.size > 1:
-        w_zero = w_zero.reshape(-1, *(1,) * (w.ndim - 1))
-    x, w = centred(x, x_zero), centred(w, w_zero)
+    given = w
+    x, w = centred(x, x_zero), once(_centred_filters, w, w_zero)
     at_once = terms // max(math.prod(w.shape[2:]), 1)  # channels
-    is_exact = w.shape[1] <= at_once or largest * _largest_sum(w) <= EXACT32
+    is_exact = w.shape[1] <= at_once or largest * once(_largest_sum, given, w_zero) <= EXACT32
     if is_exact or not at_once or group > 1:
         exact = x if is_exact else x.astype(np.float64)
         return convolved(exact, w.astype(exact.dtype, copy=False), group, kernel_shape, **layout)
@@ -130,9 +134,16 @@ def _of_bytes(x: Any, x_zero: Any, w: Any, w_zero: Any, group: int, kernel_shape
     )
 
 
-def _largest_sum(filters: np.ndarray) -> float:
+def _centred_filters(w: np.ndarray, zero_point: np.ndarray | None) -> np.ndarray:
+    """Filters less their zero points, which may be one for each."""
+    if zero_point is not None and zero_point.size > 1:
+        zero_point = zero_point.reshape(-1, *(1,) * (w.ndim - 1))
+    return centred(w, zero_point)
+
+
+def _largest_sum(filters: np.ndarray, zero_point: np.ndarray | None) -> float:
     """What the elements of a filter add up to at most, whatever their signs."""
-    sums = np.abs(filters).reshape(len(filters), -1).sum(1, dtype=np.float64)
+    sums = np.abs(_centred_filters(filters, zero_point)).reshape(len(filters), -1).sum(1, dtype=np.float64)
     return float(sums.max(initial=0))
 
 

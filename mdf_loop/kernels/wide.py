@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.constants import once
 from mdf_loop.types.elements import kind_of
 
 EXACT32, EXACT64 = 1 << 24, 1 << 53
@@ -125,7 +126,7 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if a.dtype.kind == "f" and a.itemsize >= 4:
         return multiply(a, b)
     if kind_of(a.dtype) == "float":
-        return narrowed(multiply(widened(a), widened(b)), a.dtype)
+        return narrowed(multiply(once(widened, a), once(widened, b)), a.dtype)
     if a.dtype.kind in "iu" and a.dtype == b.dtype and a.ndim and b.ndim:
         return _whole_product(a, b, multiply)
     return multiply(a, b)
@@ -161,9 +162,13 @@ def _halves_of(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def largest_from(dtype: np.dtype, zero_point: np.ndarray | None) -> int:
     """How far from its zero point a number of a type can be."""
-    least, most = (0, 0) if zero_point is None else (int(zero_point.min()), int(zero_point.max()))
+    least, most = (0, 0) if zero_point is None else once(_ends, zero_point)
     limits = np.iinfo(dtype)
     return max(limits.max - least, most - limits.min)
+
+
+def _ends(x: np.ndarray) -> tuple[int, int]:
+    return (int(x.item()), int(x.item())) if x.size == 1 else (int(x.min()), int(x.max()))
 
 
 def centred(x: np.ndarray, zero_point: np.ndarray | None) -> np.ndarray:

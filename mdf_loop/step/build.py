@@ -282,8 +282,8 @@ class Builder:
         if not isinstance(like, Value):
             raise TypeError("one of the two must be a value")
         x, y = self.number(x, like), self.number(y, like)
-        if condition.op == "const" and condition.type.shape == () and x.type == y.type:
-            return x if condition.attr else y
+        if condition.op == "const" and condition.type.shape == () and x.type == y.type and x.type.shape is not None:
+            return x if condition.attr else y  # two unknown shapes may be two shapes
         if any(a.type.dtype is None for a in (condition, x, y)):  # to numpy None is float64 as well
             raise CannotLower("select of values of unknown types")
         x, y = self.common(x, y)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.constants import unchangeable
 from mdf_loop.ir import Body, Collected, Loop, Node, Scanned
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import Kernel, bind, lookup
@@ -124,7 +125,7 @@ class Lowering:
         """The values of a body's outputs; ``scope`` has its inputs and captures."""
         if body.state:
             raise CannotLower("values that go round behind the body's back")
-        names = {**scope, **{name: self.b.const(value, self.exact) for name, value in body.constants.items()}}
+        names = {**scope, **{name: self.b.const(unchangeable(value), self.exact) for name, value in body.constants.items()}}
         for node in body.nodes:
             for name, value in zip(node.outputs, self.node(node, names), strict=False):
                 if name:

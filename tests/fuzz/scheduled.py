@@ -92,7 +92,7 @@ def _check_engine(case: GraphCase, engine: str, expected: dict[str, Any] | None)
             warnings.simplefilter("always")
             actual = mdf_loop.run(case.graph, steps=case.steps, **more)
     except LoopError as error:
-        if expected is None:
+        if expected is None or any(NO_ORDER.search(str(warned.message)) for warned in caught):
             return
         raise Failure(f"{engine}: an error where MDF's engine has none", f"{error!r}") from error
     except Exception as error:

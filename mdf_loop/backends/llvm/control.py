@@ -176,7 +176,10 @@ class _Loop:
         for carried in self.carried:
             carried.enter()
         e.known[self.index] = number(INT64, self.number.name)
-        e.known[self.going] = number(BOOL, self.truth.name, [1] * len(self.going.type.shape or ()))
+        if self.going.type.shape is not None:  # else nobody can read it
+            e.known[self.going] = number(BOOL, self.truth.name, [1] * len(self.going.type.shape))
+        elif e.uses.count(self.going):
+            raise CannotCompile("a condition whose number of dimensions changes has no compiled form")
         for part, x, source, scanned in zip(self.parts, arrays, sources, self.attr.scanned, strict=True):
             e.known[part] = self._part(in_memory(x.dtype, x.shape, source), scanned.axis, scanned.reverse)
         for rows in self.rows:

@@ -178,7 +178,13 @@ def converted(emitter: Emitter, inputs: Sequence[Traced], sample: Any, **_: Any)
     """The value, with the type that came out; a float without a fraction stays a float."""
     if type(inputs[0].value) is float and type(sample) is int and emitter.where_op == "whole":
         return inputs[0]
-    return Traced(emitter.typed(inputs[0], _dtype(sample)), sample)
+    name = emitter.typed(inputs[0], _dtype(sample))
+    return Traced(name if np.ndim(sample) else _single(emitter, name, inputs[0]), sample)
+
+
+def _single(emitter: Emitter, name: str, value: Traced) -> str:
+    """What Python takes for one number, an array of one element too, without dimensions."""
+    return emitter.shaped(name, ()) if value.rank else name
 
 
 @lowered("invert")
@@ -191,13 +197,14 @@ def invert(emitter: Emitter, inputs: Sequence[Traced], sample: Any) -> str:
 @lowered("not", "numpy.logical_not")
 def not_(emitter: Emitter, inputs: Sequence[Traced], sample: Any) -> str:
     """Not a."""
-    return emitter.op("Not", emitter.typed(inputs[0], BOOL))
+    name = emitter.typed(inputs[0], BOOL)
+    return emitter.op("Not", name if np.ndim(sample) else _single(emitter, name, inputs[0]))
 
 
 def chosen(emitter: Emitter, condition: Traced, then: Traced, otherwise: Traced) -> Traced:
     """One of two values: element by element if they have one shape, else by a branch."""
     dtype = common_type([then, otherwise])
-    test = emitter.typed(condition, BOOL)
+    test = _single(emitter, emitter.typed(condition, BOOL), condition)
     names = [emitter.typed(value, dtype) for value in (then, otherwise)]
     sample = then.value if np.all(condition.value) else otherwise.value
     is_number = type(then.value) in (bool, int, float) and type(otherwise.value) in (bool, int, float)
