@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 from mdf_loop.options import Options, can_compile
 
-FIRST, EACH, NODE = 0.1, 0.015, 0.0002
+FIRST, EACH, NODE = 0.1, 0.022, 0.0003
 """Seconds that compiling takes, about: more for the first time in a process, for every body, and for each of its nodes."""
 
 MARGIN = 1.3
 """How much longer than compiling work has to be that is not done yet."""
 
-PLENTY = 2.5
-"""How much longer than compiling work has to be for which machine code is waited for: two threads of Python hinder each other."""
+PATIENCE = 2.0
+"""How much longer than compiling should take it is waited for, where it pays for what is left: two threads of Python hinder each
+other."""
 
 
 @dataclass
@@ -39,6 +40,10 @@ class Account:
         if self.seconds + ahead < EACH:
             return False
         return (self.seconds > self.cost or self.seconds + ahead > MARGIN * self.cost) and can_compile()
+
+    def patience(self, left: float) -> float:
+        """Seconds that machine code is waited for where the rest of the run would take so many otherwise."""
+        return PATIENCE * self.cost if left > self.cost else 0.0
 
     @property
     def cost(self) -> float:
