@@ -13,9 +13,9 @@ FIRST, EACH, NODE = 0.1, 0.022, 0.0003
 MARGIN = 1.3
 """How much longer than compiling work has to be that is not done yet."""
 
-PATIENCE = 2.0
-"""How much longer than compiling should take it is waited for, where it pays for what is left: two threads of Python hinder each
-other."""
+PLENTY, PATIENCE = 2.0, 1.5
+"""How much longer than compiling the rest of a run has to be for which machine code is waited for, as two threads of Python are
+in each other's way; and how much longer than it should take."""
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Account:
 
     def patience(self, left: float) -> float:
         """Seconds that machine code is waited for where the rest of the run would take so many otherwise."""
-        return PATIENCE * self.cost if left > self.cost else 0.0
+        return PATIENCE * self.cost if left > PLENTY * self.cost else 0.0
 
     @property
     def cost(self) -> float:
