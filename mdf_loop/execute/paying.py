@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mdf_loop.options import Options, can_compile
 
-FIRST, EACH, NODE = 0.1, 0.022, 0.0003
+FIRST, EACH, NODE = 0.15, 0.022, 0.0003
 """Seconds that compiling takes, about: more for the first time in a process, for every body, and for each of its nodes."""
 
 MARGIN = 1.3
