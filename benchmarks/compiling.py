@@ -2,12 +2,16 @@
 
 python benchmarks/compiling.py [--repeat N] [ROWS...]       bodies of different kinds and sizes
 python benchmarks/compiling.py --first                      the first time in a process: llvmlite, our modules, the machine
+python benchmarks/compiling.py --engines                    one loop in each engine: an iteration, the first call, the code
+python benchmarks/compiling.py --auto                       first calls of many lengths in engine auto next to the others
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
+import math
 import os
 import subprocess
 import sys
@@ -16,13 +20,15 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from timing import machine  # isort: skip  (sets the number of threads before numpy loads)
+from timing import in_turns, machine, onnxruntime_call  # isort: skip  (sets the number of threads before numpy loads)
 
 import numpy as np
-from loops import our_call
+from loops import our_call, with_engine
 from workloads import EVERY
 from workloads.record import Workload
 from workloads.writing import Writing
+
+import mdf_loop
 
 PARTS = "primitives", "writing", "reading", "passes", "emitting", "linking"
 """Of compiling: primitives in the place of operators, our text, LLVM's reading of it, its passes, its code, addresses."""
@@ -135,7 +141,10 @@ FIRST = """
 import time
 import mdf_loop
 from mdf_loop import options
-body, spent, now = "x: tanh(x * 0.5) + exp(0 - x)", {}, time.thread_time
+body = "b (int64 i, bool c, double x) => (bool c, double y) { s = Mul (x, k) t = Tanh (s) e = Exp (t) y = Sub (e, k) }"
+spent, now = {}, time.thread_time
+with options(engine="numpy"):
+    mdf_loop.loop(300, True, 1.0, body=body.replace("Tanh", "Cosh"), k=0.5)
 
 def timed(what, call):
     begun = now()
@@ -159,7 +168,7 @@ def shared():
 
 def first():
     with options(engine="jit"):
-        mdf_loop.loop(50, True, 1.0, body=body)
+        mdf_loop.loop(5000, True, 1.0, body=body, k=0.5)
 
 for what in (llvmlite, modules, machine, shared, first):
     timed(what.__name__, what)
@@ -181,16 +190,76 @@ def first(repeat: int) -> None:
             print(f"{what:34}" + "".join(f"{min(column):21.2f}" for column in zip(*runs, strict=True)))
 
 
+def engines(seconds: float = 2.0) -> None:
+    """Print what one loop takes in each engine, and what it becomes."""
+    (work,) = (work for make in EVERY if (work := make()).name == "fitzhugh_nagumo")
+    planned, values = mdf_loop.compile({"onnx": work.text, "opset": 20}), (work.trip_count, work.cond, *work.carried)
+    calls = {"onnxruntime": onnxruntime_call(work.model, work.inputs)}
+    begun, what = {}, {"onnxruntime": ""}
+    for engine in ("interpret", "numpy", "jit"):
+        calls[engine] = functools.partial(with_engine(engine).run, planned, *values, **work.captured)
+        now = time.perf_counter()
+        calls[engine]()
+        begun[engine] = time.perf_counter() - now
+        calls[engine]()
+        what[engine] = planned.explain().splitlines()[-1] if engine != "interpret" else "node by node"
+    times = in_turns(calls, seconds)
+    print(f"{work.name}, {work.trip_count:,} iterations of {len(work.body.node)} nodes")
+    print(f"{'engine':12}{'ns an iteration':>16}{'first call, ms':>16}{'next, ms':>10}  what ran")
+    for engine, found in times.items():
+        first = f"{1e3 * begun[engine]:16.1f}" if engine in begun else " " * 16
+        each = 1e9 * min(found) / (work.trip_count or 1)
+        print(f"{engine:12}{each:16,.1f}{first}{1e3 * min(found):10.2f}  {what[engine]}")
+
+
+AUTO = """
+import sys, time
+import numpy as np
+import mdf_loop
+from mdf_loop import options
+engine, kind, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+with options(engine="numpy"):
+    mdf_loop.loop(300, True, 1.0, body="x: x * 0.5 + k", k=0.5)
+given = {"v": 1.0, "w": 0.5} if kind == "scalars" else {"v": np.linspace(0, 1, 64), "w": np.linspace(1, 2, 64)}
+body = "v: v + h * (v - v * v * v * a - w + k)" + chr(10) + "w: w + h * (v + a - w)"
+begun = time.perf_counter()
+with options(engine=engine):
+    mdf_loop.loop(count, True, *given.values(), body=body, a=0.3, k=0.1, h=0.01)
+print(1e3 * (time.perf_counter() - begun))
+"""
+
+
+def auto(repeat: int) -> None:
+    """Print first-ever calls, each the shortest of several processes; ``best`` is numpy only or compiling first."""
+    print(f"{'ms, first calls':16}{'iterations':>12}{'numpy':>10}{'jit':>10}{'auto':>10}{'auto / best':>13}")
+    environment = {**os.environ, "MDF_LOOP_CACHE": "off"}
+    for kind, counts in (("scalars", (1_000, 30_000, 300_000, 3_000_000)), ("vectors", (1_000, 10_000, 100_000))):
+        for count in counts:
+            found = {}
+            for engine in ("numpy", "jit", "auto") * repeat:
+                command = [sys.executable, "-c", AUTO, engine, kind, str(count)]
+                said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+                found[engine] = min(found.get(engine, math.inf), float(said.stdout))
+            ratio = found["auto"] / min(found["numpy"], found["jit"])
+            print(f"{kind:16}{count:12,}" + "".join(f"{x:10.1f}" for x in found.values()) + f"{ratio:13.2f}", flush=True)
+
+
 def main() -> None:
     """Print the tables that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="parts of the names of rows; all if none")
     parser.add_argument("--repeat", type=int, default=7, help="how often each is compiled")
     parser.add_argument("--first", action="store_true", help="the first time in a process")
+    parser.add_argument("--engines", action="store_true", help="one loop in each engine")
+    parser.add_argument("--auto", action="store_true", help="first calls in engine auto")
     said = parser.parse_args()
     print(machine())
     if said.first:
         first(said.repeat)
+    elif said.engines:
+        engines()
+    elif said.auto:
+        auto(said.repeat)
     else:
         table(said.names, said.repeat)
 

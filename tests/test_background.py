@@ -94,7 +94,7 @@ def test_a_run_switches_at_the_end_of_a_block(held, body, monkeypatch):
         return done
 
     monkeypatch.setattr(numpy_engine.NumpyLoop, "_try_block", noted)
-    monkeypatch.setattr(numpy_engine, "PLENTY", float("inf"))  # it is not waited for
+    monkeypatch.setattr(Account, "patience", lambda self, left: 0.0)  # it is not waited for
     monkeypatch.setattr(numpy_engine, "AHEAD", 1e-4)
     with options(engine="auto"):
         found = mdf_loop.loop(200_000, True, 0.5, body=body, k=0.125)
@@ -104,9 +104,7 @@ def test_a_run_switches_at_the_end_of_a_block(held, body, monkeypatch):
 
 
 def test_what_is_worth_it_is_waited_for(held, body, monkeypatch):
-    from mdf_loop.execute import numpy_engine
-
-    monkeypatch.setattr(numpy_engine, "PLENTY", 0.0)
+    monkeypatch.setattr(Account, "patience", lambda self, left: SOON)
     threading.Timer(0.3, held.set).start()
     planned = mdf_loop.compile(body)
     with options(engine="auto"):
@@ -115,10 +113,17 @@ def test_what_is_worth_it_is_waited_for(held, body, monkeypatch):
     assert "machine code" in planned.explain()
 
 
-def test_the_time_of_a_run_is_kept_while_it_waits(held, body, monkeypatch):
-    from mdf_loop.execute import numpy_engine
+def test_what_takes_too_long_is_not_waited_for_any_longer(held, body, monkeypatch):
+    monkeypatch.setattr(Account, "patience", lambda self, left: 0.05)
+    planned = mdf_loop.compile(body)
+    with options(engine="auto"):
+        found = planned(100_000, True, 0.5, k=0.75)
+    assert_same(found, interpreted(body, 100_000, k=0.75))
+    assert "machine code" not in planned.explain()
 
-    monkeypatch.setattr(numpy_engine, "PLENTY", 0.0)
+
+def test_the_time_of_a_run_is_kept_while_it_waits(held, body, monkeypatch):
+    monkeypatch.setattr(Account, "patience", lambda self, left: SOON)
     with options(engine="auto", timeout=0.2), pytest.raises(mdf_loop.errors.LoopTimeout) as info:
         mdf_loop.loop(10_000_000, True, 0.5, body=body, k=0.75)
     assert info.value.iteration > 0
@@ -265,17 +270,18 @@ def test_ctrl_c_is_seen_while_machine_code_is_waited_for():
 import _thread, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 import mdf_loop
-from mdf_loop.execute import numpy_engine, paying
+from mdf_loop.execute import paying
 paying.Account.pays = lambda self, options, ahead=0.0: True
-numpy_engine.PLENTY = 0.0
+paying.Account.patience = lambda self, left: 1000.0
 specialised.in_machine_code = hangs
 def strike():
     begun.wait()
+    time.sleep(1)
     _thread.interrupt_main()
 threading.Thread(target=strike, daemon=True).start()
 try:
     mdf_loop.loop(100_000_000, True, 1.0, body="x: x * 0.5 + k", k=0.1)
 except KeyboardInterrupt as error:
-    print("seen", error.iteration > 0)
+    print("seen", error.iteration >= 0)
 """
     assert in_a_process(HANGING + code) == ["seen", "True"]

@@ -24,7 +24,7 @@ from mdf_loop.execute.blocks import Blocks
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.collect import NUMBERS
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
-from mdf_loop.execute.paying import PLENTY, Account
+from mdf_loop.execute.paying import Account
 from mdf_loop.execute.programs import Completed, Programs
 from mdf_loop.execute.slices import parts_of
 from mdf_loop.execute.specialised import Specialised
@@ -317,15 +317,15 @@ class NumpyLoop(InterpretedLoop):
         if not self.account.pays(session.run.options, time.perf_counter() - stage.begun + left):
             return
         blocks = self._stepping("it is compiled", is_wide=False)
-        patience = AHEAD if left > PLENTY * self.account.cost else 0.0
-        stage.is_waiting = not how.compiles and self._is_being_compiled(blocks, session, stage, patience)
-        while stage.is_waiting and patience:
+        stage.is_waiting = not how.compiles and self._is_being_compiled(blocks, session, stage)
+        until = time.perf_counter() + self.account.patience(left)
+        while stage.is_waiting and time.perf_counter() < until:
             session.run.pause()
-            stage.is_waiting = self._is_being_compiled(blocks, session, stage, patience)
+            stage.is_waiting = self._is_being_compiled(blocks, session, stage, AHEAD)
         if not stage.is_waiting:
             stage.blocks, stage.is_compiled = blocks, True
 
-    def _is_being_compiled(self, blocks: Blocks, session: Session, stage: Stage, patience: float) -> bool:
+    def _is_being_compiled(self, blocks: Blocks, session: Session, stage: Stage, patience: float = 0.0) -> bool:
         """Whether another thread is at it; False as well where only running tells what is to be compiled."""
         try:
             with session.run.computing_ahead():

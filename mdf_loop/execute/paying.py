@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from mdf_loop.engines import can_compile
 from mdf_loop.options import Options
 
-FIRST, EACH, NODE = 0.1, 0.015, 0.0002
+FIRST, EACH, NODE = 0.15, 0.022, 0.0003
 """Seconds that compiling takes, about: more for the first time in a process, for every body, and for each of its nodes."""
 
 MARGIN = 1.3
 """How much longer than compiling work has to be that is not done yet."""
 
-PLENTY = 2.5
-"""How much longer than compiling work has to be for which machine code is waited for: two threads of Python hinder each other."""
+PLENTY, PATIENCE = 2.0, 1.5
+"""How much longer than compiling the rest of a run has to be for which machine code is waited for, as two threads of Python are
+in each other's way; and how much longer than it should take."""
 
 
 @dataclass
@@ -40,6 +41,10 @@ class Account:
         if self.seconds + ahead < EACH:
             return False
         return (self.seconds > self.cost or self.seconds + ahead > MARGIN * self.cost) and can_compile()
+
+    def patience(self, left: float) -> float:
+        """Seconds that machine code is waited for where the rest of the run would take so many otherwise."""
+        return PATIENCE * self.cost if left > PLENTY * self.cost else 0.0
 
     @property
     def cost(self) -> float:

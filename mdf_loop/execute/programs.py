@@ -36,6 +36,9 @@ MOST_FAILURES = 3
 INTERPRETED = 2
 """Short calls with one combination of types that engine ``auto`` interprets: writing a program takes longer."""
 
+MOMENT = 0.25
+"""Seconds that a call waits at most for machine code that it orders, most of which is there in a tenth of that."""
+
 log = logging.getLogger(__name__)
 
 Lower = Callable[[Sequence[Type], bool, bool], Region]
@@ -181,6 +184,8 @@ class Programs:
                 with guessing(entry.guesses):
                     region = self._lower(types, options.obey_body_condition, entry.opens)
                 made = write(entry, region)
+                if isinstance(made, Order):
+                    made.wait(MOMENT)
         except Exception as error:  # whatever is the matter with it, the ordinary way finds out
             log.debug("no program: %s", error)
             made = str(error)
