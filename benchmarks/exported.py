@@ -16,7 +16,6 @@ import functools
 import importlib.util
 import json
 import math
-import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -127,10 +126,10 @@ def numba_call(work: Model) -> Call | None:
     return None if run is None else lambda: run(*given)
 
 
-def warmed_up(work: Model, call: Call) -> str:
-    """Call it for a while, as engine auto looks at the first calls; gives what is wrong with the results."""
+def warmed_up(work: Model, call: Call, seconds: float) -> str:
+    """Call it for a while; gives what is wrong with the results."""
     start, count = time.perf_counter(), 0
-    while count < WARM or time.perf_counter() - start < WARM_SECONDS:
+    while count < WARM or time.perf_counter() - start < seconds:
         results, error = tried(lambda: tuple(call()))
         if error := error or differences(results, work.expected):
             return error
@@ -143,16 +142,16 @@ def measure(work: Model, engines: list[str], seconds: float) -> dict[str, Any]:
     row: dict[str, Any] = {"name": work.name, "wrong": {}}
     ready = {}
     for name, call in calls(work, engines).items():
-        if wrong := warmed_up(work, call):
+        if wrong := warmed_up(work, call, SETTLING.get(name, 0.1)):
             row["wrong"][name] = wrong
         else:
             ready[name] = call
-    row["us"] = {name: 1e6 * statistics.median(found) for name, found in (in_turns(ready, seconds) if ready else {}).items()}
+    row["us"] = {name: 1e6 * min(found) for name, found in (in_turns(ready, seconds) if ready else {}).items()}
     return row
 
 
-WARM, WARM_SECONDS = 12, 0.1
-"""Calls of each before it is measured, and how long they last at least."""
+WARM, SETTLING = 12, {"auto": 1.0}
+"""Calls of each before it is measured, and seconds of those who decide meanwhile how to run."""
 
 
 def line(row: dict[str, Any], columns: list[str]) -> str:
@@ -198,7 +197,7 @@ def main() -> None:
     engines = said.engines or list(ENGINES)
     columns = [*engines, *(name for name in ("jax", "numba") if importlib.util.find_spec(name))]
     print(machine())
-    print(f"{'microseconds of onnxruntime, and shares of it':32}".ljust(44) + "".join(f"{name:>10}" for name in columns))
+    print(f"{'onnxruntime: microseconds, others: share':44}" + "".join(f"{name:>10}" for name in columns))
     rows = []
     for work in models(said.folder, said.names):
         rows.append(measure(work, engines, said.seconds))

@@ -87,6 +87,7 @@ def assert_same(found, expected, ulp=0, scale=None):
     far = apart > ulp
     if scale is not None and far.any():
         with np.errstate(all="ignore"):
-            room = ulp * float(ml_dtypes.finfo(found.dtype).eps) * np.maximum(1.0, abs(scale[~is_nan].astype(float)))
+            scale = np.broadcast_to(scale, is_nan.shape)[~is_nan]
+            room = ulp * float(ml_dtypes.finfo(found.dtype).eps) * np.maximum(1.0, abs(scale.astype(float)))
             far &= ~(abs(found.astype(float) - expected.astype(float)) <= room)
     assert not far.any(), (found[far][:5], expected[far][:5])

@@ -181,3 +181,14 @@ def test_a_prepared_model_goes_straight_to_its_machine_code():
     ):
         with options(**changes):
             assert prepared._execute.at_once(values, start_run()) is None
+
+
+def test_many_runs_of_one_program_guess_nothing():
+    """A run in which a guess is wrong would undo all others."""
+    _, prepared = results(model(PARTS["rows"], "y"), 5, "jit")
+    programs = the_programs(prepared)
+    assert has_window(programs)
+    with options(engine="jit") as chosen:
+        made = programs.machine_code([X, np.array(5), np.ones(4, np.float32)], chosen)
+    assert made is not None
+    assert not any(v.op == "window" for v in values_in(made.step))

@@ -90,6 +90,7 @@ COVERED = {
     *REDUCTIONS,
     *("BatchNormalization", "Concat", "Flatten", "Gather", "Gemm", "LayerNormalization", "LogSoftmax", "MatMul"),
     *("RMSNormalization", "Reshape", "Slice", "Softmax", "Split", "Squeeze", "Tile", "Transpose", "Trilu", "Unsqueeze"),
+    *("Einsum", "Hardmax", "LpNormalization", "MeanVarianceNormalization", "Resize"),
 }
 """Operators of which at least one case is covered."""
 
@@ -127,6 +128,7 @@ def test_reductions(op, dtype):
 
 
 X = np.linspace(-3, 3, 24).reshape(4, 6)
+S = np.linspace(-2, 2, 48).reshape(2, 3, 2, 4)
 NODES = [
     ("Softmax", 20, [X], {}, (), SINGLES),
     ("Softmax", 20, [X], {"axis": 0}, (), SINGLES),
@@ -155,15 +157,52 @@ NODES = [
     ("GatherElements", 13, [X[0], np.array([1, -2, 3])], {}, (), SINGLES),
     ("Dropout", 13, [X], {}, (), SINGLES),
     ("Dropout", 7, [X], {}, (), SINGLES),
+    ("LpNormalization", 13, [X], {}, (), SINGLES + HALVES),
+    ("LpNormalization", 13, [X * (X > 0)], {"axis": 0, "p": 1}, (), SINGLES + HALVES),
+    ("MeanVarianceNormalization", 13, [X.reshape(2, 3, 2, 2)], {}, (), SINGLES + HALVES),
+    ("MeanVarianceNormalization", 13, [X], {"axes": [-1]}, (), SINGLES + HALVES),
+    ("Hardmax", 13, [X], {"axis": 0}, (), SINGLES),
+    ("Hardmax", 13, [np.round(X)], {}, (), SINGLES),
+    ("Hardmax", 11, [X.reshape(2, 3, 4)], {"axis": 1}, (), SINGLES),
+    ("Resize", 18, [S, None, np.array([1.0, 1, 2, 1.5], np.float32)], {}, (2,), SINGLES + WHOLE),
+    ("Resize", 18, [S, None, np.array([1.0, 1, 2, 0.7], np.float32)], {"mode": "linear", "antialias": 1}, (2,), SINGLES),
+    ("Resize", 18, [S, None, None, np.array([7, 3])], {"mode": "cubic", "axes": [2, -1]}, (3,), SINGLES),
+    ("Resize", 13, [S, None, None, np.array([2, 1, 4, 9])], {"coordinate_transformation_mode": "align_corners"}, (3,), SINGLES),
+    ("Resize", 10, [S, np.array([1.0, 1, 2, 0.5], np.float32)], {"mode": "linear"}, (1,), SINGLES),
+    ("Upsample", 9, [S, np.array([1.0, 1, 2, 3], np.float32)], {}, (1,), SINGLES),
+]
+NODES += [
+    ("Einsum", 13, operands, {"equation": equation}, (), SINGLES + HALVES)
+    for equation, operands in {
+        "ij->ji": [X],
+        "ij->": [X],
+        "ij": [X],
+        "ji": [X],
+        "i,i->": [X[0], X[1]],
+        "ij,j->i": [X, X[0]],
+        "i,j->ji": [X[0], X[:, 0]],
+        "ij,kj": [X, X],
+        "bij,bjk->bik": [S[0], S[1].transpose(0, 2, 1)],
+        "bij,bkj->kbi": [S[0], S[0]],
+        "bi,bi->b": [X, X],
+        "bi,bij->bj": [X[:3, :2], S[0]],
+        "...ij,jk->...ik": [S, X[:4]],
+        "...i,...i": [S, S[0]],
+        "ij,ij->ij": [X, X],
+        "i,ij,j->": [X[:, 0], X, X[0]],
+        "abc,cd,bd->ad": [S[0], X, X[:2]],
+        "abc,de->e": [S[0], X],
+    }.items()
 ]
 
 
 @pytest.mark.parametrize(("op", "opset", "inputs", "attrs", "known", "dtypes"), NODES)
 def test_definitions_cover_what_models_use(op, opset, inputs, attrs, known, dtypes):
     for dtype in dtypes:
-        given = [x.astype(dtype) if x.dtype == np.float64 else x for x in inputs]
+        given = [x.astype(dtype) if x is not None and x.dtype == np.float64 else x for x in inputs]
         outputs = {"LayerNormalization": 3, "Dropout": 2}.get(op, 1)
-        node = Node(op, tuple(f"x{k}" for k in range(len(given))), tuple(f"y{k}" for k in range(outputs)), attrs, opset=opset)
+        names = tuple("" if x is None else f"x{k}" for k, x in enumerate(given))
+        node = Node(op, names, tuple(f"y{k}" for k in range(outputs)), attrs, opset=opset)
         assert holds(node, given, known)
 
 

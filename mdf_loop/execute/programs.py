@@ -134,9 +134,12 @@ class Programs:
         return None if found is None else [*found]
 
     def machine_code(self, values: Sequence[Any], options: Options) -> Specialised | None:
-        """The machine code that engine ``jit`` runs for values of these types; None if there is none."""
+        """Machine code for many runs with values of these types; None if there is none.
+
+        Nothing is guessed: a run in which a guess is wrong would undo all others.
+        """
         self._see_changes()
-        entry = self._entry(("jit", tuple(map(_key_of, values))), options)
+        entry = self._entry(("many", tuple(map(_key_of, values))), options)
         if entry is None or entry.is_refused:
             return None
         if entry.made is None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.ir import Collected, Scanned
 from mdf_loop.step.primitives import (
     BOOL,
     INT64,
@@ -25,7 +26,7 @@ from mdf_loop.step.primitives import (
     promoted,
     type_of_result,
 )
-from mdf_loop.step.records import UNKNOWN, Apply, Length, Reduction, Region, Scope, Shape, Size, Type, Value
+from mdf_loop.step.records import UNKNOWN, Apply, Length, LoopRegion, Reduction, Region, Scope, Shape, Size, Type, Value
 
 MOST_FOLDED = 1 << 16
 """Elements up to which a constant result is computed while building; larger ones are left to the run."""
@@ -422,6 +423,23 @@ class Builder:
         return self.put_in("concat", parts, Type(parts[0].type.dtype, _joined([x.type.shape for x in parts], axis)), axis)
 
     # Whole arrays
+
+    def scan(self, rows: Value, initial: Sequence[Value], step: Callable[..., Sequence[Value]]) -> tuple[Value, ...]:
+        """A loop over the rows of an array, ``step(row, *states) -> states``: the last states, and all first ones."""
+        dtype, shape = rows.type.dtype, rows.type.shape
+        if shape is None:
+            raise CannotLower("rows of a value of unknown rank")
+        with self.region(is_loop=True) as close:
+            self.param(Type(INT64, ()), 0)
+            self.param(Type(BOOL, ()), 1)
+            states = [self.param(x.type, 2 + k) for k, x in enumerate(initial)]
+            new = step(self.param(Type(dtype, shape[1:]), 2 + len(states)), *states)
+            body = close([self.const(np.True_), *new, new[0]])
+        attr = LoopRegion(body, len(states), (Scanned("row"),), 0, (Collected("state"),), has_count=False)
+        nothing = self.const(None)
+        value = self.put_in("loop", (nothing, nothing, *initial, rows), UNKNOWN, attr)
+        collected = Type(new[0].type.dtype, (shape[0], *(new[0].type.shape or ())))
+        return self.items(value, [*(x.type for x in initial), collected, Type(INT64, ()), Type(BOOL, ())])[: 1 + len(states)]
 
     def reduce(self, x: Value, kind: str, axes: Sequence[int], keep: bool = False) -> Value:
         """A reduction along some axes."""

@@ -71,7 +71,7 @@ class _Rewriting:
             self._definition(value, attr)
         elif isinstance(attr, Apply) and (found := opened(self.b, attr, [self.of(x) for x in value.args])) is not None:
             self.now[value] = found
-        elif value not in self.now and (value.op != "item" or self.uses.count(value)):
+        elif value not in self.now and (value.op != "item" or value.args[0] in self.now):
             self.now[value] = self._put(value)
 
     def _definition(self, value: Value, attr: Apply) -> None:
