@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mdf_loop.kernels.definitions.shapes import rank_of
-from mdf_loop.registry import definition
+from mdf_loop.ops.registry import definition
 
 Cell = Callable[..., Sequence[Any]]
 """``cell(b, gates, *states) -> states``: one step; the first state is the output."""
