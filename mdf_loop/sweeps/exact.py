@@ -26,6 +26,9 @@ _MDF_LOGIC = ("less", "less_equal", "greater", "greater_equal", "equal", "not_eq
 EXACT = {("", op) for op in (*_ARITHMETIC, *_ROUNDED, *_LOGIC, *_PLACES, *_ALONG)} | {("mdf", op) for op in (*_MDF, *_MDF_LOGIC)}
 """Operators by (domain, name)."""
 
+SUMS = {("", "ReduceSum")}
+"""Those of them that add up, each engine in its own order where there are many terms."""
+
 DRAWS = {
     ("", "RandomNormal"): "normal",
     ("", "RandomNormalLike"): "normal",
