@@ -295,6 +295,7 @@ NAMES_OPERATORS = {
     "prepared.py": "the two functions of the interface that run loops are called so as well",
     "compiled.py": "the two functions of the interface that run loops are called so as well",
     "analysis/element_types.py": "how values of typed bodies go into the graphs of a node and out of them is ONNX's",
+    "models/recorded_body.py": "changes the nodes that readers made",
     "models/recorded_traces.py": "changes the nodes that readers made",
     "models/recorded_ways.py": "finds the nodes that readers made",
     "sweeps/exact.py": "a table of what gives the same bits for many lanes at once",
