@@ -350,7 +350,7 @@ NAMES_OPERATORS = {
     "types/required.py": "how values of typed bodies go into the graphs of a node and out of them is ONNX's",
     "models/recorded_body.py": "changes the nodes that readers made",
     "models/recorded_traces.py": "changes the nodes that readers made",
-    "models/recorded_ways.py": "changes the nodes that readers made",
+    "models/recorded_ways.py": "finds the nodes that readers made",
     "integrations/drawing.py": "functions of MDF's engine that are replaced, by name",
     "sweeps/exact.py": "a table of what gives the same bits for many lanes at once",
     "sweeps/lane_nodes.py": "writes a node",

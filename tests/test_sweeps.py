@@ -323,10 +323,11 @@ def test_points_that_fail_are_told_and_the_others_are_there():
     assert len(everywhere.attrs["errors"]) == 2
 
 
+@pytest.mark.parametrize("chunk", [3, None])
 @pytest.mark.parametrize("workers", [2, 3])
-def test_threads_give_the_same(workers):
+def test_threads_give_the_same(workers, chunk):
     expected = mdf_loop.sweep(DIFFUSION, OVER, trials=4, seed=1)
-    found = mdf_loop.sweep(DIFFUSION, OVER, trials=4, seed=1, workers=workers, chunk=3)
+    found = mdf_loop.sweep(DIFFUSION, OVER, trials=4, seed=1, workers=workers, chunk=chunk)
     assert expected.identical(found)
 
 

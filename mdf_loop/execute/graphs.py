@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.interpret import InterpretedBody
-from mdf_loop.execute.paying import Account
+from mdf_loop.execute.paying import Account, now
 from mdf_loop.execute.program import RUN, Program
 from mdf_loop.execute.programs import Programs
 from mdf_loop.ir import Body
@@ -51,10 +50,10 @@ class Graph(InterpretedBody):
         run: Run = env[RUN]
         if not run.options.how.plans:
             return super().finish(env)
-        begun = time.perf_counter()
+        begun = now()
         found = self._by_program(env, run)
         results = super().finish(env) if found is None else found
-        self._account.seconds += time.perf_counter() - begun
+        self._account.seconds += now() - begun
         return results
 
     def _by_program(self, env: list[Any], run: Run) -> tuple[Any, ...] | None:

@@ -24,7 +24,7 @@ from mdf_loop.execute.blocks import Blocks
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.collect import NUMBERS
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
-from mdf_loop.execute.paying import Account
+from mdf_loop.execute.paying import Account, now
 from mdf_loop.execute.programs import Completed, Programs
 from mdf_loop.execute.slices import parts_of
 from mdf_loop.execute.specialised import Specialised
@@ -146,11 +146,11 @@ class NumpyLoop(InterpretedLoop):
 
     def results(self, given: Arguments, run: Run) -> list[Any]:
         """Run the loop: by a program if it is short, else in blocks."""
-        begun = time.perf_counter()
+        begun = now()
         try:
             return self._results(given, run)
         finally:
-            self.account.seconds += time.perf_counter() - begun
+            self.account.seconds += now() - begun
 
     def _results(self, given: Arguments, run: Run) -> list[Any]:
         if not self._is_for_a_program(given, run):

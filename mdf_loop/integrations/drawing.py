@@ -5,6 +5,8 @@ MDF hands each operator to onnxruntime, which begins anew each time: every evalu
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,14 +14,9 @@ import numpy as np
 
 from mdf_loop.kernels import load_kernels
 from mdf_loop.kernels.mdf_onnx import from_onnx, to_onnx
-from mdf_loop.ops.registry import lookup
+from mdf_loop.ops.registry import KERNELS, lookup
 from mdf_loop.options import current_stream
 from mdf_loop.types.schemas import schema_of
-
-OPERATORS = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial")
-"""Operators that draw."""
-
-_BY_CALL = {op.lower(): op for op in OPERATORS}
 
 OPSET = 15
 """The version of ONNX that MDF has them in."""
@@ -42,15 +39,30 @@ def drawn(called: str, said: Mapping[str, Any], values: Mapping[str, Any]) -> An
     array or None
         None where it is left to MDF: it is no such operator, has a seed of its own, or nothing runs.
     """
-    op, stream = _BY_CALL.get(called), current_stream()
+    op, stream = _by_call().get(called), current_stream()
     if op is None or stream is None or said.get("seed") is not None:
         return None
-    load_kernels()
     schema = schema_of(op, OPSET)
     assert schema is not None
     inputs = [to_onnx(np.asarray(values[formal.name])) for formal in schema.inputs if formal.name in said]
     attributes = {name: _plain(values[name]) for name in schema.attributes if name in said and values.get(name) is not None}
     return from_onnx(lookup(op, OPSET).run(*inputs, **attributes, rng=stream.shared()))
+
+
+@functools.cache
+def _by_call() -> dict[str, str]:
+    """The operators that only draw, by what MDF calls them."""
+    load_kernels()
+    drawing = (op for (domain, op), versions in KERNELS.items() if not domain and "rng" in _parameters(versions[-1].run))
+    schemas = [(op, schema_of(op, OPSET)) for op in drawing]
+    return {op.lower(): op for op, schema in schemas if schema is not None and schema.max_output == 1}
+
+
+def _parameters(function: Any) -> Mapping[str, Any]:
+    try:
+        return inspect.signature(function).parameters
+    except ValueError:  # a function of C
+        return {}
 
 
 def _plain(value: Any) -> Any:

@@ -1,8 +1,8 @@
-"""In which engine a sweep runs: all of its runs in one, so that each has the bits that it has alone in that one.
+"""In which engine a sweep runs.
 
 Engine ``auto`` changes over to machine code when that pays, which depends on the clock.  Where all engines give the same
-bits that is nobody's business; where they may differ in the last places a sweep settles for one of them, by how much there is
-to do, which depends on nothing but the sweep.
+bits that is nobody's business.  Where they may differ in the last places a large sweep, for which it surely pays, is machine code
+from its first run on; a small one is run as its runs are alone.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from mdf_loop.models.model import Model
 from mdf_loop.models.recording import body_of
 from mdf_loop.sweeps.exact import NotBatched, adds_terms_up, refuse_inexact
 
-MANY = 256
-"""Runs from which on a sweep is compiled."""
+MANY = 5000
+"""Runs from which on a sweep is compiled from the first one on."""
 
 
 def engine_of(chosen: str, model: Model, runs: int) -> str:
@@ -28,9 +28,9 @@ def engine_of(chosen: str, model: Model, runs: int) -> str:
     runs : int
         How many there are.
     """
-    if not ENGINES[chosen].compiles_what_pays or _is_the_same_in_all(model):
+    if runs < MANY or not ENGINES[chosen].compiles_what_pays or _is_the_same_in_all(model):
         return chosen
-    return settled_engine(compiles=runs >= MANY)
+    return settled_engine(compiles=True)
 
 
 def _is_the_same_in_all(model: Model) -> bool:

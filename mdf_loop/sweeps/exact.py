@@ -26,6 +26,9 @@ _MDF_LOGIC = ("less", "less_equal", "greater", "greater_equal", "equal", "not_eq
 EXACT = {("", op) for op in (*_ARITHMETIC, *_ROUNDED, *_LOGIC, *_PLACES, *_ALONG)} | {("mdf", op) for op in (*_MDF, *_MDF_LOGIC)}
 """Operators by (domain, name)."""
 
+SUMS = {("", "ReduceSum")}
+"""Those of them that add up, each engine in its own order where there are many terms."""
+
 DRAWS = {
     ("", "RandomNormal"): "normal",
     ("", "RandomNormalLike"): "normal",
@@ -81,7 +84,7 @@ def adds_up_little(region: Region) -> bool:
 
 def adds_terms_up(body: Body) -> bool:
     """Whether a body has sums, of whose terms each engine has an order of its own."""
-    return any((node.domain, node.op) == ("", "ReduceSum") for node in body.nodes)
+    return any((node.domain, node.op) in SUMS for node in body.nodes)
 
 
 def called(node: Node) -> str:

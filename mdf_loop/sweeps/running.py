@@ -56,10 +56,11 @@ def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
     xarray()
     run = start_run(said.seed)
     task = _task(prepare(model), grid_of(over), inputs, said, run.stream.seed)
+    workers = _counted("workers", said.workers)
     length = _chunk_of(task, said)
     table = Table(task.rows, said.fill)
     saved = None if said.checkpoint is None else Checkpoint(said.checkpoint, _said(task, length))
-    found = chunked(task, length, run, _counted("workers", said.workers), said.client, saved)
+    found = chunked(task, length, run, workers, said.client, saved)
     has_trials = said.trials is not None
     try:
         with part_of(run):
@@ -87,7 +88,11 @@ def _chunk_of(task: Task, said: Said) -> int:
     """How many runs a chunk has."""
     if said.chunk is not None:
         return _counted("chunk", said.chunk)
-    return CHUNK if said.client is None else _share(task.size, said.client)
+    if said.client is not None:
+        return _share(task.size, len(said.client.scheduler_info()["workers"]))
+    if said.workers > 1 and said.checkpoint is None:  # which goes on with other workers as well
+        return _share(task.size, said.workers)
+    return CHUNK
 
 
 def chunked(
@@ -183,10 +188,9 @@ def _counted(name: str, count: Any) -> int:
     return 1 if count is None else counted(name, count)
 
 
-def _share(size: int, client: Any) -> int:
-    """How many runs a task of a cluster has: several tasks for each worker."""
-    workers = max(len(client.scheduler_info()["workers"]), 1)
-    return max(min(-(-size // (8 * workers)), CHUNK), 1)
+def _share(size: int, workers: int) -> int:
+    """How many runs a chunk has where workers share them: several chunks for each worker."""
+    return max(min(-(-size // (8 * max(workers, 1))), CHUNK), 1)
 
 
 def _said(task: Task, length: int) -> dict[str, Any]:

@@ -78,7 +78,8 @@ def sweep(
     Returns
     -------
     xarray.Dataset
-        A variable for each output; ``<name>_length`` beside those whose runs differ in length.
+        A variable for each output; ``<name>_length`` beside those whose runs differ in length.  ``attrs["engine"]`` is the
+        engine of all runs, which has their bits.
 
     Raises
     ------
