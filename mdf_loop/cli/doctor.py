@@ -17,9 +17,12 @@ from mdf_loop.cli.tables import console, table
 from mdf_loop.cli.values import as_json
 
 EXTRAS = {
+    "jit": (("llvmlite",), "loops as machine code"),
     "openvino": (("defusedxml",), "OpenVINO models"),
     "plot": (("matplotlib",), "plots"),
     "notebook": (("tqdm",), "progress in notebooks"),
+    "sweep": (("xarray", "h5netcdf", "zarr"), "sweeps and results as labelled arrays"),
+    "distributed": (("dask", "distributed"), "sweeps on clusters"),
 }
 """What each extra needs, and what it is for."""
 

@@ -290,8 +290,10 @@ class InterpretedLoop:
             env[self.index], env[self.condition] = self.number(moment.iteration), moment.condition
             program.run(env)
             self._take_over(session, env)
-            if watch is not None:
-                watch.passed()
+            if watch is not None:  # counted here: a call in each iteration would be the larger part of what watching costs
+                watch.countdown -= 1
+                if watch.countdown <= 0:
+                    watch.look()
 
     def _take_over(self, session: Session, env: list[Any]) -> None:
         """Take over what an iteration produced, all at once: nothing of one that failed is kept."""

@@ -64,6 +64,9 @@ LONG = 0.0005
 AHEAD = 0.02
 """Seconds that a block may take, as far as one can tell from the one before, where the time of a run is limited."""
 
+WATCHED = 0.05
+"""The same where somebody is told how far it has come, ten times a second at the most."""
+
 log = logging.getLogger(__name__)
 
 
@@ -328,7 +331,8 @@ class NumpyLoop(InterpretedLoop):
                 session.run.watch.passed()
             self._see_whether_it_pays(session, stage, room)
             if not session.run.is_free or stage.is_compiled:
-                length = max(min(length, int(AHEAD / max(stage.pace, 1e-9))), 1)
+                most = WATCHED if session.run.watch is not None and session.run.deadline is None else AHEAD
+                length = max(min(length, int(most / max(stage.pace, 1e-9))), 1)
             is_done = self._try_block(session, stage, length)
             if stage.is_compiled and (why := stage.blocks.why):
                 stage.blocks, stage.is_compiled, stage.may_compile = stage.planned, False, False
