@@ -37,7 +37,8 @@ class Changelog(Directive):
     def run(self) -> list[nodes.Node]:
         """Parse it as part of the page."""
         environment = self.state.document.settings.env
-        environment.note_dependency(str(CHANGELOG))
+        for file in (str(CHANGELOG), __file__):
+            environment.note_dependency(file)
         from sphinx.util.nodes import nested_parse_with_titles
 
         holder = nodes.section()

@@ -97,9 +97,16 @@ class Watch:
         """
         self.countdown -= 1
         if self.countdown <= 0:
-            self._look()
+            self.look()
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Look at the clock, report if it is time, and say how much may pass until the next look.
+
+        Raises
+        ------
+        LoopStopped
+            The listener wants that.
+        """
         now = time.monotonic()
         often = INTERVAL / LOOKS / max(now - self.looked, 1e-9)
         self.skip = max(1, int(min(self.skip * often, 2 * self.skip)))

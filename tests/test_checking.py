@@ -154,3 +154,54 @@ def test_declared_types_are_held_against_those_of_operators(tmp_path, right, wro
     assert problem.kind == "error"
     assert told in problem.message
     assert "body:" in path.read_text().split("\n")[problem.line - 1]
+
+
+ONE_RESULT = """one:
+  graphs:
+    one:
+      nodes:
+        a:
+          parameters:
+            start: {{value: 8.0}}
+            body: {{value: {body}}}
+            run:
+              function: {function}
+              args: {{{args}}}
+          output_ports:
+            last: {{value: '{value}'}}
+"""
+
+FORMS = {
+    "Loop": ("{carried: {x: x / 2}}", "onnx::Loop", "M: 3, cond: true, x: start, body: body"),
+    "Scan": ("{collected: {twice: 2 * row}, scanned: [row]}", "onnx::Scan", "num_scan_inputs: 1, x: '[1.0, 2.0]', body: body"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("value", ["run", "run[0]"])
+def test_an_element_of_the_only_result_is_told(form, value, tmp_path, capsys):
+    body, function, args = FORMS[form]
+    path = tmp_path / "one.yaml"
+    path.write_text(ONE_RESULT.format(body=body, function=function, args=args, value=value))
+    told = [(problem.line, problem.message) for problem in check(path) if "nothing reads it" not in problem.message]
+    assert told == ([(13, "one/a/last: run has one result, which it is itself; run[0] is an element")] if "[" in value else [])
+    if form == "Loop" and "[" in value:
+        assert run_main("run", path) == 1
+        assert f"{path}:13: " in (said := capsys.readouterr().err)
+        assert "a loop with one result is that result: write run" in said
+
+
+def test_what_does_not_parse_is_told_with_its_own_line(tmp_path, capsys):
+    text = "onnx: |\n                b (int64 i, bool c, float x) => (bool c, float y) {\n                  y = x * 2 }"
+    path = tmp_path / "text.yaml"
+    path.write_text(
+        ONE_RESULT.format(body="0", function="onnx::Loop", args=FORMS["Loop"][2], value="run").replace(
+            "body: {value: 0}",
+            f"body:\n              value:\n                {text}".replace("\n                b", "\n                  b"),
+        )
+    )
+    (problem,) = check(path)
+    lines = path.read_text().split("\n")
+    assert "y = x * 2" in lines[problem.line - 1]
+    assert run_main("run", path) == 1
+    assert f"{path}:{problem.line}: " in capsys.readouterr().err

@@ -1,5 +1,6 @@
 """What every command has, and the commands beside ``run``."""
 
+import configparser
 import importlib.util
 import json
 import os
@@ -255,3 +256,10 @@ def test_what_json_cannot_say_is_told(tmp_path, capsys):
     assert run_main("convert", tmp_path / "m.yaml", tmp_path / "m.json") == 1
     assert "put it in quotes" in capsys.readouterr().err
     assert not (tmp_path / "m.json").exists()
+
+
+def test_doctor_knows_every_extra(capsys):
+    said = configparser.ConfigParser()
+    said.read(Path(__file__).parent.parent / "setup.cfg")
+    assert run_main("doctor", "--json") == 0
+    assert set(json.loads(capsys.readouterr().out)["extra"]) == set(said["options.extras_require"]) - {"all", "docs", "test"}

@@ -151,3 +151,50 @@ def test_numbers_that_fit_are_left_as_they_are(said, engine, tmp_path):
         outputs = mdf_loop.run(of_mdf(tmp_path, **said))
     assert outputs["last"] == (1 if said.get("start") else 0.5)
     assert outputs["kept"].tolist() == [True, True, False] if not said.get("start") else [True, True, False]
+
+
+INNER = """
+inner:
+  graphs:
+    inner:
+      nodes:
+        a:
+          parameters:
+            start: {{value: 4.0}}
+            body:
+              value:
+                graph_outer:
+                  metadata: {{inputs: [i, go, x], outputs: [go, y]}}
+                  nodes:
+                    n:
+                      input_ports: {{x: {{}}}}
+                      parameters:
+                        inner: {{value: {{graph_in: {{metadata: {{inputs: [{inputs}], outputs: [{outputs}]}}, nodes: {nodes}}}}}}}
+                        other: {{value: {{graph_other: {{metadata: {{inputs: [], outputs: [t]}}, nodes: {nodes}}}}}}}
+                        run: {run}
+                      output_ports: {{y: {{value: run}}}}
+            run: {{function: "onnx::Loop", args: {{M: {count}, cond: true, x: start, body: body}}}}
+          output_ports:
+            last: {{value: run}}
+"""
+KINDS = {
+    "Loop": ("j, c, x", "c, t", '{function: "onnx::Loop", args: {M: 2, cond: true, x: x, body: inner}}'),
+    "If": ("", "t", '{function: "onnx::If", args: {cond: true, then_branch: inner, else_branch: other}}'),
+}
+
+
+@pytest.mark.parametrize("engine", ["interpret", "numpy", "jit"])
+@pytest.mark.parametrize("count", [3, 300])
+@pytest.mark.parametrize("kind", KINDS)
+def test_bodies_inside_are_held_to_it_by_every_engine(kind, count, engine, tmp_path):
+    inputs, outputs, run = KINDS[kind]
+    path = tmp_path / "inner.yaml"
+    for declared in ("int64", "float"):
+        nodes = f'{{k: {{input_ports: {{x: {{}}}}, output_ports: {{t: {{value: "x / 2", type: {declared}}}}}}}}}'
+        path.write_text(INNER.format(inputs=inputs, outputs=outputs, run=run, nodes=nodes, count=count))
+        with mdf_loop.options(engine=engine):
+            if declared == "float":
+                assert mdf_loop.run(path)["last"] == 4.0 * 0.5 ** (count * (2 if kind == "Loop" else 1))
+            else:
+                with pytest.raises(mdf_loop.LoopError, match="is declared int64, but is computed as float64"):
+                    mdf_loop.run(path)

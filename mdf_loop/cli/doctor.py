@@ -21,6 +21,8 @@ EXTRAS = {
     "openvino": (("defusedxml",), "OpenVINO models"),
     "plot": (("matplotlib",), "plots"),
     "notebook": (("tqdm",), "progress in notebooks"),
+    "sweep": (("xarray", "h5netcdf", "zarr"), "sweeps and results as labelled arrays"),
+    "distributed": (("dask", "distributed"), "sweeps on clusters"),
 }
 """What each extra needs, and what it is for."""
 

@@ -36,10 +36,8 @@ def line_of_error(path: Path, error: BaseException) -> int | None:
         return _said(path, error)
     text = read_bytes(path, "a model").decode("utf-8-sig")
     content = parse(text, path.suffix.lower())
-    if (inner := _IN_TEXT.search(str(error))) is not None and (block := _broken_text(content)) is not None:
-        line = line_of(text, path.suffix.lower(), block)
-        is_block = line is not None and text.split("\n")[line - 1].rstrip().endswith(("|", "|-", "|+", ">"))
-        return None if line is None else line + int(inner.group(1)) * is_block
+    if (line := _in_text(text, content, path.suffix.lower(), str(error))) is not None:
+        return line
     place = _followed(content, _names(error))
     return line_of(text, path.suffix.lower(), place) if place else None
 
@@ -49,6 +47,24 @@ def line_of_names(path: Path, names: Sequence[str]) -> int | None:
     text = read_bytes(path, "a model").decode("utf-8-sig")
     place = _followed(parse(text, path.suffix.lower()), names)
     return line_of(text, path.suffix.lower(), place) if place else None
+
+
+def line_in_text(path: Path, message: str) -> int | None:
+    """The line of an ONNX text in a model file that a message tells of; None for other messages."""
+    if not _IN_TEXT.search(message):
+        return None
+    text, suffix = read_bytes(path, "a model").decode("utf-8-sig"), path.suffix.lower()
+    return _in_text(text, parse(text, suffix), suffix, message)
+
+
+def _in_text(text: str, content: Any, suffix: str, message: str) -> int | None:
+    inner = _IN_TEXT.search(message)
+    block = _broken_text(content) if inner is not None else None
+    line = line_of(text, suffix, block) if block is not None else None
+    if inner is None or line is None:
+        return None
+    is_block = text.split("\n")[line - 1].rstrip().endswith(("|", "|-", "|+", ">"))
+    return line + int(inner.group(1)) * is_block
 
 
 def _said(path: Path, error: BaseException) -> int | None:

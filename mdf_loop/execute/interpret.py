@@ -262,14 +262,10 @@ class InterpretedLoop:
         ------
         MalformedBody
         """
-        loop, body = self.loop, self.loop.body
-        if body.typed or not body.types:
-            return
-        names = [*(c.output for c in loop.carried), *loop.last, *(c.output for c in loop.collected)]
-        for name, value in zip(names, results, strict=False):
-            declared = body.type_of(name)
-            if (dtype := other_kind(value, declared)) is not None:
-                raise MalformedBody(f"{body.name}: output {name!r} is declared {declared.dtype}, but is computed as {dtype.name}")
+        loop = self.loop
+        _refuse_undeclared(
+            loop.body, [*(c.output for c in loop.carried), *loop.last, *(c.output for c in loop.collected)], results
+        )
 
     def iterate(self, session: Session, until: int | None) -> None:
         """Run iterations, one node after the other."""
@@ -290,8 +286,10 @@ class InterpretedLoop:
             env[self.index], env[self.condition] = self.number(moment.iteration), moment.condition
             program.run(env)
             self._take_over(session, env)
-            if watch is not None:
-                watch.passed()
+            if watch is not None:  # counted here: a call in each iteration would be the larger part of what watching costs
+                watch.countdown -= 1
+                if watch.countdown <= 0:
+                    watch.look()
 
     def _take_over(self, session: Session, env: list[Any]) -> None:
         """Take over what an iteration produced, all at once: nothing of one that failed is kept."""
@@ -373,6 +371,16 @@ def part_starts(scanned: Scanned, length: int) -> Sequence[int]:
     return starts[::-1] if scanned.reverse else starts
 
 
+def _refuse_undeclared(body: Body, names: Sequence[str], values: Sequence[Any]) -> None:
+    """See that what a body of MDF gave has the types that its ports declare."""
+    if body.typed or not body.types:
+        return
+    for name, value in zip(names, values, strict=False):
+        declared = body.type_of(name)
+        if (dtype := other_kind(value, declared)) is not None:
+            raise MalformedBody(f"{body.name}: output {name!r} is declared {declared.dtype}, but is computed as {dtype.name}")
+
+
 class InterpretedBody:
     """A graph without a loop: a model's main graph, or a branch of an If."""
 
@@ -403,7 +411,9 @@ class InterpretedBody:
     def finish(self, env: list[Any]) -> tuple[Any, ...]:
         """Run every node once on such values; returns the body's outputs."""
         self.program.run(env)
-        return tuple(env[slot] for slot in self.program.outputs)
+        results = tuple(env[slot] for slot in self.program.outputs)
+        _refuse_undeclared(self.body, self.body.outputs, results)
+        return results
 
     def interrupt(self, env: list[Any]) -> None:
         """Run every node up to the first loop, which keeps its initial values as the results of what was interrupted."""

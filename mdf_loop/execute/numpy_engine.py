@@ -28,7 +28,7 @@ from mdf_loop.execute.paying import Account, now
 from mdf_loop.execute.programs import Completed, Programs
 from mdf_loop.execute.slices import parts_of
 from mdf_loop.execute.specialised import Specialised
-from mdf_loop.execute.stage import AHEAD, FIRST, Stage, first_length, next_length
+from mdf_loop.execute.stage import AHEAD, FIRST, WATCHED, Stage, first_length, next_length
 from mdf_loop.ir import Loop
 from mdf_loop.options import Options, Run
 from mdf_loop.plan.purity import draws as draws_numbers
@@ -293,7 +293,8 @@ class NumpyLoop(InterpretedLoop):
             session.run.pause()
             self._see_whether_it_pays(session, stage, room)
             if not session.run.is_free or stage.is_compiled or stage.is_waiting:
-                length = max(min(length, int(AHEAD / max(stage.pace, 1e-9))), 1)
+                most = WATCHED if session.run.watch is not None and session.run.deadline is None else AHEAD
+                length = max(min(length, int(most / max(stage.pace, 1e-9))), 1)
             elif not stage.is_paced and session.run.options.how.compiles_what_pays:
                 length = min(length, TELLING)
             is_done = self._try_block(session, stage, length)

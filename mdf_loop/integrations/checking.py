@@ -16,7 +16,7 @@ import numpy as np
 from mdf_loop.calls.prepared import prepare_branch, prepare_loop, prepare_scan, read_once
 from mdf_loop.convert.file_text import line_of, parse
 from mdf_loop.convert.files import load
-from mdf_loop.convert.locating import line_of_error, line_of_names
+from mdf_loop.convert.locating import line_in_text, line_of_error, line_of_names
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import LoopError
 from mdf_loop.integrations.mdf import signature_of
@@ -73,7 +73,10 @@ def check(path: Path) -> list[Problem]:
     if not problems:
         problems = _readable(path)
     if not problems:
-        problems = [Problem(kind, said, line_of_names(path, names)) for kind, said, names in _of_model(load(path), path)]
+        problems = [
+            Problem(kind, said, line_in_text(path, said) or line_of_names(path, names))
+            for kind, said, names in _of_model(load(path), path)
+        ]
     return sorted(dict.fromkeys(problems), key=lambda problem: problem.line or 0)
 
 
@@ -153,12 +156,21 @@ def _of_body(graph: Any, node: Any, thing: Any) -> Iterator[Found]:
                 f"{'/'.join((*place[:2], name))}: {value!r} is {declared} by one declaration or operator and {other} by another"
             )
             yield WARNING, said, (*place[:2], name)
+        yield from _of_one_result(node, thing, len(body.outputs) - (kind == "loop"), place[:2])
         for captured in body.captures:
             if captured not in known:
                 close = difflib.get_close_matches(captured, known, 1)
                 meant = f"; did you mean {close[0]!r}?" if close else ""
                 said = f"{'/'.join((*place[:2], name))}: the body reads {captured!r}, which the node does not have{meant}"
                 yield ERROR, said, (*place[:2], name)
+
+
+def _of_one_result(node: Any, thing: Any, results: int, place: tuple[str, ...]) -> Iterator[Found]:
+    """Ports that take an element of the only result of a loop, as if there were several."""
+    for port in node.output_ports if results == 1 else ():
+        if str(port.value).replace(" ", "") == f"{thing.id}[0]":
+            said = f"{'/'.join((*place, port.id))}: {thing.id} has one result, which it is itself; {port.value} is an element"
+            yield WARNING, said, (*place, port.id)
 
 
 def _contradictions(body: Any, function: str, args: Any) -> list[tuple[str, np.dtype, np.dtype]]:

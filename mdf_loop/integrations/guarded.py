@@ -162,7 +162,15 @@ def _text(text: str, scope: Mapping[str, Any]) -> Any:
         if type(text) is not str or text in execution_engine.KNOWN_PARAMETERS:
             return text  # as MDF's engine has it
         excerpt = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
-        raise IterationError(f"expression {excerpt!r} cannot be evaluated: {_message(error) or type(error).__name__}") from error
+        said = f"{_message(error) or type(error).__name__}{_of_one_result(text, scope)}"
+        raise IterationError(f"expression {excerpt!r} cannot be evaluated: {said}") from error
+
+
+def _of_one_result(text: str, scope: Mapping[str, Any]) -> str:
+    """A hint where an element is taken of a number: who counts on several results, and there is one."""
+    found = re.fullmatch(r"\s*(\w+)\[\d+\]\s*", text)
+    is_number = found is not None and np.ndim(scope.get(found[1], ())) == 0
+    return f"; a loop with one result is that result: write {found[1]}" if found is not None and is_number else ""
 
 
 def _with_hint(error: MalformedBody | UnsupportedOp) -> MalformedBody | UnsupportedOp:

@@ -14,7 +14,7 @@ import numpy as np
 from modeci_mdf import execution_engine
 from modeci_mdf.functions.standard import create_python_expression, mdf_functions
 
-from mdf_loop.errors import PartialResults
+from mdf_loop.errors import LoopError, PartialResults
 from mdf_loop.integrations.evaluator import _parsed, arithmetic
 from mdf_loop.integrations.mdf import BODIES, run_function
 from mdf_loop.models.node_loops import LOOP, SCAN, NodeLoop, Request
@@ -129,7 +129,11 @@ class DirectNode:
             elif isinstance(action, _Conditional):
                 scope[id] = action.changed(scope, given[id])
         for port, text in self.outputs:
-            sent[self.id, port] = text(scope)
+            try:
+                sent[self.id, port] = text(scope)
+            except LoopError as error:
+                error.add_note(f"in output port {port!r} of MDF node {self.id!r}")
+                raise
         return scope
 
     def _requested(self, id: str, loop: NodeLoop, scope: Scope, sent: Outputs) -> Generator[Request, Any, Any]:
