@@ -351,7 +351,6 @@ NAMES_OPERATORS = {
     "models/recorded_body.py": "changes the nodes that readers made",
     "models/recorded_traces.py": "changes the nodes that readers made",
     "models/recorded_ways.py": "finds the nodes that readers made",
-    "integrations/drawing.py": "functions of MDF's engine that are replaced, by name",
     "sweeps/exact.py": "a table of what gives the same bits for many lanes at once",
     "sweeps/lane_nodes.py": "writes a node",
     "backends/llvm/opened.py": "a table of what is printed for an operator",
