@@ -48,14 +48,11 @@ def test_what_is_drawn_in_front_of_a_loop_is_drawn_by_each_run(body, outputs, en
             np.testing.assert_array_equal(s[f"out{k}"], single_runs(prepared, [1.0, 2.0], 3, f"out{k}"))
 
 
-@pytest.mark.parametrize("runs", [3, 30])
-def test_a_sweep_is_run_in_one_engine_which_it_names(runs, monkeypatch):
-    monkeypatch.setattr("mdf_loop.sweeps.engine.MANY", 10)
+@pytest.mark.parametrize("runs", [1, 3, 30])
+def test_a_sweep_is_run_in_one_engine_which_it_names(runs):
     prepared = mdf_loop.prepare(model(WAVY, before=False))
     s = mdf_loop.sweep(prepared, {"a": np.linspace(0, 1, runs)}, seed=5)
-    assert s.attrs["engine"] == ("auto" if runs < 10 else settled_engine(compiles=True))
-    if runs < 10:
-        return
+    assert s.attrs["engine"] == settled_engine(compiles=True)
     with mdf_loop.options(engine=s.attrs["engine"]):
         alone = [prepared(a=a)["out0"] for a in s.a.values]
     np.testing.assert_array_equal(s.out0, alone)

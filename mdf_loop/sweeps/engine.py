@@ -1,8 +1,8 @@
 """In which engine a sweep runs.
 
 Engine ``auto`` changes over to machine code when that pays, which depends on the clock.  Where all engines give the same
-bits that is nobody's business.  Where they may differ in the last places a large sweep, for which it surely pays, is machine code
-from its first run on; a small one is run as its runs are alone.
+bits that is nobody's business.  Where they may differ in the last places, a sweep settles before its first run: for machine
+code, where it can be had.
 """
 
 from __future__ import annotations
@@ -13,11 +13,8 @@ from mdf_loop.models.model import Model
 from mdf_loop.models.recording import body_of
 from mdf_loop.sweeps.exact import NotBatched, adds_terms_up, refuse_inexact
 
-MANY = 5000
-"""Runs from which on a sweep is compiled from the first one on."""
 
-
-def engine_of(chosen: str, model: Model, runs: int) -> str:
+def engine_of(chosen: str, model: Model) -> str:
     """The engine in which all runs of a sweep run.
 
     Parameters
@@ -25,10 +22,8 @@ def engine_of(chosen: str, model: Model, runs: int) -> str:
     chosen : str
         The one that ``options()`` says.
     model : Model
-    runs : int
-        How many there are.
     """
-    if runs < MANY or not ENGINES[chosen].compiles_what_pays or _is_the_same_in_all(model):
+    if not ENGINES[chosen].compiles_what_pays or _is_the_same_in_all(model):
         return chosen
     return settled_engine(compiles=True)
 

@@ -185,7 +185,7 @@ class Task:
     @cached_property
     def engine(self) -> str:
         """The engine of all runs."""
-        return engine_of(self.options["engine"], self.model, self.size)
+        return engine_of(self.options["engine"], self.model)
 
     @contextlib.contextmanager
     def chosen(self) -> Iterator[None]:
