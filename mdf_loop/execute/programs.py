@@ -90,6 +90,7 @@ class Programs:
         self.latest: Specialised | None = None
         self.why = ""
         self._changes = changes()
+        self._fell_back: Run | None = None  # the run in which machine code was tried in vain
 
     def run(
         self,
@@ -107,7 +108,7 @@ class Programs:
         self._see_changes()
         types = tuple(map(_key_of, values))
         self.why = ""
-        if is_compiled:
+        if is_compiled and self._fell_back is not run:
             found = self._by_entry(("jit", types), values, run, self._compiled)
             if found is not None:
                 return found
@@ -123,6 +124,7 @@ class Programs:
         if entry is None or entry.made is None or entry.is_refused or not entry.made.is_alone:
             return None
         found = self._tried(entry, values, run)
+        self._fell_back = run if found is None else None
         return None if found is None else [*found]
 
     def machine_code(self, values: Sequence[Any], options: Options) -> Specialised | None:
