@@ -150,7 +150,7 @@ def measure(work: Model, engines: list[str], seconds: float) -> dict[str, Any]:
     return row
 
 
-WARM, SETTLING = 12, {"auto": 1.0}
+WARM, SETTLING = 12, {"auto": 2.0}
 """Calls of each before it is measured, and seconds of those who decide meanwhile how to run."""
 
 

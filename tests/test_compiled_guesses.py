@@ -7,9 +7,10 @@ import pytest
 pytest.importorskip("llvmlite")
 
 from mdf_loop import backend, options
+from mdf_loop.errors import IterationError
 from mdf_loop.execute.programs import Programs
 from mdf_loop.options import start_run
-from mdf_loop.step.build import guessing
+from mdf_loop.step.guesses import guessing
 from mdf_loop.step.lower import lower_graph
 from mdf_loop.step.printed import printed
 from mdf_loop.step.records import Type
@@ -192,3 +193,14 @@ def test_many_runs_of_one_program_guess_nothing():
         made = programs.machine_code([X, np.array(5), np.ones(4, np.float32)], chosen)
     assert made is not None
     assert not any(v.op == "window" for v in values_in(made.step))
+
+
+def test_what_falls_back_is_tried_once_a_call(monkeypatch):
+    given = model(PARTS["one row"].replace("Slice (x, i1, e, nought)", "Gather (x, i1)").replace("e = Add (one, i1)", ""), "y")
+    _, prepared = results(given, 5, "jit")
+    programs, tried = the_programs(prepared), []
+    call = programs._tried
+    monkeypatch.setattr(programs, "_tried", lambda *args: tried.append(args) or call(*args))
+    with options(engine="jit"), pytest.raises(IterationError, match="10"):
+        prepared.run({"x": X, "n": np.array(11), "c0": np.ones(4, np.float32)})  # there is no row 10
+    assert sum(bool(entry.made.size) for entry, *_ in tried) == 1

@@ -23,7 +23,8 @@ from mdf_loop.execute.interpret import InterpretedLoop, Moment
 from mdf_loop.execute.specialised import Specialised, in_machine_code, in_python
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Options, Run
-from mdf_loop.step.build import guessing, type_of_value
+from mdf_loop.step.build import type_of_value
+from mdf_loop.step.guesses import guessing
 from mdf_loop.step.records import Region, Type
 from mdf_loop.step.structure import values_in
 
@@ -98,6 +99,7 @@ class Programs:
         self.latest: Specialised | None = None
         self.why = ""
         self._changes = changes()
+        self._fell_back: Run | None = None  # the run in which machine code was tried in vain
 
     def run(
         self,
@@ -115,7 +117,7 @@ class Programs:
         self._see_changes()
         types = tuple(map(_key_of, values))
         self.why = ""
-        if is_compiled:
+        if is_compiled and self._fell_back is not run:
             found = self._by_entry(("jit", types), values, run, self._compiled if run.options.how.compiles else self._ordered)
             if found is not None:
                 return found
@@ -131,6 +133,7 @@ class Programs:
         if entry is None or entry.made is None or entry.is_refused or not entry.made.is_alone:
             return None
         found = self._tried(entry, values, run)
+        self._fell_back = run if found is None else None
         return None if found is None else [*found]
 
     def machine_code(self, values: Sequence[Any], options: Options) -> Specialised | None:

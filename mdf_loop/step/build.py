@@ -8,7 +8,6 @@ is returned as it is: no pass has to find that out later.
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import functools
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.ir import Collected, Scanned
+from mdf_loop.step.guesses import is_guessing
 from mdf_loop.step.primitives import (
     BOOL,
     INT64,
@@ -39,22 +39,6 @@ NUMBERS = frozenset(map(np.dtype, (np.float64, np.int64, np.bool_)))
 
 _STAYS = {"loop", "branch", "item"}
 """Operations that stay where they are made: what their regions read is not among their arguments."""
-
-_guessing: contextvars.ContextVar[bool] = contextvars.ContextVar("mdf_loop_step_guessing", default=False)
-
-
-@contextlib.contextmanager
-def guessing(wanted: bool) -> Iterator[None]:
-    """Let Steps that are built inside a ``with`` block say what holds nearly always, such as that a part lies inside its array.
-
-    A program looks whether it does, and is of no use where it does not.
-    """
-    token = _guessing.set(wanted)
-    try:
-        yield
-    finally:
-        _guessing.reset(token)
-
 
 Given = Value | bool | int | float | complex | np.generic | None
 
@@ -87,7 +71,7 @@ class Builder:
     """
 
     def __init__(self) -> None:
-        self.guesses = _guessing.get()
+        self.guesses = is_guessing()
         self._scopes = [Scope()]
         self._depths: dict[Value, int] = {}
 

@@ -1,0 +1,27 @@
+"""Guesses: what holds nearly always, which a Step may take for granted because its program looks whether it does."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections.abc import Iterator
+
+_guessing: contextvars.ContextVar[bool] = contextvars.ContextVar("mdf_loop_step_guessing", default=False)
+
+
+@contextlib.contextmanager
+def guessing(wanted: bool) -> Iterator[None]:
+    """Let Steps that are built inside a ``with`` block say what holds nearly always, such as that a part lies inside its array.
+
+    A program looks whether it does, and is of no use where it does not.
+    """
+    token = _guessing.set(wanted)
+    try:
+        yield
+    finally:
+        _guessing.reset(token)
+
+
+def is_guessing() -> bool:
+    """Whether Steps that are built now may guess."""
+    return _guessing.get()
