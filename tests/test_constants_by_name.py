@@ -135,3 +135,11 @@ def test_a_body_as_text_is_a_block_in_yaml(tmp_path):
     assert "onnx: |" in text
     assert "\\n" not in text
     assert not [line for line in text.split("\n") if line != line.rstrip()]
+
+
+def test_an_output_that_another_node_reads_is_one_of_many_runs_too(converted):
+    model = mdf_loop.prepare(converted)
+    assert list(model.outputs) == ["y", "z"]
+    trials = model(n=5, x=X, trials=2, rate_inner=0.25)
+    for name, value in grown(rate=0.25).items():
+        np.testing.assert_array_equal(trials[name], [value, value])

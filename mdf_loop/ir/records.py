@@ -239,6 +239,11 @@ class Loop:
     name: str = ""
 
     @property
+    def results(self) -> tuple[str, ...]:
+        """The body's outputs that the loop's results are of: carried values, last values, then collected ones."""
+        return (*(c.output for c in self.carried), *self.last, *(c.output for c in self.collected))
+
+    @property
     def scanned_by_rows(self) -> bool:
         """Whether each iteration gets one row of every scanned value, all of them in order: with its axis or without."""
         return all(s.part is None or (s.part, s.start, s.stride) == (1, 0, 1) for s in self.scanned)

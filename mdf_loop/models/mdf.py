@@ -85,16 +85,20 @@ class MdfModel(Model):
 
     @cached_property
     def outputs(self) -> Mapping[str, Output]:  # type: ignore[override]
-        """What it gives: output ports that no edge reads."""
+        """What it gives: output ports that no edge reads, and the outputs that a converted graph says it has."""
         names = names_of(self.graph) if is_typed(self.graph) else {}
         ports = {(node.id, port.id): port for node in self.graph.nodes for port in node.output_ports}
+        places = output_ports(self.graph)
+        if self.typed is not None:
+            said = {id: (node, id) for node, id in ports}
+            places = {id: said[id] for id in self.graph.metadata["outputs"] if id in said}
         found = {
             names.get(name, name): Output(
                 names.get(name, name),
                 declared(ports[place].type, ports[place].shape or None),
                 f"node {place[0]}, output port {place[1]}",
             )
-            for name, place in output_ports(self.graph).items()
+            for name, place in places.items()
         }
         return Ports(found)
 

@@ -23,6 +23,7 @@ from mdf_loop.step.primitives import (
     broadcast_shape,
     dtype_of_result,
     either_kind,
+    joined_shape,
     promoted,
     type_of_result,
 )
@@ -404,7 +405,7 @@ class Builder:
         unpacked = [self.unpacked(x) for x in parts]
         if all(numbers is not None for numbers in unpacked) and parts[0].type.rank == 1:
             return self.pack([x for numbers in unpacked for x in numbers or ()])
-        return self.put_in("concat", parts, Type(parts[0].type.dtype, _joined([x.type.shape for x in parts], axis)), axis)
+        return self.put_in("concat", parts, Type(parts[0].type.dtype, joined_shape([x.type.shape for x in parts], axis)), axis)
 
     # Whole arrays
 
@@ -447,15 +448,3 @@ class Builder:
     def items(self, whole: Value, types: Sequence[Type]) -> tuple[Value, ...]:
         """The results of a value that has several."""
         return tuple(self.put_in("item", (whole,), type, k) for k, type in enumerate(types))
-
-
-def _joined(shapes: Sequence[tuple[Length, ...] | None], axis: int) -> tuple[Length, ...] | None:
-    """The shape of a concatenation."""
-    known = [shape for shape in shapes if shape is not None]
-    if len(known) != len(shapes):
-        return None
-    lengths = [shape[axis] for shape in known]
-    total = sum(n for n in lengths if isinstance(n, int)) if all(isinstance(n, int) for n in lengths) else Size()
-    others = [next((n for n in column if isinstance(n, int)), column[0]) for column in zip(*known, strict=True)]
-    others[axis] = total
-    return tuple(others)

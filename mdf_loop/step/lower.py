@@ -289,8 +289,7 @@ class Lowering:
         given = [x if x is not None else self.b.const(None) for x in (count, condition)]
         value = self.b.put_in("loop", (*given, *carried, *scanned, *operands), UNKNOWN, attr)
         found = _types_of_results(attr, types)
-        names = [*(c.output for c in record.carried), *record.last, *(c.output for c in record.collected)]
-        _refuse_undeclared(record.body, names, found)
+        _refuse_undeclared(record.body, record.results, found)
         return self._with_sequences(self.b.items(value, found), sequences)
 
     def _with_sequences(self, results: Sequence[Value], places: Sequence[int]) -> Sequence[Value]:

@@ -251,3 +251,15 @@ def _common_length(lengths: tuple[Length, ...]) -> Length:
     if not open_ones:
         return 1
     return open_ones.pop() if len(open_ones) == 1 else Size()
+
+
+def joined_shape(shapes: Sequence[tuple[Length, ...] | None], axis: int) -> tuple[Length, ...] | None:
+    """The shape of a concatenation along an axis; None where a rank is unknown."""
+    known = [shape for shape in shapes if shape is not None]
+    if len(known) != len(shapes):
+        return None
+    lengths = [shape[axis] for shape in known]
+    total = sum(n for n in lengths if isinstance(n, int)) if all(isinstance(n, int) for n in lengths) else Size()
+    others = [next((n for n in column if isinstance(n, int)), column[0]) for column in zip(*known, strict=True)]
+    others[axis] = total
+    return tuple(others)
