@@ -3,6 +3,7 @@
 import contextlib
 import io
 
+import numpy as np
 from modeci_mdf.execution_engine import EvaluableGraph
 from modeci_mdf.mdf import (
     Condition,
@@ -16,6 +17,9 @@ from modeci_mdf.mdf import (
     Parameter,
     ParameterCondition,
 )
+
+import mdf_loop
+from mdf_loop.convert.scheduled import execute, lower
 
 
 def node(name, parameters=(), ports=(), functions=(), **outputs):
@@ -252,3 +256,27 @@ PUBLISHED = {
     "composite": (composite, None),
 }
 """Equivalents of MDF's published examples of this kind, with their time increments."""
+
+
+def assert_same(actual, expected):
+    """The same values of the same types, to the last bit."""
+    assert list(actual) == list(expected)
+    for name, wanted in expected.items():
+        value = actual[name]
+        assert type(value) is type(wanted), (name, value, wanted)
+        if wanted is not None:
+            np.testing.assert_array_equal(value, wanted, err_msg=name)
+            assert np.asarray(value).dtype == np.asarray(wanted).dtype
+
+
+def assert_as_mdf(source, steps, increment=None):
+    """A scheduled model gives what MDF's engine gives, on every engine."""
+    lowered, expected = lower(source, steps, increment), by_mdf(source, steps, increment)
+    for engine in ("interpret", "numpy"):
+        with mdf_loop.options(engine=engine):
+            assert_same(execute(lowered), expected)
+    return lowered
+
+
+def rows_by_mdf(make, steps):
+    return [by_mdf(make(), k) for k in range(1, steps + 1)]

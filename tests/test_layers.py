@@ -233,13 +233,13 @@ def test_optional_packages_are_not_imported_together_with_mdf_loop():
 
 
 @pytest.mark.parametrize("path", FILES + TESTS, ids=str)
-def test_no_file_is_longer_than_600_lines(path):
-    assert len((ROOT / path).read_text().splitlines()) <= 600
+def test_no_file_is_longer_than_450_lines(path):
+    assert len((ROOT / path).read_text().splitlines()) <= 450
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)
-def test_no_function_is_longer_than_60_lines(path):
-    too_long = {name: lines for name, lines in functions(path) if lines > 60}
+def test_no_function_is_longer_than_40_lines(path):
+    too_long = {name: lines for name, lines in functions(path) if lines > 40}
     assert not too_long
 
 

@@ -1,0 +1,65 @@
+"""Scheduled models in which a node runs late: what it sends then, and what is collected of it before."""
+
+import warnings
+
+import numpy as np
+import pytest
+from modeci_mdf.mdf import Condition, InputPort, Parameter
+from scheduled_models import assert_as_mdf, counter, edge, graph, node, rows_by_mdf
+
+import mdf_loop
+from mdf_loop.convert.scheduled import MOST_FIRST_PASSES
+from mdf_loop.errors import LoopWarning
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*is dependent on:UserWarning",  # graph-scheduler, of a node whose condition counts its own calls
+    "ignore:overflow encountered:RuntimeWarning",  # MDF's engine, where models run away
+    "ignore:invalid value encountered:RuntimeWarning",
+)
+
+
+def late_source(pass_, weight=None, value="count", until=1, **more):
+    """A node that first runs after so many passes, and one that runs always and is sent its value."""
+    late = node("late", [Parameter(id="sum", value="sum + x", default_initial_value=0)], ["x"], s="sum", n_late="sum * 2")
+    after = [Parameter(id="sum", value="sum + y", default_initial_value=0)]
+    follower = node("follower", after, [InputPort(id="y", default_value=7)], total="sum")
+    when = {
+        "late": Condition("AfterNPasses", n=pass_, time_scale="TimeScale.ENVIRONMENT_SEQUENCE"),
+        "follower": Condition("Always"),
+    }
+    edges = ["A.a -> late.x", edge("late.s -> follower.y", weight)]
+    return graph(counter("A", a=value), late, follower, edges=edges, conditions=when, until=Condition("AfterNPasses", n=until))
+
+
+@pytest.mark.parametrize("engine", ["interpret", "numpy", "auto"])
+@pytest.mark.parametrize("weight", [None, 0.5, 2, np.array([1.0, 2.0])])
+@pytest.mark.parametrize("first", [1, 5, MOST_FIRST_PASSES + 5])
+def test_what_a_late_node_sends_is_weighed_when_it_comes(first, weight, engine):
+    with mdf_loop.options(engine=engine):
+        assert_as_mdf(late_source(first, weight), MOST_FIRST_PASSES + 12)
+
+
+@pytest.mark.parametrize("first", [0, 1, 5, MOST_FIRST_PASSES + 5, 200])
+@pytest.mark.parametrize(("steps", "until"), [(40, 1), (40, 2), (3, 1)])
+def test_before_a_node_ran_its_collected_outputs_are_none(first, steps, until):
+    def make():
+        return late_source(first, until=until)
+
+    collected, rows = mdf_loop.run(make(), steps=steps, collect=True), rows_by_mdf(make, steps)
+    for name, values in collected.items():
+        assert len(values) == steps
+        assert [value is None for value in values] == [row[name] is None for row in rows]
+        assert (values.dtype == object) == any(row[name] is None for row in rows)
+        np.testing.assert_array_equal([v for v in values if v is not None], [row[name] for row in rows if row[name] is not None])
+
+
+def test_a_node_that_never_runs_has_no_collected_outputs():
+    for more in ({}, {"only_in_mdf": "numpy.array([1] * 2)"}):
+        source = graph(
+            counter("A", **more), counter("B"), conditions={"B": Condition("Never")}, until=Condition("AfterNPasses", n=1)
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LoopWarning)
+            collected = mdf_loop.run(source, steps=1500, collect=True)
+        assert [*collected["n_B"]] == [None] * 1500
+        np.testing.assert_array_equal(collected["n_A"], range(1, 1501))
