@@ -212,7 +212,7 @@ class Lowering:
         for body in (then_body, else_body):
             with self.b.region(is_loop=False) as close:
                 results = self.body(body, {name: names[name] for name in body.captures})
-                _refuse_undeclared(body, body.outputs, [result.type for result in results])
+                _as_declared(body, body.outputs, [result.type for result in results])
                 regions.append(close(results))
         if condition.op == "const" and condition.type.dtype == BOOL and np.size(condition.attr) == 1:
             chosen = regions[0 if np.asarray(condition.attr).item() else 1]
@@ -288,8 +288,7 @@ class Lowering:
         )
         given = [x if x is not None else self.b.const(None) for x in (count, condition)]
         value = self.b.put_in("loop", (*given, *carried, *scanned, *operands), UNKNOWN, attr)
-        found = _types_of_results(attr, types)
-        _refuse_undeclared(record.body, record.results, found)
+        found = _as_declared(record.body, record.results, _types_of_results(attr, types))
         return self._with_sequences(self.b.items(value, found), sequences)
 
     def _with_sequences(self, results: Sequence[Value], places: Sequence[int]) -> Sequence[Value]:
@@ -405,12 +404,13 @@ def _types_of_results(loop: LoopRegion, carried: Sequence[Type]) -> list[Type]:
     return [*map(of_its_own, carried), *last, *stacked, Type(INT64, ()), loop.body.results[0].type]
 
 
-def _refuse_undeclared(body: Body, names: Sequence[str], types: Sequence[Type]) -> None:
-    """Leave a body of MDF whose ports declare something else than it computes to the interpreter, which says so."""
+def _as_declared(body: Body, names: Sequence[str], types: Sequence[Type]) -> Sequence[Type]:
+    """The types; a body of MDF whose ports declare others than it computes is left to the interpreter, which says so."""
     for name, type in zip(names, types, strict=False) if body.types and not body.typed else ():
         declared = body.type_of(name).dtype
         if declared is not None and (type.dtype is None or not np.can_cast(type.dtype, declared, "same_kind")):
             raise CannotLower("a port declares another type than is computed")
+    return types
 
 
 def _is_none(x: Value) -> bool:
