@@ -52,8 +52,7 @@ class History:
     @classmethod
     def of_values(cls, values: list[Any], exact: bool = False) -> History:
         """From one value for each iteration, as kernels give them; ``exact`` as in :func:`~mdf_loop.step.build.type_of_value`."""
-        types = {type_of_value(value, exact) for value in values}
-        type = types.pop() if len(types) == 1 else UNKNOWN
+        type = _common_type(values, exact)
         if type.is_number and not type.weak:
             return cls(np.array(values, type.dtype), None, type, len(values))
         return cls(None, values, type, len(values))
@@ -157,3 +156,12 @@ class History:
 def type_of_row(array: np.ndarray) -> Type:
     """The type of one iteration's value out of a stacked array."""
     return Type(array.dtype, array.shape[1:]) if array.dtype.kind in "fiubcV" else UNKNOWN
+
+
+def _common_type(values: Sequence[Any], exact: bool) -> Type:
+    """The type that all values have; unknown where they differ."""
+    forms = {(value.dtype, value.shape) if type(value) is np.ndarray else None for value in values}
+    if len(forms) == 1 and None not in forms:  # a type is made once, not for each
+        return type_of_value(values[0], exact)
+    types = {type_of_value(value, exact) for value in values}
+    return types.pop() if len(types) == 1 else UNKNOWN
