@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import signal
 import shutil
 import tempfile
 
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 
 os.environ.setdefault("ALLOW_RELEASED_ONNX_OPSET_ONLY", "0")  # onnxruntime refuses the newest opsets without it
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell: tests of Ctrl-C would wait for ever
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("MDF_LOOP_CHECK", "1")  # what every pass makes of a Step is looked at
 
 if "MDF_LOOP_CACHE" not in os.environ:  # nothing of the user's is read or written; processes that are started share it
