@@ -2,8 +2,8 @@
 
 import atexit
 import os
-import signal
 import shutil
+import signal
 import tempfile
 
 import numpy as np

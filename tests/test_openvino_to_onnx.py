@@ -11,6 +11,7 @@ import pytest
 import test_openvino_loops as loops
 import test_openvino_operations as operations
 import test_openvino_port_maps as port_maps
+import test_openvino_slices as parts
 from bodies import onnxruntime_run
 from hypothesis import given, settings
 from openvino_models import model_of, saved
@@ -92,22 +93,22 @@ def test_the_modes_of_a_loop_are_the_same_as_onnx(mode, tmp_path):
     assert_same_as_onnx(model, tmp_path, *values)
 
 
-@pytest.mark.parametrize("how", loops.SLICED | {key: slices for key, (slices, _) in loops.FROM_THE_WRONG_PLACE.items()})
+@pytest.mark.parametrize("how", parts.SLICED | {key: slices for key, (slices, _) in parts.FROM_THE_WRONG_PLACE.items()})
 def test_slices_are_the_same_as_onnx(how, tmp_path):
-    slices = loops.SLICED.get(how) or loops.FROM_THE_WRONG_PLACE.get(how, [{}])[0]
-    assert_same_as_onnx(loops.iterated(loops.X, **slices), tmp_path, loops.X)
+    slices = parts.SLICED.get(how) or parts.FROM_THE_WRONG_PLACE.get(how, [{}])[0]
+    assert_same_as_onnx(parts.iterated(loops.X, **slices), tmp_path, loops.X)
 
 
 LOOPS = {
     "nested, with branches": (loops.nested, loops.X),
     "a loop in a loop": (loops.loop_in_loop, loops.X),
-    "scalars put together": (loops.scalars, loops.S),
+    "scalars put together": (parts.scalars, loops.S),
     "a last value": (loops.squared, np.int64(2), loops.S),
     "invariant": (loops.invariant, loops.S, np.float32(0.5)),
     "changing places": (loops.swapping, loops.S, -loops.S),
     "one result for two": (loops.feeding_two, loops.S, -loops.S),
     "a recurrent network": (loops.recurrent, loops.SEQUENCE, *loops.STATES),
-    "without slices": (loops.without_slices, loops.S),
+    "without slices": (parts.without_slices, loops.S),
 }
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import difflib
 import functools
-import logging
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -47,7 +46,6 @@ FUNCTIONS = {"onnx::Loop": "loop", "onnx::Scan": "scan", "onnx::If": "if"}
 
 BODIES = {"onnx::Loop": ("body",), "onnx::Scan": ("body",), "onnx::If": ("then_branch", "else_branch")}
 
-log = logging.getLogger("mdf_loop.mdf")
 
 _MISSING = object()
 _replaced: list[tuple[Any, str, Any]] = []

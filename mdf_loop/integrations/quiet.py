@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("mdf_loop.mdf")
 
 _quiet: contextvars.ContextVar[bool] = contextvars.ContextVar("mdf_loop_quiet", default=False)
 

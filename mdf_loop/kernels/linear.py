@@ -206,8 +206,8 @@ def _requantized(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, bias:
     least, most = _limits(dtype)
     np.rint(y, y)
     y += zero_point
-    np.maximum(y, least, y)  # two calls take less time than clip does before it begins
-    np.minimum(y, most, y)
+    np.maximum(y, least, out=y)  # two calls take less time than clip does before it begins
+    np.minimum(y, most, out=y)
     return y.astype(dtype)
 
 
