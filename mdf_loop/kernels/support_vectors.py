@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.machine_learning import ML, known_transform, labels_of, row_by_row, rows_of, transformed
-from mdf_loop.ops.registry import kernel
+from mdf_loop.ops.registry import kernel, say
 
 BLOCK = 1 << 15
 """Differences that are made at a time: they should stay in the cache."""
@@ -140,6 +140,14 @@ class Regression:
 def svm_regressor(x, *, prepared):
     """A weighted sum over support vectors; its sign if there is but one class."""
     return prepared(x)
+
+
+def rows_in(shape: tuple[int | None, ...] | None) -> int | None:
+    """How many rows of features a shape has, if that is known."""
+    return None if shape is None else 1 if len(shape) == 1 else shape[0]
+
+
+say("SVMRegressor", domain=ML, results=lambda shape, **attrs: [(np.dtype(np.float32), (rows_in(shape), 1))])
 
 
 # Classification
@@ -376,3 +384,17 @@ def _couple(q: np.ndarray, p: np.ndarray, qp: np.ndarray, pqp: np.ndarray) -> No
 def svm_classifier(x, *, prepared):
     """The class of each row, and the probability of each class, or the decisions of the pairs of classes."""
     return prepared(x)
+
+
+def _results_of_classifier(
+    shape, *, classlabels_ints=None, classlabels_strings=None, vectors_per_class=(), prob_a=None, **attrs
+):
+    """Classes, of which strings have no element type here, and a column of scores for each class or pair of classes."""
+    n = len(classlabels_ints or classlabels_strings or ())
+    are_pairs = any(vectors_per_class) and not prob_a and n > 2
+    label = np.dtype(np.int64) if classlabels_ints else None
+    scores = np.dtype(np.float32), (rows_in(shape), n * (n - 1) // 2 if are_pairs else n)
+    return [(label, None if label is None else (rows_in(shape),)), scores]
+
+
+say("SVMClassifier", domain=ML, results=_results_of_classifier)
