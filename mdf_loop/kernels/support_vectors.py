@@ -386,9 +386,7 @@ def svm_classifier(x, *, prepared):
     return prepared(x)
 
 
-def _results_of_classifier(
-    shape, *, classlabels_ints=None, classlabels_strings=None, vectors_per_class=(), prob_a=None, **attrs
-):
+def _results_of_classifier(shape, *, classlabels_ints=None, classlabels_strings=None, vectors_per_class=(), prob_a=None, **attrs):
     """Classes, of which strings have no element type here, and a column of scores for each class or pair of classes."""
     n = len(classlabels_ints or classlabels_strings or ())
     are_pairs = any(vectors_per_class) and not prob_a and n > 2

@@ -57,7 +57,7 @@ class Facts:
     chooses : bool
         It runs one of two bodies without inputs, ``Bound.branches``, as its only input says.
     results : callable or None
-        ``results(first, **attrs)``, of the shape of the first input (None where its rank is not known, and for open lengths in it),
+        ``results(first, **attrs)``, of the shape of the first input (None where its rank or a length is not known),
         says the element type and the shape of each output, where ONNX's inference does not know them.
     loop : callable or None
         ``loop(node)`` says which loop a node is, as :class:`LoopInputs`; it raises what is wrong with the node.

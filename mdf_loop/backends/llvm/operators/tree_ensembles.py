@@ -16,12 +16,13 @@ from mdf_loop.backends.llvm.conversions import converted
 from mdf_loop.backends.llvm.elements import BOOL, FLOAT32, FLOAT64, INT64, element
 from mdf_loop.backends.llvm.elementwise import computed
 from mdf_loop.backends.llvm.lanes import Lanes, Place
+from mdf_loop.backends.llvm.operators.labels import chosen, kept
 from mdf_loop.backends.llvm.operators.post_transforms import transformed
 from mdf_loop.backends.llvm.operators.table import Call, gives
 from mdf_loop.backends.llvm.reductions import reduced
 from mdf_loop.backends.llvm.sweeps import sweep
 from mdf_loop.kernels.forests import Forest
-from mdf_loop.kernels.tree_ensembles import Classes, Ensemble, Regression, TwoClasses, Votes
+from mdf_loop.kernels.tree_ensembles import Classes, Ensemble, Regression, TwoClasses
 
 SIDE_BY_SIDE = 8
 """Trees that are walked side by side."""
@@ -44,7 +45,7 @@ def regression(call: Call) -> Array | tuple[Array, ...]:
     made: Regression = call.prepared
     target = call.input(0).dtype if made.keeps_type else FLOAT32
     scores = _Scores(call, made.ensemble).written()
-    return call.results(_kept(call, transformed(call.e, scores, made.post_transform, target), is_single=True))
+    return call.results(kept(call, transformed(call.e, scores, made.post_transform, target), is_single=True))
 
 
 @gives("TreeEnsembleClassifier")
@@ -56,23 +57,7 @@ def classes(call: Call) -> Array | tuple[Array, ...]:
     whole = _Scores(call, made.ensemble, asks_who_voted=isinstance(made, Classes) and made.asks_who_voted)
     scores = whole.written()
     label, scores = _of_one(call, made, scores) if isinstance(made, TwoClasses) else _best(call, made, scores, whole.voted)
-    return call.results(_kept(call, label), _kept(call, transformed(call.e, scores, made.post_transform, FLOAT32)))
-
-
-def _kept(call: Call, x: Array, is_single: bool = False) -> Array:
-    """A result, written now."""
-    return call.e.settled(call.e.materialised(x, call.e.targets.get(call.v, ()) if is_single else ()))
-
-
-def chosen(call: Call, labels: np.ndarray, best: Array) -> Array:
-    """The labels of classes: (rows, 1) as a vector."""
-    e, table = call.e, call.e.table(np.ascontiguousarray(labels, np.int64))
-
-    def at(lanes: Lanes, index: Index) -> str:
-        place = get(lanes, best, (index[0], Place()))
-        return lanes.load(INT64, table, Place(vector=place) if lanes.width > 1 else Place(place))
-
-    return e.materialised(Array(INT64, best.shape[:1], at, widest=8))
+    return call.results(kept(call, label), kept(call, transformed(call.e, scores, made.post_transform, FLOAT32)))
 
 
 def _best(call: Call, made: Classes, scores: Array, voted: Array | None) -> tuple[Array, Array]:
@@ -274,7 +259,9 @@ class _Walk:
             raise call.refuse("with too few features, or so many trees")
         self.e, self.text, self.forest, self.features = call.e, call.e.text, forest, features
         self.dtype, self.value = forest.dtype, forest.dtype.itemsize
-        self.node = 3 * 4 + self.value + (4 if self.value == 8 else 0)  # the number, the column, no, yes; as aligned as numbers are
+        self.node = (
+            3 * 4 + self.value + (4 if self.value == 8 else 0)
+        )  # the number, the column, no, yes; as aligned as numbers are
         self.bytes = self.node * (forest.inner + len(forest.behind))
         if self.bytes > MOST_BYTES:
             raise call.refuse("with so many nodes")
