@@ -5,14 +5,15 @@ All is computed in double precision and rounded once: sums over support vectors 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from operator import mul
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.kernels.machine_learning import ML, known_transform, labels_of, row_by_row, rows_of, transformed
-from mdf_loop.ops.registry import kernel
+from mdf_loop.ops.registry import kernel, say
 
 BLOCK = 1 << 15
 """Differences that are made at a time: they should stay in the cache."""
@@ -36,22 +37,23 @@ class Similarity:
 
     def __init__(self, kernel_type: str, kernel_params: Sequence[float] | None, vectors: np.ndarray) -> None:
         self.gamma, self.coef0, self.degree = (*map(float, kernel_params or ()), 0.0, 0.0, 0.0)[:3]
+        self.kind = kernel_type
         functions = {"LINEAR": self._linear, "POLY": self._poly, "RBF": self._rbf, "SIGMOID": self._sigmoid}
         if kernel_type not in functions:
             raise ValueError(f"kernel_type must be one of {', '.join(functions)}; got {kernel_type!r}")
         self._function = functions[kernel_type]
-        self._columns = np.ascontiguousarray(vectors.T)
+        self.columns = np.ascontiguousarray(vectors.T)
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        if x.shape[1] != len(self._columns):
-            raise ValueError(f"support vectors have {len(self._columns)} features; got rows of {x.shape[1]}")
+        if x.shape[1] != len(self.columns):
+            raise ValueError(f"support vectors have {len(self.columns)} features; got rows of {x.shape[1]}")
         return self._function(x)
 
     def _linear(self, x: np.ndarray) -> np.ndarray:
-        return x @ self._columns
+        return x @ self.columns
 
     def _scaled(self, x: np.ndarray) -> np.ndarray:
-        products = x @ self._columns
+        products = x @ self.columns
         products *= self.gamma
         products += self.coef0
         return products
@@ -67,10 +69,10 @@ class Similarity:
 
     def _rbf(self, x: np.ndarray) -> np.ndarray:
         """Differences rather than products: nothing is lost where both are large."""
-        distances = np.empty((len(x), self._columns.shape[1]))
-        size = max(BLOCK // max(self._columns.size, 1), 1)
+        distances = np.empty((len(x), self.columns.shape[1]))
+        size = max(BLOCK // max(self.columns.size, 1), 1)
         for k in range(0, len(x), size):
-            differences = x[k : k + size].T[:, :, None] - self._columns[:, None]
+            differences = x[k : k + size].T[:, :, None] - self.columns[:, None]
             np.add.reduce(np.multiply(differences, differences, differences), 0, out=distances[k : k + size])
         distances *= -self.gamma
         return np.exp(distances, distances)
@@ -113,22 +115,39 @@ def regressor(
         weights = np.ones((1, 1))
     if weights.shape[1] != 1 or len(rho) < 1:
         raise ValueError(f"there must be one coefficient for each support vector and one rho; got {weights.size} and {len(rho)}")
-    offset = float(rho[0])
+    return Regression(similarity, weights, float(rho[0]), bool(one_class), post_transform)
 
-    def run(x: np.ndarray) -> np.ndarray:
-        scores = similarity(doubles(x)) @ weights
-        scores += offset
-        if one_class:
+
+@dataclass(frozen=True)
+class Regression:
+    """A weighted sum of similarities, transformed; or its sign."""
+
+    similarity: Similarity
+    weights: np.ndarray
+    offset: float
+    is_sign: bool
+    post_transform: str
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        scores = self.similarity(doubles(x)) @ self.weights
+        scores += self.offset
+        if self.is_sign:
             return np.where(scores > 0, np.float32(1), np.float32(-1))
-        return transformed(scores, post_transform)
-
-    return run
+        return transformed(scores, self.post_transform)
 
 
 @kernel("SVMRegressor", domain=ML, batch=row_by_row, prepare=regressor)
 def svm_regressor(x, *, prepared):
     """A weighted sum over support vectors; its sign if there is but one class."""
     return prepared(x)
+
+
+def rows_in(shape: tuple[int | None, ...] | None) -> int | None:
+    """How many rows of features a shape has, if that is known."""
+    return None if not shape else 1 if len(shape) == 1 else shape[0]
+
+
+say("SVMRegressor", domain=ML, results=lambda shape, **attrs: [(np.dtype(np.float32), (rows_in(shape), 1))])
 
 
 # Classification
@@ -160,34 +179,53 @@ def classifier(
     count = sum(vectors_per_class)
     similarity = Similarity(kernel_type, kernel_params, vectors_of(support_vectors, count))
     pairs = Pairs(vectors_per_class, coefficients, rho, prob_a or (), prob_b or ())
-
-    def run(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        scores = pairs.scores(similarity(doubles(x)))
-        best = pairs.best(scores)
-        if pairs.has_probabilities:
-            return labels.take(best), transformed(pairs.probabilities(scores), post_transform)
-        if scores.shape[1] == 1:
-            scores = np.concatenate([-scores, scores], 1)
-        return labels.take(best), transformed(scores, post_transform)
-
-    return run
+    return PairedClasses(similarity, pairs, labels, post_transform)
 
 
-def _linear(labels: np.ndarray, coefficients: Sequence[float], rho: Sequence[float], post_transform: str) -> Callable[..., Any]:
+def _linear(labels: np.ndarray, coefficients: Sequence[float], rho: Sequence[float], post_transform: str) -> LinearClasses:
     """Without support vectors: a linear function for each class."""
     similarity = Similarity("LINEAR", None, vectors_of(coefficients, len(labels), "coefficients"))
     if len(rho) < 1:
         raise ValueError("rho must have an element")
-    are_probabilities, offset = min(coefficients) >= 0 and len(labels) == 2, float(rho[0])
+    are_probabilities = min(coefficients) >= 0 and len(labels) == 2
+    return LinearClasses(similarity, float(rho[0]), are_probabilities, labels, post_transform)
 
-    def run(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        scores = similarity(doubles(x)) + offset
+
+@dataclass(frozen=True)
+class LinearClasses:
+    """A linear function for each class: the best is chosen, or the second of two where either is a half or more."""
+
+    similarity: Similarity
+    offset: float
+    are_probabilities: bool
+    labels: np.ndarray
+    post_transform: str
+
+    def __call__(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        scores = self.similarity(doubles(x)) + self.offset
         best = scores.argmax(1)
-        if are_probabilities:
+        if self.are_probabilities:
             best[scores.max(1, initial=-np.inf) >= 0.5] = 1
-        return labels.take(best), transformed(scores, post_transform)
+        return self.labels.take(best), transformed(scores, self.post_transform)
 
-    return run
+
+@dataclass(frozen=True)
+class PairedClasses:
+    """What the decisions of all pairs of classes say together."""
+
+    similarity: Similarity
+    pairs: Pairs
+    labels: np.ndarray
+    post_transform: str
+
+    def __call__(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        pairs, scores = self.pairs, self.pairs.scores(self.similarity(doubles(x)))
+        best = self.labels.take(pairs.best(scores))
+        if pairs.has_probabilities:
+            return best, transformed(pairs.probabilities(scores), self.post_transform)
+        if scores.shape[1] == 1:
+            scores = np.concatenate([-scores, scores], 1)
+        return best, transformed(scores, self.post_transform)
 
 
 class Pairs:
@@ -346,3 +384,15 @@ def _couple(q: np.ndarray, p: np.ndarray, qp: np.ndarray, pqp: np.ndarray) -> No
 def svm_classifier(x, *, prepared):
     """The class of each row, and the probability of each class, or the decisions of the pairs of classes."""
     return prepared(x)
+
+
+def _results_of_classifier(shape, *, classlabels_ints=None, classlabels_strings=None, vectors_per_class=(), prob_a=None, **attrs):
+    """Classes, of which strings have no element type here, and a column of scores for each class or pair of classes."""
+    n = len(classlabels_ints or classlabels_strings or ())
+    are_pairs = any(vectors_per_class) and not prob_a and n > 2
+    label = np.dtype(np.int64) if classlabels_ints else None
+    scores = np.dtype(np.float32), (rows_in(shape), n * (n - 1) // 2 if are_pairs else n)
+    return [(label, None if label is None else (rows_in(shape),)), scores]
+
+
+say("SVMClassifier", domain=ML, results=_results_of_classifier)

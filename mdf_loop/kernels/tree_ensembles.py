@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -56,7 +57,8 @@ class Votes:
         shape = len(leaves), self.n_targets
         cells, weights = self._cells(leaves)
         if aggregate in ("SUM", "AVERAGE"):
-            return np.bincount(cells, weights, shape[0] * shape[1]).reshape(shape)
+            scores = np.bincount(cells, weights, shape[0] * shape[1]).reshape(shape)
+            return scores.astype(np.float64, copy=False)  # without any vote they are whole numbers
         ufunc, start = (np.minimum, np.inf) if aggregate == "MIN" else (np.maximum, -np.inf)
         scores = np.full(shape, start)
         ufunc.at(scores.reshape(-1), cells, weights)
@@ -115,11 +117,11 @@ class Ensemble:
 
     def leaves(self, x: np.ndarray) -> np.ndarray:
         """The leaf that each row reaches in each tree."""
-        return self.forest(self.precision(x)).leaves(x)
+        return self.forest(self.precision(x.dtype)).leaves(x)
 
-    def precision(self, x: np.ndarray) -> np.dtype:
+    def precision(self, dtype: np.dtype) -> np.dtype:
         """In which numbers are compared and scores are given: whole numbers and short ones count as float32."""
-        return _DOUBLE if self.needs_double or x.dtype == _DOUBLE else _SINGLE
+        return _DOUBLE if self.needs_double or dtype == _DOUBLE else _SINGLE
 
     def scores(self, leaves: np.ndarray, dtype: np.dtype) -> np.ndarray:
         """Scores (rows, targets) of the leaves."""
@@ -244,6 +246,20 @@ def missing(tracks: Sequence[int] | None, count: int) -> np.ndarray:
 # Regression
 
 
+@dataclass(frozen=True)
+class Regression:
+    """Scores of an ensemble, transformed; in the type of the rows where ``keeps_type``, else in single precision."""
+
+    ensemble: Ensemble
+    post_transform: str
+    keeps_type: bool = False
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        rows, ensemble = rows_of(x), self.ensemble
+        scores = ensemble.scores(ensemble.leaves(rows), ensemble.precision(rows.dtype))
+        return transformed(scores, self.post_transform, x.dtype if self.keeps_type else _SINGLE)
+
+
 def regressor(
     *,
     aggregate_function="SUM",
@@ -263,14 +279,8 @@ def regressor(
     weights = numbers(target_weights, target_weights_as_tensor, "target_weights")
     votes = votes_of(nodes, names, target_treeids, target_nodeids, whole(target_ids), weights, n_targets)
     base = numbers(base_values, base_values_as_tensor, "base_values")
-    ensemble = Ensemble(nodes, votes, base, aggregate_function)
     known_transform(post_transform)
-
-    def run(x: np.ndarray) -> np.ndarray:
-        x = rows_of(x)
-        return transformed(ensemble.scores(ensemble.leaves(x), ensemble.precision(x)), post_transform)
-
-    return run
+    return Regression(Ensemble(nodes, votes, base, aggregate_function), post_transform)
 
 
 @kernel("TreeEnsembleRegressor", domain=ML, batch=row_by_row, prepare=regressor)
@@ -306,46 +316,60 @@ def classifier(
     if len(labels) == 1 or (len(labels) == 2 and len(set(ids.tolist())) == 1):
         only = votes_of(nodes, names, class_treeids, class_nodeids, np.zeros_like(ids), weights, 1)
         chosen = base[ids[0] : ids[0] + 1] if len(base) > 1 else base
-        return _TwoClasses(Ensemble(nodes, only, chosen), labels, weights, int(ids[0]), post_transform).run
-    ensemble = Ensemble(nodes, votes, base)
+        return TwoClasses(Ensemble(nodes, only, chosen), labels, weights, int(ids[0]), post_transform)
+    return Classes(Ensemble(nodes, votes, base), labels, post_transform)
 
-    def run(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        x = rows_of(x)
+
+@dataclass(frozen=True)
+class Classes:
+    """One score for each class: the best is chosen."""
+
+    ensemble: Ensemble
+    labels: np.ndarray
+    post_transform: str
+
+    @property
+    def asks_who_voted(self) -> bool:
+        """Whether a class without a vote is none to choose."""
+        return not len(self.ensemble.base)
+
+    def __call__(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        x, ensemble = rows_of(x), self.ensemble
         leaves = ensemble.leaves(x)
-        scores = ensemble.scores(leaves, ensemble.precision(x))
+        scores = ensemble.scores(leaves, ensemble.precision(x.dtype))
         best = scores.argmax(1)
-        if not len(base) and not scores.all():  # a class without a vote is none to choose
-            best = np.where(votes.voted(leaves), scores, -np.inf).argmax(1)
-        return labels.take(best), transformed(scores, post_transform)
-
-    return run
+        if self.asks_who_voted and not scores.all():
+            best = np.where(ensemble.votes.voted(leaves), scores, -np.inf).argmax(1)
+        return self.labels.take(best), transformed(scores, self.post_transform)
 
 
-class _TwoClasses:
+class TwoClasses:
     """One score for two classes: the second is chosen above one half, or, if there are negative weights, above zero."""
 
     def __init__(self, ensemble: Ensemble, labels: np.ndarray, weights: np.ndarray, voted: int, post_transform: str) -> None:
         self.ensemble, self.labels, self.post_transform = ensemble, labels, post_transform
         self.is_probability = len(labels) == 2 and bool((weights >= 0).all())
-        self.voted = voted
+        self.voted, self.threshold = voted, 0.5 if self.is_probability else 0.0
 
-    def run(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Classes and scores."""
+    def __call__(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         x = rows_of(x)
-        score = self.ensemble.scores(self.ensemble.leaves(x), self.ensemble.precision(x))
-        above = (score > (0.5 if self.is_probability else 0)).reshape(-1)
+        score = self.ensemble.scores(self.ensemble.leaves(x), self.ensemble.precision(x.dtype))
+        above = (score > self.threshold).reshape(-1)
         if len(self.labels) == 1:
             return np.where(above, self.labels[0], type(self.labels[0])()), transformed(score, self.post_transform)
         return self.labels.take(above.astype(np.intp)), self._both(score)
 
+    @property
+    def first_score(self) -> str:
+        """What the score of the first class is: ``zero``, ``rest`` (1 - score) or ``opposite`` (-score)."""
+        if self.voted == 1:  # what is said of the second class says nothing of the first
+            return "zero"
+        is_rest = self.post_transform == "PROBIT" or (self.post_transform == "NONE" and self.is_probability)
+        return "rest" if is_rest else "opposite"
+
     def _both(self, score: np.ndarray) -> np.ndarray:
         """The scores of both classes."""
-        if self.voted == 1:  # what is said of the second class says nothing of the first
-            first = np.zeros_like(score)
-        elif self.post_transform == "PROBIT" or (self.post_transform == "NONE" and self.is_probability):
-            first = 1 - score
-        else:
-            first = -score
+        first = {"zero": np.zeros_like, "rest": lambda x: 1 - x, "opposite": np.negative}[self.first_score](score)
         return transformed(np.concatenate([first, score], 1), self.post_transform)
 
 
@@ -377,39 +401,56 @@ def ensemble_5(
     nodes_missing_value_tracks_true=None,
     nodes_hitrates=None,
 ):
-    """The function of a TreeEnsemble; its leaves are put behind the other nodes."""
-    count, n_leaves = len(nodes_modes.reshape(-1)), len(leaf_targetids)
-    modes, splits, features = nodes_modes.reshape(-1).astype(np.int64), nodes_splits.reshape(-1), whole(nodes_featureids)
+    """The function of a TreeEnsemble."""
+    n_leaves, targets, weights = len(leaf_targetids), whole(leaf_targetids), leaf_weights.reshape(-1)
+    nodes = _nodes_5(
+        n_leaves,
+        whole(tree_roots),
+        nodes_modes.reshape(-1).astype(np.int64),
+        nodes_splits.reshape(-1),
+        whole(nodes_featureids),
+        (nodes_truenodeids, nodes_trueleafs),
+        (nodes_falsenodeids, nodes_falseleafs),
+        nodes_missing_value_tracks_true,
+        membership_values,
+    )
+    n_targets = int(targets.max(initial=0)) + 1 if n_targets is None else n_targets
+    if len(weights) != n_leaves:
+        raise ValueError(f"leaf_weights has {len(weights)} elements for {n_leaves} leaves")
+    votes = Votes(np.arange(n_leaves), targets, weights, n_leaves, n_targets)
+    ensemble = Ensemble(nodes, votes, np.zeros(0), AGGREGATES[aggregate_function])
+    return Regression(ensemble, TRANSFORMS[post_transform], keeps_type=True)
+
+
+def _nodes_5(
+    n_leaves: int,
+    roots: np.ndarray,
+    modes: np.ndarray,
+    splits: np.ndarray,
+    features: np.ndarray,
+    yes: tuple[Sequence[int], Sequence[int]],
+    no: tuple[Sequence[int], Sequence[int]],
+    tracks: Sequence[int] | None,
+    members: np.ndarray | None,
+) -> Nodes:
+    """The nodes of a TreeEnsemble, its leaves behind the others; of the branches where they lead, and whether to leaves."""
+    count = len(modes)
     splits = splits.astype(np.float32) if splits.itemsize < 4 else splits
-    if len(modes) and not 0 <= modes.min() <= modes.max() <= MEMBER:
+    if count and not 0 <= modes.min() <= modes.max() <= MEMBER:
         raise ValueError(f"nodes_modes must be in [0, {MEMBER}]; got {modes.min()} to {modes.max()}")
-    yes = _places(nodes_truenodeids, nodes_trueleafs, count, n_leaves)
-    no = _places(nodes_falsenodeids, nodes_falseleafs, count, n_leaves)
-    of_length(count, nodes_splits=splits, nodes_featureids=features, nodes_truenodeids=yes, nodes_falsenodeids=no)
+    true, false = _places(*yes, count, n_leaves), _places(*no, count, n_leaves)
+    of_length(count, nodes_splits=splits, nodes_featureids=features, nodes_truenodeids=true, nodes_falsenodeids=false)
     nothing, places = np.zeros(n_leaves, np.int64), np.arange(count, count + n_leaves)
-    nodes = Nodes(
+    return Nodes(
         np.concatenate([modes, nothing + LEAF]),
         np.concatenate([features, nothing]),
         np.concatenate([splits, nothing.astype(splits.dtype)]),
-        np.concatenate([yes, places]),
-        np.concatenate([no, places]),
-        missing(nodes_missing_value_tracks_true, count + n_leaves),
-        _roots(whole(tree_roots), yes, no, count),
-        _members(modes, membership_values),
+        np.concatenate([true, places]),
+        np.concatenate([false, places]),
+        missing(tracks, count + n_leaves),
+        _roots(roots, true, false, count),
+        _members(modes, members),
     )
-    targets = whole(leaf_targetids)
-    n_targets = int(targets.max(initial=0)) + 1 if n_targets is None else n_targets
-    if len(leaf_weights.reshape(-1)) != n_leaves:
-        raise ValueError(f"leaf_weights has {leaf_weights.size} elements for {n_leaves} leaves")
-    votes = Votes(places - count, targets, leaf_weights.reshape(-1), n_leaves, n_targets)
-    ensemble = Ensemble(nodes, votes, np.zeros(0), AGGREGATES[aggregate_function])
-    transform = TRANSFORMS[post_transform]
-
-    def run(x: np.ndarray) -> np.ndarray:
-        rows = rows_of(x)
-        return transformed(ensemble.scores(ensemble.leaves(rows), ensemble.precision(rows)), transform, x.dtype)
-
-    return run
 
 
 def _places(ids: Sequence[int], are_leaves: Sequence[int], count: int, n_leaves: int) -> np.ndarray:

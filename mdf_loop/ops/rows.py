@@ -56,6 +56,9 @@ class Facts:
         It is its first input with parts replaced.
     chooses : bool
         It runs one of two bodies without inputs, ``Bound.branches``, as its only input says.
+    results : callable or None
+        ``results(first, **attrs)``, of the shape of the first input (None where its rank or a length is not known),
+        says the element type and the shape of each output, where ONNX's inference does not know them.
     loop : callable or None
         ``loop(node)`` says which loop a node is, as :class:`LoopInputs`; it raises what is wrong with the node.
     """
@@ -69,6 +72,7 @@ class Facts:
     multiplies_matrices: bool = False
     replaces_parts: bool = False
     chooses: bool = False
+    results: Callable[..., list[tuple[np.dtype | None, tuple[int | None, ...] | None]]] | None = None
     loop: Callable[[Node], LoopInputs] | None = None
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 
 from mdf_loop.ir import Node
-from mdf_loop.ops.registry import INTERNAL_DOMAINS
+from mdf_loop.ops.registry import INTERNAL_DOMAINS, facts
 from mdf_loop.types.elements import CODES, DTYPES
 from mdf_loop.writers.onnx_graph import write_node, write_tensor
 
@@ -35,6 +35,9 @@ def result_types(node: Node, given: Sequence[Inferred | None], values: Sequence[
     unknown: list[Inferred] = [(None, None)] * len(node.outputs)
     if node.domain in INTERNAL_DOMAINS or any(t is not None and t[0] is None for t in given) or any(True for _ in node.bodies):
         return unknown
+    said = facts(node).results
+    if said is not None:
+        return said(given[0][1] if given and given[0] else None, **node.attrs)[: len(node.outputs)]
     names = ["" if t is None else f"i{k}" for k, t in enumerate(given)]
     plain = write_node(replace(node, inputs=tuple(names), outputs=tuple(f"o{k}" for k in range(len(node.outputs)))))
     types = {name: _type(*t) for name, t in zip(names, given, strict=True) if t is not None}

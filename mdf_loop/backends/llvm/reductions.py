@@ -89,10 +89,23 @@ def reduce(e: Emitter, v: Value) -> Array:
             raise CannotCompile("a reduction of nothing has no compiled form")
         if isinstance(x.shape[axis], str):
             e.leave_if(e.text.new(f"icmp eq i64 {x.shape[axis]}, 0"))
-    kept = [k for k in range(len(x.shape)) if k not in how.axes]
-    shape = tuple(n if k in kept else 1 for k, n in enumerate(x.shape) if how.keep or k in kept)
-    pointer = "" if is_one(shape) else e.place_for(v, dtype, shape)
-    found = _Reducing(e, x, how.kind, dtype, tuple(how.axes), kept, pointer).written()
+    return reduced(e, x, how.kind, dtype, how.axes, how.keep, lambda shape: e.place_for(v, dtype, shape))
+
+
+def reduced(
+    e: Emitter,
+    x: Array,
+    kind: str,
+    dtype: np.dtype,
+    axes: Sequence[int],
+    keep: bool = True,
+    room: Callable[[tuple[Length, ...]], str] | None = None,
+) -> Array:
+    """A value with some axes, none of them empty, reduced; written where ``room`` says, or to room of its own."""
+    kept = [k for k in range(len(x.shape)) if k not in axes]
+    shape = tuple(n if k in kept else 1 for k, n in enumerate(x.shape) if keep or k in kept)
+    pointer = "" if is_one(shape) else room(shape) if room else e.room(dtype, shape)
+    found = _Reducing(e, x, kind, dtype, tuple(axes), kept, pointer).written()
     return in_memory(dtype, shape, pointer) if pointer else number(dtype, found, shape)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -69,6 +71,22 @@ class Call:
             raise self.refuse(f"with {name} that are computed")
         return [int(n) for n in np.atleast_1d(found)]
 
+    @property
+    def prepared(self) -> Any:
+        """What the kernel has made of the node's attributes."""
+        call = self.v.attr.call
+        if not isinstance(call, functools.partial) or "prepared" not in call.keywords:
+            raise self.refuse("that is called in another way")
+        return call.keywords["prepared"]
+
+    def results(self, *found: Array) -> Array | tuple[Array, ...]:
+        """The results, if they have the types that the Step says."""
+        expected = {0: self.v} if self.v.attr.results == 1 else dict(self.e.items_of(self.v))
+        for k, value in expected.items():
+            if value.type.dtype != found[k].dtype or value.type.rank != len(found[k].shape):
+                raise self.refuse("with a result of another type than is said")
+        return tuple(found) if len(found) > 1 else found[0]
+
     def numbers(self, k: int, name: str = "") -> list[Length]:
         """Whole numbers of an attribute or an input, one by one; those that only the run can tell by their names."""
         if name and self.attrs.get(name) is not None:
@@ -102,9 +120,13 @@ def gives(*names: str) -> Callable[[Give], Give]:
     return decorate
 
 
+DOMAINS = "", "ai.onnx.ml"
+"""Domains of ONNX; no name stands for an operator in both."""
+
+
 def is_ours(node: Node) -> bool:
     """Whether a node is ONNX's, and its kernel has not been replaced by a user's."""
-    return node.domain == "" and lookup(node.op, node.opset, node.domain).built_in
+    return node.domain in DOMAINS and lookup(node.op, node.opset, node.domain).built_in
 
 
 @writes("apply")
