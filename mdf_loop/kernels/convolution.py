@@ -104,12 +104,13 @@ def qlinear_conv(
     """Convolution of quantised values, quantised again."""
     layout = {"auto_pad": auto_pad, "dilations": dilations, "pads": pads, "strides": strides}
     y = _of_bytes(x, x_zero_point, w, w_zero_point, group, kernel_shape, layout)
-    scale = once(_scale, x_scale, w_scale, y_scale)
+    scale = once(scale_of, x_scale, w_scale, y_scale)
     scale, b = (v if v is None or v.size == 1 else v.reshape(-1, *(1,) * (y.ndim - 2)) for v in (scale, b))
     return requantized(y, scale, y_zero_point, b)
 
 
-def _scale(x_scale: np.ndarray, w_scale: np.ndarray, y_scale: np.ndarray) -> np.ndarray:
+def scale_of(x_scale: np.ndarray, w_scale: np.ndarray, y_scale: np.ndarray) -> np.ndarray:
+    """What sums of quantised values are multiplied with to be quantised again, perhaps a number for each filter."""
     return np.asarray(x_scale * w_scale / y_scale)
 
 
