@@ -155,3 +155,12 @@ def tiles(e: Emitter, count: int, most: int) -> Iterator[tuple[str, int]]:
             yield at, most
     if count - main:
         yield str(main), count - main
+
+
+def without_zero(w: np.ndarray, zero: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weights in a range with signs, and what is left of their zero points: nothing, where these can be taken off at once."""
+    moved, rest = signed(w), signed(zero)
+    less = moved - rest
+    if less.min() >= -128 and less.max() <= 127:
+        return less, np.zeros_like(rest)
+    return moved, rest

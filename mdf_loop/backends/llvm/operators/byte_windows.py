@@ -23,15 +23,14 @@ from mdf_loop.backends.llvm.bytes import (
     Sums,
     interleaved,
     registers,
-    signed,
     tiles,
     together,
-    unsigned,
+    without_zero,
 )
 from mdf_loop.backends.llvm.conversions import converted
 from mdf_loop.backends.llvm.elements import literal
-from mdf_loop.backends.llvm.emitter import Emitter
 from mdf_loop.backends.llvm.lanes import Lanes, Place
+from mdf_loop.backends.llvm.operators.quantized import constant, scaling
 from mdf_loop.backends.llvm.operators.table import Call, gives
 from mdf_loop.backends.llvm.operators.windows import padded
 from mdf_loop.backends.llvm.sweeps import chunks, rows
@@ -43,24 +42,6 @@ FEW, MOST_ROWS = 3, 8
 
 MOST_STREAMS = 16
 """Sets of places in a row that are put together."""
-
-
-def constant(call: Call, k: int, default: Any = None) -> np.ndarray:
-    """An input that is known."""
-    if not call.has(k):
-        return np.asarray(default)
-    found = call.input(k).const
-    if found is None:
-        raise call.refuse("with weights, scales or zero points that are computed")
-    return found
-
-
-def scaling(call: Call, scale: np.ndarray, zero: np.ndarray, lengths: int) -> Scaling:
-    """How sums become bytes again."""
-    if zero.size != 1 or scale.size not in (1, lengths) or zero.dtype.kind not in "iu" or not np.isfinite(scale).all():
-        raise call.refuse("with such scales")
-    wide = np.ascontiguousarray(scale.reshape(-1), np.float64)
-    return Scaling(zero.dtype, float(zero.reshape(-1)[0]), call.e.table(wide), scale.size == 1)
 
 
 @dataclass
@@ -76,12 +57,8 @@ class Filters:
     """Constant filters, put together by fours: first of each group, tile and four channels, and then of each tap."""
 
     def __init__(self, w: np.ndarray, zero: np.ndarray, group: int, by_columns: bool) -> None:
-        moved, self.zero = signed(w), signed(zero.reshape(-1))
-        moved = moved - self.zero.reshape(-1, *(1,) * (w.ndim - 1))
-        if moved.min() >= -128 and moved.max() <= 127:  # nothing is left of the zero point
-            self.zero = np.zeros(1, np.int32)
-        else:
-            moved = signed(w)
+        moved, rest = without_zero(w, zero.reshape(-1, *(1,) * (w.ndim - 1)))
+        self.zero = rest.reshape(-1)
         each, channels, *kernel = len(w) // group, *w.shape[1:]
         self.count = math.prod(w.shape[1:])
         self.offsets = self.count * self.zero - moved.reshape(len(w), -1).sum(1)
@@ -188,7 +165,7 @@ class Convolution:
 
     def write(self, out: str, bias: np.ndarray | None, scaling: Scaling | None) -> None:
         """The code: sample by sample and group by group."""
-        e, text = self.e, self.text
+        e = self.e
         fill = e.number_of(self.zero) if self.zero is not None else literal(self.x.dtype, 0)
         source = padded(e, self.source, self.where, fill)
         streams, taps = self.streams()
