@@ -1,7 +1,7 @@
 """Products of whole numbers of eight bits, four at a time, and what becomes of their sums.
 
-Four bytes that stand side by side in a lane of 32 bits are multiplied with four others, and the products added up.  One of the two
-has no sign: numbers of the other kind are moved by 128, and so are their zero points, which changes no difference.
+Four bytes that stand side by side in a lane of 32 bits are multiplied with four others, and the products added up.  One of the
+two has no sign: numbers of the other kind are moved by 128, and so are their zero points, which changes no difference.
 """
 
 from __future__ import annotations
@@ -140,6 +140,8 @@ def registers(e: Emitter, length: int, most: int) -> Iterator[tuple[list[Lanes],
     lanes, places = [], []
     for place in range(main, length, width):
         left = length - place
+        if left < width < length:  # what is computed twice is written twice
+            place, left = length - width, width
         mask = f"<{', '.join(f'i1 {str(k < left).lower()}' for k in range(width))}>"
         lanes.append(Lanes(text, width) if left >= width else Lanes(text, width, left, mask))
         places.append(str(place))

@@ -1,9 +1,19 @@
 """Operators that no definition says in primitives, or whose shapes only the run can tell, by name."""
 
-from mdf_loop.backends.llvm.operators import byte_windows, columns, drawing, ordering, quantized, scattering, shaping, windows
+from mdf_loop.backends.llvm.operators import (
+    byte_windows,
+    columns,
+    drawing,
+    ordering,
+    quantized,
+    scattering,
+    shaping,
+    suppression,
+    windows,
+)
 from mdf_loop.backends.llvm.operators.table import OPERATORS
 
-FAMILIES = byte_windows, columns, drawing, ordering, quantized, scattering, shaping, windows
+FAMILIES = byte_windows, columns, drawing, ordering, quantized, scattering, shaping, suppression, windows
 """The modules that fill the table."""
 
 __all__ = ["FAMILIES", "OPERATORS"]
