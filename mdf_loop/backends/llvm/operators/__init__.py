@@ -4,6 +4,7 @@ from mdf_loop.backends.llvm.operators import (
     byte_windows,
     columns,
     drawing,
+    looking_up,
     ordering,
     quantized,
     scattering,
@@ -13,7 +14,7 @@ from mdf_loop.backends.llvm.operators import (
 )
 from mdf_loop.backends.llvm.operators.table import OPERATORS
 
-FAMILIES = byte_windows, columns, drawing, ordering, quantized, scattering, shaping, suppression, windows
+FAMILIES = byte_windows, columns, drawing, looking_up, ordering, quantized, scattering, shaping, suppression, windows
 """The modules that fill the table."""
 
 __all__ = ["FAMILIES", "OPERATORS"]
