@@ -198,6 +198,8 @@ class Programs:
         entry.order = None
         if isinstance(made, Order):
             entry.order, made = (made, None) if made.found is None else (None, made.found)
+            if isinstance(made, Specialised) and made.is_idle:
+                made = "all of it would be calls of kernels"
         if isinstance(made, str):
             entry.is_refused, entry.why, self.why = True, made, made
         else:

@@ -37,6 +37,8 @@ class Specialised:
         Why it is Python although machine code was asked for.
     is_alone : bool
         Whether it is machine code that calls no kernel of numpy's.
+    is_idle : bool
+        Whether it is machine code that does nothing but call such kernels.
     """
 
     call: Callable[..., Any]
@@ -46,6 +48,7 @@ class Specialised:
     seconds: float = 0.0
     why: str = ""
     is_alone: bool = False
+    is_idle: bool = False
 
     @property
     def form(self) -> str:
@@ -88,4 +91,6 @@ def in_machine_code(step: Region, is_block: bool = False) -> Specialised | str:
         return f"{type(error).__name__} {error}"
     seconds = time.perf_counter() - begun
     log.info("compiled a Step: %d bytes in %.0f ms", call.size, 1000 * seconds)
-    return Specialised(call, step, size=call.size, seconds=seconds, is_alone=not call.outside)
+    work = sum(v.op not in ("const", "item") for v in step.values)
+    is_alone, is_idle = not call.outside, 0 < work == len(call.outside)
+    return Specialised(call, step, size=call.size, seconds=seconds, is_alone=is_alone, is_idle=is_idle)

@@ -104,12 +104,13 @@ def qlinear_conv(
     """Convolution of quantised values, quantised again."""
     layout = {"auto_pad": auto_pad, "dilations": dilations, "pads": pads, "strides": strides}
     y = _of_bytes(x, x_zero_point, w, w_zero_point, group, kernel_shape, layout)
-    scale = once(_scale, x_scale, w_scale, y_scale)
+    scale = once(scale_of, x_scale, w_scale, y_scale)
     scale, b = (v if v is None or v.size == 1 else v.reshape(-1, *(1,) * (y.ndim - 2)) for v in (scale, b))
     return requantized(y, scale, y_zero_point, b)
 
 
-def _scale(x_scale: np.ndarray, w_scale: np.ndarray, y_scale: np.ndarray) -> np.ndarray:
+def scale_of(x_scale: np.ndarray, w_scale: np.ndarray, y_scale: np.ndarray) -> np.ndarray:
+    """What sums of quantised values are multiplied with to be quantised again, perhaps a number for each filter."""
     return np.asarray(x_scale * w_scale / y_scale)
 
 
@@ -194,13 +195,21 @@ def _spread(
     """The whole output: every product added at its place."""
     n, c = x.shape[:2]
     spatial, kernel_shape, filters = x.shape[2:], w.shape[2:], w.shape[1]
-    rows = np.moveaxis(x.reshape(n, group, c // group, -1), 1, 0).swapaxes(2, 3)  # group, sample, place, channel
-    products = rows @ w.reshape(group, 1, c // group, -1)
-    products = products.reshape(group, n, *spatial, filters, *kernel_shape)
     y = np.zeros((n, group, filters, *size), x.dtype)
+    if not x.size or not w.size:
+        return y.reshape(n, group * filters, *size)
+    rows, weights = x.reshape(n, group, c // group, -1), w.reshape(group, c // group, filters, *kernel_shape).swapaxes(1, 2)
+    products = np.empty((n, group, filters, rows.shape[-1]), x.dtype)
+    planes = products.reshape(n, group, filters, *spatial)
+    is_alone = all(k == 1 or (d == 1 and k <= s) for k, s, d in zip(kernel_shape, strides, dilations, strict=True))
     for offset in itertools.product(*map(range, kernel_shape)):
         places = tuple(
             slice(o * d, o * d + s * (m - 1) + 1, s) for o, d, s, m in zip(offset, dilations, strides, spatial, strict=True)
         )
-        y[(slice(None), slice(None), slice(None), *places)] += np.moveaxis(products[(..., *offset)], (0, -1), (1, 2))
+        np.matmul(np.ascontiguousarray(weights[(..., *offset)]), rows, out=products)
+        here = y[(slice(None), slice(None), slice(None), *places)]
+        if is_alone:  # no two windows meet
+            here[...] = planes
+        else:
+            here += planes
     return y.reshape(n, group * filters, *size)

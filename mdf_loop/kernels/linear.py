@@ -165,10 +165,11 @@ def per_row(parameter: np.ndarray) -> np.ndarray:
 def qlinear_matmul(a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point):
     """The product of quantised matrices, quantised again."""
     whole = _product_of_bytes(a, a_zero_point, b, b_zero_point)
-    return requantized(whole, once(_scale_of_product, a_scale, b_scale, y_scale), per_row(y_zero_point))
+    return requantized(whole, once(scale_of_product, a_scale, b_scale, y_scale), per_row(y_zero_point))
 
 
-def _scale_of_product(a_scale: np.ndarray, b_scale: np.ndarray, y_scale: np.ndarray) -> np.ndarray:
+def scale_of_product(a_scale: np.ndarray, b_scale: np.ndarray, y_scale: np.ndarray) -> np.ndarray:
+    """What sums of quantised values are multiplied with to be quantised again."""
     return np.asarray(per_row(_single(a_scale)) * _single(b_scale) / per_row(_single(y_scale)))
 
 

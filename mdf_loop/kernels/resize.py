@@ -97,6 +97,38 @@ def weights(where: np.ndarray, axis: Axis, mode: str, cubic_coeff_a: float, anti
     return matrix
 
 
+MOST_TERMS = 8
+"""Elements of the input that count in one of the output up to which they are added up one after the other."""
+
+
+def terms_of(matrix: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]] | None:
+    """What a matrix of weights adds up: places in the input and what they count, each for all elements of the output.
+
+    None if many count in one.
+    """
+    counts = (matrix != 0).sum(1)
+    most = int(counts.max(initial=1))
+    if most > MOST_TERMS:
+        return None
+    order = np.argsort(matrix == 0, 1, kind="stable")[:, :most]  # those that count first, in the order of their places
+    order = np.where(np.arange(most) < counts[:, None], order, order[:, :1])
+    shares = np.take_along_axis(matrix, order, 1) * (np.arange(most) < counts[:, None])
+    return [(np.ascontiguousarray(order[:, k]), np.ascontiguousarray(shares[:, k])) for k in range(most)]
+
+
+def _weighed(y: np.ndarray, matrix: np.ndarray, axis: int) -> np.ndarray:
+    """A matrix of weights times an axis, in float64."""
+    y, terms = y.astype(np.float64, copy=False), terms_of(matrix)
+    if terms is None:
+        return np.moveaxis(np.tensordot(matrix, y, (1, axis)), 0, axis)
+    total: Any = None
+    for places, shares in terms:
+        part = y.take(places, axis)
+        part *= shares.reshape(-1, *(1,) * (y.ndim - 1 - axis))
+        total = part if total is None else np.add(total, part, out=total)
+    return total
+
+
 def resized(
     x: np.ndarray,
     axes: Sequence[Axis],
@@ -122,7 +154,7 @@ def resized(
             y = y.take(np.clip(nearest, 0, axis.before - 1).astype(np.intp), axis.axis)
         elif axis.before != axis.after or not np.array_equal(where, np.arange(axis.before)):
             matrix = weights(where, axis, mode, cubic_coeff_a, antialias, exclude_outside)
-            y = np.moveaxis(np.tensordot(matrix, y.astype(np.float64, copy=False), (1, axis.axis)), 0, axis.axis)
+            y = _weighed(y, matrix, axis.axis)
     y = np.ascontiguousarray(y, x.dtype)
     for place, rows in outside:
         if rows.any():

@@ -208,6 +208,9 @@ class Lanes:
     def store(self, dtype: np.dtype, value: str, pointer: str, place: Place) -> None:
         """Write elements side by side."""
         row, text = element(dtype), self.text
+        if self.mask and self.active == 1:  # LLVM 22 writes four bytes where one number of 32 bits becomes one of eight
+            Lanes(text).store(dtype, self.lane(row.register, value, 0), pointer, Place(place.base))
+            return
         if dtype == BOOL:
             value = text.new(f"zext {self.of('i1')} {value} to {self.of('i8')}")
         type = self.of(row.memory)

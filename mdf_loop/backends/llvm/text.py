@@ -83,6 +83,10 @@ class Text:
         self.slots.append(f"  {name} = alloca {counted}{f', align {align}' if align else ''}")
         return name
 
+    def read(self, type: str, slot: str) -> str:
+        """What stands in a slot."""
+        return self.new(f"load {type}, ptr {slot}")
+
     def declare(self, name: str, result: str, *args: str, pure: bool = True) -> str:
         """Say that there is a function elsewhere; gives how it is called."""
         tail = " nounwind willreturn memory(none)" if pure and not name.startswith("llvm.") else ""
@@ -143,6 +147,18 @@ class Text:
         self.line(f"{following} = add nsw i64 {number}, {step}")
         fill(f"  {number} = phi i64 [{start}, %{before}], [{following}, %{self.block}]")
         self.fork(self.new(f"icmp slt i64 {following}, {stop}"), head, after)
+        self.start(after)
+
+    @contextlib.contextmanager
+    def repeated(self, condition: Callable[[], str]) -> Iterator[None]:
+        """A loop that goes on while a condition holds, which is written in front of its body."""
+        head, inside, after = self.label("h"), self.label("l"), self.label("x")
+        self.jump(head)
+        self.start(head)
+        self.fork(condition(), inside, after)
+        self.start(inside)
+        yield
+        self.jump(head)
         self.start(after)
 
     @contextlib.contextmanager

@@ -10,7 +10,7 @@ import numpy as np
 
 from mdf_loop.kernels.axes import places
 from mdf_loop.kernels.definitions.shapes import rank_of
-from mdf_loop.kernels.resize import ROUNDINGS, TRANSFORMATIONS, Axis, by_scales, by_sizes, weights
+from mdf_loop.kernels.resize import ROUNDINGS, TRANSFORMATIONS, Axis, by_scales, by_sizes, terms_of, weights
 from mdf_loop.ops.registry import definition
 from mdf_loop.types.elements import kind_of
 
@@ -106,10 +106,23 @@ def _resized(
 
 def _weighed(b: Any, y: Any, matrix: np.ndarray, axis: int) -> Any:
     """The product of a matrix with an axis."""
-    rank = rank_of(y)
+    rank, terms = rank_of(y), terms_of(matrix)
+    if terms is not None:
+        return _added_up(b, y, terms, axis)
     order = [axis, *(k for k in range(rank) if k != axis)]
     front = b.transpose(y, order)
     rest = front.type.shape[1:]
     flat = b.reshape(front, (matrix.shape[1], math.prod(rest)))
     found = b.put_in("dot", (b.const(matrix), flat), y.type.__class__(FLOAT64, (len(matrix), math.prod(rest))))
     return b.transpose(b.reshape(found, (len(matrix), *rest)), [order.index(k) for k in range(rank)])
+
+
+def _added_up(b: Any, y: Any, terms: Sequence[tuple[np.ndarray, np.ndarray]], axis: int) -> Any:
+    """Some elements of an axis for each of another one, times what they count, one after the other."""
+    shape = (*y.type.shape[:axis], len(terms[0][0]), *y.type.shape[axis + 1 :])
+    total: Any = None
+    for found, shares in terms:
+        part = b.put_in("gather", (y, b.const(found)), y.type.__class__(FLOAT64, shape), axis)
+        part = b.mul(part, b.const(shares.reshape(-1, *(1,) * (len(shape) - 1 - axis))))
+        total = part if total is None else b.add(total, part)
+    return total

@@ -36,7 +36,7 @@ def _laid_out(call: Call, x: Array, kernel: Sequence[int]) -> Windows:
 
 
 def padded(e: Emitter, x: Array, where: Windows, fill: Any) -> Array:
-    """x with ``fill`` around it, as far as the windows reach."""
+    """x with ``fill``, a number or the name of one, around it, as far as the windows reach."""
     spatial = [n for n in x.shape[2:] if isinstance(n, int)]
     behind = [max(end, r - n - begin) for n, r, (begin, end) in zip(spatial, where.reach, where.pads, strict=True)]
     begins = [begin for begin, _ in where.pads]
@@ -45,7 +45,8 @@ def padded(e: Emitter, x: Array, where: Windows, fill: Any) -> Array:
     lengths = [n + a + b for n, a, b in zip(spatial, begins, behind, strict=True)]
     shape = (*x.shape[:2], *lengths)
     whole = in_memory(x.dtype, shape, e.room(x.dtype, shape))
-    store_all(e, [(number(x.dtype, literal(x.dtype, fill), shape), [whole.memory])])
+    around = fill if isinstance(fill, str) else literal(x.dtype, fill)
+    store_all(e, [(number(x.dtype, around, shape), [whole.memory])])
 
     def visit(lanes: Lanes, index: Index) -> None:
         there = [lanes.shifted(place, Place(str(begin))) for place, begin in zip(index[2:], begins, strict=True)]
