@@ -86,8 +86,9 @@ def _task(model: Model, grid: Grid, inputs: Mapping[str, Any], said: Said, seed:
     _refuse_unknown(model, grid, inputs)
     if said.on_error not in ("keep", "raise"):
         raise ArgumentError(f"on_error must be 'keep' or 'raise'; got {said.on_error!r}")
-    trials, reduce, stops = _counted("trials", said.trials), reduce_of(said.reduce), said.on_error == "raise"
-    wish = Wish(said.steps, said.time_increment, said.collect, outputs=_kept(model, said.outputs))
+    kept, stops = _kept(model, said.outputs), said.on_error == "raise"
+    trials, reduce = _counted("trials", said.trials), reduce_of(said.reduce, model.outputs if kept is None else kept)
+    wish = Wish(said.steps, said.time_increment, said.collect, outputs=kept)
     return Task(model, inputs, grid, trials, seed, wish, said.common_noise, reduce, said.fill, stops)
 
 
