@@ -10,7 +10,8 @@ import pytest
 from swept_models import GATHERING, loop_graph
 
 import mdf_loop
-from mdf_loop.errors import IterationError, LoopError, LoopInterrupted
+from mdf_loop.errors import ArgumentError, IterationError, LoopError, LoopInterrupted
+from mdf_loop.sweeps.digest import digest_of
 
 pytest.importorskip("xarray")
 
@@ -90,6 +91,55 @@ def test_a_sweep_that_was_killed_goes_on_where_it_stopped(tmp_path):
     assert len(there) >= 3
     found = mdf_loop.sweep(DIFFUSION, OVER, trials=40, seed=1, chunk=8, checkpoint=path)
     assert found.identical(mdf_loop.sweep(DIFFUSION, OVER, trials=40, seed=1))
+
+
+def test_a_sweep_is_known_again_in_another_process(tmp_path):
+    """Whatever the order of sets there, which is that of hashes."""
+    pytest.importorskip("zarr")
+    code = f"""
+import sys, mdf_loop
+from mdf_loop.sweeps.grid import grid_of
+from mdf_loop.sweeps.task import Task
+from mdf_loop.models.model import Wish
+for path in {[str(DIFFUSION), str(ROOT / "examples" / "openvino_loop.xml")]!r}:
+    model = mdf_loop.prepare(path)
+    grid = grid_of({{"drift": [0.0, 1.0]}})
+    print(Task(model, dict(a="".join(["x", "y"]), b="xy"), grid, wish=Wish(outputs=frozenset("abcdefgh"))).fingerprint())
+"""
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in (1, 2, 3)
+    }
+    assert len(found) == 1
+    assert len(set(found.pop().split())) == 2
+
+
+def test_a_digest_tells_contents_apart_and_not_objects():
+    joined = "".join(["a", "b"])
+    assert digest_of(["ab", joined]) == digest_of([joined, joined]) != digest_of(["ab", "a"])
+    assert digest_of({"x", ("y", frozenset("abc"))}) == digest_of({("y", frozenset("bca")), "x"})
+    assert digest_of({"x"}) != digest_of(frozenset({"x"})) != digest_of(["x"])
+
+
+def test_a_call_without_a_seed_goes_on_with_that_of_the_checkpoint(tmp_path):
+    pytest.importorskip("zarr")
+    path = tmp_path / "c.zarr"
+    first = mdf_loop.sweep(DIFFUSION, OVER, trials=2, checkpoint=path)
+    assert mdf_loop.sweep(DIFFUSION, OVER, trials=2, checkpoint=path).identical(first)
+    with mdf_loop.options(seed=1), pytest.raises(LoopError, match="here it is 1"):
+        mdf_loop.sweep(DIFFUSION, OVER, trials=2, checkpoint=path)
+
+
+def test_a_checkpoint_refuses_what_it_would_not_know_again(tmp_path):
+    pytest.importorskip("zarr")
+    with pytest.raises(ArgumentError, match="define them in a module"):
+        mdf_loop.sweep(DIFFUSION, OVER, trials=2, reduce=lambda rows: rows[0], checkpoint=tmp_path / "c.zarr")
 
 
 # A cluster

@@ -146,6 +146,8 @@ def test_values_of_a_loop_of_openvino():
     [
         ("decision.x_outt", "did you mean 'decision.x_out'"),
         ("decison.drift", "did you mean 'decision.drift'"),
+        ("x_out", "did you mean 'decision.x_out'"),
+        ("trial.x_out", "did you mean 'decision.x_out'"),
         ("nothing.like.it", "there is nothing to be recorded called 'nothing.like.it'"),
     ],
 )
@@ -154,6 +156,25 @@ def test_unknown_names_are_errors_with_suggestions(name, message):
         mdf_loop.run(DIFFUSION, record=name)
     with pytest.raises(ArgumentError, match="there is nothing to be recorded called"):
         mdf_loop.run(OSCILLATOR, steps=3, record=name)
+
+
+def test_a_value_inside_another_loop_is_found_by_its_last_name():
+    for name in ("n.k", "k", "n.b.k"):
+        with pytest.raises(ArgumentError, match=r"did you mean 'n\.y\.k'"):
+            mdf_loop.run(nested_graph(), record=name)
+    with pytest.raises(ArgumentError, match=r"did you mean 'w\.o2'"):
+        mdf_loop.run(threshold_graph(), record="o2")
+
+
+@pytest.mark.parametrize("steps", [None, 3])
+def test_several_values_at_once_are_no_row(steps):
+    parameters = [Parameter(id="body", value={"carried": {"x": "x + 1"}, "collected": {"path": "x"}})]
+    parameters.append(Parameter(id="run", function="onnx::Loop", args={"M": 4, "cond": True, "x": 0.0, "body": "body"}))
+    ports = [OutputPort(id="o", value="run[0]"), OutputPort(id="p", value="run[1]")]
+    graph = Graph(id="g", nodes=[Node(id="n", parameters=parameters, output_ports=ports)])
+    assert mdf_loop.run(graph, steps=steps, record="n.p").recorded["n.p"].shape == (steps or 1, 4)
+    with pytest.raises(ArgumentError, match=r"'n\.run' is several values of different shapes"):
+        mdf_loop.run(graph, steps=steps, record="n.run")
 
 
 def test_a_loop_without_an_iteration_has_nothing_recorded():

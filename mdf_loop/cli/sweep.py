@@ -64,7 +64,7 @@ def run_sweep(
     LoopError
         As :func:`mdf_loop.sweep`.
     """
-    from mdf_loop.models.saving import write_dataset
+    from mdf_loop.models.saving import writable, write_dataset
     from mdf_loop.sweeps.sweep import sweep as over_grid
 
     if output is not None and output.suffix not in (".nc", ".zarr"):
@@ -77,13 +77,8 @@ def run_sweep(
     with _bar(is_quiet) as told:
         found = over_grid(file, dict(map(axis, over)) or None, progress=told, **said, **inputs)
     if output is not None:
-        write_dataset(_writable(found), output)
+        write_dataset(writable(found), output)
     return found
-
-
-def _writable(found: Any) -> Any:
-    """A Dataset whose attributes any file can hold."""
-    return found.assign_attrs({name: json.dumps(value) for name, value in found.attrs.items() if isinstance(value, list)})
 
 
 @contextlib.contextmanager

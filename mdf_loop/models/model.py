@@ -275,8 +275,9 @@ def stopped_by(error: BaseException) -> str:
 def unknown_name(what: str, name: str, names: Iterable[str]) -> ArgumentError:
     """The error for a name that is not there, with those that are close."""
     names = list(names)
-    close = difflib.get_close_matches(name, [*names, *(full.rpartition(".")[2] for full in names)], n=3)
-    meant = (
-        f"did you mean {' or '.join(map(repr, dict.fromkeys(close)))}?" if close else f"there are {', '.join(names) or 'none'}"
-    )
-    return ArgumentError(f"{what} {name!r}; {meant}")
+    last, ends = name.rpartition(".")[2], [full.rpartition(".")[2] for full in names]
+    close = difflib.get_close_matches(name, [*names, *ends], n=3)
+    near = [last, *close]  # whoever knows the last part has the place to learn
+    meant = dict.fromkeys(full for each in near for full, end in zip(names, ends, strict=True) if each in (end, full))
+    said = f"did you mean {' or '.join(map(repr, [*meant][:3]))}?" if meant else f"there are {', '.join(names) or 'none'}"
+    return ArgumentError(f"{what} {name!r}; {said}")

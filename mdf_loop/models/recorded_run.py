@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.calls.calling import alone_or_all
-from mdf_loop.errors import PartialResults
+from mdf_loop.errors import ArgumentError, PartialResults
 from mdf_loop.execute.interpret import Arguments, Session
 from mdf_loop.execute.keeping import keeping
 from mdf_loop.execute.numpy_engine import NumpyLoop
@@ -56,7 +56,7 @@ class Recorder:
         """Where the values of one name go, with those from before the loop."""
         sink = Rows() if self.group is None else ZarrRows(self.group, name)
         if rows := self.before.get(name, ())[:: self.every]:
-            sink.write(0, filled(rows))
+            sink.write(0, filled(rows, name))
         return sink
 
     def keep(self, name: str, value: Any) -> None:
@@ -72,10 +72,22 @@ class Recorder:
         self.found[name] = sink.result()
 
 
-def filled(rows: Sequence[Any]) -> np.ndarray:
-    """Values as rows of one array; those that are not there yet are nan."""
-    known = next((np.asarray(row) for row in rows if row is not None), np.asarray(np.nan))
-    return np.stack([np.full(known.shape, np.nan) if row is None else np.asarray(row) for row in rows])
+def filled(rows: Sequence[Any], name: str) -> np.ndarray:
+    """Values as rows of one array; those that are not there yet are nan.
+
+    Raises
+    ------
+    ArgumentError
+        One of them is several arrays, such as all results of a loop.
+    """
+    try:
+        arrays = [None if row is None else np.asarray(row) for row in rows]
+    except ValueError as error:
+        raise ArgumentError(
+            f"{name!r} is several values of different shapes, which are no rows of an array; record the ports that read one each"
+        ) from error
+    known = next((row for row in arrays if row is not None), np.asarray(np.nan))
+    return np.stack([np.full(known.shape, np.nan) if row is None else row for row in arrays])
 
 
 class LoopRecording:

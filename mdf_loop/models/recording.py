@@ -63,7 +63,7 @@ def recorded_run(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish: Wis
     if found is None:
         return model.in_other_ways(inputs, run, wish)  # which says what is wrong
     for name, (kind, node, own) in keys.items():
-        recorder.keep(name, filled([scopes[node, own] if kind == "output" else scopes[node][own]]))
+        recorder.keep(name, filled([scopes[node, own] if kind == "output" else scopes[node][own]], name))
     found.recorded = {name: recorder.found.get(name) for name in wish.record}
     return found
 
@@ -142,7 +142,7 @@ def _recorded_passes(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish:
             warn_user(f"the model runs in MDF's engine, not as a loop, which is slower: {reason}")
             outputs, rows = run_recorded_in_mdf(graph, steps, wish.time_increment, wish.collect, keys)
             for name, row in zip(wish.record, rows, strict=True):
-                recorder.keep(name, filled(row))
+                recorder.keep(name, filled(row, name))
             return Found(outputs, len(rows[0]), "trip count" if wish.steps else "condition", dict(recorder.found))
         recorder.before = {name: [row[k] for row in lowered.rows] for k, name in enumerate(wish.record)}
 
@@ -176,7 +176,7 @@ def _recorded_rep(prepared: LoopRep, model: Any, inputs: Mapping[str, Any], run:
     for name, way, value in zip(wish.record, ways, results[count:], strict=True):
         if is_conditional(way):
             value = rows_of(value, way, has_rows=False)
-        recorder.keep(name, value if len(way) > 1 else filled([value]))
+        recorder.keep(name, value if len(way) > 1 else filled([value], name))
     outputs = dict(zip(model.outputs, results[:count], strict=False))
     return Found(outputs, *of_outermost(run), recorded=dict(recorder.found))
 

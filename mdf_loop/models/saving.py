@@ -44,8 +44,8 @@ def save(results: Results, path: Any) -> None:
     write_dataset(made.assign(values).assign_attrs({SAID: json.dumps(said)}), place)
 
 
-def open_results(path: Any, /) -> Results:
-    """Read results that :meth:`Results.save` wrote.
+def open_results(path: Any, /) -> Any:
+    """Read results that :meth:`Results.save` wrote, or a Dataset of :func:`mdf_loop.sweep` or :meth:`Results.to_xarray`.
 
     Parameters
     ----------
@@ -54,7 +54,8 @@ def open_results(path: Any, /) -> Results:
 
     Returns
     -------
-    Results
+    Results, or xarray.Dataset
+        As it was written: by :meth:`Results.save`; or by ``mdf-loop sweep`` or xarray.
 
     Raises
     ------
@@ -70,7 +71,10 @@ def open_results(path: Any, /) -> Results:
     250
     """
     place = _place(path)
-    said, arrays = _of_archive(place) if place.suffix == ".npz" else _of_dataset(place)
+    found = _of_archive(place) if place.suffix == ".npz" else _of_dataset(place)
+    if not isinstance(found, tuple):
+        return found
+    said, arrays = found
     try:
         values = {key: {name: read_again(value, arrays) for name, value in said[key].items()} for key in KEPT}
         about = About(**{name: read_again(value, arrays) for name, value in said["about"].items()})
@@ -112,12 +116,15 @@ def _of_archive(place: Path) -> tuple[dict[str, Any], Mapping[int, np.ndarray]]:
         return said, {k: archive.array(VALUE.format(k)) for k in range(count)}
 
 
-def _of_dataset(place: Path) -> tuple[dict[str, Any], Mapping[int, np.ndarray]]:
+def _of_dataset(place: Path) -> tuple[dict[str, Any], Mapping[int, np.ndarray]] | Any:
+    """What is said of results and their arrays; or a labelled Dataset, in memory."""
     if not place.exists():
         raise MalformedBody(f"there is no file {os.fspath(place)!r}")
     with _told(place), _opened(place) as found:
         if SAID not in found.attrs:
             raise MalformedBody(f"{os.fspath(place)!r} holds no results of a run")
+        if not str(found.attrs[SAID]).startswith("{"):  # the version, of what was not written by save
+            return _with_errors(found.load())
         said, arrays = _parsed(found.attrs[SAID], place), dict[int, np.ndarray]()
         for key in ("outputs", "recorded"):
             for name, value in said[key].items():
@@ -127,6 +134,21 @@ def _of_dataset(place: Path) -> tuple[dict[str, Any], Mapping[int, np.ndarray]]:
             if str(name).startswith("value_"):
                 arrays[int(str(name)[6:])] = found[name].values
         return said, arrays
+
+
+def writable(made: Any) -> Any:
+    """A Dataset whose attributes any file can hold."""
+    return made.assign_attrs({name: json.dumps(value) for name, value in made.attrs.items() if isinstance(value, list)})
+
+
+def _with_errors(found: Any) -> Any:
+    """A Dataset of a sweep with the list of errors that it had: files hold text, an array, or one of a list."""
+    errors = found.attrs.get("errors")
+    if errors is None:
+        return found
+    if isinstance(errors, str):
+        errors = json.loads(errors) if errors.startswith("[") else [errors]
+    return found.assign_attrs(errors=[str(error) for error in errors])
 
 
 @contextlib.contextmanager

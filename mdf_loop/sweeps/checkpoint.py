@@ -24,6 +24,35 @@ VERSION = 1
 """Of the form of a checkpoint."""
 
 
+def seed_in(path: Any) -> int | None:
+    """The seed of the sweep whose checkpoint is there, so that a call that draws one goes on; None if it is no number.
+
+    Raises
+    ------
+    LoopError
+        zarr is not installed, or the folder holds something else.
+    """
+    seed = str(_said_in(Path(path)).get("seed")) if Path(path).exists() else ""
+    return int(seed) if seed.isdecimal() else None
+
+
+def _zarr() -> Any:
+    try:
+        import zarr
+    except ImportError as error:
+        raise LoopError('checkpoint needs zarr: pip install "mdf-loop[sweep]"') from error
+    return zarr
+
+
+def _said_in(path: Path) -> dict[str, Any]:
+    """What a checkpoint says of its sweep."""
+    zarr = _zarr()
+    try:
+        return dict(json.loads(zarr.open_group(path, mode="r").attrs["mdf_loop_sweep"]))
+    except Exception as error:
+        raise MalformedBody(f"{str(path)!r} is there and holds no checkpoint of a sweep; it is not replaced") from error
+
+
 class Checkpoint:
     """The chunks of one sweep that are complete.
 
@@ -44,11 +73,7 @@ class Checkpoint:
         self.path, self.said = Path(path), {"version": VERSION, **said}
         if self.path.suffix != ".zarr":
             raise LoopError(f"checkpoint is the name of a .zarr folder; got {str(path)!r}")
-        try:
-            import zarr
-        except ImportError as error:
-            raise LoopError('checkpoint needs zarr: pip install "mdf-loop[sweep]"') from error
-        self._zarr = zarr
+        self._zarr = _zarr()
         if self.path.exists():
             self._see_same()
         else:
@@ -65,11 +90,7 @@ class Checkpoint:
             shutil.rmtree(beside, ignore_errors=True)
 
     def _see_same(self) -> None:
-        try:
-            group = self._zarr.open_group(self.path, mode="r")
-            found = json.loads(group.attrs["mdf_loop_sweep"])
-        except Exception as error:
-            raise MalformedBody(f"{str(self.path)!r} is there and holds no checkpoint of a sweep; it is not replaced") from error
+        found = _said_in(self.path)
         for key, value in self.said.items():
             if found.get(key) != json.loads(json.dumps(value)):
                 raise LoopError(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.errors import ArgumentError
+from mdf_loop.models.model import unknown_name
 from mdf_loop.sweeps.table import Chunk, column_of
 
 Reduce = Callable[[np.ndarray], Any] | Mapping[str, Callable[[np.ndarray], Any]]
@@ -27,22 +28,28 @@ KNOWN: dict[str, Callable[[np.ndarray], Any]] = {
 """Reductions by name; values that are not there do not count."""
 
 
-def reduce_of(said: Any) -> Reduce | None:
+def reduce_of(said: Any, outputs: Iterable[str]) -> Reduce | None:
     """The reduction that ``reduce`` says.
 
     Parameters
     ----------
     said : str, sequence of float, callable, mapping of output to one of these, or None
         A name of :data:`KNOWN`; quantiles; or a function of an array, whose first axis are trials.
+    outputs : iterable of str
+        Those that there are.
 
     Raises
     ------
     ArgumentError
-        It is something else.
+        It is something else, or for an output that is not there.
     """
     if said is None or callable(said):
         return said
     if isinstance(said, Mapping):
+        known = list(outputs)
+        for name in said:
+            if name not in known:
+                raise unknown_name("reduce is for outputs that are kept; there is none called", str(name), known)
         return {name: _one(value) for name, value in said.items()}
     return _one(said)
 
@@ -53,8 +60,8 @@ def _one(said: Any) -> Callable[[np.ndarray], Any]:
     if isinstance(said, str) and said in KNOWN:
         return KNOWN[said]
     if isinstance(said, Sequence | np.ndarray) and not isinstance(said, str):
-        levels = np.asarray(said, float)
-        if levels.ndim == 1 and ((levels >= 0) & (levels <= 1)).all():
+        levels = np.asarray(said)
+        if levels.ndim == 1 and levels.size and levels.dtype.kind in "iuf" and ((levels >= 0) & (levels <= 1)).all():
             return partial(_quantiles, levels=tuple(levels.tolist()))
     raise ArgumentError(f"reduce is {', '.join(KNOWN)}, quantiles from 0 to 1, or a function of an array; got {said!r}")
 

@@ -15,8 +15,8 @@ from mdf_loop.models.labelled import attributes, seed_text, xarray
 from mdf_loop.models.model import Model, Wish, unknown_name
 from mdf_loop.models.opening import prepare
 from mdf_loop.models.results import About, chosen_options
-from mdf_loop.options import Run, Seed, part_of, start_run
-from mdf_loop.sweeps.checkpoint import Checkpoint
+from mdf_loop.options import Run, Seed, current_options, part_of, start_run
+from mdf_loop.sweeps.checkpoint import Checkpoint, seed_in
 from mdf_loop.sweeps.grid import Grid, grid_of
 from mdf_loop.sweeps.reducing import reduce_of
 from mdf_loop.sweeps.table import Chunk, Table
@@ -54,7 +54,7 @@ class Said:
 def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
     """What :func:`mdf_loop.sweep` gives; see there."""
     xarray()
-    run = start_run(said.seed)
+    run = start_run(_seed_of(said))
     task = _task(prepare(model), grid_of(over), inputs, said, run.stream.seed)
     workers = _counted("workers", said.workers)
     length = _chunk_of(task, said)
@@ -74,13 +74,21 @@ def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
     return labelled(task, table, run, has_trials)
 
 
+def _seed_of(said: Said) -> Seed | None:
+    """The seed that is given; without one that of the checkpoint, so that the same call goes on."""
+    if said.seed is not None or said.checkpoint is None or current_options().seed is not None:
+        return said.seed
+    return seed_in(said.checkpoint)
+
+
 def _task(model: Model, grid: Grid, inputs: Mapping[str, Any], said: Said, seed: Seed) -> Task:
     """The work that is asked for."""
     _refuse_unknown(model, grid, inputs)
     if said.on_error not in ("keep", "raise"):
         raise ArgumentError(f"on_error must be 'keep' or 'raise'; got {said.on_error!r}")
-    trials, reduce, stops = _counted("trials", said.trials), reduce_of(said.reduce), said.on_error == "raise"
-    wish = Wish(said.steps, said.time_increment, said.collect, outputs=_kept(model, said.outputs))
+    kept, stops = _kept(model, said.outputs), said.on_error == "raise"
+    trials, reduce = _counted("trials", said.trials), reduce_of(said.reduce, model.outputs if kept is None else kept)
+    wish = Wish(said.steps, said.time_increment, said.collect, outputs=kept)
     return Task(model, inputs, grid, trials, seed, wish, said.common_noise, reduce, said.fill, stops)
 
 

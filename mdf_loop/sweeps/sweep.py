@@ -47,7 +47,7 @@ def sweep(
     trials : int, optional
         How many runs there are at each point: the dimension ``trial``.  Without it there is one, and no such dimension.
     seed : int or numpy.random.SeedSequence, optional
-        Drawn if it is not given; ``attrs["seed"]`` says it.
+        Drawn if it is not given, or that of the ``checkpoint`` that is gone on with; ``attrs["seed"]`` says it.
     common_noise : bool
         The same streams at every point: the spawn key is ``(t,)``.
     outputs : sequence of str, optional

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import pickle
 from collections.abc import Iterator, Mapping
@@ -13,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import LoopError, LoopInterrupted, LoopTimeout
+from mdf_loop.errors import ArgumentError, LoopError, LoopInterrupted, LoopTimeout
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.options import OPTIONS, RandomStream, Run, Seed, current_options, options, part_of, random_stream, start_run
+from mdf_loop.sweeps.digest import digest_of
 from mdf_loop.sweeps.engine import engine_of
 from mdf_loop.sweeps.grid import Grid
 from mdf_loop.sweeps.reducing import Reduce, reduced
@@ -194,12 +194,19 @@ class Task:
             yield
 
     def fingerprint(self) -> str:
-        """What tells this sweep from any other: its model, grid, seed and all that its numbers depend on."""
-        said = (
-            pickle.dumps(self.model),
-            pickle.dumps((dict(self.inputs), self.grid, self.trials, self.wish, self.common_noise)),
-            repr(seed_of(self.seed, 0, 0)),
-            pickle.dumps(self.reduce),
-            repr(sorted({**self.options, "engine": self.engine}.items())),
-        )
-        return hashlib.sha256(b"".join(part if isinstance(part, bytes) else part.encode() for part in said)).hexdigest()
+        """What tells this sweep from any other: its model, grid, seed and all that its numbers depend on.
+
+        Raises
+        ------
+        ArgumentError
+            There is something in it that is nothing but itself, such as a function without a name.
+        """
+        asked = dict(self.inputs), self.grid, self.trials, self.wish, self.common_noise, self.reduce
+        chosen = repr(sorted({**self.options, "engine": self.engine}.items()))
+        try:
+            return digest_of((self.model, asked, repr(seed_of(self.seed, 0, 0)), chosen))
+        except (pickle.PicklingError, AttributeError, TypeError, ValueError) as error:
+            raise ArgumentError(
+                f"a checkpoint has to know this sweep again, which it cannot: {error}; functions are known by their names, "
+                "so define them in a module with def"
+            ) from error
