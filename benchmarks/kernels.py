@@ -7,8 +7,8 @@ python benchmarks/kernels.py --list              names and limits
 
 A row is right first and fast second: results are compared before anything is timed, those of machine code too.  The model is
 prepared once and called for a while (``--settle``), so that engine ``auto`` has changed over to machine code where that pays.
-Repetitions take turns, and the shortest of each counts.  Rows come from the modules of ``operators/``: one more is one line there,
-or one more module.
+Repetitions take turns, and the shortest of each counts.  Rows come from the modules of ``operators/``: one more is one line
+there, or one more module.
 """
 
 from __future__ import annotations

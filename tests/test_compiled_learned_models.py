@@ -1,5 +1,7 @@
 """Ensembles of trees and support vector machines as machine code: what the kernels give, for all that a model may say."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,6 +16,7 @@ from test_learned_models import ML, Trees, as_tensors, machine, model, values_fo
 import mdf_loop
 from mdf_loop import backend
 from mdf_loop.execute.programs import watched_programs
+from mdf_loop.ops.registry import lookup, register
 from mdf_loop.plan.result_types import result_types
 from mdf_loop.readers import read
 
@@ -116,6 +119,31 @@ def test_classifiers_are_their_kernel(data):
     x = draw_rows(draw, rng, features, whole)
     made = model("TreeEnsembleClassifier", x, 3, 2, **attrs)
     check(*both(with_open_rows(made) if draw(st.booleans()) else made, x), transform)
+
+
+@pytest.mark.parametrize("n", [3, 5])
+@pytest.mark.parametrize("base", [{}, {"base_values": [0.0] * 5}], ids=["", "base"])
+def test_a_class_without_a_vote_is_not_chosen(n, base):
+    """All votes are negative, and for two of the classes alone: that the zero of another one is larger does not count."""
+    trees = Trees(np.random.default_rng(n), 2, 3, 2)
+    votes = {leaf: [(leaf[0] + 1, -0.5 - k)] for k, leaf in enumerate(trees.leaves)}
+    base = {name: values[:n] for name, values in base.items()}
+    x = values_for(np.random.default_rng(n), (40, 2), np.float32, True)
+    made = model(
+        "TreeEnsembleClassifier", x, 3, 2, **trees.attrs, **vote_attrs(votes, "class"), **base, classlabels_int64s=[*range(n)]
+    )
+    expected, actual = both(made, x)
+    check(expected, actual, "NONE")
+    assert (expected[0] == 0).any() == bool(base)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_a_pair_that_decides_for_neither_votes_for_its_second_class(classes):
+    attrs = machine(np.random.default_rng(classes), classes, 2, "LINEAR", False)
+    attrs["rho"] = [0.0] * len(attrs["rho"])
+    x = np.array([[0, 0], [1, 2], [0, 0]], np.float32)
+    expected, actual = both(model("SVMClassifier", x, 1, 2, **attrs), x)
+    np.testing.assert_array_equal(actual[0], expected[0])
 
 
 def ensemble_5(rng, trees, depth, features, n, dtype, members):
@@ -316,3 +344,21 @@ def test_a_loop_may_hold_trees_and_vectors():
             found.append(mdf_loop.loop(6, True, x, body=body))
     np.testing.assert_allclose(found[1][0], found[0][0], rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(found[1][1], found[0][1])
+
+
+@pytest.mark.parametrize("op", ["TreeEnsembleRegressor", "SVMRegressor"])
+def test_a_users_kernel_in_the_place_of_ours_is_the_one_that_runs(op):
+    trees = Trees(np.random.default_rng(1), 3, 3, 2)
+    attrs = {**trees.attrs, **vote_attrs({leaf: [(0, 1.0)] for leaf in trees.leaves}, "target"), "n_targets": 1}
+    if op == "SVMRegressor":
+        attrs = {"coefficients": [1.0, 2.0], "rho": [0.5]}
+    x, ours = np.zeros((4, 2), np.float32), lookup(op, 3, ML)
+    made = model(op, x, 3, **attrs)
+    register(replace(ours, run=lambda x, prepared: np.full((len(x), 1), 7, np.float32), built_in=False))
+    try:
+        for engine in ("interpret", "numpy", "jit", "auto"):
+            with mdf_loop.options(engine=engine):
+                (y,) = backend.prepare(made).run([x])
+            assert y.tolist() == [[7]] * 4
+    finally:
+        register(ours)

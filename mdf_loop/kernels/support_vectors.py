@@ -144,7 +144,7 @@ def svm_regressor(x, *, prepared):
 
 def rows_in(shape: tuple[int | None, ...] | None) -> int | None:
     """How many rows of features a shape has, if that is known."""
-    return None if shape is None else 1 if len(shape) == 1 else shape[0]
+    return None if not shape else 1 if len(shape) == 1 else shape[0]
 
 
 say("SVMRegressor", domain=ML, results=lambda shape, **attrs: [(np.dtype(np.float32), (rows_in(shape), 1))])

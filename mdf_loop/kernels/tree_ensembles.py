@@ -57,7 +57,8 @@ class Votes:
         shape = len(leaves), self.n_targets
         cells, weights = self._cells(leaves)
         if aggregate in ("SUM", "AVERAGE"):
-            return np.bincount(cells, weights, shape[0] * shape[1]).reshape(shape)
+            scores = np.bincount(cells, weights, shape[0] * shape[1]).reshape(shape)
+            return scores.astype(np.float64, copy=False)  # without any vote they are whole numbers
         ufunc, start = (np.minimum, np.inf) if aggregate == "MIN" else (np.maximum, -np.inf)
         scores = np.full(shape, start)
         ufunc.at(scores.reshape(-1), cells, weights)

@@ -159,7 +159,8 @@ def _product(e: Emitter, x: Array, weights: np.ndarray) -> Array:
 def _similarities(call: Call, similarity: Similarity) -> Array:
     """What the kernel function says of each row and each vector: in memory, in double precision."""
     e, x, columns = call.e, call.input(0), similarity.columns
-    if len(x.shape) != 2 or x.shape[1] != len(columns) or element(x.dtype).kind == "b" or x.shape[0] == 0:
+    is_fit = len(x.shape) == 2 and x.shape[1] == len(columns) and x.shape[0] != 0 and columns.size
+    if not is_fit or element(x.dtype).kind == "b":
         raise call.refuse("of anything but rows of as many numbers as support vectors have")
     double = (
         x
