@@ -288,6 +288,18 @@ def test_rows_that_reach_leaves_without_a_vote_score_the_base_value(aggregate):
     assert y.tolist() == [[0.5, 1.5]] * 2
 
 
+@pytest.mark.parametrize("op", ["TreeEnsembleRegressor", "TreeEnsembleClassifier"])
+@pytest.mark.parametrize("count", [1, 5])
+def test_no_rows_have_no_scores(op, count):
+    trees = Trees(np.random.default_rng(count), count, 3, 2)
+    what = "target" if op == "TreeEnsembleRegressor" else "class"
+    attrs = {**trees.attrs, **vote_attrs(voted(np.random.default_rng(1), trees, 3, "all"), what)}
+    attrs |= {"n_targets": 3} if what == "target" else {"classlabels_int64s": [1, 2, 3]}
+    *label, scores = run(op, np.zeros((0, 2), np.float32), outputs=1 if what == "target" else 2, **attrs)
+    assert (scores.shape, scores.dtype) == ((0, 3), np.float32)
+    assert all(x.shape == (0,) for x in label)
+
+
 def test_branches_may_meet_again():
     nodes = {
         "nodes_treeids": [0] * 5,

@@ -149,6 +149,8 @@ class Forest:
         """
         if x.shape[1] < self.width:
             raise ValueError(f"the trees compare feature {self.width - 1}, but rows have {x.shape[1]} features")
+        if not len(x):
+            return np.zeros((0, len(self.roots)), np.intp)
         x = np.ascontiguousarray(x, self.dtype)
         if self.is_signed:
             x = np.stack([x, -x], axis=2).reshape(len(x), -1)

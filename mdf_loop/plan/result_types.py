@@ -1,4 +1,7 @@
-"""Types of what an operator gives, from those of what it reads: ONNX's own inference, node by node."""
+"""Types of what an operator gives, from those of what it reads: ONNX's own inference, node by node.
+
+Where that knows nothing, the operator's row may say it (:class:`mdf_loop.ops.rows.Facts`).
+"""
 
 from __future__ import annotations
 
