@@ -7,6 +7,7 @@ from mdf_loop.backends.llvm.operators import (
     looking_up,
     ordering,
     quantized,
+    regions,
     scattering,
     shaping,
     suppression,
@@ -14,7 +15,7 @@ from mdf_loop.backends.llvm.operators import (
 )
 from mdf_loop.backends.llvm.operators.table import OPERATORS
 
-FAMILIES = byte_windows, columns, drawing, looking_up, ordering, quantized, scattering, shaping, suppression, windows
+FAMILIES = byte_windows, columns, drawing, looking_up, ordering, quantized, regions, scattering, shaping, suppression, windows
 """The modules that fill the table."""
 
 __all__ = ["FAMILIES", "OPERATORS"]
