@@ -160,7 +160,10 @@ def test_what_has_no_form_of_its_own_is_the_kernels():
     check("MatMulInteger", [a, b, np.uint8(3), np.int8(2)], (2, 3))  # nothing is known of the second matrix
     one = np.float32(1)
     given = [a, one, rows[0], b, one, np.int8(0), one, np.uint8(0)]
-    check("QLinearMatMul", given, (1, 2, 4, 5, 6, 7), is_alone=False)
+    check("QLinearMatMul", given, (1, 2, 4, 5, 6, 7))
+    check("QLinearMatMul", given, ())
+    check("QLinearMatMul", given, (3, 5))
+    check("QLinearMatMul", [*given[:4], np.full(5, one), *given[5:]], (), is_alone=False)
     check("QLinearMatMul", [a, np.full(3, one), *given[2:]], range(1, 8), is_alone=False)
     x, w = bytes_of(rng, U8, 1, 2, 5, 5), bytes_of(rng, I8, 3, 2, 2, 2)
     check("ConvInteger", [x, w, rows[0], None], (2,), is_alone=False)
