@@ -35,6 +35,35 @@ def test_rare_ways_to_look_up_are_the_kernels():
     check("GridSample", [x, grid], (), {}, 16)
 
 
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize("seed", range(8))
+def test_regions_brought_to_one_size(seed, mode):
+    """The largest of exact products are the same; sums are added up in another order."""
+    rng = np.random.default_rng(seed)
+    dtype = SINGLES[seed % 2]
+    x = rng.normal(size=(2, [1, 3][seed % 2], *rng.integers(1, 20, 2))).astype(dtype)
+    if seed == 5:
+        x[0, 0, 0, 0] = np.inf
+    rois, samples = rng.uniform(-5, 22, (5, 4)).astype(dtype), rng.integers(-2, 2, 5)
+    attrs = {
+        "mode": mode,
+        "sampling_ratio": 1 + seed % 3,
+        "output_height": 1 + seed % 4,
+        "output_width": [1, 2, 7, 19][seed // 2],
+    }
+    attrs |= {"spatial_scale": [1.0, 0.3][seed % 2]}
+    if seed % 3:
+        attrs["coordinate_transformation_mode"] = ["half_pixel", "output_half_pixel"][seed // 3 % 2]
+    check("RoiAlign", [x, rois, samples], (), attrs, 16, ulps=8 if mode == "avg" else 0)
+    attrs.pop("coordinate_transformation_mode", None)
+    check("RoiAlign", [x, rois, samples], (), attrs, 10, ulps=8 if mode == "avg" else 0)
+
+
+def test_regions_with_as_many_places_as_it_takes_are_the_kernels():
+    x, rois = np.ones((1, 1, 4, 4), np.float32), np.array([[0, 0, 3, 3]], np.float32)
+    check("RoiAlign", [x, rois, np.array([0])], (), {"output_height": 2}, 16, is_alone=False)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_what_counts_is_what_the_matrix_says(seed):
     rng = np.random.default_rng(seed)

@@ -87,20 +87,21 @@ def interleaved(lanes: Lanes, parts: Sequence[str]) -> str:
 
 @dataclass
 class Scaling:
-    """How sums become bytes again: a zero point, the type, and where the scales stand in float64."""
+    """How sums become bytes again: the type, a zero point, and a scale or where several stand, all in float64."""
 
     dtype: np.dtype
-    zero: float
-    scales: str
-    is_single: bool
+    zero: str
+    scale: str
+    scales: str = ""
 
     def bytes_of(self, lanes: Lanes, total: str, place: Place) -> str:
         """Sums times their scales, rounded to even, moved by the zero point, and kept to the range of the type."""
         limits = np.iinfo(self.dtype)
         x = converted(lanes, total, INT32, FLOAT64)
-        x = written(lanes, "mul", FLOAT64, [x, lanes.load(FLOAT64, self.scales, Place() if self.is_single else place)])
+        scale = lanes.load(FLOAT64, self.scales, place) if self.scales else lanes.splat(FLOAT64, self.scale)
+        x = written(lanes, "mul", FLOAT64, [x, scale])
         x = written(lanes, "rint", FLOAT64, [x])
-        x = written(lanes, "add", FLOAT64, [x, lanes.number(FLOAT64, self.zero)])
+        x = written(lanes, "add", FLOAT64, [x, lanes.splat(FLOAT64, self.zero)])
         for question, limit in (("ogt", limits.min), ("olt", limits.max)):
             end = lanes.number(FLOAT64, float(limit))
             holds = lanes.text.new(f"fcmp {question} {lanes.register(FLOAT64)} {x}, {end}")

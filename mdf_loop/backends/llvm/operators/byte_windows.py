@@ -278,11 +278,10 @@ def conv_integer(call: Call) -> Array:
 def qlinear_conv(call: Call) -> Array:
     """Convolution of quantised values, quantised again."""
     found = Convolution(call, call.input(0), (3, 5), call.input(2))
-    scale, zero = scale_of(*(constant(call, k) for k in (1, 4, 6))), constant(call, 7)
     bias = constant(call, 8) if call.has(8) else None
     if bias is not None and (bias.dtype != INT32 or bias.size != found.shape[1] or np.abs(bias.astype(np.int64)).max() > 1 << 25):
         raise call.refuse("with such biases")
-    scales = scaling(call, scale, zero, found.shape[1])
+    scales = scaling(call, (1, 4, 6), 7, found.shape[1], scale_of)
     out = call.e.place_for(call.v, scales.dtype, found.shape)
     found.write(out, bias, scales)
     return in_memory(scales.dtype, found.shape, out)

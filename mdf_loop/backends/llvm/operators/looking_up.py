@@ -30,7 +30,8 @@ def grid_sample(call: Call) -> Array:
     e, x, grid = call.e, call.input(0), call.input(1)
     mode = call.attrs.get("mode", "linear" if call.node.opset >= 20 else "bilinear")
     padding = call.attrs.get("padding_mode", "zeros")
-    if mode not in ("linear", "bilinear", "nearest") or padding not in ("zeros", "border"):
+    names = ("linear", "nearest") if call.node.opset >= 20 else ("linear", "bilinear", "nearest")
+    if mode not in names or padding not in ("zeros", "border"):
         raise call.refuse(f"in mode {mode!r} with {padding!r}")
     rank = len(x.shape) - 2
     is_fit = x.is_static and grid.is_static and rank > 0 and len(grid.shape) == rank + 2 and grid.shape[-1] == rank

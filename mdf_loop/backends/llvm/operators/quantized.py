@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.backends.llvm.arithmetic import written
-from mdf_loop.backends.llvm.arrays import Array, Index, get, in_memory, offset
+from mdf_loop.backends.llvm.arrays import Array, Index, get, in_memory, mapped, offset
 from mdf_loop.backends.llvm.bytes import INT32, MOST_TERMS, Scaling, Sums, registers, tiles, together, without_zero
 from mdf_loop.backends.llvm.conversions import converted
-from mdf_loop.backends.llvm.elements import CannotCompile
+from mdf_loop.backends.llvm.elements import FLOAT32, FLOAT64, CannotCompile, literal
 from mdf_loop.backends.llvm.elementwise import computed
 from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.operators.table import Call, gives
@@ -59,12 +60,28 @@ def constant(call: Call, k: int, default: Any = None) -> np.ndarray:
     return found
 
 
-def scaling(call: Call, scale: np.ndarray, zero: np.ndarray, lengths: int) -> Scaling:
-    """How sums become bytes again, with one scale or so many."""
-    if zero.size != 1 or scale.size not in (1, lengths) or zero.dtype.kind not in "iu" or not np.isfinite(scale).all():
-        raise call.refuse("with such scales")
-    wide = np.ascontiguousarray(scale.reshape(-1), np.float64)
-    return Scaling(zero.dtype, float(zero.reshape(-1)[0]), call.e.table(wide), scale.size == 1)
+def scaling(call: Call, places: Sequence[int], zero: int, lengths: int, of: Callable[..., np.ndarray]) -> Scaling:
+    """How sums become bytes again: by one scale or so many, which ``of`` makes of three, or by a single one that is computed."""
+    e, one, end = call.e, Lanes(call.e.text), call.input(zero)
+    if end.size != 1 or not end.is_static or end.dtype.kind not in "iu":
+        raise call.refuse("with such zero points")
+    moved = converted(one, e.number_of(end), end.dtype, FLOAT64) if end.const is None else literal(FLOAT64, end.const.item())
+    given = [call.input(k) for k in places]
+    known = [x.const for x in given]
+    if all(x is not None for x in known):
+        scale = of(*known).astype(np.float64)
+        if (scale.size != 1 and scale.shape != (lengths,)) or not np.isfinite(scale).all():
+            raise call.refuse("with such scales")
+        if scale.size == 1:
+            return Scaling(end.dtype, moved, literal(FLOAT64, scale.item()))
+        return Scaling(end.dtype, moved, "", e.table(np.ascontiguousarray(scale)))
+    if any(x.dtype != FLOAT32 or x.size != 1 or not x.is_static for x in given):
+        raise call.refuse("with many scales that are computed")
+    a, b, y = (e.number_of(x) for x in given)
+    single = written(one, "div", FLOAT32, [written(one, "mul", FLOAT32, [a, b]), y])
+    is_plain = written(one, "lt", FLOAT32, [written(one, "abs", FLOAT32, [single]), one.number(FLOAT32, np.inf)])
+    e.leave_if(e.text.new(f"xor i1 {is_plain}, true"))
+    return Scaling(end.dtype, moved, converted(one, single, FLOAT32, FLOAT64))
 
 
 class Product:
@@ -198,11 +215,22 @@ def matmul_integer(call: Call) -> Array:
 @gives("QLinearMatMul")
 def qlinear_matmul(call: Call) -> Array:
     """The product of quantised matrices, quantised again."""
-    scale, zero = scale_of_product(*(constant(call, k) for k in (1, 4, 6))), constant(call, 7)
-    found = Product(call, call.input(0), (3, 5), call.input(2))
-    if scale.ndim > 1:
+    found = _by_bytes(call, (3, 5), 2)
+    columns = call.input(3).shape[-1] if found is None else found.columns
+    if any(call.input(k).size != 1 for k in ((1, 2, 4, 5) if found is None else (1,))):
         raise call.refuse("with a scale for each row")
-    scales = scaling(call, scale, zero, found.columns)
+    terms = call.input(0).shape[-1]
+    if found is None and (isinstance(terms, str) or terms > MOST_TERMS):
+        raise call.refuse("of so many terms")
+    scales = scaling(call, (1, 4, 6), 7, columns if isinstance(columns, int) else 1, scale_of_product)
+    if found is None:
+        call.e.targets.pop(call.v, None)
+        whole = multiplied(call.e, call.v, centred(call, 0, 2, per_row=True), centred(call, 3, 5, per_row=False), INT32)
+
+        def compute(lanes: Lanes, total: str) -> str:
+            return scales.bytes_of(lanes, total, Place())
+
+        return call.e.settled(call.e.materialised(mapped(scales.dtype, whole.shape, compute, [whole])))
     out = call.e.place_for(call.v, scales.dtype, found.shape)
     found.write(out, scales)
     return in_memory(scales.dtype, found.shape, out)
