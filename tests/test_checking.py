@@ -191,6 +191,16 @@ def test_an_element_of_the_only_result_is_told(form, value, tmp_path, capsys):
         assert "a loop with one result is that result: write run" in said
 
 
+@pytest.mark.parametrize(("value", "is_there"), [("run[0]", True), ("run[1]", True), (" run [2]", False), ("2 * run[1]", True)])
+def test_a_result_that_a_loop_does_not_have_is_told(value, is_there, tmp_path):
+    path = tmp_path / "one.yaml"
+    body, function, args = FORMS["Loop"]
+    body = "{carried: {x: x / 2}, collected: {path: x}}"
+    path.write_text(ONE_RESULT.format(body=body, function=function, args=args, value=value))
+    told = [(problem.kind, problem.line, problem.message) for problem in check(path)]
+    assert told == ([] if is_there else [("error", 13, f"one/a/last: {value} is not there; run has 2 results, from 0 on")])
+
+
 def test_what_does_not_parse_is_told_with_its_own_line(tmp_path, capsys):
     text = "onnx: |\n                b (int64 i, bool c, float x) => (bool c, float y) {\n                  y = x * 2 }"
     path = tmp_path / "text.yaml"

@@ -59,7 +59,7 @@ def test_inputs_and_outputs_are_files(model_file, tmp_path, suffix, capsys):
     [
         (["run", "nowhere.yaml"], "mdf-loop: there is no file 'nowhere.yaml'\n"),
         (["run", "MODEL", "--set", "step"], "mdf-loop: --set takes NAME=VALUE; got 'step'\n"),
-        (["run", "MODEL", "--output", "x.txt"], "mdf-loop: --output takes a .npz or .json file; got 'x.txt'\n"),
+        (["run", "MODEL", "--output", "x.txt"], "mdf-loop: --output takes a .npz, .json, .nc or .zarr file; got 'x.txt'\n"),
         (["run", "MODEL", "--input", "x.txt"], "mdf-loop: --input takes a .npz or .json file; got 'x.txt'\n"),
         (["run", "MODEL", "--input", "no.npz"], "mdf-loop: there is no file 'no.npz'\n"),
         (["run", "MODEL", "--seed", "-1"], "mdf-loop: seed must be None or a whole number from 0 on; got -1\n"),

@@ -55,3 +55,25 @@ def test_trials_and_recordings_of_a_run(tmp_path):
     assert run_main("run", MODEL, "--trials", "3", "--output", path) == 0
     with np.load(path) as found:
         assert found["reaction_time"].shape == (3,)
+
+
+@pytest.mark.parametrize("suffix", ["nc", "zarr"])
+def test_a_run_is_written_with_all_that_is_known_of_it(suffix, tmp_path, capsys):
+    pytest.importorskip("xarray")
+    pytest.importorskip({"nc": "h5netcdf", "zarr": "zarr"}[suffix])
+    path = tmp_path / f"r.{suffix}"
+    assert run_main("run", MODEL, "--seed", "7", "--record", "decision.z", "--output", path) == 0
+    found, wanted = mdf_loop.open(path), mdf_loop.run(MODEL, seed=7, record="decision.z")
+    assert list(found) == list(wanted)
+    np.testing.assert_array_equal(found["path"], wanted["path"])
+    np.testing.assert_array_equal(found.recorded["decision.z"], wanted.recorded["decision.z"])
+    assert (found.seed, found.stop) == (7, "condition")
+    assert run_main("run", MODEL, "--seed", "7", "--max-iterations", "5", "--output", path) == 1
+    assert mdf_loop.open(path).stop == "max_iterations"
+    assert "written to" in capsys.readouterr().err
+
+
+def test_a_run_that_could_not_be_written_does_not_begin(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("mdf_loop.models.running.run", lambda *args, **named: pytest.fail("it ran"))
+    assert run_main("run", MODEL, "--output", tmp_path / "r.csv") == 1
+    assert "--output takes" in capsys.readouterr().err

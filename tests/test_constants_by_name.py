@@ -143,3 +143,25 @@ def test_an_output_that_another_node_reads_is_one_of_many_runs_too(converted):
     trials = model(n=5, x=X, trials=2, rate_inner=0.25)
     for name, value in grown(rate=0.25).items():
         np.testing.assert_array_equal(trials[name], [value, value])
+
+
+@pytest.mark.parametrize("engine", ["interpret", "numpy", "jit"])
+@pytest.mark.parametrize("how", [{}, {"workers": 2, "chunk": 1}])
+def test_a_sweep_is_over_constants_as_over_inputs(how, engine, converted):
+    pytest.importorskip("xarray")
+    with mdf_loop.options(engine=engine):
+        over = {"rate_inner": [0.25, 2.0], "n": [1, 5]}
+        s = mdf_loop.sweep(converted, over, trials=2, seed=1, x=X, most=4, **how)
+        points = mdf_loop.sweep(converted, [{"bias": [0.5, -1.0]}, {"bias": [1.0, 2.0]}], seed=1, x=X, n=5)
+    assert s.attrs["errors"] == points.attrs["errors"] == []
+    for rate in over["rate_inner"]:
+        for n in over["n"]:
+            wanted = grown(rate=rate, n=n, most=4)
+            for trial in (0, 1):
+                agree({name: s[name].sel(rate_inner=rate, n=n, trial=trial).values for name in wanted}, wanted)
+    for k, bias in enumerate([(0.5, -1.0), (1.0, 2.0)]):
+        agree({name: points[name].values[k] for name in ("y", "z")}, grown(bias=bias))
+    with pytest.raises(ArgumentError, match="did you mean 'rate_inner'"):
+        mdf_loop.sweep(converted, {"rate_iner": [0.25]}, x=X, n=5)
+    with pytest.raises(ArgumentError, match="there are n, x"):
+        mdf_loop.sweep(converted, {"zzz": [0.25]}, x=X, n=5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -31,12 +31,18 @@ from mdf_loop.cli.tables import console, outputs_table
 from mdf_loop.cli.values import as_json, described, write_outputs
 from mdf_loop.errors import MalformedBody, PartialResults
 
+if TYPE_CHECKING:
+    from mdf_loop.models.results import Results
+
 
 def run(
     file: File,
     set_: Set = None,
     input_: Input = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the outputs: .npz or .json.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write the outputs: .npz or .json; or all that is known of the run: .nc or .zarr."),
+    ] = None,
     seed: Seed = None,
     max_iterations: Annotated[int | None, typer.Option("--max-iterations", help="Stop a loop that wants more.")] = None,
     steps: Steps = None,
@@ -63,18 +69,18 @@ def run(
         inputs |= recording(trials, record, every, record_to)
         how = {"seed": seed, "max_iterations": max_iterations, "timeout": timeout, "trusted": trusted}
         how["progress"] = _listener(progress)
-        _refuse_same(file, output)
-        outputs = _run(file, inputs, how, output)
-    outputs = {**outputs, **getattr(outputs, "recorded", {})}
-    if output:
-        write_outputs(output, outputs)
+        _refuse_other(file, output)
+        results = _run(file, inputs, how, output)
+        outputs = {**results, **results.recorded}
+        if output:
+            _write(output, outputs, results)
     if json_:
         as_json({"file": str(file), "outputs": described(outputs)})
     else:
         console().print(outputs_table(file.name, outputs))
 
 
-def _run(file: Path, inputs: dict[str, Any], how: dict[str, Any], output: Path | None) -> dict[str, Any]:
+def _run(file: Path, inputs: dict[str, Any], how: dict[str, Any], output: Path | None) -> Results:
     from mdf_loop.models.running import run as run_model
     from mdf_loop.options import options
 
@@ -96,9 +102,23 @@ def _listener(asked: bool | None) -> Any:
     return asked
 
 
-def _refuse_same(file: Path, output: Path | None) -> None:
+LABELLED = (".nc", ".zarr")
+"""Files of results with labels, which :func:`mdf_loop.open` reads."""
+
+
+def _refuse_other(file: Path, output: Path | None) -> None:
+    """A run whose outputs cannot be written does not begin."""
+    if output and output.suffix not in (".npz", ".json", *LABELLED):
+        raise MalformedBody(f"--output takes a .npz, .json, .nc or .zarr file; got {str(output)!r}")
     if output and output.exists() and file.exists() and output.samefile(file):
         raise MalformedBody(f"--output would replace the model {str(file)!r}")
+
+
+def _write(path: Path, outputs: dict[str, Any], results: Results) -> None:
+    if path.suffix in LABELLED:
+        results.save(path)
+    else:
+        write_outputs(path, outputs)
 
 
 def _write_partial(path: Path, error: PartialResults) -> None:
@@ -107,5 +127,5 @@ def _write_partial(path: Path, error: PartialResults) -> None:
     if not error.outputs:
         print(f"mdf-loop: no output was known{done}, so {str(path)!r} is not written", file=sys.stderr)
         return
-    write_outputs(path, error.outputs)
+    _write(path, error.outputs, error.results)
     print(f"mdf-loop: {', '.join(error.outputs)}{done}: written to {str(path)!r}", file=sys.stderr)

@@ -11,12 +11,13 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from mdf_loop.cli.parameters import Debug, File, Input, Json, Set, Steps, TimeIncrement, Trials, Trusted, given_inputs
 from mdf_loop.cli.problems import at_work
-from mdf_loop.cli.tables import console
+from mdf_loop.cli.tables import console, table
 from mdf_loop.cli.values import as_json, plain
 from mdf_loop.errors import MalformedBody
 
@@ -103,14 +104,14 @@ def _content(found: Any) -> dict[str, Any]:
 
 def summary(title: str, found: Any) -> Table:
     """The variables of a Dataset: dimensions, range and mean."""
-    table = Table("output", "dimensions", "mean", "from", "to", title=title, title_justify="left")
+    made = table("output", "dimensions", "mean", "from", "to", title=title)
     for name, variable in found.data_vars.items():
         dims = ", ".join(f"{dim} {length}" for dim, length in variable.sizes.items()) or "one value"
         values = variable.values
         is_number = values.dtype.kind in "biuf" and values.size and not np.isnan(values.astype(float)).all()
         shown = [f"{part(values.astype(float)):.6g}" for part in (np.nanmean, np.nanmin, np.nanmax)] if is_number else [""] * 3
-        table.add_row(str(name), dims, *shown)
-    return table
+        made.add_row(escape(str(name)), dims, *shown)
+    return made
 
 
 def sweep(

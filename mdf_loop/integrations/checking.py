@@ -156,7 +156,7 @@ def _of_body(graph: Any, node: Any, thing: Any) -> Iterator[Found]:
                 f"{'/'.join((*place[:2], name))}: {value!r} is {declared} by one declaration or operator and {other} by another"
             )
             yield WARNING, said, (*place[:2], name)
-        yield from _of_one_result(node, thing, len(body.outputs) - (kind == "loop"), place[:2])
+        yield from _of_results(node, thing, len(body.outputs) - (kind == "loop"), place[:2])
         for captured in body.captures:
             if captured not in known:
                 close = difflib.get_close_matches(captured, known, 1)
@@ -165,12 +165,16 @@ def _of_body(graph: Any, node: Any, thing: Any) -> Iterator[Found]:
                 yield ERROR, said, (*place[:2], name)
 
 
-def _of_one_result(node: Any, thing: Any, results: int, place: tuple[str, ...]) -> Iterator[Found]:
-    """Ports that take an element of the only result of a loop, as if there were several."""
-    for port in node.output_ports if results == 1 else ():
-        if str(port.value).replace(" ", "") == f"{thing.id}[0]":
-            said = f"{'/'.join((*place, port.id))}: {thing.id} has one result, which it is itself; {port.value} is an element"
+def _of_results(node: Any, thing: Any, results: int, place: tuple[str, ...]) -> Iterator[Found]:
+    """Ports that take a result of a loop which it does not have, or an element of its only one as if there were several."""
+    for port in node.output_ports:
+        taken = re.fullmatch(rf"\s*{re.escape(thing.id)}\s*\[\s*(\d+)\s*\]\s*", str(port.value), re.ASCII)
+        where = "/".join((*place, port.id))
+        if taken and results == 1 and taken[1] == "0":
+            said = f"{where}: {thing.id} has one result, which it is itself; {port.value} is an element"
             yield WARNING, said, (*place, port.id)
+        elif taken and 1 < results <= int(taken[1]):
+            yield ERROR, f"{where}: {port.value} is not there; {thing.id} has {results} results, from 0 on", (*place, port.id)
 
 
 def _contradictions(body: Any, function: str, args: Any) -> list[tuple[str, np.dtype, np.dtype]]:

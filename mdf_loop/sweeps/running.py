@@ -12,6 +12,7 @@ import numpy as np
 from mdf_loop.counts import counted
 from mdf_loop.errors import ArgumentError, LoopInterrupted, PartialResults
 from mdf_loop.models.labelled import attributes, seed_text, xarray
+from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model, Wish, unknown_name
 from mdf_loop.models.opening import prepare
 from mdf_loop.models.results import About, chosen_options
@@ -173,11 +174,13 @@ def _errors(task: Task, table: Table) -> list[str]:
 
 
 def _refuse_unknown(model: Model, grid: Grid, inputs: Mapping[str, Any]) -> None:
-    known = {name for port in model.inputs for name in (port,)}
-    swept = [name for name, _ in grid.axes]
-    for name in (*swept, *inputs):
-        if name not in known and name.rpartition(".")[2] not in {port.rpartition(".")[2] for port in known}:
-            raise unknown_name("the model has no input called", name, known)
+    known, swept = set(model.inputs), [name for name, _ in grid.axes]
+    ends = {port.rpartition(".")[2] for port in known}
+    unknown = [name for name in (*swept, *inputs) if name not in known and name.rpartition(".")[2] not in ends]
+    inside = model.told_apart(dict.fromkeys(unknown))[1] if unknown and isinstance(model, MdfModel) else {}
+    for name in unknown:
+        if name not in inside:
+            raise unknown_name("the model has no input called", name, model.inputs)
     if both := sorted(set(swept) & set(inputs)):
         raise ArgumentError(f"{', '.join(both)}: swept over, and given as well")
 
