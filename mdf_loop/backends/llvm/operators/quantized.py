@@ -217,6 +217,8 @@ def qlinear_matmul(call: Call) -> Array:
     """The product of quantised matrices, quantised again."""
     found = _by_bytes(call, (3, 5), 2)
     columns = call.input(3).shape[-1] if found is None else found.columns
+    if found is None and min(len(call.input(k).shape) for k in (0, 3)) < 2:
+        raise call.refuse("of vectors")
     if any(call.input(k).size != 1 for k in ((1, 2, 4, 5) if found is None else (1,))):
         raise call.refuse("with a scale for each row")
     terms = call.input(0).shape[-1]

@@ -138,6 +138,8 @@ def apply(e: Emitter, v: Value) -> Array:
     mark = e.text.mark()
     try:
         found = give(call) if give is not None else run_outside(e, v)
+        if give is not None:
+            _check_shapes(call, [found] if isinstance(found, Array) else found)
     except (CannotCompile, ValueError):  # what is wrong with it, if anything is, the kernel will say
         if give is None:
             raise
@@ -149,6 +151,18 @@ def apply(e: Emitter, v: Value) -> Array:
     for k, item in e.items_of(v):
         e.known[item] = results[k]
     return results[0]
+
+
+def _check_shapes(call: Call, results: Sequence[Array]) -> None:
+    """Refuse what has another shape than ONNX's inference said: memory was laid out for that one."""
+    items = dict(call.e.items_of(call.v)) or {0: call.v}
+    for k, item in items.items():
+        said, found = item.type.shape, results[k].shape
+        if said is None:
+            continue
+        pairs = zip(said, found, strict=False)
+        if len(said) != len(found) or any(isinstance(n, int) and isinstance(m, int) and n != m for n, m in pairs):
+            raise call.refuse(f"of shape {list(found)} where {list(said)} was inferred")
 
 
 def zeros(e: Emitter, dtype: np.dtype, shape: Sequence[Length], pointer: str) -> Array:
