@@ -136,6 +136,31 @@ def test_a_call_without_a_seed_goes_on_with_that_of_the_checkpoint(tmp_path):
         mdf_loop.sweep(DIFFUSION, OVER, trials=2, checkpoint=path)
 
 
+def test_a_cluster_of_another_size_goes_on_with_the_chunks_of_the_checkpoint(tmp_path, monkeypatch):
+    pytest.importorskip("zarr")
+    from mdf_loop.sweeps import running
+
+    class Cluster:
+        def __init__(self, workers):
+            self.workers = workers
+
+        def scheduler_info(self):
+            return {"workers": dict.fromkeys(range(self.workers))}
+
+    spans = []
+    monkeypatch.setattr(running, "on_cluster", lambda task, found, *_: spans.append(list(found)) or running.here(task, found))
+    said = {"trials": 4, "seed": 1, "checkpoint": tmp_path / "c.zarr"}
+
+    def stop(done, size):
+        raise KeyboardInterrupt
+
+    with pytest.raises(LoopInterrupted):
+        mdf_loop.sweep(DIFFUSION, OVER, client=Cluster(1), progress=stop, **said)
+    found = mdf_loop.sweep(DIFFUSION, OVER, client=Cluster(3), **said)
+    assert spans[1] == spans[0][1:]
+    assert found.identical(mdf_loop.sweep(DIFFUSION, OVER, trials=4, seed=1))
+
+
 def test_a_checkpoint_refuses_what_it_would_not_know_again(tmp_path):
     pytest.importorskip("zarr")
     with pytest.raises(ArgumentError, match="define them in a module"):

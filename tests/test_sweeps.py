@@ -371,6 +371,8 @@ def test_ctrl_c_keeps_what_is_complete():
         ({"reduce": []}, ArgumentError, "reduce is mean, median"),
         ({"reduce": {"evidenc": "mean"}}, ArgumentError, "did you mean 'evidence'"),
         ({"reduce": {"path": "mean"}, "outputs": ["evidence"]}, ArgumentError, "there are evidence"),
+        ({"record": ["decision.x"]}, ArgumentError, "a sweep keeps outputs, and has no record"),
+        ({"client": 3}, KindError, "client must be a dask.distributed.Client; got int"),
         ({"on_error": "ignore"}, ArgumentError, "on_error must be"),
     ],
 )

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.counts import is_count
 from mdf_loop.errors import FileError, LoopError, MalformedBody
 from mdf_loop.files import sync_folder
 from mdf_loop.sweeps.table import Chunk
@@ -24,16 +25,19 @@ VERSION = 1
 """Of the form of a checkpoint."""
 
 
-def seed_in(path: Any) -> int | None:
-    """The seed of the sweep whose checkpoint is there, so that a call that draws one goes on; None if it is no number.
+def begun(path: Any) -> tuple[int | None, int | None]:
+    """Seed and length of chunks of the sweep whose checkpoint is there; None for what it does not say, as a number.
+
+    A call that leaves them open goes on with them.
 
     Raises
     ------
     LoopError
         zarr is not installed, or the folder holds something else.
     """
-    seed = str(_said_in(Path(path)).get("seed")) if Path(path).exists() else ""
-    return int(seed) if seed.isdecimal() else None
+    said = _said_in(Path(path)) if Path(path).exists() else {}
+    seed, chunk = str(said.get("seed")), said.get("chunk")
+    return int(seed) if seed.isdecimal() else None, chunk if is_count(chunk, 1) else None
 
 
 def _zarr() -> Any:

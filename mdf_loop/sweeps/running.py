@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.counts import counted
-from mdf_loop.errors import ArgumentError, LoopInterrupted, PartialResults
+from mdf_loop.errors import ArgumentError, KindError, LoopInterrupted, PartialResults
 from mdf_loop.models.labelled import attributes, seed_text, xarray
 from mdf_loop.models.mdf import MdfModel
-from mdf_loop.models.model import Model, Wish, unknown_name
+from mdf_loop.models.model import HOW, Model, Wish, unknown_name
 from mdf_loop.models.opening import prepare
 from mdf_loop.models.results import About, chosen_options
 from mdf_loop.options import Run, Seed, current_options, part_of, start_run
-from mdf_loop.sweeps.checkpoint import Checkpoint, seed_in
+from mdf_loop.sweeps.checkpoint import Checkpoint, begun
 from mdf_loop.sweeps.grid import Grid, grid_of
 from mdf_loop.sweeps.reducing import reduce_of
 from mdf_loop.sweeps.table import Chunk, Table
@@ -55,7 +55,8 @@ class Said:
 def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
     """What :func:`mdf_loop.sweep` gives; see there."""
     xarray()
-    run = start_run(_seed_of(said))
+    said = _completed(said)
+    run = start_run(said.seed)
     task = _task(prepare(model), grid_of(over), inputs, said, run.stream.seed)
     workers = _counted("workers", said.workers)
     length = _chunk_of(task, said)
@@ -75,11 +76,14 @@ def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
     return labelled(task, table, run, has_trials)
 
 
-def _seed_of(said: Said) -> Seed | None:
-    """The seed that is given; without one that of the checkpoint, so that the same call goes on."""
-    if said.seed is not None or said.checkpoint is None or current_options().seed is not None:
-        return said.seed
-    return seed_in(said.checkpoint)
+def _completed(said: Said) -> Said:
+    """What is left open as the checkpoint has it, so that the same call goes on, with any number of workers."""
+    if said.checkpoint is None:
+        return said
+    seed, chunk = begun(said.checkpoint)
+    if said.seed is None and current_options().seed is None:
+        said = replace(said, seed=seed)
+    return replace(said, chunk=chunk) if said.chunk is None else said
 
 
 def _task(model: Model, grid: Grid, inputs: Mapping[str, Any], said: Said, seed: Seed) -> Task:
@@ -95,6 +99,8 @@ def _task(model: Model, grid: Grid, inputs: Mapping[str, Any], said: Said, seed:
 
 def _chunk_of(task: Task, said: Said) -> int:
     """How many runs a chunk has."""
+    if said.client is not None and not hasattr(said.client, "scheduler_info"):
+        raise KindError(f"client must be a dask.distributed.Client; got {type(said.client).__name__}")
     if said.chunk is not None:
         return _counted("chunk", said.chunk)
     if said.client is not None:
@@ -179,6 +185,8 @@ def _refuse_unknown(model: Model, grid: Grid, inputs: Mapping[str, Any]) -> None
     unknown = [name for name in (*swept, *inputs) if name not in known and name.rpartition(".")[2] not in ends]
     inside = model.told_apart(dict.fromkeys(unknown))[1] if unknown and isinstance(model, MdfModel) else {}
     for name in unknown:
+        if name in HOW:
+            raise ArgumentError(f"a sweep keeps outputs, and has no {name}; run(..., trials=...) at each point records")
         if name not in inside:
             raise unknown_name("the model has no input called", name, model.inputs)
     if both := sorted(set(swept) & set(inputs)):

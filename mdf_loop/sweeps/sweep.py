@@ -47,7 +47,7 @@ def sweep(
     trials : int, optional
         How many runs there are at each point: the dimension ``trial``.  Without it there is one, and no such dimension.
     seed : int or numpy.random.SeedSequence, optional
-        Drawn if it is not given, or that of the ``checkpoint`` that is gone on with; ``attrs["seed"]`` says it.
+        Drawn if it is not given; ``attrs["seed"]`` says it.
     common_noise : bool
         The same streams at every point: the spawn key is ``(t,)``.
     outputs : sequence of str, optional
@@ -67,7 +67,8 @@ def sweep(
     chunk : int, optional
         How many runs are run at once; what they give is all that takes memory beside the result.
     checkpoint : str or path-like, optional
-        A ``.zarr`` folder to which each chunk is written when it is complete.  The same call later goes on there.
+        A ``.zarr`` folder to which each chunk is written when it is complete.  The same call later goes on there, with the
+        seed and the length of chunks that it has, unless others are given.
     progress : callable, optional
         Called with how many runs are done, and of how many, after each chunk.
     steps, time_increment, collect
