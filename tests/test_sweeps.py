@@ -373,12 +373,23 @@ def test_ctrl_c_keeps_what_is_complete():
         ({"reduce": {"path": "mean"}, "outputs": ["evidence"]}, ArgumentError, "there are evidence"),
         ({"record": ["decision.x"]}, ArgumentError, "a sweep keeps outputs, and has no record"),
         ({"client": 3}, KindError, "client must be a dask.distributed.Client; got int"),
+        ({"over": {"decisionn.drift": [1.0]}}, ArgumentError, "no input called 'decisionn.drift'; did you mean 'drift'"),
+        ({"fill": "a"}, KindError, "fill must be a number; got 'a'"),
         ({"on_error": "ignore"}, ArgumentError, "on_error must be"),
     ],
 )
 def test_what_makes_no_sense_is_said(arguments, kind, message):
     with pytest.raises(kind, match=message):
         mdf_loop.sweep(DIFFUSION, **arguments)
+
+
+@pytest.mark.parametrize("over", [None, {}])
+def test_a_sweep_over_nothing_is_one_point(over):
+    found = mdf_loop.sweep(DIFFUSION, over, seed=1, outputs=["reaction_time", "path"])
+    one = mdf_loop.run(DIFFUSION, seed=np.random.SeedSequence(1, spawn_key=(0, 0)))
+    assert found.reaction_time.dims == ()
+    for name in ("reaction_time", "path"):
+        np.testing.assert_array_equal(found[name].values, one[name])
 
 
 @pytest.mark.parametrize("engine", ["numpy", "jit"])

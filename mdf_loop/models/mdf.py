@@ -119,6 +119,16 @@ class MdfModel(Model):
         free = {name for name, places in self._named.items() if any(is_port for *_, is_port in places)}
         return {*self.inputs, *ids, *ids.values(), *(free if self.typed is None else ())}
 
+    def takes(self, name: str) -> bool:
+        """Whether a name is that of an input or of a constant.
+
+        Raises
+        ------
+        ArgumentError
+            It is close to that of a constant.
+        """
+        return name in self._known or bool(self.told_apart({name: None})[1])
+
     def with_constants(self, values: Mapping[str, Any]) -> MdfModel:
         """The same model with other values of constants; the last one that was asked for is kept.
 

@@ -93,6 +93,10 @@ class Model:
         """What it gives, by name."""
         raise NotImplementedError
 
+    def takes(self, name: str) -> bool:
+        """Whether a name is that of an input; its last part is enough where the others say where it is."""
+        return name.rpartition(".")[2] in {known.rpartition(".")[2] for known in self.inputs}
+
     def __call__(self, **arguments: Any) -> Results:
         """Run the model: ``model(...)`` is ``mdf_loop.run(..., ...)`` and takes what that takes.
 

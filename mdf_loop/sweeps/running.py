@@ -12,7 +12,6 @@ import numpy as np
 from mdf_loop.counts import counted
 from mdf_loop.errors import ArgumentError, KindError, LoopInterrupted, PartialResults
 from mdf_loop.models.labelled import attributes, seed_text, xarray
-from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import HOW, Model, Wish, unknown_name
 from mdf_loop.models.opening import prepare
 from mdf_loop.models.results import About, chosen_options
@@ -91,6 +90,8 @@ def _task(model: Model, grid: Grid, inputs: Mapping[str, Any], said: Said, seed:
     _refuse_unknown(model, grid, inputs)
     if said.on_error not in ("keep", "raise"):
         raise ArgumentError(f"on_error must be 'keep' or 'raise'; got {said.on_error!r}")
+    if not isinstance(said.fill, int | float | np.number):
+        raise KindError(f"fill must be a number; got {said.fill!r}")
     kept, stops = _kept(model, said.outputs), said.on_error == "raise"
     trials, reduce = _counted("trials", said.trials), reduce_of(said.reduce, model.outputs if kept is None else kept)
     wish = Wish(said.steps, said.time_increment, said.collect, outputs=kept)
@@ -159,7 +160,7 @@ def labelled(task: Task, table: Table, run: Run, has_trials: bool) -> Any:
             rows = np.full(task.rows, table.fill)
         axes = tuple(f"{name}_{k}" for k in range(rows.ndim - 1))
         label = name if name not in coordinates else f"output {name}"
-        variables[label] = (*lead, *axes), rows.reshape(*shape, *rows.shape[1:])
+        variables[label] = (*lead, *axes), rows.reshape((*shape, *rows.shape[1:]))
         if name in ragged:
             variables[f"{label}_length"] = lead, ragged[name].reshape(shape)
     about = About(task.model.name, seed=task.seed, inputs=task.inputs, options=chosen_options(run))
@@ -180,15 +181,12 @@ def _errors(task: Task, table: Table) -> list[str]:
 
 
 def _refuse_unknown(model: Model, grid: Grid, inputs: Mapping[str, Any]) -> None:
-    known, swept = set(model.inputs), [name for name, _ in grid.axes]
-    ends = {port.rpartition(".")[2] for port in known}
-    unknown = [name for name in (*swept, *inputs) if name not in known and name.rpartition(".")[2] not in ends]
-    inside = model.told_apart(dict.fromkeys(unknown))[1] if unknown and isinstance(model, MdfModel) else {}
+    swept = [name for name, _ in grid.axes]
+    unknown = [name for name in (*swept, *inputs) if not model.takes(name)]
     for name in unknown:
         if name in HOW:
             raise ArgumentError(f"a sweep keeps outputs, and has no {name}; run(..., trials=...) at each point records")
-        if name not in inside:
-            raise unknown_name("the model has no input called", name, model.inputs)
+        raise unknown_name("the model has no input called", name, model.inputs)
     if both := sorted(set(swept) & set(inputs)):
         raise ArgumentError(f"{', '.join(both)}: swept over, and given as well")
 
