@@ -28,9 +28,6 @@ BUSY = 8
 UNROLLED = 64
 """Instructions of a tile up to which there is no loop over its terms."""
 
-LARGEST = 1 << 21
-"""Products of numbers from which on libraries for products of matrices do better than a plain kernel."""
-
 
 @writes("dot")
 def dot(e: Emitter, v: Value) -> Array:
