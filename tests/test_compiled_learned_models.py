@@ -10,8 +10,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 pytest.importorskip("llvmlite")
 
+from learned_models import ML, model
 from node_cases import assert_same, node_cases
-from test_learned_models import ML, Trees, as_tensors, machine, model, values_for, vote_attrs, voted
+from test_learned_models import Trees, as_tensors, values_for, vote_attrs, voted
+from test_support_vectors import machine
 
 import mdf_loop
 from mdf_loop import backend

@@ -15,6 +15,7 @@ from test_cli import run_main
 import mdf_loop
 from mdf_loop import backend, options, progress
 from mdf_loop.errors import ArgumentError, LoopStopped
+from mdf_loop.models.results import Results
 from mdf_loop.progress import Bar, Report, Watch
 
 BODY = "x: x * 0.5 + i\ncollect p: x"
@@ -255,7 +256,7 @@ def test_the_command(monkeypatch, flags, is_terminal, told, capsys):
         from mdf_loop.options import current_options
 
         seen.append(current_options().progress)
-        return {}
+        return Results({})
 
     monkeypatch.setattr("mdf_loop.models.running.run", run)
     assert run_main("run", "m.yaml", *flags) == 0
