@@ -10,7 +10,9 @@ import atexit
 import contextlib
 import os
 import threading
+from collections import deque
 from collections.abc import Iterator
+from typing import Any
 
 PATIENCE = 5.0
 """Seconds that a process waits at its end for what LLVM is at; a step of it takes milliseconds."""
@@ -22,7 +24,36 @@ _lock = threading.RLock()
 def alone() -> Iterator[None]:
     """Inside the ``with`` nobody else uses LLVM, the process is not copied, and does not end."""
     with _lock:
+        _give_back()
         yield
+
+
+class Linked:
+    """Code that is linked, by name of its functions.  LLVM gets it back alone as well, wherever its last user goes."""
+
+    def __init__(self, tracker: Any) -> None:
+        self._tracker = tracker
+
+    def __getitem__(self, name: str) -> int:
+        """The address of a function."""
+        return int(self._tracker[name])
+
+    def __del__(self) -> None:
+        _gone.append(self.__dict__.pop("_tracker", None))
+        if _lock.acquire(blocking=False):
+            try:
+                _give_back()
+            finally:
+                _lock.release()
+
+
+_gone: deque[Any] = deque()
+"""What is to be given back by whoever uses LLVM next."""
+
+
+def _give_back() -> None:
+    while _gone:
+        _gone.popleft()
 
 
 def _begin() -> None:

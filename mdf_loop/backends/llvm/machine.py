@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mdf_loop.backends.llvm import around, randomness
-from mdf_loop.backends.llvm.alone import alone
+from mdf_loop.backends.llvm.alone import Linked, alone
 from mdf_loop.backends.llvm.disk import disk, key_of
 from mdf_loop.backends.llvm.elements import CannotCompile
 from mdf_loop.backends.llvm.mathematics.library import PREFIX, text_of
@@ -196,7 +196,7 @@ class Machine:
                 builder.export_symbol(name)
             library = f"library{next(self.numbers)}"
             try:
-                return library, builder.link(self.linker, library)
+                return library, Linked(builder.link(self.linker, library))
             except RuntimeError as error:
                 raise CannotCompile(f"it cannot be linked: {error}") from error
 
