@@ -12,6 +12,9 @@ from mdf_loop.openvino import prepare
 SETTINGS = {"INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": "1", "INFERENCE_NUM_THREADS": "1"}
 """Single precision, which the plugin would otherwise replace by bfloat16."""
 
+X = np.float32(np.arange(12).reshape(4, 3) - 3)
+S = np.float32([1, 2, 3])
+
 _core = openvino.Core()
 _core.set_property({"ENABLE_MMAP": False})
 

@@ -79,13 +79,19 @@ def draw_rows(draw, rng, features, whole):
     return values_for(rng, shape, dtype, whole)
 
 
+def draw_trees(draw):
+    """Trees of zero to six levels, and rows for them."""
+    rng = np.random.default_rng(draw(st.integers(0, 1 << 32)))
+    whole, features = draw(st.booleans()), draw(st.integers(1, 6))
+    trees = Trees(rng, draw(st.sampled_from([1, 2, 7, 8, 9, 50])), draw(st.integers(0, 6)), features, whole=whole)
+    return rng, trees, draw_rows(draw, rng, features, whole)
+
+
 @some
 @given(data=st.data())
 def test_regressors_are_their_kernel(data):
     draw = data.draw
-    rng = np.random.default_rng(draw(st.integers(0, 1 << 32)))
-    whole, features = draw(st.booleans()), draw(st.integers(1, 6))
-    trees = Trees(rng, draw(st.sampled_from([1, 2, 7, 8, 9, 50])), draw(st.integers(0, 6)), features, whole=whole)
+    rng, trees, x = draw_trees(draw)
     how = draw(st.sampled_from(["one", "all", "some"]))
     n = 1 if how == "one" else draw(st.integers(1, 9))
     votes, transform = voted(rng, trees, n, how), draw(st.sampled_from(TRANSFORMS))
@@ -96,7 +102,6 @@ def test_regressors_are_their_kernel(data):
     names = [name for name in ("nodes_values", "target_weights", "base_values") if name in attrs]
     if draw(st.booleans()) and "target_weights" in attrs:
         attrs = as_tensors(attrs, *names)
-    x = draw_rows(draw, rng, features, whole)
     made = model("TreeEnsembleRegressor", x, 3, **attrs)
     check(*both(with_open_rows(made) if draw(st.booleans()) else made, x), transform)
 
@@ -105,9 +110,7 @@ def test_regressors_are_their_kernel(data):
 @given(data=st.data())
 def test_classifiers_are_their_kernel(data):
     draw = data.draw
-    rng = np.random.default_rng(draw(st.integers(0, 1 << 32)))
-    whole, features = draw(st.booleans()), draw(st.integers(1, 6))
-    trees = Trees(rng, draw(st.sampled_from([1, 3, 8, 50])), draw(st.integers(1, 6)), features, whole=whole)
+    rng, trees, x = draw_trees(draw)
     n, how = draw(st.integers(1, 7)), draw(st.sampled_from(["one", "all", "some"]))
     votes, transform = voted(rng, trees, 1 if how == "one" else n, how), draw(st.sampled_from(TRANSFORMS))
     if draw(st.booleans()):  # all for the last class, and no negative weights: two classes are told apart by one score
@@ -118,7 +121,6 @@ def test_classifiers_are_their_kernel(data):
     attrs = {**trees.attrs, **vote_attrs(votes, "class"), "classlabels_int64s": labels, "post_transform": transform}
     if draw(st.booleans()):
         attrs["base_values"] = rng.normal(size=n).tolist()
-    x = draw_rows(draw, rng, features, whole)
     made = model("TreeEnsembleClassifier", x, 3, 2, **attrs)
     check(*both(with_open_rows(made) if draw(st.booleans()) else made, x), transform)
 

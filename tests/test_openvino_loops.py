@@ -8,6 +8,8 @@ import openvino.opset16 as op
 import pytest
 from openvino_models import (
     Body,
+    S,
+    X,
     always,
     assert_as_openvino,
     constant,
@@ -26,9 +28,6 @@ import mdf_loop
 from mdf_loop.errors import IterationError, IterationLimit, KindError
 from mdf_loop.openvino import prepare
 from mdf_loop.plan.schedule import make_plan
-
-X = np.float32(np.arange(12).reshape(4, 3) - 3)
-S = np.float32([1, 2, 3])
 
 
 def counting(trip_count, go=None, *, stop_at=None, index_dtype=np.int64, index_shape=(), dtype=np.int64):

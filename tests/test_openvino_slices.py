@@ -6,6 +6,8 @@ import openvino.opset16 as op
 import pytest
 from openvino_models import (
     Body,
+    S,
+    X,
     assert_as_openvino,
     constant,
     edited,
@@ -23,9 +25,6 @@ import mdf_loop
 from mdf_loop.errors import ArgumentError, IterationError, MalformedBody
 from mdf_loop.openvino import prepare
 from mdf_loop.plan.schedule import Batched, make_plan
-
-X = np.float32(np.arange(12).reshape(4, 3) - 3)
-S = np.float32([1, 2, 3])
 
 
 def iterated(x, *, axis=0, back_to=None, **how):

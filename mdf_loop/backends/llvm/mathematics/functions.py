@@ -162,8 +162,8 @@ def tanh(f: Real, x: str) -> str:
     return f.select(f.is_("uno", x, x), x, y)
 
 
-def log(f: Real, x: str) -> str:
-    """The natural logarithm: x = 2^n m with m near 1."""
+def parted(f: Real, x: str) -> tuple[str, str]:
+    """n and m of x = 2^n m, m from the root of 1/2 to that of 2; of what is subnormal as well."""
     up = 25 if f.is_short else 54
     is_small = f.is_("olt", x, f.k(2.0 ** (1 - f.bias)))
     bits = f.to_bits(f.select(is_small, f.mul(x, f.k(2.0**up)), x))
@@ -171,7 +171,12 @@ def log(f: Real, x: str) -> str:
     n = f.whole("ashr", f.whole("sub", bits, f.n(root)), f.n(f.fraction))
     m = f.of_bits(f.whole("sub", bits, f.whole("shl", n, f.n(f.fraction))))
     number = f.new(f"sitofp {f.bits} {n} to {f.type}")
-    number = f.select(is_small, f.sub(number, f.k(up)), number)
+    return f.select(is_small, f.sub(number, f.k(up)), number), m
+
+
+def log(f: Real, x: str) -> str:
+    """The natural logarithm: x = 2^n m with m near 1."""
+    number, m = parted(f, x)
     d = f.sub(m, f.k(1))
     s = f.div(d, f.add(d, f.k(2)))
     z = f.mul(s, s)

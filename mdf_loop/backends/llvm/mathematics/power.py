@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from mdf_loop.backends.llvm.mathematics import coefficients
-from mdf_loop.backends.llvm.mathematics.functions import Real, exp, log
+from mdf_loop.backends.llvm.mathematics.functions import Real, exp, log, parted
 
 Two = tuple[str, str]
 """A number and what it has lost."""
@@ -38,7 +36,7 @@ def power(f: Real, x: str, y: str) -> str:
 
 def _logarithm(f: Real, x: str) -> Two:
     """ln x of a positive finite number: x = 2^n m, and ln m = s (2 + s^2 (2/3 + ...)) with s = (m - 1) / (m + 1)."""
-    n, m = _parted(f, x)
+    n, m = parted(f, x)
     d, t = f.sub(m, f.k(1)), f.add(m, f.k(1))
     s = f.div(d, t)
     s_low = f.sub(f.exact(f.neg(s), t, d), f.mul(s, f.sub(m, f.sub(t, f.k(1)))))
@@ -54,18 +52,6 @@ def _logarithm(f: Real, x: str) -> Two:
     high, low = coefficients.LN2[f.dtype.itemsize]
     total = _sum(f, f.mul(n, f.k(high)), part[0])
     return _sum(f, total[0], f.add(total[1], f.fma(n, f.k(low), part[1])))
-
-
-def _parted(f: Real, x: str) -> Two:
-    """n and m of x = 2^n m, m from the root of 1/2 to that of 2; of what is subnormal as well."""
-    up = 54
-    is_small = f.is_("olt", x, f.k(2.0 ** (1 - f.bias)))
-    bits = f.to_bits(f.select(is_small, f.mul(x, f.k(2.0**up)), x))
-    root = int(np.asarray(math.sqrt(0.5), f.dtype).view(f.integer))
-    n = f.whole("ashr", f.whole("sub", bits, f.n(root)), f.n(f.fraction))
-    m = f.of_bits(f.whole("sub", bits, f.whole("shl", n, f.n(f.fraction))))
-    number = f.new(f"sitofp {f.bits} {n} to {f.type}")
-    return f.select(is_small, f.sub(number, f.k(up)), number), m
 
 
 def _sum(f: Real, a: str, b: str) -> Two:

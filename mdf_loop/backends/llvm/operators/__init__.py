@@ -1,37 +1,14 @@
-"""Operators that no definition says in primitives, or whose shapes only the run can tell, by name."""
+"""Operators that no definition says in primitives, or whose shapes only the run can tell, by name.
 
-from mdf_loop.backends.llvm.operators import (
-    byte_windows,
-    columns,
-    drawing,
-    looking_up,
-    ordering,
-    quantized,
-    regions,
-    scattering,
-    shaping,
-    support_vectors,
-    suppression,
-    tree_ensembles,
-    windows,
-)
+Each module of this folder fills the table with its own.
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
 from mdf_loop.backends.llvm.operators.table import OPERATORS
 
-FAMILIES = (
-    byte_windows,
-    columns,
-    drawing,
-    looking_up,
-    ordering,
-    quantized,
-    regions,
-    scattering,
-    shaping,
-    support_vectors,
-    suppression,
-    tree_ensembles,
-    windows,
-)
-"""The modules that fill the table."""
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
 
-__all__ = ["FAMILIES", "OPERATORS"]
+__all__ = ["OPERATORS"]
