@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 import mdf_loop
-from mdf_loop.convert.lowering_schedule import output_ports
-from mdf_loop.convert.scheduled import execute, lower
+from mdf_loop.convert.scheduled.loops import execute, lower
+from mdf_loop.convert.scheduled.schedule import output_ports
 from mdf_loop.errors import LoopError
 
 INCREMENT = 0.1

@@ -18,7 +18,7 @@ from timing import fastest, machine  # isort: skip  (sets the number of threads 
 import numpy as np
 
 import mdf_loop
-from mdf_loop.convert.scheduled import lower
+from mdf_loop.convert.scheduled.loops import lower
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 

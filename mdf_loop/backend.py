@@ -26,7 +26,7 @@ from mdf_loop.execute.keeping import keeping
 from mdf_loop.ir import Body
 from mdf_loop.options import Run, start_run
 from mdf_loop.readers import load_onnx
-from mdf_loop.readers.onnx_graph import read_model
+from mdf_loop.readers.onnx.graph import read_model
 from mdf_loop.types.declared import check_declared_types
 from mdf_loop.types.fitting import as_tensor, fit_values, handed_out, handed_out_partly
 from mdf_loop.types.required import asked_types

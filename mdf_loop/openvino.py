@@ -19,7 +19,7 @@ from mdf_loop.backend import LoopRep, as_value, listed_values
 from mdf_loop.calls.explain import explained
 from mdf_loop.errors import ArgumentError, PartialResults
 from mdf_loop.execute.program import describe_value
-from mdf_loop.readers.openvino_ir import OpenvinoModel, read_openvino
+from mdf_loop.readers.openvino.ir import OpenvinoModel, read_openvino
 
 
 class OpenvinoRep(LoopRep):

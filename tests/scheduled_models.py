@@ -19,7 +19,7 @@ from modeci_mdf.mdf import (
 )
 
 import mdf_loop
-from mdf_loop.convert.scheduled import execute, lower
+from mdf_loop.convert.scheduled.loops import execute, lower
 
 
 def node(name, parameters=(), ports=(), functions=(), **outputs):

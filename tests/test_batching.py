@@ -15,7 +15,7 @@ from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Node
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import KERNELS, bind, lookup
-from mdf_loop.readers.onnx_graph import read_model
+from mdf_loop.readers.onnx.graph import read_model
 
 load_kernels()
 

@@ -17,7 +17,7 @@ from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Body, Node
 from mdf_loop.ops.registry import lookup
 from mdf_loop.options import start_run
-from mdf_loop.readers.onnx_graph import read_model
+from mdf_loop.readers.onnx.graph import read_model
 from mdf_loop.step.build import type_of_value
 from mdf_loop.step.evaluate import evaluate
 from mdf_loop.step.lower import lower_graph

@@ -10,7 +10,7 @@ from engines import ENGINES
 import mdf_loop
 from mdf_loop.errors import LoopError
 from mdf_loop.readers import read
-from mdf_loop.readers.equations import is_equations
+from mdf_loop.readers.expressions.equations import is_equations
 
 OSCILLATOR = """
     # Euler's method; both lines see the values before the step

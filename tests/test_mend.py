@@ -12,7 +12,7 @@ from modeci_mdf.interfaces.onnx import onnx_to_mdf
 from modeci_mdf.mdf import Graph, InputPort, Model, Node, OutputPort, Parameter
 
 import mdf_loop
-from mdf_loop.convert.mend import mend
+from mdf_loop.convert.repair.imported_models import mend
 
 VECTOR = np.float32([1, 2, 3])
 

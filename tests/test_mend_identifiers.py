@@ -22,7 +22,7 @@ from onnx import helper
 
 import mdf_loop
 from mdf_loop.convert.identifiers import is_name
-from mdf_loop.convert.mend import mend
+from mdf_loop.convert.repair.imported_models import mend
 
 CODE = "__import__('os').system('false')"
 

@@ -15,7 +15,7 @@ from onnx import numpy_helper
 from test_mend import NAMES_DECIDE, PASSED_ON, TWO_CARRIED, VECTOR
 
 import mdf_loop
-from mdf_loop.convert import signature
+from mdf_loop.convert.repair import signature
 from mdf_loop.errors import ArgumentError, MalformedBody, UnsupportedOp
 
 # What is lost

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 import mdf_loop
 from mdf_loop import backend
 from mdf_loop.errors import KindError, LoopWarning, MalformedBody, UnsupportedOp
-from mdf_loop.readers.opsets import newest
+from mdf_loop.readers.onnx.opsets import newest
 
 HEADER = '<ir_version: 10, opset_import: ["": 20]> '
 FORMS = ("mdf", "onnx")

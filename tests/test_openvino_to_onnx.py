@@ -20,7 +20,7 @@ from mdf_loop import backend
 from mdf_loop.convert.openvino_to_onnx import openvino_to_onnx
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.openvino import prepare
-from mdf_loop.readers.openvino_ir import read_openvino
+from mdf_loop.readers.openvino.ir import read_openvino
 
 
 def assert_same_as_onnx(model, folder, *values, with_onnxruntime=True):

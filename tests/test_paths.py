@@ -15,7 +15,8 @@ from mdf_loop import backend
 from mdf_loop.cli import main
 from mdf_loop.convert import weights_reading
 from mdf_loop.errors import KindError, LoopError, MalformedBody
-from mdf_loop.readers import onnx_file, read
+from mdf_loop.readers import read
+from mdf_loop.readers.onnx import file as onnx_file
 
 TEXT = '<ir_version: 10, opset_import: ["": 18]> b (int64 i, bool c, double s) => (bool c, double t) { t = Neg (s) }'
 

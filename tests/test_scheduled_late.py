@@ -8,7 +8,7 @@ from modeci_mdf.mdf import Condition, InputPort, Parameter
 from scheduled_models import assert_as_mdf, counter, edge, graph, node, rows_by_mdf
 
 import mdf_loop
-from mdf_loop.convert.scheduled import MOST_FIRST_PASSES
+from mdf_loop.convert.scheduled.loops import MOST_FIRST_PASSES
 from mdf_loop.errors import LoopWarning
 
 pytestmark = pytest.mark.filterwarnings(

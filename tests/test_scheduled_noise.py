@@ -6,7 +6,7 @@ from engines import ENGINES
 from modeci_mdf.mdf import Condition, ConditionSet, Edge, Graph, InputPort, Node, OutputPort, Parameter
 
 import mdf_loop
-from mdf_loop.convert.scheduled import lower
+from mdf_loop.convert.scheduled.loops import lower
 
 CALLS = ["numpy.random.normal(0, 1)", "numpy.random.uniform(-1, 1)", "numpy.random.randn()", "numpy.random.rand() - 0.5"]
 

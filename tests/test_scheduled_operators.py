@@ -7,8 +7,8 @@ from modeci_mdf.mdf import Condition, Function, Graph, Node, OutputPort, Paramet
 from scheduled_models import by_mdf, counter, edge, graph, node
 
 import mdf_loop
-from mdf_loop.convert.lowering_nodes import ONNX_OF_MDF
-from mdf_loop.convert.scheduled import execute, lower
+from mdf_loop.convert.scheduled.loops import execute, lower
+from mdf_loop.convert.scheduled.nodes import ONNX_OF_MDF
 from mdf_loop.engines import ENGINES
 from mdf_loop.errors import NotLowered
 

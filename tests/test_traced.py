@@ -9,7 +9,7 @@ from engines import ENGINES
 
 import mdf_loop
 from mdf_loop.errors import KindError, LoopError, UnsupportedOp
-from mdf_loop.readers.traced import TracedBranch
+from mdf_loop.readers.python.tracing import TracedBranch
 
 W = np.array([[0.9, 0.2], [-0.3, 0.8]])
 TABLE = np.arange(12.0).reshape(4, 3)

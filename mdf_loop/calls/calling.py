@@ -27,7 +27,7 @@ from mdf_loop.execute.keeping import keeping
 from mdf_loop.ir import Body
 from mdf_loop.options import Run, part_of, random_stream, start_run
 from mdf_loop.readers.forms import is_read
-from mdf_loop.readers.traced_control import is_traced, traced_if, traced_loop, traced_scan
+from mdf_loop.readers.python.control import is_traced, traced_if, traced_loop, traced_scan
 from mdf_loop.types.fitting import as_tensor, as_untyped, handed_out, handed_out_partly
 
 

@@ -10,7 +10,7 @@ from mdf_loop.convert.renaming import renamed
 from mdf_loop.errors import LoopError, UnsupportedOp
 from mdf_loop.ir import Body, Node
 from mdf_loop.readers import read_text
-from mdf_loop.readers.opsets import refuse_others
+from mdf_loop.readers.onnx.opsets import refuse_others
 from mdf_loop.writers.onnx_graph import write_graph
 
 

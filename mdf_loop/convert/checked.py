@@ -13,7 +13,7 @@ from mdf_loop.convert.restoring import with_onnx_names
 from mdf_loop.errors import MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.ops.registry import first_version
-from mdf_loop.readers.opsets import every_node, refuse_others
+from mdf_loop.readers.onnx.opsets import every_node, refuse_others
 from mdf_loop.writers.onnx_graph import constants_as_nodes, domains_of, write_model
 
 FIRST_WITH_INITIALIZERS = 4
@@ -36,7 +36,7 @@ def written_as_onnx(
     defaults : mapping of str to array, optional
         Values of inputs that may be left out.
     """
-    from mdf_loop.convert.lowering import lower  # 50 ms, which importing mdf_loop does not have to take
+    from mdf_loop.convert.expressions.bodies import lower  # 50 ms, which importing mdf_loop does not have to take
 
     lowered = lower(body, inputs)
     constants = {name: value for name, value in (defaults or {}).items() if name in body.captures}

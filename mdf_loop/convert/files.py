@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from mdf_loop.convert.file_text import line_of, parse
-from mdf_loop.convert.mend import mend
 from mdf_loop.convert.onnx_to_mdf import convert
-from mdf_loop.convert.shapes import mend_written_shapes
+from mdf_loop.convert.repair.imported_models import mend
+from mdf_loop.convert.repair.shapes import mend_written_shapes
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.convert.weights_reading import read_weights
 from mdf_loop.errors import LoopError, MalformedBody
-from mdf_loop.readers.mdf_structure import Misplaced, check_model
+from mdf_loop.readers.mdf.structure import Misplaced, check_model
 from mdf_loop.readers.opening import as_path, inside, read_bytes
 
 WHAT = "an MDF model"
@@ -26,9 +26,9 @@ log = logging.getLogger("mdf_loop.files")
 def load(path: str | os.PathLike) -> Any:
     """Read an MDF model file, or an ONNX or OpenVINO one as an MDF model.
 
-    What MDF's own importers write wrongly is mended (see :mod:`mdf_loop.convert.mend`).  ``onnx_file`` paths of bodies,
-    which are relative to the model file, are made absolute, and weights that lie beside it are read.  Both must lie in
-    the folder of the model, unless ``options(trusted=True)`` is in force.
+    What MDF's own importers write wrongly is mended (see :mod:`mdf_loop.convert.repair.imported_models`).  ``onnx_file``
+    paths of bodies, which are relative to the model file, are made absolute, and weights that lie beside it are read.
+    Both must lie in the folder of the model, unless ``options(trusted=True)`` is in force.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mdf_loop.readers.mdf_typed import function_of
+from mdf_loop.readers.mdf.typed import function_of
 
 Names = Mapping[str, str]
 

@@ -116,7 +116,7 @@ def _items(value: Any) -> Iterator[tuple[Any, Any]]:
 
 def _broken_text(content: Any) -> Place | None:
     """The place of the first ONNX text that does not parse."""
-    from mdf_loop.readers.onnx_text import read_text
+    from mdf_loop.readers.onnx.text import read_text
 
     todo: deque[tuple[Place, Any]] = deque([((), content)])
     while todo:

@@ -18,17 +18,17 @@ from onnx.serialization import registry
 
 from mdf_loop.convert.checked import write_checked, written_as_onnx
 from mdf_loop.convert.files import load
+from mdf_loop.convert.repair.shapes import usable
 from mdf_loop.convert.restoring import IR_VERSION, doc_string_of, with_onnx_names
-from mdf_loop.convert.shapes import usable
 from mdf_loop.errors import ArgumentError, IterationLimit, KindError, MalformedBody, UnsupportedOp
 from mdf_loop.files import replacing
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.options import options
 from mdf_loop.readers import read
-from mdf_loop.readers.mdf_body import read_whole as read_as_it_is
-from mdf_loop.readers.mdf_objects import check_structure
-from mdf_loop.readers.mdf_signature import ports_of
-from mdf_loop.readers.mdf_typed import OPSET, has_conditions, is_typed
+from mdf_loop.readers.mdf.body import read_whole as read_as_it_is
+from mdf_loop.readers.mdf.objects import check_structure
+from mdf_loop.readers.mdf.signature import ports_of
+from mdf_loop.readers.mdf.typed import OPSET, has_conditions, is_typed
 from mdf_loop.types.schemas import LARGEST_VERSION
 from mdf_loop.writers.onnx_graph import domains_of
 
@@ -108,7 +108,7 @@ def _scheduled(graph: Any, steps: int | None, time_increment: float | None, inpu
     """A graph under graph-scheduler as a model of one Loop."""
     from mdf_loop.backend import prepare
     from mdf_loop.convert.loop_to_onnx import loop_to_onnx
-    from mdf_loop.convert.scheduled import execute, lower
+    from mdf_loop.convert.scheduled.loops import execute, lower
 
     if inputs:
         raise ArgumentError("a scheduled model has all its values inside when it becomes a loop; leave out inputs=")

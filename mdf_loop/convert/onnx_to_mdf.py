@@ -3,7 +3,7 @@
 Each ONNX node becomes an MDF node with one ``onnx::`` function.  Its inputs are ports; weights and other constants are
 parameters of the node that reads them, or a node of their own where several do.  The bodies of loops and the branches of
 an If are MDF graphs too, or ONNX text.  The metadata of each graph say what MDF has no place for (see
-:mod:`mdf_loop.readers.mdf_typed`): inputs and outputs in order, versions of ONNX, types, and under ``names`` what a value
+:mod:`mdf_loop.readers.mdf.typed`): inputs and outputs in order, versions of ONNX, types, and under ``names`` what a value
 is called in ONNX where that is no plain name.
 """
 
@@ -22,17 +22,17 @@ from modeci_mdf.mdf import Edge, Graph, InputPort, Model, Node, OutputPort, Para
 from mdf_loop import ir
 from mdf_loop.convert.body_text import body_text
 from mdf_loop.convert.identifiers import ORIGINAL
-from mdf_loop.convert.mend import REQUIRED
 from mdf_loop.convert.naming import Naming, readable
 from mdf_loop.convert.openvino_to_onnx import openvino_to_onnx
+from mdf_loop.convert.repair.imported_models import REQUIRED
 from mdf_loop.convert.restoring import DOC_STRING, NAMES, said_of_file
 from mdf_loop.convert.weights import save
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, UnsupportedOp
 from mdf_loop.readers import load_onnx
-from mdf_loop.readers.mdf_control import BODIES
-from mdf_loop.readers.mdf_typed import OPSET
-from mdf_loop.readers.onnx_graph import read_model
-from mdf_loop.readers.type_text import write_type_text
+from mdf_loop.readers.mdf.control import BODIES
+from mdf_loop.readers.mdf.type_text import write_type_text
+from mdf_loop.readers.mdf.typed import OPSET
+from mdf_loop.readers.onnx.graph import read_model
 from mdf_loop.types.schemas import schema_of
 
 FORMS = ("mdf", "onnx")

@@ -17,9 +17,9 @@ import onnx
 
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Body, Collected, Loop, Node, Scanned
-from mdf_loop.readers.openvino_ir import OpenvinoModel, read_openvino
-from mdf_loop.readers.openvino_nodes import DOMAIN, OPSET, Nodes
-from mdf_loop.readers.openvino_weights import Weights
+from mdf_loop.readers.openvino.ir import OpenvinoModel, read_openvino
+from mdf_loop.readers.openvino.nodes import DOMAIN, OPSET, Nodes
+from mdf_loop.readers.openvino.weights import Weights
 from mdf_loop.writers.onnx_graph import write_model
 
 FAR = np.iinfo(np.int64).max
@@ -32,7 +32,7 @@ def openvino_to_onnx(model: OpenvinoModel | str | os.PathLike) -> onnx.ModelProt
     Parameters
     ----------
     model : str, path-like or OpenvinoModel
-        The path of an ``.xml`` file, or a model that :func:`~mdf_loop.readers.openvino_ir.read_openvino` read.
+        The path of an ``.xml`` file, or a model that :func:`~mdf_loop.readers.openvino.ir.read_openvino` read.
 
     Returns
     -------

@@ -8,8 +8,8 @@ import numpy as np
 
 from mdf_loop.execute.block import Batch
 from mdf_loop.execute.calls import Calls
-from mdf_loop.execute.histories import History
 from mdf_loop.execute.interpret import Moment, Session, truth
+from mdf_loop.execute.iteration_values import History
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.execute.stepped_part import SteppedPart
 from mdf_loop.ir import Node

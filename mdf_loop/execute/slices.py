@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from mdf_loop.execute.histories import History
+from mdf_loop.execute.iteration_values import History
 from mdf_loop.ir import Scanned
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from mdf_loop.backends.python.runtime import FallBack
 from mdf_loop.execute.background import Order
 from mdf_loop.execute.calls import Calls
-from mdf_loop.execute.histories import History, NotStackable, type_of_row
+from mdf_loop.execute.iteration_values import History, NotStackable, type_of_row
 from mdf_loop.execute.specialised import Specialised, in_machine_code, in_python
 from mdf_loop.ir import Body, Carried, Collected, Loop, Scanned
 from mdf_loop.options import Run

@@ -20,9 +20,9 @@ from mdf_loop.convert.locating import line_in_text, line_of_error, line_of_names
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import LoopError
 from mdf_loop.integrations.mdf import signature_of
-from mdf_loop.readers.mdf_names import unknown_names
-from mdf_loop.readers.mdf_node import CONTROL
-from mdf_loop.readers.mdf_structure import Misplaced, check_model
+from mdf_loop.readers.mdf.names import unknown_names
+from mdf_loop.readers.mdf.node import CONTROL
+from mdf_loop.readers.mdf.structure import Misplaced, check_model
 from mdf_loop.readers.opening import read_bytes
 from mdf_loop.types.required import contradictions
 

@@ -1,6 +1,6 @@
 """The expressions of MDF, evaluated as MDF's engine evaluates them, and without Python's ``eval``.
 
-An expression is parsed, looked at by the list of :mod:`mdf_loop.readers.expression_text`, and walked through: each operation
+An expression is parsed, looked at by the list of :mod:`mdf_loop.readers.expressions.text`, and walked through: each operation
 is that of its kernel in domain ``mdf``, which has a bound for what would be too large.  So what MDF hands to ``eval``
 here, wherever the text came from - a list, an argument, a result - is data.
 """
@@ -21,10 +21,10 @@ from mdf_loop.kernels import load_kernels
 from mdf_loop.kernels.bounds import refuse_broadcast, refuse_elements, total
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.options import current_stream
-from mdf_loop.readers.calls import BUILTINS, SEQUENCES, bind, dotted, dtype_named, op_of
-from mdf_loop.readers.calls import OPERATORS as NUMPY_OPERATORS
-from mdf_loop.readers.expression_text import CONSTANTS, OPERATORS, is_python, parse, refuse_length
-from mdf_loop.readers.values import DOMAIN
+from mdf_loop.readers.expressions.calls import BUILTINS, SEQUENCES, bind, dotted, dtype_named, op_of
+from mdf_loop.readers.expressions.calls import OPERATORS as NUMPY_OPERATORS
+from mdf_loop.readers.expressions.text import CONSTANTS, OPERATORS, is_python, parse, refuse_length
+from mdf_loop.readers.expressions.values import DOMAIN
 
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
 

@@ -2,7 +2,7 @@
 
 MDF's engine evaluates texts wherever it meets one: expressions, elements of lists, results of other expressions.  All of
 them go through one function of ``modelspec``.  While :func:`engine_at_work` holds, in this thread or task, it is
-:mod:`mdf_loop.integrations.evaluator` that evaluates them, by the list of :mod:`mdf_loop.readers.expression_text`.  What else
+:mod:`mdf_loop.integrations.evaluator` that evaluates them, by the list of :mod:`mdf_loop.readers.expressions.text`.  What else
 MDF looks up by a name that a model says - functions of ACT-R, conditions of graph-scheduler, scales of time - is held to
 what there is to look up.
 """
@@ -26,8 +26,8 @@ from mdf_loop.errors import LONGEST, IterationError, LoopError, MalformedBody, U
 from mdf_loop.integrations.evaluator import arithmetic, compute
 from mdf_loop.kernels.bounds import elements_of, refuse_elements, total
 from mdf_loop.options import current_options
-from mdf_loop.readers.expression_text import number_in
-from mdf_loop.readers.mdf_engine_body import refuse_unlisted
+from mdf_loop.readers.expressions.text import number_in
+from mdf_loop.readers.mdf.engine_body import refuse_unlisted
 
 NOBODY, TRUSTED, MODEL, BODY = "", "trusted", "model", "body"
 """What the engine runs on our behalf: nothing, a model that may do everything, any other model, the body of a loop."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from mdf_loop.convert.restoring import names_of
 from mdf_loop.errors import ArgumentError, KindError
-from mdf_loop.readers.mdf_typed import is_typed
+from mdf_loop.readers.mdf.typed import is_typed
 
 IN_TEXT = re.compile(r"(?P<type>\b\w+)\s*(?:\[(?P<dims>[\d, ]*)\])?\s+(?P<name>[\w.]+)\s*=\s*\{(?P<values>[^{}\"]*)\}")
 """A constant in ONNX text: ``float[2] weights = {1, 2}``."""

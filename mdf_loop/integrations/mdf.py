@@ -28,6 +28,7 @@ from mdf_loop.integrations import (
     guarded,
     mdf_engine,  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
 )
+from mdf_loop.integrations.descriptions import silent, unheard_inside
 from mdf_loop.integrations.drawing import drawn
 from mdf_loop.integrations.ending import ending_in_time, ending_passes, keeping_partial
 from mdf_loop.integrations.quiet import print_or_log
@@ -35,10 +36,9 @@ from mdf_loop.integrations.required import refusing_missing_inputs
 from mdf_loop.integrations.scheduler import CONDITIONS
 from mdf_loop.integrations.stepped import SteppedLoop, mark_stepped, starting_afresh, stepped_of
 from mdf_loop.integrations.typed_graph import taking_over_nodes
-from mdf_loop.integrations.unheard import silent, unheard_inside
 from mdf_loop.options import RandomStream, part_of, random_stream, start_run
 from mdf_loop.readers import is_text
-from mdf_loop.readers.expression_text import refuse_onnx_text
+from mdf_loop.readers.expressions.text import refuse_onnx_text
 from mdf_loop.readers.forms import is_read
 
 FUNCTIONS = {"onnx::Loop": "loop", "onnx::Scan": "scan", "onnx::If": "if"}

@@ -1,7 +1,7 @@
 """Input ports that must be given a value.
 
 MDF's engine takes zeros for an input port that nothing gives a value.  In a model that MDF's ONNX importer wrote that
-may be an input of the model, or a weight whose value was lost: see :mod:`mdf_loop.convert.mend`, which marks them.
+may be an input of the model, or a weight whose value was lost: :mod:`mdf_loop.convert.repair.imported_models` marks them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mdf_loop.convert.identifiers import ORIGINAL
-from mdf_loop.convert.mend import REQUIRED
+from mdf_loop.convert.repair.imported_models import REQUIRED
 from mdf_loop.errors import MalformedBody
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.backend import LoopRep
-from mdf_loop.convert.lowering_schedule import output_ports
 from mdf_loop.convert.restoring import input_ids, names_of
+from mdf_loop.convert.scheduled.schedule import output_ports
 from mdf_loop.errors import ArgumentError, KindError, LoopError
 from mdf_loop.integrations.ending import Places, evaluated
 from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
@@ -21,8 +21,8 @@ from mdf_loop.integrations.required import is_required_as
 from mdf_loop.integrations.scheduled import run_steps
 from mdf_loop.integrations.typed_graph import run_typed
 from mdf_loop.options import OPTIONS
-from mdf_loop.readers.mdf_names import unknown_names
-from mdf_loop.readers.mdf_typed import has_conditions, is_typed
+from mdf_loop.readers.mdf.names import unknown_names
+from mdf_loop.readers.mdf.typed import has_conditions, is_typed
 
 
 def run_graph_steps(graph: Any, inputs: Mapping[str, Any], how: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.convert.lowering_schedule import output_ports
-from mdf_loop.convert.scheduled import check_steps, execute, lower
-from mdf_loop.convert.scheduled_running import stacked
+from mdf_loop.convert.scheduled.loops import check_steps, execute, lower
+from mdf_loop.convert.scheduled.running import stacked
+from mdf_loop.convert.scheduled.schedule import output_ports
 from mdf_loop.errors import MalformedBody, NotLowered, PartialResults, UnknownNode, UnsupportedOp, warn_user
 from mdf_loop.execute.keeping import keeping
 from mdf_loop.integrations.ending import Places, values_of
@@ -18,7 +18,7 @@ from mdf_loop.integrations.mdf import register
 from mdf_loop.integrations.quiet import quiet_mdf
 from mdf_loop.integrations.required import refuse_missing_inputs
 from mdf_loop.options import Run, part_of, start_run
-from mdf_loop.readers.mdf_engine_body import refuse_hanging
+from mdf_loop.readers.mdf.engine_body import refuse_hanging
 
 
 def run_steps(graph: Any, steps: int, time_increment: float | None = None, collect: bool = False) -> dict[str, Any]:

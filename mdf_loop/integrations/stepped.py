@@ -23,7 +23,7 @@ from mdf_loop.errors import MalformedBody, in_words
 from mdf_loop.execute.interpret import InterpretedLoop, Session
 from mdf_loop.execute.keeping import keeping
 from mdf_loop.options import part_of, random_stream, start_run
-from mdf_loop.readers.mdf_control import STEPPED
+from mdf_loop.readers.mdf.control import STEPPED
 from mdf_loop.types.fitting import handed_out
 
 KEY, ITERATIONS = STEPPED, "iterations_per_execution"

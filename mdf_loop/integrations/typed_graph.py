@@ -1,10 +1,10 @@
 """MDF graphs that are ONNX graphs in MDF's engine: each of their nodes is run by our kernels.
 
 MDF evaluates ONNX operators through float64, one output at a time and under one version of ONNX for all.  In a graph
-whose metadata says ``types`` (see :mod:`mdf_loop.readers.mdf_typed`) the nodes that are ONNX operators or constants are
+whose metadata says ``types`` (see :mod:`mdf_loop.readers.mdf.typed`) the nodes that are ONNX operators or constants are
 taken over when the graph is made evaluable: graph-scheduler still decides when they run, and values travel along MDF's
 edges, with the types they have in ONNX.  No text of such a node is evaluated; MDF evaluates those of other nodes, if they
-are on the list of :mod:`mdf_loop.readers.expression_text`.
+are on the list of :mod:`mdf_loop.readers.expressions.text`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.ir import Body, Node
 from mdf_loop.options import start_run
 from mdf_loop.readers import read
-from mdf_loop.readers.mdf_body import check_graph
-from mdf_loop.readers.mdf_engine_body import check_expressions, refuse_hanging
-from mdf_loop.readers.mdf_signature import Signature, ports_of, read_signature
-from mdf_loop.readers.mdf_typed import OPAQUE, GraphReader, finished, is_typed
+from mdf_loop.readers.mdf.body import check_graph
+from mdf_loop.readers.mdf.engine_body import check_expressions, refuse_hanging
+from mdf_loop.readers.mdf.signature import Signature, ports_of, read_signature
+from mdf_loop.readers.mdf.typed import OPAQUE, GraphReader, finished, is_typed
 from mdf_loop.types.fitting import fit_values
 from mdf_loop.types.required import Asked, asked_types
 

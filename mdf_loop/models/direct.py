@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping
 from functools import cached_property
 from typing import Any
 
-from mdf_loop.convert.lowering_schedule import output_ports
+from mdf_loop.convert.scheduled.schedule import output_ports
 from mdf_loop.errors import LoopError, PartialResults
 from mdf_loop.execute.keeping import keeping
 from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
@@ -22,8 +22,8 @@ from mdf_loop.models.direct_node import DirectNode, Outputs
 from mdf_loop.models.node_loops import Request
 from mdf_loop.models.texts import NotDirect
 from mdf_loop.options import Run, check_time, options
-from mdf_loop.readers.mdf_control import STEPPED
-from mdf_loop.readers.mdf_typed import is_typed
+from mdf_loop.readers.mdf.control import STEPPED
+from mdf_loop.readers.mdf.typed import is_typed
 
 Given = Mapping[str, Mapping[str, Any]]
 """Values for ports and parameters, by node and id."""

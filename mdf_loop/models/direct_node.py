@@ -20,8 +20,8 @@ from mdf_loop.integrations.mdf import BODIES, run_function
 from mdf_loop.models.node_loops import LOOP, SCAN, NodeLoop, Request
 from mdf_loop.models.texts import NotDirect, Scope, Text, argument_of, element_in, value_of
 from mdf_loop.options import Run, part_of, random_stream
-from mdf_loop.readers.mdf_control import STEPPED
-from mdf_loop.readers.mdf_node import is_stateful
+from mdf_loop.readers.mdf.control import STEPPED
+from mdf_loop.readers.mdf.node import is_stateful
 
 Outputs = dict[tuple[str, str], Any]
 """Values at output ports, by node and port."""

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.backend import LoopRep
-from mdf_loop.convert.lowering_schedule import output_ports
 from mdf_loop.convert.restoring import input_ids, names_of
+from mdf_loop.convert.scheduled.schedule import output_ports
 from mdf_loop.errors import ArgumentError, IterationError, PartialResults, malformed
 from mdf_loop.execute.interpret import Progress
 from mdf_loop.integrations.inside import constants, told_apart, with_constants
@@ -26,8 +26,8 @@ from mdf_loop.models.ports import Input, Output, Ports, declared, type_of
 from mdf_loop.models.results import stop_of
 from mdf_loop.models.texts import NotDirect
 from mdf_loop.options import OPTIONS, Run, part_of, random_stream
-from mdf_loop.readers.mdf_names import unknown_names
-from mdf_loop.readers.mdf_typed import is_typed
+from mdf_loop.readers.mdf.names import unknown_names
+from mdf_loop.readers.mdf.typed import is_typed
 
 log = logging.getLogger(__name__)
 

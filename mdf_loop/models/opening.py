@@ -23,7 +23,7 @@ from mdf_loop.models.model import Model
 from mdf_loop.models.network import NetworkModel
 from mdf_loop.options import current_options
 from mdf_loop.readers import load_onnx
-from mdf_loop.readers.mdf_objects import check_structure
+from mdf_loop.readers.mdf.objects import check_structure
 from mdf_loop.readers.opening import noted_files
 
 MOST, MOST_BYTES = 64, 1 << 28

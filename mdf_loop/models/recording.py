@@ -13,7 +13,7 @@ from typing import Any
 from mdf_loop.backend import LoopRep
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.convert.restoring import names_of
-from mdf_loop.convert.scheduled import check_steps, execute, lower
+from mdf_loop.convert.scheduled.loops import check_steps, execute, lower
 from mdf_loop.errors import ArgumentError, MalformedBody, NotLowered, UnknownNode, UnsupportedOp, malformed, warn_user
 from mdf_loop.integrations.running import with_inputs
 from mdf_loop.integrations.scheduled import run_recorded_in_mdf

@@ -15,7 +15,7 @@ import numpy as np
 from mdf_loop.errors import MalformedBody
 from mdf_loop.integrations.evaluator import _parsed
 from mdf_loop.integrations.guarded import evaluated
-from mdf_loop.readers.expression_text import number_in
+from mdf_loop.readers.expressions.text import number_in
 
 Scope = dict[str, Any]
 Text = Callable[[Scope], Any]

@@ -26,8 +26,8 @@ from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.running import run
 from mdf_loop.options import options
 from mdf_loop.readers import read
-from mdf_loop.readers.mdf_signature import ports_of
-from mdf_loop.readers.mdf_typed import is_typed
+from mdf_loop.readers.mdf.signature import ports_of
+from mdf_loop.readers.mdf.typed import is_typed
 from mdf_loop.types.elements import DTYPES, kind_of
 
 REFERENCE = "interpret"

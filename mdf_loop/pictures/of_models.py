@@ -11,7 +11,7 @@ from mdf_loop.integrations.mdf import signature_of
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.pictures.of_bodies import BodyDrawer
 from mdf_loop.pictures.records import CONDITION, INPUT, OUTPUT, Cluster, Picture
-from mdf_loop.readers.mdf_node import CONTROL
+from mdf_loop.readers.mdf.node import CONTROL
 
 
 def picture_of_graph(graph: Any) -> Picture:

@@ -11,7 +11,7 @@ import onnx
 
 from mdf_loop.errors import ArgumentError
 from mdf_loop.ir import Body, Dim, Loop, Scanned, ValueType
-from mdf_loop.readers.onnx_graph import read_type
+from mdf_loop.readers.onnx.graph import read_type
 from mdf_loop.types.elements import DTYPES
 from mdf_loop.writers.onnx_graph import write_model
 

@@ -2,7 +2,7 @@
 
 :func:`read` finds the reader that takes a source.  A body may be
 
-* equations: text such as ``"x: x + 1"``, or a mapping (:mod:`mdf_loop.readers.equations`)
+* equations: text such as ``"x: x + 1"``, or a mapping (:mod:`mdf_loop.readers.expressions.equations`)
 * an ``onnx.GraphProto``, ``ModelProto`` or ``FunctionProto``
 * ONNX text (the syntax of ``onnx.parser``), a graph or a whole model
 * the path of an ``.onnx`` file
@@ -20,8 +20,8 @@ from typing import Any
 
 from mdf_loop.errors import KindError, MalformedBody
 from mdf_loop.ir import Body
-from mdf_loop.readers.equations import is_equations, read_equations
-from mdf_loop.readers.onnx_text import read_text, refuse_opset
+from mdf_loop.readers.expressions.equations import is_equations, read_equations
+from mdf_loop.readers.onnx.text import read_text, refuse_opset
 from mdf_loop.readers.opening import as_path
 
 ONNX_TEXT, ONNX_FILE, OPSET = "onnx", "onnx_file", "opset"
@@ -70,7 +70,7 @@ def read(source: Any, n_carried: int | None = None, kind: str = "loop") -> Body:
         refuse_opset(source.get(OPSET), "an .onnx file")
         return read_file(source[ONNX_FILE])
     if isinstance(source, Mapping) or hasattr(source, "nodes"):
-        from mdf_loop.readers.mdf_body import read_mdf_graph
+        from mdf_loop.readers.mdf.body import read_mdf_graph
 
         return read_mdf_graph(source, read, n_carried, kind)
     raise KindError(
@@ -117,14 +117,14 @@ def read_file(path: Any) -> Body:
     KindError
         It is no path.
     """
-    from mdf_loop.readers.onnx_graph import read_model
+    from mdf_loop.readers.onnx.graph import read_model
 
     return read_model(load_onnx(path))
 
 
 def load_onnx(path: Any) -> Any:
-    """The ``onnx.ModelProto`` in an ``.onnx`` file; see :func:`mdf_loop.readers.onnx_file.load_onnx`."""
-    from mdf_loop.readers import onnx_file
+    """The ``onnx.ModelProto`` in an ``.onnx`` file; see :func:`mdf_loop.readers.onnx.file.load_onnx`."""
+    from mdf_loop.readers.onnx import file as onnx_file
 
     path = as_path(path, "an ONNX model")
     if path.suffix.lower() in (".yaml", ".yml", ".json") and _is_file(path):
@@ -140,7 +140,7 @@ def load_onnx(path: Any) -> Any:
 def _read_proto(source: Any) -> Body:
     import onnx
 
-    from mdf_loop.readers.onnx_graph import read_function, read_graph, read_model
+    from mdf_loop.readers.onnx.graph import read_function, read_graph, read_model
 
     if isinstance(source, onnx.ModelProto):
         return read_model(source)
@@ -153,7 +153,7 @@ def _read_proto(source: Any) -> Body:
 
 def _read_onnxscript(source: Any) -> Body:
     """An onnxscript function: as a model, which keeps the declared types and the functions it calls."""
-    from mdf_loop.readers.onnx_graph import read_function, read_model
+    from mdf_loop.readers.onnx.graph import read_function, read_model
 
     try:
         model = source.to_model_proto()

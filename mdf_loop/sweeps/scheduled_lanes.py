@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.convert.scheduled import Lowered, execute, lower
+from mdf_loop.convert.scheduled.loops import Lowered, execute, lower
 from mdf_loop.errors import NotLowered
 from mdf_loop.integrations.evaluator import _parsed
 from mdf_loop.integrations.running import with_inputs

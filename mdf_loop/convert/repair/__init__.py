@@ -1,0 +1,1 @@
+"""Repairing models that MDF's ONNX importer wrote."""

@@ -1,0 +1,1 @@
+"""Scheduled MDF graphs as loops."""

@@ -1,0 +1,306 @@
+"""Scheduled MDF graphs to loops: stateful parameters and conditions of graph-scheduler become the body of one Loop.
+
+One iteration is one *pass* of graph-scheduler through the graph.  What lives from pass to pass - stateful parameters,
+the values at output ports, counts of calls and passes - are hidden values of the body
+(:class:`~mdf_loop.ir.State`).  The first passes are run here, one by one, until every node has run: MDF's engine
+evaluates a node's first run differently, and the loop that follows need not know of that.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.convert.files import load
+from mdf_loop.convert.scheduled.passes import OPSETS, Pass
+from mdf_loop.convert.scheduled.plan import UPDATES, Lowered, Plan
+from mdf_loop.convert.scheduled.running import execute
+from mdf_loop.convert.scheduled.schedule import read_schedule
+from mdf_loop.convert.scheduled.values import (
+    Key,
+    Reading,
+    Store,
+    both,
+    compared,
+    contrary,
+    either_of,
+    is_known,
+)
+from mdf_loop.counts import LARGEST, counted
+from mdf_loop.errors import ArgumentError, KindError, NotLowered, in_words, malformed
+from mdf_loop.ir import Body, Collected, Loop
+from mdf_loop.ir.check import check_body
+from mdf_loop.kernels import load_kernels
+from mdf_loop.readers.expressions.values import Builder, NotCompiled, Number, Unavailable, Value, literal
+from mdf_loop.readers.mdf.body import check_graph
+from mdf_loop.readers.mdf.typed import is_typed
+from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
+
+__all__ = ["Lowered", "check_steps", "execute", "lower"]
+
+MOST_FIRST_PASSES = 20
+"""How many passes are run one by one at most: a node that has not run by then has its first run inside the loop."""
+
+MOST_PASSES_WITHOUT_VALUE = 1000
+"""The same where outputs are collected and one has no value yet: a loop collects values alone."""
+
+
+def lower(
+    model: Any,
+    steps: int = 1,
+    time_increment: float | None = None,
+    collect: bool = False,
+    record: Sequence[Key] = (),
+) -> Lowered:
+    """A scheduled MDF graph as one loop that gives what MDF's engine gives.
+
+    Parameters
+    ----------
+    model : modeci_mdf Model or Graph, str or path-like
+    steps : int
+        How many times the graph is evaluated.
+    time_increment : float, optional
+        By how much time goes on between two evaluations: the first has none, as in MDF's examples.
+    collect : bool
+        Whether the loop collects the outputs of every evaluation.
+    record : sequence of (kind, node, name)
+        Values that the loop collects in every pass: ``"output"``, ``"parameter"``, ``"function"`` and ``"input"`` of nodes.
+
+    Returns
+    -------
+    Lowered
+
+    Raises
+    ------
+    NotLowered
+        Something in the graph has no counterpart in a loop; says which node or condition, and why.
+    ArgumentError
+        ``steps`` or ``time_increment`` is no such number.
+    MalformedBody, UnsupportedOp
+        The graph is broken.
+
+    Examples
+    --------
+    >>> import mdf_loop
+    >>> from mdf_loop.convert.scheduled.loops import lower
+    >>> lowered = lower(mdf_loop.load("examples/oscillator.yaml"), steps=1000, time_increment=0.01)
+    >>> lowered.trip_count, lowered.names
+    (998, ('count', 'level'))
+    """
+    check_steps(steps, time_increment)
+    load_kernels()
+    graph = _only_graph(model)
+    if is_typed(graph):
+        raise NotLowered("it is an ONNX graph, which computes in the types that it says", (graph.id,))
+    try:
+        with malformed("this graph cannot become a loop", (str(graph.id),), let=(NotCompiled,)):
+            check_graph(graph)
+            plan = Plan(graph, read_schedule(graph), int(steps), time_increment, tuple(record))
+            start = _First(plan, collect).run()
+            return start if isinstance(start, Lowered) else _loop(plan, start, collect)
+    except NotCompiled as reason:
+        raise NotLowered(str(reason), (graph.id,)) from reason
+
+
+def check_steps(steps: Any, time_increment: Any) -> None:
+    """See that these are numbers that one can go by.
+
+    Raises
+    ------
+    ArgumentError
+    """
+    counted("steps", steps, "how many times the graph is evaluated")
+    if time_increment is not None and (
+        isinstance(time_increment, bool) or not isinstance(time_increment, int | float | np.integer | np.floating)
+    ):
+        raise KindError(f"time_increment must be a number or None; got {time_increment!r}")
+    if isinstance(time_increment, int | np.integer) and abs(int(time_increment)) > LARGEST:
+        raise ArgumentError(f"time_increment must be a number that int64 or float64 holds; got {in_words(time_increment)}")
+
+
+def _only_graph(model: Any) -> Any:
+    if isinstance(model, str | os.PathLike):
+        model = load(model)
+    graphs = getattr(model, "graphs", None)
+    if graphs is None:
+        return model
+    if len(graphs) != 1:
+        raise NotLowered(f"the model {model.id!r} has {len(graphs)} graphs, not one")
+    return graphs[0]
+
+
+@dataclass
+class _Start:
+    """What is known when the loop takes over."""
+
+    known: dict[Key, Any]
+    passes: int
+    evaluations: list[tuple[Any, ...]]
+    rows: list[tuple[Any, ...]]
+
+
+class _First:
+    """The passes that are run one by one."""
+
+    def __init__(self, plan: Plan, collect: bool) -> None:
+        self.plan, self.collect = plan, collect
+        self.known: dict[Key, Any] = {}
+        self.evaluations: list[tuple[Any, ...]] = []
+        self.rows: list[tuple[Any, ...]] = []
+        self.passes = 0
+
+    def run(self) -> _Start | Lowered:
+        """Run passes until every node has run; everything, if that is all there is to do."""
+        while not self._is_over(self._pass()):
+            made = self._pass()
+            made.run()
+            self.passes += 1
+            ended = made.ended()
+            self._keep(made)
+            self.rows.append(tuple(_known_value(self.known, key) for key in self.plan.record))
+            if ended.literal:
+                self.evaluations.append(self._outputs())
+                made.next_evaluation(ended)
+                self._keep(made)
+            if self._is_settled():
+                if self._is_over(self._pass()):
+                    break
+                return _Start(self.known, self.passes, self.evaluations, self.rows)
+        outputs = self._outputs()
+        _refuse_unavailable((outputs, *(self.evaluations if self.collect else ()), *self.rows))
+        rows = (*self.evaluations, *[outputs] * (self.plan.steps - len(self.evaluations)))
+        passes = self.plan.schedule.passes
+        names, recorded = tuple(self.plan.outputs), (len(self.plan.record), tuple(self.rows))
+        return Lowered(None, 0, names, outputs, rows, self.plan.steps, passes, self.collect, self.passes, *recorded)
+
+    def _pass(self) -> Pass:
+        return Pass(self.plan, Store(self.known, None, Reading()), Builder(Reading(), (), (), DEFAULT_OPSET))
+
+    def _is_over(self, before: Pass) -> bool:
+        """Whether there is no further pass: an evaluation that ends before its first pass will always do so."""
+        if self.known.get(UPDATES, 0) >= self.plan.steps:
+            return True
+        return self.plan.schedule.passes is None and bool(before.holds(self.plan.schedule.termination).literal)
+
+    def _is_settled(self) -> bool:
+        """Whether the loop can take over."""
+        wanted = [name for name, _ in self.plan.outputs.values()] if self.collect else []
+        waiting = [name for name in (*wanted, *(key[1] for key in self.plan.record)) if not self.known.get(("ran", name))]
+        if waiting and self.passes >= MOST_PASSES_WITHOUT_VALUE:
+            raise NotCompiled(f"node {waiting[0]!r} has not run in {self.passes} passes, and a loop collects values alone")
+        if self.passes >= MOST_FIRST_PASSES and not waiting:
+            return True
+        if not all(self.known.get(("ran", node.id)) for node in self.plan.graph.nodes):
+            return False
+        return not self.plan.time_goes_on or self.plan.schedule.passes != 1 or self.known.get(UPDATES, 0) > 1
+
+    def _keep(self, made: Pass) -> None:
+        self.known |= {key: value.literal if isinstance(value, Value) else value for key, value in made.store.now().items()}
+
+    def _outputs(self) -> tuple[Any, ...]:
+        return tuple(_known_output(self.known, place) for place in self.plan.outputs.values())
+
+
+def _known_output(known: dict[Key, Any], place: tuple[str, str]) -> Any:
+    """What an output port holds, or why that cannot be expressed; None before its node has run."""
+    return known.get(("output", *place)) if known.get(("ran", place[0])) else None
+
+
+def _known_value(known: dict[Key, Any], key: Key) -> Any:
+    """What is recorded of a pass; None before its node has run."""
+    return known.get(key) if known.get(("ran", key[1])) else None
+
+
+def _refuse_unavailable(rows: Iterable[tuple[Any, ...]]) -> None:
+    """See that no output is one that operators cannot express.
+
+    Raises
+    ------
+    NotCompiled
+    """
+    for value in (value for row in rows for value in row):
+        if isinstance(value, Unavailable):
+            raise NotCompiled(value.reason)
+
+
+def _loop(plan: Plan, start: _Start, collect: bool) -> Lowered:
+    """The loop over all further passes.  Read again while that finds out something the reading before needed to know."""
+    _refuse_unavailable((*(start.evaluations if collect else ()), *start.rows))
+    reading = Reading()
+    while True:
+        reading.changed = False
+        body = _body(plan, start, reading, collect)
+        if not reading.changed:
+            break
+    passes, count = plan.schedule.passes, len(plan.outputs)
+    last, more = body.outputs[:count], [*body.outputs[count:]]
+    keep_going = more.pop(0) if passes is None else None
+    recorded = [more.pop() for _ in plan.record][::-1]
+    kept = (*([*last, *more] if collect else ()), *recorded)
+    collected = tuple(Collected(output, widens=True) for output in kept)
+    name = f"passes of {plan.graph.id}"
+    loop = Loop(check_body(body, (plan.graph.id,)), last=last, collected=collected, keep_going=keep_going, name=name)
+    trip_count = None if passes is None else passes * plan.steps - start.passes
+    first = tuple(_known_output(start.known, place) for place in plan.outputs.values())
+    evaluations, rows = tuple(start.evaluations), tuple(start.rows)
+    names, steps = tuple(plan.outputs), plan.steps
+    return Lowered(loop, trip_count, names, first, evaluations, steps, passes, collect, start.passes, len(plan.record), rows)
+
+
+def _body(plan: Plan, start: _Start, reading: Reading, collect: bool) -> Body:
+    """The body: its outputs are those of the graph, whether to go on, and whether an evaluation is over, as far as needed."""
+    builder = Builder(reading, (), (), DEFAULT_OPSET)
+    store = Store(start.known, builder, reading)
+    made = Pass(plan, store, builder)
+    made.run()
+    results = [_output(store, name, place) for name, place in plan.outputs.items()]
+    ended = made.ended()
+    made.next_evaluation(ended)
+    if plan.schedule.passes is None:
+        results.append(_goes_on(plan, made, ended))
+    if collect and plan.schedule.passes != 1:
+        results.append(builder.node("builtins.bool", [ended], "evaluation is over", number=Number.BOOL))
+    results += [_recorded(store, key) for key in plan.record]
+    for key in list(store.carried):
+        value = store.peek(key)
+        if isinstance(value, Unavailable):
+            raise NotCompiled(value.reason)
+        builder.goes_on(key, value)
+    return builder.finish(plan.graph.id, results, OPSETS)
+
+
+def _output(store: Store, name: str, place: tuple[str, str]) -> Value:
+    value = store.get(("output", *place))
+    if isinstance(value, Unavailable):
+        raise NotCompiled(f"output {name}: {value.reason}")
+    return value
+
+
+def _recorded(store: Store, key: Key) -> Value:
+    value = store.get(key)
+    if isinstance(value, Unavailable):
+        raise NotCompiled(f"{key[1]}.{key[2]}: {value.reason}")
+    return value
+
+
+def _goes_on(plan: Plan, made: Pass, ended: Value) -> Value:
+    """Whether there is a further pass."""
+    builder, store = made.builder, made.store
+    goes_on = contrary(builder, ended)
+    if plan.steps > 1:
+        with store.aside():
+            for key, scale in plan.counters.items():
+                if scale == "ENVIRONMENT_STATE_UPDATE":
+                    store.set(key, literal(0))
+            idle = made.holds(plan.schedule.termination)
+        count = store.get(UPDATES, 0)
+        assert isinstance(count, Value)
+        another = both(builder, compared(builder, "less", count, plan.steps), contrary(builder, idle))
+        goes_on = either_of(builder, goes_on, another)
+    if is_known(goes_on):  # always: MDF would never end either
+        return builder.node("builtins.bool", [goes_on], "goes on", number=Number.BOOL)
+    return goes_on

@@ -1,0 +1,288 @@
+"""One node of a scheduled graph, as MDF's engine evaluates it when graph-scheduler says it runs.
+
+What differs from a node of a body that runs in each iteration (:mod:`mdf_loop.readers.mdf.node`): parameters keep
+their values while the node waits, a parameter with a ``time_derivative`` is integrated, and a node's first run is
+told from the later ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.calls.prepared import read_once
+from mdf_loop.convert.scheduled.values import Store, branch_of, chosen, is_known, one_of
+from mdf_loop.ir import Body
+from mdf_loop.readers.expressions.values import Builder, NotCompiled, Unavailable, Value, arithmetic, literal
+from mdf_loop.readers.mdf.edges import REDUCTIONS
+from mdf_loop.readers.mdf.functions import apply_function
+from mdf_loop.readers.mdf.node import START, NodeReader, default_of, is_stateful
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a run of a node is told of the time.
+
+    Attributes
+    ----------
+    ran : Value
+        Whether the node ran before.
+    later : Value
+        Whether this is a later evaluation of the graph than the first, so that time goes on.
+    time_increment : float or None
+        By how much.
+    """
+
+    ran: Value
+    later: Value
+    time_increment: Any
+
+
+class ScheduledNode(NodeReader):
+    """Makes operators of one run of a node.
+
+    Parameters
+    ----------
+    node : modeci_mdf.mdf.Node
+    ports : mapping of str to Value
+    builder : Builder
+    path : tuple of str
+    store : Store
+        Where its values live from run to run.
+    moment : Moment
+    """
+
+    def __init__(
+        self, node: Any, ports: Mapping[str, Value], builder: Builder, path: tuple[str, ...], store: Store, moment: Moment
+    ) -> None:
+        super().__init__(node, ports, builder, _read_body, path)
+        self.store, self.moment = store, moment
+
+    def run(self) -> None:
+        """Evaluate the node; its parameters and output ports are in the store then."""
+        for port, value in self.read().items():
+            self.store.set(("output", self.node.id, port), self._kept(value, port))
+        for parameter in self.parameters:
+            self.store.set(self._key(parameter), self._kept(self.scope[parameter.id], parameter.id))
+        for kind, things in (("function", self.node.functions), ("input", self.node.input_ports)):
+            for thing in things:
+                key = (kind, self.node.id, thing.id)
+                if key in self.store.recorded:
+                    self.store.set(key, self._kept(self.scope[thing.id], thing.id))
+
+    def _kept(self, value: Value | Unavailable, name: str) -> Value | Unavailable:
+        if isinstance(value, Unavailable):
+            return value
+        if value.items is None and isinstance(value.literal, str | dict):
+            return Unavailable(f"{self.node.id}.{name} is no number or array")
+        if value.display == "outputs":
+            return Unavailable(f"{self.node.id}.{name} is several values")
+        return self.builder.array(value, f"{self.node.id}.{name}")
+
+    def _key(self, parameter: Any) -> tuple[str, ...]:
+        return ("parameter", self.node.id, parameter.id)
+
+    @property
+    def onnx_opset(self) -> int:
+        """The version of ONNX that MDF's engine runs operators in."""
+        return ONNX_OF_MDF
+
+    def onnx_input(self, schema: Any, place: int, inputs: Sequence[Value | None], base: str) -> Value:
+        """An input as MDF's engine hands it to an operator."""
+        value = inputs[place]
+        assert value is not None
+        if schema.name == "Reshape" and place == 1:
+            value = self.builder.node("flattened", [value], base)
+        return self.builder.node("to_onnx", [value], base)
+
+    def onnx_result(self, value: Value, base: str) -> Value:
+        """A result as MDF's engine hands it on."""
+        return self.builder.node("from_onnx", [value], base)
+
+    def control_result(self, value: Value, base: str) -> Value:
+        """A result of a loop or branch, which is an array, without dimensions as well."""
+        return self.builder.node("numpy.array", [value], base)
+
+    def _previous(self, parameter: Any) -> Value | Unavailable:
+        if parameter.time_derivative is None:
+            return super()._previous(parameter)
+        if parameter.value is not None or parameter.function:
+            raise NotCompiled(f"parameter {self.base(parameter)} has a time_derivative, and a value or function that MDF prefers")
+        if parameter.default_initial_value is None:
+            raise NotCompiled(
+                f"parameter {self.base(parameter)} has a time_derivative and no default_initial_value to start from"
+            )
+        return self._stored(parameter)
+
+    def _state(self, parameter: Any) -> Value:
+        stored = self._stored(parameter)
+        if isinstance(stored, Unavailable):
+            raise NotCompiled(stored.reason)
+        return stored
+
+    def _stale(self, parameter: Any) -> Value | Unavailable:  # type: ignore[override]
+        return self._stored(parameter)
+
+    def _stored(self, parameter: Any) -> Value | Unavailable:
+        """A parameter after the node's last run; before its first run what MDF starts it with."""
+        if is_known(self.moment.ran):
+            return self.store.get(self._key(parameter)) if self.moment.ran.literal else self._first(parameter)
+        stored = self.store.get(self._key(parameter))
+        with self.builder.branch() as nodes:
+            first = self._first(parameter)
+        if isinstance(stored, Unavailable) or isinstance(first, Unavailable):
+            return first if isinstance(first, Unavailable) else stored
+        first = self.builder.array(first, self.base(parameter))
+        return one_of(self.builder, self.moment.ran, ([], [stored]), (nodes, [first]), self.base(parameter))[0]
+
+    def _first(self, parameter: Any) -> Value | Unavailable:
+        """What MDF takes a parameter for before it was ever evaluated; it may be known, and will not stay as it is."""
+        if parameter.default_initial_value is not None:
+            return replace(self._initial(parameter), varies=True)
+        if is_stateful(parameter):
+            return replace(literal(START), varies=True)
+        if parameter.value is not None:
+            return replace(self.value(parameter.value, parameter), varies=True)
+        return Unavailable(f"parameter {self.base(parameter)} is read before it has a value")
+
+    def _evaluated(self, parameter: Any) -> Value | Unavailable:
+        if parameter.value is not None:
+            value = self.value(parameter.value, parameter)
+        elif parameter.function:
+            value = apply_function(self, parameter, (*self.path, parameter.id), parameter.function, parameter.args or {}, None)
+        elif parameter.time_derivative is not None:
+            value = self._integrated(parameter)
+        elif parameter.conditions:
+            value = self._so_far(parameter)
+        else:
+            return Unavailable(
+                f"parameter {self.base(parameter)} has only a default_initial_value; MDF's engine makes None of it"
+            )
+        for condition in parameter.conditions:
+            value = self._where(parameter, condition, value)
+        return value
+
+    def _so_far(self, parameter: Any) -> Value:
+        """The value that conditions change: the last one, 0.0 before there was one."""
+        if is_known(self.moment.ran) and not self.moment.ran.literal:
+            return literal(START)
+        stored = self.store.get(self._key(parameter))
+        if isinstance(stored, Unavailable):
+            raise NotCompiled(stored.reason)
+        return chosen(self.builder, self.moment.ran, stored, literal(START), self.base(parameter))
+
+    def _integrated(self, parameter: Any) -> Value:
+        """A parameter with a time_derivative: its initial value, and in later evaluations a step of Euler's method."""
+        later, ran, base = self.moment.later, self.moment.ran, self.base(parameter)
+        if not (is_known(later) and not later.literal) and not (is_known(ran) and ran.literal):
+            raise NotCompiled(f"parameter {base} has a time_derivative, and its node may not run in the first evaluation")
+        if is_known(later):
+            return self._step(parameter) if later.literal else self._restarted(parameter)
+        then = branch_of(self.builder, lambda: [self._step(parameter)])
+        otherwise = branch_of(self.builder, lambda: [self._restarted(parameter)])
+        return one_of(self.builder, later, then, otherwise, base)[0]
+
+    def _restarted(self, parameter: Any) -> Value:
+        return self.builder.array(self.value(parameter.default_initial_value, parameter), self.base(parameter))
+
+    def _step(self, parameter: Any) -> Value:
+        base, current = self.base(parameter), self.store.get(self._key(parameter))
+        if isinstance(current, Unavailable):
+            raise NotCompiled(current.reason)
+        slope = self.builder.array(self.value(parameter.time_derivative, parameter), base)
+        increment = literal(self.moment.time_increment)
+        change = self.builder.node("multiply", [slope, increment], base, number=arithmetic("multiply", slope, increment))
+        if current.number and change.number:  # MDF adds by numpy.add, which makes numpy's numbers of Python's
+            current = self.builder.tensor(current, base)
+        return self.builder.node("add", [current, change], base)
+
+
+ONNX_OF_MDF = 15
+"""``modeci_mdf.functions.onnx.onnx_opset_version``."""
+
+
+def _read_body(source: Any, n_carried: int, kind: str) -> Body:
+    """The body of a loop or branch in a node."""
+    return read_once(source, n_carried, kind)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What one edge brings: the value at its sender's port, whether the sender ran, whether the value is an array."""
+
+    edge: Any
+    value: Value | Unavailable
+    came: Value
+    is_array: bool
+
+
+def port_value(builder: Builder, node: Any, port: Any, sent: Sequence[Sent], ran: Value, path: tuple[str, ...]) -> Value:
+    """The value of an input port in one run of its node; ``ran`` says whether the node ran before."""
+    base = f"{node.id}.{port.id}"
+    reduce = port.reduce or "overwrite"
+    if reduce not in REDUCTIONS:
+        raise NotCompiled(f"port {base} has reduce {reduce!r}")
+    sent = [part for part in sent if not (is_known(part.came) and not part.came.literal)]
+    if len(sent) > (1 if reduce == "overwrite" else 2):
+        raise NotCompiled(f"{len(sent)} edges end in port {base}, and MDF takes them in no particular order")
+    if len(sent) == 2:
+        return _reduced(builder, base, reduce, [_weighted(builder, base, part) for part in sent], sent)
+    if not sent:
+        return _default(builder, port, ran, path)
+    came = sent[0].came
+    if is_known(came):
+        return _weighted(builder, base, sent[0])
+    then = branch_of(builder, lambda: [_weighted(builder, base, sent[0])])
+    otherwise = branch_of(builder, lambda: [builder.array(_default(builder, port, ran, path), base)])
+    return one_of(builder, came, then, otherwise, base, apart=bool(then[0]))[0]  # what has not come has no value to weigh
+
+
+def _weighted(builder: Builder, base: str, sent: Sent) -> Value:
+    """What an edge brings."""
+    edge, value = sent.edge, sent.value
+    if isinstance(value, Unavailable):
+        raise NotCompiled(value.reason)
+    if is_plain(edge):
+        return value
+    weight = edge.parameters["weight"]
+    if isinstance(weight, list) and sent.is_array:  # numpy makes an array of it, where Python would repeat the list
+        weight = np.asarray(weight)
+    if not isinstance(weight, bool | int | float | np.ndarray | np.generic):
+        raise NotCompiled(f"the weight of edge {edge.id!r} is a {type(weight).__name__}, no number or array")
+    factor = literal(weight)
+    return builder.node("multiply", [factor, value], base, number=arithmetic("multiply", factor, value))
+
+
+def is_plain(edge: Any) -> bool:
+    """Whether an edge hands on the very value."""
+    weight = (edge.parameters or {}).get("weight", 1)
+    return type(weight) in (int, float) and weight == 1
+
+
+def _reduced(builder: Builder, base: str, reduce: str, values: Sequence[Value], sent: Sequence[Sent]) -> Value:
+    if not all(is_known(part.came) for part in sent):
+        raise NotCompiled(f"two edges end in port {base}, and not both of their senders have surely run")
+    if any(part.is_array and is_plain(part.edge) for part in sent):
+        raise NotCompiled(
+            f"port {base} has reduce {reduce!r}: MDF changes an array that is sent there in place, whichever comes first"
+        )
+    op = REDUCTIONS[reduce]
+    return builder.node(op, [*values], base, number=arithmetic(op, *values))
+
+
+def _default(builder: Builder, port: Any, ran: Value, path: tuple[str, ...]) -> Value:
+    """What MDF takes where no edge brings a value."""
+    if port.default_value is not None:
+        if isinstance(port.default_value, str):
+            raise NotCompiled(f"port {port.id} has the text {port.default_value!r} for a default_value")
+        return default_of(port, path)
+    shape = tuple(port.shape or ())
+    if not all(isinstance(n, int) for n in shape) or int(np.prod(shape)) > 10**7:
+        raise NotCompiled(f"port {port.id} has the shape {shape}, which is not all numbers or too large")
+    zeros = literal(np.full(shape, 0.0))
+    if (port.reduce or "overwrite") != "overwrite" or (port.type and "float" in port.type):
+        return zeros
+    return chosen(builder, ran, zeros, literal(np.full(shape, 0)), port.id)

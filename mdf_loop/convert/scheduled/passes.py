@@ -1,0 +1,338 @@
+"""One pass of graph-scheduler through a graph: with values that are known, run at once, or as operators of a loop's body."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.convert.scheduled.conditions import (
+    COMPARISONS,
+    PASS,
+    SEQUENCE,
+    UPDATE,
+    AllRan,
+    Calls,
+    Condition,
+    Constant,
+    Evaluations,
+    JustRan,
+    Not,
+    Passes,
+    Some,
+    Threshold,
+    Usable,
+    parts_of,
+)
+from mdf_loop.convert.scheduled.nodes import Moment, ScheduledNode, Sent, is_plain, port_value
+from mdf_loop.convert.scheduled.plan import UPDATES, Plan
+from mdf_loop.convert.scheduled.values import (
+    FALSE,
+    TRUE,
+    Key,
+    Reading,
+    Store,
+    added,
+    both,
+    branch_of,
+    chosen,
+    compared,
+    contrary,
+    divides,
+    either_of,
+    is_known,
+    one_of,
+)
+from mdf_loop.errors import LoopError, NotLowered
+from mdf_loop.execute.interpret import InterpretedBody
+from mdf_loop.options import start_run
+from mdf_loop.readers.expressions.values import DOMAIN, Builder, NotCompiled, Number, Unavailable, Value, literal
+from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
+
+OPSETS = {"": DEFAULT_OPSET, DOMAIN: 1}
+
+
+class Pass:
+    """One pass, in the making.
+
+    Parameters
+    ----------
+    plan : Plan
+    store : Store
+    builder : Builder
+        Where conditions and counts are computed; unused where everything is known.
+    """
+
+    def __init__(self, plan: Plan, store: Store, builder: Builder) -> None:
+        self.plan, self.store, self.builder = plan, store, builder
+        store.recorded = frozenset(plan.record)
+        self.is_known = store.builder is None
+        self.anything = FALSE
+
+    def run(self) -> None:
+        """Make the pass."""
+        schedule = self.plan.schedule
+        self._restart(PASS)
+        if schedule.passes == 1:
+            self._restart(UPDATE)
+        going = TRUE
+        for k, names in enumerate(schedule.sets):
+            if schedule.may_end_before(k):
+                going = both(self.builder, going, contrary(self.builder, self.holds(schedule.termination)))
+            self._run_set(names, going)
+        for scale in (UPDATE, SEQUENCE):
+            if ("passes", scale) in self.plan.counters:
+                self._add(("passes", scale), TRUE)
+        for key in self.plan.watched:
+            self.store.set(key, self._chosen_count(contrary(self.builder, self.anything), FALSE, key))
+
+    def ended(self) -> Value:
+        """Whether the evaluation of the graph is over, between two passes."""
+        if self.plan.schedule.passes == 1:
+            return TRUE
+        return self.holds(self.plan.schedule.termination)
+
+    def next_evaluation(self, ended: Value) -> None:
+        """Where an evaluation is over, the next one counts from 0."""
+        if self.is_known or self.plan.schedule.passes != 1:
+            self._restart(UPDATE, ended)
+        self.store.set(UPDATES, chosen(self.builder, ended, self._counted(UPDATES, TRUE), self._count(UPDATES), "evaluations"))
+
+    def _restart(self, scale: str, when: Value = TRUE) -> None:
+        for key, relative in self.plan.counters.items():
+            if relative == scale:
+                value = literal(0) if is_known(when) and when.literal else self._chosen_count(when, literal(0), key)
+                self.store.set(key, value)
+
+    def _count(self, key: Key) -> Value:
+        value = self.store.get(key, False if key[0] == "just ran" else 0)
+        assert isinstance(value, Value)
+        return value
+
+    def _chosen_count(self, when: Value, value: Value, key: Key) -> Value:
+        return chosen(self.builder, when, value, self._count(key), " ".join(key))
+
+    def _counted(self, key: Key, when: Value) -> Value:
+        """A count, one higher where something happened."""
+        more = added(self.builder, self._count(key), literal(1), " ".join(key))
+        return self._chosen_count(when, more, key)
+
+    def _add(self, key: Key, when: Value) -> None:
+        self.store.set(key, self._counted(key, when))
+
+    def _run_set(self, names: tuple[str, ...], going: Value) -> None:
+        runs: dict[str, Value] = {}
+        for name in names:
+            runs[name] = self._then(going, self.plan.schedule.conditions[name], FALSE)
+            self._call(name, runs[name])
+        for name in names:
+            self._node(name, runs[name])
+        self._remember_set(names, runs)
+
+    def _call(self, name: str, runs: Value) -> None:
+        """Count a node that is about to run."""
+        for key in self.plan.spent.get(name, ()):
+            self.store.set(key, self._chosen_count(runs, literal(0), key))
+        for key in self.plan.counted.get(name, ()):
+            self._add(key, runs)
+
+    def _remember_set(self, names: tuple[str, ...], runs: Mapping[str, Value]) -> None:
+        some = FALSE
+        for value in runs.values():
+            some = either_of(self.builder, some, value)
+        self.anything = either_of(self.builder, self.anything, some)
+        for key in self.plan.watched:
+            self.store.set(key, self._chosen_count(some, runs.get(key[1], FALSE), key))
+
+    def _node(self, name: str, runs: Value) -> None:
+        """Run a node where its condition holds."""
+        if is_known(runs) and not runs.literal:
+            return
+        try:
+            if self.is_known:
+                self._run_now(name)
+            elif is_known(runs):
+                self._evaluate(name, self.builder)
+            else:
+                self._run_perhaps(name, runs)
+        except NotCompiled as reason:
+            raise NotLowered(str(reason), (self.plan.graph.id, name)) from reason
+
+    def _run_now(self, name: str) -> None:
+        """Run a node whose values are all known, and know its new ones."""
+        builder = Builder(Reading(), (), (), DEFAULT_OPSET)
+        with self.store.aside() as changed:
+            self._evaluate(name, builder)
+        values = {key: value for key, value in changed.items() if isinstance(value, Value)}
+        body = builder.finish(name, [*values.values()], OPSETS)
+        try:
+            with np.errstate(all="ignore"):
+                results = InterpretedBody(body)((), (), start_run())
+        except LoopError as error:
+            error.add_note(f"in node {name!r} of {self.plan.graph.id!r}, in one of its first runs")
+            raise
+        known = dict(zip(values, results, strict=True))
+        for key, value in changed.items():
+            self.store.known[key] = known.get(key, value)
+
+    def _run_perhaps(self, name: str, runs: Value) -> None:
+        """Run a node, or let it keep what it had."""
+        with self.builder.branch() as nodes, self.store.aside() as changed:
+            self._evaluate(name, self.builder)
+        kept: list[tuple[Key, Value, Value]] = []
+        for key in changed:
+            if key not in self.store.reading.live:
+                continue  # whoever reads it later has this read again
+            old, new = self.store.peek(key), changed[key]
+            if isinstance(old, Value) and isinstance(new, Value):
+                kept.append((key, new, old))
+            else:
+                self.store.set(key, new if isinstance(new, Unavailable) else old)
+        merged = one_of(self.builder, runs, (nodes, [new for _, new, _ in kept]), ([], [old for *_, old in kept]), name)
+        for (key, *_), value in zip(kept, merged, strict=True):
+            self.store.set(key, value)
+
+    def _evaluate(self, name: str, builder: Builder) -> None:
+        """Make one run of a node."""
+        node, path = self.plan.nodes[name], (self.plan.graph.id, name)
+        ran = self._ran(name)
+        moment = Moment(ran, self._later(), self.plan.time_increment)
+        ports = {port.id: port_value(builder, node, port, self._sent(node, port), ran, path) for port in node.input_ports}
+        ScheduledNode(node, ports, builder, path, self.store, moment).run()
+        self.store.set(("ran", name), TRUE)
+
+    def _ran(self, name: str) -> Value:
+        if not self.is_known and self.store.known.get(("ran", name)):
+            return TRUE
+        value = self.store.get(("ran", name), False)
+        assert isinstance(value, Value)
+        return value
+
+    def _later(self) -> Value:
+        """Whether this is not the first evaluation of the graph, where time goes on."""
+        plan = self.plan
+        if not plan.time_goes_on:
+            return FALSE
+        if self.store.known.get(UPDATES, 0) > 0:
+            return TRUE
+        return compared(self.builder, "greater", self._count(UPDATES), 0)
+
+    def _sent(self, node: Any, port: Any) -> list[Sent]:
+        """What the edges into a port bring."""
+        sent = []
+        for edge in self.plan.edges.get((node.id, port.id), ()):
+            key = ("output", edge.sender, edge.sender_port)
+            if edge.sender == edge.receiver and not is_plain(edge):
+                raise NotCompiled(f"edge {edge.id!r} has a weight and no value to weigh before its node has run: MDF fails there")
+            is_array = isinstance(self.store.known.get(key), np.ndarray)
+            sent.append(Sent(edge, self.store.get(key), self._ran(edge.sender), is_array))
+        return sent
+
+    def holds(self, condition: Condition) -> Value:
+        """Whether a condition holds now."""
+        builder = self.builder
+        if isinstance(condition, Constant):
+            return literal(condition.value)
+        if isinstance(condition, Passes):
+            count = self._count(("passes", condition.scale))
+            if condition.comparison == "remainder":
+                return divides(builder, count, condition.n)
+            return compared(builder, condition.comparison, count, condition.n)
+        if isinstance(condition, Evaluations):
+            return compared(builder, condition.comparison, self._count(UPDATES), condition.n)
+        if isinstance(condition, Calls):
+            return compared(builder, condition.comparison, self._calls(condition), condition.n)
+        if isinstance(condition, Usable):
+            return compared(builder, "greater_equal", self._count(("usable", condition.dependency, condition.owner)), condition.n)
+        if isinstance(condition, JustRan):
+            return self._just_ran(condition)
+        if isinstance(condition, Threshold):
+            return self._beyond(condition)
+        if isinstance(condition, Not):
+            return contrary(builder, self.holds(condition.part))
+        if isinstance(condition, AllRan):
+            parts: tuple[Condition, ...] = tuple(Calls("greater_equal", (name,), 1, condition.scale) for name in condition.nodes)
+            return self._joined(parts, FALSE)
+        return self._joined(condition.parts, TRUE if isinstance(condition, Some) else FALSE)
+
+    def _joined(self, parts: tuple[Condition, ...], end: Value) -> Value:
+        """Several conditions: any of them if ``end`` is true, else all."""
+        value = contrary(self.builder, end)
+        for part in parts:
+            value = self._then(value, part, end)
+            if is_known(value) and value.literal is end.literal:
+                break
+        return value
+
+    def _then(self, value: Value, condition: Condition, end: Value) -> Value:
+        """A value joined with a condition that is looked at only where the value is not ``end``: a threshold may fail."""
+        join = either_of if end.literal else both
+        if is_known(value) or not any(isinstance(part, Threshold) for part in parts_of(condition)):
+            return value if is_known(value) and value.literal is end.literal else join(self.builder, value, self.holds(condition))
+        looked = branch_of(self.builder, lambda: [self.holds(condition)])
+        branches = (([], [end]), looked) if end.literal else (looked, ([], [end]))
+        return one_of(self.builder, value, *branches, "condition")[0]
+
+    def _calls(self, condition: Calls) -> Value:
+        total = literal(0)
+        for name in condition.nodes:
+            total = added(self.builder, total, self._count(("calls", name, condition.scale)), "calls")
+        return total
+
+    def _just_ran(self, condition: JustRan) -> Value:
+        key = ("just ran", condition.node)
+        if self.is_known and key not in self.store.known and key not in self.store.now():
+            raise NotLowered("a condition is JustRan, which MDF cannot answer before anything ran", (self.plan.graph.id,))
+        return self._count(key)
+
+    def _beyond(self, condition: Threshold) -> Value:
+        """A parameter or output port compared with a number."""
+        ran = self._ran(condition.node)
+        if is_known(ran):
+            return self._compared_now(condition) if ran.literal else literal(self._compared_at_first(condition))
+        then = branch_of(self.builder, lambda: [self._compared_now(condition)])
+        return one_of(self.builder, ran, then, ([], [literal(self._compared_at_first(condition))]), "condition")[0]
+
+    def _compared_now(self, condition: Threshold) -> Value:
+        builder, where = self.builder, f"{condition.node}.{condition.name}"
+        kind = "parameter" if condition.kind == "parameters" else "output"
+        value = self.store.get((kind, condition.node, condition.name))
+        if isinstance(value, Unavailable):
+            raise NotLowered(f"a condition is a Threshold of {where}: {value.reason}", (self.plan.graph.id,))
+        if is_known(value):
+            return literal(_is_beyond(value.literal, condition))
+        for index in condition.indices:
+            value = builder.node("index", [value], where, index=index)
+        value = builder.node("builtins.float", [value], where, number=Number.FLOAT)
+        if condition.comparison not in ("equal", "not_equal") or not (condition.atol or condition.rtol):
+            return compared(builder, condition.comparison, value, condition.threshold)
+        distance = builder.node("subtract", [value, literal(condition.threshold)], where, number=Number.FLOAT)
+        distance = builder.node("absolute", [distance], where, number=Number.FLOAT)
+        close = compared(builder, "less_equal", distance, condition.atol + condition.rtol * abs(condition.threshold))
+        return close if condition.comparison == "equal" else contrary(builder, close)
+
+    def _compared_at_first(self, condition: Threshold) -> bool:
+        """What MDF finds before the node has run: zeros at an output port, the initial value of a parameter."""
+        node = self.plan.nodes[condition.node]
+        thing = next(thing for thing in getattr(node, condition.kind) if thing.id == condition.name)
+        value = np.zeros(thing.shape or ()) if condition.kind == "output_ports" else thing.default_initial_value
+        if not isinstance(value, bool | int | float | list | np.ndarray):
+            raise NotLowered(
+                f"a condition is a Threshold of {condition.node}.{condition.name}, which MDF looks at before it has a value",
+                (self.plan.graph.id,),
+            )
+        return _is_beyond(value, condition)
+
+
+def _is_beyond(value: Any, condition: Threshold) -> bool:
+    """As graph-scheduler compares a value that is known."""
+    for index in condition.indices:
+        value = value[index]
+    if value is None or np.size(value) != 1:
+        raise NotLowered(f"a condition is a Threshold of {condition.node}.{condition.name}, which has no single number yet")
+    number = float(np.asarray(value).reshape(()))
+    if condition.comparison not in ("equal", "not_equal"):
+        return COMPARISONS[condition.comparison](number, condition.threshold)
+    close = bool(np.isclose(number, condition.threshold, atol=condition.atol, rtol=condition.rtol))
+    return close if condition.comparison == "equal" else not close

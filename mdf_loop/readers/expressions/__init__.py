@@ -1,0 +1,1 @@
+"""Expressions and equations in text to the IR."""

@@ -1,0 +1,354 @@
+"""Expressions in text, such as ``x + dt * (inp - leak * x)``, to operators.
+
+What an expression may say is the list of :mod:`mdf_loop.readers.expressions.text`.  Nothing is computed here: each operation
+becomes a node.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import MalformedBody
+from mdf_loop.ir import Body, Node
+from mdf_loop.readers.expressions.calls import call, dotted, signed
+from mdf_loop.readers.expressions.text import CONSTANTS, OPERATORS, excerpt, number_in, parse
+from mdf_loop.readers.expressions.values import (
+    DOMAIN,
+    UNKNOWN,
+    Builder,
+    NotCompiled,
+    Number,
+    Scope,
+    Value,
+    arithmetic,
+    literal,
+    read,
+)
+
+_ARITHMETIC = {"add", "subtract", "multiply", "negative", "positive"}
+_REFUSE_TRUTH_VALUES = {"subtract", "negative", "positive"}
+_HARMLESS = {
+    *(*_ARITHMETIC, "absolute", "whole"),
+    *("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"),
+    *("numpy.logical_and", "numpy.logical_or", "numpy.logical_not"),
+}
+"""Operators that cannot fail but on shapes that do not go together: what Python would skip is computed all the same.
+
+Arithmetic fails on whole numbers that a small type cannot hold as well, and differences on truth values: see :func:`harmless`.
+"""
+
+
+def read_expression(text: str, scope: Scope, builder: Builder, base: str, path: tuple[str, ...] = ()) -> Value:
+    """The nodes of an expression.
+
+    Parameters
+    ----------
+    text : str
+    scope : mapping
+        The values of the names it may read.
+    builder : Builder
+        The body the nodes are added to.
+    base : str
+        What the value is called in the body and in messages.
+    path : tuple of str
+        Where the expression stands, for errors.
+
+    Raises
+    ------
+    MalformedBody, UnsupportedOp
+        See :func:`parse`; or a name is not known.
+    NotCompiled
+        It has a meaning in Python that operators cannot express.
+    """
+    return Compiler(text, scope, builder, base, path).top(parse(text, path))
+
+
+Part = tuple[list[Node], Value]
+"""The nodes of a part of an expression, and its value."""
+
+
+class Compiler:
+    """One expression on its way into nodes."""
+
+    def __init__(self, text: str, scope: Scope, builder: Builder, base: str, path: tuple[str, ...]) -> None:
+        self.text, self.scope, self.builder, self.base, self.path = text, scope, builder, base, path
+
+    def top(self, tree: ast.expr) -> Value:
+        """The whole expression: the value is called as the expression is."""
+        return self.value(tree, out=self.builder.fresh(self.base))
+
+    def value(self, tree: ast.expr, out: str = "") -> Value:
+        """The value of a part; ``out`` is a name kept for it."""
+        visit = getattr(self, f"_{type(tree).__name__.lower()}")
+        return visit(tree, out)
+
+    def operand(self, tree: ast.expr) -> Value:
+        """A part as the operand of an operator: a number or an array."""
+        return self.plain(self.value(tree), tree)
+
+    def plain(self, value: Value, tree: ast.expr) -> Value:
+        """A value that an operator can take.
+
+        Raises
+        ------
+        NotCompiled
+            A Python list or tuple: operators repeat and join those.
+        MalformedBody
+            It is no number or array at all.
+        """
+        if value.display in ("first", "outputs"):
+            return self.builder.array(value, self.base)
+        if value.display:
+            raise NotCompiled(f"{excerpt(self.text)} works on a Python {value.display}, which operators repeat or join")
+        if value.literal is not UNKNOWN and (value.literal is None or isinstance(value.literal, str | dict)):
+            raise self.error(tree, f"{type(value.literal).__name__} is no number or array")
+        return value
+
+    def node(self, op: str, inputs: Sequence[Value | None], out: str = "", number: Number = Number.NO, **attrs: Any) -> Value:
+        """Add an operation of this expression."""
+        return self.builder.node(op, inputs, self.base, out=out, number=number, **attrs)
+
+    def error(self, tree: Any, what: str) -> MalformedBody:
+        """An error at a place of the text."""
+        return MalformedBody(f"expression {excerpt(self.text)}, column {tree.col_offset + 1}: {what}", self.path)
+
+    def _constant(self, tree: ast.Constant, out: str) -> Value:
+        if isinstance(tree.value, str):
+            raise self.error(tree, "a text is no value")
+        return literal(tree.value)
+
+    def _name(self, tree: ast.Name, out: str) -> Value:
+        if tree.id not in self.scope:
+            known = ", ".join(repr(name) for name in list(self.scope)[:20]) or "none"
+            raise self.error(tree, f"there is no value {tree.id!r} here; there are {known}")
+        return read(self.scope, tree.id)
+
+    def _attribute(self, tree: ast.Attribute, out: str) -> Value:
+        name = dotted(tree) or ""
+        if name not in CONSTANTS:
+            raise self.error(tree, f"{name} has to be called, or stands for no number")
+        return literal(getattr(math, name.split(".")[1]))
+
+    def _list(self, tree: ast.List, out: str) -> Value:
+        items = tuple(self.value(element) for element in tree.elts)
+        return Value(varies=any(item.varies for item in items), items=items, display="list")
+
+    def _tuple(self, tree: ast.Tuple, out: str) -> Value:
+        items = tuple(self.value(element) for element in tree.elts)
+        return Value(varies=any(item.varies for item in items), items=items, display="tuple")
+
+    def _dict(self, tree: ast.Dict, out: str) -> Value:
+        raise NotCompiled(f"{excerpt(self.text)} makes a dict")
+
+    def _unaryop(self, tree: ast.UnaryOp, out: str) -> Value:
+        if (known := signed(tree)) is not UNKNOWN:
+            return literal(known)
+        value = self.operand(tree.operand)
+        op = OPERATORS[type(tree.op)]
+        number = Number.BOOL if op == "not" else max(value.number, Number.INT) if value.number else Number.NO
+        return self.node(op, [value], out, number)
+
+    def _binop(self, tree: ast.BinOp, out: str) -> Value:
+        chain: list[ast.BinOp] = []
+        left: ast.expr = tree
+        while isinstance(left, ast.BinOp):
+            chain.append(left)
+            left = left.left
+        value = self.value(left)
+        for part in reversed(chain):
+            value, right = self._operands(value, self.value(part.right), part)
+            op = OPERATORS[type(part.op)]
+            value = self.node(op, [value, right], out if part is tree else "", arithmetic(op, value, right))
+        return value
+
+    def _operands(self, left: Value, right: Value, tree: ast.BinOp) -> tuple[Value, Value]:
+        """Both sides of an operator; a list next to what is surely an array is one as well."""
+        if isinstance(left.literal, np.ndarray) and right.display == "list":
+            right = self.builder.array(right, self.base)
+        elif isinstance(right.literal, np.ndarray) and left.display == "list":
+            left = self.builder.array(left, self.base)
+        return self.plain(left, tree.left), self.plain(right, tree.right)
+
+    def _compare(self, tree: ast.Compare, out: str) -> Value:
+        steps = list(zip(tree.ops, tree.comparators, strict=True))
+        return self._comparison(self.operand(tree.left), steps, out)
+
+    def _comparison(self, left: Value, steps: Sequence[tuple[ast.cmpop, ast.expr]], out: str = "") -> Value:
+        """``a < b < c`` is ``a < b and b < c``, with b computed once."""
+        (op, tree), *rest = steps
+        right = self.operand(tree)
+        number = Number.BOOL if left.number and right.number else Number.NO
+        first = self.node(OPERATORS[type(op)], [left, right], "" if rest else out, number)
+        return self._logical("and", first, lambda: self._comparison(right, rest), out) if rest else first
+
+    def _boolop(self, tree: ast.BoolOp, out: str) -> Value:
+        op = "and" if isinstance(tree.op, ast.And) else "or"
+        value = self.operand(tree.values[0])
+        for k, part in enumerate(tree.values[1:], 2):
+            value = self._logical(op, value, lambda part=part: self.operand(part), out if k == len(tree.values) else "")
+        return value
+
+    def _logical(self, op: str, left: Value, compile_right: Any, out: str) -> Value:
+        """``left and right``: right is computed only if it is needed, or if that cannot be noticed."""
+        with self.builder.branch() as nodes:
+            right = compile_right()
+        number = max(left.number, right.number)
+        if harmless(self.builder, nodes):
+            self.builder.nodes += nodes
+            return self.node(op, [left, right], out, number)
+        if op == "and":
+            return self._either(left, (nodes, right), ([], left), out, number)
+        return self._either(left, ([], left), (nodes, right), out, number)
+
+    def _ifexp(self, tree: ast.IfExp, out: str) -> Value:
+        condition = self.operand(tree.test)
+        then, otherwise = self._aside(tree.body), self._aside(tree.orelse)
+        number = max(then[1].number, otherwise[1].number)
+        if harmless(self.builder, [*then[0], *otherwise[0]]):
+            self.builder.nodes += [*then[0], *otherwise[0]]
+            return self.node("choose", [condition, then[1], otherwise[1]], out, number)
+        return self._either(condition, then, otherwise, out, number)
+
+    def _aside(self, tree: ast.expr) -> Part:
+        """The nodes of a part that may be skipped, and its value."""
+        with self.builder.branch() as nodes:
+            return nodes, self.operand(tree)
+
+    def _either(self, condition: Value, then: Part, otherwise: Part, out: str, number: Number) -> Value:
+        """One of two branches runs, as Python has it: an If."""
+        condition = self.node("builtins.bool", [condition], number=Number.BOOL)
+        bodies = [self._branch(*then, "then"), self._branch(*otherwise, "else")]
+        captures = tuple(dict.fromkeys(name for body in bodies for name in body.captures))
+        attrs = {"then_branch": bodies[0], "else_branch": bodies[1]}
+        output = out or self.builder.fresh(self.base)
+        added = Node("If", (condition.name,), (output,), attrs, self.base, self.builder.opset, "", captures)
+        varies = condition.varies or then[1].varies or otherwise[1].varies
+        (value,) = self.builder.add(added, varies)
+        return Value(value.name, number, value.varies)
+
+    def _branch(self, nodes: Sequence[Node], value: Value, name: str) -> Body:
+        output = self.builder.name(value)
+        written = {out for node in nodes for out in node.outputs}
+        reads = [read for node in nodes for read in node.reads] + [output]
+        captures = tuple(dict.fromkeys(read for read in reads if read not in written))
+        versions = {"": self.builder.opset, DOMAIN: 1}
+        return Body(f"{self.base} {name}", (), (output,), tuple(nodes), {}, captures, opsets=versions, typed=False)
+
+    def _call(self, tree: ast.Call, out: str) -> Value:
+        return call(self, tree, out)
+
+    def _subscript(self, tree: ast.Subscript, out: str) -> Value:
+        value = self.value(tree.value)
+        values: list[Value] = []
+        template = self._index(tree.slice, values)
+        if value.items is not None:
+            return self._item(value, template, tree)
+        value = self.plain(value, tree) if value.display != "shape" else value
+        if value.display == "shape" and type(template) is int:
+            return self.builder.node("dimension", [value.of], self.base, out=out, number=Number.INT, axis=template)
+        if value.number and not value.name:
+            raise self.error(tree, "a number has no elements")
+        if not values:
+            return self.node("index", [value], out, index=as_index(template))
+        return self.node("getitem", [value, *values], out, index=template)
+
+    def _item(self, value: Value, template: Any, tree: ast.Subscript) -> Value:
+        """An element of a list or tuple that is written out, or one output of a function with several."""
+        assert value.items is not None
+        if type(template) is not int:
+            if value.display == "list":  # an array has the same elements there
+                raise NotCompiled(f"{excerpt(self.text)} takes a varying element of a Python list")
+            raise self.error(tree, "which of the outputs must be said by a number: f[0], f[1], ...")
+        try:
+            return value.items[template]
+        except IndexError as error:
+            raise self.error(tree, f"there are {len(value.items)} elements, there is no element {template}") from error
+
+    def _index(self, tree: ast.expr, values: list[Value]) -> Any:
+        """An index: known parts as they are, values by their number; see the kernel ``getitem``."""
+        if isinstance(tree, ast.Slice):
+            parts = (tree.lower, tree.upper, tree.step)
+            return ("slice", *(None if part is None else self._index(part, values) for part in parts))
+        if isinstance(tree, ast.Tuple):
+            return ("tuple", *(self._index(part, values) for part in tree.elts))
+        if isinstance(tree, ast.Attribute) and dotted(tree) == "numpy.newaxis":
+            return None
+        value = self.value(tree)
+        if value.items is None and (value.literal is None or type(value.literal) in (int, bool, type(...))):
+            return value.literal
+        values.append(self.plain(self.builder.array(value, self.base), tree))
+        return ("value", len(values) - 1)
+
+
+def harmless(builder: Builder, nodes: Sequence[Node]) -> bool:
+    """Whether running nodes that Python would skip makes no difference."""
+    numbers = {name for name, value in builder.constants.items() if type(value) in (int, float)}  # surely no truth values
+    for node in nodes:
+        if node.domain != DOMAIN or node.op not in _HARMLESS:
+            return False
+        if node.op in _ARITHMETIC:
+            has_number = not numbers.isdisjoint(node.inputs)
+            if node.op in _REFUSE_TRUTH_VALUES and not has_number:
+                return False
+            if not all(_fits_all(builder.constants.get(name)) for name in node.inputs):
+                return False
+            numbers.update(node.outputs if has_number else ())
+    return True
+
+
+def _fits_all(value: Any) -> bool:
+    """Whether a value, if it is Python's whole number, is one that every type of numpy can hold."""
+    return type(value) is not int or 0 <= value <= 127
+
+
+def as_index(template: Any) -> Any:
+    """An index in which everything is known."""
+    if type(template) is not tuple:
+        return template
+    kind, *parts = template
+    filled = [as_index(part) for part in parts]
+    return slice(*filled) if kind == "slice" else tuple(filled)
+
+
+def evaluated(source: Any, scope: Scope, builder: Builder, base: str, path: tuple[str, ...]) -> Value:
+    """What MDF's ``evaluate_expr`` makes of something that is a value or the text of one.
+
+    The name of a value is that value; lists are arrays; the text of a number is that number; any other text
+    is an expression, and a Python float without a fraction that comes out of one becomes an int.
+
+    Raises
+    ------
+    MalformedBody, UnsupportedOp, NotCompiled
+        See :func:`read_expression`; or it is neither text nor a value.
+    """
+    if isinstance(source, str):
+        return _evaluated_text(source, scope, builder, base, path)
+    if isinstance(source, list):
+        try:
+            return literal(np.array(source)) if not source else builder.array(literal(source), base)
+        except MalformedBody as error:
+            raise MalformedBody(str(error), path) from error
+    if isinstance(source, np.ndarray):
+        return literal(source.astype(object) if source.dtype.kind in "US" else source.copy())
+    if source is None or isinstance(source, bool | int | float | complex | np.generic | tuple | dict):
+        return literal(source)
+    if callable(source) or hasattr(source, "nodes") or hasattr(source, "SerializeToString"):
+        return literal(source)  # the body of a loop
+    raise MalformedBody(f"a value is a number, a list, an array or the text of an expression; got {type(source).__name__}", path)
+
+
+def _evaluated_text(text: str, scope: Scope, builder: Builder, base: str, path: tuple[str, ...]) -> Value:
+    if text in scope:
+        value = read(scope, text)
+        return builder.array(value, base) if value.display == "list" else value
+    if (number := number_in(text)) is not None:
+        return literal(number)
+    value = read_expression(text, scope, builder, base, path)
+    if value.number < Number.FLOAT:
+        return value
+    return builder.node("whole", [value], base, number=value.number)

@@ -1,0 +1,1 @@
+"""MDF graphs to the IR."""

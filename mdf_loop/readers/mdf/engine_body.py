@@ -1,0 +1,158 @@
+"""MDF graphs that stay what they are: one node, which MDF's engine runs.
+
+MDF's engine evaluates texts where it finds them; when it works for us that is done by the list of
+:mod:`mdf_loop.readers.expressions.text` (see :mod:`mdf_loop.integrations.guarded`).  Here each expression is looked at before
+anything runs, so that what is not on the list is refused with its place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mdf_loop.errors import MalformedBody, UnsupportedOp
+from mdf_loop.ir import Body, Node, State
+from mdf_loop.readers.expressions.text import is_python, number_in, parse
+from mdf_loop.readers.mdf.functions import standard_expression
+from mdf_loop.readers.mdf.node import CONTROL, default_of
+from mdf_loop.readers.mdf.signature import Port, Signature, ports_of
+from mdf_loop.readers.mdf.texts import texts
+
+OP, DOMAIN = "Graph", "mdf.engine"
+
+
+def engine_body(graph: Any, signature: Signature, reason: str) -> Body:
+    """The body that runs a graph through MDF's engine.
+
+    Parameters
+    ----------
+    graph : modeci_mdf.mdf.Graph
+    signature : Signature
+    reason : str
+        Why operators cannot express it; the node keeps it.
+
+    Raises
+    ------
+    MalformedBody, UnsupportedOp
+        The graph is broken as well.
+    """
+    check_expressions(graph)
+    refuse_hanging(graph)
+    fed: dict[str, list[Port]] = {}
+    for place, name in signature.fed.items():
+        fed.setdefault(name, []).append(place)
+    captured: dict[str, list[Port]] = {}
+    for place in ports_of(graph).needy:
+        if place not in signature.fed:
+            captured.setdefault(place[1], []).append(place)
+    inputs = [*fed, *captured]
+    ports = tuple(tuple(places) for places in (*fed.values(), *captured.values()))
+    wanted = tuple(dict.fromkeys(out for out in signature.outputs if isinstance(out, tuple)))
+    taken = {*signature.inputs, *captured}
+    names = {out: _free(f"{out[0]}.{out[1]}", taken) for out in wanted}
+    engine, engine_out = (_free(name, taken) for name in ("engine", "engine after"))
+    attrs = {"graph": graph, "inputs": ports, "outputs": wanted, "reason": reason}
+    node = Node(OP, (engine, *inputs), (engine_out, *names.values()), attrs, graph.id, 1, DOMAIN)
+    outputs = tuple(out if isinstance(out, str) else names[out] for out in signature.outputs)
+    return Body(
+        graph.id,
+        signature.inputs,
+        outputs,
+        (node,),
+        captures=tuple(captured),
+        opsets={"": signature.opset, DOMAIN: 1},
+        typed=False,
+        state=(State(engine, engine_out, None),),
+    )
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "~"
+    taken.add(name)
+    return name
+
+
+def check_expressions(graph: Any) -> None:
+    """Look at every expression of a graph that MDF's engine is to evaluate.
+
+    Raises
+    ------
+    MalformedBody, UnsupportedOp
+        It says something that is not on the list, or calls a function there is none of.
+    """
+    for node in graph.nodes:
+        path = (graph.id, node.id)
+        values = {thing.id for thing in (*node.input_ports, *node.parameters, *node.functions)}
+        for name, source in texts(node):
+            if isinstance(source, str) and source not in values and number_in(source) is None and source:
+                _check_text(source, (*path, name))
+        for port in node.input_ports:
+            if port.default_value is not None:
+                default_of(port, path)
+        for thing in (*node.parameters, *node.functions):
+            _check_function(thing, (*path, thing.id))
+    for edge in graph.edges:
+        if isinstance((edge.parameters or {}).get("weight"), str):
+            raise MalformedBody(f"the weight of edge {edge.id!r} must be a number or an array", (graph.id,))
+
+
+def refuse_unlisted(graph: Any) -> None:
+    """See that no text of a graph says something to Python that is not on the list; what Python cannot read is a text.
+
+    That is less than :func:`check_expressions` asks of a body: a whole model may hold texts that are none of our business.
+
+    Raises
+    ------
+    MalformedBody, UnsupportedOp
+    """
+    for node in graph.nodes:
+        sources = [*texts(node), *((thing.id, thing.function) for thing in (*node.parameters, *node.functions))]
+        for name, source in sources:
+            if isinstance(source, str) and is_python(source) and standard_expression(source) is None:
+                _check_text(source, (graph.id, node.id, name))
+
+
+def _check_text(source: str, path: tuple[str, ...]) -> None:
+    called = source.split("(")[0]
+    if called.startswith(("onnx_ops.", "actr.", "ddm.")) and called.replace(".", "").isidentifier():
+        arguments = source[len(called) :]
+        source = f"abs{arguments}" if arguments else "0"  # MDF takes the name alone out of such a text
+    parse(source, path)
+
+
+def _check_function(thing: Any, path: tuple[str, ...]) -> None:
+    name = thing.function
+    if not name or name in CONTROL or standard_expression(name) is not None:
+        return
+    if name.isidentifier() or "::" in name:
+        raise UnsupportedOp(f"{'/'.join(path)}: MDF's engine has no function {name!r}")
+    parse(name, path)
+
+
+def refuse_hanging(graph: Any) -> None:
+    """See that MDF's engine can find an order for the edges: it never returns from a graph in which a cycle has no beginning.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    receivers = {edge.receiver for edge in graph.edges}
+    begun = [node.id for node in graph.nodes if node.id not in receivers]
+    if not begun:
+        begun = [node.id for node in graph.nodes if any(port.default_value is not None for port in node.input_ports)]
+    following: dict[str, list[str]] = {}
+    for edge in graph.edges:
+        following.setdefault(edge.sender, []).append(edge.receiver)
+    reached = set(begun)
+    for name in begun:
+        new = [receiver for receiver in following.get(name, ()) if receiver not in reached]
+        reached.update(new)
+        begun += dict.fromkeys(new)
+    nodes = {node.id for node in graph.nodes}
+    for edge in graph.edges:
+        if edge.sender not in nodes:
+            raise MalformedBody(f"edge {edge.id!r} names node {edge.sender!r}, which is not there", (graph.id,))
+        if edge.sender not in reached:
+            raise MalformedBody(
+                f"node {edge.sender!r} is part of a cycle that has no beginning; MDF's engine would never end", (graph.id,)
+            )

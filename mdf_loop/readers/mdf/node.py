@@ -1,0 +1,315 @@
+"""One node of an MDF graph, in the order in which MDF's engine evaluates it.
+
+MDF evaluates a node in this order, and so do the operators made here:
+
+1. input ports get their values;
+2. each parameter is given its previous value: what it was after the last iteration, before the first one its
+   ``default_initial_value``, 0.0 if it is stateful without one, else its value computed from the inputs;
+3. functions are evaluated: *they see the previous values of the parameters*;
+4. parameters are evaluated in order, each seeing the new values of those before it and the previous values of
+   itself and those behind; then their conditions;
+5. output ports are evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import LoopError, MalformedBody
+from mdf_loop.ir import Body
+from mdf_loop.readers.expressions.expression import evaluated
+from mdf_loop.readers.expressions.text import number_in, parse, variables
+from mdf_loop.readers.expressions.values import UNKNOWN, Builder, NotCompiled, Scope, Unavailable, Value, literal
+from mdf_loop.readers.mdf.functions import apply_function, apply_value, typed_input
+
+CONTROL = ("onnx::Loop", "onnx::Scan", "onnx::If", "onnx::SequenceMap")
+
+ReadBody = Callable[[Any, int, str], Body]
+
+START = 0.0
+"""What MDF starts a stateful parameter with that has no ``default_initial_value``."""
+
+
+class NodeReader:
+    """Makes operators of one node.
+
+    Parameters
+    ----------
+    node : modeci_mdf.mdf.Node
+    ports : mapping of str to Value
+        The values of its input ports.
+    builder : Builder
+    read_body : callable
+        Reads the body of a loop inside this node.
+    path : tuple of str
+        Where the node stands, for errors.
+    """
+
+    def __init__(
+        self, node: Any, ports: Mapping[str, Value], builder: Builder, read_body: ReadBody, path: tuple[str, ...]
+    ) -> None:
+        self.node, self.builder, self.read_body, self.path = node, builder, read_body, path
+        self.scope: dict[str, Value | Unavailable] = dict(ports)
+        self.ports = ports
+        self.parameters = order_parameters(node, read_body)
+        self.finished: dict[str, Value] = {}
+
+    def read(self) -> dict[str, Value | Unavailable]:
+        """The values of the output ports."""
+        for parameter in self.parameters:
+            self.scope[parameter.id] = self._previous(parameter)
+        for function in order_functions(self.node, self.path):
+            self.scope[function.id] = self._function(function)
+        for parameter in self.parameters:
+            self.scope[parameter.id] = self.finished.get(parameter.id) or self._evaluated(parameter)
+        return {port.id: self._output(port) for port in self.node.output_ports}
+
+    def value(self, source: Any, thing: Any, scope: Scope | None = None) -> Value:
+        """What MDF evaluates a value or the text of one to."""
+        base, path = self.base(thing), (*self.path, thing.id)
+        return evaluated(source, self.scope if scope is None else scope, self.builder, base, path)
+
+    @property
+    def onnx_opset(self) -> int:
+        """The version of ONNX in which operators are read."""
+        return self.builder.opset
+
+    def onnx_input(self, schema: Any, place: int, inputs: Sequence[Value | None], base: str) -> Value:
+        """An input of an operator: a Python number takes the type of the inputs it has to agree with."""
+        return typed_input(self.builder, base, schema, place, inputs)
+
+    def control_result(self, value: Value, base: str) -> Value:
+        """What becomes of each output of a loop or branch."""
+        return value
+
+    def onnx_result(self, value: Value, base: str) -> Value:
+        """What becomes of an operator's only output."""
+        return value
+
+    def base(self, thing: Any) -> str:
+        """What values of a parameter, function or port are called in the body."""
+        return f"{self.node.id}.{thing.id}"
+
+    def _output(self, port: Any) -> Value | Unavailable:
+        if port.value is None:
+            return literal(None)
+        try:
+            return self.value(port.value, port)
+        except NotCompiled as reason:
+            return Unavailable(str(reason))
+
+    def _function(self, function: Any) -> Value:
+        where = (self, function, (*self.path, function.id))
+        if function.function:
+            return apply_function(*where, function.function, function.args or {}, function.value)
+        if function.value is None:
+            raise MalformedBody("a function says neither function nor value", where[2])
+        return apply_value(*where, function.value, function.args or {})
+
+    def _previous(self, parameter: Any) -> Value | Unavailable:
+        """What functions, and parameters up to this one, see of a parameter."""
+        if parameter.time_derivative is not None:
+            raise NotCompiled(f"parameter {self.base(parameter)} has a time_derivative, which MDF's engine integrates")
+        if _only_starts(parameter):
+            return self._initial(parameter)
+        if is_stateful(parameter):
+            return self._state(parameter)
+        if parameter.value is not None:
+            return self._invariant(parameter)
+        if parameter.function is None and not parameter.conditions:
+            self.finished[parameter.id] = literal(None)
+            return self.finished[parameter.id]
+        return self._stale(parameter)
+
+    def _stale(self, parameter: Any) -> Unavailable:
+        return Unavailable(
+            f"something in node {self.node.id} that MDF evaluates before parameter {parameter.id} reads it: that is its value "
+            "of the iteration before, and something else in the first one"
+        )
+
+    def _invariant(self, parameter: Any) -> Value | Unavailable:
+        """A parameter that is the same in every iteration is evaluated once and for all."""
+        reads = [self.scope.get(name) for name in _variables(parameter.value)]
+        if all(reads) and any(isinstance(read, Unavailable) or read.varies for read in reads if read):
+            return self._stale(parameter)
+        with self.builder.branch() as nodes:
+            try:
+                value = self.value(parameter.value, parameter)
+            except NotCompiled:
+                return self._stale(parameter)
+            except MalformedBody as error:
+                self._explain(error, parameter)
+                raise
+        if value.varies or parameter.conditions:
+            return self._stale(parameter)
+        self.builder.nodes += nodes
+        self.finished[parameter.id] = value
+        return value
+
+    def _explain(self, error: MalformedBody, parameter: Any) -> None:
+        """Add to an unknown name that MDF evaluates what it names later."""
+        names = set(_variables(parameter.value)) - set(self.scope)
+        late = [x.id for x in (*self.node.parameters, *self.node.functions) if x.id in names]
+        if late:
+            error.add_note(
+                f"MDF first evaluates a parameter before all functions and the parameters behind it: {parameter.id!r} cannot "
+                f"read {', '.join(map(repr, late))}, unless it is stateful"
+            )
+
+    def _initial(self, parameter: Any) -> Value:
+        """The value of ``default_initial_value``."""
+        value = self.value(parameter.default_initial_value, parameter)
+        if value.literal is None or isinstance(value.literal, dict | str):
+            raise MalformedBody("default_initial_value is no number or array", (*self.path, parameter.id))
+        return self.builder.array(value, self.base(parameter))
+
+    def _state(self, parameter: Any) -> Value:
+        """A hidden value: the parameter after the last iteration."""
+        key, base = (self.node.id, "parameter", parameter.id), self.base(parameter)
+        if parameter.default_initial_value is None:
+            return self.builder.hidden(key, base, START)
+        first = self._initial(parameter)
+        if first.literal is not UNKNOWN:
+            return self.builder.hidden(key, base, first.literal)
+        if first.varies and first.name not in {port.name for port in self.ports.values()}:
+            raise NotCompiled(f"the initial value of parameter {base} is computed from what varies")
+        previous = self.builder.hidden(key, base, None)
+        return self.builder.node("initially", [previous, first], base, number=max(previous.number, first.number))
+
+    def _evaluated(self, parameter: Any) -> Value | Unavailable:
+        """A parameter's new value; hidden ones go on with it."""
+        base = self.base(parameter)
+        where = (self, parameter, (*self.path, parameter.id))
+        by_conditions = parameter.value is None and not parameter.function
+        if by_conditions and not parameter.conditions:
+            return Unavailable(f"parameter {base} has only a default_initial_value; MDF's engine makes None of it")
+        if parameter.value is not None:
+            value = self.value(parameter.value, parameter)
+        elif parameter.function:
+            value = apply_function(*where, parameter.function, parameter.args or {}, None)
+        else:
+            value = self.builder.hidden((self.node.id, "so far", parameter.id), f"{base} so far", START)
+        for condition in parameter.conditions:
+            value = self._where(parameter, condition, value)
+        if by_conditions:
+            self.builder.goes_on((self.node.id, "so far", parameter.id), value)
+        if is_stateful(parameter):
+            self.builder.goes_on((self.node.id, "parameter", parameter.id), value)
+        return value
+
+    def _where(self, parameter: Any, condition: Any, value: Value) -> Value:
+        """A parameter condition: another value where its test is true."""
+        test, then = (condition[k] if isinstance(condition, dict) else getattr(condition, k) for k in ("test", "value"))
+        inputs = [self.value(test, parameter), self.value(then, parameter), value]
+        base = self.base(parameter)
+        if any(v.items is None and (v.literal is None or isinstance(v.literal, dict | str)) for v in inputs):
+            raise MalformedBody("a condition needs a test and a value", (*self.path, parameter.id))
+        return self.builder.node("numpy.where", [self.builder.array(v, base) for v in inputs], base)
+
+
+def _only_starts(parameter: Any) -> bool:
+    """Whether a parameter has an initial value and nothing that evaluates it."""
+    return (
+        parameter.default_initial_value is not None
+        and parameter.value is None
+        and not parameter.function
+        and not parameter.conditions
+    )
+
+
+def is_stateful(parameter: Any) -> bool:
+    """MDF's own rule: it has an initial value, or its value is an expression of itself."""
+    if parameter.default_initial_value is not None:
+        return not _only_starts(parameter)
+    return parameter.id in _variables(parameter.value)
+
+
+def _variables(source: Any) -> list[str]:
+    """The names that a value reads."""
+    if not isinstance(source, str):
+        return []
+    try:
+        return variables(parse(source))
+    except LoopError:  # said when the value is read
+        return [source]
+
+
+def order_functions(node: Any, path: tuple[str, ...]) -> list[Any]:
+    """Functions in MDF's order: each behind those it reads.
+
+    Raises
+    ------
+    MalformedBody
+        They read each other in a cycle.
+    """
+    waiting, ordered = list(node.functions), []
+    ids = {function.id for function in node.functions}
+    known = {thing.id for thing in (*node.input_ports, *node.parameters)}
+    postponed = 0
+    while waiting:
+        function = waiting.pop(0)
+        missing = (_function_reads(function) & ids) - known
+        if not missing:
+            ordered.append(function)
+            known.add(function.id)
+            postponed = 0
+        elif postponed > len(waiting):
+            names = ", ".join(sorted(f.id for f in (function, *waiting)))
+            raise MalformedBody(f"functions {names} read each other in a cycle", path)
+        else:
+            waiting.append(function)
+            postponed += 1
+    return ordered
+
+
+def _function_reads(function: Any) -> set[str]:
+    args = function.args or {}
+    return {name for source in (*args.values(), function.value) for name in _variables(source) if name not in args}
+
+
+def order_parameters(node: Any, read_body: ReadBody) -> list[Any]:
+    """Parameters in the order they stand in; a loop stands behind what its body captures."""
+    ordered = list(node.parameters)
+    for parameter in node.parameters:
+        if parameter.value is not None or parameter.function not in CONTROL:
+            continue
+        captures = set(_captures(parameter, node, read_body))
+        place = ordered.index(parameter)
+        following = ordered[place + 1 :]
+        last = max((k for k, other in enumerate(following) if other.id in captures), default=None)
+        if last is not None and not any(parameter.id in _parameter_reads(other) for other in following[: last + 1]):
+            ordered[place : place + last + 2] = [*following[: last + 1], parameter]
+    return ordered
+
+
+def _captures(parameter: Any, node: Any, read_body: ReadBody) -> Iterator[str]:
+    literals = {p.id: p.value for p in node.parameters}
+    args = parameter.args or {}
+    for key in ("body", "then_branch", "else_branch"):
+        source = args.get(key, key)
+        source = literals.get(source) if isinstance(source, str) else source
+        try:
+            if source is not None:
+                n_carried = len(set(args) - {"M", "cond", "body"})
+                yield from read_body(source, n_carried, "branch" if "branch" in key else "loop").captures
+        except (LoopError, NotCompiled):  # said with all its circumstances when the parameter is read
+            continue
+
+
+def _parameter_reads(parameter: Any) -> set[str]:
+    return {name for source in (parameter.value, *(parameter.args or {}).values()) for name in _variables(source)}
+
+
+def default_of(port: Any, path: tuple[str, ...]) -> Value:
+    """The default value of an input port."""
+    value = port.default_value
+    if isinstance(value, str):
+        if (number := number_in(value)) is None:
+            raise MalformedBody(f"default_value {value!r} is no number", (*path, port.id))
+        return literal(number)
+    if isinstance(value, bool | int | float | complex | list | np.ndarray | np.generic):
+        return literal(value)
+    raise MalformedBody(f"default_value must be a number or an array; got {type(value).__name__}", (*path, port.id))

@@ -1,0 +1,1 @@
+"""ONNX files, graphs and texts to the IR."""

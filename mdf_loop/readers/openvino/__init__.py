@@ -1,0 +1,1 @@
+"""OpenVINO's model files to the IR."""

@@ -1,0 +1,275 @@
+"""Python functions read as bodies: called once with values that note what is done to them.
+
+numpy asks such values what its functions and operators shall do (its protocols NEP 13 and NEP 18), and they answer with
+nodes of the body under construction.  Everything else of Python runs as it is, once: loops over ranges are unrolled,
+numbers and arrays that the function finds outside become constants.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import linecache
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp
+from mdf_loop.ops.registry import KERNELS
+from mdf_loop.readers.expressions.calls import NUMBERS, OPERATORS, SEQUENCES, bind, op_of
+from mdf_loop.readers.expressions.expression import as_index
+from mdf_loop.readers.expressions.values import DOMAIN, Builder, Value, literal
+
+
+class TracedBranch(LoopError, TypeError):
+    """A traced function asks Python for something that is known only when the loop runs."""
+
+
+@dataclass
+class Trace:
+    """A function on its way into a body.
+
+    Attributes
+    ----------
+    builder : Builder
+        The body so far.
+    code : code object
+        The function's, to tell of its lines.
+    outer : Trace or None
+        That of the function around it.
+    captured : dict
+        What is captured from there: its values by the names they have here.
+    """
+
+    builder: Builder
+    code: Any
+    outer: Trace | None = None
+    captured: dict[str, Value] = field(default_factory=dict)
+
+    def value(self, given: Any) -> Value:
+        """Anything as a value of this body: traced values, and numbers and arrays, which become constants.
+
+        Raises
+        ------
+        TracedBranch
+            It is traced by a function that is not around this one: it was kept beyond its call.
+        """
+        if isinstance(given, Traced):
+            return given.value if given.trace is self else self._from_outside(given)
+        if isinstance(given, list | tuple) and any(isinstance(part, Traced) for part in _flat(given)):
+            parts = tuple(self.value(part) for part in given)
+            return Value(varies=any(part.varies for part in parts), items=parts, display="list")
+        return _constant(given)
+
+    def _from_outside(self, given: Traced) -> Value:
+        if self.outer is None:
+            raise self.refused("uses a value of another traced function, whose call is over; give it as an argument")
+        value = self.outer.value(given)
+        name = f"^{self.outer.builder.name(value)}"
+        self.captured[name] = value
+        return self.builder.capture(name)
+
+    def wrap(self, value: Value) -> Any:
+        """A value as the function gets it: a tuple where there are several."""
+        if value.items is not None:
+            return tuple(self.wrap(item) for item in value.items)
+        return Traced(value, self)
+
+    def add(self, op: str, inputs: Sequence[Any], **attrs: Any) -> Any:
+        """The result of an operator of expressions."""
+        values = [None if given is None else self.builder.array(self.value(given), op) for given in inputs]
+        return self.wrap(self.builder.node(op, values, _short(op), number=NUMBERS.get(op, 0), **attrs))  # type: ignore[arg-type]
+
+    def refused(self, what: str) -> TracedBranch:
+        """The error for what cannot be traced, with the line of the function."""
+        frame: Any = sys._getframe(1)
+        while frame is not None and frame.f_code is not self.code:
+            frame = frame.f_back
+        file = self.code.co_filename
+        line = self.code.co_firstlineno if frame is None else frame.f_lineno
+        text = linecache.getline(file, line).strip()
+        return TracedBranch(f"{file}, line {line}{f': {text!r}' if text else ''} {what}")
+
+
+current: contextvars.ContextVar[Trace | None] = contextvars.ContextVar("mdf_loop_trace", default=None)
+"""The function that is being traced here."""
+
+
+class Traced(NDArrayOperatorsMixin):
+    """A value inside a traced function: known only when the loop runs."""
+
+    __array_priority__ = 1000.0
+
+    def __init__(self, value: Value, trace: Trace) -> None:
+        self.value, self.trace = value, trace
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **named: Any) -> Any:
+        """NEP 13: what a ufunc, and so an operator, does."""
+        here = current.get() or self.trace
+        is_in_place = out is not None and len(out) == 1 and out[0] is inputs[0]  # x += 1 makes a new x
+        if out is not None and not is_in_place:
+            raise here.refused(f"writes into an array by out=, which np.{ufunc.__name__} cannot do here; use what it returns")
+        if method == "reduce" and ufunc.__name__ in _REDUCED:
+            return _called(here, f"numpy.{_REDUCED[ufunc.__name__]}", inputs, named)
+        if method != "__call__" or named:
+            raise here.refused(f"calls np.{ufunc.__name__} with {method if method != '__call__' else ', '.join(named)}")
+        return _called(here, f"numpy.{ufunc.__name__}", inputs, {})
+
+    def __array_function__(self, function: Any, types: Any, args: Any, named: Any) -> Any:
+        """NEP 18: what any other function of numpy does."""
+        here = current.get() or self.trace
+        module = function.__module__ if function.__module__ in ("numpy", "numpy.linalg") else "numpy"
+        return _called(here, f"{module}.{function.__name__}", args, named)
+
+    def __getitem__(self, index: Any) -> Any:
+        here = current.get() or self.trace
+        values: list[Any] = []
+        template = _template(here, index, values)
+        if not values:
+            return here.add("index", [self], index=as_index(template))
+        return here.add("getitem", [self, *values], index=template)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise self._refused("changes an element; np.where(np.arange(n) == i, new, old) makes an array with it changed")
+
+    def __bool__(self) -> bool:
+        raise self._refused(
+            "branches on a value that is known only when the loop runs; np.where(condition, a, b) takes one of two values, "
+            "mdf_loop.if_(condition, then_branch=..., else_branch=...) runs one of two functions; for and, or, min and max: "
+            "np.logical_and, np.logical_or, np.minimum and np.maximum"
+        )
+
+    def __iter__(self) -> Any:
+        raise self._refused("goes through a value whose length is not known yet; numpy's functions, or mdf_loop.scan, do")
+
+    def __len__(self) -> int:
+        raise self._refused("asks for a length that is known only when the loop runs; np.size(x) and np.shape(x) give it then")
+
+    def _number(self) -> Any:
+        raise self._refused(
+            "makes a Python number of a value that is known only when the loop runs; numpy's functions (np.sqrt for math.sqrt) "
+            "take it as it is, and mdf_loop.loop goes as many times as it says"
+        )
+
+    __float__ = __int__ = __index__ = __complex__ = _number
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise self._refused("makes an array of values that are known only when the loop runs; np.stack([...]) puts them together")
+
+    def __round__(self, digits: int = 0) -> Any:
+        return (current.get() or self.trace).add("numpy.round", [self], decimals=digits)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        here = current.get() or self.trace
+        if name == "T":
+            return here.add("numpy.transpose", [self])
+        if name in _METHODS:
+            return lambda *args, **named: _called(here, f"numpy.{name}", (self, *_as_one(name, args)), named)
+        if name == "astype":
+            return lambda dtype: _called(here, _conversion(dtype), (self,), {})
+        if name == "copy":
+            return lambda: self
+        advice = "; np.shape(x) gives it when the loop runs" if name == "shape" else ""
+        raise here.refused(f"asks for .{name}, which a value has only when the loop runs{advice}")
+
+    def _refused(self, what: str) -> TracedBranch:
+        return (current.get() or self.trace).refused(what)
+
+    def __repr__(self) -> str:
+        return f"<traced {self.value.name or self.value.literal!r}>"
+
+
+_REDUCED = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all", "logical_or": "any"}
+
+_METHODS = {
+    *("sum", "prod", "mean", "std", "var", "min", "max", "all", "any", "argmax", "argmin", "cumsum", "cumprod", "round", "clip"),
+    *("reshape", "ravel", "transpose", "squeeze", "swapaxes", "repeat", "take", "trace", "dot", "argsort"),
+}
+"""Methods of arrays that are functions of numpy as well."""
+
+
+def _as_one(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of a method that takes lengths or axes one by one where the function takes a tuple."""
+    return (args,) if name in ("reshape", "transpose") and args and not isinstance(args[0], tuple | list) else args
+
+
+def _called(trace: Trace, name: str, args: Iterable[Any], named: Mapping[str, Any]) -> Any:
+    """The result of a function of numpy."""
+    op = op_of(name)
+    if op is None:
+        raise UnsupportedOp(f"{trace.refused(f'calls {name}')}: there is no kernel for it")
+    if op in OPERATORS.values():
+        return trace.add(op, list(args))
+    args, count = list(args), None
+    if name in SEQUENCES and args:
+        listed = list(args[0])
+        args[:1], count = listed, len(listed)
+    try:
+        bound = bind(KERNELS[DOMAIN, op][-1], name, args, {k: v for k, v in named.items() if v is not np._NoValue}, count)
+    except TypeError as error:
+        raise MalformedBody(f"{trace.refused('cannot be traced')}: {error}") from error
+    inputs: list[Any] = []
+    attrs: dict[str, Any] = {}
+    for key, given in bound.arguments.items():
+        kind = bound.signature.parameters[key].kind
+        if kind is kind.KEYWORD_ONLY:
+            attrs[key] = _static(trace, given, key, name)
+        else:
+            inputs += [None] * (list(bound.signature.parameters).index(key) - len(inputs))
+            inputs += list(given) if kind is kind.VAR_POSITIONAL else [given]
+    return trace.add(op, inputs, **attrs)
+
+
+def _static(trace: Trace, given: Any, key: str, name: str) -> Any:
+    """An argument that must be known when the function is traced."""
+    if isinstance(given, Traced) or any(isinstance(part, Traced) for part in _flat(given)):
+        raise trace.refused(f"calls {name} with a {key} that is known only when the loop runs")
+    if key == "dtype":
+        return np.dtype(given)
+    return tuple(given) if isinstance(given, list) else given
+
+
+def _conversion(dtype: Any) -> str:
+    name = np.dtype(dtype).name
+    return f"numpy.{'bool_' if name == 'bool' else name}"
+
+
+def _template(trace: Trace, index: Any, values: list[Any]) -> Any:
+    """An index: known parts as they are, traced ones by their number; see the kernel ``getitem``."""
+    if isinstance(index, slice):
+        parts = (index.start, index.stop, index.step)
+        return ("slice", *(None if part is None else _template(trace, part, values) for part in parts))
+    if isinstance(index, tuple):
+        return ("tuple", *(_template(trace, part, values) for part in index))
+    if index is None or index is Ellipsis or type(index) in (int, bool):
+        return index
+    if isinstance(index, int | np.integer):
+        return int(index)
+    values.append(index if isinstance(index, Traced) else np.asarray(index))
+    return ("value", len(values) - 1)
+
+
+def _constant(given: Any) -> Value:
+    """A number or an array that is known."""
+    if isinstance(given, list | tuple):
+        given = np.array(given)
+    if isinstance(given, np.ndarray):
+        given = given.copy()
+    if isinstance(given, np.generic):
+        given = np.asarray(given)
+    if not isinstance(given, bool | int | float | complex | np.ndarray):
+        raise MalformedBody(f"a traced function computes with numbers and arrays; got {type(given).__name__}")
+    return literal(given)
+
+
+def _flat(given: Any) -> Iterable[Any]:
+    return (part for item in given for part in _flat(item)) if isinstance(given, list | tuple) else (given,)
+
+
+def _short(op: str) -> str:
+    return op.rpartition(".")[2]
