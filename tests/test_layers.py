@@ -23,6 +23,7 @@ LAYERS = [
     {"ir"},
     {"types"},
     {"ops"},
+    {"batching"},
     {"writers"},
     {"kernels"},
     {"readers"},
