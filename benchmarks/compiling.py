@@ -229,11 +229,18 @@ print(1e3 * (time.perf_counter() - begun))
 """
 
 
+FIRST_CALLS = (
+    ("scalars", (1_000, 30_000, 300_000, 600_000, 1_000_000, 3_000_000)),
+    ("vectors", (1_000, 10_000, 20_000, 40_000, 100_000)),
+)
+"""Loops and how many iterations: close together where numpy alone takes as long as compiling."""
+
+
 def auto(repeat: int) -> None:
     """Print first-ever calls, each the shortest of several processes; ``best`` is numpy only or compiling first."""
     print(f"{'ms, first calls':16}{'iterations':>12}{'numpy':>10}{'jit':>10}{'auto':>10}{'auto / best':>13}")
     environment = {**os.environ, "MDF_LOOP_CACHE": "off"}
-    for kind, counts in (("scalars", (1_000, 30_000, 300_000, 3_000_000)), ("vectors", (1_000, 10_000, 100_000))):
+    for kind, counts in FIRST_CALLS:
         for count in counts:
             found = {}
             for engine in ("numpy", "jit", "auto") * repeat:

@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from mdf_loop.engines import can_compile
 from mdf_loop.options import Options
 
-FIRST, EACH, NODE = 0.15, 0.022, 0.0003
-"""Seconds that compiling takes, about: more for the first time in a process, for every body, and for each of its nodes."""
+FIRST, EACH, NODE = 0.07, 0.012, 0.0002
+"""Seconds that compiling takes, about (benchmarks/compiling.py): more for the first time in a process, for every body, and for each
+of its nodes."""
 
-MARGIN = 1.3
+MARGIN = 1.15
 """How much longer than compiling work has to be that is not done yet."""
 
-PLENTY, PATIENCE = 2.0, 1.5
-"""How much longer than compiling the rest of a run has to be for which machine code is waited for, as two threads of Python are
-in each other's way; and how much longer than it should take."""
+PATIENCE = 1.5
+"""How much longer than it should take machine code is waited for where what is left of a run is known to be worth it: two threads
+of Python are in each other's way, so that doing both takes longer than either."""
 
 
 now = time.thread_time
@@ -49,7 +50,7 @@ class Account:
 
     def patience(self, left: float) -> float:
         """Seconds that machine code is waited for where the rest of the run would take so many otherwise."""
-        return PATIENCE * self.cost if left > PLENTY * self.cost else 0.0
+        return PATIENCE * self.cost if left > MARGIN * self.cost else 0.0
 
     @property
     def cost(self) -> float:
