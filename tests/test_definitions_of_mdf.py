@@ -51,7 +51,8 @@ ARRAYS = [
 ]
 VALUES = [*NUMBERS, *SCALARS, *ARRAYS]
 FEW = [True, 0, 1.5, -0.0, np.nan, np.int64(3), np.float32(0.75), np.float64(2.5), np.array(1.5), np.array([1.5, -2.0, np.nan])]
-INDICES = {"index", "getitem", "dimension", "array", "tensor"}
+INDICES = {"index", "getitem", "dimension", "array", "tensor", "numpy.swapaxes", "numpy.moveaxis", "numpy.expand_dims"}
+"""Operators that have to be given attributes."""
 
 DEFINED = sorted(op for (domain, op), versions in KERNELS.items() if domain == "mdf" and versions[-1].definition is not None)
 
@@ -112,6 +113,11 @@ APPROXIMATE = {f"numpy.{name}" for name in APPROXIMATE.split()} | {"power"}
 """Functions that numpy and Python's math round in ways of their own."""
 
 
+ADDED_UP = ["sum", "prod", "mean", "nansum", "nanprod", "var", "std", "dot", "inner", "linalg.norm"]
+ADDED_UP = {f"numpy.{name}" for name in ADDED_UP} | {"matmul"}
+"""Sums of floats, in another order where the definition itself is printed: programs call the kernel."""
+
+
 def assert_as_kernel(op, args, attrs=None):
     """The program gives what the kernel gives or falls back; whether it gave something is returned."""
     attrs = attrs or {}
@@ -126,12 +132,13 @@ def assert_as_kernel(op, args, attrs=None):
         ways.append(lambda *xs: alone(start_run(), *xs))
     except (CannotLower, ValueError, ZeroDivisionError):
         pass
-    for way in ways:
+    for way, is_alone in zip(ways, (False, True), strict=False):
         actual = tried(way, *args)
         if isinstance(wanted, Exception):
             assert isinstance(actual, Exception), (op, args, wanted, actual)
         elif not isinstance(actual, Exception):
-            assert same(actual[0], wanted, 3 if op in APPROXIMATE else 0), (op, args, wanted, actual[0])
+            ulp = 3 if op in APPROXIMATE else 40 if is_alone and op in ADDED_UP else 0
+            assert same(actual[0], wanted, ulp), (op, args, attrs, wanted, actual[0])
     return len(ways) > 1 and not isinstance(tried(ways[1], *args), Exception)
 
 

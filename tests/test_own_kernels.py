@@ -11,8 +11,8 @@ from engines import ENGINES
 from test_equivalence import assert_same_on_every_engine, outcome
 
 import mdf_loop
-from mdf_loop.kernels import load_kernels
 from mdf_loop.batching import elementwise
+from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import KERNELS, lookup, register, say
 
 STATEMENTS = {

@@ -346,7 +346,7 @@ class Builder:
         shape = tuple(shape)
         if x.type.shape == shape:
             return x
-        if x.type.shape in ((), (1,)) and len(shape) == 1 and isinstance(shape[0], int) and shape[0] <= FEW:
+        if x.type.shape in ((), (1,)) and len(shape) == 1 and isinstance(shape[0], int) and 0 < shape[0] <= FEW:
             numbers = (x,) if x.type.shape == () else self.unpacked(x)
             if numbers is not None:
                 return self.pack(numbers * shape[0])

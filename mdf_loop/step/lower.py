@@ -152,7 +152,7 @@ class Lowering:
                 return self._defined(node, bound, entry, args)
             except (CannotLower, ValueError):
                 pass  # what is wrong with it, if anything is, the kernel will say
-        return self._folded(node, bound, args) or self._applied(node, bound, entry, args, names)
+        return self._folded(node, bound, entry, args) or self._applied(node, bound, entry, args, names)
 
     # Operators
 
@@ -166,7 +166,8 @@ class Lowering:
             if len(results) < len(node.outputs):
                 raise CannotLower("the definition says less than the node asks for")
             region = close(results)
-        if len(region.values) > 1 and not _is_little(region):
+        is_long = len(region.values) > 1 and not _is_little(region)
+        if is_long or (self.exact and _adds_up(region)):
             given = [x for x in args if x is not None]
             apply = Apply(node, bound.call, bound.needs_run, region, len(results), _routine(node, entry, args, results[0].type))
             if len(given) == len(args):
@@ -174,9 +175,11 @@ class Lowering:
         self.b.take_over(region)
         return results
 
-    def _folded(self, node: Node, bound: Bound, args: Sequence[Value | None]) -> Sequence[Value] | None:
+    def _folded(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None]) -> Sequence[Value] | None:
         """An operator of constants: what its kernel gives for them."""
-        if bound.needs_run or node.captures or any(x is not None and x.op != "const" for x in args) or node.domain != "":
+        if bound.needs_run or node.captures or any(x is not None and x.op != "const" for x in args):
+            return None
+        if not (entry.pure and entry.built_in):
             return None
         given: list[Any] = [None if x is None else x.attr for x in args]
         if sum(int(np.size(x)) for x in given) > MOST_FOLDED:
@@ -189,7 +192,7 @@ class Lowering:
         results = found if type(found) is tuple else (found,)
         if sum(int(np.size(x)) for x in results) > MOST_FOLDED or any(type_of_value(x).dtype is None for x in results):
             return None
-        return [self.b.const(x) for x in results]
+        return [self.b.const(x, self.exact) for x in results]
 
     def _applied(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
         """An operator as a whole."""
@@ -435,3 +438,10 @@ def _is_little(region: Region) -> bool:
     """Whether what a definition says about arrays may stand in the open."""
     arrays = [v for v in region.values if v.type.shape != () and v.op not in _CHEAP]
     return len(arrays) <= _LITTLE and all(can_be_told(v) and v.type.size <= _SMALL for v in arrays)
+
+
+def _adds_up(region: Region) -> bool:
+    """Whether floats are added or multiplied up, in an order that whoever prints it may choose."""
+    return any(
+        v.op == "dot" or (v.op == "reduce" and v.attr.kind in ("sum", "prod") and v.type.kind == "f") for v in region.values
+    )

@@ -7,6 +7,7 @@ cannot tell the exact type or value it raises ValueError, and the kernel is call
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -185,10 +186,12 @@ def ldexp(b, x, y):
 
 
 def truth(b: Any, x: Any) -> Any:
-    """Whether a number is not zero, as a truth value of Python's."""
+    """Whether a number, or the only element of an array, is not zero, as a truth value of Python's."""
     all_given(x)
     if not is_number(x):
-        raise ValueError("an array is neither true nor false")
+        if not x.type.is_static or math.prod(x.type.shape) != 1:
+            raise ValueError("an array of many elements is neither true nor false")
+        x = b.reshape(x, ())
     return b.python(x, bool)
 
 

@@ -1,0 +1,250 @@
+"""numpy's reductions and products of arrays, as MDF's expressions call them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.kernels.axes import place, places
+from mdf_loop.kernels.definitions.mdf import BOOL, FLOAT64, all_given, define
+from mdf_loop.kernels.definitions.products import matmul as product
+from mdf_loop.kernels.definitions.reductions import count_of
+from mdf_loop.kernels.definitions.shapes import rank_of
+from mdf_loop.ops.rows import Call
+
+INT64, UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
+KINDS = "biuf"
+"""Element types of real numbers: what half precision and complex numbers add up to is numpy's own affair."""
+
+
+def array_of(x: Any, kinds: str = KINDS) -> Any:
+    """An array of known shape, with elements of some kinds.
+
+    Raises
+    ------
+    ValueError
+        It is something else.
+    """
+    all_given(x)
+    if not x.type.shape or not x.type.is_static or x.type.kind not in kinds or x.type.dtype == np.float16:
+        raise ValueError("not an array of real numbers whose shape is known")
+    return x
+
+
+def truth_of(b: Any, x: Any) -> Any:
+    """Whether each element is not zero."""
+    return x if x.type.kind == "b" else b.ne(x, x.type.dtype.type(0))
+
+
+def _added_up(b: Any, x: Any) -> Any:
+    """Elements in the type in which numpy adds and multiplies them: short whole numbers in long ones."""
+    if x.type.kind in "bi":
+        return b.cast(x, INT64)
+    return b.cast(x, UINT64) if x.type.kind == "u" else x
+
+
+def _in_floats(b: Any, x: Any) -> Any:
+    """Elements as numpy's means take them."""
+    return x if x.type.kind == "f" else b.cast(x, FLOAT64)
+
+
+def _sum(b: Any, x: Any, axes: Sequence[int], keep: bool) -> Any:
+    return b.reduce(_added_up(b, x), "sum", axes, keep)
+
+
+def _prod(b: Any, x: Any, axes: Sequence[int], keep: bool) -> Any:
+    return b.reduce(_added_up(b, x), "prod", axes, keep)
+
+
+def _mean(b: Any, x: Any, axes: Sequence[int], keep: bool) -> Any:
+    return b.div(b.reduce(_in_floats(b, x), "sum", axes, keep), count_of(x, axes))
+
+
+def _extreme(kind: str) -> Callable[..., Any]:
+    def extreme(b: Any, x: Any, axes: Sequence[int], keep: bool) -> Any:
+        if x.type.kind == "b":
+            raise ValueError("truth values have no order here")
+        return b.reduce(x, kind, axes, keep)
+
+    return extreme
+
+
+def _range(b: Any, x: Any, axes: Sequence[int], keep: bool) -> Any:
+    largest, smallest = (_extreme(kind)(b, x, axes, keep) for kind in ("max", "min"))
+    return b.sub(largest, smallest)
+
+
+def _logical(kind: str) -> Callable[..., Any]:
+    def logical(b: Any, x: Any, axes: Sequence[int], keep: bool) -> Any:
+        return b.reduce(truth_of(b, x), kind, axes, keep)
+
+    return logical
+
+
+def _without_nan(reduce: Callable[..., Any], neutral: float) -> Callable[..., Any]:
+    def without(b: Any, x: Any, axes: Sequence[int], keep: bool) -> Any:
+        if x.type.kind == "f":
+            x = b.select(b.ne(x, x), b.const(x.type.dtype.type(neutral)), x)
+        return reduce(b, x, axes, keep)
+
+    return without
+
+
+def along(x: Any, axis: Any) -> list[int]:
+    """The axes that an attribute names; all of them where it names none. None of them is empty."""
+    axes = places(None if axis is None else axis if isinstance(axis, tuple) else [axis], rank_of(x))
+    count_of(x, axes)
+    return axes
+
+
+def _reduction(reduce: Callable[..., Any]) -> Call:
+    def reduction(b: Any, x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+        return reduce(b, array_of(x), along(x, axis), bool(keepdims))
+
+    return reduction
+
+
+for _name, _reduce in {
+    "sum": _sum, "prod": _prod, "mean": _mean, "min": _extreme("min"), "max": _extreme("max"), "amin": _extreme("min"),
+    "amax": _extreme("max"), "ptp": _range, "all": _logical("all"), "any": _logical("any"), "nansum": _without_nan(_sum, 0.0),
+    "nanprod": _without_nan(_prod, 1.0),
+}.items():  # fmt: skip
+    define(f"numpy.{_name}")(_reduction(_reduce))
+
+
+COUNT = type(np.count_nonzero(np.zeros(1), None))
+"""What numpy counts in: versions differ."""
+
+
+@define("numpy.count_nonzero")
+def count_nonzero(b, x, *, axis=None, keepdims=False):
+    """How many elements are not zero."""
+    axes = along(array_of(x), axis)
+    found = b.reduce(b.cast(truth_of(b, x), INT64), "sum", axes, bool(keepdims))
+    return b.python(found, int) if COUNT is int and axis is None and not keepdims else found
+
+
+@define("numpy.var")
+def var(b, x, *, axis=None, ddof=0, keepdims=False):
+    """The mean of the squares of what is beyond the mean."""
+    x = _in_floats(b, array_of(x))
+    axes = along(x, axis)
+    count = count_of(x, axes) - ddof
+    if count <= 0:
+        raise ValueError("numpy warns of it")
+    beyond = b.sub(x, _mean(b, x, axes, True))
+    return b.div(b.reduce(b.mul(beyond, beyond), "sum", axes, bool(keepdims)), count)
+
+
+@define("numpy.std")
+def std(b, x, *, axis=None, ddof=0, keepdims=False):
+    """The root of the variance."""
+    return b.sqrt(var(b, x, axis=axis, ddof=ddof, keepdims=keepdims))
+
+
+@define("numpy.linalg.norm")
+def norm(b, x, *, ord=None, axis=None, keepdims=False):
+    """The root of the sum of squares."""
+    x = _in_floats(b, array_of(x))
+    if ord is not None or isinstance(axis, tuple):
+        raise ValueError("another norm")
+    return b.sqrt(b.reduce(b.mul(x, x), "sum", along(x, axis), bool(keepdims)))
+
+
+def _in_a_row(b: Any, x: Any, axis: Any) -> tuple[Any, int]:
+    """The array and one of its axes; all elements in a row where none is said."""
+    if axis is None:
+        return b.reshape(x, (math.prod(x.type.shape),)), 0
+    if isinstance(axis, tuple):
+        raise ValueError("several axes")
+    return x, place(axis, rank_of(x))
+
+
+def _place_of(kind: str) -> Call:
+    def place_of(b: Any, x: Any, *, axis: Any = None) -> Any:
+        x, axis = _in_a_row(b, array_of(x, "iuf"), axis)
+        count_of(x, [axis])
+        return b.reduce(x, kind, [axis], False)
+
+    return place_of
+
+
+for _name in ("argmax", "argmin"):
+    define(f"numpy.{_name}")(_place_of(_name))
+
+
+def _running(primitive: str) -> Call:
+    def running(b: Any, x: Any, *, axis: Any = None) -> Any:
+        x, axis = _in_a_row(b, _added_up(b, array_of(x)), axis)
+        count_of(x, [axis])
+        order = [axis, *(k for k in range(rank_of(x)) if k != axis)]
+        rows = b.transpose(x, order)
+        first = b.const(np.full(rows.type.shape[1:], 0 if primitive == "add" else 1, x.type.dtype)[()])
+        *_, found = b.scan(rows, [first], lambda row, past: (b.element(primitive, past, row),))
+        return b.transpose(found, np.argsort(order).tolist())
+
+    return running
+
+
+for _name, _primitive in (("cumsum", "add"), ("cumprod", "mul")):
+    define(f"numpy.{_name}")(_running(_primitive))
+
+
+@define("numpy.diff")
+def diff(b, x, *, n=1, axis=-1):
+    """Differences of neighbours, n times."""
+    x, axis = _in_a_row(b, array_of(x, "iuf"), axis)
+    if not 0 <= n < x.type.shape[axis]:
+        raise ValueError("nothing is left")
+    for _ in range(n):
+        behind, front = (_part(b, x, axis, part) for part in (slice(1, None), slice(None, -1)))
+        x = b.sub(behind, front)
+    return x
+
+
+def _part(b: Any, x: Any, axis: int, part: slice) -> Any:
+    return b.slice(x, [part if k == axis else slice(None) for k in range(rank_of(x))])
+
+
+# Products
+
+
+def _together(b: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """Two arrays in the type of their product."""
+    dtype = np.result_type(array_of(x).type.dtype, array_of(y).type.dtype)
+    return b.cast(x, dtype), b.cast(y, dtype)
+
+
+def _product(b: Any, x: Any, y: Any) -> Any:
+    """The product of matrices and vectors; whole numbers are multiplied as vectors alone."""
+    x, y = _together(b, x, y)
+    if x.type.kind == "f":
+        return product(b, x, y)
+    if x.type.dtype == BOOL or not rank_of(x) == rank_of(y) == 1 or x.type.shape != y.type.shape:
+        raise ValueError("a product of other things")
+    count_of(x, [0])
+    return b.reduce(b.mul(x, y), "sum", [0], False)
+
+
+define("matmul")(_product)
+define("numpy.dot")(_product)
+
+
+@define("numpy.inner")
+def inner(b, x, y):
+    """The product over the last axes."""
+    if rank_of(y) == 2:
+        y = b.transpose(y, (1, 0))
+    return _product(b, x, y)
+
+
+@define("numpy.outer")
+def outer(b, x, y):
+    """Each element of x times each element of y."""
+    x, y = _together(b, x, y)
+    if x.type.dtype == BOOL:
+        raise ValueError("truth values are multiplied in another way")
+    return b.mul(b.reshape(x, (math.prod(x.type.shape), 1)), b.reshape(y, (1, math.prod(y.type.shape))))

@@ -1,0 +1,281 @@
+"""numpy's functions that arrange, join and repeat elements, as MDF's expressions call them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.kernels.axes import place, places
+from mdf_loop.kernels.definitions.mdf import all_given, define, is_number, strong, strong_type
+from mdf_loop.kernels.definitions.places import gather
+from mdf_loop.kernels.definitions.shapes import known, rank_of
+from mdf_loop.ops.rows import Call
+
+MOST_PARTS = 64
+"""Parts of an array up to which putting them together anew is worth a definition."""
+
+
+def static(x: Any) -> tuple[int, ...]:
+    """The shape of an array, if it is known.
+
+    Raises
+    ------
+    ValueError
+        It is not, or the value is a number.
+    """
+    all_given(x)
+    if not x.type.shape or not x.type.is_static:
+        raise ValueError("not an array whose shape is known")
+    return x.type.shape
+
+
+def _axes(axis: Any, rank: int) -> list[int]:
+    return places(list(axis) if isinstance(axis, tuple) else [axis], rank)
+
+
+@define("numpy.reshape")
+def reshape(b, x, shape):
+    """The same elements in another shape; -1 is what is left."""
+    size, wanted = math.prod(static(x)), known(shape, "lengths")
+    rest = math.prod(n for n in wanted if n != -1)
+    if wanted.count(-1) > 1 or min(wanted, default=0) < -1 or not rest or size % rest or (-1 not in wanted and rest != size):
+        raise ValueError("another number of elements")
+    return b.reshape(x, [size // rest if n == -1 else n for n in wanted])
+
+
+@define("numpy.ravel")
+def ravel(b, x):
+    """All elements in a row."""
+    return b.reshape(x, (math.prod(static(x)),))
+
+
+@define("numpy.transpose")
+def transpose(b, x, *, axes=None):
+    """The axes in another order; reversed if none is said."""
+    rank = len(static(x))
+    return b.transpose(x, range(rank)[::-1] if axes is None else _axes(axes, rank))
+
+
+@define("numpy.swapaxes")
+def swapaxes(b, x, *, axis1, axis2):
+    """Two axes change places."""
+    order = list(range(len(static(x))))
+    one, other = place(axis1, len(order)), place(axis2, len(order))
+    order[one], order[other] = other, one
+    return b.transpose(x, order)
+
+
+@define("numpy.moveaxis")
+def moveaxis(b, x, *, source, destination):
+    """Axes moved to other places."""
+    rank = len(static(x))
+    moved = dict(zip(_axes(destination, rank), _axes(source, rank), strict=True))
+    others = iter(k for k in range(rank) if k not in moved.values())
+    return b.transpose(x, [moved[k] if k in moved else next(others) for k in range(rank)])
+
+
+@define("numpy.expand_dims")
+def expand_dims(b, x, *, axis):
+    """New axes of length 1."""
+    count = len(axis) if isinstance(axis, tuple) else 1
+    new, old = _axes(axis, len(static(x)) + count), iter(x.type.shape)
+    return b.reshape(x, [1 if k in new else next(old) for k in range(rank_of(x) + count)])
+
+
+@define("numpy.squeeze")
+def squeeze(b, x, *, axis=None):
+    """Without axes of length 1."""
+    shape = static(x)
+    gone = [k for k, n in enumerate(shape) if n == 1] if axis is None else _axes(axis, len(shape))
+    if any(shape[k] != 1 for k in gone):
+        raise ValueError("an axis that has not one element")
+    found = b.reshape(x, [n for k, n in enumerate(shape) if k not in gone])
+    return b.as_array(found) if is_number(found) else found
+
+
+@define("numpy.flip")
+def flip(b, m, *, axis=None):
+    """The elements in reversed order."""
+    rank = len(static(m))
+    turned = range(rank) if axis is None else _axes(axis, rank)
+    return b.slice(m, [slice(None, None, -1) if k in turned else slice(None) for k in range(rank)])
+
+
+@define("numpy.roll")
+def roll(b, x, shift, *, axis=None):
+    """Elements moved on, those that fall off at the end come in at the start."""
+    shape, (count, *more) = static(x), known(shift, "the distance")
+    if more or isinstance(axis, tuple):
+        raise ValueError("several distances")
+    flat = x if axis is not None else b.reshape(x, (math.prod(shape),))
+    along = place(0 if axis is None else axis, rank_of(flat))
+    if not (length := flat.type.shape[along]):
+        return x
+    cut = -count % length
+    parts = [b.slice(flat, [s if k == along else slice(None) for k in range(rank_of(flat))]) for s in _halves(cut)]
+    return b.reshape(b.concat(parts, along) if cut else flat, shape)
+
+
+def _halves(cut: int) -> tuple[slice, slice]:
+    return slice(cut, None), slice(0, cut)
+
+
+@define("numpy.tile")
+def tile(b, A, reps):
+    """The whole array several times."""
+    shape, counts = static(A), known(reps, "counts")
+    if min(counts, default=1) < 1:
+        raise ValueError("nothing is left")
+    rank = max(len(shape), len(counts))
+    shape, counts = (1,) * (rank - len(shape)) + shape, [1] * (rank - len(counts)) + counts
+    apart = b.reshape(A, [n for length in shape for n in (1, length)])
+    several = b.broadcast(apart, [n for pair in zip(counts, shape, strict=True) for n in pair])
+    return b.reshape(several, [count * length for count, length in zip(counts, shape, strict=True)])
+
+
+@define("numpy.repeat")
+def repeat(b, x, repeats, *, axis=None):
+    """Each element several times."""
+    shape, (count, *more) = static(x), known(repeats, "counts")
+    if more or count < 1:
+        raise ValueError("a count for each element")
+    flat = x if axis is not None else b.reshape(x, (math.prod(shape),))
+    along, whole = place(0 if axis is None else axis, rank_of(flat)), flat.type.shape
+    apart = b.reshape(flat, (*whole[: along + 1], 1, *whole[along + 1 :]))
+    several = b.broadcast(apart, (*whole[: along + 1], count, *whole[along + 1 :]))
+    return b.reshape(several, (*whole[:along], whole[along] * count, *whole[along + 1 :]))
+
+
+@define("numpy.take")
+def take(b, x, indices, *, axis=None):
+    """Elements at these places."""
+    shape = static(x)
+    all_given(indices)
+    if indices.type.kind != "i" or indices.type.weak or not indices.type.shape:
+        raise ValueError("places that are no array of whole numbers")
+    flat = x if axis is not None else b.reshape(x, (math.prod(shape),))
+    return gather(b, flat, indices, axis=0 if axis is None else axis)
+
+
+# Joining
+
+
+def _in_one_type(b: Any, inputs: Any) -> list[Any]:
+    """Values in the type of all of them together."""
+    all_given(*inputs)
+    if not inputs or len(inputs) > MOST_PARTS or any(x.type.kind not in "biuf" for x in inputs):
+        raise ValueError("not some real numbers")
+    dtype = strong_type(*inputs)
+    return [b.cast(strong(b, x), dtype) for x in inputs]
+
+
+@define("numpy.concatenate")
+def concatenate(b, *arrays, axis=0):
+    """Arrays joined along an axis they have."""
+    ranks = {len(static(x)) for x in arrays}
+    if len(ranks) != 1 or axis is None:
+        raise ValueError("arrays of several ranks")
+    (rank,) = ranks
+    axis = place(axis, rank)
+    if len({(*x.type.shape[:axis], *x.type.shape[axis + 1 :]) for x in arrays}) > 1:
+        raise ValueError("arrays that do not fit")
+    return b.concat(_in_one_type(b, arrays), axis)
+
+
+@define("numpy.stack")
+def stack(b, *arrays, axis=0):
+    """Arrays put together along a new axis; numbers in a row."""
+    parts = _in_one_type(b, arrays)
+    if all(map(is_number, parts)) and axis in (0, -1):
+        return b.pack(parts)
+    if len({static(x) for x in parts}) != 1:
+        raise ValueError("arrays that do not fit")
+    axis = place(axis, rank_of(parts[0]) + 1)
+    shape = parts[0].type.shape
+    return b.concat([b.reshape(x, (*shape[:axis], 1, *shape[axis:])) for x in parts], axis)
+
+
+def _side_by_side(least: int, axis_of_vectors: int, axis: int) -> Call:
+    """numpy's ``hstack`` and ``vstack``: arrays with so many axes at least, joined along one."""
+
+    def joined(b: Any, *arrays: Any) -> Any:
+        parts = _in_one_type(b, arrays)
+        rows = [b.pack([x]) if is_number(x) else x for x in parts]
+        if least == 2:
+            rows = [b.reshape(x, (1, *static(x))) if rank_of(x) == 1 else x for x in rows]
+        return concatenate(b, *rows, axis=axis_of_vectors if rank_of(rows[0]) == 1 else axis)
+
+    return joined
+
+
+define("numpy.hstack")(_side_by_side(1, 0, 1))
+define("numpy.vstack")(_side_by_side(2, 0, 0))
+
+
+@define("numpy.atleast_1d")
+def atleast_1d(b, x):
+    """Numbers as arrays of one element; arrays as they are."""
+    all_given(x)
+    return b.pack([strong(b, x)]) if is_number(x) else b.reshape(x, static(x))
+
+
+# Made anew
+
+
+def _filled_like(b: Any, like: Any, value: Any, dtype: Any) -> Any:
+    shape = static(like)
+    return b.broadcast(b.cast(strong(b, value), like.type.dtype if dtype is None else np.dtype(dtype)), shape)
+
+
+def _like(number: int) -> Call:
+    def like(b: Any, a: Any, *, dtype: Any = None) -> Any:
+        return _filled_like(b, a, b.const(np.int64(number)), dtype)
+
+    return like
+
+
+define("numpy.zeros_like")(_like(0))
+define("numpy.ones_like")(_like(1))
+
+
+@define("numpy.full_like")
+def full_like(b, a, fill_value, *, dtype=None):
+    """An array of the same shape and type, one value in all places."""
+    all_given(fill_value)
+    if not is_number(fill_value) or fill_value.type.kind not in "bif":
+        raise ValueError("not one number")
+    return _filled_like(b, a, fill_value, dtype)
+
+
+@define("numpy.full")
+def full(b, shape, fill_value, *, dtype=None):
+    """An array of this shape, one value in all places."""
+    all_given(fill_value)
+    lengths = known(shape, "lengths")
+    if not is_number(fill_value) or fill_value.type.kind not in "bif" or not lengths or min(lengths) < 0:
+        raise ValueError("not one number")
+    value = strong(b, fill_value)
+    return b.broadcast(value if dtype is None else b.cast(value, np.dtype(dtype)), lengths)
+
+
+# Asked for
+
+
+@define("numpy.shape")
+def shape(b, a):
+    """The length of each axis."""
+    return b.const(np.array(static(a), np.int64))
+
+
+@define("numpy.size")
+def size(b, a):
+    """The number of elements."""
+    return b.const(math.prod(static(a)))
+
+
+@define("numpy.ndim")
+def ndim(b, a):
+    """The number of axes."""
+    return b.const(len(static(a)))
