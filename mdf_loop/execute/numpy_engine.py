@@ -55,6 +55,9 @@ SETTLING = 4
 WIDE = 4096
 """Bytes of a value from which on one call of numpy for each iteration costs little beside the work."""
 
+PLAIN = (int, float, np.ndarray, np.generic)
+"""What hidden values are of which a program may take care."""
+
 log = logging.getLogger(__name__)
 
 
@@ -72,9 +75,9 @@ def watched_loops() -> Iterator[list[NumpyLoop]]:
         _watching.reset(token)
 
 
-def program_values(given: Arguments) -> list[Any]:
-    """What the program of a loop is given."""
-    return [np.int64(given.trip_count or 0), *given.carried, *given.scanned, *given.captured]
+def program_values(given: Arguments, hidden: Sequence[Any] = ()) -> list[Any]:
+    """What the program of a loop is given; hidden values are carried like others."""
+    return [np.int64(given.trip_count or 0), *given.carried, *hidden, *given.scanned, *given.captured]
 
 
 class NumpyLoop(InterpretedLoop):
@@ -138,7 +141,7 @@ class NumpyLoop(InterpretedLoop):
             draws = any(draws_numbers(node) for node in self.loop.body.nodes)
 
             def lower(types: Sequence[Type], obey: bool, opens: bool) -> Region:
-                return lower_loop(self.loop, types, form[0], form[1] or obey, obey, self.calls.bound)
+                return lower_loop(self.loop.in_the_open, types, form[0], form[1] or obey, obey, self.calls.bound)
 
             least = 0 if is_long else LEAST  # room made once is worth it from some iterations on
             self._programs[form] = Programs(lower, draws, has_loops=False, exact=self.calls.exact, least=least)
@@ -177,7 +180,8 @@ class NumpyLoop(InterpretedLoop):
 
     def _by_program(self, given: Arguments, run: Run) -> list[Any] | None:
         """The results that a program gives, if there is one."""
-        values = program_values(given)
+        hidden = [state.initial for state in self.loop.body.state]
+        values = program_values(given, hidden)
         with np.errstate(all="ignore"):
             soon = self._is_over_soon(given.trip_count)
             is_compiled = self.account.pays(run.options)
@@ -186,6 +190,7 @@ class NumpyLoop(InterpretedLoop):
         if found is None:
             return None
         *results, done = found
+        del results[len(given.carried) : len(given.carried) + len(hidden)]
         self._show()
         self.last_length, self.last_program = int(done), programs.latest
         run.enter(Completed(self, results, int(done), run))
@@ -195,7 +200,7 @@ class NumpyLoop(InterpretedLoop):
         """What engine ``jit`` runs for such values, called with :func:`program_values`; None if there is none."""
         if not self.program.is_current():
             self._make_ready(self.loop, self.unseen)
-        if given.go is False or given.invariant or self.unseen is not None:
+        if given.go is False or given.invariant or self.unseen is not None or self.loop.body.state:
             return None
         return self._programs_for(given, True).machine_code(program_values(given), options)
 
@@ -205,6 +210,8 @@ class NumpyLoop(InterpretedLoop):
         if not options.how.plans or options.max_iterations is not None or not run.is_free:
             return False
         if given.go is False or given.invariant or self.unseen is not None:
+            return False
+        if not all(isinstance(state.initial, PLAIN) for state in self.loop.body.state):
             return False
         if self.account.pays(options):
             return count is None or count > 0

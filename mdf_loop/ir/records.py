@@ -7,7 +7,7 @@ nodes, and whoever wants the consumers of a value builds that dict in one line.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -253,6 +253,14 @@ class Loop:
         """Body inputs that go round, carried and hidden ones, each with the value that feeds it."""
         carried = {value.input: value.output for value in self.carried}
         return carried | {value.input: value.output for value in self.body.state}
+
+    @property
+    def in_the_open(self) -> Loop:
+        """The same loop with its hidden values carried, behind those that are: who runs it gives them, and leaves them out."""
+        states = self.body.state
+        inputs, outputs = tuple(s.input for s in states), tuple(s.output for s in states)
+        body = replace(self.body, inputs=self.body.inputs + inputs, outputs=self.body.outputs + outputs, state=())
+        return replace(self, body=body, carried=self.carried + tuple(map(Carried, inputs, outputs)))
 
 
 _UNKNOWN = ValueType()

@@ -73,8 +73,8 @@ for _name in ("add", "sub", "mul"):
     writes("iu", _name)(_plain(_name))
 for _name, _instruction in {"and_": "and", "or_": "or", "xor": "xor"}.items():
     writes("iub", _name)(_plain(_instruction))
-writes("b", "max")(_plain("or"))
-writes("b", "min")(_plain("and"))
+for _name, _instruction in {"max": "or", "add": "or", "min": "and", "mul": "and"}.items():
+    writes("b", _name)(_plain(_instruction))
 for _name, _function in {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "roundeven", "sqrt": "sqrt"}.items():
     writes("f", _name)(_called(_function))
 writes("f", "abs")(_called("fabs"))
