@@ -56,7 +56,7 @@ COVERED = {f"numpy.{name}" for name in REDUCTIONS + ALONG}
 def assert_useful(op, cases):
     """The definition gives what the kernel gives for all cases, and for at least one of them it gives something."""
     COVERED.add(op)
-    assert any([assert_as_kernel(op, args, attrs) for args, attrs in cases])
+    assert sum(assert_as_kernel(op, args, attrs) for args, attrs in cases)
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)

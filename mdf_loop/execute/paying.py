@@ -10,8 +10,8 @@ from mdf_loop.engines import can_compile
 from mdf_loop.options import Options
 
 FIRST, EACH, NODE = 0.07, 0.012, 0.0002
-"""Seconds that compiling takes, about (benchmarks/compiling.py): more for the first time in a process, for every body, and for each
-of its nodes."""
+"""Seconds that compiling takes, about (benchmarks/compiling.py): more for the first time in a process, for every body, and for
+each of its nodes."""
 
 MARGIN = 1.15
 """How much longer than compiling work has to be that is not done yet."""
