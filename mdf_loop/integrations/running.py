@@ -18,20 +18,10 @@ from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
 from mdf_loop.integrations.mdf import register
 from mdf_loop.integrations.quiet import quiet_mdf
 from mdf_loop.integrations.required import is_required_as
-from mdf_loop.integrations.scheduled import run_steps
 from mdf_loop.integrations.typed_graph import run_typed
 from mdf_loop.options import OPTIONS
 from mdf_loop.readers.mdf.names import unknown_names
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed
-
-
-def run_graph_steps(graph: Any, inputs: Mapping[str, Any], how: Mapping[str, Any]) -> dict[str, Any]:
-    """Evaluate an MDF graph many times; names are those of ONNX in a converted one."""
-    names = names_of(graph) if is_typed(graph) else {}
-    ids = {name: id for id, name in names.items()}
-    given = {ids.get(name, name): value for name, value in inputs.items()}
-    outputs = run_steps(with_inputs(graph, given), **how)
-    return {names.get(id, id): value for id, value in outputs.items()}
 
 
 def refuse_nothing(inputs: Mapping[str, Any]) -> None:

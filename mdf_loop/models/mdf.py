@@ -17,7 +17,8 @@ from mdf_loop.errors import ArgumentError, IterationError, PartialResults, malfo
 from mdf_loop.execute.interpret import Progress
 from mdf_loop.integrations.inside import constants, told_apart, with_constants
 from mdf_loop.integrations.required import is_required_as
-from mdf_loop.integrations.running import free_places, needs_no_scheduler, refuse_nothing, run_graph, run_graph_steps
+from mdf_loop.integrations.running import free_places, needs_no_scheduler, refuse_nothing, run_graph
+from mdf_loop.integrations.scheduled_loops import ScheduledLoops, Stepping
 from mdf_loop.integrations.typed_graph import prepare_typed
 from mdf_loop.models.direct import DirectGraph, Given
 from mdf_loop.models.model import Found, Model, Wish, unknown_name
@@ -64,6 +65,11 @@ class MdfModel(Model):
     def typed(self) -> LoopRep | None:
         """A graph that says types, as the ONNX graph it is; None for any other."""
         return prepare_typed(self.graph) if is_typed(self.graph) and needs_no_scheduler(self.graph) else None
+
+    @cached_property
+    def scheduled(self) -> ScheduledLoops:
+        """Its loops over steps."""
+        return ScheduledLoops(self.graph)
 
     @cached_property
     def inputs(self) -> Mapping[str, Input]:  # type: ignore[override]
@@ -250,11 +256,9 @@ class MdfModel(Model):
 
     def in_other_ways(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What MDF's engine gives, or the loop over steps."""
-        how = {"steps": wish.steps, "time_increment": wish.time_increment, "collect": wish.collect or None}
-        how = {name: value for name, value in how.items() if value is not None}
         with part_of(run), random_stream(run.stream), malformed("this graph cannot be run", (self.graph.id,)):
-            if how:
-                outputs = run_graph_steps(self.graph, inputs, how)
+            if wish.steps is not None:
+                outputs = self.scheduled.run(inputs, Stepping(wish.steps, wish.time_increment, wish.collect), run)
                 return Found(outputs, wish.steps, "trip count")
             outputs = run_graph(self.graph, inputs, self.typed)
         return Found(outputs, *of_outermost(run))

@@ -13,10 +13,10 @@ from typing import Any
 from mdf_loop.backend import LoopRep
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.convert.restoring import names_of
-from mdf_loop.convert.scheduled.loops import check_steps, execute, lower
-from mdf_loop.errors import ArgumentError, MalformedBody, NotLowered, UnknownNode, UnsupportedOp, malformed, warn_user
-from mdf_loop.integrations.running import with_inputs
+from mdf_loop.convert.scheduled.loops import execute
+from mdf_loop.errors import ArgumentError, malformed
 from mdf_loop.integrations.scheduled import run_recorded_in_mdf
+from mdf_loop.integrations.scheduled_loops import Stepping
 from mdf_loop.models.direct import DirectGraph
 from mdf_loop.models.draining import zarr_group
 from mdf_loop.models.mdf import MdfModel, of_outermost
@@ -130,24 +130,21 @@ def _recorded_passes(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish:
     for name in wish.record:
         if name not in known:
             raise unknown_name("there is nothing to be recorded called", name, known)
-    keys, steps = [known[name] for name in wish.record], 1 if wish.steps is None else wish.steps
-    check_steps(steps, wish.time_increment)
-    graph = with_inputs(model.graph, inputs)
-    with part_of(run), random_stream(run.stream), malformed("this graph cannot be run", (graph.id,)):
-        try:
-            lowered = lower(graph, steps, wish.time_increment, wish.collect, keys)
-        except UnknownNode:
-            raise
-        except (NotLowered, MalformedBody, UnsupportedOp) as reason:
-            warn_user(f"the model runs in MDF's engine, not as a loop, which is slower: {reason}")
-            outputs, rows = run_recorded_in_mdf(graph, steps, wish.time_increment, wish.collect, keys)
+    keys, steps = tuple(known[name] for name in wish.record), 1 if wish.steps is None else wish.steps
+    how = Stepping(steps, wish.time_increment, wish.collect, keys)
+    with part_of(run), random_stream(run.stream), malformed("this graph cannot be run", (model.graph.id,)):
+        loop = model.scheduled.find(inputs, how)
+        lowered = loop.lowered(run)
+        if lowered is None:
+            outputs, rows = run_recorded_in_mdf(loop.graph, *loop.how)
             for name, row in zip(wish.record, rows, strict=True):
                 recorder.keep(name, filled(row, name))
             return Found(outputs, len(rows[0]), "trip count" if wish.steps else "condition", dict(recorder.found))
         recorder.before = {name: [row[k] for row in lowered.rows] for k, name in enumerate(wish.record)}
 
-        def call(loop: Any, given: Any, run: Run) -> Any:
-            return LoopRecording(loop, wish.record).results_of(given, run, recorder)
+        def call(record: Any, given: Any, run: Run) -> Any:
+            made = loop.made_of(record, lambda record: LoopRecording(record, wish.record))
+            return made.results_of(given, run, recorder)
 
         outputs = execute(lowered, run, call)
         if not recorder.found:
