@@ -71,7 +71,7 @@ def test_a_sweep_is_the_loop_of_single_runs(engine, chunk, monkeypatch):
     with mdf_loop.options(engine=engine):
         s = mdf_loop.sweep(DIFFUSION, OVER, trials=4, seed=1, chunk=chunk)
         assert bool(batched) == (chunk != 1)
-        assert s.path.dims == ("drift", "bound", "trial", "path_0")
+        assert s.path.dims == ("drift", "bound", "trial", "iteration")
         assert_law(DIFFUSION, s, OVER, 4)
 
 

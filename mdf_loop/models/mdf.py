@@ -175,6 +175,12 @@ class MdfModel(Model):
         if without and "steps" not in how:
             raise ArgumentError(f"{' and '.join(without)} without steps; steps is how many times the model is evaluated")
 
+    def collected(self, wish: Wish) -> tuple[str, ...]:
+        """The outputs that have a row for each iteration of a loop, or for each step."""
+        if wish.steps is not None:
+            return tuple(self.outputs) if wish.collect else ()
+        return () if self.direct is None else self.direct.collected
+
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives."""
         inputs, inside = self.told_apart(inputs)
@@ -227,7 +233,7 @@ class MdfModel(Model):
             log.debug("%s: left to MDF's engine (%r)", self.name, error, exc_info=True)
             run.stream.restore(drawn)
             return None
-        return Found(outputs, *summed_up(ended), collected=direct.collected)
+        return Found(outputs, *summed_up(ended))
 
     def places_given(self, inputs: Mapping[str, Any]) -> Given | None:
         """Values by node and id; None where a name is not that of one place."""

@@ -64,7 +64,6 @@ class Found:
     iterations: Any = None
     stop: Any = None
     recorded: dict[str, Any] = field(default_factory=dict)
-    collected: tuple[str, ...] = ()
 
 
 class Model:
@@ -138,20 +137,21 @@ class Model:
             self._say_where(error)
             if isinstance(error, PartialResults):
                 about.iterations, about.stop = error.iteration, stopped_by(error)
+                about.collected = self.collected(wish)
                 about.recorded = error.recorded or {}
                 error.results = Results(error.outputs, about)
             raise
-        about.iterations, about.stop, about.recorded, about.collected = (
-            found.iterations,
-            found.stop,
-            found.recorded,
-            found.collected,
-        )
+        about.iterations, about.stop, about.recorded = found.iterations, found.stop, found.recorded
+        about.collected = self.collected(wish)
         return Results(handed_out(found.outputs, as_arrays=False), about)
 
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives; the run has begun."""
         raise NotImplementedError
+
+    def collected(self, wish: Wish) -> tuple[str, ...]:
+        """The outputs that have a row for each iteration of a loop, or for each step, as far as is known after a run."""
+        return ()
 
     def explain(self, source: bool = False, show_steps: bool = False, **inputs: Any) -> str:
         """How the loops of the model run, in words; the model is run once for that.

@@ -17,7 +17,7 @@ import numpy as np
 from mdf_loop.convert.weights_reading import open_archive
 from mdf_loop.errors import FileError, LoopError, MalformedBody
 from mdf_loop.files import replacing, sync_folder, write_npz
-from mdf_loop.models.labelled import dataset, seed_text, xarray
+from mdf_loop.models.labelled import dataset, labels_of, seed_text, xarray
 from mdf_loop.models.results import About, Results
 from mdf_loop.models.written import Said, read_again, written
 from mdf_loop.readers.opening import as_path
@@ -126,10 +126,9 @@ def _of_dataset(place: Path) -> tuple[dict[str, Any], Mapping[int, np.ndarray]] 
         if not str(found.attrs[SAID]).startswith("{"):  # the version, of what was not written by save
             return _with_errors(found.load())
         said, arrays = _parsed(found.attrs[SAID], place), dict[int, np.ndarray]()
-        for key in ("outputs", "recorded"):
-            for name, value in said[key].items():
-                if "place" in value and name in found:
-                    arrays[value["place"]] = found[name].values
+        for (key, name), label in labels_of(said).items():
+            if "place" in said[key][name] and label in found:
+                arrays[said[key][name]["place"]] = found[label].values
         for name in found.variables:
             if str(name).startswith("value_"):
                 arrays[int(str(name)[6:])] = found[name].values
@@ -170,11 +169,13 @@ def _parsed(text: Any, place: Path) -> dict[str, Any]:
 
 def _is_there(said: Mapping[str, Said], place: int, made: Any) -> bool:
     """Whether a value is a variable already, as it is."""
-    return any(
-        value.get("place") == place and name in made and value.get("kind") in ("array", "scalar", "float", "int", "bool")
-        for key in ("outputs", "recorded")
-        for name, value in said[key].items()
-    )
+    labels = labels_of(said)
+    values = ((said[key][name], label) for (key, name), label in labels.items())
+    return any(value.get("place") == place and label in made and value.get("kind") in PLAIN for value, label in values)
+
+
+PLAIN = ("array", "scalar", "float", "int", "bool")
+"""Kinds of values that are one array."""
 
 
 def _variable(k: int, array: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:
