@@ -7,6 +7,7 @@ import pytest
 from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
 
 import mdf_loop
+from mdf_loop.errors import ArgumentError
 
 pytest.importorskip("xarray")
 
@@ -86,6 +87,39 @@ def test_values_of_one_name_are_told_apart_in_files(suffix, collect, tmp_path):
     for values, expected in ((again, found), (again.recorded, found.recorded)):
         for name, value in expected.items():
             np.testing.assert_array_equal(values[name], value, err_msg=name)
+
+
+def test_an_input_that_is_called_like_a_dimension_is_labelled_as_an_input():
+    names = [Parameter(id="trial", value=1.0), Parameter(id="iteration", value=2.0)]
+    node = Node(id="n", parameters=[*names, Parameter(id="y", value="y + trial * iteration", default_initial_value=0.0)])
+    node.output_ports = [OutputPort(id="o", value="y")]
+    graph = Graph(id="g", nodes=[node])
+    how = {"steps": 3, "collect": True, "trials": 2, "seed": 1}
+    s = mdf_loop.sweep(graph, {"iteration": [1.0, 2.0], "trial": [1.0, 5.0, 7.0]}, **how)
+    assert s.o.dims == ("input iteration", "input trial", "trial", "iteration")
+    assert s.o.sel({"input iteration": 2.0, "input trial": 5.0}, drop=True).values.tolist() == [[10, 20, 30]] * 2
+    s = mdf_loop.sweep(graph, [{"iteration": 1.0, "trial": 5.0}], **how)
+    assert s["input trial"].dims == ("point",)
+    assert s.o.dims == ("point", "trial", "iteration")
+
+
+@pytest.mark.parametrize("given", [{"drift": 1.0, "decision.drift": 2.0}, {"decision.drift": 1.0, "drift": 1.0}])
+def test_an_input_is_given_once(given):
+    with pytest.raises(ArgumentError, match="the same input; give it once"):
+        mdf_loop.run(DIFFUSION, **given)
+    with pytest.raises(ArgumentError, match="the same input; give it once"):
+        mdf_loop.sweep(DIFFUSION, {name: [value] for name, value in given.items()})
+    (name, value), (other, _) = given.items()
+    with pytest.raises(ArgumentError, match="the same input; give it once"):
+        mdf_loop.sweep(DIFFUSION, {other: [1.0]}, **{name: value})
+    with pytest.raises(ArgumentError, match="the same input; give it once"):
+        mdf_loop.run("examples/oscillator.yaml", steps=3, **{"damping": 1.0, "spring.damping": 1.0})
+
+
+@pytest.mark.parametrize("how", [{"time_increment": 0.1}, {"collect": True}])
+def test_a_sweep_refuses_what_a_run_refuses(how):
+    with pytest.raises(ArgumentError, match="without steps"):
+        mdf_loop.sweep("examples/oscillator.yaml", {"damping": [0.1]}, **how)
 
 
 def vars_of(node):

@@ -371,7 +371,7 @@ def test_ctrl_c_keeps_what_is_complete():
         ({"reduce": []}, ArgumentError, "reduce is mean, median"),
         ({"reduce": {"evidenc": "mean"}}, ArgumentError, "did you mean 'evidence'"),
         ({"reduce": {"path": "mean"}, "outputs": ["evidence"]}, ArgumentError, "there are evidence"),
-        ({"record": ["decision.x"]}, ArgumentError, "a sweep keeps outputs, and has no record"),
+        ({"record": ["decision.x"]}, ArgumentError, "it takes no record"),
         ({"client": 3}, KindError, "client must be a dask.distributed.Client; got int"),
         ({"over": {"decisionn.drift": [1.0]}}, ArgumentError, "no input called 'decisionn.drift'; did you mean 'drift'"),
         ({"fill": "a"}, KindError, "fill must be a number; got 'a'"),

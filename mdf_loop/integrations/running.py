@@ -106,12 +106,15 @@ def with_inputs(graph: Any, inputs: Mapping[str, Any]) -> Any:
     graph = copy.deepcopy(graph)
     places = list(free_places(graph))
     refuse_options(inputs, {name for node, id, *_ in places for name in (id, f"{node}.{id}")})
+    given: dict[int, str] = {}
     for name, value in inputs.items():
         found = [(owner, attribute) for node, id, owner, attribute in places if name in (id, f"{node}.{id}")]
         required = [(owner, attribute) for _, _, owner, attribute in places if is_required_as(owner, name)]
         if len(found) != 1 and not required:
             raise ArgumentError(_not_one(name, [f"{node}.{id}" for node, id, *_ in places], bool(found)))
         for owner, attribute in required or found:
+            if given.setdefault(id(owner), name) != name:
+                raise ArgumentError(f"{given[id(owner)]!r} and {name!r} are the same input; give it once")
             setattr(owner, attribute, value if isinstance(value, bool | int | float | dict) else np.asarray(value))
     return graph
 

@@ -135,6 +135,19 @@ class MdfModel(Model):
         """
         return name in self._known or bool(self.told_apart({name: None})[1])
 
+    def refuse_twice(self, names: Iterable[str]) -> None:
+        """See that no input is given under two names, such as ``name`` and ``node.name``.
+
+        Raises
+        ------
+        ArgumentError
+        """
+        given: dict[tuple[str, str], str] = {}
+        for name in names:
+            for node, id, _ in self._named.get(name, ()):
+                if given.setdefault((node, id), name) != name:
+                    raise ArgumentError(f"{given[node, id]!r} and {name!r} are the same input; give it once")
+
     def with_constants(self, values: Mapping[str, Any]) -> MdfModel:
         """The same model with other values of constants; the last one that was asked for is kept.
 
@@ -170,7 +183,7 @@ class MdfModel(Model):
         """The graph."""
         return self.graph
 
-    def _refuse_how(self, how: Mapping[str, Any]) -> None:
+    def refuse_how(self, how: Mapping[str, Any]) -> None:
         without = [name for name in ("time_increment", "collect") if name in how]
         if without and "steps" not in how:
             raise ArgumentError(f"{' and '.join(without)} without steps; steps is how many times the model is evaluated")
@@ -236,13 +249,15 @@ class MdfModel(Model):
         return Found(outputs, *summed_up(ended))
 
     def places_given(self, inputs: Mapping[str, Any]) -> Given | None:
-        """Values by node and id; None where a name is not that of one place."""
+        """Values by node and id; None where a name is not that of one place, or two are."""
         given: dict[str, dict[str, Any]] = {}
         for name, value in inputs.items():
             places = self._named.get(name)
             if places is None:
                 return None
             kept = value if isinstance(value, bool | int | float | dict) else np.asarray(value)
+            if any(id in given.get(node, ()) for node, id, _ in places):
+                return None
             for node, id, is_port in places:
                 given.setdefault(node, {})[id] = kept if is_port or type(kept) is not np.ndarray else np.array(kept)
         return given

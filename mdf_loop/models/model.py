@@ -96,6 +96,14 @@ class Model:
         """Whether a name is that of an input; its last part is enough where the others say where it is."""
         return name.rpartition(".")[2] in {known.rpartition(".")[2] for known in self.inputs}
 
+    def refuse_twice(self, names: Iterable[str]) -> None:
+        """See that no input is given under two names.
+
+        Raises
+        ------
+        ArgumentError
+        """
+
     def __call__(self, **arguments: Any) -> Results:
         """Run the model: ``model(...)`` is ``mdf_loop.run(..., ...)`` and takes what that takes.
 
@@ -225,14 +233,14 @@ class Model:
                     how[name] = value
             else:
                 inputs[name] = value
-        self._refuse_how(how)
+        self.refuse_how(how)
         return how, inputs
 
     def _names_of_its_own(self) -> Iterable[str]:
         """Inputs that may be called like an argument."""
         return ()
 
-    def _refuse_how(self, how: Mapping[str, Any]) -> None:
+    def refuse_how(self, how: Mapping[str, Any]) -> None:
         """See that what is asked for can be had of this model.
 
         Raises

@@ -88,6 +88,8 @@ def _completed(said: Said) -> Said:
 def _task(model: Model, grid: Grid, inputs: Mapping[str, Any], said: Said, seed: Seed) -> Task:
     """The work that is asked for."""
     _refuse_unknown(model, grid, inputs)
+    how = {"steps": said.steps, "time_increment": said.time_increment, "collect": said.collect or None}
+    model.refuse_how({name: value for name, value in how.items() if value is not None})
     if said.on_error not in ("keep", "raise"):
         raise ArgumentError(f"on_error must be 'keep' or 'raise'; got {said.on_error!r}")
     if not isinstance(said.fill, int | float | np.number):
@@ -186,10 +188,14 @@ def _refuse_unknown(model: Model, grid: Grid, inputs: Mapping[str, Any]) -> None
     unknown = [name for name in (*swept, *inputs) if not model.takes(name)]
     for name in unknown:
         if name in HOW:
-            raise ArgumentError(f"a sweep keeps outputs, and has no {name}; run(..., trials=...) at each point records")
+            raise ArgumentError(
+                f"a sweep keeps the outputs of its runs, not what happens inside them: it takes no {name}. "
+                "Let the model collect the value as an output, or call run(model, trials=..., record=...) at each point"
+            )
         raise unknown_name("the model has no input called", name, model.inputs)
     if both := sorted(set(swept) & set(inputs)):
         raise ArgumentError(f"{', '.join(both)}: swept over, and given as well")
+    model.refuse_twice((*swept, *inputs))
 
 
 def _kept(model: Model, outputs: Any) -> frozenset[str] | None:
