@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mdf_loop.counts import is_count
@@ -41,8 +41,8 @@ class Wish:
         What is recorded.
     every : int
         From how many iterations one is recorded.
-    record_to : path or None
-        Where it is written meanwhile.
+    record_to : path, Folder or None
+        Where it is written meanwhile: a path until the run begins.
     outputs : frozenset of str or None
         The outputs that are wanted; None for all.
     """
@@ -139,6 +139,10 @@ class Model:
                 return self.run_once(inputs, None, wish)
         run, wish = start_run(), wish or PLAIN
         about = About(self.name, seed=run.stream.seed, inputs=inputs, every=wish.every, options=chosen_options(run))
+        if wish.record_to is not None:
+            from mdf_loop.models.recorded_folder import Folder
+
+            wish = replace(wish, record_to=Folder(wish.record_to, about, wish.record))
         try:
             found = self.evaluate(inputs, run, wish)
         except (PartialResults, LoopError) as error:
@@ -147,11 +151,11 @@ class Model:
                 about.iterations, about.stop = error.iteration, stopped_by(error)
                 about.collected = self.collected(wish)
                 about.recorded = error.recorded or {}
-                error.results = Results(error.outputs, about)
+                error.results = _finished(Results(error.outputs, about), wish)
             raise
         about.iterations, about.stop, about.recorded = found.iterations, found.stop, found.recorded
         about.collected = self.collected(wish)
-        return Results(handed_out(found.outputs, as_arrays=False), about)
+        return _finished(Results(handed_out(found.outputs, as_arrays=False), about), wish)
 
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives; the run has begun."""
@@ -270,6 +274,13 @@ class Model:
         """Name the file that an error is about."""
         if self.source and self.source not in str(error) and f"in {self.source}" not in getattr(error, "__notes__", ()):
             error.add_note(f"in {self.source}")
+
+
+def _finished(results: Results, wish: Wish) -> Results:
+    """Results of a run that is over, written to the folder that it was recorded to."""
+    if wish.record_to is not None:
+        wish.record_to.finish(results)
+    return results
 
 
 PLAIN = Wish()

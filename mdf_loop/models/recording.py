@@ -18,7 +18,6 @@ from mdf_loop.errors import ArgumentError, malformed
 from mdf_loop.integrations.scheduled import run_recorded_in_mdf
 from mdf_loop.integrations.scheduled_loops import Stepping
 from mdf_loop.models.direct import DirectGraph
-from mdf_loop.models.draining import zarr_group
 from mdf_loop.models.mdf import MdfModel, of_outermost
 from mdf_loop.models.model import Found, Wish, unknown_name
 from mdf_loop.models.network import NetworkModel
@@ -43,7 +42,7 @@ def recorded_run(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish: Wis
     """
     if model.typed is not None:
         return _recorded_rep(model.typed, model, inputs, run, wish)
-    recorder = Recorder(wish.every, None if wish.record_to is None else zarr_group(wish.record_to))
+    recorder = Recorder(wish.every, wish.record_to)
     direct = model.direct if wish.steps is None and not run.options.trusted else None
     if direct is None:
         return _recorded_passes(model, inputs, run, wish, recorder)
@@ -61,7 +60,11 @@ def recorded_run(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish: Wis
     scopes: dict[Any, Any] = {}
     found = model.directly(direct, inputs, run, call, scopes)
     if found is None:
-        return model.in_other_ways(inputs, run, wish)  # which says what is wrong
+        model.in_other_ways(inputs, run, wish)  # which says what is wrong
+        if loops:
+            names = ", ".join(map(repr, wish.record))
+            raise ArgumentError(f"{names} cannot be recorded: with these inputs the model runs in MDF's engine")
+        return _recorded_passes(model, inputs, run, wish, recorder)
     for name, (kind, node, own) in keys.items():
         recorder.keep(name, filled([scopes[node, own] if kind == "output" else scopes[node][own]], name))
     found.recorded = {name: recorder.found.get(name) for name in wish.record}
@@ -160,7 +163,6 @@ def recorded_network(model: NetworkModel, inputs: Mapping[str, Any], run: Run, w
 
 
 def _recorded_rep(prepared: LoopRep, model: Any, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
-    group = None if wish.record_to is None else zarr_group(wish.record_to)
     ids = {name: id for id, name in names_of(model.graph).items()} if isinstance(model, MdfModel) else {}
     ways = [_way_to(prepared.body, ids.get(name, name), f"the model {model.name!r}") for name in wish.record]
     body, names = with_outputs(prepared.body, ways, f"the model {model.name!r}")
@@ -169,7 +171,7 @@ def _recorded_rep(prepared: LoopRep, model: Any, inputs: Mapping[str, Any], run:
     given = {ids.get(name, name): value for name, value in inputs.items()}
     with part_of(run), random_stream(run.stream):
         results = rep.run(prepared.fit(given))
-    recorder = Recorder(wish.every, group)
+    recorder = Recorder(wish.every, wish.record_to)
     for name, way, value in zip(wish.record, ways, results[count:], strict=True):
         if is_conditional(way):
             value = rows_of(value, way, has_rows=False)

@@ -165,8 +165,8 @@ def stop_of(iterations: int, trip_count: int | None) -> str:
 
 
 def chosen_options(run: Run) -> dict[str, Any]:
-    """The options of a run that are not what they are by themselves, the seed apart."""
+    """The options of a run that are not what they are by themselves; not the seed, nor who is told of its progress."""
     if run.options is PLAIN:
         return {}
-    named = ((name, getattr(run.options, name)) for name in sorted(OPTIONS - {"seed"}))
+    named = ((name, getattr(run.options, name)) for name in sorted(OPTIONS - {"seed", "progress"}))
     return {name: value for name, value in named if value != getattr(PLAIN, name)}
