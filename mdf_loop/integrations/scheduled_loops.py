@@ -23,7 +23,7 @@ from mdf_loop.integrations.scheduled import run_in_mdf
 from mdf_loop.ir import Loop
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Run, current_options
-from mdf_loop.readers.mdf.engine_body import refuse_hanging
+from mdf_loop.readers.mdf.engine_body import refuse_hanging, refuse_unimplemented
 from mdf_loop.readers.mdf.typed import is_typed
 
 T = TypeVar("T")
@@ -70,6 +70,8 @@ class ScheduledLoop:
             A condition names a node that is not there: MDF's engine could not run that either.
         MalformedBody
             MDF's engine would never return.
+        UnsupportedOp
+            It does not run a function of the graph.
         """
         if self._same is not None:
             return self._same
@@ -86,6 +88,7 @@ class ScheduledLoop:
                 self.refusal = str(reason)
             run.stream.restore(drawn)
             refuse_hanging(self.graph)
+            refuse_unimplemented(self.graph)
             warn_user(f"the model runs in MDF's engine, not as a loop, which is slower: {reason}")
             return None
         if run.stream.save() is drawn:
