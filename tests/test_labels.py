@@ -3,8 +3,10 @@
 import copy
 
 import numpy as np
+import onnx.parser
 import pytest
 from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
+from test_cli import run_main
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError
@@ -120,6 +122,33 @@ def test_an_input_is_given_once(given):
 def test_a_sweep_refuses_what_a_run_refuses(how):
     with pytest.raises(ArgumentError, match="without steps"):
         mdf_loop.sweep("examples/oscillator.yaml", {"damping": [0.1]}, **how)
+
+
+TYPED = """<ir_version: 8, opset_import: ["": 18]>
+net (float[2] x) => (float[2] y) <float[2] w = {1.5, 2.5}> {
+    n = Constant <value = int64 {4}> () go = Constant <value = bool {1}> () z = Mul (x, w)
+    y = Loop (n, go, z) <body = b (int64 i, bool c, float[2] v) => (bool c, float[2] u) {
+        gain = Constant <value = float {0.5}> () u = Mul (v, gain)
+    }>
+}"""
+
+
+def test_constants_and_outputs_of_a_converted_model_have_the_types_that_it_computes_with(tmp_path):
+    mdf_loop.convert(onnx.parser.parse_model(TYPED)).to_yaml_file(str(tmp_path / "m.yaml"))
+    model = mdf_loop.prepare(tmp_path / "m.yaml")
+    said = {name: (port.type.dtype, port.type.shape) for name, port in {**model.constants, **model.outputs}.items()}
+    single = np.dtype("float32")
+    numbers = {"w": (single, (2,)), "gain": (single, ()), "n": (np.dtype("int64"), ()), "go": (np.dtype(bool), ())}
+    assert said == numbers | {"y": (single, (2,))}
+    assert model(x=[1.0, 1.0])["y"].dtype == single
+
+
+def test_explain_says_that_steps_are_missing(capsys):
+    model = mdf_loop.prepare("examples/oscillator.yaml")
+    assert "explain(steps=1000), or mdf-loop explain --steps 1000" in model.explain(source=True)
+    assert "counter.count" in model.explain(steps=100, time_increment=0.01)
+    assert run_main("explain", "--source", "examples/oscillator.yaml") == 0
+    assert "--steps 1000" in " ".join(capsys.readouterr().out.split())
 
 
 def vars_of(node):

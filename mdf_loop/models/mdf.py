@@ -101,7 +101,7 @@ class MdfModel(Model):
         found = {
             names.get(name, name): Output(
                 names.get(name, name),
-                declared(ports[place].type, ports[place].shape or None),
+                declared(ports[place].type, ports[place].shape or None) if self.typed is None else self.typed.body.type_of(name),
                 f"node {place[0]}, output port {place[1]}",
             )
             for name, place in places.items()
@@ -114,7 +114,7 @@ class MdfModel(Model):
         found = list(constants(self.graph))
         last = [constant.place[-1] for constant in found]
         named = [(c.place[-1] if last.count(c.place[-1]) == 1 else c.name, c) for c in found]
-        return Ports({n: Input(n, type_of(c.value), c.value, f"constant {c.name}") for n, c in named if n not in self._known})
+        return Ports({n: Input(n, c.type, c.value, f"constant {c.name}") for n, c in named if n not in self._known})
 
     @cached_property
     def _known(self) -> set[str]:

@@ -184,7 +184,7 @@ class Model:
         """
         from mdf_loop.models.explaining import explain_prepared
 
-        return "\n\n".join(explain_prepared(self, source, show_steps, **inputs)) or "no Loop or Scan ran"
+        return "\n\n".join(explain_prepared(self, source, show_steps, **inputs))
 
     @property
     def drawn(self) -> Any:
