@@ -16,7 +16,21 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from mdf_loop.cli.parameters import Debug, File, Input, Json, Set, Steps, TimeIncrement, Trials, Trusted, given_inputs
+from mdf_loop.cli.parameters import (
+    Collect,
+    Debug,
+    File,
+    Fill,
+    Input,
+    Json,
+    OnError,
+    Set,
+    Steps,
+    TimeIncrement,
+    Trials,
+    Trusted,
+    given_inputs,
+)
 from mdf_loop.cli.problems import at_work
 from mdf_loop.cli.tables import console, table
 from mdf_loop.cli.values import as_json, plain
@@ -154,11 +168,9 @@ def sweep(
     chunk: Annotated[int | None, typer.Option("--chunk", help="Runs that are run at once.")] = None,
     steps: Steps = None,
     time_increment: TimeIncrement = None,
-    collect: Annotated[bool, typer.Option("--collect", help="Keep the outputs of all steps.")] = False,
-    fill: Annotated[float | None, typer.Option("--fill", help="Stands for what is not there, in place of nan.")] = None,
-    on_error: Annotated[
-        str | None, typer.Option("--on-error", metavar="keep|raise", help="Go on behind a run that fails (keep), or stop.")
-    ] = None,
+    collect: Collect = False,
+    fill: Fill = None,
+    on_error: OnError = None,
     common_noise: Annotated[bool, typer.Option("--common-noise", help="The same random numbers at every point.")] = False,
     timeout: Annotated[float | None, typer.Option("--timeout", help="Stop after so many seconds.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No bar.")] = False,
