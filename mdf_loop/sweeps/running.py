@@ -226,6 +226,8 @@ def _said(task: Task, length: int) -> dict[str, Any]:
         "trials": task.trials,
         "grid": grid if len(grid) <= LONGEST_GRID else f"{len(task.grid.axes)} inputs, {task.grid.size} points",
         "outputs": list(task.names),
+        "steps": task.wish.steps,
+        "time_increment": None if task.wish.time_increment is None else float(task.wish.time_increment),
         "chunk": length,
         "content": task.fingerprint(),
     }
