@@ -33,14 +33,21 @@ _known: dict[int, _Made] = {}
 _kept = 0
 
 
-def unchangeable(value: Any) -> Any:
-    """A constant that whoever gets hold of it cannot write into: the body is used again."""
+def read_only(value: Any) -> Any:
+    """A value that whoever gets hold of it cannot write into."""
     if not isinstance(value, np.ndarray):
         return value
     view = value.view()
     view.flags.writeable = False
-    with _lock:
-        _known[id(view)] = _Made(view, id(view))
+    return view
+
+
+def unchangeable(value: Any) -> Any:
+    """A constant that whoever gets hold of it cannot write into: the body is used again."""
+    view = read_only(value)
+    if isinstance(view, np.ndarray):
+        with _lock:
+            _known[id(view)] = _Made(view, id(view))
     return view
 
 

@@ -7,6 +7,7 @@ import pytest
 from test_cli import run_main
 
 import mdf_loop
+from mdf_loop.sweeps.task import Task
 
 MODEL = Path(__file__).parent.parent / "examples" / "drift_diffusion.yaml"
 
@@ -38,6 +39,9 @@ def test_a_sweep_is_written_with_labels(suffix, tmp_path, capsys):
         (["--over", "drift"], "--over takes NAME=START:STOP:COUNT"),
         (["--over", "drift=a,b"], "is no list of values"),
         (["--over", "drft=1"], "did you mean 'drift'"),
+        (["--over", "drift=1", "--reduce", "0.1,x"], "--reduce: '0.1,x' is no list of quantiles"),
+        (["--over", "drift=1", "--on-error", "stop"], "on_error must be 'keep' or 'raise'; got 'stop'"),
+        (["--over", "drift=1", "--collect"], "collect without steps"),
         (["--over", "drift=1", "-o", "out.csv"], "a sweep is written to a .nc or .zarr file"),
     ],
 )
@@ -77,3 +81,40 @@ def test_a_run_that_could_not_be_written_does_not_begin(tmp_path, monkeypatch, c
     monkeypatch.setattr("mdf_loop.models.running.run", lambda *args, **named: pytest.fail("it ran"))
     assert run_main("run", MODEL, "--output", tmp_path / "r.csv") == 1
     assert "--output takes" in capsys.readouterr().err
+
+
+def test_the_command_says_what_stands_for_what_is_not_there(tmp_path, capsys):
+    pytest.importorskip("h5netcdf")
+    said = ["--over", 'drift=[1.0, "a", 2.0]', "--seed", "1", "--outputs", "reaction_time,path", "--fill", "-1", "--quiet"]
+    assert run_main("sweep", MODEL, *said, "-o", tmp_path / "s.nc") == 0
+    assert "failed: point 1 (drift=a), trial 0: value 'drift' must be float64" in capsys.readouterr().err
+    found = mdf_loop.open(tmp_path / "s.nc")
+    assert (found.reaction_time > 0).values.tolist() == [True, False, True]
+    assert (found.path[1] == -1).all()
+    assert run_main("sweep", MODEL, *said, "--on-error", "raise") == 1
+    assert "in point 1 (drift=a), trial 0" in capsys.readouterr().err
+
+
+def test_the_command_keeps_the_outputs_of_all_steps(tmp_path, capsys):
+    pytest.importorskip("h5netcdf")
+    said = ["--over", "damping=0.1,0.2", "--steps", "4", "--time-increment", "0.1", "--collect", "--quiet"]
+    assert run_main("sweep", "examples/oscillator.yaml", *said, "-o", tmp_path / "s.nc") == 0
+    how = {"steps": 4, "time_increment": 0.1, "collect": True}
+    expected = mdf_loop.sweep("examples/oscillator.yaml", {"damping": [0.1, 0.2]}, **how)
+    np.testing.assert_array_equal(mdf_loop.open(tmp_path / "s.nc").level, expected.level)
+    capsys.readouterr()
+
+
+def test_a_sweep_that_ends_early_is_written(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("h5netcdf")
+
+    def interrupted(self, *span, original=Task.run):
+        if span[0] >= 4:
+            raise KeyboardInterrupt
+        return original(self, *span)
+
+    monkeypatch.setattr(Task, "run", interrupted)
+    said = ["--over", "drift=0,1,2", "--trials", "4", "--chunk", "4", "--quiet", "-o", tmp_path / "s.nc"]
+    assert run_main("sweep", MODEL, *said) != 0
+    assert "4 runs are complete: written to" in capsys.readouterr().err
+    assert mdf_loop.open(tmp_path / "s.nc").reaction_time.notnull().sum() == 4

@@ -206,3 +206,15 @@ def test_a_worker_that_dies_costs_its_chunk_alone(cluster):
     s = mdf_loop.sweep(DIFFUSION, OVER, trials=100, seed=1, client=cluster, chunk=10, progress=kill)
     assert killed
     assert s.identical(mdf_loop.sweep(DIFFUSION, OVER, trials=100, seed=1))
+
+
+def test_a_checkpoint_of_other_steps_says_so(tmp_path):
+    def swept(**how):
+        return mdf_loop.sweep("examples/oscillator.yaml", {"damping": [0.1, 0.2]}, checkpoint=tmp_path / "c.zarr", seed=1, **how)
+
+    swept(steps=5, time_increment=0.1)
+    with pytest.raises(LoopError, match="its steps is 5, here it is 6"):
+        swept(steps=6, time_increment=0.1)
+    with pytest.raises(LoopError, match=r"its time_increment is 0\.1, here it is 0\.2"):
+        swept(steps=5, time_increment=0.2)
+    assert swept(steps=5, time_increment=0.1).attrs["complete"] == 2

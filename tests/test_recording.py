@@ -278,7 +278,7 @@ def test_other_files_are_refused(tmp_path):
     r = mdf_loop.run(DIFFUSION, seed=7)
     with pytest.raises(LoopError, match=r"\.npz, \.nc, \.zarr"):
         r.save(tmp_path / "r.csv")
-    np.savez(tmp_path / "other.npz", x=1)
+    np.savez(tmp_path / "other.npz", mdf_loop="{}")
     with pytest.raises(LoopError, match="holds no results"):
         mdf_loop.open(tmp_path / "other.npz")
     with pytest.raises(LoopError, match="no file"):

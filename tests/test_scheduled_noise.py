@@ -3,10 +3,14 @@
 import numpy as np
 import pytest
 from engines import ENGINES
-from modeci_mdf.mdf import Condition, ConditionSet, Edge, Graph, InputPort, Node, OutputPort, Parameter
+from modeci_mdf.execution_engine import EvaluableGraph
+from modeci_mdf.mdf import Condition, ConditionSet, Edge, Function, Graph, InputPort, Node, OutputPort, Parameter
 
 import mdf_loop
 from mdf_loop.convert.scheduled.loops import lower
+from mdf_loop.errors import LoopWarning, NotLowered, UnsupportedOp
+from mdf_loop.integrations.scheduled import run_in_mdf
+from mdf_loop.options import RandomStream, random_stream
 
 CALLS = ["numpy.random.normal(0, 1)", "numpy.random.uniform(-1, 1)", "numpy.random.randn()", "numpy.random.rand() - 0.5"]
 
@@ -68,3 +72,48 @@ def test_trials_of_a_scheduled_model_are_the_runs_with_their_seeds():
 def test_what_is_recorded_is_what_was_drawn():
     r = mdf_loop.run(walk(), steps=30, seed=5, record="walk.x")
     np.testing.assert_array_equal(r.recorded["walk.x"] * 2, mdf_loop.run(walk(), steps=30, seed=5, collect=True)["p"])
+
+
+def seeded_operator():
+    parameter = Parameter(id="x", function="onnx::RandomNormal", args={"shape": (2,), "seed": 3.0})
+    return Graph(id="g", nodes=[Node(id="n", parameters=[parameter], output_ports=[OutputPort(id="o", value="x")])])
+
+
+def seeded_loop():
+    nodes = "r = RandomNormal <shape = [1], seed = 3.0> () s = Squeeze (r) y = Add (x, s)"
+    body = f"b (int64 i, bool c, float x) => (bool c, float y) {{ {nodes} }}"
+    run = Parameter(id="run", function="onnx::Loop", args={"M": 3, "cond": True, "x": 0.0, "body": "body"})
+    parameters = [Parameter(id="body", value={"onnx": body}), run]
+    return Graph(id="g", nodes=[Node(id="n", parameters=parameters, output_ports=[OutputPort(id="o", value="run")])])
+
+
+@pytest.mark.parametrize("make", [seeded_operator, seeded_loop])
+def test_a_seed_of_its_own_is_left_to_mdfs_engine(make):
+    """Each making of a node would begin its stream anew: the first steps drew the same numbers twice."""
+    with pytest.warns(LoopWarning, match="n: RandomNormal has a seed of its own") as told:
+        found = mdf_loop.run(make(), steps=5, collect=True, seed=1)["o"]
+    assert len(told) == 1
+    with random_stream(RandomStream(1)):
+        np.testing.assert_array_equal(found, run_in_mdf(make(), 5, None, True)["o"])
+    with pytest.raises(NotLowered, match="RandomNormal has a seed of its own"):
+        mdf_loop.to_onnx(make(), steps=5)
+
+
+@pytest.mark.parametrize("form", ["parameters", "functions"])
+@pytest.mark.parametrize("how", [{}, {"steps": 3}, {"steps": 3, "record": "n.k"}, {"trials": 2}])
+def test_a_function_that_mdf_names_and_does_not_run_is_said_in_one_line(form, how, recwarn):
+    args = {"starting_point": 0.0, "non_decision_time": 0.1, "drift_rate": 0.5, "threshold": "k"}
+    made = {"id": "f", "function": "drift_diffusion_integrator", "args": args}
+    node = Node(id="n", parameters=[Parameter(id="k", value=1.0)], output_ports=[OutputPort(id="o", value="f")])
+    getattr(node, form).append(Parameter(**made) if form == "parameters" else Function(**made))
+    with pytest.raises(UnsupportedOp, match=r"g/n/f: drift_diffusion_integrator .* does not run"):
+        mdf_loop.run(Graph(id="g", nodes=[node]), **how)
+    assert not recwarn.list
+
+
+def test_mdfs_engine_itself_does_not_run_it():
+    args = {"starting_point": 0.0, "non_decision_time": 0.1, "drift_rate": 0.5, "threshold": 1.0}
+    function = Function(id="f", function="drift_diffusion_integrator", args=args)
+    node = Node(id="n", functions=[function], output_ports=[OutputPort(id="o", value="f")])
+    with pytest.raises(Exception, match="Not implemented"):
+        EvaluableGraph(Graph(id="g", nodes=[node]), verbose=False).evaluate()

@@ -7,6 +7,7 @@ from converting import by_onnxruntime
 from modeci_mdf.mdf import Condition, Graph, Node, OutputPort, Parameter
 from scheduled_models import PUBLISHED, by_mdf, counter, graph, node
 from test_cli import run_main
+from test_scheduled_operators import MODELS
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError, NotLowered, UnsupportedOp
@@ -25,6 +26,34 @@ def test_published_example_gives_in_onnxruntime_what_mdf_gives(name, steps):
     model = mdf_loop.to_onnx(make(), steps=steps, time_increment=increment)
     onnx.checker.check_model(model, full_check=True)
     assert_close(by_onnxruntime(model, {}), by_mdf(make(), steps, increment))
+
+
+@pytest.mark.parametrize("steps", [1, 2, 7])
+@pytest.mark.parametrize("name", MODELS)
+def test_operators_and_loops_in_nodes_are_written(name, steps):
+    model = mdf_loop.to_onnx(MODELS[name](), steps=steps)
+    onnx.checker.check_model(model, full_check=True)
+    found, expected = by_onnxruntime(model, {}), by_mdf(MODELS[name](), steps)
+    assert found.keys() == expected.keys()
+    for key, value in expected.items():
+        assert np.shape(found[key]) == np.shape(value)
+        np.testing.assert_allclose(np.asarray(found[key], np.float64), np.asarray(value, np.float64), rtol=1e-6)
+
+
+def test_an_operator_that_has_changed_since_is_refused_by_name():
+    largest = Parameter(id="f", function="onnx::ReduceMax", args={"data": "v", "axes": [0]})
+    model = graph(
+        node("A", [Parameter(id="s", value="s + 1"), Parameter(id="v", value="numpy.array([1.0, 2.0]) * s"), largest], y="f")
+    )
+    with pytest.raises(UnsupportedOp, match="ReduceMax of opset 15 is not that of opset 18"):
+        mdf_loop.to_onnx(model, steps=3)
+
+
+def test_random_numbers_of_the_first_passes_would_be_constants():
+    for function in ({"value": "numpy.random.normal(0, 1)"}, {"function": "onnx::RandomNormal", "args": {"shape": (2,)}}):
+        model = graph(node("A", [Parameter(id="x", **function)], y="x"))
+        with pytest.raises(UnsupportedOp, match="draws random numbers in its first passes"):
+            mdf_loop.to_onnx(model, steps=3)
 
 
 def test_model_with_conditions_is_evaluated_once_if_nothing_is_said():

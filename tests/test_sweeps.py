@@ -71,7 +71,7 @@ def test_a_sweep_is_the_loop_of_single_runs(engine, chunk, monkeypatch):
     with mdf_loop.options(engine=engine):
         s = mdf_loop.sweep(DIFFUSION, OVER, trials=4, seed=1, chunk=chunk)
         assert bool(batched) == (chunk != 1)
-        assert s.path.dims == ("drift", "bound", "trial", "path_0")
+        assert s.path.dims == ("drift", "bound", "trial", "iteration")
         assert_law(DIFFUSION, s, OVER, 4)
 
 
@@ -371,7 +371,7 @@ def test_ctrl_c_keeps_what_is_complete():
         ({"reduce": []}, ArgumentError, "reduce is mean, median"),
         ({"reduce": {"evidenc": "mean"}}, ArgumentError, "did you mean 'evidence'"),
         ({"reduce": {"path": "mean"}, "outputs": ["evidence"]}, ArgumentError, "there are evidence"),
-        ({"record": ["decision.x"]}, ArgumentError, "a sweep keeps outputs, and has no record"),
+        ({"record": ["decision.x"]}, ArgumentError, "it takes no record"),
         ({"client": 3}, KindError, "client must be a dask.distributed.Client; got int"),
         ({"over": {"decisionn.drift": [1.0]}}, ArgumentError, "no input called 'decisionn.drift'; did you mean 'drift'"),
         ({"fill": "a"}, KindError, "fill must be a number; got 'a'"),

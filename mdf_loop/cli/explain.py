@@ -38,5 +38,5 @@ def explain(
             return
         texts = explain_model(file, source=source, show_steps=show_steps, **inputs)
     out = console()
-    for text in texts or ["no Loop or Scan ran"]:
+    for text in texts:
         out.print(text, markup=False, highlight=False, soft_wrap=True)

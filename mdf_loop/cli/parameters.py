@@ -16,12 +16,17 @@ Input = Annotated[Path | None, typer.Option("--input", help="Inputs by name: a .
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed of the random stream.")]
 Steps = Annotated[int | None, typer.Option("--steps", help="Evaluate an MDF model so many times.")]
 TimeIncrement = Annotated[float | None, typer.Option("--time-increment", help="Time from step to step.")]
+Collect = Annotated[bool, typer.Option("--collect", help="Keep the outputs of all steps.")]
 Trials = Annotated[int | None, typer.Option("--trials", help="Run it so many times, each with random numbers of its own.")]
 Record = Annotated[
     list[str] | None, typer.Option("--record", metavar="NAME", help="A value to keep in each iteration: node.name.")
 ]
 Every = Annotated[int, typer.Option("--every", help="Keep the first of so many iterations.")]
 RecordTo = Annotated[Path | None, typer.Option("--record-to", help="A .zarr folder for what is recorded.")]
+Fill = Annotated[float | None, typer.Option("--fill", help="Stands for what is not there, in place of nan.")]
+OnError = Annotated[
+    str | None, typer.Option("--on-error", metavar="keep|raise", help="Go on behind a run that fails (keep), or stop.")
+]
 Trusted = Annotated[bool, typer.Option("--trusted", help="Let the model do what only trusted models may; see options().")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs; errors on stderr too.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mdf_loop.cli.parameters import (
+    Collect,
     Debug,
     Every,
     File,
@@ -47,7 +48,7 @@ def run(
     max_iterations: Annotated[int | None, typer.Option("--max-iterations", help="Stop a loop that wants more.")] = None,
     steps: Steps = None,
     time_increment: TimeIncrement = None,
-    collect: Annotated[bool, typer.Option("--collect", help="Keep the outputs of all steps.")] = False,
+    collect: Collect = False,
     timeout: Annotated[float | None, typer.Option("--timeout", help="Stop after so many seconds.")] = None,
     trials: Trials = None,
     record: Record = None,

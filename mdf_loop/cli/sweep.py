@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,11 +16,25 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from mdf_loop.cli.parameters import Debug, File, Input, Json, Set, Steps, TimeIncrement, Trials, Trusted, given_inputs
+from mdf_loop.cli.parameters import (
+    Collect,
+    Debug,
+    File,
+    Fill,
+    Input,
+    Json,
+    OnError,
+    Set,
+    Steps,
+    TimeIncrement,
+    Trials,
+    Trusted,
+    given_inputs,
+)
 from mdf_loop.cli.problems import at_work
 from mdf_loop.cli.tables import console, table
 from mdf_loop.cli.values import as_json, plain
-from mdf_loop.errors import MalformedBody
+from mdf_loop.errors import MalformedBody, PartialResults
 
 
 def axis(text: str) -> tuple[str, list[Any]]:
@@ -74,12 +89,34 @@ def run_sweep(
     if outputs is not None:
         said["outputs"] = [name.strip() for name in outputs.split(",")]
     if reduce is not None:
-        said["reduce"] = [float(level) for level in reduce.split(",")] if reduce[:1].isdigit() else reduce
-    with _bar(is_quiet) as told:
-        found = over_grid(file, dict(map(axis, over)) or None, progress=told, **said, **inputs)
+        said["reduce"] = reduction(reduce)
+    try:
+        with _bar(is_quiet) as told:
+            found = over_grid(file, dict(map(axis, over)) or None, progress=told, **said, **inputs)
+    except PartialResults as error:
+        if output is not None and error.results is not None:
+            write_dataset(writable(error.results), output)
+            print(f"mdf-loop: {error.results.attrs['complete']} runs are complete: written to {str(output)!r}", file=sys.stderr)
+        raise
     if output is not None:
         write_dataset(writable(found), output)
     return found
+
+
+def reduction(text: str) -> str | list[float]:
+    """The name of a reduction, or quantiles: ``0.1,0.5,0.9``.
+
+    Raises
+    ------
+    MalformedBody
+        It begins like quantiles, and is none.
+    """
+    if not text[:1].isdigit() and text[:1] not in "+-.":
+        return text
+    try:
+        return [float(level) for level in text.split(",")]
+    except ValueError as error:
+        raise MalformedBody(f"--reduce: {text!r} is no list of quantiles ({error}); 0.1,0.5,0.9 and mean are") from error
 
 
 @contextlib.contextmanager
@@ -131,6 +168,9 @@ def sweep(
     chunk: Annotated[int | None, typer.Option("--chunk", help="Runs that are run at once.")] = None,
     steps: Steps = None,
     time_increment: TimeIncrement = None,
+    collect: Collect = False,
+    fill: Fill = None,
+    on_error: OnError = None,
     common_noise: Annotated[bool, typer.Option("--common-noise", help="The same random numbers at every point.")] = False,
     timeout: Annotated[float | None, typer.Option("--timeout", help="Stop after so many seconds.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No bar.")] = False,
@@ -143,6 +183,7 @@ def sweep(
 
     how: dict[str, Any] = {"trials": trials, "seed": seed, "checkpoint": checkpoint, "workers": workers, "chunk": chunk}
     how |= {"steps": steps, "time_increment": time_increment, "common_noise": common_noise}
+    how |= {"collect": collect, "fill": fill, "on_error": on_error}
     with at_work(file), options(trusted=trusted, timeout=timeout):
         found = run_sweep(file, over or [], given_inputs(set_, input_), output, how, outputs, reduce, quiet)
     if json_:

@@ -23,7 +23,7 @@ from mdf_loop.convert.restoring import IR_VERSION, doc_string_of, with_onnx_name
 from mdf_loop.errors import ArgumentError, IterationLimit, KindError, MalformedBody, UnsupportedOp
 from mdf_loop.files import replacing
 from mdf_loop.ir import Body, ValueType
-from mdf_loop.options import options
+from mdf_loop.options import RandomStream, options, random_stream
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf.body import read_whole as read_as_it_is
 from mdf_loop.readers.mdf.objects import check_structure
@@ -114,7 +114,14 @@ def _scheduled(graph: Any, steps: int | None, time_increment: float | None, inpu
         raise ArgumentError("a scheduled model has all its values inside when it becomes a loop; leave out inputs=")
     if steps is None and time_increment is not None:
         raise ArgumentError("time_increment without steps; steps is how many times the model is evaluated")
-    lowered = lower(graph, 1 if steps is None else steps, time_increment)
+    with random_stream(RandomStream(0)) as stream:
+        nothing = stream.save()
+        lowered = lower(graph, 1 if steps is None else steps, time_increment)
+        if stream.save() is not nothing:
+            raise UnsupportedOp(
+                f"graph {graph.id!r} draws random numbers in its first passes, which are computed when it becomes a loop: in an "
+                "ONNX model they would be the same in each run"
+            )
     written = loop_to_onnx(lowered.loop, lowered.trip_count, lowered.first, lowered.names)
     with contextlib.suppress(IterationLimit), options(max_iterations=MOST_PASSES):
         _check_numbers(execute(lowered), prepare(written).run([]))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mdf_loop.constants import read_only
 from mdf_loop.errors import IterationError, IterationLimit, KindError, LoopInterrupted, MalformedBody, PartialResults
 from mdf_loop.execute.collect import Gathered, Gathering
 from mdf_loop.execute.program import RUN, Program, describe_value
@@ -32,6 +33,8 @@ class Arguments:
         The condition before the first iteration; None if it was omitted.
     carried, scanned, invariant, captured : sequence
         Values in the order of the loop's record, captures in the order of ``body.captures``.
+    hidden : sequence or None
+        What hidden values (``body.state``) begin with; None for what the record says.
     """
 
     trip_count: int | None
@@ -40,6 +43,7 @@ class Arguments:
     scanned: Sequence[Any] = ()
     invariant: Sequence[Any] = ()
     captured: Sequence[Any] = ()
+    hidden: Sequence[Any] | None = None
 
 
 class Moment(NamedTuple):
@@ -215,7 +219,7 @@ class InterpretedLoop:
         env = self.program.environment(given.captured, run)
         for slot, value in zip(self.invariant, given.invariant, strict=True):
             env[slot] = value
-        hidden = [env[slot] for slot in self.program.state_in]
+        hidden = [env[slot] for slot in self.program.state_in] if given.hidden is None else [*map(read_only, given.hidden)]
         condition: Any = np.ones((1,) * self.condition_rank, bool) if self.condition_rank else np.True_
         nothing = [None] * len(self.last)
         moment = Moment(0, given.carried, hidden, nothing, condition, given.go is not False, run.stream.save())

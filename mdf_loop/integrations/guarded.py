@@ -27,7 +27,7 @@ from mdf_loop.integrations.evaluator import arithmetic, compute
 from mdf_loop.kernels.bounds import elements_of, refuse_elements, total
 from mdf_loop.options import current_options
 from mdf_loop.readers.expressions.text import number_in
-from mdf_loop.readers.mdf.engine_body import refuse_unlisted
+from mdf_loop.readers.mdf.engine_body import refuse_unimplemented, refuse_unlisted
 
 NOBODY, TRUSTED, MODEL, BODY = "", "trusted", "model", "body"
 """What the engine runs on our behalf: nothing, a model that may do everything, any other model, the body of a loop."""
@@ -249,6 +249,7 @@ def refuse_graph(graph: Any) -> None:
     ------
     MalformedBody, UnsupportedOp
     """
+    refuse_unimplemented(graph)
     if not is_guarded():
         return
     _refuse_shapes(graph)

@@ -17,6 +17,8 @@ import numpy as np
 
 from mdf_loop.convert.restoring import names_of
 from mdf_loop.errors import ArgumentError, KindError
+from mdf_loop.ir import ValueType
+from mdf_loop.readers.mdf.type_text import read_type_text
 from mdf_loop.readers.mdf.typed import is_typed
 
 IN_TEXT = re.compile(r"(?P<type>\b\w+)\s*(?:\[(?P<dims>[\d, ]*)\])?\s+(?P<name>[\w.]+)\s*=\s*\{(?P<values>[^{}\"]*)\}")
@@ -27,7 +29,7 @@ IN_TEXT = re.compile(r"(?P<type>\b\w+)\s*(?:\[(?P<dims>[\d, ]*)\])?\s+(?P<name>[
 class Constant:
     """One constant: where it stands, what it is called in ONNX, its value, and how another one takes its place.
 
-    ``is_exact`` says that it has a type: a whole number stays one.
+    ``is_exact`` says that it has a type: a whole number stays one.  ``said`` is the text of that type, if there is one.
     """
 
     place: tuple[str, ...]
@@ -35,6 +37,17 @@ class Constant:
     value: Any
     put: Callable[[Any], None]
     is_exact: bool
+    said: str = ""
+
+    @property
+    def type(self) -> ValueType:
+        """Its element type, as the model says it, and its shape."""
+        array = np.asarray(self.value)
+        try:
+            kind = read_type_text(self.said).dtype if self.said else None
+        except ValueError:  # told when the model is run
+            kind = None
+        return ValueType(kind or array.dtype, array.shape)
 
     @property
     def name(self) -> str:
@@ -69,13 +82,16 @@ def constants(graph: Any) -> Iterator[Constant]:
 
 def _of_graph(graph: Any, place: tuple[str, ...], has_own: bool) -> Iterator[Constant]:
     originals, is_exact = names_of(graph) or _part(graph, "metadata", {}).get("names") or {}, _says_types(graph)
+    types = _part(graph, "metadata", {}).get("types")
+    types = types if isinstance(types, Mapping) else {}
     for id, node in _named(graph, "nodes"):
         for name, thing in (*_named(node, "parameters"), *_named(node, "functions")):
             value, inner = _part(thing, "value", None), (*place, id)
             if isinstance(value, Mapping):
                 yield from _of_body(value, inner)
             elif has_own and _is_number(value) and not _part(thing, "function", None):
-                yield Constant((*inner, name), originals.get(name, name), value, _putting(thing, "value"), is_exact)
+                said = str(types.get(f"{id}.{name}", ""))
+                yield Constant((*inner, name), originals.get(name, name), value, _putting(thing, "value"), is_exact, said)
 
 
 def _of_body(value: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[Constant]:
@@ -96,7 +112,7 @@ def _of_text(value: Any, place: tuple[str, ...]) -> Iterator[Constant]:
             array = np.array([kind(float(n)) if kind is not int else int(n) for n in numbers]).reshape(shape)
         except ValueError:
             continue  # no numbers, or not as many as its type says
-        yield Constant((*place, found["name"]), "", array, _putting_into_text(value, found["name"]), is_exact=True)
+        yield Constant((*place, found["name"]), "", array, _putting_into_text(value, found["name"]), True, found["type"])
 
 
 def _putting_into_text(value: Any, name: str) -> Callable[[Any], None]:

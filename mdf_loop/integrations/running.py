@@ -18,20 +18,10 @@ from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
 from mdf_loop.integrations.mdf import register
 from mdf_loop.integrations.quiet import quiet_mdf
 from mdf_loop.integrations.required import is_required_as
-from mdf_loop.integrations.scheduled import run_steps
 from mdf_loop.integrations.typed_graph import run_typed
 from mdf_loop.options import OPTIONS
 from mdf_loop.readers.mdf.names import unknown_names
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed
-
-
-def run_graph_steps(graph: Any, inputs: Mapping[str, Any], how: Mapping[str, Any]) -> dict[str, Any]:
-    """Evaluate an MDF graph many times; names are those of ONNX in a converted one."""
-    names = names_of(graph) if is_typed(graph) else {}
-    ids = {name: id for id, name in names.items()}
-    given = {ids.get(name, name): value for name, value in inputs.items()}
-    outputs = run_steps(with_inputs(graph, given), **how)
-    return {names.get(id, id): value for id, value in outputs.items()}
 
 
 def refuse_nothing(inputs: Mapping[str, Any]) -> None:
@@ -116,12 +106,15 @@ def with_inputs(graph: Any, inputs: Mapping[str, Any]) -> Any:
     graph = copy.deepcopy(graph)
     places = list(free_places(graph))
     refuse_options(inputs, {name for node, id, *_ in places for name in (id, f"{node}.{id}")})
+    given: dict[int, str] = {}
     for name, value in inputs.items():
         found = [(owner, attribute) for node, id, owner, attribute in places if name in (id, f"{node}.{id}")]
         required = [(owner, attribute) for _, _, owner, attribute in places if is_required_as(owner, name)]
         if len(found) != 1 and not required:
             raise ArgumentError(_not_one(name, [f"{node}.{id}" for node, id, *_ in places], bool(found)))
         for owner, attribute in required or found:
+            if given.setdefault(id(owner), name) != name:
+                raise ArgumentError(f"{given[id(owner)]!r} and {name!r} are the same input; give it once")
             setattr(owner, attribute, value if isinstance(value, bool | int | float | dict) else np.asarray(value))
     return graph
 

@@ -1,4 +1,4 @@
-"""Running a scheduled MDF graph for many steps: as one loop, or in MDF's engine where that cannot be."""
+"""Running a scheduled MDF graph for many steps in MDF's engine."""
 
 from __future__ import annotations
 
@@ -7,49 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.convert.scheduled.loops import check_steps, execute, lower
 from mdf_loop.convert.scheduled.running import stacked
 from mdf_loop.convert.scheduled.schedule import output_ports
-from mdf_loop.errors import MalformedBody, NotLowered, PartialResults, UnknownNode, UnsupportedOp, warn_user
+from mdf_loop.errors import PartialResults
 from mdf_loop.execute.keeping import keeping
 from mdf_loop.integrations.ending import Places, values_of
 from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
 from mdf_loop.integrations.mdf import register
 from mdf_loop.integrations.quiet import quiet_mdf
-from mdf_loop.integrations.required import refuse_missing_inputs
 from mdf_loop.options import Run, part_of, start_run
-from mdf_loop.readers.mdf.engine_body import refuse_hanging
-
-
-def run_steps(graph: Any, steps: int, time_increment: float | None = None, collect: bool = False) -> dict[str, Any]:
-    """Evaluate a graph so many times, the first time without a time increment.
-
-    Where the graph cannot become a loop it runs in MDF's engine, and a warning says why.
-
-    Raises
-    ------
-    UnknownNode
-        A condition names a node that is not there: MDF's engine could not run that either.
-    MalformedBody
-        MDF's engine would never return.
-    """
-    check_steps(steps, time_increment)
-    refuse_missing_inputs(graph, {})
-    if time_increment is not None and hasattr(time_increment, "item"):
-        time_increment = time_increment.item()
-    try:
-        lowered = lower(graph, steps, time_increment, collect)
-    except UnknownNode:
-        raise
-    except (NotLowered, MalformedBody, UnsupportedOp) as reason:
-        refuse_hanging(graph)
-        warn_user(f"the model runs in MDF's engine, not as a loop, which is slower: {reason}")
-        return run_in_mdf(graph, steps, time_increment, collect)
-    return execute(lowered)
 
 
 def run_in_mdf(graph: Any, steps: int, time_increment: float | None = None, collect: bool = False) -> dict[str, Any]:
-    """The same in MDF's engine.
+    """Evaluate a graph so many times, the first time without a time increment.
 
     Raises
     ------
@@ -67,7 +37,7 @@ def run_recorded_in_mdf(
     Parameters
     ----------
     graph, steps, time_increment, collect
-        As :func:`run_steps`.
+        As :func:`run_in_mdf`.
     keys : sequence of (kind, node, id)
         What is recorded: ``"input"``, ``"parameter"``, ``"function"`` and ``"output"`` of nodes.
     """

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import LoopError
 from mdf_loop.execute.collect import Gathering
 from mdf_loop.ir import Collected
+from mdf_loop.models.recorded_folder import Folder, writing
 from mdf_loop.models.written import widened
 
 FIRST, BYTES = 16, 1 << 21
@@ -39,46 +38,39 @@ class Rows:
 class ZarrRows:
     """Rows written to an array of a zarr folder as they come."""
 
-    def __init__(self, group: Any, name: str) -> None:
-        self._group, self._name = group, name
+    def __init__(self, folder: Folder, name: str) -> None:
+        self._folder, self._name = folder, name
         self._array: Any = None
 
     def write(self, place: int, rows: np.ndarray) -> None:
-        """Write rows, behind or over those there are."""
+        """Write rows, behind or over those there are.
+
+        Raises
+        ------
+        FileError
+        """
         rows = widened(rows)
-        if self._array is None:
-            each = max(rows[:1].nbytes, 1)
-            chunk = (max(min(BYTES // each, 1 << 16), 1), *rows.shape[1:])
-            names = ("iteration", *(f"{self._name}_{k}" for k in range(rows.ndim - 1)))
-            self._array = self._group.create_array(
-                self._name, shape=(0, *rows.shape[1:]), chunks=chunk, dtype=rows.dtype, dimension_names=names
-            )
-        self._array.resize((place + len(rows), *self._array.shape[1:]))
-        self._array[place:] = rows
+        with writing(self._folder.place):
+            if self._array is None:
+                self._array = self._new(rows)
+            self._array.resize((place + len(rows), *self._array.shape[1:]))
+            self._array[place:] = rows
+
+    def _new(self, rows: np.ndarray) -> Any:
+        """An array for rows such as these."""
+        each = max(rows[:1].nbytes, 1)
+        return self._folder.group.create_array(
+            self._name,
+            shape=(0, *rows.shape[1:]),
+            chunks=(max(min(BYTES // each, 1 << 16), 1), *rows.shape[1:]),
+            dtype=rows.dtype,
+            dimension_names=("iteration", *(f"{self._name}_{k}" for k in range(rows.ndim - 1))),
+            fill_value=np.nan if rows.dtype.kind in "fc" else None,  # where the run is killed before it writes them
+        )
 
     def result(self) -> Any:
         """The array of zarr, which reads what is asked of it."""
         return self._array
-
-
-def zarr_group(path: Any) -> Any:
-    """A new zarr folder for what is recorded.
-
-    Raises
-    ------
-    LoopError
-        zarr is not installed, the name does not end in ``.zarr``, or there is something else of that name.
-    """
-    place = Path(path)
-    if place.suffix != ".zarr":
-        raise LoopError(f"record_to is the name of a .zarr folder; got {str(path)!r}")
-    try:
-        import zarr
-    except ImportError as error:
-        raise LoopError('record_to needs zarr: pip install "mdf-loop[sweep]"') from error
-    if place.exists() and not (place / "zarr.json").exists():
-        raise LoopError(f"{str(path)!r} is there and is no zarr folder; it is not replaced")
-    return zarr.open_group(place, mode="w")
 
 
 class Draining(Gathering):

@@ -35,7 +35,7 @@ def explain_model(model: Any, source: bool = False, show_steps: bool = False, **
     -------
     list of str
         One text for each graph that ran as one program, then for each loop, without those inside another one: the outer one
-        tells of them.
+        tells of them.  One that says so where there was none.
 
     Raises
     ------
@@ -51,7 +51,17 @@ def explain_prepared(model: Model, source: bool = False, show_steps: bool = Fals
         loops = loops_of(model, **inputs)
     of_loops = {id(loop.last_program) for loop in loops}
     whole = [explained_graph(graph, source, show_steps) for graph in graphs if id(graph.latest) not in of_loops]
-    return [*whole, *(explained(loop, source, show_steps) for loop in loops)]
+    return [*whole, *(explained(loop, source, show_steps) for loop in loops)] or [_nothing(model, inputs)]
+
+
+def _nothing(model: Model, inputs: Mapping[str, Any]) -> str:
+    """What is said where no loop ran: a model that goes on from step to step is one if it is given some."""
+    if isinstance(model, MdfModel) and model.typed is None and model.direct is None and "steps" not in inputs:
+        return (
+            "no Loop or Scan ran in one evaluation of this model; it becomes a loop over steps, which "
+            "explain(steps=1000), or mdf-loop explain --steps 1000, shows"
+        )
+    return "no Loop or Scan ran"
 
 
 def plans_of(model: Any, **inputs: Any) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,33 +31,69 @@ def xarray() -> Any:
 
 def dataset(results: Results) -> Any:
     """The outputs and what was recorded, with their dimensions."""
-    about, variables, lengths = results.about, dict[str, Any](), set[int]()
-    lead = ("trial",) if about.trials is not None else ()
-    coordinates: dict[str, Any] = {"trial": np.arange(about.trials)} if about.trials is not None else {}
-    for name, value in about.recorded.items():
-        array, more = rectangular(value)
-        lengths.add(array.shape[len(lead)] if array.ndim > len(lead) else 0)
-        variables[name] = (*lead, "iteration"), array
-        if more is not None:
-            variables[f"{name}_length"] = (*lead, "iteration"), more
-    if lengths:
-        coordinates["iteration"] = about.every * np.arange(max(lengths))
-    for name, value in results.items():
-        array, more = rectangular(value)
-        first = "iteration" if name in about.collected and not lead else ""
-        if first and lengths and (about.every != 1 or {array.shape[0]} != lengths):
-            first = f"{name}_iteration"
-        variables[name if name not in variables else f"output {name}"] = (*lead, *((first,) if first else ())), array
-        more = about.lengths.get(name, more)
-        if more is not None:
-            variables[f"{name}_length"] = lead, more
-    filled = {name: (_filled(name, dims, np.ndim(array)), array) for name, (dims, array) in variables.items()}
-    return xarray().Dataset(filled, coordinates, attributes(about))
+    about, variables = results.about, dict[str, Any]()
+    lead = () if about.trials is None else ("trial",)
+    parts = {"recorded": about.recorded, "outputs": results}
+    labels = labels_of(parts)
+    found = {(part, name): rectangular(value) for part, values in parts.items() for name, value in values.items()}
+    axes = Axes(lead, [array.shape for (part, _), (array, _) in found.items() if part == "recorded"], about.every)
+    for (part, name), (array, lengths) in found.items():
+        label, is_recorded = labels[part, name], part == "recorded"
+        dims = axes.of(label, array.shape, is_recorded or name in about.collected, is_recorded)
+        variables[label] = dims, array
+        lengths = about.lengths.get(name, lengths) if is_recorded is (name in about.recorded) else lengths
+        if lengths is not None:
+            variables[f"{label}_length"] = dims[: np.ndim(lengths)], lengths
+    coordinates = axes.coordinates if about.trials is None else axes.coordinates | {"trial": np.arange(about.trials)}
+    return xarray().Dataset(variables, coordinates, attributes(about))
 
 
-def _filled(name: str, dims: tuple[str, ...], rank: int) -> tuple[str, ...]:
-    """Dimensions of an array: those that are known, and one of its own for each further axis."""
-    return (*dims[:rank], *(f"{name}_{k}" for k in range(rank - len(dims))))
+def labels_of(parts: Mapping[str, Iterable[str]]) -> dict[tuple[str, str], str]:
+    """The variables of a Dataset, by part (``"recorded"`` or ``"outputs"``) and name: no two are called the same."""
+    found = {("recorded", name): name for name in parts["recorded"]}
+    taken = {*DIMENSIONS, *found.values()}
+    return found | {("outputs", name): f"output {name}" if name in taken else name for name in parts["outputs"]}
+
+
+DIMENSIONS = ("trial", "iteration", "point")
+"""Dimensions that a variable is not called by."""
+
+
+class Axes:
+    """Names for the axes of values: ``iteration`` for those that have a row for each, and one of its own for each further one.
+
+    Values of loops that ran for different numbers of iterations cannot share an axis: it is that of the longest recording, or
+    of the first value, and others have ``<name>_iteration``.
+
+    Parameters
+    ----------
+    lead : tuple of str
+        What all values have: trials, what is swept.
+    recorded : sequence of shape
+        Those of what was recorded.
+    every : int
+        From how many iterations one was recorded.
+    """
+
+    def __init__(self, lead: tuple[str, ...] = (), recorded: Sequence[tuple[int, ...]] = (), every: int = 1) -> None:
+        self.lead, self.every, self.coordinates = lead, every, dict[str, np.ndarray]()
+        lengths = [shape[len(lead)] for shape in recorded if len(shape) > len(lead)]
+        self.length: int | None = max(lengths, default=None)
+        self.step = every if lengths else 1
+
+    def of(self, name: str, shape: tuple[int, ...], has_rows: bool, is_recorded: bool = False) -> tuple[str, ...]:
+        """The dimensions of a value; ``has_rows`` says whether there is one for each iteration."""
+        dims, rest = self.lead, shape[len(self.lead) :]
+        if has_rows and rest:
+            dims = (*dims, self._rows(name, rest[0], self.every if is_recorded else 1))
+        return (*dims[: len(shape)], *(f"{name}_{k}" for k in range(len(shape) - len(dims))))
+
+    def _rows(self, name: str, length: int, step: int) -> str:
+        if self.length is None:
+            self.length = length
+        dim = "iteration" if (length, step) == (self.length, self.step) else f"{name}_iteration"
+        self.coordinates[dim] = step * np.arange(length)
+        return dim
 
 
 def attributes(about: About, **more: Any) -> dict[str, Any]:

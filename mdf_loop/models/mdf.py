@@ -13,11 +13,12 @@ import numpy as np
 from mdf_loop.backend import LoopRep
 from mdf_loop.convert.restoring import input_ids, names_of
 from mdf_loop.convert.scheduled.schedule import output_ports
-from mdf_loop.errors import ArgumentError, IterationError, PartialResults, malformed
+from mdf_loop.errors import ArgumentError, FileError, IterationError, PartialResults, malformed
 from mdf_loop.execute.interpret import Progress
 from mdf_loop.integrations.inside import constants, told_apart, with_constants
 from mdf_loop.integrations.required import is_required_as
-from mdf_loop.integrations.running import free_places, needs_no_scheduler, refuse_nothing, run_graph, run_graph_steps
+from mdf_loop.integrations.running import free_places, needs_no_scheduler, refuse_nothing, run_graph
+from mdf_loop.integrations.scheduled_loops import ScheduledLoops, Stepping
 from mdf_loop.integrations.typed_graph import prepare_typed
 from mdf_loop.models.direct import DirectGraph, Given
 from mdf_loop.models.model import Found, Model, Wish, unknown_name
@@ -66,6 +67,11 @@ class MdfModel(Model):
         return prepare_typed(self.graph) if is_typed(self.graph) and needs_no_scheduler(self.graph) else None
 
     @cached_property
+    def scheduled(self) -> ScheduledLoops:
+        """Its loops over steps."""
+        return ScheduledLoops(self.graph)
+
+    @cached_property
     def inputs(self) -> Mapping[str, Input]:  # type: ignore[override]
         """What it takes: ports without an edge, and parameters; those of ONNX in a converted model."""
         if self.typed is not None:
@@ -95,7 +101,7 @@ class MdfModel(Model):
         found = {
             names.get(name, name): Output(
                 names.get(name, name),
-                declared(ports[place].type, ports[place].shape or None),
+                declared(ports[place].type, ports[place].shape or None) if self.typed is None else self.typed.body.type_of(name),
                 f"node {place[0]}, output port {place[1]}",
             )
             for name, place in places.items()
@@ -108,7 +114,7 @@ class MdfModel(Model):
         found = list(constants(self.graph))
         last = [constant.place[-1] for constant in found]
         named = [(c.place[-1] if last.count(c.place[-1]) == 1 else c.name, c) for c in found]
-        return Ports({n: Input(n, type_of(c.value), c.value, f"constant {c.name}") for n, c in named if n not in self._known})
+        return Ports({n: Input(n, c.type, c.value, f"constant {c.name}") for n, c in named if n not in self._known})
 
     @cached_property
     def _known(self) -> set[str]:
@@ -128,6 +134,19 @@ class MdfModel(Model):
             It is close to that of a constant.
         """
         return name in self._known or bool(self.told_apart({name: None})[1])
+
+    def refuse_twice(self, names: Iterable[str]) -> None:
+        """See that no input is given under two names, such as ``name`` and ``node.name``.
+
+        Raises
+        ------
+        ArgumentError
+        """
+        given: dict[tuple[str, str], str] = {}
+        for name in names:
+            for node, id, _ in self._named.get(name, ()):
+                if given.setdefault((node, id), name) != name:
+                    raise ArgumentError(f"{given[node, id]!r} and {name!r} are the same input; give it once")
 
     def with_constants(self, values: Mapping[str, Any]) -> MdfModel:
         """The same model with other values of constants; the last one that was asked for is kept.
@@ -164,10 +183,16 @@ class MdfModel(Model):
         """The graph."""
         return self.graph
 
-    def _refuse_how(self, how: Mapping[str, Any]) -> None:
+    def refuse_how(self, how: Mapping[str, Any]) -> None:
         without = [name for name in ("time_increment", "collect") if name in how]
         if without and "steps" not in how:
             raise ArgumentError(f"{' and '.join(without)} without steps; steps is how many times the model is evaluated")
+
+    def collected(self, wish: Wish) -> tuple[str, ...]:
+        """The outputs that have a row for each iteration of a loop, or for each step."""
+        if wish.steps is not None:
+            return tuple(self.outputs) if wish.collect else ()
+        return () if self.direct is None else self.direct.collected
 
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives."""
@@ -217,20 +242,24 @@ class MdfModel(Model):
             for unknown in unknown_names(self.graph):
                 error.add_note(str(unknown))
             raise
+        except FileError:  # what is recorded cannot be written
+            raise
         except Exception as error:  # whatever it is, MDF's engine says it as it always did
             log.debug("%s: left to MDF's engine (%r)", self.name, error, exc_info=True)
             run.stream.restore(drawn)
             return None
-        return Found(outputs, *summed_up(ended), collected=direct.collected)
+        return Found(outputs, *summed_up(ended))
 
     def places_given(self, inputs: Mapping[str, Any]) -> Given | None:
-        """Values by node and id; None where a name is not that of one place."""
+        """Values by node and id; None where a name is not that of one place, or two are."""
         given: dict[str, dict[str, Any]] = {}
         for name, value in inputs.items():
             places = self._named.get(name)
             if places is None:
                 return None
             kept = value if isinstance(value, bool | int | float | dict) else np.asarray(value)
+            if any(id in given.get(node, ()) for node, id, _ in places):
+                return None
             for node, id, is_port in places:
                 given.setdefault(node, {})[id] = kept if is_port or type(kept) is not np.ndarray else np.array(kept)
         return given
@@ -250,11 +279,9 @@ class MdfModel(Model):
 
     def in_other_ways(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What MDF's engine gives, or the loop over steps."""
-        how = {"steps": wish.steps, "time_increment": wish.time_increment, "collect": wish.collect or None}
-        how = {name: value for name, value in how.items() if value is not None}
         with part_of(run), random_stream(run.stream), malformed("this graph cannot be run", (self.graph.id,)):
-            if how:
-                outputs = run_graph_steps(self.graph, inputs, how)
+            if wish.steps is not None:
+                outputs = self.scheduled.run(inputs, Stepping(wish.steps, wish.time_increment, wish.collect), run)
                 return Found(outputs, wish.steps, "trip count")
             outputs = run_graph(self.graph, inputs, self.typed)
         return Found(outputs, *of_outermost(run))

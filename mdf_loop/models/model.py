@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mdf_loop.counts import is_count
@@ -41,8 +41,8 @@ class Wish:
         What is recorded.
     every : int
         From how many iterations one is recorded.
-    record_to : path or None
-        Where it is written meanwhile.
+    record_to : path, Folder or None
+        Where it is written meanwhile: a path until the run begins.
     outputs : frozenset of str or None
         The outputs that are wanted; None for all.
     """
@@ -64,7 +64,6 @@ class Found:
     iterations: Any = None
     stop: Any = None
     recorded: dict[str, Any] = field(default_factory=dict)
-    collected: tuple[str, ...] = ()
 
 
 class Model:
@@ -96,6 +95,14 @@ class Model:
     def takes(self, name: str) -> bool:
         """Whether a name is that of an input; its last part is enough where the others say where it is."""
         return name.rpartition(".")[2] in {known.rpartition(".")[2] for known in self.inputs}
+
+    def refuse_twice(self, names: Iterable[str]) -> None:
+        """See that no input is given under two names.
+
+        Raises
+        ------
+        ArgumentError
+        """
 
     def __call__(self, **arguments: Any) -> Results:
         """Run the model: ``model(...)`` is ``mdf_loop.run(..., ...)`` and takes what that takes.
@@ -132,26 +139,31 @@ class Model:
                 return self.run_once(inputs, None, wish)
         run, wish = start_run(), wish or PLAIN
         about = About(self.name, seed=run.stream.seed, inputs=inputs, every=wish.every, options=chosen_options(run))
+        if wish.record_to is not None:
+            from mdf_loop.models.recorded_folder import Folder
+
+            wish = replace(wish, record_to=Folder(wish.record_to, about, wish.record))
         try:
             found = self.evaluate(inputs, run, wish)
         except (PartialResults, LoopError) as error:
             self._say_where(error)
             if isinstance(error, PartialResults):
                 about.iterations, about.stop = error.iteration, stopped_by(error)
+                about.collected = self.collected(wish)
                 about.recorded = error.recorded or {}
-                error.results = Results(error.outputs, about)
+                error.results = _finished(Results(error.outputs, about), wish)
             raise
-        about.iterations, about.stop, about.recorded, about.collected = (
-            found.iterations,
-            found.stop,
-            found.recorded,
-            found.collected,
-        )
-        return Results(handed_out(found.outputs, as_arrays=False), about)
+        about.iterations, about.stop, about.recorded = found.iterations, found.stop, found.recorded
+        about.collected = self.collected(wish)
+        return _finished(Results(handed_out(found.outputs, as_arrays=False), about), wish)
 
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives; the run has begun."""
         raise NotImplementedError
+
+    def collected(self, wish: Wish) -> tuple[str, ...]:
+        """The outputs that have a row for each iteration of a loop, or for each step, as far as is known after a run."""
+        return ()
 
     def explain(self, source: bool = False, show_steps: bool = False, **inputs: Any) -> str:
         """How the loops of the model run, in words; the model is run once for that.
@@ -172,7 +184,7 @@ class Model:
         """
         from mdf_loop.models.explaining import explain_prepared
 
-        return "\n\n".join(explain_prepared(self, source, show_steps, **inputs)) or "no Loop or Scan ran"
+        return "\n\n".join(explain_prepared(self, source, show_steps, **inputs))
 
     @property
     def drawn(self) -> Any:
@@ -225,14 +237,14 @@ class Model:
                     how[name] = value
             else:
                 inputs[name] = value
-        self._refuse_how(how)
+        self.refuse_how(how)
         return how, inputs
 
     def _names_of_its_own(self) -> Iterable[str]:
         """Inputs that may be called like an argument."""
         return ()
 
-    def _refuse_how(self, how: Mapping[str, Any]) -> None:
+    def refuse_how(self, how: Mapping[str, Any]) -> None:
         """See that what is asked for can be had of this model.
 
         Raises
@@ -262,6 +274,13 @@ class Model:
         """Name the file that an error is about."""
         if self.source and self.source not in str(error) and f"in {self.source}" not in getattr(error, "__notes__", ()):
             error.add_note(f"in {self.source}")
+
+
+def _finished(results: Results, wish: Wish) -> Results:
+    """Results of a run that is over, written to the folder that it was recorded to."""
+    if wish.record_to is not None:
+        wish.record_to.finish(results)
+    return results
 
 
 PLAIN = Wish()

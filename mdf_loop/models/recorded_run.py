@@ -17,6 +17,7 @@ from mdf_loop.ir import Loop
 from mdf_loop.kernels.traces import Trace
 from mdf_loop.models.draining import BYTES, FIRST, Draining, Rows, ZarrRows
 from mdf_loop.models.recorded_body import names_by_way, recorded_loop
+from mdf_loop.models.recorded_folder import Folder
 from mdf_loop.models.recorded_traces import rows_of
 from mdf_loop.models.recorded_ways import Way
 from mdf_loop.options import Run
@@ -30,7 +31,7 @@ class Recorder:
     Attributes
     ----------
     every : int
-    group : zarr group or None
+    folder : Folder or None
         Where it is written; None keeps it in memory.
     before : mapping of str to list
         What was recorded before the loop begins, which counts as the first iterations.
@@ -39,14 +40,14 @@ class Recorder:
     """
 
     every: int = 1
-    group: Any = None
+    folder: Folder | None = None
     before: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     found: dict[str, Any] = field(default_factory=dict)
 
     @property
     def is_draining(self) -> bool:
         """Whether what is recorded is taken away while the loop runs."""
-        return self.every > 1 or self.group is not None
+        return self.every > 1 or self.folder is not None
 
     def offset(self, name: str) -> int:
         """How many iterations there were before the loop."""
@@ -54,7 +55,7 @@ class Recorder:
 
     def sink(self, name: str) -> Rows | ZarrRows:
         """Where the values of one name go, with those from before the loop."""
-        sink = Rows() if self.group is None else ZarrRows(self.group, name)
+        sink = Rows() if self.folder is None else ZarrRows(self.folder, name)
         if rows := self.before.get(name, ())[:: self.every]:
             sink.write(0, filled(rows, name))
         return sink

@@ -13,12 +13,11 @@ from typing import Any
 from mdf_loop.backend import LoopRep
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.convert.restoring import names_of
-from mdf_loop.convert.scheduled.loops import check_steps, execute, lower
-from mdf_loop.errors import ArgumentError, MalformedBody, NotLowered, UnknownNode, UnsupportedOp, malformed, warn_user
-from mdf_loop.integrations.running import with_inputs
+from mdf_loop.convert.scheduled.loops import execute
+from mdf_loop.errors import ArgumentError, malformed
 from mdf_loop.integrations.scheduled import run_recorded_in_mdf
+from mdf_loop.integrations.scheduled_loops import Stepping
 from mdf_loop.models.direct import DirectGraph
-from mdf_loop.models.draining import zarr_group
 from mdf_loop.models.mdf import MdfModel, of_outermost
 from mdf_loop.models.model import Found, Wish, unknown_name
 from mdf_loop.models.network import NetworkModel
@@ -43,7 +42,7 @@ def recorded_run(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish: Wis
     """
     if model.typed is not None:
         return _recorded_rep(model.typed, model, inputs, run, wish)
-    recorder = Recorder(wish.every, None if wish.record_to is None else zarr_group(wish.record_to))
+    recorder = Recorder(wish.every, wish.record_to)
     direct = model.direct if wish.steps is None and not run.options.trusted else None
     if direct is None:
         return _recorded_passes(model, inputs, run, wish, recorder)
@@ -61,7 +60,11 @@ def recorded_run(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish: Wis
     scopes: dict[Any, Any] = {}
     found = model.directly(direct, inputs, run, call, scopes)
     if found is None:
-        return model.in_other_ways(inputs, run, wish)  # which says what is wrong
+        model.in_other_ways(inputs, run, wish)  # which says what is wrong
+        if loops:
+            names = ", ".join(map(repr, wish.record))
+            raise ArgumentError(f"{names} cannot be recorded: with these inputs the model runs in MDF's engine")
+        return _recorded_passes(model, inputs, run, wish, recorder)
     for name, (kind, node, own) in keys.items():
         recorder.keep(name, filled([scopes[node, own] if kind == "output" else scopes[node][own]], name))
     found.recorded = {name: recorder.found.get(name) for name in wish.record}
@@ -130,24 +133,21 @@ def _recorded_passes(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish:
     for name in wish.record:
         if name not in known:
             raise unknown_name("there is nothing to be recorded called", name, known)
-    keys, steps = [known[name] for name in wish.record], 1 if wish.steps is None else wish.steps
-    check_steps(steps, wish.time_increment)
-    graph = with_inputs(model.graph, inputs)
-    with part_of(run), random_stream(run.stream), malformed("this graph cannot be run", (graph.id,)):
-        try:
-            lowered = lower(graph, steps, wish.time_increment, wish.collect, keys)
-        except UnknownNode:
-            raise
-        except (NotLowered, MalformedBody, UnsupportedOp) as reason:
-            warn_user(f"the model runs in MDF's engine, not as a loop, which is slower: {reason}")
-            outputs, rows = run_recorded_in_mdf(graph, steps, wish.time_increment, wish.collect, keys)
+    keys, steps = tuple(known[name] for name in wish.record), 1 if wish.steps is None else wish.steps
+    how = Stepping(steps, wish.time_increment, wish.collect, keys)
+    with part_of(run), random_stream(run.stream), malformed("this graph cannot be run", (model.graph.id,)):
+        loop = model.scheduled.find(inputs, how)
+        lowered = loop.lowered(run)
+        if lowered is None:
+            outputs, rows = run_recorded_in_mdf(loop.graph, *loop.how)
             for name, row in zip(wish.record, rows, strict=True):
                 recorder.keep(name, filled(row, name))
             return Found(outputs, len(rows[0]), "trip count" if wish.steps else "condition", dict(recorder.found))
         recorder.before = {name: [row[k] for row in lowered.rows] for k, name in enumerate(wish.record)}
 
-        def call(loop: Any, given: Any, run: Run) -> Any:
-            return LoopRecording(loop, wish.record).results_of(given, run, recorder)
+        def call(record: Any, given: Any, run: Run) -> Any:
+            made = loop.made_of(record, lambda record: LoopRecording(record, wish.record))
+            return made.results_of(given, run, recorder)
 
         outputs = execute(lowered, run, call)
         if not recorder.found:
@@ -163,7 +163,6 @@ def recorded_network(model: NetworkModel, inputs: Mapping[str, Any], run: Run, w
 
 
 def _recorded_rep(prepared: LoopRep, model: Any, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
-    group = None if wish.record_to is None else zarr_group(wish.record_to)
     ids = {name: id for id, name in names_of(model.graph).items()} if isinstance(model, MdfModel) else {}
     ways = [_way_to(prepared.body, ids.get(name, name), f"the model {model.name!r}") for name in wish.record]
     body, names = with_outputs(prepared.body, ways, f"the model {model.name!r}")
@@ -172,7 +171,7 @@ def _recorded_rep(prepared: LoopRep, model: Any, inputs: Mapping[str, Any], run:
     given = {ids.get(name, name): value for name, value in inputs.items()}
     with part_of(run), random_stream(run.stream):
         results = rep.run(prepared.fit(given))
-    recorder = Recorder(wish.every, group)
+    recorder = Recorder(wish.every, wish.record_to)
     for name, way, value in zip(wish.record, ways, results[count:], strict=True):
         if is_conditional(way):
             value = rows_of(value, way, has_rows=False)

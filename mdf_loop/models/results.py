@@ -38,9 +38,10 @@ class About:
     trials : int or None
         The length of a first axis of trials.
     lengths : mapping
-        For outputs of trials that differ in length: how much of each is not padding.
+        For outputs of trials that differ in length, and what was recorded of them: how much of each is not padding.  Where
+        both have one name it is that of what was recorded.
     collected : sequence of str
-        The outputs that hold a value for each iteration of a loop.
+        The outputs that hold a value for each iteration of a loop, or for each step.
     """
 
     model: str = ""
@@ -91,8 +92,9 @@ class Results(dict[str, Any]):
     def to_xarray(self) -> Any:
         """The outputs and what was recorded as an ``xarray.Dataset``.
 
-        Dimensions are ``trial``, ``iteration`` and the axes of each value, called ``<name>_0``, ``<name>_1``; attributes
-        say the model, the version of mdf_loop, the seed and the options.
+        Dimensions are ``trial``, ``iteration`` and the axes of each value, called ``<name>_0``, ``<name>_1``; values of a
+        loop that ran for another number of iterations have ``<name>_iteration``.  Attributes say the model, the version of
+        mdf_loop, the seed and the options.
 
         Returns
         -------
@@ -163,8 +165,8 @@ def stop_of(iterations: int, trip_count: int | None) -> str:
 
 
 def chosen_options(run: Run) -> dict[str, Any]:
-    """The options of a run that are not what they are by themselves, the seed apart."""
+    """The options of a run that are not what they are by themselves; not the seed, nor who is told of its progress."""
     if run.options is PLAIN:
         return {}
-    named = ((name, getattr(run.options, name)) for name in sorted(OPTIONS - {"seed"}))
+    named = ((name, getattr(run.options, name)) for name in sorted(OPTIONS - {"seed", "progress"}))
     return {name: value for name, value in named if value != getattr(PLAIN, name)}

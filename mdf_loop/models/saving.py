@@ -17,13 +17,16 @@ import numpy as np
 from mdf_loop.convert.weights_reading import open_archive
 from mdf_loop.errors import FileError, LoopError, MalformedBody
 from mdf_loop.files import replacing, sync_folder, write_npz
-from mdf_loop.models.labelled import dataset, seed_text, xarray
+from mdf_loop.models.labelled import dataset, labels_of, seed_text, xarray
 from mdf_loop.models.results import About, Results
 from mdf_loop.models.written import Said, read_again, written
 from mdf_loop.readers.opening import as_path
 
-SAID, VALUE = "mdf_loop", "value_{}"
-"""Names in a file: what there is, as JSON, and the arrays."""
+SAID, VALUE, VALUES = "mdf_loop", "value_{}", "mdf_loop_values"
+"""Names in a file: what there is, as JSON, the arrays, and the group of arrays beside what was recorded to a folder."""
+
+IN_ZARR, IN_FOLDER = "zarr", "folder"
+"""The kind of a value that is an array of its own name in a folder that a run was recorded to, and what says that it is one."""
 
 SUFFIXES = (".npz", ".nc", ".zarr")
 
@@ -32,7 +35,7 @@ def save(results: Results, path: Any) -> None:
     """Write results to a file; see :meth:`Results.save`."""
     place = _place(path)
     arrays: list[np.ndarray] = []
-    said = _said(results, arrays)
+    said = said_of(results, arrays)
     if place.suffix == ".npz":
         held = {SAID: np.array(json.dumps(said)), **{VALUE.format(k): array for k, array in enumerate(arrays)}}
         with replacing(place) as file:
@@ -45,7 +48,7 @@ def save(results: Results, path: Any) -> None:
 
 
 def open_results(path: Any, /) -> Any:
-    """Read results that :meth:`Results.save` wrote, or a Dataset of :func:`mdf_loop.sweep` or :meth:`Results.to_xarray`.
+    """Read results: what :meth:`Results.save`, ``record_to`` and ``mdf-loop run`` wrote, or a Dataset of a sweep.
 
     Parameters
     ----------
@@ -55,7 +58,8 @@ def open_results(path: Any, /) -> Any:
     Returns
     -------
     Results, or xarray.Dataset
-        As it was written: by :meth:`Results.save`; or by ``mdf-loop sweep`` or xarray.
+        As it was written: results by :meth:`Results.save`; by ``record_to``, also of a run that was killed (what was recorded
+        stays in the file until it is read); outputs alone, of a ``.npz`` of arrays.  A Dataset by ``mdf-loop sweep`` or xarray.
 
     Raises
     ------
@@ -71,10 +75,11 @@ def open_results(path: Any, /) -> Any:
     250
     """
     place = _place(path)
-    found = _of_archive(place) if place.suffix == ".npz" else _of_dataset(place)
-    if not isinstance(found, tuple):
-        return found
-    said, arrays = found
+    found = _of_archive(place) if place.suffix == ".npz" else _of_folder(place)
+    return _of_dataset(place) if found is None else found
+
+
+def _results(said: Mapping[str, Any], arrays: Mapping[int, np.ndarray], place: Path) -> Results:
     try:
         values = {key: {name: read_again(value, arrays) for name, value in said[key].items()} for key in KEPT}
         about = About(**{name: read_again(value, arrays) for name, value in said["about"].items()})
@@ -87,12 +92,23 @@ def open_results(path: Any, /) -> Any:
 KEPT = ("outputs", "recorded", "inputs", "lengths")
 
 
-def _said(results: Results, arrays: list[np.ndarray]) -> dict[str, Any]:
-    about = results.about
-    parts = {"outputs": results, "recorded": about.recorded, "inputs": about.inputs, "lengths": about.lengths}
+def said_of(results: Results, arrays: list[np.ndarray], there: Mapping[str, Said] | None = None) -> dict[str, Any]:
+    """What is known of results, in JSON; their arrays are put behind those there are.
+
+    ``there`` is what is said of recorded values that are in the file already.
+
+    Raises
+    ------
+    NotWritable
+        A value cannot stand in a file.
+    """
+    about, there = results.about, there or {}
+    left = {name: value for name, value in about.recorded.items() if name not in there}
+    parts = {"outputs": results, "recorded": left, "inputs": about.inputs, "lengths": about.lengths}
     said: dict[str, Any] = {
         key: {name: written(value, arrays, name) for name, value in part.items()} for key, part in parts.items()
     }
+    said["recorded"] = {**there, **said["recorded"]}
     rest = {
         "model": about.model,
         "iterations": about.iterations,
@@ -107,17 +123,43 @@ def _said(results: Results, arrays: list[np.ndarray]) -> dict[str, Any]:
     return said
 
 
-def _of_archive(place: Path) -> tuple[dict[str, Any], Mapping[int, np.ndarray]]:
+def _of_archive(place: Path) -> Results:
+    """Results of an archive; arrays by name, such as the command writes them, are outputs."""
     with open_archive(place) as archive:
         if SAID not in archive.names():
-            raise MalformedBody(f"{os.fspath(place)!r} holds no results of a run")
+            return Results({name: archive.array(name) for name in archive.names()})
         said = _parsed(archive.array(SAID).item(), place)
         count = sum(name.startswith("value_") for name in archive.names())
-        return said, {k: archive.array(VALUE.format(k)) for k in range(count)}
+        return _results(said, {k: archive.array(VALUE.format(k)) for k in range(count)}, place)
 
 
-def _of_dataset(place: Path) -> tuple[dict[str, Any], Mapping[int, np.ndarray]] | Any:
-    """What is said of results and their arrays; or a labelled Dataset, in memory."""
+def _of_folder(place: Path) -> Results | None:
+    """Results of a folder that a run was recorded to; None for any other file.  What was recorded is read when asked for."""
+    if place.suffix != ".zarr" or not place.exists():
+        return None
+    xarray()
+    import zarr
+
+    with _told(place):
+        try:
+            group = zarr.open_group(place, mode="r")
+            said = json.loads(str(group.attrs[SAID]))
+            if said[IN_FOLDER] is not True:
+                return None
+            held = group.get(VALUES, {})
+            arrays = {int(name[6:]): np.asarray(held[name][...]) for name in held}
+            kinds = {name: value["kind"] for name, value in said["recorded"].items()}
+        except (ValueError, KeyError, TypeError, AttributeError, FileNotFoundError, RecursionError):
+            return None
+    said["recorded"] = {name: value for name, value in said["recorded"].items() if kinds[name] != IN_ZARR}
+    results = _results(said, arrays, place)
+    there = {name: group[name] for name, kind in kinds.items() if kind == IN_ZARR and name in group}
+    results.about.recorded = {name: there.get(name, results.recorded.get(name)) for name in kinds}
+    return results
+
+
+def _of_dataset(place: Path) -> Any:
+    """Results, or a labelled Dataset, in memory."""
     if not place.exists():
         raise MalformedBody(f"there is no file {os.fspath(place)!r}")
     with _told(place), _opened(place) as found:
@@ -126,14 +168,13 @@ def _of_dataset(place: Path) -> tuple[dict[str, Any], Mapping[int, np.ndarray]] 
         if not str(found.attrs[SAID]).startswith("{"):  # the version, of what was not written by save
             return _with_errors(found.load())
         said, arrays = _parsed(found.attrs[SAID], place), dict[int, np.ndarray]()
-        for key in ("outputs", "recorded"):
-            for name, value in said[key].items():
-                if "place" in value and name in found:
-                    arrays[value["place"]] = found[name].values
+        for (key, name), label in labels_of(said).items():
+            if "place" in said[key][name] and label in found:
+                arrays[said[key][name]["place"]] = found[label].values
         for name in found.variables:
             if str(name).startswith("value_"):
                 arrays[int(str(name)[6:])] = found[name].values
-        return said, arrays
+    return _results(said, arrays, place)
 
 
 def writable(made: Any) -> Any:
@@ -170,11 +211,13 @@ def _parsed(text: Any, place: Path) -> dict[str, Any]:
 
 def _is_there(said: Mapping[str, Said], place: int, made: Any) -> bool:
     """Whether a value is a variable already, as it is."""
-    return any(
-        value.get("place") == place and name in made and value.get("kind") in ("array", "scalar", "float", "int", "bool")
-        for key in ("outputs", "recorded")
-        for name, value in said[key].items()
-    )
+    labels = labels_of(said)
+    values = ((said[key][name], label) for (key, name), label in labels.items())
+    return any(value.get("place") == place and label in made and value.get("kind") in PLAIN for value, label in values)
+
+
+PLAIN = ("array", "scalar", "float", "int", "bool")
+"""Kinds of values that are one array."""
 
 
 def _variable(k: int, array: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:

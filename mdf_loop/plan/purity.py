@@ -19,6 +19,11 @@ def draws(node: Node) -> bool:
     return any("rng" in lookup(inner.op, inner.opset, inner.domain).parameters for inner in _without_bodies(node))
 
 
+def seeded(node: Node) -> Node | None:
+    """The node, or one inside it, that draws random numbers from a seed of its own."""
+    return next((inner for inner in _without_bodies(node) if inner.attrs.get("seed") is not None and draws(inner)), None)
+
+
 def is_repeatable(node: Node) -> bool:
     """Whether running the node once more does no harm, once the random stream is put back."""
     for inner in _without_bodies(node):

@@ -24,6 +24,9 @@ from mdf_loop.sweeps.workers import Span
 VERSION = 1
 """Of the form of a checkpoint."""
 
+SAID_SINCE = ("steps", "time_increment")
+"""What is said for people alone, and not by every checkpoint of this version: its content tells."""
+
 
 def begun(path: Any) -> tuple[int | None, int | None]:
     """Seed and length of chunks of the sweep whose checkpoint is there; None for what it does not say, as a number.
@@ -96,7 +99,7 @@ class Checkpoint:
     def _see_same(self) -> None:
         found = _said_in(self.path)
         for key, value in self.said.items():
-            if found.get(key) != json.loads(json.dumps(value)):
+            if found.get(key, value if key in SAID_SINCE else None) != json.loads(json.dumps(value)):
                 raise LoopError(
                     f"{str(self.path)!r} is the checkpoint of another sweep: its {key} is {found.get(key)}, here it is {value}; "
                     "name another file, or remove this one"

@@ -47,7 +47,7 @@ class Grid:
             except ValueError:
                 continue
             labels = array if array.ndim == 1 and array.dtype != object else np.arange(len(values))
-            found[name] = (dim, labels)
+            found[_label(name)] = (dim, labels)
         return found
 
 
@@ -68,11 +68,16 @@ def grid_of(over: Any) -> Grid:
     if hasattr(over, "to_dict") and hasattr(over, "columns"):
         over = over.to_dict("records")
     if isinstance(over, Mapping):
-        axes = tuple((str(name), (str(name), _listed(name, values))) for name, values in over.items())
-        return Grid(tuple(name for name, _ in axes), tuple(len(values) for _, (_, values) in axes), axes)
+        axes = tuple((str(name), (_label(str(name)), _listed(name, values))) for name, values in over.items())
+        return Grid(tuple(dim for _, (dim, _) in axes), tuple(len(values) for _, (_, values) in axes), axes)
     if isinstance(over, Sequence) and not isinstance(over, str) and all(isinstance(point, Mapping) for point in over):
         return _of_points(list(over))
     raise KindError(f"over is a mapping of names to values, a list of mappings or a table of pandas; got {type(over).__name__}")
+
+
+def _label(name: str) -> str:
+    """What an input is called in a Dataset: not like a dimension that it has anyway."""
+    return f"input {name}" if name in ("trial", "iteration") else name
 
 
 def _of_points(points: list[Mapping[str, Any]]) -> Grid:

@@ -54,6 +54,12 @@ def reduce_of(said: Any, outputs: Iterable[str]) -> Reduce | None:
     return _one(said)
 
 
+def keeps_rows(reduce: Reduce | None, name: str) -> bool:
+    """Whether what is made of an output has its axes but for that of the trials: nobody knows what a function makes."""
+    function = reduce.get(name) if isinstance(reduce, Mapping) else reduce
+    return function is None or function in KNOWN.values()
+
+
 def _one(said: Any) -> Callable[[np.ndarray], Any]:
     if callable(said):
         return said

@@ -11,14 +11,14 @@ import numpy as np
 
 from mdf_loop.counts import counted
 from mdf_loop.errors import ArgumentError, KindError, LoopInterrupted, PartialResults
-from mdf_loop.models.labelled import attributes, seed_text, xarray
+from mdf_loop.models.labelled import DIMENSIONS, Axes, attributes, seed_text, xarray
 from mdf_loop.models.model import HOW, Model, Wish, unknown_name
 from mdf_loop.models.opening import prepare
 from mdf_loop.models.results import About, chosen_options
 from mdf_loop.options import Run, Seed, current_options, part_of, start_run
 from mdf_loop.sweeps.checkpoint import Checkpoint, begun
 from mdf_loop.sweeps.grid import Grid, grid_of
-from mdf_loop.sweeps.reducing import reduce_of
+from mdf_loop.sweeps.reducing import keeps_rows, reduce_of
 from mdf_loop.sweeps.table import Chunk, Table
 from mdf_loop.sweeps.task import Task
 from mdf_loop.sweeps.workers import Span, chunks_of, here, in_threads, on_cluster
@@ -88,6 +88,8 @@ def _completed(said: Said) -> Said:
 def _task(model: Model, grid: Grid, inputs: Mapping[str, Any], said: Said, seed: Seed) -> Task:
     """The work that is asked for."""
     _refuse_unknown(model, grid, inputs)
+    how = {"steps": said.steps, "time_increment": said.time_increment, "collect": said.collect or None}
+    model.refuse_how({name: value for name, value in how.items() if value is not None})
     if said.on_error not in ("keep", "raise"):
         raise ArgumentError(f"on_error must be 'keep' or 'raise'; got {said.on_error!r}")
     if not isinstance(said.fill, int | float | np.number):
@@ -152,15 +154,16 @@ def labelled(task: Task, table: Table, run: Run, has_trials: bool) -> Any:
         lead, shape = (*lead, "trial"), (*shape, task.trials)
         coordinates["trial"] = np.arange(task.trials)
     variables: dict[str, Any] = {}
+    axes, collected = Axes(lead), task.model.collected(task.wish)
     for name in task.names:
         rows = arrays.get(name)
         if rows is None:
             if is_reduced and isinstance(task.reduce, Mapping) and name not in task.reduce:
                 continue
             rows = np.full(task.rows, table.fill)
-        axes = tuple(f"{name}_{k}" for k in range(rows.ndim - 1))
-        label = name if name not in coordinates else f"output {name}"
-        variables[label] = (*lead, *axes), rows.reshape((*shape, *rows.shape[1:]))
+        label = f"output {name}" if name in coordinates or name in DIMENSIONS else name
+        rows = rows.reshape((*shape, *rows.shape[1:]))
+        variables[label] = axes.of(label, rows.shape, name in collected and keeps_rows(task.reduce, name)), rows
         if name in ragged:
             variables[f"{label}_length"] = lead, ragged[name].reshape(shape)
     about = About(task.model.name, seed=task.seed, inputs=task.inputs, options=chosen_options(run))
@@ -170,7 +173,7 @@ def labelled(task: Task, table: Table, run: Run, has_trials: bool) -> Any:
     for name in ("iterations", "stop", "every"):
         said.pop(name)
     said["errors"] = said["errors"] if said["errors"] else []
-    return xarray().Dataset(variables, coordinates, {**said, "common_noise": int(said["common_noise"])})
+    return xarray().Dataset(variables, axes.coordinates | coordinates, {**said, "common_noise": int(said["common_noise"])})
 
 
 def _errors(task: Task, table: Table) -> list[str]:
@@ -185,10 +188,14 @@ def _refuse_unknown(model: Model, grid: Grid, inputs: Mapping[str, Any]) -> None
     unknown = [name for name in (*swept, *inputs) if not model.takes(name)]
     for name in unknown:
         if name in HOW:
-            raise ArgumentError(f"a sweep keeps outputs, and has no {name}; run(..., trials=...) at each point records")
+            raise ArgumentError(
+                f"a sweep keeps the outputs of its runs, not what happens inside them: it takes no {name}. "
+                "Let the model collect the value as an output, or call run(model, trials=..., record=...) at each point"
+            )
         raise unknown_name("the model has no input called", name, model.inputs)
     if both := sorted(set(swept) & set(inputs)):
         raise ArgumentError(f"{', '.join(both)}: swept over, and given as well")
+    model.refuse_twice((*swept, *inputs))
 
 
 def _kept(model: Model, outputs: Any) -> frozenset[str] | None:
@@ -219,6 +226,8 @@ def _said(task: Task, length: int) -> dict[str, Any]:
         "trials": task.trials,
         "grid": grid if len(grid) <= LONGEST_GRID else f"{len(task.grid.axes)} inputs, {task.grid.size} points",
         "outputs": list(task.names),
+        "steps": task.wish.steps,
+        "time_increment": None if task.wish.time_increment is None else float(task.wish.time_increment),
         "chunk": length,
         "content": task.fingerprint(),
     }

@@ -79,8 +79,9 @@ def sweep(
     Returns
     -------
     xarray.Dataset
-        A variable for each output; ``<name>_length`` beside those whose runs differ in length.  ``attrs["engine"]`` is the
-        engine of all runs, which has their bits.
+        A variable for each output; ``<name>_length`` beside those whose runs differ in length.  Dimensions are what is swept,
+        ``trial``, ``iteration`` for what a loop collected (or each step), and ``<name>_0``, ``<name>_1``, ...
+        ``attrs["engine"]`` is the engine of all runs, which has their bits.
 
     Raises
     ------

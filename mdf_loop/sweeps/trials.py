@@ -46,7 +46,7 @@ def run_trials(model: Model, trials: Any, seed: Seed | None, wish: Wish, inputs:
         chunk = task.run(0, task.size)
         table.add(0, chunk, task.size)
         outputs, about.lengths = table.finish()
-        about.iterations, about.stop = chunk.iterations, chunk.stops
+        about.iterations, about.stop, about.collected = chunk.iterations, chunk.stops, model.collected(wish)
     return Results({name: outputs[name] for name in task.names if name in outputs}, about)
 
 
@@ -59,10 +59,12 @@ def _recorded(task: Task, about: About) -> Results:
             part = Run(run.options, RandomStream(task.seed_of(k)), deadline=run.deadline, enclosing=run)
             with part_of(run):
                 runs.append(task.model.evaluate(task.inputs, part, task.wish))
+    about.collected = task.model.collected(task.wish)
     about.iterations = np.array([found.iterations for found in runs])
     about.stop = np.array([found.stop for found in runs])
     outputs = {name: column_of([found.outputs[name] for found in runs]) for name in task.names}
-    lengths = {name: more for name, (rows, more) in outputs.items() if more is not None and (more != rows.shape[1]).any()}
-    about.lengths = lengths
-    about.recorded = {name: column_of([found.recorded[name] for found in runs])[0] for name in task.wish.record}
+    recorded = {name: column_of([found.recorded[name] for found in runs]) for name in task.wish.record}
+    columns = (*outputs.items(), *recorded.items())
+    about.lengths = {name: more for name, (rows, more) in columns if more is not None and (more != rows.shape[1]).any()}
+    about.recorded = {name: rows for name, (rows, _) in recorded.items()}
     return Results({name: rows for name, (rows, _) in outputs.items()}, about)

@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.convert.expressions import arithmetic, arrays, indexing, mathematics, reductions  # noqa: F401  (they fill the table)
+from mdf_loop.convert.expressions import (  # noqa: F401  (they fill the table)
+    arithmetic,
+    arrays,
+    handing,
+    indexing,
+    mathematics,
+    reductions,
+)
 from mdf_loop.convert.expressions.table import LOWERED
 from mdf_loop.convert.expressions.tracing import BOOL, DOUBLE, FLOAT, INT64, WITHOUT_DOUBLE, Emitter, Traced
 from mdf_loop.errors import UnsupportedOp

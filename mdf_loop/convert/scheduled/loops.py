@@ -8,8 +8,9 @@ evaluates a node's first run differently, and the loop that follows need not kno
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,7 +41,7 @@ from mdf_loop.readers.mdf.body import check_graph
 from mdf_loop.readers.mdf.typed import is_typed
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
 
-__all__ = ["Lowered", "check_steps", "execute", "lower"]
+__all__ = ["Lowered", "Lowering", "check_steps", "execute", "lower"]
 
 MOST_FIRST_PASSES = 20
 """How many passes are run one by one at most: a node that has not run by then has its first run inside the loop."""
@@ -91,19 +92,57 @@ def lower(
     >>> lowered.trip_count, lowered.names
     (998, ('count', 'level'))
     """
-    check_steps(steps, time_increment)
-    load_kernels()
-    graph = _only_graph(model)
-    if is_typed(graph):
-        raise NotLowered("it is an ONNX graph, which computes in the types that it says", (graph.id,))
-    try:
-        with malformed("this graph cannot become a loop", (str(graph.id),), let=(NotCompiled,)):
-            check_graph(graph)
-            plan = Plan(graph, read_schedule(graph), int(steps), time_increment, tuple(record))
-            start = _First(plan, collect).run()
-            return start if isinstance(start, Lowered) else _loop(plan, start, collect)
-    except NotCompiled as reason:
-        raise NotLowered(str(reason), (graph.id,)) from reason
+    return Lowering(model, steps, time_increment, collect, record).lowered()
+
+
+class Lowering:
+    """One way of making a scheduled graph a loop, for as often as it is to run: what it takes is what :func:`lower` takes.
+
+    The first passes are run each time, for they may draw random numbers.  The loop behind them is read once for each kind of
+    values that it may begin with.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        steps: int = 1,
+        time_increment: float | None = None,
+        collect: bool = False,
+        record: Sequence[Key] = (),
+    ) -> None:
+        check_steps(steps, time_increment)
+        load_kernels()
+        self.graph, self.collect = _only_graph(model), collect
+        if is_typed(self.graph):
+            raise NotLowered("it is an ONNX graph, which computes in the types that it says", (self.graph.id,))
+        with self._told():
+            check_graph(self.graph)
+            self.plan = Plan(self.graph, read_schedule(self.graph), int(steps), time_increment, tuple(record))
+        self._read: tuple[Any, _Behind] | None = None
+
+    def lowered(self) -> Lowered:
+        """The first passes, run now, and the loop behind them."""
+        with self._told():
+            start = _First(self.plan, self.collect).run()
+            if isinstance(start, Lowered):
+                return start
+            _refuse_unavailable((*(start.evaluations if self.collect else ()), *start.rows))
+            return _begun(self.plan, start, self._behind(start), self.collect)
+
+    def _behind(self, start: _Start) -> _Behind:
+        kinds, read = _kinds(start.known), self._read
+        if read is None or kinds is None or read[0] != kinds:
+            read = self._read = kinds, _loop(self.plan, start, self.collect)
+        return read[1]
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """What cannot be expressed is told with the graph's name."""
+        try:
+            with malformed("this graph cannot become a loop", (str(self.graph.id),), let=(NotCompiled,)):
+                yield
+        except NotCompiled as reason:
+            raise NotLowered(str(reason), (self.graph.id,)) from reason
 
 
 def check_steps(steps: Any, time_increment: Any) -> None:
@@ -227,32 +266,71 @@ def _refuse_unavailable(rows: Iterable[tuple[Any, ...]]) -> None:
             raise NotCompiled(value.reason)
 
 
-def _loop(plan: Plan, start: _Start, collect: bool) -> Lowered:
+@dataclass
+class _Behind:
+    """The loop behind the first passes, and what its hidden values are, by their names in the body."""
+
+    loop: Loop
+    keys: dict[str, Key]
+
+
+def _kinds(known: Mapping[Key, Any]) -> dict[Key, Any] | None:
+    """All of the values at the beginning of a loop that its body depends on; None for values that it may depend on."""
+    found: dict[Key, Any] = {}
+    for key, value in known.items():
+        if isinstance(value, list | tuple | dict | str):
+            return None
+        said = value.reason if isinstance(value, Unavailable) else bool(value) if key[0] == "ran" or key == UPDATES else None
+        found[key] = type(value), said
+    return found
+
+
+def _begun(plan: Plan, start: _Start, behind: _Behind, collect: bool) -> Lowered:
+    """The loop with the values that it begins with."""
+    loop, passes = behind.loop, plan.schedule.passes
+    trip_count = None if passes is None else passes * plan.steps - start.passes
+    first = tuple(_known_output(start.known, place) for place in plan.outputs.values())
+    hidden = tuple(start.known.get(behind.keys[state.input], state.initial) for state in loop.body.state)
+    return Lowered(
+        loop,
+        trip_count,
+        tuple(plan.outputs),
+        first,
+        tuple(start.evaluations),
+        plan.steps,
+        passes,
+        collect,
+        start.passes,
+        len(plan.record),
+        tuple(start.rows),
+        hidden,
+    )
+
+
+def _loop(plan: Plan, start: _Start, collect: bool) -> _Behind:
     """The loop over all further passes.  Read again while that finds out something the reading before needed to know."""
-    _refuse_unavailable((*(start.evaluations if collect else ()), *start.rows))
     reading = Reading()
     while True:
         reading.changed = False
-        body = _body(plan, start, reading, collect)
+        body, keys = _body(plan, start, reading, collect)
         if not reading.changed:
             break
-    passes, count = plan.schedule.passes, len(plan.outputs)
+    count = len(plan.outputs)
     last, more = body.outputs[:count], [*body.outputs[count:]]
-    keep_going = more.pop(0) if passes is None else None
+    keep_going = more.pop(0) if plan.schedule.passes is None else None
     recorded = [more.pop() for _ in plan.record][::-1]
     kept = (*([*last, *more] if collect else ()), *recorded)
     collected = tuple(Collected(output, widens=True) for output in kept)
     name = f"passes of {plan.graph.id}"
     loop = Loop(check_body(body, (plan.graph.id,)), last=last, collected=collected, keep_going=keep_going, name=name)
-    trip_count = None if passes is None else passes * plan.steps - start.passes
-    first = tuple(_known_output(start.known, place) for place in plan.outputs.values())
-    evaluations, rows = tuple(start.evaluations), tuple(start.rows)
-    names, steps = tuple(plan.outputs), plan.steps
-    return Lowered(loop, trip_count, names, first, evaluations, steps, passes, collect, start.passes, len(plan.record), rows)
+    return _Behind(loop, keys)
 
 
-def _body(plan: Plan, start: _Start, reading: Reading, collect: bool) -> Body:
-    """The body: its outputs are those of the graph, whether to go on, and whether an evaluation is over, as far as needed."""
+def _body(plan: Plan, start: _Start, reading: Reading, collect: bool) -> tuple[Body, dict[str, Key]]:
+    """The body, and whose its hidden values are.
+
+    Its outputs are those of the graph, whether to go on, and whether an evaluation is over, as far as needed.
+    """
     builder = Builder(reading, (), (), DEFAULT_OPSET)
     store = Store(start.known, builder, reading)
     made = Pass(plan, store, builder)
@@ -270,7 +348,8 @@ def _body(plan: Plan, start: _Start, reading: Reading, collect: bool) -> Body:
         if isinstance(value, Unavailable):
             raise NotCompiled(value.reason)
         builder.goes_on(key, value)
-    return builder.finish(plan.graph.id, results, OPSETS)
+    keys = {value.name: key for key, value in store.carried.items()}
+    return builder.finish(plan.graph.id, results, OPSETS), keys
 
 
 def _output(store: Store, name: str, place: tuple[str, str]) -> Value:

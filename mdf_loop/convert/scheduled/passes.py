@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,9 @@ from mdf_loop.convert.scheduled.values import (
 )
 from mdf_loop.errors import LoopError, NotLowered
 from mdf_loop.execute.interpret import InterpretedBody
+from mdf_loop.ir import Node
 from mdf_loop.options import start_run
+from mdf_loop.plan.purity import seeded
 from mdf_loop.readers.expressions.values import DOMAIN, Builder, NotCompiled, Number, Unavailable, Value, literal
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
 
@@ -199,7 +201,9 @@ class Pass:
         ran = self._ran(name)
         moment = Moment(ran, self._later(), self.plan.time_increment)
         ports = {port.id: port_value(builder, node, port, self._sent(node, port), ran, path) for port in node.input_ports}
+        before = len(builder.nodes)
         ScheduledNode(node, ports, builder, path, self.store, moment).run()
+        _refuse_seeds(builder.nodes[before:])
         self.store.set(("ran", name), TRUE)
 
     def _ran(self, name: str) -> Value:
@@ -323,6 +327,21 @@ class Pass:
                 (self.plan.graph.id,),
             )
         return _is_beyond(value, condition)
+
+
+def _refuse_seeds(nodes: Sequence[Node]) -> None:
+    """See that nothing draws from a seed of its own: what it draws next depends on how often its node was made.
+
+    Raises
+    ------
+    NotCompiled
+    """
+    found = next(filter(None, map(seeded, nodes)), None)
+    if found is not None:
+        raise NotCompiled(
+            f"{found.op} has a seed of its own, from which a loop over steps would not draw as MDF's engine does; "
+            "without it, it draws from the stream of the run"
+        )
 
 
 def _is_beyond(value: Any, condition: Threshold) -> bool:

@@ -118,6 +118,8 @@ class Lowered:
         How many values are recorded in each pass: the last collected ones of the loop.
     rows : tuple of tuple
         What was recorded of the passes that were run one by one.
+    hidden : tuple or None
+        What the hidden values of the loop begin with, where that may be something else than ``loop.body.state`` says.
     """
 
     loop: Loop | None
@@ -131,3 +133,4 @@ class Lowered:
     before: int = 0
     recorded: int = 0
     rows: tuple[tuple[Any, ...], ...] = ()
+    hidden: tuple[Any, ...] | None = None

@@ -42,7 +42,7 @@ def execute(lowered: Lowered, run: Run | None = None, call: Runner | None = None
     """
     if lowered.loop is None or lowered.trip_count == 0:
         return _outputs(lowered, lowered.first, lowered.steps)
-    loop, run, given = lowered.loop, run or start_run(), Arguments(lowered.trip_count)
+    loop, run, given = lowered.loop, run or start_run(), Arguments(lowered.trip_count, hidden=lowered.hidden)
     return keeping(
         run,
         lambda: _outputs(lowered, call(loop, given, run) if call else NumpyLoop(loop)(given, run), lowered.steps),

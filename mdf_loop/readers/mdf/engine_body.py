@@ -129,6 +129,23 @@ def _check_function(thing: Any, path: tuple[str, ...]) -> None:
     parse(name, path)
 
 
+def refuse_unimplemented(graph: Any) -> None:
+    """See that the graph has no function that MDF names and does not run.
+
+    Raises
+    ------
+    UnsupportedOp
+    """
+    for node in graph.nodes:
+        for thing in (*node.functions, *node.parameters):
+            expression = standard_expression(thing.function) if isinstance(thing.function, str) else None
+            if expression is not None and expression.startswith("ddm."):
+                raise UnsupportedOp(
+                    f"{graph.id}/{node.id}/{thing.id}: {thing.function} is a Python function that MDF's engine does not run; "
+                    "write what it does as a loop, as examples/drift_diffusion.yaml does"
+                )
+
+
 def refuse_hanging(graph: Any) -> None:
     """See that MDF's engine can find an order for the edges: it never returns from a graph in which a cycle has no beginning.
 

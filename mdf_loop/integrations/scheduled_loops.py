@@ -1,0 +1,183 @@
+"""The loops over steps of one graph, each made once: kept by the inputs, the steps, what is recorded and the options."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from mdf_loop.cache import fingerprint
+from mdf_loop.convert.restoring import names_of
+from mdf_loop.convert.scheduled.loops import Lowered, Lowering, check_steps, execute
+from mdf_loop.errors import MalformedBody, NotLowered, UnknownNode, UnsupportedOp, warn_user
+from mdf_loop.execute.numpy_engine import NumpyLoop
+from mdf_loop.integrations.required import refuse_missing_inputs
+from mdf_loop.integrations.running import with_inputs
+from mdf_loop.integrations.scheduled import run_in_mdf
+from mdf_loop.ir import Loop
+from mdf_loop.ops.registry import changes
+from mdf_loop.options import Run, current_options
+from mdf_loop.readers.mdf.engine_body import refuse_hanging, refuse_unimplemented
+from mdf_loop.readers.mdf.typed import is_typed
+
+T = TypeVar("T")
+
+MOST, MOST_BYTES = 16, 1 << 26
+"""How many loops are kept of one graph, and about how many bytes they may have together."""
+
+Key = tuple[str, str, str]
+
+
+class Stepping(NamedTuple):
+    """How a graph is evaluated many times; see :func:`mdf_loop.convert.scheduled.lower`."""
+
+    steps: int = 1
+    time_increment: float | None = None
+    collect: bool = False
+    record: tuple[Key, ...] = ()
+
+
+class ScheduledLoop:
+    """A graph with its inputs, as a loop over steps, or what stands against that.
+
+    Parameters
+    ----------
+    graph : modeci_mdf Graph
+    how : Stepping
+    """
+
+    def __init__(self, graph: Any, how: Stepping) -> None:
+        self.graph, self.how = graph, how
+        self.refusal = ""
+        self._lowering: Lowering | None = None
+        self._same: Lowered | None = None
+        self._made: tuple[Loop, Any] | None = None
+
+    def lowered(self, run: Run) -> Lowered | None:
+        """The loop with the values that it begins with; None, and a warning, if there is none.
+
+        What no random number is drawn for is the same each time.
+
+        Raises
+        ------
+        UnknownNode
+            A condition names a node that is not there: MDF's engine could not run that either.
+        MalformedBody
+            MDF's engine would never return.
+        UnsupportedOp
+            It does not run a function of the graph.
+        """
+        if self._same is not None:
+            return self._same
+        drawn = run.stream.save()
+        try:
+            if self.refusal:
+                raise NotLowered(self.refusal)
+            self._lowering = self._lowering or Lowering(self.graph, *self.how)
+            found = self._lowering.lowered()
+        except UnknownNode:
+            raise
+        except (NotLowered, MalformedBody, UnsupportedOp) as reason:
+            if run.stream.save() is drawn:
+                self.refusal = str(reason)
+            run.stream.restore(drawn)
+            refuse_hanging(self.graph)
+            refuse_unimplemented(self.graph)
+            warn_user(f"the model runs in MDF's engine, not as a loop, which is slower: {reason}")
+            return None
+        if run.stream.save() is drawn:
+            self._same = found
+        return found
+
+    def execute(self, lowered: Lowered, run: Run | None = None) -> dict[str, Any]:
+        """The outputs that the loop gives; see :func:`mdf_loop.convert.scheduled.execute`."""
+        return execute(lowered, run, lambda loop, given, run: self.made_of(loop, NumpyLoop)(given, run))
+
+    def made_of(self, loop: Loop, make: Callable[[Loop], T]) -> T:
+        """What is made of the loop, once as long as it is the same one."""
+        made = self._made
+        if made is None or made[0] is not loop:
+            made = self._made = loop, make(loop)
+        return made[1]
+
+
+class ScheduledLoops:
+    """The loops of one graph, by what they depend on; the last ones that were asked for are kept.
+
+    Parameters
+    ----------
+    graph : modeci_mdf Graph
+        Nobody changes it from now on.
+    """
+
+    def __init__(self, graph: Any) -> None:
+        self.graph = graph
+        self._kept: OrderedDict[Hashable, ScheduledLoop] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def run(self, inputs: Mapping[str, Any], how: Stepping, run: Run) -> dict[str, Any]:
+        """The outputs by name, from the loop or from MDF's engine; names are those of ONNX in a converted graph."""
+        loop = self.find(inputs, how)
+        lowered = loop.lowered(run)
+        outputs = run_in_mdf(loop.graph, *loop.how[:3]) if lowered is None else loop.execute(lowered)
+        return {self._names.get(id, id): value for id, value in outputs.items()}
+
+    def find(self, inputs: Mapping[str, Any], how: Stepping) -> ScheduledLoop:
+        """The loop for some inputs.
+
+        Raises
+        ------
+        ArgumentError
+            An input is not there, or steps and time_increment are no such numbers.
+        MalformedBody
+            An input that the graph needs is missing.
+        """
+        check_steps(*how[:2])
+        time = how.time_increment
+        how = how._replace(steps=int(how.steps), time_increment=time.item() if isinstance(time, np.generic) else time)
+        key = self._key(inputs, how)
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        ids = {name: id for id, name in self._names.items()}
+        graph = with_inputs(self.graph, {ids.get(name, name): value for name, value in inputs.items()})
+        refuse_missing_inputs(graph, {})
+        return self._keep(key, ScheduledLoop(graph, how))
+
+    def _keep(self, key: Hashable | None, made: ScheduledLoop) -> ScheduledLoop:
+        with self._lock:
+            if key is not None:
+                self._kept[key] = made
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        return made
+
+    @staticmethod
+    def _key(inputs: Mapping[str, Any], how: Stepping) -> Hashable | None:
+        """What a loop depends on; None where that is a file, which may change."""
+        if any(isinstance(value, dict) for value in inputs.values()):
+            return None
+        given = fingerprint(tuple(sorted(inputs.items()))) if inputs else ()
+        chosen = replace(current_options(), seed=None, timeout=None, progress=None)
+        return None if given is None else (given, how, repr(how.time_increment), chosen, changes())
+
+    @cached_property
+    def _names(self) -> Mapping[str, str]:
+        """What ONNX calls the ports of a converted graph."""
+        return names_of(self.graph) if is_typed(self.graph) else {}
+
+    @cached_property
+    def _most(self) -> int:
+        """How many loops are kept: each may hold the numbers of the graph twice, its own and those of the loop."""
+        try:
+            size = len(pickle.dumps(self.graph))
+        except Exception:  # what pickle cannot write down
+            return 1
+        return max(min(MOST, MOST_BYTES // (2 * size)), 1)
