@@ -34,7 +34,8 @@ def wrong_with_bodies(graph: Any, node: Any, thing: Any, gaps: Sequence[Gap]) ->
     """
     args, held = {**(thing.args or {})}, {parameter.id: parameter.value for parameter in node.parameters}
     known = {port.id for port in node.input_ports} | set(held) | {function.id for function in node.functions} | set(args)
-    for key in ("then_branch", "else_branch") if signature_of(thing.function, args)[1] == "branch" else ("body",):
+    kind = signature_of(thing.function, args)[1]
+    for key in ("then_branch", "else_branch") if kind == "branch" else ("body",):
         source = args.get(key, key)
         name = source if isinstance(source, str) else key
         is_there, source = (source in held, held.get(source)) if isinstance(source, str) else (True, source)
@@ -53,7 +54,7 @@ def wrong_with_bodies(graph: Any, node: Any, thing: Any, gaps: Sequence[Gap]) ->
             body, found = _read(source, thing, place)
             yield from found
             if body is not None and not gaps:
-                yield from _of_results(node, thing, len(body.outputs) - (key == "body" and "Loop" in thing.function), place[:2])
+                yield from _of_results(node, thing, len(body.outputs) - (kind == "loop"), place[:2])
                 yield from _of_captures(body, known, place)
 
 
