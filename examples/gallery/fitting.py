@@ -38,7 +38,7 @@ sweep["negative log likelihood above the best"] = np.minimum(sweep.surprise - sw
 ax = mdf_loop.plot(sweep, "negative log likelihood above the best")
 ax.plot(rate, temperature, "w*", markersize=14, label="found")
 ax.plot(TRUE_RATE, TRUE_TEMPERATURE, "rx", markersize=10, label="true")
-ax.legend()
+ax.legend(facecolor="black", labelcolor="white")
 
 # %%
 print(f"found rate {rate:.3f} and temperature {temperature:.3f}")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mdf_loop.convert.file_text import line_of, parse
+from mdf_loop.convert.file_text import decoded, line_of, parse
 from mdf_loop.convert.onnx_to_mdf import convert
 from mdf_loop.convert.repair.imported_models import mend
 from mdf_loop.convert.repair.shapes import mend_written_shapes
@@ -60,6 +60,8 @@ def load(path: str | os.PathLike) -> Any:
     if path.suffix.lower() in (".onnx", ".xml"):
         return convert(path)
     name = os.fspath(path)
+    if path.suffix.lower() not in SUFFIXES and path.is_dir():
+        raise MalformedBody(f"{name!r} is a folder; a model is a file in it, of type {', '.join(SUFFIXES)}, .onnx or .xml")
     if path.suffix.lower() not in SUFFIXES:
         raise MalformedBody(f"{name!r}: an MDF model is a file of type {', '.join(SUFFIXES)}; .onnx and .xml are read as well")
     model = model_of(read_content(path), path)
@@ -96,7 +98,7 @@ def read_content(path: Path) -> Any:
     """
     raw = read_bytes(path, WHAT)
     try:
-        text = raw.decode("utf-8-sig")
+        text = decoded(raw)
         content = parse(text, path.suffix.lower())
     except ValueError as error:
         raise MalformedBody(f"{os.fspath(path)!r} is not {WHAT}: {_message(error)}") from error

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mdf_loop.convert.file_text import line_of, parse
+from mdf_loop.convert.file_text import decoded, line_of, parse
 from mdf_loop.convert.files import find_files, load, model_as_written, model_of
 from mdf_loop.convert.locating import line_in_text, line_of_error, line_of_names
 from mdf_loop.convert.weights import SUFFIXES
@@ -62,7 +62,7 @@ def check(path: Path) -> list[Problem]:
     if path.suffix.lower() not in SUFFIXES:
         return _unreadable(path)
     try:
-        text = read_bytes(path, "a model").decode("utf-8-sig")
+        text = decoded(read_bytes(path, "a model"))
         content = parse(text, path.suffix.lower())
     except (LoopError, ValueError) as error:
         found = re.search(r"line (\d+)", str(error))
