@@ -169,10 +169,12 @@ class Model:
         Returns
         -------
         str
+            A notebook shows it as tables that fold.
         """
+        from mdf_loop.calls.explain import Explanations
         from mdf_loop.models.explaining import explain_prepared
 
-        return "\n\n".join(explain_prepared(self, source, show_steps, **inputs)) or "no Loop or Scan ran"
+        return Explanations.of(explain_prepared(self, source, show_steps, **inputs))
 
     @property
     def drawn(self) -> Any:
