@@ -88,7 +88,8 @@ def _parse_yaml(text: str, most: int) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        is_tab = mark is not None and text.split("\n")[mark.line][mark.column : mark.column + 1] == "\t"
+        line = "".join(text.split("\n")[mark.line : mark.line + 1]) if mark else ""
+        is_tab = mark is not None and line[mark.column : mark.column + 1] == "\t"
         told = ", ".join(
             filter(None, (error.context, error.problem, "it is a tab: YAML is indented by spaces" if is_tab else ""))
         )
