@@ -7,7 +7,7 @@ from pathlib import Path
 import mdf_loop
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))  # op_table.py, openvino_table.py, changelog_page.py, gallery_hooks.py, house_picture.py
+sys.path.insert(0, str(HERE))  # op_table.py, openvino_table.py, changelog_page.py, gallery_hooks.py and the pictures
 os.environ.setdefault("MPLBACKEND", "agg")
 
 project = "mdf-loop"
@@ -24,8 +24,9 @@ extensions = [
     "openvino_table",
     "changelog_page",
     "house_picture",
+    "quickstart_picture",
 ]
-exclude_patterns = ["_build", "sg_execution_times.rst"]
+exclude_patterns = ["_build", "**/sg_execution_times.rst", "sg_execution_times.rst"]
 default_role = "code"
 suppress_warnings = ["ref.python"]  # several classes have an attribute of one name
 

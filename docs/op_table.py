@@ -10,7 +10,7 @@ from docutils.parsers.rst import Directive
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import KERNELS, Kernel
 
-COLUMNS = {"Operator": 30, "Domain": 20, "Kernels from version": 25, "Runs by": 20, "In a loop": 25}
+COLUMNS = {"Operator": 35, "Kernels from version": 20, "Runs by": 20, "In a loop": 25}
 """Headings, and how wide their columns are."""
 
 EXPRESSIONS = "mdf"
@@ -29,7 +29,7 @@ def rows() -> list[tuple[str, ...]]:
     load_kernels()
     known = onnx_domains()
     return [
-        (op, domain or "ai.onnx", ", ".join(str(kernel.since) for kernel in versions), _runs_by(versions), _in_a_loop(versions))
+        (f"{domain}.{op}" if domain else op, ", ".join(str(k.since) for k in versions), _runs_by(versions), _in_a_loop(versions))
         for (domain, op), versions in sorted(KERNELS.items())
         if domain in known
     ]

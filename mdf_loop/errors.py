@@ -26,7 +26,15 @@ def in_words(value: Any) -> str:
 
 
 class LoopError(Exception):
-    """Base of every error that mdf_loop raises on purpose."""
+    """Base of every error that mdf_loop raises on purpose.
+
+    Attributes
+    ----------
+    others : tuple of LoopError
+        What else is wrong with the same source, as far as it was looked at.
+    """
+
+    others: tuple[LoopError, ...] = ()
 
     def _repr_html_(self) -> str:
         """What a notebook shows of it."""
@@ -91,6 +99,29 @@ def malformed(what: str, path: tuple[str, ...] = (), let: tuple[type[Exception],
 
 LONGEST = 400
 """Characters of somebody else's message that are repeated."""
+
+
+class Together:
+    """Errors in parts of one thing: each part is looked at before the first error is raised, with the others in it."""
+
+    def __init__(self) -> None:
+        self.found: list[LoopError] = []
+
+    def add(self, error: LoopError) -> None:
+        """Take an error, and what came together with it."""
+        self.found += [error, *error.others]
+
+    def settle(self) -> None:
+        """Raise the first error, if there is one.
+
+        Raises
+        ------
+        LoopError
+        """
+        if self.found:
+            first, *others = self.found
+            first.others = tuple(others)
+            raise first
 
 
 class NotLowered(LoopError, NotImplementedError):

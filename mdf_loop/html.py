@@ -25,6 +25,11 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequen
     return f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table>'
 
 
+def preformatted(text: str) -> str:
+    """A text whose lines and spaces stay."""
+    return f"<pre>{escaped(text)}</pre>"
+
+
 def folded(title: str, inner: str, is_open: bool = True) -> str:
     """Something under a title that folds it away; ``inner`` is HTML already."""
     opened = " open" if is_open else ""

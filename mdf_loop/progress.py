@@ -9,6 +9,7 @@ import contextlib
 import logging
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -189,7 +190,11 @@ def _in_terminal(report: Report) -> tuple[Callable[[Report], None], Callable[[],
 
 
 def _in_notebook(report: Report) -> tuple[Callable[[Report], None], Callable[[], None]]:
-    from tqdm.auto import tqdm  # type: ignore[import-untyped]
+    with warnings.catch_warnings():  # where ipywidgets is not installed it draws with letters, and says so each time
+        from tqdm import TqdmWarning  # type: ignore[import-untyped]
+
+        warnings.simplefilter("ignore", TqdmWarning)
+        from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
     bar = tqdm(total=report.total, desc=report.name, unit=" iterations", leave=False)
 

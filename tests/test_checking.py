@@ -215,3 +215,94 @@ def test_what_does_not_parse_is_told_with_its_own_line(tmp_path, capsys):
     assert "y = x * 2" in lines[problem.line - 1]
     assert run_main("run", path) == 1
     assert f"{path}:{problem.line}: " in capsys.readouterr().err
+
+
+SEVERAL = """m:
+  graphs:
+    g:
+      nodes:
+        a:
+          parameterz:
+            body:
+              value:
+                carried:
+                  x: x /
+                  y: sqr(y)
+                collected:
+                  path: '[1, 2] * x'
+            run:
+              function: onnx::Loop
+              args: {M: 3, cond: true, x: 1.0, y: 2.0, body: body}
+          output_ports:
+            last: {value: 'runn[0]'}
+        b:
+          input_ports: [3]
+          parameters:
+            text:
+              value:
+                onnx: |
+                  b (int64 i, bool c, float x) => (bool c, float y) {
+                    y = Nop (x)
+                    z = Relu <a = 1> (x) }
+            wrong: {value: {onnx: "b (int64 i, bool c, float x) => (bool c, float y) { y = x + 1 }"}}
+            one: {function: onnx::Loop, args: {M: 3, body: text, x: 1}}
+            two: {function: onnx::Loop, args: {M: 3, body: wrong, x: 1}}
+            three: {function: onnx::Loop, args: [], value: 3}
+            four: {function: onnx::Loop, args: {M: 3, body: nowhere, x: 1}}
+        c: 3
+      edges:
+        e: {sender: a, sender_port: last, receiver: c, receiver_port: x}
+        f: {sender: a, sender_port: lost, receiver: c, receiver_port: x}
+"""
+
+TOLD = [
+    (3, "note", "g: which nodes are reached is looked at when what is wrong in the graph is mended"),
+    (6, "error", "m/graphs/g/nodes/a/parameterz: a node has no 'parameterz' (did you mean 'parameters'?)"),
+    (10, "error", "g/a/body: equations/x: expression 'x /': invalid syntax"),
+    (11, "error", "g/a/body: equations/y: there is no function 'sqr'; did you mean 'sqrt'?"),
+    (13, "error", "g/a/body: equations/collect path: '[1, 2] * x' works on a Python list"),
+    (18, "error", "g/a/last: it reads 'runn', which the node does not have; did you mean 'run'?"),
+    (19, "note", "g/b: its names and types are looked at when what is wrong in it is mended"),
+    (20, "error", "m/graphs/g/nodes/b/input_ports: input_ports of a node must be a mapping"),
+    (22, "error", "g/b/text: there is no kernel for Nop"),
+    (22, "error", "g/b/text: Relu, version 18 of its domain, has no attribute a; it takes none; in node Relu -> z of 'b'"),
+    (28, "error", "g/b/wrong: ONNX text does not parse"),
+    (31, "error", "m/graphs/g/nodes/b/parameters/three/args: args of a parameter must be a mapping; got a list"),
+    (31, "note", "g/b/three: its body is looked at when what is wrong around it is mended"),
+    (32, "error", "g/b/four: a body is a mapping"),
+    (33, "error", "m/graphs/g/nodes/c: a node is a mapping"),
+    (36, "error", "m/graphs/g: edge 'f' names output port 'lost' of node 'a', which has 'last'"),
+]
+
+
+def test_bodies_are_looked_at_although_the_structure_around_them_is_wrong(tmp_path):
+    path = tmp_path / "several.yaml"
+    path.write_text(SEVERAL)
+    found = check(path)
+    assert [(problem.line, problem.kind) for problem in found] == [(line, kind) for line, kind, _ in TOLD]
+    for problem, (_, _, told) in zip(found, TOLD, strict=True):
+        assert problem.message.startswith(told)
+
+
+def test_what_is_mended_as_told_leaves_nothing_new(tmp_path):
+    path = tmp_path / "several.yaml"
+    text = SEVERAL[: SEVERAL.index("        b:\n")].replace("parameterz", "parameters").replace("runn[0]", "run[0]")
+    path.write_text(text.replace("x: x /", "x: x / 2").replace("sqr(", "sqrt(").replace("'[1, 2] * x'", "2 * x"))
+    assert check(path) == []
+
+
+def test_files_outside_of_its_folder_are_never_read_for_a_model_that_cannot_be_read(tmp_path):
+    import onnx
+
+    (tmp_path / "inner").mkdir()
+    body = "b (int64 i, bool c, float x) => (bool c, float y) { y = Nop (x) }"
+    onnx.save(onnx.helper.make_model(onnx.parser.parse_graph(body)), tmp_path / "outside.onnx")
+    path, args = tmp_path / "inner" / "m.yaml", FORMS["Loop"][2]
+    path.write_text(ONE_RESULT.format(body="{onnx_file: ../outside.onnx}", function="onnx::Loop", args=args, value="run"))
+    found = [(problem.line, problem.kind, problem.message) for problem in check(path)]
+    assert [(line, kind) for line, kind, _ in found] == [(8, "error"), (8, "note")]
+    assert "an onnx_file must lie in the folder of the model" in found[0][2]
+    assert found[1][2] == "nothing else can be looked at before this is mended"
+    (tmp_path / "outside.onnx").rename(tmp_path / "inner" / "outside.onnx")
+    path.write_text(path.read_text().replace("../", ""))
+    assert any("there is no kernel for Nop" in problem.message for problem in check(path))

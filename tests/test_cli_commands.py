@@ -263,3 +263,47 @@ def test_doctor_knows_every_extra(capsys):
     said.read(Path(__file__).parent.parent / "setup.cfg")
     assert run_main("doctor", "--json") == 0
     assert set(json.loads(capsys.readouterr().out)["extra"]) == set(said["options.extras_require"]) - {"all", "docs", "test"}
+
+
+def test_a_model_is_never_converted_into_itself(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run_main("new", "decay") == 0
+    before = (tmp_path / "decay.yaml").read_text()
+    (tmp_path / "other.yaml").symlink_to("decay.yaml")
+    for target in ("decay.yaml", tmp_path / "decay.yaml", "other.yaml"):
+        assert run_main("convert", "decay.yaml", target) == 1
+        assert "IN and OUT are one file, 'decay.yaml'" in capsys.readouterr().err
+    assert (tmp_path / "decay.yaml").read_text() == before
+    assert run_main("convert", "decay.yaml", "copy.json") == 0
+
+
+SAID = [
+    (["decay.yaml", "--set", "rate=abc"], """--set rate: 'abc' is no value; there are numbers (NaN and Infinity too)"""),
+    (["decay.yaml", "--set", "rate=abc"], """a text is --set 'rate="abc"' in a shell"""),
+    (["decay.yaml", "--set", 'rate="abc"'], "a product needs numbers; one of them is a text"),
+    (["folder"], "'folder' is a folder; a model is a file in it"),
+    (["latin.yaml"], "latin.yaml:2: 'latin.yaml' is not an MDF model: line 2: it is no text in UTF-8: there is a byte 0xe9"),
+    (
+        ["tab.yaml"],
+        "line 2, column 1: while scanning for the next token, found character that cannot start any token, it is a tab",
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), SAID, ids=[said[:20] for _, said in SAID])
+def test_what_people_do_wrong_is_told_in_their_words(arguments, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run_main("new", "decay")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "latin.yaml").write_bytes("m:\n  graphs: é".encode("latin-1"))
+    (tmp_path / "tab.yaml").write_text("m:\n\tgraphs: {}\n")
+    assert run_main("run", *arguments) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_what_can_be_recorded_is_told_once(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run_main("new", "decay")
+    assert run_main("run", "decay.yaml", "--record", "zzz") == 1
+    names = capsys.readouterr().err.partition("there are ")[2].partition(";")[0].split(", ")
+    assert len(names) == len(set(names)) > 10

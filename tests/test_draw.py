@@ -9,7 +9,7 @@ import pytest
 from test_cli import run_main
 
 import mdf_loop
-from mdf_loop.calls.explain import WAYS
+from mdf_loop.calls.explain import WAYS, Explanations
 from mdf_loop.errors import LoopError
 from mdf_loop.pictures import graphviz
 from mdf_loop.pictures.of_bodies import MOST_NODES
@@ -204,3 +204,14 @@ def test_notebooks_show_drawings(monkeypatch):
     bundle = drawing._repr_mimebundle_()
     assert bundle["text/plain"] == drawing.mermaid
     assert "&quot;" in bundle["text/html"]
+
+
+def test_notebooks_show_the_plans_of_a_model_as_tables():
+    model = mdf_loop.prepare(ROOT / "examples" / "drift_diffusion.yaml")
+    told = model.explain(seed=1)
+    shown = told._repr_html_()
+    assert shown.count("<details") == len(told.parts) == 1
+    assert "RandomNormalLike" in told
+    assert "RandomNormalLike" in shown
+    assert "no Loop or Scan ran" in Explanations.of([])._repr_html_()
+    assert Explanations.of(["a <b>", "c"])._repr_html_() == "<pre>a &lt;b&gt;</pre><pre>c</pre>"

@@ -45,7 +45,7 @@ def test_an_onnx_file_that_is_none_is_refused(tmp_path):
 def test_a_folder_is_no_model(tmp_path):
     (tmp_path / "folder.yaml").mkdir()
     refused(tmp_path / "folder.yaml", "is not an MDF model: .*directory")
-    with pytest.raises(MalformedBody, match="an MDF model is a file of type"):
+    with pytest.raises(MalformedBody, match=r"is a folder; a model is a file in it, of type \.json"):
         mdf_loop.load(tmp_path)
 
 
@@ -60,7 +60,7 @@ def test_text_is_utf8_whatever_the_locale_says(tmp_path):
 @pytest.mark.parametrize("suffix", ["json", "yaml"])
 def test_bytes_that_are_no_text(suffix, tmp_path):
     (tmp_path / f"model.{suffix}").write_bytes(b"\xff\xfe\x00m")
-    refused(tmp_path / f"model.{suffix}", "is not an MDF model: .*decode")
+    refused(tmp_path / f"model.{suffix}", "is not an MDF model: line 1: it is no text in UTF-8: there is a byte 0xff")
 
 
 @pytest.mark.parametrize(

@@ -18,15 +18,24 @@ COPIED = ("mdf_loop", "docs", "examples", "setup.cfg", "pyproject.toml", "README
 """What of a checkout is needed: the environment gets a copy, so that nothing is written beside the sources."""
 
 
+def candidates(version):
+    """Where a Python of a version may be: every one on the path, and what version managers and installers keep."""
+    name, home = f"python{version}", Path.home()
+    places = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
+    places += sorted(Path(os.environ.get("PYENV_ROOT", home / ".pyenv")).glob(f"versions/{version}*/bin"))
+    places += sorted((home / ".local/share/uv/python").glob(f"cpython-{version}*/bin"))
+    return [place / name for place in places if (place / name).is_file()]
+
+
 def interpreter(version):
-    """The Python of a version that is on the path; skipped where there is none, or only the name of one."""
-    found = shutil.which(f"python{version}")
-    if found is None:
-        pytest.skip(f"there is no python{version} on the path")
-    asked = subprocess.run([found, "-c", "import sys; print(sys.executable)"], capture_output=True, text=True)
-    if asked.returncode:
-        pytest.skip(f"{found} does not run: {asked.stderr.strip().splitlines()[0]}")
-    return asked.stdout.strip()
+    """A Python of a version that runs: what is called like one may be a shim that only says that there is none."""
+    refused = []
+    for found in candidates(version):
+        asked = subprocess.run([found, "-c", "import sys; print(sys.executable)"], capture_output=True, text=True)
+        if not asked.returncode:
+            return asked.stdout.strip()
+        refused.append(f"{found}: {(asked.stderr.strip() or 'it says nothing').splitlines()[0]}")
+    pytest.skip(f"no python{version} runs; " + ("; ".join(refused) or "there is none on the path"))
 
 
 def done(command, place, **variables):

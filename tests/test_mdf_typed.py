@@ -63,7 +63,7 @@ def test_numbers_take_the_type_of_what_they_meet():
 def test_a_fraction_for_an_integer_is_an_error():
     with pytest.raises(KindError, match="value 'x' must be int64; got float64"):
         loop(3, True, 1.5, body=one("Add", {"A": "x", "B": "B"}, B=2))
-    with pytest.raises(MalformedBody, match=r"b: a number cannot be read: 0\.5 must be int64"):
+    with pytest.raises(MalformedBody, match=r"b: 'n\.B' cannot be read: 0\.5 must be int64"):
         loop(3, True, 1, body=graph(operator("n", "Add", {"A": "i", "B": "B"}, ["i"], B=0.5)))
 
 

@@ -37,8 +37,8 @@ rate, temperature = float(sweep.rate[best["rate"]]), float(sweep.temperature[bes
 sweep["negative log likelihood above the best"] = np.minimum(sweep.surprise - sweep.surprise.min(), 60)
 ax = mdf_loop.plot(sweep, "negative log likelihood above the best")
 ax.plot(rate, temperature, "w*", markersize=14, label="found")
-ax.plot(TRUE_RATE, TRUE_TEMPERATURE, "rx", markersize=10, label="true")
-ax.legend()
+ax.plot(TRUE_RATE, TRUE_TEMPERATURE, "wx", markersize=10, label="true")
+ax.legend(facecolor="black", labelcolor="white")
 
 # %%
 print(f"found rate {rate:.3f} and temperature {temperature:.3f}")

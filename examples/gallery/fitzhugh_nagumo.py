@@ -35,7 +35,7 @@ fig, ax = plt.subplots(figsize=(8, 2.8), layout="constrained")
 for current, run in zip(currents, runs, strict=True):
     ax.plot(np.arange(1, 4001) * 0.05, run["voltage"], label=f"current {current}")
 ax.set(xlabel="time", ylabel="voltage")
-ax.legend()
+fig.legend(loc="outside upper center", ncols=2)
 
 # %%
 at_rest, spiking = (run["voltage"][-2000:] for run in runs)

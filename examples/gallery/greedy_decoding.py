@@ -17,7 +17,7 @@ print(MODEL.read_text())
 
 # %%
 # How often one letter follows another.
-words = ["loop", "look", "lamp", "long", "cool", "cold", "code", "node", "mode", "model", "moon", "noon"]
+words = ["code", "node", "mode", "model", "made", "lamp", "land", "camp", "noon", "moon", "cool"]
 letters = ["^", *sorted(set("".join(words))), "$"]
 counts = np.full((len(letters), len(letters)), 0.01)
 for word in words:
@@ -36,7 +36,8 @@ found = {}
 for start in "lcnm":
     run = mdf_loop.run(MODEL, first=letters.index(start), logits=logits, end=end, limit=8)
     found[start] = start + "".join(letters[k] for k in run["tokens"]).rstrip("$")
-    print(found[start], f"log probability {float(run['score']):.2f}", "(stopped by itself)" if run["tokens"][-1] == end else "")
+    assert run["tokens"][-1] == end  # it stopped by itself, not at the limit
+    print(f"{found[start]:<8} log probability {float(run['score']):.2f}")
 
 
 # %%
@@ -52,4 +53,5 @@ def greedy(start):
 
 
 assert found == {start: greedy(start) for start in "lcnm"}
-assert mdf_loop.run(MODEL, first=letters.index("d"), logits=logits, end=end)["tokens"].shape[0] < 50
+never = mdf_loop.run(MODEL, first=letters.index("d"), logits=logits, end=-1, limit=8)
+assert never["tokens"].shape == (8,)  # without the token that ends it, the limit does

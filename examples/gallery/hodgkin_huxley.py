@@ -28,7 +28,7 @@ top.set(ylabel="voltage (mV)")
 bottom.plot(milliseconds, run.recorded["pop0.iNa"], label="sodium")
 bottom.plot(milliseconds, run.recorded["pop0.iK"], label="potassium")
 bottom.set(xlabel="time (ms)", ylabel="current (nA)")
-bottom.legend()
+fig.legend(loc="outside lower center", ncols=2)
 
 # %%
 # The voltage and one of its gates in the phase plane.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from mdf_loop.engines import can_compile
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.programs import Programs
 from mdf_loop.execute.specialised import Specialised
-from mdf_loop.html import folded, table
+from mdf_loop.html import folded, preformatted, table
 from mdf_loop.installing import JIT
 from mdf_loop.ir import Node
 from mdf_loop.plan.idioms.record import Idiom
@@ -36,6 +36,29 @@ class Explanation(str):
 
     def _repr_html_(self) -> str:
         return _table(self.content)
+
+
+class Explanations(str):
+    """Several plans in words, of a whole model.
+
+    Attributes
+    ----------
+    parts : tuple of str
+        What is said of each: an :class:`Explanation`, or a text about the graph.
+    """
+
+    parts: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, parts: Iterable[str]) -> Explanations:
+        """Put the parts together."""
+        parts = tuple(parts)
+        made = cls("\n\n".join(parts) or "no Loop or Scan ran")
+        made.parts = parts or (str(made),)
+        return made
+
+    def _repr_html_(self) -> str:
+        return "".join(part._repr_html_() if isinstance(part, Explanation) else preformatted(part) for part in self.parts)
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,9 @@ def _assignment(text: str) -> tuple[str, Any]:
     try:
         return name, json.loads(value)
     except (ValueError, RecursionError) as error:
-        raise MalformedBody(f'--set {name}: {value!r} is not JSON ({error}); numbers, true, [1, 2] and "text" are') from error
+        known = "numbers (NaN and Infinity too), true, false, [1, 2], and texts in quotes"
+        meant = f"; a text is --set '{name}={json.dumps(value)}' in a shell" if value.isidentifier() else ""
+        raise MalformedBody(f"--set {name}: {value!r} is no value; there are {known}{meant}") from error
 
 
 def _read_inputs(path: Path) -> dict[str, Any]:

@@ -25,6 +25,21 @@ LONGEST_NUMBER = 4_000
 """Characters of a number in YAML, which may count to the base of 60 and takes the square of its length to read."""
 
 
+def decoded(raw: bytes) -> str:
+    """The text of a file.
+
+    Raises
+    ------
+    ValueError
+        It is not in UTF-8; says in which line.
+    """
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"line {line}: it is no text in UTF-8: there is a byte {raw[error.start]:#04x}") from error
+
+
 def parse(text: str, suffix: str) -> Any:
     """What a file says, in dicts and lists.
 
@@ -73,7 +88,12 @@ def _parse_yaml(text: str, most: int) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise ValueError(where + ", ".join(filter(None, (error.context, error.problem)))) from error
+        line = "".join(text.split("\n")[mark.line : mark.line + 1]) if mark else ""
+        is_tab = mark is not None and line[mark.column : mark.column + 1] == "\t"
+        told = ", ".join(
+            filter(None, (error.context, error.problem, "it is a tab: YAML is indented by spaces" if is_tab else ""))
+        )
+        raise ValueError(where + told) from error
 
 
 @cache

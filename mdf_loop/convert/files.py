@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mdf_loop.convert.file_text import line_of, parse
+from mdf_loop.convert.file_text import decoded, line_of, parse
 from mdf_loop.convert.onnx_to_mdf import convert
 from mdf_loop.convert.repair.imported_models import mend
 from mdf_loop.convert.repair.shapes import mend_written_shapes
@@ -59,18 +60,31 @@ def load(path: str | os.PathLike) -> Any:
     if path.suffix.lower() in (".onnx", ".xml"):
         return convert(path)
     name = os.fspath(path)
+    if path.suffix.lower() not in SUFFIXES and path.is_dir():
+        raise MalformedBody(f"{name!r} is a folder; a model is a file in it, of type {', '.join(SUFFIXES)}, .onnx or .xml")
     if path.suffix.lower() not in SUFFIXES:
         raise MalformedBody(f"{name!r}: an MDF model is a file of type {', '.join(SUFFIXES)}; .onnx and .xml are read as well")
+    model = model_of(read_content(path), path)
+    log.info("loaded %s", name)
+    return model
+
+
+def model_of(content: Any, path: Path) -> Any:
+    """What a file says as a model, which takes the dicts over: its files found and read, and mended.
+
+    Raises
+    ------
+    MalformedBody
+        As :func:`load`.
+    """
+    name = os.fspath(path)
     try:
-        content = read_content(path)
-        _find_files(content, path)
-        mend_written_shapes(content)
-        model = _model(content)
+        find_files(content, path)
+        model = model_as_written(content)
     except LoopError:
         raise
     except Exception as error:  # MDF's converters raise what they like
         raise MalformedBody(f"{name!r} is not {WHAT}: {_message(error)}") from error
-    log.info("loaded %s", name)
     return mend(model, name)
 
 
@@ -84,7 +98,7 @@ def read_content(path: Path) -> Any:
     """
     raw = read_bytes(path, WHAT)
     try:
-        text = raw.decode("utf-8-sig")
+        text = decoded(raw)
         content = parse(text, path.suffix.lower())
     except ValueError as error:
         raise MalformedBody(f"{os.fspath(path)!r} is not {WHAT}: {_message(error)}") from error
@@ -101,35 +115,48 @@ def _check(content: Any, text: str, path: Path) -> None:
         raise MalformedBody(f"{os.fspath(path)!r} is not {WHAT}: {f'line {line}: ' if line else ''}{error}") from error
 
 
-def _find_files(content: Any, path: Path) -> None:
-    """Find the other files of a model, which lie in its folder: bodies and weights.
+def find_files(content: Any, path: Path) -> None:
+    """Find the other files of a model, which lie in its folder: bodies, and weights, which are read; in place.
 
-    What is wrong with them is not wrong with the model.
+    Raises
+    ------
+    Misplaced, MalformedBody
+        One is not there, or may not be read.
     """
-    try:
-        for body in list({id(body): body for body in _onnx_files(content)}.values()):  # aliases of YAML lead to one twice
+    found = {id(body): (place, body) for place, body in _onnx_files(content)}  # aliases of YAML lead to one twice
+    for place, body in found.values():
+        with _told_of(path, place):
             body["onnx_file"] = os.path.abspath(inside(path.parent, body["onnx_file"], "an onnx_file"))
+    with _told_of(path):
         read_weights(content, path.parent)
+
+
+@contextlib.contextmanager
+def _told_of(path: Path, place: tuple[Any, ...] = ()) -> Iterator[None]:
+    try:
+        yield
     except ValueError as error:
-        raise MalformedBody(f"{os.fspath(path)!r}: {error}") from error
+        raise Misplaced(f"{os.fspath(path)!r}: {error}", place, ()) from error
 
 
-def _model(content: Any) -> Any:
+def model_as_written(content: Any) -> Any:
+    """What a file says as a model that is not mended."""
     from modeci_mdf.mdf import Model
 
+    mend_written_shapes(content)
     return Model.from_dict(content)
 
 
-def _onnx_files(content: Any, key: Any = None) -> Iterator[dict[str, Any]]:
-    """The bodies that are files, wherever a value may stand; an argument and what is in metadata may have any name."""
+def _onnx_files(content: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """The bodies that are files, and where: wherever a value may stand; arguments and metadata may have any name."""
     if isinstance(content, list):
-        for item in content:
-            yield from _onnx_files(item)
-    elif isinstance(content, dict) and key != "metadata":
-        if isinstance(content.get("onnx_file"), str) and key != "args":
-            yield content
-        for inner_key, inner in content.items():
-            yield from _onnx_files(inner, inner_key)
+        for k, item in enumerate(content):
+            yield from _onnx_files(item, (*place, k))
+    elif isinstance(content, dict) and place[-1:] != ("metadata",):
+        if isinstance(content.get("onnx_file"), str) and place[-1:] != ("args",):
+            yield place, content
+        for key, inner in content.items():
+            yield from _onnx_files(inner, (*place, key))
 
 
 def _message(error: Exception) -> str:

@@ -35,6 +35,8 @@ def line_of_error(path: Path, error: BaseException) -> int | None:
     if path.suffix.lower() not in SUFFIXES or _said(path, error) is not None:
         return _said(path, error)
     text = read_bytes(path, "a model").decode("utf-8-sig")
+    if place := getattr(error, "place", ()):
+        return line_of(text, path.suffix.lower(), place)
     content = parse(text, path.suffix.lower())
     if (line := _in_text(text, content, path.suffix.lower(), str(error))) is not None:
         return line
@@ -43,23 +45,24 @@ def line_of_error(path: Path, error: BaseException) -> int | None:
 
 
 def line_of_names(path: Path, names: Sequence[str]) -> int | None:
-    """The line of what names lead to, from the outermost key inwards; None where none of them is there."""
+    """The line of what names lead to, those of a graph, a node and so on; None where none of them is there."""
     text = read_bytes(path, "a model").decode("utf-8-sig")
-    place = _followed(parse(text, path.suffix.lower()), names)
+    place = _in_graphs(parse(text, path.suffix.lower()), names)
     return line_of(text, path.suffix.lower(), place) if place else None
 
 
-def line_in_text(path: Path, message: str) -> int | None:
-    """The line of an ONNX text in a model file that a message tells of; None for other messages."""
+def line_in_text(path: Path, message: str, names: Sequence[str]) -> int | None:
+    """The line of an ONNX text in a model file that a message tells of, below names; None for other messages."""
     if not _IN_TEXT.search(message):
         return None
     text, suffix = read_bytes(path, "a model").decode("utf-8-sig"), path.suffix.lower()
-    return _in_text(text, parse(text, suffix), suffix, message)
+    content = parse(text, suffix)
+    return _in_text(text, content, suffix, message, _in_graphs(content, names))
 
 
-def _in_text(text: str, content: Any, suffix: str, message: str) -> int | None:
+def _in_text(text: str, content: Any, suffix: str, message: str, below: Place = ()) -> int | None:
     inner = _IN_TEXT.search(message)
-    block = _broken_text(content) if inner is not None else None
+    block = _broken_text(content, below) if inner is not None else None
     line = line_of(text, suffix, block) if block is not None else None
     if inner is None or line is None:
         return None
@@ -95,6 +98,15 @@ def _followed(content: Any, names: Iterable[str]) -> Place:
     return place
 
 
+def _in_graphs(content: Any, names: Iterable[str]) -> Place:
+    """The place that names lead to, the first of them that of a graph: the model may have the same id."""
+    outer: Place = _nearest(content, "graphs") or ()
+    for key in outer:
+        content = content[key]
+    inner = _followed(content, names)
+    return (*outer, *inner) if inner else ()
+
+
 def _nearest(content: Any, name: str) -> Place | None:
     """The way to the key of a name that is nearest to the top."""
     todo: deque[tuple[Place, Any]] = deque([((), content)])
@@ -114,11 +126,13 @@ def _items(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from enumerate(value)
 
 
-def _broken_text(content: Any) -> Place | None:
-    """The place of the first ONNX text that does not parse."""
+def _broken_text(content: Any, below: Place) -> Place | None:
+    """The place of the first ONNX text that does not parse, below another place."""
     from mdf_loop.readers.onnx.text import read_text
 
-    todo: deque[tuple[Place, Any]] = deque([((), content)])
+    for key in below:
+        content = content[key]
+    todo: deque[tuple[Place, Any]] = deque([(below, content)])
     while todo:
         place, value = todo.popleft()
         for key, inner in _items(value):

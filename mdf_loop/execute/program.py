@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.constants import unchangeable
-from mdf_loop.errors import IterationError, LoopError, PartialResults
+from mdf_loop.errors import IterationError, LoopError, PartialResults, Together
 from mdf_loop.ir import Body, Node
+from mdf_loop.ir.check import title
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import bind, changes
 from mdf_loop.ops.rows import Bound, Call
@@ -54,7 +55,7 @@ class Program:
         self.inputs = tuple(self._new(name) for name in body.inputs)
         for state in body.state:
             self._start[self._new(state.input)] = unchangeable(state.initial)
-        self.steps = tuple(self._step(node) for node in body.nodes)
+        self.steps = tuple(map(self._step, body.nodes, self._bound(body.nodes)))
         self.outputs = tuple(self.slot(name) for name in body.outputs)
         self.state_in = tuple(self.slot(state.input) for state in body.state)
         self.state_out = tuple(self.slot(state.output) for state in body.state)
@@ -117,12 +118,19 @@ class Program:
         self._slots[name] = len(self._start) - 1
         return self._slots[name]
 
-    def _step(self, node: Node) -> Step:
-        try:
-            bound = bind(node)
-        except LoopError as error:
-            error.add_note(f"in node {node.name or node} of {self.body.name!r}")
-            raise
+    def _bound(self, nodes: Sequence[Node]) -> list[Bound]:
+        """The kernels of the nodes; all are looked at before one that there is not is told."""
+        found, together = [], Together()
+        for node in nodes:
+            try:
+                found.append(bind(node))
+            except LoopError as error:
+                error.add_note(f"in node {title(node)} of {self.body.name!r}")
+                together.add(error)
+        together.settle()
+        return found
+
+    def _step(self, node: Node, bound: Bound) -> Step:
         reads = tuple(map(self.slot, node.inputs)) + tuple(map(self.slot, node.captures))
         wanted = node.outputs[: max((k + 1 for k, name in enumerate(node.outputs) if name), default=0)]
         writes = tuple(self._new(name) if name else self.sink() for name in wanted) or (self.sink(),)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from mdf_loop.errors import MalformedBody
+from mdf_loop.errors import MalformedBody, Together
 from mdf_loop.ir import Body
 
 Item = TypeVar("Item")
@@ -22,7 +22,7 @@ def check_body(body: Body, path: tuple[str, ...] = ()) -> Body:
     Raises
     ------
     MalformedBody
-        Names the node, the value and the path down to it.
+        Names the node, the value and the path down to it; ``others`` are the same for what else is wrong.
     """
     known, given = set(body.captures) | set(body.constants), set()
     for name in body.inputs:
@@ -36,7 +36,13 @@ def check_body(body: Body, path: tuple[str, ...] = ()) -> Body:
     if clash := sorted(hidden & known):
         raise MalformedBody(f"{clash[0]!r} is hidden state and something else as well", path)
     known |= hidden
-    _check_nodes(body, known, set(body.inputs) | hidden, path)
+    together = Together()
+    for error in _wrong_with_nodes(body, known, set(body.inputs) | hidden, path):
+        together.add(error)
+    for name in body.outputs:
+        if name and name not in known:
+            together.add(MalformedBody(f"output {name!r} is not produced by any node, input, constant or capture", path))
+    together.settle()
     nodes = in_order(body.nodes, lambda node: node.reads, lambda node: node.outputs, title, path)
     for state in body.state:
         if state.output not in known:
@@ -44,23 +50,21 @@ def check_body(body: Body, path: tuple[str, ...] = ()) -> Body:
     for name in body.outputs:
         if not name:
             raise MalformedBody("an output has no name", path)
-        if name not in known:
-            raise MalformedBody(f"output {name!r} is not produced by any node, input, constant or capture", path)
     return body if nodes is body.nodes else replace(body, nodes=tuple(nodes))
 
 
-def _check_nodes(body: Body, known: set[str], written: set[str], path: tuple[str, ...]) -> None:
-    """See that each name is written once, and that what nodes read is there; what they write becomes known."""
+def _wrong_with_nodes(body: Body, known: set[str], written: set[str], path: tuple[str, ...]) -> Iterator[MalformedBody]:
+    """Names that are written twice, and values that nodes read and that are not there; what they write becomes known."""
     for node in body.nodes:
         for name in filter(None, node.outputs):
             if name in written or name in body.constants:
-                raise MalformedBody(f"writes {name!r}, which is already written; each name is written once", (*path, title(node)))
+                yield MalformedBody(f"writes {name!r}, which is already written; each name is written once", (*path, title(node)))
             written.add(name)
             known.add(name)
     for node in body.nodes:
         for name in node.reads:
             if name not in known:
-                raise MalformedBody(f"reads {name!r}, which no node, input or constant provides", (*path, title(node)))
+                yield MalformedBody(f"reads {name!r}, which no node, input or constant provides", (*path, title(node)))
 
 
 def title(node: Any) -> str:

@@ -70,8 +70,12 @@ def refuse_unbounded(what: str, *values: Any) -> None:
     Raises
     ------
     OverflowError
+    TypeError
+        One is a text.
     """
     for value in values:
+        if isinstance(value, np.ndarray) and value.dtype.hasobject and any(isinstance(item, str) for item in value.flat):
+            raise TypeError(f"{what} needs numbers; one of them is a text")
         is_long = value.bit_length() > 64 if type(value) is int else isinstance(value, np.ndarray) and value.dtype.hasobject
         if is_long:
             raise OverflowError(f"{what} of whole numbers of more than 64 bits")

@@ -181,10 +181,12 @@ class Model:
         Returns
         -------
         str
+            A notebook shows it as tables that fold.
         """
+        from mdf_loop.calls.explain import Explanations
         from mdf_loop.models.explaining import explain_prepared
 
-        return "\n\n".join(explain_prepared(self, source, show_steps, **inputs))
+        return Explanations.of(explain_prepared(self, source, show_steps, **inputs))
 
     @property
     def drawn(self) -> Any:
@@ -297,7 +299,7 @@ def stopped_by(error: BaseException) -> str:
 
 def unknown_name(what: str, name: str, names: Iterable[str]) -> ArgumentError:
     """The error for a name that is not there, with those that are close."""
-    names = list(names)
+    names = list(dict.fromkeys(names))
     last, ends = name.rpartition(".")[2], [full.rpartition(".")[2] for full in names]
     close = difflib.get_close_matches(name, [*names, *ends], n=3)
     near = [last, *close]  # whoever knows the last part has the place to learn

@@ -28,7 +28,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mdf_loop.errors import MalformedBody, UnsupportedOp
+from mdf_loop.errors import LoopError, MalformedBody, Together, UnsupportedOp
 from mdf_loop.ir import Body
 from mdf_loop.ir.check import check_body
 from mdf_loop.kernels import load_kernels
@@ -106,7 +106,7 @@ def read_equations(source: Any, kind: str = "loop") -> Body:
     Raises
     ------
     MalformedBody
-        Something in it is no equation, or no expression; says which line.
+        Something in it is no equation, or no expression; says which line; ``others`` say what else is wrong.
     UnsupportedOp
         It calls a function there is none of.
     """
@@ -128,11 +128,9 @@ class _Reader:
     """Equations on their way into a body."""
 
     def __init__(self, said: Equations, kind: str, findings: Findings) -> None:
-        self.said, self.kind = said, kind
-        self.trees: dict[str, ast.expr] = {}
+        self.said, self.kind, self.together = said, kind, Together()
         inner = {*said.names, *said.let, *([said.index] if kind == "loop" else ())}
-        for place, name, text in _texts(said):
-            self.trees[place] = self._tree(text, {*inner, *said.let}, place, name)
+        self.trees = self._trees(inner)
         free = {name for tree in self.trees.values() for name in variables(tree)} - inner
         captured = sorted(free)
         self.condition = _unused("condition", {*inner, *captured})
@@ -151,11 +149,21 @@ class _Reader:
         after = {**self.begin, **new}
         collected = [self._settled(f"collect {name}", name, after, False) for name in said.collected]
         going = [self._value("while", "goes_on", after) if said.going else Value(self.condition)] if self.kind == "loop" else []
+        self.together.settle()
         return builder.finish("equations", [*going, *new.values(), *collected], {"": DEFAULT_OPSET, DOMAIN: 1})
 
     def _value(self, place: str, base: str, scope: Mapping[str, Value]) -> Value:
-        value = Compiler(self._text(place), scope, self.builder, base, self._path(place)).top(self.trees[place])
-        return self.builder.array(value, base)
+        """A value; what is wrong with its expression is kept, and something stands for it."""
+        if place not in self.trees:
+            return Value(base)
+        try:
+            value = Compiler(self._text(place), scope, self.builder, base, self._path(place)).top(self.trees[place])
+            return self.builder.array(value, base)
+        except LoopError as error:
+            self.together.add(error)
+        except NotCompiled as error:
+            self.together.add(MalformedBody(f"{error}, which is not possible here", self._path(place)))
+        return Value(base)
 
     def _settled(self, place: str, base: str, scope: Mapping[str, Value], is_carried: bool = True) -> Value:
         """A value that leaves the body: an array, whose type does not depend on Python's numbers."""
@@ -168,6 +176,16 @@ class _Reader:
     def _path(self, place: str) -> tuple[str, ...]:
         line = self.said.lines.get(place)
         return ("equations", f"line {line}" if line else place.removeprefix("carried "))
+
+    def _trees(self, known: set[str]) -> dict[str, ast.expr]:
+        """The expressions by place, but for those that are none: what is wrong with them is kept."""
+        trees = {}
+        for place, name, text in _texts(self.said):
+            try:
+                trees[place] = self._tree(text, known, place, name)
+            except LoopError as error:
+                self.together.add(error)
+        return trees
 
     def _tree(self, text: str, known: set[str], place: str, name: str) -> ast.expr:
         try:
@@ -308,16 +326,24 @@ def _expression(text: Any, where: str) -> str:
 
 
 def _of_text(text: str) -> Equations:
-    said = Equations()
+    said, together = Equations(), Together()
     for number, line in _lines(text):
-        found = _LINE.fullmatch(line)
-        if found is None:
-            raise MalformedBody(f"equations, line {number}: {line.strip()!r} is none: x: expression, collect x: ..., while: ...")
-        word, name, expression = found.groups()
-        if not expression.strip():
-            raise MalformedBody(f"equations, line {number}: {name} has no expression")
-        _take(said, word or "", name, expression.strip(), number)
+        try:
+            _read_line(said, line, number)
+        except MalformedBody as error:
+            together.add(error)
+    together.settle()
     return said
+
+
+def _read_line(said: Equations, line: str, number: int) -> None:
+    found = _LINE.fullmatch(line)
+    if found is None:
+        raise MalformedBody(f"equations, line {number}: {line.strip()!r} is none: x: expression, collect x: ..., while: ...")
+    word, name, expression = found.groups()
+    if not expression.strip():
+        raise MalformedBody(f"equations, line {number}: {name} has no expression")
+    _take(said, word or "", name, expression.strip(), number)
 
 
 def _take(said: Equations, word: str, name: str, text: str, number: int) -> None:

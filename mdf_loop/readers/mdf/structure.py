@@ -17,6 +17,8 @@ import numpy as np
 
 from mdf_loop.errors import MalformedBody, warn_user
 
+Ports = Mapping[str, list[str]]
+
 Place = tuple[Any, ...]
 """The keys that lead to something, from the outermost on."""
 
@@ -53,10 +55,12 @@ class Misplaced(MalformedBody):
     ----------
     place : tuple
         The keys that lead to it.
+    meant : str
+        The key that was meant in the place of the last one; empty where nobody can tell.
     """
 
-    def __init__(self, message: str, place: Place, path: Place | None = None) -> None:
-        self.place = place
+    def __init__(self, message: str, place: Place, path: Place | None = None, meant: str = "") -> None:
+        self.place, self.meant = place, meant
         super().__init__(message, tuple(map(str, place if path is None else path)))
 
 
@@ -142,16 +146,22 @@ def check_model(content: Any) -> None:
     Misplaced
         It is not; says what is wrong, where, and what was expected.
     """
+    for error in wrong_with_model(content):
+        raise error
+
+
+def wrong_with_model(content: Any) -> Iterator[Misplaced]:
+    """Everything for which :func:`check_model` refuses a model; a misspelt key is read as the one that was meant."""
     from modeci_mdf.mdf import Model
 
     if not isinstance(content, Mapping) or not content:
-        raise Misplaced(f"a model is a dict: its id, and what it holds; got {_called(content)}", ())
-    if "id" in content:
-        _check(content, Model, ())
+        yield Misplaced(f"a model is a dict: its id, and what it holds; got {called(content)}", ())
+    elif "id" in content:
+        yield from _wrong(content, Model, ())
     elif len(content) > 1:
-        raise Misplaced(f"a file holds one model, this one {len(content)}: {', '.join(map(str, content))}", ())
+        yield Misplaced(f"a file holds one model, this one {len(content)}: {', '.join(map(str, content))}", ())
     else:
-        _check_many(content, Model, ())
+        yield from _wrong_of_many(content, Model, ())
 
 
 def check_graph_content(content: Mapping[str, Any], place: Place) -> None:
@@ -163,50 +173,65 @@ def check_graph_content(content: Mapping[str, Any], place: Place) -> None:
     """
     from modeci_mdf.mdf import Graph
 
-    _check(content, Graph, place)
+    for error in _wrong(content, Graph, place):
+        raise error
 
 
-def _check_many(content: Mapping[Any, Any], kind: Any, place: Place) -> None:
+def _wrong_of_many(content: Mapping[Any, Any], kind: Any, place: Place) -> Iterator[Misplaced]:
     for key, inner in content.items():
+        where = (*place, key)
         if not isinstance(key, str):
-            raise Misplaced(f"the id of {_article(kind)} is a text; {key!r} is {_called(key)}: write it in quotes", (*place, key))
-        if not isinstance(inner, Mapping):
-            raise Misplaced(f"{_article(kind)} is a mapping with {_listed(fields_of(kind))}; got {_called(inner)}", (*place, key))
-        _check(inner, kind, (*place, key))
+            yield Misplaced(f"the id of {_article(kind)} is a text; {key!r} is {called(key)}: write it in quotes", where)
+        elif not isinstance(inner, Mapping):
+            yield Misplaced(f"{_article(kind)} is a mapping with {_listed(fields_of(kind))}; got {called(inner)}", where)
+        else:
+            yield from _wrong(inner, kind, where)
 
 
-def _check(content: Mapping[Any, Any], kind: Any, place: Place) -> None:
-    """See that one thing has the keys of its class."""
+def _wrong(content: Mapping[Any, Any], kind: Any, place: Place) -> Iterator[Misplaced]:
+    """What is wrong with the keys of one thing, and below them."""
     fields = fields_of(kind)
     if kind.__name__ == "Node" and _is_graph(content):
         warn_user(
             f"{'/'.join(map(str, place))} is a graph in the place of a node, as old importers wrote; MDF reads nothing of it"
         )
         return
+    said: dict[str, Any] = {}
     for key, value in content.items():
         if key in NOTES and isinstance(value, str):
             continue
+        meant = key if key in fields else _meant_key(key, fields, content)
         if key not in fields:
-            raise Misplaced(_unknown(key, fields, kind), (*place, key))
-        _check_value(value, fields[key], kind, (*place, key))
+            yield Misplaced(_unknown(key, fields, kind), (*place, key), meant=meant)
+        if meant in fields:
+            said[meant] = value
+            yield from _wrong_value(value, fields[meant], kind, (*place, key))
     for key, field in fields.items():
-        if field.required and key not in content:
-            raise Misplaced(f"{_article(kind)} has to say its {key}", place)
-    for inner, where in _bodies(content, kind, place):
-        check_graph_content(inner, where)
-    if kind.__name__ == "Graph":
-        _check_names(content, place)
+        if field.required and key not in said:
+            yield Misplaced(f"{_article(kind)} has to say its {key}", place)
+    yield from _wrong_below(said, kind, place)
 
 
-def _check_value(value: Any, field: Field, kind: Any, place: Place) -> None:
+def _wrong_below(said: Mapping[str, Any], kind: Any, place: Place) -> Iterator[Misplaced]:
+    """What is wrong with bodies in one thing, and with names that a graph uses."""
+    from modeci_mdf.mdf import Graph
+
+    for inner, where in _bodies(said, kind, place):
+        yield from _wrong(inner, Graph, where)
+    if kind is Graph and isinstance(said.get("nodes", {}), Mapping | None):
+        yield from _wrong_names(said, place)
+
+
+def _wrong_value(value: Any, field: Field, kind: Any, place: Place) -> Iterator[Misplaced]:
     if field.kinds and not isinstance(value, field.kinds):
         if field.many and isinstance(value, list) and (not value or field.inner.__name__ == LISTED):
-            return _check_listed(value, field.inner, place)
+            yield from _wrong_of_list(value, field.inner, place)
+            return
         wanted = ", ".join(dict.fromkeys(NAMED[k] for k in field.kinds if k in NAMED and k is not type(None)))
         what = f" from ids to {place[-1]}" if field.many else ""
-        raise Misplaced(f"{place[-1]} of {_article(kind)} must be {wanted}{what}; got {_called(value)}", place)
-    if field.inner is not None and value is not None:
-        (_check_many if field.many else _check)(value, field.inner, place)
+        yield Misplaced(f"{place[-1]} of {_article(kind)} must be {wanted}{what}; got {called(value)}", place)
+    elif field.inner is not None and value is not None:
+        yield from (_wrong_of_many if field.many else _wrong)(value, field.inner, place)
 
 
 def _is_graph(content: Mapping[Any, Any]) -> bool:
@@ -214,20 +239,34 @@ def _is_graph(content: Mapping[Any, Any]) -> bool:
     return bool(content) and set(content) <= {"nodes", "edges"}
 
 
-def _check_listed(content: list[Any], kind: Any, place: Place) -> None:
-    """See that each of a list is one thing that says everything."""
+def _wrong_of_list(content: list[Any], kind: Any, place: Place) -> Iterator[Misplaced]:
+    """What is wrong with things in a list: each has to say everything."""
     fields = fields_of(kind)
     for k, inner in enumerate(content):
-        if not isinstance(inner, Mapping) or (missing := sorted(set(fields) - set(inner))):
-            said = f"without {', '.join(missing)}" if isinstance(inner, Mapping) else _called(inner)
-            raise Misplaced(f"{_article(kind)} in a list is a mapping with {_listed(fields)}; got one {said}", (*place, k))
-        _check(inner, kind, (*place, k))
+        if isinstance(inner, Mapping) and set(fields) <= set(inner):
+            yield from _wrong(inner, kind, (*place, k))
+            continue
+        said = f"without {_listed(set(fields) - set(inner))}" if isinstance(inner, Mapping) else called(inner)
+        yield Misplaced(f"{_article(kind)} in a list is a mapping with {_listed(fields)}; got one {said}", (*place, k))
 
 
 def _unknown(key: Any, fields: Mapping[str, Field], kind: Any) -> str:
-    close = difflib.get_close_matches(str(key), fields, 1) or [name for name in fields if str(key) in name.split("_")]
-    meant = f" (did you mean {close[0]!r}?)" if close else ""
+    close = _close(key, fields)
+    meant = f" (did you mean {close!r}?)" if close else ""
     return f"{_article(kind)} has no {key!r}{meant}; it has {_listed(fields)}"
+
+
+def _close(key: Any, fields: Iterable[str]) -> str:
+    """The key that is much like another one; empty if none is."""
+    close = difflib.get_close_matches(str(key), fields, 1) or [name for name in fields if str(key) in name.split("_")]
+    return close[0] if close else ""
+
+
+def _meant_key(key: Any, fields: Iterable[str], content: Mapping[Any, Any]) -> str:
+    """The key that is much like one that is not there, unless that is said as well, or meant by another."""
+    close = _close(key, fields)
+    others = [other for other in content if other not in fields and other != key and _close(other, fields) == close]
+    return "" if close in content or others else close
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -239,7 +278,7 @@ def _article(kind: Any) -> str:
     return f"{'an' if words[0][0] in 'aeiou' else 'a'} {' '.join(words)}"
 
 
-def _called(value: Any) -> str:
+def called(value: Any) -> str:
     """What a value is, for messages."""
     named = NAMED.get(type(value), type(value).__name__)
     return f"{named} ({value!r})" if isinstance(value, bool | int | float) else named
@@ -257,57 +296,67 @@ def _bodies(content: Mapping[Any, Any], kind: Any, place: Place) -> Iterator[tup
                 yield graph, (*place, *keys, name)
 
 
-def _check_names(graph: Mapping[str, Any], place: Place) -> None:
-    """See that edges and conditions name what is there.
+def _wrong_names(graph: Mapping[str, Any], place: Place) -> Iterator[Misplaced]:
+    """Edges and conditions that name what is not there.
 
     Where a graph is in the place of a node, edges lead into it.  Edges that the importer wrote are looked at when the
-    graph is mended: there is more to say of them.
+    graph is mended: there is more to say of them.  What is malformed itself has been told: nothing is known of it.
     """
-    if any(map(_is_graph, (graph.get("nodes") or {}).values())) or _is_imported(graph):
+    nodes, edges = graph.get("nodes") or {}, _mappings(graph.get("edges"))
+    if any(map(_is_graph, _mappings(nodes).values())) or _is_imported(nodes, graph):
         return
-    nodes = {
-        id: {kind: list(node.get(kind) or ()) for kind in ("input_ports", "output_ports")}
-        for id, node in (graph.get("nodes") or {}).items()
-    }
-    edges = [
-        (id, *(edge[key] for key in ("sender", "sender_port", "receiver", "receiver_port")))
-        for id, edge in (graph.get("edges") or {}).items()
-    ]
-    check_edges(nodes, edges, place)
-    said = graph.get("conditions") or {}
-    for node in said.get("node_specific") or ():
-        if node not in nodes:
-            where = (*place, "conditions", "node_specific", node)
-            raise Misplaced(f"a condition for node {node!r}, which is not there{_meant(node, nodes)}", where, place)
+    keys = ("sender", "sender_port", "receiver", "receiver_port")
+    ends = [(id, *(edge[key] for key in keys)) for id, edge in edges.items() if all(isinstance(edge.get(k), str) for k in keys)]
+    yield from wrong_with_edges({id: _ports(node) for id, node in nodes.items()}, ends, place)
+    said = graph.get("conditions")
     for key in ("node_specific", "termination"):
-        for name, condition in (said.get(key) or {}).items():
-            _check_condition(condition, nodes, (*place, "conditions", key, name))
+        for name, condition in _mappings(said.get(key) if isinstance(said, Mapping) else None).items():
+            where = (*place, "conditions", key, name)
+            if key == "node_specific" and name not in nodes:
+                yield Misplaced(f"a condition for node {name!r}, which is not there{_meant(name, nodes)}", where, place)
+            yield from _wrong_with_condition(condition, nodes, where)
 
 
-def _check_condition(condition: Mapping[str, Any], nodes: Iterable[str], place: Place) -> None:
-    """See that the nodes a condition depends on are there, and that conditions in it are some."""
+def _mappings(value: Any) -> dict[Any, Any]:
+    """Those of many things that are mappings."""
+    return {id: inner for id, inner in value.items() if isinstance(inner, Mapping)} if isinstance(value, Mapping) else {}
+
+
+def _ports(node: Any) -> Ports:
+    """The ports of a node by kind; without a kind that nobody can tell, as it is malformed or a key is misspelt."""
+    kinds = ("input_ports", "output_ports")
+    if not isinstance(node, Mapping) or any(_close(key, kinds) for key in node if key not in kinds):
+        return {}
+    held = {kind: node.get(kind) or () for kind in kinds}
+    return {kind: list(ports) for kind, ports in held.items() if not ports or isinstance(ports, Mapping)}
+
+
+def _wrong_with_condition(condition: Mapping[str, Any], nodes: Iterable[str], place: Place) -> Iterator[Misplaced]:
+    """Nodes that a condition depends on and that are not there, and conditions in it that are none."""
     from modeci_mdf.mdf import Condition
 
-    for key, value in (condition.get("kwargs") or {}).items():
+    arguments = condition.get("kwargs")
+    for key, value in arguments.items() if isinstance(arguments, Mapping) else ():
         for k, item in enumerate(value if isinstance(value, list) else [value]):
             where = (*place, "kwargs", key, *([k] if isinstance(value, list) else ()))
             if isinstance(item, Mapping) and "id" not in item:  # which a node has that is written out
-                _check(item, Condition, where)
-                _check_condition(item, nodes, where)
+                yield from _wrong(item, Condition, where)
+                yield from _wrong_with_condition(item, nodes, where)
             elif key in ("dependency", "dependencies") and isinstance(item, str) and item not in nodes:
-                raise Misplaced(f"a condition that depends on node {item!r}, which is not there{_meant(item, nodes)}", where)
+                yield Misplaced(f"a condition that depends on node {item!r}, which is not there{_meant(item, nodes)}", where)
 
 
-def _is_imported(graph: Mapping[str, Any]) -> bool:
+def _says_types(metadata: Any) -> bool:
+    return isinstance(metadata, Mapping) and "types" in metadata
+
+
+def _is_imported(nodes: Mapping[str, Any], graph: Mapping[str, Any]) -> bool:
     """Whether a graph is as MDF's importer writes it: in each node one function, which is called like the node."""
     functions = [
-        (id, [key for key, parameter in (node.get("parameters") or {}).items() if parameter.get("function")])
-        for id, node in (graph.get("nodes") or {}).items()
+        (id, [key for key, parameter in _mappings(node.get("parameters")).items() if parameter.get("function")])
+        for id, node in _mappings(nodes).items()
     ]
-    return all(held == [id] for id, held in functions) and "types" not in (graph.get("metadata") or {})
-
-
-Ports = Mapping[str, list[str]]
+    return all(held == [id] for id, held in functions) and not _says_types(graph.get("metadata"))
 
 
 def check_edges(nodes: Mapping[str, Ports], edges: Iterable[tuple[str, str, str, str, str]], place: Place) -> None:
@@ -325,18 +374,23 @@ def check_edges(nodes: Mapping[str, Ports], edges: Iterable[tuple[str, str, str,
     ------
     Misplaced
     """
+    for error in wrong_with_edges(nodes, edges, place):
+        raise error
+
+
+def wrong_with_edges(
+    nodes: Mapping[str, Ports], edges: Iterable[tuple[str, str, str, str, str]], place: Place
+) -> Iterator[Misplaced]:
+    """Everything for which :func:`check_edges` refuses edges; a node without a kind of ports may have any."""
     for id, sender, sender_port, receiver, receiver_port in edges:
         for end, port, kind in ((sender, sender_port, "output_ports"), (receiver, receiver_port, "input_ports")):
             if end not in nodes:
                 message = f"edge {id!r} names node {end!r}, which is not there{_meant(end, nodes)}"
-                raise Misplaced(message, (*place, "edges", id), place)
-            there = nodes[end][kind]
-            if port not in there:
+                yield Misplaced(message, (*place, "edges", id), place)
+            elif kind in nodes[end] and port not in (there := nodes[end][kind]):
                 has = ", ".join(map(repr, there)) or "none"
-                what = kind[:-1].replace("_", " ")
-                raise Misplaced(
-                    f"edge {id!r} names {what} {port!r} of node {end!r}, which has {has}", (*place, "edges", id), place
-                )
+                message = f"edge {id!r} names {kind[:-1].replace('_', ' ')} {port!r} of node {end!r}, which has {has}"
+                yield Misplaced(message, (*place, "edges", id), place)
 
 
 def _meant(name: Any, names: Iterable[str]) -> str:

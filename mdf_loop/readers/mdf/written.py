@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 
-from mdf_loop.errors import MalformedBody
+from mdf_loop.errors import LONGEST, MalformedBody
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.readers.mdf.type_text import read_type_text
 from mdf_loop.types.elements import CODES, DTYPES, kind_of
@@ -63,19 +63,20 @@ def settled(body: Body, path: tuple[str, ...] = ()) -> dict[str, Any]:
     """
     groups = Groups()
     scope = visit_body(groups, body, {})
+    name = ""
     try:
         for kind in ("float", "integer"):  # where both kinds meet, the integers are floats
             for name, value in body.constants.items():
                 if not isinstance(value, np.ndarray) and name not in body.types and written_kind(value) == kind:
                     groups.know(scope[name], _usual(kind, groups.allowed.get(groups.find(scope[name]))))
-        return {
-            name: declared_array(value, declared)
-            if (declared := body.types.get(name)) is not None
-            else written_array(value, groups.dtype.get(groups.find(scope[name])))
-            for name, value in body.constants.items()
-        }
+        arrays = {}
+        for name, value in body.constants.items():
+            declared = body.types.get(name)
+            dtype = groups.dtype.get(groups.find(scope[name]))
+            arrays[name] = written_array(value, dtype) if declared is None else declared_array(value, declared)
     except (TypeError, ValueError, OverflowError) as error:
-        raise MalformedBody(f"a number cannot be read: {error}", path) from error
+        raise MalformedBody(f"{name!r} cannot be read: {error!s:.{LONGEST}}", path) from error
+    return arrays
 
 
 def _usual(kind: str, allowed: frozenset[np.dtype] | None) -> np.dtype:

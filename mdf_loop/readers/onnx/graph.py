@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, numpy_helper
 
-from mdf_loop.errors import KindError, MalformedBody
+from mdf_loop.errors import KindError, LoopError, MalformedBody, Together
 from mdf_loop.ir import Body, Node, ValueType
 from mdf_loop.ir.check import check_body
 from mdf_loop.ops.registry import version_of
@@ -112,14 +112,18 @@ def _assemble(
 ) -> Body:
     """Put the parts of a graph together: constants aside, captures found, well-formedness checked."""
     _check_texts((*inputs, *outputs, *constants), path)
-    nodes = []
+    nodes, together = [], Together()
     for proto in protos:
         attributes = (attribute.name for attribute in proto.attribute)
         _check_texts((proto.op_type, proto.domain, proto.name, *proto.input, *proto.output, *attributes), path)
-        if proto.op_type == "Constant" and proto.domain in ("", "ai.onnx"):
-            _add_constant(constants, inputs, proto, path)
-        else:
-            nodes.append(_node(proto, opsets, path))
+        try:
+            if proto.op_type == "Constant" and proto.domain in ("", "ai.onnx"):
+                _add_constant(constants, inputs, proto, path)
+            else:
+                nodes.append(_node(proto, opsets, path))
+        except LoopError as error:
+            together.add(error)
+    together.settle()
     written = {name for node in nodes for name in node.outputs if name}
     local = set(inputs) | set(constants) | written
     reads = [name for node in nodes for name in node.reads] + list(outputs)
