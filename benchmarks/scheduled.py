@@ -1,6 +1,7 @@
 """Scheduled MDF models: MDF's own engine next to the loop they are lowered to.
 
 python benchmarks/scheduled.py [--steps 10000]
+python benchmarks/scheduled.py --engines            what a step takes in our engines
 
 MDF's engine is timed over fewer evaluations, and the time of one is multiplied: its cost does not depend on how many
 there are, but for the list of what it ran, which makes it slower still.  Outputs are compared first, type and last bit.
@@ -9,6 +10,7 @@ there are, but for the list of what it ran, which makes it slower still.  Output
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 import warnings
 from pathlib import Path
@@ -23,6 +25,9 @@ from mdf_loop.convert.scheduled.loops import lower
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from scheduled_models import PUBLISHED, by_mdf, threshold
+
+NEURON = Path(__file__).parent.parent / "examples" / "gallery" / "hodgkin_huxley.yaml"
+"""A neuron of MDF's own examples: time derivatives of four values, 109 operators a step."""
 
 FEWER = 200
 """Evaluations by MDF's engine."""
@@ -44,13 +49,42 @@ def same(actual, expected):
     )
 
 
+def models():
+    """(name, model, time increment, inputs) of prepared models that run for many steps."""
+    for name, (make, increment) in PUBLISHED.items():
+        if name != "threshold":
+            yield name, make(), increment, {}
+    yield "Hodgkin-Huxley (PyNN)", NEURON, 1e-5, {"i_offset": [0.5]}
+
+
+def engines(steps):
+    """Print what a step takes in each engine, of calls of a prepared model that has been called before."""
+    print(f"{f'ns a step, {steps} steps':28}{'numpy':>10}{'jit':>10}{'call of jit, us':>17}   what ran in engine jit")
+    for name, source, increment, inputs in models():
+        model, found = mdf_loop.prepare(source), {}
+        for engine, count in (("numpy", steps // 10), ("jit", steps), ("jit", 10)):
+            with mdf_loop.options(engine=engine):
+                call = functools.partial(model, steps=count, time_increment=increment, **inputs)
+                call()
+                found[engine, count] = fastest(call, seconds=0.5)
+        with mdf_loop.options(engine="jit"):
+            what = str(model.explain(steps=steps, time_increment=increment, **inputs)).splitlines()[-1]
+        each = found["numpy", steps // 10] / (steps // 10), found["jit", steps] / steps
+        print(f"{name:28}{1e9 * each[0]:10,.0f}{1e9 * each[1]:10,.1f}{1e6 * found['jit', 10]:17,.0f}   {what[:90]}")
+
+
 def main():
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=10_000)
-    steps = parser.parse_args().steps
+    parser.add_argument("--engines", action="store_true", help="each engine by itself, without MDF's, ten times as many steps")
+    said = parser.parse_args()
+    steps = said.steps
     warnings.simplefilter("ignore")
     print(machine())
+    if said.engines:
+        engines(10 * steps)
+        return
     print(f"{f'{steps} steps':28}{'MDF s':>10}{'interpret s':>13}{'loop s':>10}{'lowering s':>12}{'ratio':>9}  same")
     for name, make, increment, count, fewer in cases(steps):
         graph = make()

@@ -107,7 +107,7 @@ WITH_NUMBERS = {
     "tile": ([2, 1, 0, np.array([2, 3]), np.array([2, 1, 1, 2])], [{}]),
     "repeat": ([2, 1, 0, np.array([1, 2, 1])], [{}, {"axis": 0}, {"axis": -1}]),
     "take": ([np.array([0, -1]), np.array([[0], [1]]), np.array([9]), 0], [{}, {"axis": 0}, {"axis": 1}]),
-    "full_like": ([1, 2.5, True, np.float32(3), np.array([1.0])], [{}, {"dtype": float}]),
+    "full_like": ([1, -2, 300, 2.5, True, np.float32(3), np.array([1.0])], [{}, {"dtype": float}]),
 }
 
 

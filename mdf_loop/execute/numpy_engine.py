@@ -180,7 +180,7 @@ class NumpyLoop(InterpretedLoop):
 
     def _by_program(self, given: Arguments, run: Run) -> list[Any] | None:
         """The results that a program gives, if there is one."""
-        hidden = [state.initial for state in self.loop.body.state]
+        hidden = self._hidden(given)
         values = program_values(given, hidden)
         with np.errstate(all="ignore"):
             soon = self._is_over_soon(given.trip_count)
@@ -195,6 +195,10 @@ class NumpyLoop(InterpretedLoop):
         self.last_length, self.last_program = int(done), programs.latest
         run.enter(Completed(self, results, int(done), run))
         return results
+
+    def _hidden(self, given: Arguments) -> Sequence[Any]:
+        """What hidden values begin with."""
+        return [state.initial for state in self.loop.body.state] if given.hidden is None else given.hidden
 
     def machine_code(self, given: Arguments, options: Options) -> Specialised | None:
         """What engine ``jit`` runs for such values, called with :func:`program_values`; None if there is none."""
@@ -211,7 +215,7 @@ class NumpyLoop(InterpretedLoop):
             return False
         if given.go is False or given.invariant or self.unseen is not None:
             return False
-        if not all(isinstance(state.initial, PLAIN) for state in self.loop.body.state):
+        if not all(isinstance(value, PLAIN) for value in self._hidden(given)):
             return False
         if self.account.pays(options):
             return count is None or count > 0

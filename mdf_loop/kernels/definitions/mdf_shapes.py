@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -224,9 +225,14 @@ def atleast_1d(b, x):
 # Made anew
 
 
+def _filled(b: Any, shape: Sequence[int], value: Any, dtype: np.dtype) -> Any:
+    if value.type.weak and dtype.kind in "iu" and dtype != np.int64:
+        raise ValueError("a whole number that may be too large")
+    return b.broadcast(b.cast(strong(b, value), dtype), shape)
+
+
 def _filled_like(b: Any, like: Any, value: Any, dtype: Any) -> Any:
-    shape = static(like)
-    return b.broadcast(b.cast(strong(b, value), like.type.dtype if dtype is None else np.dtype(dtype)), shape)
+    return _filled(b, static(like), value, like.type.dtype if dtype is None else np.dtype(dtype))
 
 
 def _like(number: int) -> Call:
@@ -256,8 +262,7 @@ def full(b, shape, fill_value, *, dtype=None):
     lengths = known(shape, "lengths")
     if not is_number(fill_value) or fill_value.type.kind not in "bif" or not lengths or min(lengths) < 0:
         raise ValueError("not one number")
-    value = strong(b, fill_value)
-    return b.broadcast(value if dtype is None else b.cast(value, np.dtype(dtype)), lengths)
+    return _filled(b, lengths, fill_value, strong(b, fill_value).type.dtype if dtype is None else np.dtype(dtype))
 
 
 # Asked for
