@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import itertools
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mdf_loop.backends.llvm import around, randomness
@@ -20,8 +21,15 @@ from mdf_loop.version import __version__
 OPTIMISATION = 1
 """LLVM's level of code generation."""
 
-PASSES = "sroa", "instruction_combine", "simplify_cfg"
-"""What is done with a text before that, in this order."""
+PASSES = "sroa", "simplify_cfg"
+"""What is done with a text before that, in this order; combining instructions took as long as both and found little."""
+
+WITHOUT, WITHOUT_IN_LONG = ("disable-lsr",), ("disable-lsr", "disable-machine-licm")
+"""Options of LLVM while it generates code.  Its reduction of strength takes a third of that time, for what
+:mod:`~mdf_loop.backends.llvm.addresses` does.  Moving constants out of a long loop leaves no registers, and takes half."""
+
+LONG = 1000
+"""Lines from which on a text is long."""
 
 _PYTHON = {
     name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
@@ -86,7 +94,8 @@ class Machine:
         import llvmlite
 
         versions = f"mdf-loop {__version__}, llvmlite {llvmlite.__version__}, LLVM {self.llvm.llvm_version_info}"
-        return f"{versions}, {self.triple}, {self.cpu}, {self.features.flatten()}, {OPTIMISATION}, {PASSES}"
+        how = OPTIMISATION, PASSES, WITHOUT, WITHOUT_IN_LONG, LONG
+        return f"{versions}, {self.triple}, {self.cpu}, {self.features.flatten()}, {how}"
 
     @property
     def register_bytes(self) -> int:
@@ -151,7 +160,7 @@ class Machine:
     def _compiled(self, text: str) -> bytes:
         module = self._read(text)
         self._optimise(module)
-        return self._emitted(module)
+        return self._emitted(module, WITHOUT_IN_LONG if text.count("\n") > LONG else WITHOUT)
 
     def _read(self, text: str) -> Any:
         try:
@@ -162,11 +171,22 @@ class Machine:
             raise CannotCompile(f"LLVM refuses what was written: {error}") from error
         return module
 
-    def _emitted(self, module: Any) -> bytes:
-        with alone():
+    def _emitted(self, module: Any, without: Sequence[str]) -> bytes:
+        with alone(), self._options(without):
             code = self.target.emit_object(module)
             module.close()
             return code
+
+    @contextlib.contextmanager
+    def _options(self, names: Sequence[str]) -> Iterator[None]:
+        """Options of LLVM, which are the whole process's: only for a moment, as others may compile here as well."""
+        try:
+            for name in names:
+                self.llvm.set_option("mdf-loop", f"-{name}=true")
+            yield
+        finally:
+            for name in names:
+                self.llvm.set_option("mdf-loop", f"-{name}=false")
 
     def _size(self, code: bytes) -> int:
         """Bytes of instructions in an object file."""
