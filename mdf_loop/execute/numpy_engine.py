@@ -146,6 +146,8 @@ class NumpyLoop(InterpretedLoop):
 
     def results(self, given: Arguments, run: Run) -> list[Any]:
         """Run the loop: by a program if it is short, else in blocks."""
+        if self.account.is_over or not run.options.how.compiles_what_pays:  # nobody asks what it has taken
+            return self._results(given, run)
         begun = now()
         try:
             return self._results(given, run)
@@ -176,13 +178,14 @@ class NumpyLoop(InterpretedLoop):
         return found
 
     def _by_program(self, given: Arguments, run: Run) -> list[Any] | None:
-        """The results that a program gives, if there is one."""
-        values = program_values(given)
-        with np.errstate(all="ignore"):
-            soon = self._is_over_soon(given.trip_count)
-            is_compiled = self.account.pays(run.options)
-            programs = self._programs_for(given, is_compiled)
-            found = programs.run(values, run, lambda: self._is_short_work(given), soon, is_compiled)
+        """The results that a program gives, if there is one; machine code that is there needs nothing around it."""
+        values, is_compiled = program_values(given), self.account.pays(run.options)
+        programs = self._programs_for(given, is_compiled)
+        found: Sequence[Any] | None = programs.at_once(values, run) if is_compiled else None
+        if found is None:
+            with np.errstate(all="ignore"):
+                soon = self._is_over_soon(given.trip_count)
+                found = programs.run(values, run, lambda: self._is_short_work(given), soon, is_compiled)
         if found is None:
             return None
         *results, done = found

@@ -213,10 +213,11 @@ class Result:
             1: "b", 2: "h", 4: "i", 8: "q"
         }[self.dtype.itemsize]  # fmt: skip
         self._unpack = struct.Struct(f"={letter.upper() if self.dtype.kind == 'u' else letter}").unpack_from
+        self._is_made_before = self.is_static and not self.is_number
 
     def room(self) -> Any:
         """What is given to the program."""
-        return np.empty(self.shape, self.dtype) if self.is_static and not self.is_number else None
+        return np.empty(self.shape, self.dtype) if self._is_made_before else None
 
     def of(self, room: Any, table: Table) -> Any:
         """The result, after the call."""
@@ -226,12 +227,11 @@ class Result:
             return table.arrays[int(table.entries[self.place])]
         if self.dtype.kind == "V":
             found = table.entries[self.place : self.place + 1].view(self.dtype)[0]
-        else:
-            (found,) = self._unpack(table.buffer, 8 * self.place)
-            if self.is_weak:
-                return found
-            found = self.dtype.type(found)
-        return np.array(found) if self.is_array else found
+            return np.array(found) if self.is_array else found
+        (found,) = self._unpack(table.buffer, 8 * self.place)
+        if self.is_weak:
+            return found
+        return np.array(found, self.dtype) if self.is_array else self.dtype.type(found)
 
 
 class _Writing:
