@@ -8,10 +8,10 @@ import functools
 import itertools
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mdf_loop.backends.llvm import around, randomness
+from mdf_loop.backends.llvm import around, blas, randomness
 from mdf_loop.backends.llvm.alone import Linked, alone
 from mdf_loop.backends.llvm.disk import disk, key_of
 from mdf_loop.backends.llvm.elements import CannotCompile
@@ -32,10 +32,19 @@ LONG = 1000
 """Lines from which on a text is long."""
 
 _PYTHON = {
-    name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+    name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
     for name in ("PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals", "PyMem_RawRealloc", "PyMem_RawFree")
-} | {"memmove": ctypes.cast(ctypes.memmove, ctypes.c_void_p).value}
+} | {"memmove": ctypes.cast(ctypes.memmove, ctypes.c_void_p).value or 0}
 """Functions of Python's that programs call, and one of C's that Python has at hand."""
+
+
+def _of_others(symbols: Sequence[str]) -> dict[str, int]:
+    """Where the functions are that a program calls of Python's, numpy's and scipy's."""
+    found = dict(_PYTHON)
+    for module in (randomness, blas):
+        found |= {symbol: module.addresses()[symbol] for symbol in symbols if symbol.startswith(module.PREFIX)}
+    return found
+
 
 _lock = threading.RLock()
 """For the table of functions; a copy of the process, in which nobody may be left who releases it, has one of its own."""
@@ -129,9 +138,8 @@ class Machine:
         """
         with _lock:
             used = [self._function(symbol)[0] for symbol in functions if symbol.startswith(PREFIX)]
-            drawn = [symbol for symbol in functions if symbol.startswith(randomness.PREFIX)]
             code = self._object(text)
-            return self._link(code, names, used, drawn)[1], self._size(code)
+            return self._link(code, names, used, _of_others(functions))[1], self._size(code)
 
     def entry(self, name: str) -> int:
         """The address of one of the functions by which programs are entered."""
@@ -203,15 +211,15 @@ class Machine:
             options = llvm.create_pipeline_tuning_options(speed_level=1)
             passes.run(module, llvm.create_pass_builder(self.target, options))
 
-    def _link(self, code: bytes, names: Sequence[str], used: Sequence[str], drawn: Sequence[str] = ()) -> tuple[str, Any]:
+    def _link(
+        self, code: bytes, names: Sequence[str], used: Sequence[str], others: Mapping[str, int] = _PYTHON
+    ) -> tuple[str, Any]:
         with alone():
             builder = self.llvm.JITLibraryBuilder().add_current_process().add_object_img(code)
             for library in used:
                 builder.add_jit_library(library)
-            for symbol, address in _PYTHON.items():
+            for symbol, address in others.items():
                 builder.import_symbol(symbol, address)
-            for symbol in drawn:
-                builder.import_symbol(symbol, randomness.addresses()[symbol])
             for name in names:
                 builder.export_symbol(name)
             library = f"library{next(self.numbers)}"

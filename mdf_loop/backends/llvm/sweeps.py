@@ -95,18 +95,32 @@ def _rows(e: Emitter, shape: Sequence[Length]) -> Iterator[list[Place]]:
 
 
 def sweep(
-    e: Emitter, shape: Sequence[Length], widest: int, visit: Visit, may_overlap: bool = True, last_axis: bool = False
+    e: Emitter,
+    shape: Sequence[Length],
+    widest: int,
+    visit: Visit,
+    may_overlap: bool = True,
+    last_axis: bool = False,
+    inner: int | None = None,
 ) -> None:
-    """Visit all elements of a shape, registers along its last axis that has more than one, or along the very last one."""
+    """Visit all elements of a shape, registers along its last axis that has more than one, or along the very last one.
+
+    The loop over an ``inner`` axis goes on inside of that over the registers.
+    """
     last = len(shape) - 1 if last_axis else max((k for k, n in enumerate(shape) if n != 1), default=-1)
     if last < 0:
         visit(Lanes(e.text), tuple(ZERO for _ in shape))
         return
     if any(n == 0 for n in shape):
         return
-    with rows(e, shape[:last]) as outer:
+    behind = tuple(ZERO for _ in shape[last + 1 :])
+    with rows(e, [1 if k == inner else n for k, n in enumerate(shape[:last])]) as outer:
         for lanes, place in chunks(e, shape[last], widest, may_overlap):
-            visit(lanes, (*outer, place, *(ZERO for _ in shape[last + 1 :])))
+            if inner is None or inner >= last:
+                visit(lanes, (*outer, place, *behind))
+                continue
+            with rows(e, shape[inner : inner + 1]) as (at,):
+                visit(lanes, (*outer[:inner], at, *outer[inner + 1 :], place, *behind))
 
 
 def store_all(e: Emitter, pairs: Sequence[tuple[Array, Sequence[str]]]) -> None:
@@ -131,4 +145,11 @@ def store_all(e: Emitter, pairs: Sequence[tuple[Array, Sequence[str]]]) -> None:
             for pointer in pointers:
                 lanes.store(x.dtype, value, pointer, place)
 
-    sweep(e, first.shape, widest, visit)
+    sweep(e, first.shape, widest, visit, inner=_inner_axis(first) if len(pairs) == 1 else None)
+
+
+def _inner_axis(x: Array) -> int | None:
+    """The axis along which a transposed value is read side by side: registers across it meet the same lines of memory again."""
+    if x.transposed is None or not x.transposed[0].memory:
+        return None
+    return x.transposed[1].index(len(x.shape) - 1)
