@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mdf_loop.backends.llvm.arrays import Array, Index, Length, get, get_flat, offset
+from mdf_loop.backends.llvm.elements import BOOL, element
 from mdf_loop.backends.llvm.lanes import ZERO, Lanes, Place
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 UNROLLED = 4
 """Registers of a row up to which they are written one after the other, without a loop."""
+
+BLOCK = 1024
+"""Bytes from which on a copy is a call: less text than a loop, and no slower."""
 
 Visit = Callable[[Lanes, Index], None]
 
@@ -126,6 +130,9 @@ def sweep(
 def store_all(e: Emitter, pairs: Sequence[tuple[Array, Sequence[str]]]) -> None:
     """Write values of one shape to memory, each to several places perhaps, in one loop over their elements."""
     first = pairs[0][0]
+    if len(pairs) == 1 and _is_block(first):
+        _copy(e, first, pairs[0][1])
+        return
     widest = max(x.widest for x, _ in pairs)
     if first.is_static and all(x.value or x.flat is not None for x, _ in pairs):
 
@@ -146,6 +153,17 @@ def store_all(e: Emitter, pairs: Sequence[tuple[Array, Sequence[str]]]) -> None:
                 lanes.store(x.dtype, value, pointer, place)
 
     sweep(e, first.shape, widest, visit, inner=_inner_axis(first) if len(pairs) == 1 else None)
+
+
+def _is_block(x: Array) -> bool:
+    """Whether a value is moved in one piece; truths are not, which may be any number in memory of others."""
+    return bool(x.memory) and x.is_static and x.dtype != BOOL and x.size * element(x.dtype).size >= BLOCK
+
+
+def _copy(e: Emitter, x: Array, pointers: Sequence[str]) -> None:
+    call = e.text.declare("memmove", "ptr", "ptr", "ptr", "i64", pure=False)
+    for pointer in pointers:
+        e.text.new(f"{call}(ptr {pointer}, ptr {x.memory}, i64 {x.size * element(x.dtype).size})")
 
 
 def _inner_axis(x: Array) -> int | None:

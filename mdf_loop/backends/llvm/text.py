@@ -25,6 +25,7 @@ class Text:
         self.block = "entry"
         self._count = 0
         self._addresses = Addresses()
+        self._here: dict[str, str] = {}  # what has been computed in this block
 
     def line(self, text: str) -> None:
         """One more line."""
@@ -59,6 +60,7 @@ class Text:
         """A block begins here."""
         self.lines.append(f"{label}:")
         self.block = label
+        self._here.clear()
 
     def jump(self, label: str) -> None:
         """The block ends: go on there."""
@@ -86,6 +88,7 @@ class Text:
         """Forget the lines that were written since."""
         del self.lines[mark[0] :]
         self.block = mark[1]
+        self._here.clear()
 
     def slot(self, type: str, count: int = 1, align: int = 0) -> str:
         """Room on the stack, made when the function begins."""
@@ -143,11 +146,17 @@ class Text:
     def _place(self, what: str, a: str | int, b: str | int) -> str:
         """A place, in front of all loops in which it stays the same."""
         text, loop = f"{what} i64 {a}, {b}", self._addresses.outermost(str(a), str(b))
-        return self.new(text) if loop is None else self._addresses.moved(loop, text, self._unused())
+        return self._once(text) if loop is None else self._addresses.moved(loop, text, self._unused())
+
+    def _once(self, text: str) -> str:
+        """The value that an instruction gives wherever it stands, written once in a block."""
+        if text not in self._here:
+            self._here[text] = self.new(text)
+        return self._here[text]
 
     def element_pointer(self, type: str, pointer: str, place: str | int) -> str:
         """The address of an element."""
-        return pointer if str(place) == "0" else self.new(f"getelementptr {type}, ptr {pointer}, i64 {place}")
+        return pointer if str(place) == "0" else self._once(f"getelementptr {type}, ptr {pointer}, i64 {place}")
 
     @contextlib.contextmanager
     def counted(self, start: str | int, stop: str | int, step: int = 1) -> Iterator[str]:
