@@ -17,7 +17,6 @@ import argparse
 import json
 import math
 import time
-from collections.abc import Callable
 from typing import Any
 
 from timing import in_turns, machine, onnxruntime_call, tried  # isort: skip  (sets the number of threads before numpy loads)
@@ -25,9 +24,6 @@ from timing import in_turns, machine, onnxruntime_call, tried  # isort: skip  (s
 from operators import Case, differences, every
 
 import mdf_loop
-
-SETTLING = 0.5
-"""Seconds after which nothing changes any more, whatever the row."""
 
 
 def settled(call: Any, seconds: float) -> Any:
@@ -50,8 +46,6 @@ def measure(case: Case, seconds: float, settle: float) -> dict[str, Any]:
         results, error = settled(calls["mdf_loop"], settle)
     if error:
         return {**row, "wrong": error}
-    settle(calls["mdf_loop"])
-    results = calls["mdf_loop"]()
     try:
         calls["onnxruntime"] = onnxruntime_call(model, feeds)
         expected = calls["onnxruntime"]()
@@ -62,13 +56,6 @@ def measure(case: Case, seconds: float, settle: float) -> dict[str, Any]:
     times = in_turns(calls, seconds)
     row["ms"] = {name: 1e3 * min(found) for name, found in times.items()}
     return row
-
-
-def settle(call: Callable[[], Any]) -> None:
-    """Work until engine ``auto`` has compiled what has taken longer than that would."""
-    end = time.perf_counter() + SETTLING
-    while time.perf_counter() < end:
-        call()
 
 
 def judged(row: dict[str, Any]) -> tuple[float, str]:

@@ -102,6 +102,25 @@ def test_primitives_are_those_of_numpy(op, dtype):
         assert_close(np.asarray(a), np.asarray(e), ULPS if op in functions else 0)
 
 
+WHOLE = [dtype for dtype in DTYPES if dtype.kind in "iu"]
+
+
+@pytest.mark.parametrize("dtype", WHOLE, ids=str)
+@pytest.mark.parametrize("op", ["quotient", "floordiv", "mod", "fmod", "pow"])
+def test_divisors_and_exponents_that_are_known_are_those_that_are_given(op, dtype):
+    """Powers of two, the ends of the type, what would trap: written as other instructions where they are constants."""
+    ends = np.iinfo(dtype)
+    by = np.array([*range(9), 100, ends.max, ends.max // 2 + 1, *((-1, -2, -3, -64, ends.min) if ends.min else ())])
+    by = by[(by >= 0) & (by < 9)].astype(dtype) if op == "pow" else by.astype(dtype)
+    given = np.concatenate([numbers_of(dtype, 64, seed=5), np.array([ends.min, ends.max, 0, 1], dtype)])
+    b = Builder()
+    x, one = b.param(type_of_value(given)), b.param(type_of_value(given[0]))
+    region = b.closed([b.element(op, y, b.const(n)) for n in by for y in (x, one)])
+    expected = evaluate(region, [given, given[0]])
+    for a, e in zip(program(region)(None, given, given[0]), expected, strict=True):
+        np.testing.assert_array_equal(a, e)
+
+
 @pytest.mark.parametrize("op", library.OWN)
 def test_numbers_and_lanes_agree(op):
     """One implementation for every rank."""

@@ -216,6 +216,21 @@ def test_explain_says_why_there_is_no_machine_code(count):
     assert ("one program in Python" in found) == (count == 5)
 
 
+def test_what_is_no_machine_code_runs_in_the_blocks_of_the_plan():
+    """And not one iteration after the other at first, which is for what might be."""
+    pytest.importorskip("llvmlite")
+    text = """b (int64 i, bool go, string s) => (bool go_out, string t)
+        { go_out = Identity (go) u = Gather (pieces, i) t = StringConcat (s, u) }"""
+    text, given = {"onnx": text, "opset": 20}, (1000, True, np.array("", object))
+    found = {}
+    for engine in ("numpy", "jit"):
+        with options(engine=engine):
+            found[engine] = explained(text, *given, pieces=np.array(["a"] * 1000, object))
+    assert "the last block had 999 iterations" in found["numpy"]
+    assert "the last block had 999 iterations" in found["jit"]
+    assert "not machine code: " in found["jit"]
+
+
 def test_explain_shows_the_plan_for_wide_rows_once_they_came():
     text = """b (int64 i, bool go, double[n] s) => (bool go_out, double[n] t, double[n] u)
         { go_out = Identity (go) t = Add (s, w) u = Sin (t) }"""

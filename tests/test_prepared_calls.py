@@ -8,7 +8,7 @@ import pytest
 from modeci_mdf.mdf import Edge, Graph, InputPort, Model, Node, OutputPort, Parameter
 
 import mdf_loop
-from mdf_loop.errors import ArgumentError
+from mdf_loop.errors import ArgumentError, KindError
 
 BODY = "b (int64 i, bool c, double x) => (bool c_out, double y) { c_out = Identity (c) y = Add (x, x) }"
 
@@ -75,3 +75,21 @@ def test_expressions_around_a_loop_look_up_a_signature_once(monkeypatch):
     monkeypatch.setattr(calls.inspect, "signature", lambda *args: asked.append(args) or original(*args))
     model()
     assert not asked
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, np.bool_])
+def test_numbers_of_numpy_are_the_arrays_they_stand_for(kind):
+    """In the first call, and in the next ones, in which nobody looks; of another type they are looked at again."""
+    text = "b (int64 i, bool c, T x) => (bool c_out, T y) { c_out = Identity (c) z = And (x, w) y = Or (z, x) }"
+    if kind is not np.bool_:
+        text = text.replace("And", "Add").replace("Or", "Mul")
+    onnx_name = {np.float32: "float", np.float64: "double", np.int64: "int64", np.bool_: "bool"}[kind]
+    planned = mdf_loop.compile(text.replace("T x", f"{onnx_name} x").replace("T y", f"{onnx_name} y"))
+    for x, w in ((kind(1), kind(3)), (kind(0), kind(1)), (np.array(kind(1)), kind(1)), (kind(1), np.array(kind(0)))):
+        found = planned(2, True, x, w=w)
+        expected = planned(2, True, np.array(x), w=np.array(w))
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape) == (np.dtype(kind), ())
+        assert found == expected
+    if kind is not np.float64:
+        with pytest.raises(KindError):
+            planned(2, True, "a text", w=kind(1))

@@ -354,7 +354,7 @@ def results_of(prepared: PreparedLoop, arguments: Arguments, run: Run) -> Any:
     run.finish = handed_out_partly
 
     def call() -> Any:
-        if not any(isinstance(value, Gathered) for value in arguments.carried):
+        if Gathered not in map(type, arguments.carried):
             return alone_or_all(handed_out(prepared.execute.results(arguments, run)))
         with random_stream(run.stream), part_of(run):  # loops that a Python body starts belong to this run
             return alone_or_all(handed_out(prepared.execute.results(arguments, run)))

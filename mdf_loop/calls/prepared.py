@@ -31,7 +31,7 @@ class PreparedLoop:
     record: Loop
     execute: NumpyLoop
     asked: Mapping[str, Asked]
-    fitting: dict[tuple[Any, ...], tuple[bool, ...]] = field(default_factory=dict)
+    fitting: dict[tuple[Any, ...], tuple[int, ...]] = field(default_factory=dict)
 
     @cached_property
     def names(self) -> list[str]:
@@ -67,20 +67,19 @@ class PreparedLoop:
 
     def _fitted(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
         """Inputs and captures as the body asks for them; arrays and numbers of types that fitted before need no look."""
-        names = self.names
-        if any(isinstance(value, np.generic) for value in inputs):
-            inputs = [np.asarray(value) if isinstance(value, np.generic) else value for value in inputs]
         given = [*inputs, *[named[name] for name in self.record.body.captures if name in named]]
         kinds = [value.dtype if type(value) is np.ndarray else type(value) for value in given]
         key = (len(inputs), *kinds, *named)
         numbers = self.fitting.get(key)
         if numbers is not None:
-            values = [np.array(value) if is_number else value for value, is_number in zip(given, numbers, strict=True)]
-            return values[: len(inputs)], values[len(inputs) :]
-        fitted, captured = self._fit(dict(zip(names, inputs, strict=True)), named)
-        values = [fitted[name] for name in names]
+            for k in numbers:
+                given[k] = np.array(given[k])
+            return given[: len(inputs)], given[len(inputs) :]
+        inputs = [np.asarray(value) if isinstance(value, np.generic) else value for value in inputs]
+        fitted, captured = self._fit(dict(zip(self.names, inputs, strict=True)), named)
+        values = [fitted[name] for name in self.names]
         if all(map(_fits_whatever_it_is, given, [*values, *captured])):
-            self.fitting[key] = tuple(kind is float for kind in kinds)
+            self.fitting[key] = tuple(k for k, value in enumerate(given) if type(value) is not np.ndarray)
         return values, captured
 
     def _fit(self, inputs: Mapping[str, Any], named: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
@@ -100,7 +99,8 @@ def _fits_whatever_it_is(value: Any, fitted: Any) -> bool:
     """Whether any value of the type of this one fits as this one does: an array as it is, a number as numpy's own."""
     if type(value) is np.ndarray:
         return value is fitted and not value.dtype.hasobject  # whose elements may be anything, each time
-    return type(value) is float and type(fitted) is np.ndarray and fitted.dtype == np.float64
+    is_number = type(value) is float or isinstance(value, np.generic)
+    return is_number and type(fitted) is np.ndarray and fitted.dtype == np.asarray(value).dtype != object
 
 
 @dataclass(frozen=True)

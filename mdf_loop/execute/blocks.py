@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -55,13 +56,25 @@ class Blocks:
 
     def is_being_compiled(self, session: Session, same: dict[str, Any], slices: list[Any], patience: float) -> bool:
         """Whether machine code that has been ordered is not there yet, even after some seconds of ``patience``."""
-        batch = self._inputs(session, same, slices, 1)
-        now = {name: self.now(session, name) for name in self.plan.rounds if name not in self.plan.same}
         waiting = False
-        for stepped in self.stepped.values():
-            streams, once = self._read_by(batch, stepped)
+        for stepped, once, streams, now in self._next(session, same, slices):
             waiting |= stepped.is_being_compiled(once, streams, now, patience)
         return waiting
+
+    def refusal(self, session: Session, same: dict[str, Any], slices: list[Any]) -> str:
+        """Why there is no machine code for a part, which is made now if nobody has asked for it; empty if there is some."""
+        reasons = (stepped.refusal(*values) for stepped, *values in self._next(session, same, slices))
+        return next(filter(None, reasons), "")
+
+    def _next(
+        self, session: Session, same: dict[str, Any], slices: list[Any]
+    ) -> Iterator[tuple[SteppedPart, dict[str, Any], dict[str, History], dict[str, Any]]]:
+        """The stepped parts, and what they would be given in the next iteration."""
+        batch = self._inputs(session, same, slices, 1)
+        now = {name: self.now(session, name) for name in self.plan.rounds if name not in self.plan.same}
+        for stepped in self.stepped.values():
+            streams, once = self._read_by(batch, stepped)
+            yield stepped, once, streams, now
 
     @staticmethod
     def _read_by(batch: Batch, stepped: SteppedPart) -> tuple[dict[str, History], dict[str, Any]]:

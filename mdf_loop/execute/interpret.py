@@ -267,9 +267,9 @@ class InterpretedLoop:
         MalformedBody
         """
         loop = self.loop
-        _refuse_undeclared(
-            loop.body, [*(c.output for c in loop.carried), *loop.last, *(c.output for c in loop.collected)], results
-        )
+        if not loop.body.typed and loop.body.types:
+            names = [*(c.output for c in loop.carried), *loop.last, *(c.output for c in loop.collected)]
+            _refuse_undeclared(loop.body, names, results)
 
     def iterate(self, session: Session, until: int | None) -> None:
         """Run iterations, one node after the other."""

@@ -19,6 +19,7 @@ import numpy as np
 
 from mdf_loop.backends.python.printer import LEAST
 from mdf_loop.errors import IterationError, LoopInterrupted, LoopTimeout, PartialResults
+from mdf_loop.execute.ahead import is_being_compiled, refusal
 from mdf_loop.execute.block import Batch
 from mdf_loop.execute.blocks import Blocks
 from mdf_loop.execute.calls import Calls
@@ -149,6 +150,8 @@ class NumpyLoop(InterpretedLoop):
 
     def results(self, given: Arguments, run: Run) -> list[Any]:
         """Run the loop: by a program if it is short, else in blocks."""
+        if self.account.is_over or not run.options.how.compiles_what_pays:  # nobody asks what it has taken
+            return self._results(given, run)
         begun = now()
         try:
             return self._results(given, run)
@@ -179,14 +182,14 @@ class NumpyLoop(InterpretedLoop):
         return found
 
     def _by_program(self, given: Arguments, run: Run) -> list[Any] | None:
-        """The results that a program gives, if there is one."""
-        hidden = self._hidden(given)
-        values = program_values(given, hidden)
-        with np.errstate(all="ignore"):
-            soon = self._is_over_soon(given.trip_count)
-            is_compiled = self.account.pays(run.options)
-            programs = self._programs_for(given, is_compiled)
-            found = programs.run(values, run, lambda: self._is_short_work(given), soon, is_compiled)
+        """The results that a program gives, if there is one; machine code that is there needs nothing around it."""
+        hidden, is_compiled = self._hidden(given), self.account.pays(run.options)
+        values, programs = program_values(given, hidden), self._programs_for(given, is_compiled)
+        found: Sequence[Any] | None = programs.at_once(values, run) if is_compiled else None
+        if found is None:
+            with np.errstate(all="ignore"):
+                soon = self._is_over_soon(given.trip_count)
+                found = programs.run(values, run, lambda: self._is_short_work(given), soon, is_compiled)
         if found is None:
             return None
         *results, done = found
@@ -329,22 +332,18 @@ class NumpyLoop(InterpretedLoop):
         if not self.account.pays(session.run.options, time.perf_counter() - stage.begun + left):
             return
         blocks = self._stepping("it is compiled", is_wide=False)
-        stage.is_waiting = not how.compiles and self._is_being_compiled(blocks, session, stage)
+        stage.is_waiting = not how.compiles and is_being_compiled(blocks, session, stage)
         until = time.perf_counter() + self.account.patience(left)
         while stage.is_waiting and time.perf_counter() < until:
             session.run.pause()
-            stage.is_waiting = self._is_being_compiled(blocks, session, stage, AHEAD)
-        if not stage.is_waiting:
+            stage.is_waiting = is_being_compiled(blocks, session, stage, AHEAD)
+        if stage.is_waiting:
+            return
+        if why := refusal(blocks, session, stage):
+            stage.may_compile = False
+            stage.blocks.say_why(why)
+        else:
             stage.blocks, stage.is_compiled = blocks, True
-
-    def _is_being_compiled(self, blocks: Blocks, session: Session, stage: Stage, patience: float = 0.0) -> bool:
-        """Whether another thread is at it; False as well where only running tells what is to be compiled."""
-        try:
-            with session.run.computing_ahead():
-                return blocks.is_being_compiled(session, stage.same, stage.slices, patience)
-        except Exception as error:
-            log.debug("%s: nothing is compiled ahead (%r)", self.loop.name, error)
-            return False
 
     def _room(self, session: Session, until: int | None) -> int:
         """How many iterations there may be from here on."""

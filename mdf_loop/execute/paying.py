@@ -35,18 +35,24 @@ class Account:
         How many nodes there are to compile.
     seconds : float
         What its runs took.
+    is_over : bool
+        Whether they took longer than compiling: it pays from now on, and nobody has to look at the clock.
     """
 
     nodes: int
     seconds: float = 0.0
+    is_over: bool = False
 
     def pays(self, options: Options, ahead: float = 0.0) -> bool:
         """Whether it is to be machine code; ``ahead`` are seconds that the run under way will take otherwise."""
         if options.how.compiles or not options.how.compiles_what_pays:
             return options.how.compiles
+        if self.is_over:
+            return True
         if self.seconds + ahead < EACH:
             return False
-        return (self.seconds > self.cost or self.seconds + ahead > MARGIN * self.cost) and can_compile()
+        self.is_over = self.seconds > self.cost and can_compile()
+        return self.is_over or (self.seconds + ahead > MARGIN * self.cost and can_compile())
 
     def patience(self, left: float) -> float:
         """Seconds that machine code is waited for where the rest of the run would take so many otherwise."""

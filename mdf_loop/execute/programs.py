@@ -268,7 +268,12 @@ class Completed:
 
     def __init__(self, owner: InterpretedLoop, results: list[Any], iterations: int, run: Run) -> None:
         self.owner, self.stream, self.finish, self._results = owner, run.stream, run.finish, results
-        self.moment = Moment(iterations, (), (), (), None, False, run.stream.save())
+        self._iterations, self._drawn = iterations, run.stream.save()
+
+    @property
+    def moment(self) -> Moment:
+        """Behind the last iteration."""
+        return Moment(self._iterations, (), (), (), None, False, self._drawn)
 
     def partial(self) -> tuple[Any, ...]:
         """The results."""
@@ -281,4 +286,4 @@ class Completed:
 
     def place(self) -> str:
         """Behind the last iteration, for messages."""
-        return f"iteration {self.moment.iteration} of {self.name}"
+        return f"iteration {self._iterations} of {self.name}"

@@ -124,8 +124,7 @@ class SteppedPart:
 
         The first who asks orders it.
         """
-        histories = [streams[name] for name in self.streams]
-        types = self._types([now[name] for name in self.rounds], histories, [same[name] for name in self.once])
+        types = self._types_of(same, streams, now)
         if types in self._machine:
             return False
         if types not in self._orders:
@@ -140,6 +139,19 @@ class SteppedPart:
         del self._orders[types]
         self._machine[types] = found, kept
         return False
+
+    def refusal(self, same: Mapping[str, Any], streams: Mapping[str, History], now: Mapping[str, Any]) -> str:
+        """Why there is no machine code for such values, which is made if nobody has asked for it; empty if there is some."""
+        made, _ = self._machine_code(self._types_of(same, streams, now))
+        return made if isinstance(made, str) else ""
+
+    def _types_of(self, same: Mapping[str, Any], streams: Mapping[str, History], now: Mapping[str, Any]) -> Types:
+        """The types of what ``run`` is given."""
+        histories = [streams[name] for name in self.streams]
+        return self._types([now[name] for name in self.rounds], histories, [same[name] for name in self.once])
+
+    def _machine_code(self, types: Types) -> Written:
+        return self._written(self._machine, types, lambda region: in_machine_code(region, is_block=True))
 
     def _types(self, carried: Sequence[Any], histories: Sequence[History], once: Sequence[Any]) -> Types:
         return (
@@ -159,7 +171,7 @@ class SteppedPart:
         self, types: Types, n: int, run: Run, carried: Sequence[Any], histories: Sequence[History], once: Sequence[Any]
     ) -> Stretch | None:
         """What machine code gives for a block; None if there is none, or it leaves the block to others."""
-        made, kept = self._written(self._machine, types, lambda region: in_machine_code(region, is_block=True))
+        made, kept = self._machine_code(types)
         if isinstance(made, str):
             self.why = made
             return None

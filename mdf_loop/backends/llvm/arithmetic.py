@@ -183,15 +183,25 @@ class _Division:
     """A quotient and a remainder that never trap."""
 
     def __init__(self, lanes: Lanes, dtype: np.dtype, a: str, b: str) -> None:
-        self.lanes, self.dtype, self.a = lanes, dtype, a
-        new, self.type = lanes.text.new, lanes.register(dtype)
-        self.by_zero = new(f"icmp eq {self.type} {b}, {lanes.number(dtype, 0)}")
-        unsafe, self.by_minus = self.by_zero, ""
-        if dtype.kind == "i":
-            self.by_minus = new(f"icmp eq {self.type} {b}, {lanes.number(dtype, -1)}")
+        self.lanes, self.dtype, self.a, self.b, self.by = lanes, dtype, a, b, b
+        self.type, self.sign = lanes.register(dtype), "s" if dtype.kind == "i" else "u"
+        self.known = _known(b)
+        self.by_zero = self.by_minus = ""
+        if self.known in (None, 0, -1):
+            self._guard(b)
+
+    def _guard(self, b: str) -> None:
+        lanes, new = self.lanes, self.lanes.text.new
+        self.by_zero = unsafe = new(f"icmp eq {self.type} {b}, {lanes.number(self.dtype, 0)}")
+        if self.dtype.kind == "i":
+            self.by_minus = new(f"icmp eq {self.type} {b}, {lanes.number(self.dtype, -1)}")
             unsafe = new(f"or {lanes.of('i1')} {self.by_zero}, {self.by_minus}")
-        self.by = lanes.select(dtype, unsafe, lanes.number(dtype, 1), b)
-        self.sign = "s" if dtype.kind == "i" else "u"
+        self.by = lanes.select(self.dtype, unsafe, lanes.number(self.dtype, 1), b)
+
+    @property
+    def bits(self) -> int | None:
+        """Of a division by a power of two, which one."""
+        return self.known.bit_length() - 1 if self.known and self.known > 0 and not self.known & (self.known - 1) else None
 
     def quotient(self) -> str:
         """Cut off towards zero."""
@@ -199,19 +209,28 @@ class _Division:
         found = new(f"{self.sign}div {self.type} {self.a}, {self.by}")
         if self.by_minus:
             found = lanes.select(self.dtype, self.by_minus, _neg_whole(lanes, self.dtype, self.a), found)
-        return lanes.select(self.dtype, self.by_zero, lanes.number(self.dtype, 0), found)
+        return lanes.select(self.dtype, self.by_zero, lanes.number(self.dtype, 0), found) if self.by_zero else found
 
     def remainder(self) -> str:
         """With the sign of the dividend; 0 of a division by zero."""
         return self.lanes.text.new(f"{self.sign}rem {self.type} {self.a}, {self.by}")
 
-    def has_other_sign(self, remainder: str, b: str) -> str:
+    def has_other_sign(self, remainder: str) -> str:
         """Whether something is left whose sign is not that of the divisor."""
         lanes, new = self.lanes, self.lanes.text.new
         zero = lanes.number(self.dtype, 0)
-        differ = new(f"icmp slt {self.type} {new(f'xor {self.type} {remainder}, {b}')}, {zero}")
+        if self.known:
+            return new(f"icmp {'slt' if self.known > 0 else 'sgt'} {self.type} {remainder}, {zero}")
+        differ = new(f"icmp slt {self.type} {new(f'xor {self.type} {remainder}, {self.b}')}, {zero}")
         left = new(f"icmp ne {self.type} {remainder}, {zero}")
         return new(f"and {lanes.of('i1')} {differ}, {left}")
+
+
+def _known(x: str) -> int | None:
+    """The whole number that is written in all lanes, if it is written there."""
+    numbers = {part.split(" ")[-1] for part in x.strip("<>").split(", ")}
+    (text,) = numbers if len(numbers) == 1 else ("",)
+    return int(text) if text.lstrip("-").isdigit() else None
 
 
 @writes("iu", "quotient")
@@ -232,21 +251,25 @@ def _fmod_whole(lanes: Lanes, dtype: np.dtype, a: str, b: str) -> str:
 @writes("iu", "mod")
 def _mod_whole(lanes: Lanes, dtype: np.dtype, a: str, b: str) -> str:
     parts = _Division(lanes, dtype, a, b)
+    if parts.bits is not None:
+        return lanes.text.new(f"and {parts.type} {a}, {lanes.number(dtype, (1 << parts.bits) - 1)}")
     found = parts.remainder()
     if dtype.kind == "u":
         return found
     more = lanes.text.new(f"add {parts.type} {found}, {b}")
-    return lanes.select(dtype, parts.has_other_sign(found, b), more, found)
+    return lanes.select(dtype, parts.has_other_sign(found), more, found)
 
 
 @writes("iu", "floordiv")
 def _floordiv_whole(lanes: Lanes, dtype: np.dtype, a: str, b: str) -> str:
     parts = _Division(lanes, dtype, a, b)
+    if parts.bits is not None:
+        return lanes.text.new(f"{'ashr' if dtype.kind == 'i' else 'lshr'} {parts.type} {a}, {lanes.number(dtype, parts.bits)}")
     found = parts.quotient()
     if dtype.kind == "u":
         return found
     less = lanes.text.new(f"sub {parts.type} {found}, {lanes.number(dtype, 1)}")
-    return lanes.select(dtype, parts.has_other_sign(parts.remainder(), b), less, found)
+    return lanes.select(dtype, parts.has_other_sign(parts.remainder()), less, found)
 
 
 @writes("f", "fmod")
@@ -331,8 +354,8 @@ def _pow_whole(lanes: Lanes, dtype: np.dtype, a: str, b: str) -> str:
 
 def _steps_of(exponent: str, dtype: np.dtype) -> int:
     """Bits of an exponent: few of one that is known."""
-    text = exponent.strip("<>").split(",")[0].split(" ")[-1]
-    return max(int(text).bit_length(), 1) if text.isdigit() else 8 * dtype.itemsize
+    known = _known(exponent)
+    return 8 * dtype.itemsize if known is None or known < 0 else max(known.bit_length(), 1)
 
 
 # Functions

@@ -93,11 +93,13 @@ def in_memory(dtype: np.dtype, shape: Sequence[Length], pointer: str, const: np.
 
 
 def offset(lanes: Lanes, shape: Sequence[Length], index: Index) -> Place:
-    """The number of an element, row by row."""
-    found, stride = ZERO, "1"
-    for place, length in zip(reversed(index), reversed(shape), strict=True):
+    """The number of an element, row by row; what changes least is added first."""
+    strides = ["1"]
+    for length in reversed(shape[1:]):
+        strides.append(lanes.text.mul(strides[-1], length))
+    found = ZERO
+    for place, stride in zip(index, reversed(strides), strict=False):
         found = lanes.shifted(found, lanes.scaled(place, stride))
-        stride = lanes.text.mul(stride, length)
     return found
 
 

@@ -203,7 +203,7 @@ class Emitter:
 
     def own_room(self, dtype: np.dtype, shape: Sequence[Length]) -> tuple[int, str]:
         """Room in the program's own memory: where it is there, and its address."""
-        offset, name = self.scratch, self.text.name()
+        offset, name = self.scratch, self.text.outer_name()
         count = int(np.prod([n for n in shape if isinstance(n, int)], dtype=object))
         self.scratch += -(-count * element(dtype).size // 64) * 64
         self.text.slots.append(f"  {name} = getelementptr i8, ptr %scratch, i64 {offset}")

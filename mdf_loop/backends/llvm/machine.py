@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import itertools
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mdf_loop.backends.llvm import around, randomness
+from mdf_loop.backends.llvm import around, blas, randomness
 from mdf_loop.backends.llvm.alone import Linked, alone
 from mdf_loop.backends.llvm.disk import disk, key_of
 from mdf_loop.backends.llvm.elements import CannotCompile
@@ -20,14 +21,30 @@ from mdf_loop.version import __version__
 OPTIMISATION = 1
 """LLVM's level of code generation."""
 
-PASSES = "sroa", "instruction_combine", "simplify_cfg"
-"""What is done with a text before that, in this order."""
+PASSES = "sroa", "simplify_cfg"
+"""What is done with a text before that, in this order; combining instructions took as long as both and found little."""
+
+WITHOUT, WITHOUT_IN_LONG = ("disable-lsr",), ("disable-lsr", "disable-machine-licm")
+"""Options of LLVM while it generates code.  Its reduction of strength takes a third of that time, for what
+:mod:`~mdf_loop.backends.llvm.addresses` does.  Moving constants out of a long loop leaves no registers, and takes half."""
+
+LONG = 1000
+"""Lines from which on a text is long."""
 
 _PYTHON = {
-    name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+    name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
     for name in ("PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals", "PyMem_RawRealloc", "PyMem_RawFree")
-} | {"memmove": ctypes.cast(ctypes.memmove, ctypes.c_void_p).value}
+} | {"memmove": ctypes.cast(ctypes.memmove, ctypes.c_void_p).value or 0}
 """Functions of Python's that programs call, and one of C's that Python has at hand."""
+
+
+def _of_others(symbols: Sequence[str]) -> dict[str, int]:
+    """Where the functions are that a program calls of Python's, numpy's and scipy's."""
+    found = dict(_PYTHON)
+    for module in (randomness, blas):
+        found |= {symbol: module.addresses()[symbol] for symbol in symbols if symbol.startswith(module.PREFIX)}
+    return found
+
 
 _lock = threading.RLock()
 """For the table of functions; a copy of the process, in which nobody may be left who releases it, has one of its own."""
@@ -86,7 +103,8 @@ class Machine:
         import llvmlite
 
         versions = f"mdf-loop {__version__}, llvmlite {llvmlite.__version__}, LLVM {self.llvm.llvm_version_info}"
-        return f"{versions}, {self.triple}, {self.cpu}, {self.features.flatten()}, {OPTIMISATION}, {PASSES}"
+        how = OPTIMISATION, PASSES, WITHOUT, WITHOUT_IN_LONG, LONG
+        return f"{versions}, {self.triple}, {self.cpu}, {self.features.flatten()}, {how}"
 
     @property
     def register_bytes(self) -> int:
@@ -120,9 +138,8 @@ class Machine:
         """
         with _lock:
             used = [self._function(symbol)[0] for symbol in functions if symbol.startswith(PREFIX)]
-            drawn = [symbol for symbol in functions if symbol.startswith(randomness.PREFIX)]
             code = self._object(text)
-            return self._link(code, names, used, drawn)[1], self._size(code)
+            return self._link(code, names, used, _of_others(functions))[1], self._size(code)
 
     def entry(self, name: str) -> int:
         """The address of one of the functions by which programs are entered."""
@@ -151,7 +168,7 @@ class Machine:
     def _compiled(self, text: str) -> bytes:
         module = self._read(text)
         self._optimise(module)
-        return self._emitted(module)
+        return self._emitted(module, WITHOUT_IN_LONG if text.count("\n") > LONG else WITHOUT)
 
     def _read(self, text: str) -> Any:
         try:
@@ -162,11 +179,22 @@ class Machine:
             raise CannotCompile(f"LLVM refuses what was written: {error}") from error
         return module
 
-    def _emitted(self, module: Any) -> bytes:
-        with alone():
+    def _emitted(self, module: Any, without: Sequence[str]) -> bytes:
+        with alone(), self._options(without):
             code = self.target.emit_object(module)
             module.close()
             return code
+
+    @contextlib.contextmanager
+    def _options(self, names: Sequence[str]) -> Iterator[None]:
+        """Options of LLVM, which are the whole process's: only for a moment, as others may compile here as well."""
+        try:
+            for name in names:
+                self.llvm.set_option("mdf-loop", f"-{name}=true")
+            yield
+        finally:
+            for name in names:
+                self.llvm.set_option("mdf-loop", f"-{name}=false")
 
     def _size(self, code: bytes) -> int:
         """Bytes of instructions in an object file."""
@@ -183,15 +211,15 @@ class Machine:
             options = llvm.create_pipeline_tuning_options(speed_level=1)
             passes.run(module, llvm.create_pass_builder(self.target, options))
 
-    def _link(self, code: bytes, names: Sequence[str], used: Sequence[str], drawn: Sequence[str] = ()) -> tuple[str, Any]:
+    def _link(
+        self, code: bytes, names: Sequence[str], used: Sequence[str], others: Mapping[str, int] = _PYTHON
+    ) -> tuple[str, Any]:
         with alone():
             builder = self.llvm.JITLibraryBuilder().add_current_process().add_object_img(code)
             for library in used:
                 builder.add_jit_library(library)
-            for symbol, address in _PYTHON.items():
+            for symbol, address in others.items():
                 builder.import_symbol(symbol, address)
-            for symbol in drawn:
-                builder.import_symbol(symbol, randomness.addresses()[symbol])
             for name in names:
                 builder.export_symbol(name)
             library = f"library{next(self.numbers)}"

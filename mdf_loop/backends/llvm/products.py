@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mdf_loop.backends.llvm import blas
 from mdf_loop.backends.llvm.arithmetic import written
 from mdf_loop.backends.llvm.arrays import Array, Index, Length, get, in_memory, is_one, number
 from mdf_loop.backends.llvm.elements import CannotCompile, element
@@ -21,6 +22,9 @@ from mdf_loop.step.records import Region, Value
 
 ROWS, REGISTERS = 4, 4
 """Rows and registers of a tile."""
+
+FEW_ROWS = 6
+"""Rows from which on the other matrix is worth being put row by row, where it is transposed."""
 
 BUSY = 8
 """Sums that have to be under way at once for the processor to be busy."""
@@ -109,10 +113,16 @@ class Product:
         self.type = element(dtype).memory
 
     def write(self, x: Given, y: Given, a: str, b: str, out: str) -> None:
-        """The code: row by row, or along the terms."""
+        """The code: row by row, along the terms, or a call."""
         self.a, self.b, self.out = a, b, out
+        if blas.is_worth_it(self.dtype, self.m, self.k, self.n):
+            lengths = int(self.m), int(self.k), int(self.n)
+            blas.write(self.text, self.dtype, lengths, a, b, out, (x.is_transposed, y.is_transposed))
+            return
         if x.is_transposed:
-            self.a = self._straight(a)
+            self.a = self._straight(a, self.m, self.k)
+        if y.is_transposed and isinstance(self.m, int) and self.m >= FEW_ROWS:
+            self.b, y = self._straight(b, self.k, self.n), Given(b)
         if self.n == 1 and x.const is not None and isinstance(self.m, int) and self.m > 1:
             self.a, self.b, self.m, self.n = b, self.e.table(np.ascontiguousarray(x.const.T)), 1, self.m
             self._by_columns(Given(self.b))
@@ -121,10 +131,11 @@ class Product:
         else:
             self._by_columns(y)
 
-    def _straight(self, a: str) -> str:
-        """The first matrix row by row."""
-        turned = in_memory(self.dtype, (self.k, self.m), a)
-        straight = Array(self.dtype, (self.m, self.k), lambda lanes, index: turned.at(lanes, index[::-1]), widest=turned.widest)
+    def _straight(self, a: str, rows: Length, columns: Length) -> str:
+        """A transposed matrix row by row."""
+        turned = in_memory(self.dtype, (columns, rows), a)
+        straight = Array(self.dtype, (rows, columns), lambda lanes, index: turned.at(lanes, index[::-1]), widest=turned.widest)
+        straight.transposed = turned, (1, 0)
         return self.e.materialised(straight).memory
 
     # Row by row

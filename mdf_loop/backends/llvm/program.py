@@ -72,9 +72,10 @@ class Program:
     def __call__(self, run: Any, *values: Any) -> tuple[Any, ...]:
         """Run it."""
         table = self._spare.pop() if self._spare else self.new_table()
-        given = self.exact(values)
+        given = self.exact(values) if self._weak else values
         found = [result.room() for result in self.results]
-        table.given, table.run = given, run
+        if self.outside:
+            table.given, table.run = given, run
         if self.draws:
             table.entries[around.STREAM] = address_of(run.stream.shared())
         code = table.filled(self._call, given, found)
@@ -86,8 +87,11 @@ class Program:
                 raise table.error
             self._spare.append(table)
             raise error_of(code)
-        results = tuple([result.of(x, table) for result, x in zip(self.results, found, strict=True)])
-        table.arrays, table.given, table.run = [], (), None
+        results = tuple([result.of(table) if x is None else x for result, x in zip(self.results, found, strict=True)])
+        if self.outside:
+            table.given, table.run = (), None
+        if table.arrays:
+            table.arrays = []
         self._spare.append(table)
         return results
 
@@ -100,8 +104,6 @@ class Program:
 
     def exact(self, values: Sequence[Any]) -> Sequence[Any]:
         """Python's own whole numbers as numpy's."""
-        if not self._weak:
-            return values
         given = list(values)
         for k in self._weak:
             if type(given[k]) is int and not -1 << 63 <= given[k] < 1 << 63:
@@ -213,25 +215,23 @@ class Result:
             1: "b", 2: "h", 4: "i", 8: "q"
         }[self.dtype.itemsize]  # fmt: skip
         self._unpack = struct.Struct(f"={letter.upper() if self.dtype.kind == 'u' else letter}").unpack_from
+        self._is_made_before = self.is_static and not self.is_number
 
     def room(self) -> Any:
-        """What is given to the program."""
-        return np.empty(self.shape, self.dtype) if self.is_static and not self.is_number else None
+        """What is given to the program; None for what stands in the table, or is asked for."""
+        return np.empty(self.shape, self.dtype) if self._is_made_before else None
 
-    def of(self, room: Any, table: Table) -> Any:
-        """The result, after the call."""
-        if room is not None:
-            return room
+    def of(self, table: Table) -> Any:
+        """The result of a call that was given no room for it."""
         if not self.is_number:
             return table.arrays[int(table.entries[self.place])]
         if self.dtype.kind == "V":
             found = table.entries[self.place : self.place + 1].view(self.dtype)[0]
-        else:
-            (found,) = self._unpack(table.buffer, 8 * self.place)
-            if self.is_weak:
-                return found
-            found = self.dtype.type(found)
-        return np.array(found) if self.is_array else found
+            return np.array(found) if self.is_array else found
+        (found,) = self._unpack(table.buffer, 8 * self.place)
+        if self.is_weak:
+            return found
+        return np.array(found, self.dtype) if self.is_array else self.dtype.type(found)
 
 
 class _Writing:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mdf_loop.backends.llvm.arrays import Array, Index, Length, get, get_flat, offset
+from mdf_loop.backends.llvm.elements import BOOL, element
 from mdf_loop.backends.llvm.lanes import ZERO, Lanes, Place
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 UNROLLED = 4
 """Registers of a row up to which they are written one after the other, without a loop."""
+
+BLOCK = 1024
+"""Bytes from which on a copy is a call: less text than a loop, and no slower."""
 
 Visit = Callable[[Lanes, Index], None]
 
@@ -95,23 +99,40 @@ def _rows(e: Emitter, shape: Sequence[Length]) -> Iterator[list[Place]]:
 
 
 def sweep(
-    e: Emitter, shape: Sequence[Length], widest: int, visit: Visit, may_overlap: bool = True, last_axis: bool = False
+    e: Emitter,
+    shape: Sequence[Length],
+    widest: int,
+    visit: Visit,
+    may_overlap: bool = True,
+    last_axis: bool = False,
+    inner: int | None = None,
 ) -> None:
-    """Visit all elements of a shape, registers along its last axis that has more than one, or along the very last one."""
+    """Visit all elements of a shape, registers along its last axis that has more than one, or along the very last one.
+
+    The loop over an ``inner`` axis goes on inside of that over the registers.
+    """
     last = len(shape) - 1 if last_axis else max((k for k, n in enumerate(shape) if n != 1), default=-1)
     if last < 0:
         visit(Lanes(e.text), tuple(ZERO for _ in shape))
         return
     if any(n == 0 for n in shape):
         return
-    with rows(e, shape[:last]) as outer:
+    behind = tuple(ZERO for _ in shape[last + 1 :])
+    with rows(e, [1 if k == inner else n for k, n in enumerate(shape[:last])]) as outer:
         for lanes, place in chunks(e, shape[last], widest, may_overlap):
-            visit(lanes, (*outer, place, *(ZERO for _ in shape[last + 1 :])))
+            if inner is None or inner >= last:
+                visit(lanes, (*outer, place, *behind))
+                continue
+            with rows(e, shape[inner : inner + 1]) as (at,):
+                visit(lanes, (*outer[:inner], at, *outer[inner + 1 :], place, *behind))
 
 
 def store_all(e: Emitter, pairs: Sequence[tuple[Array, Sequence[str]]]) -> None:
     """Write values of one shape to memory, each to several places perhaps, in one loop over their elements."""
     first = pairs[0][0]
+    if len(pairs) == 1 and _is_block(first):
+        _copy(e, first, pairs[0][1])
+        return
     widest = max(x.widest for x, _ in pairs)
     if first.is_static and all(x.value or x.flat is not None for x, _ in pairs):
 
@@ -131,4 +152,22 @@ def store_all(e: Emitter, pairs: Sequence[tuple[Array, Sequence[str]]]) -> None:
             for pointer in pointers:
                 lanes.store(x.dtype, value, pointer, place)
 
-    sweep(e, first.shape, widest, visit)
+    sweep(e, first.shape, widest, visit, inner=_inner_axis(first) if len(pairs) == 1 else None)
+
+
+def _is_block(x: Array) -> bool:
+    """Whether a value is moved in one piece; truths are not, which may be any number in memory of others."""
+    return bool(x.memory) and x.is_static and x.dtype != BOOL and x.size * element(x.dtype).size >= BLOCK
+
+
+def _copy(e: Emitter, x: Array, pointers: Sequence[str]) -> None:
+    call = e.text.declare("memmove", "ptr", "ptr", "ptr", "i64", pure=False)
+    for pointer in pointers:
+        e.text.new(f"{call}(ptr {pointer}, ptr {x.memory}, i64 {x.size * element(x.dtype).size})")
+
+
+def _inner_axis(x: Array) -> int | None:
+    """The axis along which a transposed value is read side by side: registers across it meet the same lines of memory again."""
+    if x.transposed is None or not x.transposed[0].memory:
+        return None
+    return x.transposed[1].index(len(x.shape) - 1)

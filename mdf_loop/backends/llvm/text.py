@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
+from mdf_loop.backends.llvm.addresses import Addresses
+
 RARELY, RARE = ", !prof !0", '!0 = !{!"branch_weights", i32 1, i32 4096}'
 """What is said of a branch that is hardly ever taken, and what a text ends with that says so."""
 
@@ -22,13 +24,24 @@ class Text:
         self.globals: list[str] = []
         self.block = "entry"
         self._count = 0
+        self._addresses = Addresses()
+        self._here: dict[str, str] = {}  # what has been computed in this block
 
     def line(self, text: str) -> None:
         """One more line."""
         self.lines.append("  " + text)
 
     def name(self) -> str:
-        """A name of a value that nobody has yet."""
+        """A name of a value that nobody has yet, and that is made here."""
+        name = self._unused()
+        self._addresses.made(name)
+        return name
+
+    def outer_name(self) -> str:
+        """A name of a value that is made when the function begins."""
+        return self._unused()
+
+    def _unused(self) -> str:
         self._count += 1
         return f"%v{self._count}"
 
@@ -47,6 +60,7 @@ class Text:
         """A block begins here."""
         self.lines.append(f"{label}:")
         self.block = label
+        self._here.clear()
 
     def jump(self, label: str) -> None:
         """The block ends: go on there."""
@@ -74,6 +88,7 @@ class Text:
         """Forget the lines that were written since."""
         del self.lines[mark[0] :]
         self.block = mark[1]
+        self._here.clear()
 
     def slot(self, type: str, count: int = 1, align: int = 0) -> str:
         """Room on the stack, made when the function begins."""
@@ -108,13 +123,15 @@ class Text:
             return str(int(a) + int(b))
         if str(a) == "0":
             return str(b)
-        return str(a) if str(b) == "0" else self.new(f"add i64 {a}, {b}")
+        if str(b) == "0":
+            return str(a)
+        return self._place("add", a, b)
 
     def sub(self, a: str | int, b: str | int) -> str:
         """The difference of two places."""
         if _is_number(a) and _is_number(b):
             return str(int(a) - int(b))
-        return str(a) if str(b) == "0" else self.new(f"sub i64 {a}, {b}")
+        return str(a) if str(b) == "0" else self._place("sub", a, b)
 
     def mul(self, a: str | int, b: str | int) -> str:
         """The product of two places."""
@@ -124,26 +141,43 @@ class Text:
             return "0"
         if str(a) == "1":
             return str(b)
-        return str(a) if str(b) == "1" else self.new(f"mul i64 {a}, {b}")
+        return str(a) if str(b) == "1" else self._place("mul", a, b)
+
+    def _place(self, what: str, a: str | int, b: str | int) -> str:
+        """A place, in front of all loops in which it stays the same."""
+        text, loop = f"{what} i64 {a}, {b}", self._addresses.outermost(str(a), str(b))
+        return self._once(text) if loop is None else self._addresses.moved(loop, text, self._unused())
+
+    def _once(self, text: str) -> str:
+        """The value that an instruction gives wherever it stands, written once in a block."""
+        if text not in self._here:
+            self._here[text] = self.new(text)
+        return self._here[text]
 
     def element_pointer(self, type: str, pointer: str, place: str | int) -> str:
         """The address of an element."""
-        return pointer if str(place) == "0" else self.new(f"getelementptr {type}, ptr {pointer}, i64 {place}")
+        return pointer if str(place) == "0" else self._once(f"getelementptr {type}, ptr {pointer}, i64 {place}")
 
     @contextlib.contextmanager
     def counted(self, start: str | int, stop: str | int, step: int = 1) -> Iterator[str]:
         """A loop over ``range(start, stop, step)``, whose body is written inside the ``with``; gives the number."""
         before, head, after = self.block, self.label("h"), self.label("x")
+        put_in_front = self.open_line()
         if not (_is_number(start) and _is_number(stop)):
             self.fork(self.new(f"icmp slt i64 {start}, {stop}"), head, after)
         elif int(start) < int(stop):
             self.jump(head)
         else:
             self.fork("false", head, after)
+        loop = self._addresses.enter()
         self.start(head)
         number, following = self.name(), self.name()
         fill = self.open_line()
-        yield number
+        try:
+            yield number
+        finally:
+            self._addresses.leave()
+        put_in_front("\n".join(loop.lines))
         self.line(f"{following} = add nsw i64 {number}, {step}")
         fill(f"  {number} = phi i64 [{start}, %{before}], [{following}, %{self.block}]")
         self.fork(self.new(f"icmp slt i64 {following}, {stop}"), head, after)
