@@ -57,6 +57,8 @@ class BatchedLoop:
         results = {*(c.output for c in loop.carried), *loop.last, *(c.output for c in loop.collected)}
         self.seen = {*results, *self.rounds.values(), loop.keep_going or ""}
         self.passing = {name for each in self.varying for name in each.node.outputs}
+        read = {*self.seen, *(name for node in loop.body.nodes for name in node.reads)}
+        self.index = loop.index if loop.index in read else ""
         self.number = numbering(loop.body.type_of(loop.index or "").shape)
 
     def run(
@@ -142,8 +144,8 @@ class BatchedLoop:
 
     def _iterate(self, lanes: Lanes, drawing: Drawing, t: int) -> None:
         """Run the body once, for all lanes."""
-        if self.loop.index:
-            lanes.set(self.loop.index, self.number(t), False)
+        if self.index:
+            lanes.set(self.index, self.number(t), False)
         for part in self.loop.scanned:
             rows, name = lanes.env[f"{part.input} parts"], f"{part.input} parts"
             is_stacked = name in lanes.stacked
@@ -194,7 +196,7 @@ class BatchedLoop:
         if self.loop.keep_going:
             value = lanes.env[self.loop.keep_going]
             if self.loop.keep_going in lanes.stacked:
-                if value.dtype != np.bool_ or value.size != len(lanes.ids):
+                if value.dtype.kind != "b" or value.size != len(lanes.ids):
                     raise NotBatched("its condition is not one boolean")
                 ended = np.greater(lanes.alive, value.reshape(-1))  # alive, and not going on
             elif not truth(value, "the body's condition"):
