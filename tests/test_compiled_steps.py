@@ -61,7 +61,8 @@ def test_elements_views_and_choices(shape, dtype):
         found = b.select(b.lt(x, y), x, y) if dtype != np.bool_ else b.and_(x, b.not_(y))
         turned = b.transpose(found, range(rank)[::-1])
         return [found, turned, b.reshape(turned, (int(np.prod(shape)),)), b.slice(found, low), b.concat([x, found, y], rank - 1),
-                b.concat([found, y], 0), b.slice(y, [slice(None, None, -1)] * rank)]  # fmt: skip
+                b.concat([found, y], 0), b.slice(y, [slice(None, None, -1)] * rank),
+                b.slice(y, [*[slice(None)] * (rank - 1), slice(None, None, -1)])]  # fmt: skip
 
     assert_as_evaluated(build, x, y)
 

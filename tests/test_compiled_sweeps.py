@@ -236,12 +236,16 @@ def test_streams_made_without_generators_are_those_of_numpy(seed):
         np.testing.assert_array_equal(found, generator.standard_normal(300))
 
 
-def test_streams_of_sweeps_are_drawn_from_without_any_generator(monkeypatch):
+@pytest.mark.parametrize("engine", ["jit", "numpy"])
+def test_streams_of_sweeps_are_drawn_from_without_any_generator(engine, monkeypatch):
     def refuse(self):
         raise AssertionError("a generator was made")
 
-    with options(engine="jit"):
+    with options(engine="interpret"):
+        runs = [mdf_loop.run(DIFFUSION, drift=2.0, seed=np.random.SeedSequence(1, spawn_key=(1, k))) for k in range(3)]
+    with options(engine=engine):
         expected = mdf_loop.sweep(DIFFUSION, {"drift": [0.0, 2.0]}, trials=20, seed=1, outputs=["reaction_time"])
         monkeypatch.setattr(Seeds, "generators", refuse)
         found = mdf_loop.sweep(DIFFUSION, {"drift": [0.0, 2.0]}, trials=20, seed=1, outputs=["reaction_time"], chunk=7)
     np.testing.assert_array_equal(found.reaction_time, expected.reaction_time)
+    np.testing.assert_array_equal(found.reaction_time[1, :3], [run["reaction_time"] for run in runs])

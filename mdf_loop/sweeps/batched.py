@@ -20,14 +20,19 @@ from mdf_loop.plan.invariants import invariants
 from mdf_loop.sweeps.columns import Columns
 from mdf_loop.sweeps.drawing import Drawing, draw_of
 from mdf_loop.sweeps.exact import DRAWS, NotBatched, refuse_inexact
+from mdf_loop.sweeps.iterations import iteration_of
 from mdf_loop.sweeps.lane_nodes import Planned, Step
 from mdf_loop.sweeps.lanes import Lanes, stacked
+from mdf_loop.sweeps.seeds import Seeds
 
 FEW = 0.75
 """The part of the lanes that still run below which those that have ended are left out."""
 
 FULL = 0.98
 """The same before more random numbers are drawn."""
+
+SETTLED = 4
+"""Iterations after which one is made a function: shorter loops are over by then."""
 
 
 class BatchedLoop:
@@ -49,13 +54,18 @@ class BatchedLoop:
         self.varying = [Planned(node) for node in loop.body.nodes if not _is_same(node, same.always)]
         self.draws = [node for node in loop.body.nodes if (node.domain, node.op) in DRAWS]
         self.rounds, self.fixed = loop.goes_round, same.always
+        results = {*(c.output for c in loop.carried), *loop.last, *(c.output for c in loop.collected)}
+        self.seen = {*results, *self.rounds.values(), loop.keep_going or ""}
+        self.passing = {name for each in self.varying for name in each.node.outputs}
+        read = {*self.seen, *(name for node in loop.body.nodes for name in node.reads)}
+        self.index = loop.index if loop.index in read else ""
         self.number = numbering(loop.body.type_of(loop.index or "").shape)
 
     def run(
         self,
         given: Sequence[Arguments],
         which: np.ndarray,
-        generators: Sequence[np.random.Generator],
+        seeds: Seeds | None,
         wanted: Sequence[bool],
         deadline: Deadline | None = None,
         most: int | None = None,
@@ -68,8 +78,8 @@ class BatchedLoop:
             Each has an iteration to run.
         which : array of int
             For each lane, which of them are its.
-        generators : sequence of numpy Generator
-            The random stream of each.
+        seeds : Seeds, optional
+            Of the random stream of each lane, if the loop draws.
         wanted : sequence of bool
             Which results are wanted: carried, last, then collected ones.
         deadline : Deadline, optional
@@ -85,7 +95,7 @@ class BatchedLoop:
         counts = np.array([-1 if each.trip_count is None else each.trip_count for each in given])[which]
         limit = None if (counts < 0).any() else int(counts.max())
         soonest = int(counts[counts >= 0].min(initial=1 << 62))
-        drawing = Drawing(self.draws, generators if self.draws else [], limit)
+        drawing = Drawing(self.draws, seeds, limit)
         lanes = self._lanes(given, which)
         out = _Out(len(which), self.loop, wanted)
         t = 0
@@ -99,16 +109,16 @@ class BatchedLoop:
                 t += 1
                 ended = self._ended(lanes, counts, soonest, t)
                 out.collect(lanes, t)
-                if ended is not None:
+                if len(ended):
                     out.end(lanes, ended, t)
                 self._go_round(lanes)
-                if ended is not None:
+                if len(ended):
                     self._leave_out(lanes, drawing, ended)
         return out.columns()
 
     def _lanes(self, given: Sequence[Arguments], which: np.ndarray) -> Lanes:
         """The values before the first iteration."""
-        loop, lanes = self.loop, Lanes(np.arange(len(which)), np.ones(len(which), bool))
+        loop, lanes = self.loop, Lanes(np.arange(len(which)), np.ones(len(which), bool), len(which))
         lanes.env[""] = None
         for name, value in loop.body.constants.items():
             lanes.env[name] = value
@@ -134,8 +144,8 @@ class BatchedLoop:
 
     def _iterate(self, lanes: Lanes, drawing: Drawing, t: int) -> None:
         """Run the body once, for all lanes."""
-        if self.loop.index:
-            lanes.set(self.loop.index, self.number(t), False)
+        if self.index:
+            lanes.set(self.index, self.number(t), False)
         for part in self.loop.scanned:
             rows, name = lanes.env[f"{part.input} parts"], f"{part.input} parts"
             is_stacked = name in lanes.stacked
@@ -148,10 +158,8 @@ class BatchedLoop:
                 self._plan_draws(lanes, drawing)
         if self.draws:
             drawing.advance()
-        if lanes.steps_version == lanes.version:
-            env = lanes.env
-            for call, names, keywords, output in lanes.steps:
-                env[output] = call(*[env[name] for name in names], **keywords)
+        if lanes.iteration is not None and lanes.iteration_version == lanes.version:
+            lanes.iteration(lanes.env)
             return
         version = lanes.version
         for each in self.varying:
@@ -159,7 +167,7 @@ class BatchedLoop:
                 lanes.set(each.node.outputs[0], drawing.take(each.node), True)
             else:
                 each.run(lanes, self.fixed)
-        if lanes.version == version:
+        if lanes.version == version and t >= SETTLED:
             self._remember(lanes, drawing)
 
     def _remember(self, lanes: Lanes, drawing: Drawing) -> None:
@@ -167,11 +175,12 @@ class BatchedLoop:
         steps = [[_drawn(each, drawing)] if each.is_draw else each.steps for each in self.varying]
         is_settled = all((name in lanes.stacked) == (output in lanes.stacked) for name, output in self.rounds.items())
         if is_settled and all(known is not None for known in steps):
-            lanes.steps, lanes.steps_version = [step for known in steps for step in known or ()], lanes.version
+            calls = [step for known in steps for step in known or ()]
+            lanes.iteration, lanes.iteration_version = iteration_of(calls, self.seen), lanes.version
 
     def _plan_draws(self, lanes: Lanes, drawing: Drawing) -> None:
         """Find out what is drawn in one iteration: shapes are those of the first one, which is run on zeros for that."""
-        trial, draws = Lanes(lanes.ids, lanes.alive, dict(lanes.env), set(lanes.stacked)), []
+        trial, draws = Lanes(lanes.ids, lanes.alive, lanes.running, dict(lanes.env), set(lanes.stacked)), []
         for each in self.varying:
             if each.is_draw:
                 like = each.node.inputs[0] if each.node.inputs else ""
@@ -181,13 +190,13 @@ class BatchedLoop:
                 each.run(trial, self.fixed)
         drawing.plan(draws)
 
-    def _ended(self, lanes: Lanes, counts: np.ndarray, soonest: int, t: int) -> np.ndarray | None:
-        """Which lanes end behind this iteration; None if none does."""
+    def _ended(self, lanes: Lanes, counts: np.ndarray, soonest: int, t: int) -> np.ndarray | Sequence[int]:
+        """Which lanes end behind this iteration: their places."""
         ended = None
         if self.loop.keep_going:
             value = lanes.env[self.loop.keep_going]
             if self.loop.keep_going in lanes.stacked:
-                if value.dtype != np.bool_ or value.size != len(lanes.ids):
+                if value.dtype.kind != "b" or value.size != len(lanes.ids):
                     raise NotBatched("its condition is not one boolean")
                 ended = np.greater(lanes.alive, value.reshape(-1))  # alive, and not going on
             elif not truth(value, "the body's condition"):
@@ -195,14 +204,12 @@ class BatchedLoop:
         if t >= soonest:
             over = lanes.alive & (counts[lanes.ids] == t)
             ended = over if ended is None else ended | over
-        return None if ended is None or not ended.any() else ended
+        return () if ended is None else ended.nonzero()[0]
 
     def _go_round(self, lanes: Lanes) -> None:
         """What the next iteration gets: all at once, so that values may change places."""
-        if lanes.steps_version == lanes.version:
-            env = lanes.env
-            values = [env[output] for output in self.rounds.values()]
-            env.update(zip(self.rounds, values, strict=True))
+        if lanes.iteration_version == lanes.version:
+            lanes.env.update(zip(self.rounds, [lanes.env[output] for output in self.rounds.values()], strict=True))
             return
         new = [(name, lanes.env[output], output in lanes.stacked) for name, output in self.rounds.items()]
         for name, value, is_stacked in new:
@@ -212,15 +219,16 @@ class BatchedLoop:
             shape = np.shape(value)[1:] if is_stacked else np.shape(value)
             lanes.set(self.loop.condition, np.ones(shape, bool) if shape else np.True_, False)
 
-    def _leave_out(self, lanes: Lanes, drawing: Drawing, ended: np.ndarray) -> None:
-        lanes.alive &= ~ended
+    def _leave_out(self, lanes: Lanes, drawing: Drawing, ended: np.ndarray | Sequence[int]) -> None:
+        lanes.alive[ended] = False
+        lanes.running -= len(ended)
         part = FULL if self.draws and drawing.is_used_up else FEW
-        if np.count_nonzero(lanes.alive) > part * len(lanes.alive):
+        if lanes.running > part * len(lanes.alive):
             return
         left = np.flatnonzero(lanes.alive)
         if self.draws:
             drawing.keep(left)
-        lanes.keep(left, list(lanes.stacked))
+        lanes.keep(left, lanes.stacked - self.passing)
 
 
 class _Out:
@@ -231,17 +239,16 @@ class _Out:
         self.names = [*(c.output for c in loop.carried), *loop.last]
         self.values: list[np.ndarray | None] = [None] * len(self.names)
         self.wanted = [k for k in range(len(self.names)) if wanted[k]]
-        self.collecting = [(c, wanted[k]) for k, c in enumerate(loop.collected, len(self.names))]
+        self.collecting = [(k, c.output) for k, c in enumerate(loop.collected) if wanted[len(self.names) + k]]
         self.collected: list[np.ndarray | None] = [None] * len(loop.collected)
         self.lengths = np.zeros(count, np.int64)
 
     def collect(self, lanes: Lanes, t: int) -> None:
         """Keep what is collected in iteration ``t - 1``."""
-        for k, (what, is_wanted) in enumerate(self.collecting):
-            if is_wanted:
-                rows = lanes.rows(what.output)
-                buffer = self._room(k, rows, t)
-                buffer[t - 1, lanes.ids[lanes.alive]] = rows[lanes.alive]
+        for k, name in self.collecting:
+            rows = lanes.rows(name)
+            buffer = self._room(k, rows, t)
+            buffer[t - 1, lanes.ids[lanes.alive]] = rows[lanes.alive]
 
     def _room(self, k: int, rows: np.ndarray, t: int) -> np.ndarray:
         buffer = self.collected[k]
@@ -254,7 +261,7 @@ class _Out:
             buffer = self.collected[k] = larger
         return buffer
 
-    def end(self, lanes: Lanes, ended: np.ndarray, t: int) -> None:
+    def end(self, lanes: Lanes, ended: np.ndarray | Sequence[int], t: int) -> None:
         """Keep the values of lanes that have ended."""
         ids = lanes.ids[ended]
         self.lengths[ids] = t

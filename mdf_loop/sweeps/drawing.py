@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import repeat
+from typing import Any, Protocol
 
 import numpy as np
 
+from mdf_loop.backends.llvm.randomness import filling
+from mdf_loop.backends.llvm.streams import Streams, can_be_made
 from mdf_loop.ir import Node
 from mdf_loop.kernels.casting import element_type
 from mdf_loop.kernels.random import _floating
 from mdf_loop.sweeps.exact import DRAWS, NotBatched
+from mdf_loop.sweeps.seeds import Seeds
 
 FIRST, MOST, BYTES = 32, 256, 1 << 25
 """Iterations whose numbers are drawn at once: at first, since the loop may end soon, and at most; and bytes of a block."""
 
 PARAMETERS = {"normal": (("mean", 0.0), ("scale", 1.0)), "uniform": (("low", 0.0), ("high", 1.0))}
 
-TILE = 128
-"""Lanes that draw before their numbers are put in place: few enough to be still in the processor's cache."""
+TILE, PADDING = 128, 8
+"""Lanes that draw before their numbers are put in place: few enough to be still in the processor's cache, if not all of their
+rows begin at the same places of it."""
 
 
 @dataclass(frozen=True)
@@ -51,18 +57,19 @@ class Drawing:
     ----------
     nodes : sequence of Node
         Those that draw, in order.
-    generators : sequence of numpy Generator
-        One for each lane.
+    seeds : Seeds, optional
+        Those of all lanes, if anything draws.
     most : int
         How many iterations there are at most.
     """
 
-    def __init__(self, nodes: Sequence[Node], generators: Sequence[np.random.Generator], most: int | None) -> None:
+    def __init__(self, nodes: Sequence[Node], seeds: Seeds | None, most: int | None) -> None:
         kinds = {(DRAWS[node.domain, node.op], self._parameters(node)) for node in nodes}
         if len(kinds) > 1:
             raise NotBatched("its nodes draw from several distributions, in turn")
-        self.generators, self.left, self.length = list(generators), most, FIRST
-        self.kind, self.parameters = kinds.pop() if kinds else ("", ())
+        if kinds and seeds is not None:
+            self.drawn = drawn_from(seeds, *kinds.pop())
+        self.left, self.length = most, FIRST
         self.draws: dict[int, tuple[Draw, int]] = {}
         self._rows: dict[int, tuple[np.ndarray, np.dtype]] = {}
         self._block: np.ndarray | None = None
@@ -92,7 +99,7 @@ class Drawing:
 
     def keep(self, lanes: np.ndarray) -> None:
         """Forget all lanes but some."""
-        self.generators = [self.generators[k] for k in lanes]
+        self.drawn.keep(lanes)
         if self._block is not None:
             self._start(self._block[self._at :].take(lanes, axis=-1))
 
@@ -102,33 +109,80 @@ class Drawing:
         return self._block is None or self._at + 1 >= len(self._block)
 
     def _refill(self) -> None:
-        """Draw the next block: one call for each lane.  Numbers of one place in all lanes stand side by side."""
+        """Draw the next block.  Numbers of one place in all lanes stand side by side."""
+        lanes = len(self.drawn)
         length = self.length if self.left is None else min(self.length, self.left)
-        room = max(BYTES // (8 * self._each * len(self.generators)), FIRST)
-        self.length = min(2 * self.length, MOST, room)
+        room = max(BYTES // (8 * self._each * lanes), FIRST)
+        self.length = min(4 * self.length, MOST, room)
         self.left = None if self.left is None else self.left - length
-        block = np.empty((length, self._each, len(self.generators)))
-        drawn = np.empty((TILE, length * self._each))
-        for start in range(0, len(self.generators), TILE):
-            generators = self.generators[start : start + TILE]
-            self._fill(drawn, generators)
-            block[..., start : start + TILE] = np.moveaxis(drawn[: len(generators)].reshape(len(generators), length, -1), 0, -1)
+        block, count = np.empty((length, self._each, lanes)), length * self._each
+        tile = np.empty((TILE, count + PADDING))[:, :count]
+        for start in range(0, lanes, TILE):
+            rows = tile[: lanes - start]
+            self.drawn.fill(rows, start)
+            block[..., start : start + TILE] = np.moveaxis(rows.reshape(len(rows), length, -1), 0, -1)
         self._start(block)
 
     def _start(self, block: np.ndarray) -> None:
         """Take numbers from the beginning of a block; each node's as rows of its shape, in each iteration."""
         self._block, self._at = block, 0
         for key, (draw, start) in self.draws.items():
-            rows = block[:, start : start + draw.size].reshape(len(block), *draw.shape, len(self.generators))
+            rows = block[:, start : start + draw.size].reshape(len(block), *draw.shape, block.shape[-1])
             self._rows[key] = np.moveaxis(rows, -1, 1), draw.dtype
 
-    def _fill(self, drawn: np.ndarray, generators: Sequence[np.random.Generator]) -> None:
-        """A row of numbers of each generator."""
-        if self.parameters == (0.0, 1.0):
-            name = "standard_normal" if self.kind == "normal" else "random"
-            for row, generator in zip(drawn, generators, strict=False):
-                getattr(generator, name)(out=row)
-            drawn += 0.0  # numpy adds the mean, which makes 0 of -0
-        else:
-            for row, generator in zip(drawn, generators, strict=False):
-                row[:] = getattr(generator, self.kind)(*self.parameters, len(row))
+
+class Drawn(Protocol):
+    """The random numbers of many lanes."""
+
+    def __len__(self) -> int:
+        """How many lanes there are."""
+
+    def fill(self, rows: np.ndarray, start: int) -> None:
+        """Fill each row from the stream of a lane, from one of them on."""
+
+    def keep(self, lanes: np.ndarray) -> None:
+        """Forget all lanes but some."""
+
+
+def drawn_from(seeds: Seeds, kind: str, parameters: tuple[float, ...]) -> Drawn:
+    """The random numbers of all lanes: without an object of numpy's for each, where that can be done."""
+    if parameters == (0.0, 1.0) and seeds.words is not None and can_be_made() and filling(kind) is not None:
+        return _OfStreams(seeds.words, kind)
+    return _OfGenerators(seeds.generators(), kind, parameters)
+
+
+class _OfStreams:
+    """Standard numbers, drawn by numpy's own function for many of them."""
+
+    def __init__(self, words: np.ndarray, kind: str) -> None:
+        self.streams, self._fill = Streams(words), filling(kind)
+        self.addresses = self.streams.addresses
+
+    def __len__(self) -> int:
+        return len(self.addresses)
+
+    def fill(self, rows: np.ndarray, start: int) -> None:
+        fill, count = self._fill, rows.shape[1]
+        places = range(rows.ctypes.data, rows.ctypes.data + len(rows) * rows.strides[0], rows.strides[0])
+        deque(map(fill, self.addresses[start : start + len(rows)].tolist(), repeat(count), places), 0)
+        np.add(rows, 0.0, out=rows)  # numpy adds the mean, which makes 0 of -0
+
+    def keep(self, lanes: np.ndarray) -> None:
+        self.addresses = self.addresses[lanes]
+
+
+class _OfGenerators:
+    """Numbers of numpy's own generators, one for each lane."""
+
+    def __init__(self, generators: Sequence[np.random.Generator], kind: str, parameters: tuple[float, ...]) -> None:
+        self.generators, self.kind, self.parameters = list(generators), kind, parameters
+
+    def __len__(self) -> int:
+        return len(self.generators)
+
+    def fill(self, rows: np.ndarray, start: int) -> None:
+        for row, generator in zip(rows, self.generators[start : start + len(rows)], strict=True):
+            row[:] = getattr(generator, self.kind)(*self.parameters, len(row))
+
+    def keep(self, lanes: np.ndarray) -> None:
+        self.generators = [self.generators[k] for k in lanes]

@@ -6,7 +6,7 @@ go through all lanes at once, many times as fast as through a few elements for e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,17 +19,18 @@ from mdf_loop.sweeps.exact import NotBatched
 class Lanes:
     """Values of the lanes that run: those that are the same in all, and those that are stacked.
 
-    ``version`` changes whenever a value becomes stacked, or the same in all.  ``steps`` are the calls that make an
-    iteration as long as it is ``steps_version``.
+    ``running`` counts those that are ``alive``.  ``version`` changes whenever a value becomes stacked, or the same in all.
+    ``iteration`` makes one as long as it is ``iteration_version``.
     """
 
     ids: np.ndarray
     alive: np.ndarray
+    running: int
     env: dict[str, Any] = field(default_factory=dict)
     stacked: set[str] = field(default_factory=set)
     version: int = 0
-    steps: list[Any] = field(default_factory=list)
-    steps_version: int = -1
+    iteration: Callable[[dict[str, Any]], None] | None = None
+    iteration_version: int = -1
 
     def set(self, name: str, value: Any, is_stacked: bool) -> None:
         """Give a name a value."""
@@ -43,12 +44,12 @@ class Lanes:
         value = self.env[name]
         return value if name in self.stacked else np.broadcast_to(value, (len(self.ids), *np.shape(value)))
 
-    def keep(self, lanes: np.ndarray, names: Sequence[str]) -> None:
+    def keep(self, lanes: np.ndarray, names: Iterable[str]) -> None:
         """Forget all lanes but some."""
         for name in names:
             if name in self.stacked:
                 self.env[name] = some(self.env[name], lanes)
-        self.ids, self.alive = self.ids[lanes], self.alive[lanes]
+        self.ids, self.alive, self.running = self.ids[lanes], self.alive[lanes], len(lanes)
 
 
 def stacked(values: Sequence[Any], places: np.ndarray, name: str) -> tuple[Any, bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -63,9 +64,9 @@ class Seeds:
         is_plain = type(start) is int and root.pool_size == POOL and all(0 <= k < 1 << 32 for k in root.spawn_key)
         if not is_plain or any(key.max(initial=0) >= 1 << 32 for key in keys):
             return None
-        entropy: list[Any] = _words(start)
+        entropy = _words(start)
         entropy += [0] * (POOL - len(entropy))
-        return _hashed([*entropy, *root.spawn_key, *keys], len(self.trials))
+        return _hashed((*entropy, *root.spawn_key), keys)
 
     def generators(self) -> list[np.random.Generator]:
         """What ``numpy.random.default_rng`` makes of the seeds: the same objects each time."""
@@ -135,23 +136,36 @@ class _Hash:
         return value ^ np.right_shift(value, SHIFT)
 
 
-def _hashed(entropy: Sequence[Any], count: int) -> np.ndarray:
-    """The four words of 64 bits that seed PCG64, for each trial."""
-    given = [np.broadcast_to(np.asarray(word).astype(np.uint32), count) for word in entropy]
-    mix_in = _Hash(INIT_A, MULT_A)
+def _mixed(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    result: np.ndarray = MIX_L * x - MIX_R * y
+    return result ^ np.right_shift(result, SHIFT)
 
-    def mix(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        result: np.ndarray = MIX_L * x - MIX_R * y
-        return result ^ np.right_shift(result, SHIFT)
 
-    pool = [mix_in(word) for word in given[:POOL]]
+def _mix_in(pool: list[np.ndarray], word: np.ndarray, hashed: _Hash) -> None:
+    for place in range(POOL):
+        pool[place] = _mixed(pool[place], hashed(word))
+
+
+@functools.lru_cache(maxsize=64)
+def _root(words: tuple[int, ...]) -> tuple[tuple[np.ndarray, ...], int]:
+    """The pool, and the constant of its hash, when the words that all trials have in common are in it."""
+    given, hashed = [np.array([word], np.uint32) for word in words], _Hash(INIT_A, MULT_A)
+    pool = [hashed(word) for word in given[:POOL]]
     for source in range(POOL):
         for place in range(POOL):
             if source != place:
-                pool[place] = mix(pool[place], mix_in(pool[source]))
+                pool[place] = _mixed(pool[place], hashed(pool[source]))
     for word in given[POOL:]:
-        for place in range(POOL):
-            pool[place] = mix(pool[place], mix_in(word))
+        _mix_in(pool, word, hashed)
+    return tuple(pool), hashed.constant
+
+
+def _hashed(common: tuple[int, ...], keys: Sequence[np.ndarray]) -> np.ndarray:
+    """The four words of 64 bits that seed PCG64, for each trial."""
+    known, constant = _root(common)
+    pool, hashed = list(known), _Hash(constant, MULT_A)
+    for key in keys:
+        _mix_in(pool, key.astype(np.uint32), hashed)
     give = _Hash(INIT_B, MULT_B)
     words = np.stack([give(pool[k % POOL]) for k in range(8)], axis=1).astype("<u4")
     return np.ascontiguousarray(words).view("<u8").astype(np.uint64)

@@ -170,8 +170,7 @@ class SideBySide:
         if compiled is not None:
             return compiled
         batched = self._ready(prepared, (), lambda: BatchedLoop(prepared.record))
-        generators = seeds.generators() if seeds is not None else []
-        return batched.run(arguments, which, generators, keeps, run.deadline, run.options.max_iterations)
+        return batched.run(arguments, which, seeds, keeps, run.deadline, run.options.max_iterations)
 
     def _ready(self, prepared: Any, how: Any, make: Callable[[], Any]) -> Any:
         """What was made of a loop before; it is kept beside the loop, so that its place stays taken."""

@@ -185,6 +185,9 @@ def stream() -> list[str]:
         f"  %known_at = getelementptr i64, ptr %table, i64 {NEXT}",
         "  %known = load i64, ptr %known_at",
         "  %is_pcg = icmp eq i64 %next, %known",
+        "  %is_known = sext i1 %is_pcg to i64",  # all bits, or none
         "  %words = load ptr, ptr %state",
         "  %pcg = select i1 %is_pcg, ptr %words, ptr %stream",  # of another stream nothing is used, but it is read
+        "  %step_at = getelementptr i128, ptr %pcg, i64 1",
+        "  %step = load i128, ptr %step_at, align 8",
     ]

@@ -43,6 +43,8 @@ class Array:
         The value of which it is the transpose, and the permutation.
     growing : str
         The growing memory that is its own, at whose end more may be put.
+    register : str
+        The register that holds all elements, of a few (``registers``).
     """
 
     dtype: np.dtype
@@ -55,6 +57,7 @@ class Array:
     widest: int = 1
     transposed: tuple[Array, tuple[int, ...]] | None = None
     growing: str = ""
+    register: str = ""
 
     @property
     def is_static(self) -> bool:

@@ -1,7 +1,8 @@
 """What goes round in a loop, and what it collects.
 
-A carried number stays in a register.  A carried array has two places that change roles at the end of each iteration, or one,
-where all that the body does with it is to replace parts; what is collected is written where it stays, row by row.
+A carried number stays in a register, and so does an array of a few elements.  A larger one has two places that change roles at
+the end of each iteration, or one, where all that the body does with it is to replace parts; what is collected is written where
+it stays, row by row.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from mdf_loop.backends.llvm.elements import CannotCompile, element
 from mdf_loop.backends.llvm.emitter import Emitter
 from mdf_loop.backends.llvm.fusion import is_number
 from mdf_loop.backends.llvm.lanes import Lanes, Place
+from mdf_loop.backends.llvm.registers import can_hold, held, in_register, register_type
 from mdf_loop.backends.llvm.sweeps import store_all
 from mdf_loop.backends.llvm.views import viewed
 from mdf_loop.ir import Collected
@@ -45,7 +47,7 @@ class Phi:
 
 
 class Carried:
-    """A carried value: a number, an array with two places, with one, or of lengths that change."""
+    """A carried value: a number, an array in a register, with two places, with one, or of lengths that change."""
 
     def __init__(self, e: Emitter, state: Value, first: Array, end: Value, in_place: bool) -> None:
         self.e, self.state, self.end, self.first = e, state, end, first
@@ -53,8 +55,11 @@ class Carried:
         if state.type.dtype is None or state.type.shape is None or first.dtype != state.type.dtype:
             raise CannotCompile("a carried value of unknown type has no compiled form")
         self.is_open = not state.type.is_static
+        self.is_held = not in_place and first.is_static and can_hold(e, state)
         if self.is_number:
             self.start = e.number_of(first)
+        elif self.is_held:
+            self.start = held(e, first).register
         elif self.is_open:
             self.memories = [e.growing_memory() for _ in range(1 if in_place else 2)]
             self.start = self._written(self.memories[0], first)
@@ -75,6 +80,9 @@ class Carried:
         if self.is_number:
             self.phis = [Phi(e, element(dtype).register, self.start)]
             e.known[self.state] = number(dtype, self.phis[0].name, self.first.shape)
+        elif self.is_held:
+            self.phis = [Phi(e, register_type(e, self.first), self.start)]
+            e.known[self.state] = in_register(dtype, self.first.shape, self.phis[0].name)
         elif self.is_open:
             self.phis = [Phi(e, "ptr", x) for x in (self.start, *self.memories)]
             self.phis += [Phi(e, "i64", str(n)) for n in self.first.shape]
@@ -89,11 +97,15 @@ class Carried:
 
     def targets(self) -> list[str]:
         """Where the next value may be written as soon as it is computed."""
-        return [] if self.is_number or self.is_open or not self.phis else [self.phis[1].name]
+        return [self.phis[1].name] if self._has_two_places else []
+
+    @property
+    def _has_two_places(self) -> bool:
+        return not (self.is_number or self.is_held or self.is_open or self.in_place)
 
     def pending(self) -> list[tuple[Array, list[str]]]:
         """What has to be written at the end of an iteration."""
-        if self.is_number or self.is_open or not self.phis:
+        if not self._has_two_places:
             return []
         found = self.e.of(self.end)
         other = self.phis[1].name
@@ -115,6 +127,8 @@ class Carried:
         found = e.of(self.end)
         if self.is_number:
             return [e.number_of(found, self.first.dtype)]
+        if self.is_held:
+            return [held(e, self._fitted(found)).register]
         if self.is_open:
             found = self._fitted_where_known(found)
             if self.in_place:
@@ -131,6 +145,8 @@ class Carried:
         ends = [met(e, phi.type, [*([(phi.first, before)] if phi.first else []), (phi.following, latch)]) for phi in self.phis]
         if self.is_number:
             return number(dtype, ends[0], self.first.shape)
+        if self.is_held:
+            return in_register(dtype, self.first.shape, ends[0])
         if not self.is_open:
             return in_memory(dtype, self.first.shape, ends[0])
         lengths = ends[1 + len(self.memories) :]

@@ -13,6 +13,7 @@ from mdf_loop.backends.llvm.fusion import is_number
 from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.overwriting import is_longer, overwriting
 from mdf_loop.backends.llvm.products import pack_ahead
+from mdf_loop.backends.llvm.registers import can_hold
 from mdf_loop.backends.llvm.sweeps import store_all
 from mdf_loop.backends.llvm.views import row_pointer, viewed
 from mdf_loop.step.records import BranchRegion, LoopRegion, Region, Value
@@ -278,7 +279,8 @@ class _Loop:
         results += [rows.result(done) for rows in self.rows]
         results += [number(INT64, done), number(BOOL, truth, [1] * len(self.stays.type.shape or ()))]
         for k, item in self.items.items():
-            e.known[item] = results[k]
+            x = results[k]
+            e.known[item] = e.materialised(x) if x.register and not can_hold(e, item) else x
 
     def _end_of(self, carried: Carried, before: str, latch: str, runs: bool) -> Array:
         if runs:

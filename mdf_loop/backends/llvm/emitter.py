@@ -17,6 +17,7 @@ from mdf_loop.backends.llvm.arrays import Array, Length, get, in_memory, is_one,
 from mdf_loop.backends.llvm.elements import BOOL, CannotCompile, element, literal
 from mdf_loop.backends.llvm.fusion import fused
 from mdf_loop.backends.llvm.lanes import ZERO, Lanes
+from mdf_loop.backends.llvm.registers import can_hold, held
 from mdf_loop.backends.llvm.sweeps import store_all
 from mdf_loop.backends.llvm.text import Text
 from mdf_loop.backends.python.numbers import stays
@@ -111,7 +112,9 @@ class Emitter:
 
     def define(self, value: Value, found: Array) -> None:
         """What a value is; written to memory if that was decided."""
-        if value in self.fusion.written and not found.memory:
+        if value in self.fusion.written and not found.memory and value not in self.in_place and can_hold(self, value):
+            found = held(self, found)
+        elif value in self.fusion.written and not found.memory:
             targets = self.targets.get(value, ())
             found = self.materialised(found, targets)
             self.filled.update(targets)
@@ -184,6 +187,9 @@ class Emitter:
             else:
                 numbers = ", ".join(f"{row.memory} {literal(given.dtype, x)}" for x in given.reshape(-1))
             return self.text.constant(f"[{given.size} x {row.memory}]", f"[{numbers}]")
+        for k, constant in enumerate(self.constants):
+            if constant is given:
+                return f"%constant{k}"
         self.constants.append(given)
         return f"%constant{len(self.constants) - 1}"
 

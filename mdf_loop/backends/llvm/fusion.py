@@ -31,9 +31,20 @@ _PLAIN = {
 
 @dataclass
 class Fusion:
-    """The decisions for a Step and all regions inside it."""
+    """The decisions for a Step and all regions inside it.
+
+    Attributes
+    ----------
+    written : set of Value
+        What is written where it is made.
+    whole : set of Value
+        What is only read element by element, as it lies, or reduced, in the region that makes it: it need not be in memory.
+    costs : dict
+        What an element costs where it is read.
+    """
 
     written: set[Value] = field(default_factory=set)
+    whole: set[Value] = field(default_factory=set)
     costs: dict[Value, int] = field(default_factory=dict)
     _homes: dict[Value, Region] = field(default_factory=dict)
     _readers: dict[Value, list[tuple[Value | None, int, Region]]] = field(default_factory=dict)
@@ -58,7 +69,18 @@ def fused(region: Region) -> Fusion:
         for value in reversed(here.values):
             if is_lazy(value):
                 _decide(found, value)
+    for here in regions:
+        found.whole.update(value for value in (*here.params, *here.values) if _is_read_whole(found, value, here))
     return found
+
+
+def _is_read_whole(found: Fusion, value: Value, home: Region) -> bool:
+    def is_whole(reader: Value | None) -> bool:
+        if reader is None or reader.op in ("reduce", "apply", "loop", "item"):
+            return True
+        return reader.op in ELEMENTWISE and reader.type.is_static and reader.type.size == value.type.size
+
+    return value.type.is_static and all(where is home and is_whole(x) for x, _, where in found._readers.get(value, ()))
 
 
 def is_lazy(value: Value) -> bool:

@@ -146,6 +146,11 @@ class Layout:
         return self.first_number + self.numbers
 
 
+_OPEN = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+_LEAVE = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_int64)
+"""What programs call; ctypes makes a new type each time it is asked for one."""
+
+
 class Table:
     """The addresses of one call, and memory of its own: two threads never share it."""
 
@@ -154,8 +159,7 @@ class Table:
         self.entries = np.zeros(layout.first_constant + len(constants), np.uint64)
         self.scratch = np.empty(layout.scratch + 64, np.uint8)
         self.arrays: list[np.ndarray] = []
-        self._open = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(self._new)
-        self._leave = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_int64)(self._run_outside)
+        self._open, self._leave = _OPEN(self._new), _LEAVE(self._run_outside)
         start = -self.scratch.ctypes.data % 64
         self._calls = [x.prepared(self.scratch[start:]) for x in outside]
         self.given: Sequence[Any] = ()

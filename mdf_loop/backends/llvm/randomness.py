@@ -50,6 +50,21 @@ def drawing(name: str) -> Any:
     return function
 
 
+FILLS = {"normal": "random_standard_normal_fill", "uniform": "random_standard_uniform_fill"}
+"""numpy's functions that draw many numbers of a distribution."""
+
+
+@functools.cache
+def filling(kind: str) -> Any:
+    """One of them, to be called with the address of a stream, how many, and where; None where numpy does not offer it."""
+    try:
+        function = getattr(_library(), FILLS[kind])
+    except (AttributeError, OSError):  # pragma: no cover - as on Windows
+        return None
+    function.restype, function.argtypes = None, (ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_void_p)
+    return function
+
+
 _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
 
 

@@ -1,4 +1,4 @@
-"""Random streams for programs alone: where numpy keeps how far a stream has come, for many at once, without its objects.
+"""Random streams without numpy's objects: where numpy keeps how far a stream has come, for many at once.
 
 Making a Generator takes longer than many a run.  What a program, and numpy's own functions that it calls, read of one is a
 ``bitgen_t`` of C: addresses of functions, and of a state.  Those of many streams of PCG64 are written into one array here,
@@ -12,7 +12,7 @@ import functools
 
 import numpy as np
 
-from mdf_loop.backends.llvm.randomness import MULTIPLIER, address_of, drawing, next_of_pcg
+from mdf_loop.backends.llvm.randomness import FILLS, MULTIPLIER, address_of, drawing, filling, next_of_pcg
 
 WORDS = 12
 """Words of 64 bits for one stream: four of its state, two that say where that is, five of a ``bitgen_t``, and one to spare."""
@@ -64,7 +64,19 @@ def can_be_made() -> bool:
         found = [[drawing(name)(int(address), 0.0, 1.0) for _ in range(500)] for name in ("random_normal", "random_uniform")]
         if not np.array_equal(found, [generator.normal(size=500), generator.uniform(size=500)]):
             return False  # pragma: no cover - another numpy
+        if not np.array_equal(_filled(int(address)), [generator.standard_normal(500), generator.random(500)]):
+            return False  # pragma: no cover - another numpy
     return True
+
+
+def _filled(address: int) -> np.ndarray:
+    """Numbers of each distribution that numpy draws many of at once; nothing where it does not offer that."""
+    found = np.zeros((len(FILLS), 500))
+    for row, kind in zip(found, FILLS, strict=True):
+        fill = filling(kind)
+        if fill is not None:
+            fill(address, len(row), row.ctypes.data)
+    return found
 
 
 @functools.cache

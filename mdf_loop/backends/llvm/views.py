@@ -101,7 +101,7 @@ def slice_(e: Emitter, v: Value) -> Array:
     shape = tuple(length for _, _, length in cuts)
     if x.value:
         return number(x.dtype, x.value, shape)
-    if x.memory and all(n == m for n, m in list(zip(x.shape, shape, strict=True))[1:]) and cuts[0][1] == 1:
+    if x.memory and cuts[0][1] == 1 and all(cut == (0, 1, n) for cut, n in zip(cuts[1:], x.shape[1:], strict=True)):
         return e.settled(in_memory(x.dtype, shape, row_pointer(e, x, [cuts[0][0]])))
 
     def back(lanes: Lanes, index: Index) -> Index:
