@@ -28,6 +28,9 @@ WITHOUT, WITHOUT_IN_LONG = ("disable-lsr",), ("disable-lsr", "disable-machine-li
 """Options of LLVM while it generates code.  Its reduction of strength takes a third of that time, for what
 :mod:`~mdf_loop.backends.llvm.addresses` does.  Moving constants out of a long loop leaves no registers, and takes half."""
 
+KNOWN = range(20, 23)
+"""Versions of LLVM that have these options: of one that it does not know it says so, and ends the process."""
+
 LONG = 1000
 """Lines from which on a text is long."""
 
@@ -188,6 +191,7 @@ class Machine:
     @contextlib.contextmanager
     def _options(self, names: Sequence[str]) -> Iterator[None]:
         """Options of LLVM, which are the whole process's: only for a moment, as others may compile here as well."""
+        names = names if self.llvm.llvm_version_info[0] in KNOWN else ()
         try:
             for name in names:
                 self.llvm.set_option("mdf-loop", f"-{name}=true")
