@@ -6,16 +6,14 @@ import numpy as np
 import pytest
 from test_equivalence import assert_same_on_every_engine
 
-import mdf_loop.control_records  # noqa: F401  (registers RecordedLoop)
 from mdf_loop.calls.calling import loop
-from mdf_loop.control import loop_record
 from mdf_loop.errors import ArgumentError, LoopError
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.ir import Body, Carried, Collected, Loop, Node, Scanned
 from mdf_loop.kernels import load_kernels
-from mdf_loop.ops.registry import loop_of
 from mdf_loop.options import options, start_run
+from mdf_loop.readers.onnx.loops import as_loop, loop_record
 from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.records import Apply, LoopRegion, Type
 
@@ -34,18 +32,18 @@ BY_NUMBER = (("x", "Gather", "w j", {}), *STEP)
 
 def onnx_loop():
     body = Body("inner", ("j", "c", "a"), ("c", "b", "y"), nodes_of(*BY_NUMBER), captures=("w", "k"), opsets={"": 20})
-    return Node("Loop", ("many", "yes", "s"), ("s_out", "ys"), {"body": body}, opset=20, captures=("w", "k"))
+    return as_loop(Node("Loop", ("many", "yes", "s"), ("s_out", "ys"), {"body": body}, opset=20, captures=("w", "k")), "outer")
 
 
 def onnx_scan(opset=20):
     body = Body("inner", ("a", "x"), ("b", "y"), nodes_of(*STEP), captures=("k",), opsets={"": opset})
-    return Node("Scan", ("s", "w"), ("s_out", "ys"), {"body": body, "num_scan_inputs": 1}, opset=opset, captures=("k",))
+    inputs, attrs = ("s", "w") if opset > 8 else ("", "s", "w"), {"body": body, "num_scan_inputs": 1}
+    return as_loop(Node("Scan", inputs, ("s_out", "ys"), attrs, opset=opset, captures=("k",)), "outer")
 
 
 def recorded(record, *inputs):
-    attrs = {"record": record, "body": record.body}
     outputs = ("s_out", *(f"last_{name}" for name in record.last), "ys")
-    return Node("RecordedLoop", inputs, outputs, attrs, opset=1, domain="record", captures=record.body.captures)
+    return Node("Loop", inputs, outputs, {"loop": replace(record, unlimited=True)}, opset=20, captures=record.body.captures)
 
 
 def record_by_rows(part=None, reverse=False):
@@ -91,7 +89,7 @@ def test_every_form_is_one_loop_of_the_step_and_no_call(form):
     region = lower_loop(around(FORMS[form]()), types, True, True)
     found = [value for value in inside(region) if isinstance(value.attr, LoopRegion)]
     assert len(found) == 2
-    assert not [value for value in inside(region) if isinstance(value.attr, Apply) and loop_of(value.attr.node) is not None]
+    assert not [value for value in inside(region) if isinstance(value.attr, Apply) and value.attr.node.loop is not None]
     assert len(work_of(form)) <= len(work_of("Loop")), "no more work than in a Loop"
 
 
@@ -121,18 +119,18 @@ def test_every_form_gives_what_the_interpreter_gives(form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_is_seen_as_the_same_loop(form):
+def test_every_form_is_one_node(form):
     node = FORMS[form]()
-    places = loop_of(node)
-    assert [c.output for c in places.loop.carried] == ["b"]
-    assert node.inputs[places.carried] == ("s",)
-    assert node.inputs[places.scanned] in ((), ("w",))
-    assert node.inputs[places.invariant] in ((), ("k",))
+    assert (node.op, node.domain, list(node.attrs)) == ("Loop", "", ["loop"])
+    assert len(node.inputs) == node.loop.n_inputs
+    _, _, carried, scanned, invariant, _ = node.loop.split(node.inputs)
+    assert [c.output for c in node.loop.carried] == ["b"]
+    assert (carried, scanned in ((), ("w",)), invariant in ((), ("k",))) == (("s",), True, True)
 
 
 def test_scan_8_is_a_loop_for_each_row_of_a_batch():
     node = onnx_scan(8)
-    assert loop_of(replace(node, inputs=("", *node.inputs))).is_batched
+    assert (node.loop.batched, node.inputs) == (True, ("", "", "s", "w"))
 
 
 @pytest.mark.parametrize(
