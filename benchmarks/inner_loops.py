@@ -1,7 +1,7 @@
 """One inner loop in all its forms: what an iteration costs as a Loop, a Scan, and a TensorIterator as OpenVINO's reader makes it.
 
-The rows that a form gets are numbers, or vectors; those of a TensorIterator have one axis more, so that it stands beside a Loop over
-such rows.
+The rows that a form gets are numbers, or vectors. Those of a TensorIterator have one axis more: it stands below
+a Loop over such rows.
 
 python benchmarks/inner_loops.py [--seconds S]
 """
@@ -9,6 +9,7 @@ python benchmarks/inner_loops.py [--seconds S]
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -40,7 +41,7 @@ FORMS = {
 }
 OUTER = """outer (int64 i, bool go, double s) => (go, s_next)
 <int64 n = {{{}}}, bool yes = {{1}}> {{ {} m = ReduceMax <keepdims = 0> (ys) half = Mul (m, k) s_next = Add (z, half) }}"""
-ENGINES = {"interpret": 10, "numpy": 200, "jit": 2000}
+ENGINES = {"interpret": 5, "numpy": 40, "jit": 2000}
 """How many iterations of the outer loop each engine runs."""
 
 
@@ -100,7 +101,7 @@ def main() -> None:
         print(f"{'':26}" + "".join(f"{engine:>22}" for engine in ENGINES))
         table: dict[str, list[float]] = {form: [] for form in FORMS}
         for engine, n in ENGINES.items():
-            times = in_turns({form: calls[form][engine] for form in FORMS}, seconds)
+            times = in_turns({form: calls[form][engine] for form in FORMS}, seconds, time.process_time)
             for form in FORMS:
                 table[form].append(1e6 * min(times[form]) / n / INNER)
         base: list[float] = []
@@ -108,7 +109,7 @@ def main() -> None:
             base = row if form.startswith("Loop") and "OpenVINO" not in form else base
             print(f"{form:26}" + "".join(f"{t:14.4f}{t / b:8.2f}" for t, b in zip(row, base, strict=True)))
     nodes = {form: inner_node(form) for form in FORMS}
-    times = in_turns({form: lambda node=node: LoopNode(node) for form, node in nodes.items()}, seconds)
+    times = in_turns({form: lambda node=node: LoopNode(node) for form, node in nodes.items()}, seconds, time.process_time)
     print("\nmaking the node ready, us")
     for form, row in times.items():
         print(f"{form:26}{1e6 * min(row):14.1f}")
