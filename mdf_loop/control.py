@@ -23,9 +23,6 @@ from mdf_loop.options import Run
 from mdf_loop.readers.onnx.loops import bodies_of, counted, title
 from mdf_loop.types.elements import kind_of
 
-UNLIMITED = -1
-"""The trip count that has no limit, for a loop that has such a one."""
-
 
 def trip_count(m: Any) -> int | None:
     """M as a Python number; None where it was omitted.
@@ -134,7 +131,7 @@ class LoopNode:
         count = trip_count(value)
         if not self.record.unlimited or count is None or count >= 0:
             return count
-        if count < UNLIMITED:
+        if count < -1:
             raise ArgumentError(f"{self.record.name}: the trip count is {count}; it must be 0 or more, or -1 for no limit")
         return None
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import onnx
 import pytest
 from onnx import parser
@@ -141,3 +142,24 @@ def test_a_signature_that_does_not_fit_says_where(node, error, what):
 def test_the_attributes_of_a_scan_that_there_are_are_those_of_onnx():
     known = onnx.defs.get_schema("Scan", 25).attributes
     assert {"body", "num_scan_inputs", *SCAN_ATTRIBUTES} == set(known)
+
+
+def test_a_loop_inside_a_traced_function_says_where_it_stands():
+    @mdf_loop.body
+    def outer(x):
+        return mdf_loop.loop(3, True, x, body="inner (int64 j, float a) => (float d) { d = Identity (a) }")
+
+    with pytest.raises(ArgumentError, match=r"Loop 'loop': 1 carried value given, so the body must have 3 inputs") as caught:
+        mdf_loop.loop(3, True, np.float32(1), body=outer)
+    assert "in node loop of 'outer'" in caught.value.__notes__
+
+
+def test_a_loop_inside_an_mdf_body_says_where_it_stands():
+    text = "inner (int64 j, float a) => (float d) { d = Identity (a) }"
+    function = {"function": "onnx::Loop", "args": {"M": 3, "v": "x", "body": {"onnx": text}}}
+    port = {"output_ports": {"y": {"value": "run[0]"}}}
+    node = {"input_ports": {"x": {}}, "parameters": {"run": function}, **port}
+    graph = {"graph_outer": {"metadata": {"inputs": ["i", "go", "x"], "outputs": ["go", "y"]}, "nodes": {"n": node}}}
+    with pytest.raises(ArgumentError, match=r"Loop 'n.run': 1 carried value given") as caught:
+        mdf_loop.loop(3, True, 1.0, body=graph)
+    assert "in node n.run of 'outer'" in caught.value.__notes__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -113,7 +114,8 @@ def _add(
 ) -> Value:
     """Add the node, whose bodies capture values of the node of MDF."""
     base = reader.base(thing)
-    value = add_control(reader.builder, base, op, inputs, bodies, attrs, lambda name: _captured(reader, name, others))
+    given = functools.partial(_captured, reader, others=others)
+    value = add_control(reader.builder, base, op, inputs, bodies, attrs, given, reader.path[0])
     if value.items is None:
         return reader.control_result(value, base)
     return replace(value, items=tuple(reader.control_result(item, base) for item in value.items))
@@ -127,6 +129,7 @@ def add_control(
     bodies: Mapping[str, Body],
     attrs: dict[str, Any],
     captured: Callable[[str], Value],
+    where: str,
 ) -> Value:
     """Add a node with bodies: its inputs and what they capture become tensors of the types the bodies ask for.
 
@@ -145,6 +148,8 @@ def add_control(
         The other attributes.
     captured : callable
         The value of each name that a body captures.
+    where : str
+        The graph, for messages.
 
     Returns
     -------
@@ -169,7 +174,7 @@ def add_control(
     count = min(len(body.outputs) for body in bodies.values()) - (op == "Loop")
     outputs = tuple(builder.fresh(base if count == 1 else f"{base}[{k}]") for k in range(count))
     added = Node(op, names, outputs, attrs, base, builder.opset, "", tuple(captures))
-    values = builder.add(as_loop(added, base), varies)
+    values = builder.add(as_loop(added, where), varies)
     return values[0] if count == 1 else Value(varies=values[0].varies, items=values, display="outputs")
 
 
