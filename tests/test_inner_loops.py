@@ -57,6 +57,12 @@ def record_by_rows(part=None, reverse=False):
     return Loop(body, (Carried("a", "b"),), (scanned,), (collected,), invariant=("k",), name="record")
 
 
+def going_on(record):
+    """The record with a condition that is always true."""
+    body = replace(record.body, outputs=(*record.body.outputs, "go"), constants={**record.body.constants, "go": np.True_})
+    return replace(record, body=body, keep_going="go")
+
+
 def record_by_number(**more):
     body = Body("inner", ("j", "a"), ("b", "y"), nodes_of(*BY_NUMBER), captures=("w", "k"), opsets={"": 20})
     return Loop(body, (Carried("a", "b"),), (), (Collected("y"),), index="j", name="record", **more)
@@ -68,6 +74,9 @@ FORMS = {
     "record over rows": lambda: recorded(record_by_rows(), "", "", "s", "w", "k"),
     "record over parts of one row": lambda: recorded(record_by_rows(1), "", "", "s", "w", "k"),
     "record over parts, from behind": lambda: recorded(record_by_rows(1, reverse=True), "", "yes", "s", "w", "k"),
+    "record over as many rows as its trip count": lambda: recorded(record_by_rows(1), "many", "yes", "s", "w", "k"),
+    "record over rows, without a limit": lambda: recorded(record_by_rows(), "endless", "", "s", "w", "k"),
+    "record over rows, with a condition": lambda: recorded(going_on(record_by_rows()), "many", "", "s", "w", "k"),
     "record with a trip count": lambda: recorded(record_by_number(), "many", "", "s"),
     "record with a last value": lambda: recorded(record_by_number(last=("b",)), "many", "yes", "s"),
 }
@@ -126,6 +135,38 @@ def test_every_form_is_one_node(form):
     _, _, carried, scanned, invariant, _ = node.loop.split(node.inputs)
     assert [c.output for c in node.loop.carried] == ["b"]
     assert (carried, scanned in ((), ("w",)), invariant in ((), ("k",))) == (("s",), True, True)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("size", [2, 3])
+def test_parts_of_several_rows_are_rows_with_an_axis_more(size, reverse):
+    nodes = nodes_of(("x", "ReduceMax", "p", {"axes": (0,), "keepdims": 0}), *STEP)
+    nodes = (replace(nodes[0], opset=13), *nodes[1:])
+    body = Body("inner", ("a", "p", "k"), ("b", "y"), nodes, opsets={"": 20})
+    scanned = Scanned("p", part=size, stride=size, reverse=reverse)
+    record = Loop(body, (Carried("a", "b"),), (scanned,), (Collected("y"),), invariant=("k",), name="record")
+    outer = around(recorded(record, "", "", "s", "w", "k"))
+    region = lower_loop(outer, [Type(I64, ()), Type(F32, (2,)), Type(F32, (6, 2))], True, True)
+    assert sum(isinstance(value.attr, LoopRegion) for value in inside(region)) == 2
+    looped = NumpyLoop(outer)
+    assert_same_on_every_engine(lambda: looped(Arguments(60, True, [np.ones(2, np.float32)], captured=[ROWS]), start_run()))
+
+
+@pytest.mark.parametrize("scanned", [{"part": 4, "stride": 4}, {"part": 2, "stride": 1}, {"part": 1, "stride": 1, "start": 1}])
+def test_parts_that_are_not_the_whole_are_left_to_the_node(scanned):
+    nodes = nodes_of(("x", "Gather", "p zero", {}), *STEP)
+    body = Body("inner", ("a", "p", "k"), ("b", "y"), nodes, constants={"zero": np.int64(0)}, opsets={"": 20})
+    record = Loop(body, (Carried("a", "b"),), (Scanned("p", **scanned),), (Collected("y"),), invariant=("k",), name="record")
+    looped = NumpyLoop(around(recorded(record, "", "", "s", "w", "k")))
+    assert_same_on_every_engine(lambda: looped(Arguments(60, True, [np.ones(2, np.float32)], captured=[ROWS]), start_run()))
+
+
+@pytest.mark.parametrize("engine", ["interpret", "numpy", "auto"])
+def test_a_loop_that_goes_on_behind_its_last_part_is_an_error_in_a_program_too(engine):
+    outer = around(recorded(going_on(record_by_rows()), "more", "", "s", "w", "k"))
+    outer = replace(outer, body=replace(outer.body, constants={**outer.body.constants, "more": np.int64(7)}))
+    with options(engine=engine), pytest.raises(LoopError, match="a sliced input has no more parts"):
+        NumpyLoop(outer)(Arguments(60, True, [np.ones(2, np.float32)], captured=[ROWS]), start_run())
 
 
 def test_scan_8_is_a_loop_for_each_row_of_a_batch():

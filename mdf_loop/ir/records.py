@@ -330,11 +330,6 @@ class Loop:
         return (*(c.output for c in self.carried), *self.last, *(c.output for c in self.collected))
 
     @property
-    def scanned_by_rows(self) -> bool:
-        """Whether each iteration gets one row of every scanned value, all of them in order: with its axis or without."""
-        return all(s.part is None or (s.part, s.start, s.stride) == (1, 0, 1) for s in self.scanned)
-
-    @property
     def goes_round(self) -> dict[str, str]:
         """Body inputs that go round, carried and hidden ones, each with the value that feeds it."""
         carried = {value.input: value.output for value in self.carried}

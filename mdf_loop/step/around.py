@@ -39,16 +39,29 @@ def known_trip_count(record: Loop, count: Value | None, scanned: Sequence[Value]
 
 
 def with_rows_of(b: Builder, record: Loop, scanned: Sequence[Value]) -> tuple[Loop, list[Value]]:
-    """A loop over rows where it is one over parts of one row: the axis that those have stands behind the one that is scanned."""
+    """A loop over rows where it is one over parts of as many rows each: those of a part get an axis of their own.
+
+    Raises
+    ------
+    CannotLower
+        Parts overlap, or are not known to be the whole.
+    """
     parts, arrays = list(record.scanned), list(scanned)
     for k, (part, x) in enumerate(zip(parts, arrays, strict=True)):
-        if part.part is not None:
-            shape = x.type.shape
-            if not shape or not -len(shape) <= part.axis < len(shape):
-                raise CannotLower("parts of a value of unknown rank, or without the axis")
-            axis = part.axis % len(shape)
-            parts[k] = replace(part, axis=axis, part=None)
-            arrays[k] = b.reshape(x, (*shape[: axis + 1], 1, *shape[axis + 1 :]))
+        size, shape = part.part or 1, x.type.shape
+        if (part.start, part.stride) != (0, size):
+            raise CannotLower("a loop over parts that overlap, or leave rows out")
+        if part.part is None:
+            continue
+        if not shape or not -len(shape) <= part.axis < len(shape):
+            raise CannotLower("parts of a value of unknown rank, or without the axis")
+        axis = part.axis % len(shape)
+        length = shape[axis]
+        if size > 1 and (not isinstance(length, int) or length % size):
+            raise CannotLower("parts of several rows that may leave rows over")
+        parts[k] = replace(part, axis=axis, stride=1, part=None)
+        count = length // size if isinstance(length, int) else length
+        arrays[k] = b.reshape(x, (*shape[:axis], count, size, *shape[axis + 1 :]))
     return replace(record, scanned=tuple(parts)), arrays
 
 

@@ -229,6 +229,7 @@ class Lowering:
         count, condition, carried, scanned, invariant, _ = record.split(args)
         if record.batched or any(value is None for value in (*carried, *scanned, *invariant)):
             raise CannotLower("a loop for each row of a batch, or an omitted carried value")
+        record, scanned = with_rows_of(self.b, record, scanned)  # type: ignore[arg-type]
         count = known_trip_count(record, count, scanned)
         obeyed = record.obeys or condition is not None or self.obey
         if count is None and not record.scanned and not (obeyed and record.keep_going is not None):
@@ -258,8 +259,8 @@ class Lowering:
         in_block: bool = False,
     ) -> Sequence[Value]:
         """A loop; ``scope`` has what the body captures, and what is the same in every iteration."""
-        if not record.scanned_by_rows or any(name not in scope for name in record.invariant):
-            raise CannotLower("a loop over parts of several rows")
+        if any(name not in scope for name in record.invariant):
+            raise CannotLower("a loop whose invariant values are not there")
         record, scanned = with_rows_of(self.b, record, scanned)
         record, carried, sequences = with_rows(record, carried)
         self.depth += 1
