@@ -109,7 +109,7 @@ class LoopNode:
         """Run the loop; returns carried, last and collected values."""
         record = self.record
         if record.batched:
-            return self._of_rows(run, *record.split(values))
+            return self._of_rows(run, values)
         count, go, carried, scanned, invariant, captured = record.split(values)
         limit, goes = self._trip_count(count), condition(go)
         goes = True if goes is None and record.obeys else goes
@@ -176,18 +176,10 @@ class LoopNode:
                     "an output that no back edge feeds needs at least one"
                 )
 
-    def _of_rows(
-        self,
-        run: Run,
-        lengths: Any,
-        _: Any,
-        carried: Sequence[Any],
-        scanned: Sequence[Any],
-        invariant: Sequence[Any],
-        captured: Sequence[Any],
-    ) -> tuple[Any, ...]:
+    def _of_rows(self, run: Run, values: Sequence[Any]) -> tuple[Any, ...]:
         """A loop for each row of a batch, of its own length."""
         rows, record = [], self.record
+        lengths, _, carried, scanned, invariant, captured = record.split(values)
         for b in range(len(scanned[0])):
             sequences = [s[b] for s in scanned]
             longest = shared_length(record, sequences)

@@ -109,11 +109,10 @@ class Node:
 
     def with_bodies(self, bodies: Mapping[str, Body]) -> Node:
         """The same node with other sub-graphs, by attribute name; those that are not among them stay."""
-        if self.loop is not None:
-            attrs: dict[str, Any] = {"loop": self.loop.with_body(bodies["body"])} if bodies else {}
-        else:
-            attrs = {**bodies}
-        return replace(self, attrs={**self.attrs, **attrs}) if attrs else self
+        if not bodies:
+            return self
+        changed = bodies if self.loop is None else {"loop": self.loop.with_body(bodies["body"])}
+        return replace(self, attrs={**self.attrs, **changed})
 
     def __str__(self) -> str:
         attrs, inputs = ", ".join(f"{k}={_shown(v)}" for k, v in self.attrs.items()), self.inputs
