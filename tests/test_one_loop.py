@@ -163,3 +163,39 @@ def test_a_loop_inside_an_mdf_body_says_where_it_stands():
     with pytest.raises(ArgumentError, match=r"Loop 'n.run': 1 carried value given") as caught:
         mdf_loop.loop(3, True, 1.0, body=graph)
     assert "in node n.run of 'outer'" in caught.value.__notes__
+
+
+BRANCHES = {"then_branch": "t () => (y) { y = Neg (x) }", "else_branch": "e () => (y) { y = Identity (x) }"}
+
+
+def onnx_if():
+    keys = ", ".join(f"{key} = {text}" for key, text in BRANCHES.items())
+    return read(f"main (bool c, float x) => (z) {{ z = If <{keys}> (c) }}")
+
+
+def mdf_if():
+    bodies = {key: {"onnx": text} for key, text in BRANCHES.items()}
+    run = {"function": "onnx::If", "args": {"cond": "c", **bodies}}
+    ports = {"input_ports": {"c": {}, "x": {}}, "output_ports": {"y": {"value": "run"}}}
+    metadata = {"inputs": ["i", "c", "x"], "outputs": ["c", "y"]}
+    return read({"graph_g": {"metadata": metadata, "nodes": {"n": {**ports, "parameters": {"run": run}}}}}, 1)
+
+
+def python_if():
+    @mdf_loop.body
+    def chosen(i, c, x):
+        return c, mdf_loop.if_(c, **BRANCHES, x=x)
+
+    return read(chosen, 1)
+
+
+def expression_if():
+    return read("x: -x if x > 3 else x")
+
+
+@pytest.mark.parametrize("source", [onnx_if, mdf_if, python_if, expression_if])
+def test_an_if_is_one_operator_with_two_bodies(source):
+    (node,) = (node for node in source().nodes if any(True for _ in node.bodies))
+    assert (node.op, node.domain, node.loop, len(node.inputs)) == ("If", "", None, 1)
+    assert [key for key, _ in node.bodies] == ["then_branch", "else_branch"]
+    assert not any(body.inputs for _, body in node.bodies)
