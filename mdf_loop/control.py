@@ -1,7 +1,6 @@
-"""Loop, Scan and If as operators: found by name like any other, so that they nest.
+"""Loop and If as operators: found by name like any other, so that they nest.
 
-Each bind function reads a node once: it makes the record, compiles the bodies, and returns the function
-that runs the node.
+Each bind function reads a node once: it compiles the bodies, and returns the function that runs the node.
 """
 
 from __future__ import annotations
@@ -13,45 +12,16 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.counts import LARGEST
-from mdf_loop.errors import ArgumentError, KindError, MalformedBody, UnsupportedOp, in_words
-from mdf_loop.execute.interpret import Arguments, InterpretedBody, truth
+from mdf_loop.errors import ArgumentError, IterationError, KindError, MalformedBody, UnsupportedOp, in_words
+from mdf_loop.execute.interpret import Arguments, InterpretedBody, part_starts, truth
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.program import describe_value
-from mdf_loop.ir import Body, Carried, Collected, Loop, Node, Scanned
-from mdf_loop.ops.registry import Kernel, loop_of, register, say
-from mdf_loop.ops.rows import Bound, LoopInputs
+from mdf_loop.ir import Loop, Node
+from mdf_loop.ops.registry import Kernel, register, say
+from mdf_loop.ops.rows import Bound
 from mdf_loop.options import Run
+from mdf_loop.readers.onnx.loops import bodies_of, counted, title
 from mdf_loop.types.elements import kind_of
-
-SCAN_ATTRIBUTES = ("scan_input_axes", "scan_input_directions", "scan_output_axes", "scan_output_directions")
-"""Attributes of a Scan that say how its values are cut up and put together, from opset 9 on."""
-
-
-def loop_record(body: Body, n_carried: int, name: str = "Loop") -> Loop:
-    """The record of an ONNX Loop: inputs (iteration number, condition, carried), outputs (condition, carried, collected).
-
-    Raises
-    ------
-    ArgumentError
-        The body's signature does not fit the number of carried values; the message shows both.
-    """
-    if len(body.inputs) != 2 + n_carried or len(body.outputs) < 1 + n_carried:
-        raise ArgumentError(
-            f"{name}: {_counted(n_carried, 'carried value')} given, so the body must have {2 + n_carried} inputs "
-            "(iteration number, condition, carried values) and at least "
-            f"{_counted(1 + n_carried, 'output')} (condition, carried values); "
-            f"body {body.name!r} has inputs ({', '.join(body.inputs)}) and outputs ({', '.join(body.outputs)})"
-            f"{_meant(body, n_carried)}"
-        )
-    return Loop(
-        body,
-        carried=tuple(map(Carried, body.inputs[2:], body.outputs[1 : 1 + n_carried])),
-        collected=tuple(map(Collected, body.outputs[1 + n_carried :])),
-        index=body.inputs[0],
-        condition=body.inputs[1],
-        keep_going=body.outputs[0],
-        name=name,
-    )
 
 
 def trip_count(m: Any) -> int | None:
@@ -119,181 +89,152 @@ def refuse_endless(count: int | None, go: bool | None, run: Run, name: str) -> N
 
 
 class LoopNode:
-    """A loop as a node, ready to run: what the node is given becomes the arguments of the loop here, and nowhere else.
+    """A loop as a node, ready to run: what the node is given becomes the arguments of the loop here, and nowhere else."""
 
-    ``places`` says where among the inputs everything stands; kinds of loops differ in :meth:`limits` and :meth:`finish`.
-    """
-
-    def __init__(self, node: Node, places: LoopInputs, execute: NumpyLoop | None = None) -> None:
-        self.execute = execute or NumpyLoop(places.loop)
-        self.places = replace(places, worth=self.execute.worth_stepping)
-        self.record, self.n_inputs = places.loop, len(node.inputs)
+    def __init__(self, node: Node) -> None:
+        record = node.loop
+        if record is None or len(node.attrs) > 1:
+            raise UnsupportedOp(f"{title(node)} has one attribute, its record; got {', '.join(node.attrs) or 'none'}")
+        if len(node.inputs) != record.n_inputs:
+            raise MalformedBody(f"{record.name} has {len(node.inputs)} inputs; its record takes {record.n_inputs}")
+        self.record, self.wanted = record, node.outputs
+        # Only the last condition tells whether a loop that ran out of parts would have gone on.
+        self.watches = record.unlimited and bool(record.scanned) and record.keep_going is not None
+        self.place = len(record.carried) + len(record.last)
+        last = (*record.last, record.keep_going or "") if self.watches else record.last
+        self.execute = NumpyLoop(replace(record, last=last), self.place if self.watches else None)
         self.loops = (self.execute,)
 
     def __call__(self, run: Run, *values: Any) -> tuple[Any, ...]:
         """Run the loop; returns carried, last and collected values."""
-        given, captured, places = values[: self.n_inputs], values[self.n_inputs :], self.places
-        count = None if places.count is None else given[places.count]
-        go = None if places.condition is None else given[places.condition]
-        scanned, invariant = given[places.scanned], given[places.invariant]
-        limit, goes = self.limits(count, go, scanned, invariant, run)
-        arguments = Arguments(limit, goes, given[places.carried], scanned, invariant, captured)
-        return self.finish(self.execute(arguments, run), count, goes, scanned)
-
-    def limits(
-        self, count: Any, go: Any, scanned: Sequence[Any], invariant: Sequence[Any], run: Run
-    ) -> tuple[int | None, bool | None]:
-        """The most iterations there may be, and the condition, of a node that was given these; or what is wrong with them."""
+        record = self.record
+        if record.batched:
+            return self._of_rows(run, values)
+        count, go, carried, scanned, invariant, captured = record.split(values)
+        limit, goes = self._trip_count(count), condition(go)
+        goes = True if goes is None and record.obeys else goes
+        self._refuse_endless(limit, goes, invariant, run)
+        most = limit
         if scanned:
-            return scan_length(self.record, scanned), True
-        limit, goes = trip_count(count), condition(go)
-        refuse_endless(limit, goes, run, self.record.name)
-        return limit, goes
-
-    def finish(self, results: tuple[Any, ...], count: Any, goes: bool | None, scanned: Sequence[Any]) -> tuple[Any, ...]:
-        """What the node gives, out of what the loop gave."""
+            parts = shared_length(record, scanned) if count is None else min(numbers_of_parts(record, scanned))
+            most = parts if limit is None else min(limit, parts)
+        results = self.execute(Arguments(most, goes, carried, scanned, invariant, captured), run)
+        if self.watches:
+            is_short = count is not None and (limit is None or limit > parts)
+            results = self._not_out_of_parts(results, is_short and goes, limit, scanned)
+        if record.last:
+            self._refuse_missing(results)
         return results
 
+    def _trip_count(self, value: Any) -> int | None:
+        """The trip count; None for no limit."""
+        count = trip_count(value)
+        if not self.record.unlimited or count is None or count >= 0:
+            return count
+        if count < -1:
+            raise ArgumentError(f"{self.record.name}: the trip count is {count}; it must be 0 or more, or -1 for no limit")
+        return None
 
-def _bind_loop_node(node: Node) -> Bound:
-    places = loop_of(node)
-    assert places is not None
-    call = LoopNode(node, places)
-    return Bound(call, needs_run=True, loop=call.places)
+    def _refuse_endless(self, count: int | None, goes: bool | None, invariant: Sequence[Any], run: Run) -> None:
+        """A loop without a limit whose condition nothing can change never ends by itself."""
+        record = self.record
+        if goes is None:
+            refuse_endless(count, goes, run, record.name)
+        if not record.unlimited or count is not None or record.keep_going is None or not goes:
+            return
+        fixed = {**record.body.constants, **dict(zip(record.invariant, invariant, strict=True))}
+        is_endless = record.keep_going in fixed and truth(fixed[record.keep_going], "the body's condition")
+        if is_endless and run.options.max_iterations is None:
+            raise ArgumentError(
+                f"{record.name}: the trip count is -1 and the body's condition is always true, so this loop would never end. "
+                "Give a trip count, or set options(max_iterations=...) to stop it there"
+            )
+
+    def _not_out_of_parts(
+        self, results: tuple[Any, ...], may_run_out: bool | None, count: int | None, scanned: Sequence[Any]
+    ) -> tuple[Any, ...]:
+        """The results without the condition that was watched, unless the loop would have gone on behind the last part."""
+        stays = results[self.place]
+        if may_run_out and (stays is None or truth(stays, "the body's condition")):
+            parts = numbers_of_parts(self.record, scanned)
+            wanted = "has no limit" if count is None else f"is {count}"
+            error = IterationError(
+                f"the loop goes on, as its trip count {wanted}, but a sliced input has no more parts: "
+                f"{_listed(self.record, parts)}"
+            )
+            error.within(f"iteration {min(parts)} of {self.record.name}")
+            raise error
+        return (*results[: self.place], *results[self.place + 1 :])
+
+    def _refuse_missing(self, results: tuple[Any, ...]) -> None:
+        """A last value that somebody wants is there, if there was an iteration."""
+        first = len(self.record.carried)
+        for k, name in enumerate(self.record.last, first):
+            if results[k] is None and k < len(self.wanted) and self.wanted[k]:
+                raise ArgumentError(
+                    f"{self.record.name}: there was no iteration, so {name!r} has no last value; "
+                    "an output that no back edge feeds needs at least one"
+                )
+
+    def _of_rows(self, run: Run, values: Sequence[Any]) -> tuple[Any, ...]:
+        """A loop for each row of a batch, of its own length."""
+        rows, record = [], self.record
+        lengths, _, carried, scanned, invariant, captured = record.split(values)
+        for b in range(len(scanned[0])):
+            sequences = [s[b] for s in scanned]
+            longest = shared_length(record, sequences)
+            count = longest if lengths is None else int(lengths[b])
+            if not 0 <= count <= longest:
+                raise ArgumentError(f"{record.name}: sequence_lens[{b}] is {count}, the sequences have {longest} elements")
+            sequences = [s[:count] for s in sequences]
+            results = self.execute(Arguments(count, True, [c[b] for c in carried], sequences, invariant, captured), run)
+            rows.append([*results[: self.place], *(_fill_up(r, longest) for r in results[self.place :])])
+        return tuple(np.stack(column) for column in zip(*rows, strict=True))
 
 
-def _loop_of_loop(node: Node) -> LoopInputs:
-    """Loop: trip count, condition, carried values."""
-    (body,) = _bodies(node, "body")
-    n_carried = max(len(node.inputs) - 2, 0)
-    record = loop_record(body, n_carried, _title(node))
-    if len(node.outputs) > n_carried + len(record.collected):
-        raise MalformedBody(f"{_title(node)} names {len(node.outputs)} outputs, its body gives {len(body.outputs) - 1}")
-    n_inputs = len(node.inputs)
-    count, go = 0 if n_inputs else None, 1 if n_inputs > 1 else None
-    return LoopInputs(record, count, go, carried=slice(2, n_inputs), is_obeyed=False)
+def _bind_loop(node: Node) -> Bound:
+    call = LoopNode(node)
+    return Bound(call, needs_run=True, loop=call.record, worth=call.execute.worth_stepping)
 
 
-def scan_record(body: Body, n_scanned: int, attrs: dict[str, Any], name: str = "Scan") -> Loop:
-    """The record of an ONNX Scan (9 on): inputs (carried, scanned), outputs (carried, collected).
+def numbers_of_parts(record: Loop, scanned: Sequence[Any]) -> list[int]:
+    """How many parts each scanned value has.
 
     Raises
     ------
     ArgumentError
-        The body has fewer inputs than there are scanned values, or fewer outputs than carried ones, or
-        a list of axes or directions has the wrong length.
+        One has no such axis.
     """
-    if not isinstance(n_scanned, int | np.integer) or isinstance(n_scanned, bool):
-        raise KindError(f"{name}: num_scan_inputs must be a whole number; got {n_scanned!r}")
-    n_carried = len(body.inputs) - n_scanned
-    n_collected = len(body.outputs) - n_carried
-    if n_carried < 0 or n_collected < 0 or n_scanned < 1:
-        raise ArgumentError(
-            f"{name}: with num_scan_inputs={n_scanned}, a body with inputs ({', '.join(body.inputs)}) and outputs "
-            f"({', '.join(body.outputs)}) has {n_carried} carried values and {n_collected} collected ones"
-        )
-    in_axes = _per_value(attrs, "scan_input_axes", n_scanned, name)
-    in_reverse = _per_value(attrs, "scan_input_directions", n_scanned, name)
-    out_axes = _per_value(attrs, "scan_output_axes", n_collected, name)
-    out_reverse = _per_value(attrs, "scan_output_directions", n_collected, name)
-    return Loop(
-        body,
-        carried=tuple(map(Carried, body.inputs[:n_carried], body.outputs[:n_carried])),
-        scanned=tuple(
-            Scanned(i, a, reverse=bool(r)) for i, a, r in zip(body.inputs[n_carried:], in_axes, in_reverse, strict=True)
-        ),
-        collected=tuple(
-            Collected(o, a, reverse=bool(r)) for o, a, r in zip(body.outputs[n_carried:], out_axes, out_reverse, strict=True)
-        ),
-        name=name,
-    )
-
-
-def _per_value(attrs: dict[str, Any], key: str, count: int, name: str) -> Sequence[int]:
-    values = attrs.get(key)
-    values = (0,) * count if values is None or values == () else values
-    is_list = isinstance(values, tuple | list)
-    if not is_list or not all(isinstance(v, int | np.integer) and not isinstance(v, bool) for v in values):
-        raise KindError(f"{name}: {key} must be whole numbers, one for each value; got {values!r}")
-    if len(values) != count:
-        raise ArgumentError(f"{name}: {key} has {len(values)} entries for {_counted(count, 'value')}")
-    if key.endswith("directions") and not set(values) <= {0, 1}:
-        raise ArgumentError(f"{name}: {key} must be 0 (forward) or 1 (reverse); got {list(values)}")
-    return tuple(values)
-
-
-def scan_length(record: Loop, scanned: Sequence[Any]) -> int:
-    """The number of iterations of a Scan: the length all scanned inputs share.
-
-    Raises
-    ------
-    ArgumentError
-        They do not share one, or an input has no such axis.
-    """
-    lengths = {}
+    found = []
     for part, value in zip(record.scanned, scanned, strict=True):
         shape = np.shape(value)
         if not -len(shape) <= part.axis < len(shape):
             raise ArgumentError(
                 f"{record.name}: scanned input {part.input!r} is {describe_value(value)}, it has no axis {in_words(part.axis)}"
             )
-        lengths[part.input] = shape[part.axis]
-    if len(set(lengths.values())) > 1:
-        shown = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
+        found.append(len(part_starts(part, shape[part.axis])))
+    return found
+
+
+def shared_length(record: Loop, scanned: Sequence[Any]) -> int:
+    """The number of iterations of a loop without a trip count: that of the parts that all scanned values have.
+
+    Raises
+    ------
+    ArgumentError
+        They do not have as many, or one has no such axis.
+    """
+    lengths = numbers_of_parts(record, scanned)
+    if len(set(lengths)) > 1:
+        shown = _listed(record, lengths)
+        if any(part.part for part in record.scanned):
+            raise ArgumentError(f"{record.name}: all sliced inputs must have as many parts; {shown}")
         raise ArgumentError(f"{record.name}: all scanned inputs must have the same length along their axes; {shown}")
-    return next(iter(lengths.values()))
+    return lengths[0]
 
 
-def _loop_of_scan(node: Node) -> LoopInputs:
-    """Scan: carried values, then scanned ones."""
-    record = _scan_of(node)
-    n_carried, n_inputs = len(record.carried), len(node.inputs)
-    return LoopInputs(record, carried=slice(0, n_carried), scanned=slice(n_carried, n_inputs))
-
-
-def _loop_of_scan_8(node: Node) -> LoopInputs:
-    """Scan of opset 8: an optional first input of sequence lengths, and a batch axis in front of everything."""
-    record = _scan_of(node, skip=1, renamed={"scan_input_directions": node.attrs.get("directions")})
-    first = 1 + len(record.carried)
-    return LoopInputs(record, 0, carried=slice(1, first), scanned=slice(first, len(node.inputs)), is_batched=True)
-
-
-def _scan_of(node: Node, skip: int = 0, renamed: dict[str, Any] | None = None) -> Loop:
-    """The record of a Scan node, whose first ``skip`` inputs are neither carried nor scanned."""
-    known = ("directions",) if node.opset < 9 else SCAN_ATTRIBUTES
-    (body,) = _bodies(node, "body", "num_scan_inputs", *known)
-    if "num_scan_inputs" not in node.attrs:
-        raise MalformedBody(f"{_title(node)} has no attribute num_scan_inputs")
-    attrs = {**node.attrs, **(renamed or {})}
-    record = scan_record(body, node.attrs["num_scan_inputs"], attrs, _title(node))
-    if len(node.inputs) - skip != len(body.inputs):
-        raise ArgumentError(f"{_title(node)} has {len(node.inputs) - skip} inputs, its body takes {len(body.inputs)}")
-    if len(node.outputs) > len(body.outputs):
-        raise MalformedBody(f"{_title(node)} names {len(node.outputs)} outputs, its body gives {len(body.outputs)}")
-    return record
-
-
-def _bind_scan_8(node: Node) -> Bound:
-    """Scan of opset 8: a loop for each row of the batch, of its own length."""
-    places = _loop_of_scan_8(node)
-    record, n_carried, n_inputs = places.loop, len(places.loop.carried), len(node.inputs)
-    execute = NumpyLoop(record)
-
-    def call(run: Run, lengths: Any, *values: Any) -> tuple[Any, ...]:
-        carried, scanned, captured = values[:n_carried], values[n_carried : n_inputs - 1], values[n_inputs - 1 :]
-        rows = []
-        for b in range(len(scanned[0])):
-            sequences = [s[b] for s in scanned]
-            longest = scan_length(record, sequences)
-            count = longest if lengths is None else int(lengths[b])
-            if not 0 <= count <= longest:
-                raise ArgumentError(f"{record.name}: sequence_lens[{b}] is {count}, the sequences have {longest} elements")
-            sequences = [s[:count] for s in sequences]
-            results = execute(Arguments(count, True, [c[b] for c in carried], sequences, captured=captured), run)
-            rows.append([*results[:n_carried], *(_fill_up(r, longest) for r in results[n_carried:])])
-        return tuple(np.stack(column) for column in zip(*rows, strict=True))
-
-    return Bound(call, needs_run=True, loop=places)
+def _listed(record: Loop, lengths: Sequence[int]) -> str:
+    return ", ".join(f"{part.input!r} has {n}" for part, n in zip(record.scanned, lengths, strict=True))
 
 
 def _fill_up(rows: np.ndarray, length: int) -> np.ndarray:
@@ -305,22 +246,22 @@ def _fill_up(rows: np.ndarray, length: int) -> np.ndarray:
 def _bind_if(node: Node) -> Bound:
     if len(node.inputs) != 1 or not node.inputs[0]:
         given = ", ".join(name or "nothing" for name in node.inputs) or "none"
-        raise MalformedBody(f"{_title(node)} has one input, the condition cond, which decides the branch; got {given}")
-    then_body, else_body = _bodies(node, "then_branch", "else_branch")
+        raise MalformedBody(f"{title(node)} has one input, the condition cond, which decides the branch; got {given}")
+    then_body, else_body = bodies_of(node, "then_branch", "else_branch")
     branches = []
     for key, body in (("then_branch", then_body), ("else_branch", else_body)):
         if body.inputs:
-            raise MalformedBody(f"{_title(node)}: {key} has inputs ({', '.join(body.inputs)}); a branch only captures")
+            raise MalformedBody(f"{title(node)}: {key} has inputs ({', '.join(body.inputs)}); a branch only captures")
         if len(body.outputs) < len(node.outputs):
             raise MalformedBody(
-                f"{_title(node)}: {key} has {_counted(len(body.outputs), 'output')}, the node names {len(node.outputs)}"
+                f"{title(node)}: {key} has {counted(len(body.outputs), 'output')}, the node names {len(node.outputs)}"
             )
         places = [node.captures.index(name) for name in body.captures]
         branches.append((InterpretedBody(body), places))
     (then_run, then_places), (else_run, else_places) = branches
 
     def call(run: Run, cond: Any, *captured: Any) -> tuple[Any, ...]:
-        if truth(cond, f"the condition of {_title(node)}"):
+        if truth(cond, f"the condition of {title(node)}"):
             return then_run((), [captured[k] for k in then_places], run)
         return else_run((), [captured[k] for k in else_places], run)
 
@@ -329,11 +270,11 @@ def _bind_if(node: Node) -> Bound:
 
 def _bind_sequence_map(node: Node) -> Bound:
     """SequenceMap: the body once for each element of the first sequence; outputs are sequences."""
-    (body,) = _bodies(node, "body")
+    (body,) = bodies_of(node, "body")
     n_inputs = len(node.inputs)
     if not n_inputs or not node.inputs[0] or len(body.inputs) != n_inputs or len(node.outputs) > len(body.outputs):
         raise MalformedBody(
-            f"{_title(node)} has {_counted(n_inputs, 'input')} and names {_counted(len(node.outputs), 'output')}; its body "
+            f"{title(node)} has {counted(n_inputs, 'input')} and names {counted(len(node.outputs), 'output')}; its body "
             f"takes {len(body.inputs)} and gives {len(body.outputs)}, and the first input must be there"
         )
     execute = InterpretedBody(body)
@@ -341,7 +282,7 @@ def _bind_sequence_map(node: Node) -> Bound:
     def call(run: Run, *values: Any) -> tuple[Any, ...]:
         inputs, captured = values[:n_inputs], values[n_inputs:]
         if not isinstance(inputs[0], list):
-            raise KindError(f"the first input of {_title(node)} must be a sequence; got {describe_value(inputs[0])}")
+            raise KindError(f"the first input of {title(node)} must be a sequence; got {describe_value(inputs[0])}")
         for position, value in enumerate(inputs):
             if isinstance(value, list) and len(value) != len(inputs[0]):
                 raise ArgumentError(f"sequence {position} has {len(value)} elements, the first has {len(inputs[0])}")
@@ -356,54 +297,16 @@ def _bind_sequence_map(node: Node) -> Bound:
     return Bound(call, needs_run=True)
 
 
-def _bodies(node: Node, *keys: str) -> list[Body]:
-    """The sub-graphs of a node; every attribute it has must be among ``keys``."""
-    if unknown := sorted(set(node.attrs) - set(keys)):
-        raise UnsupportedOp(f"{_title(node)} has no attribute {', '.join(unknown)}")
-    found = [node.attrs[key] for key in keys if isinstance(node.attrs.get(key), Body)]
-    wanted = [key for key in keys if key in ("body", "then_branch", "else_branch")]
-    if len(found) != len(wanted):
-        raise MalformedBody(f"{_title(node)} needs a graph for {' and '.join(wanted)}")
-    return found
-
-
-def _meant(body: Body, n_carried: int) -> str:
-    """What was probably forgotten where a body and the carried values do not go together."""
-    more_in, more_out = len(body.inputs) - 2 - n_carried, len(body.outputs) - 1 - n_carried
-    if more_in == 0:
-        return (
-            f"; if the condition is missing among the outputs: ({', '.join((body.inputs[1], *body.outputs))}) passes it through"
-        )
-    declared = body.type_of(body.inputs[1]).dtype if len(body.inputs) > 1 else None
-    is_missing = len(body.inputs) < 2 or (declared is not None and kind_of(declared) != "bool")
-    if more_in == -1 and more_out <= 0 and is_missing:
-        return "; the second input and the first output of a body are the condition, a bool: it seems to be missing"
-    if more_in == 1 and n_carried >= 0:
-        return "; if the condition was forgotten in the call: loop(M, cond, *carried), such as loop(10, True, x)"
-    return ""
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"
-
-
-def _title(node: Node) -> str:
-    return f"{node.op} {node.name!r}" if node.name else node.op
-
-
 def _not_called(*_: Any) -> Any:
     raise AssertionError("control flow runs through its bind function")
 
 
 for _op, _since, _bind in (
-    ("Loop", 1, _bind_loop_node),
-    ("Scan", 8, _bind_scan_8),
-    ("Scan", 9, _bind_loop_node),
+    ("Loop", 1, _bind_loop),
+    ("Scan", 8, _bind_loop),
+    ("Scan", 9, _bind_loop),
     ("If", 1, _bind_if),
     ("SequenceMap", 17, _bind_sequence_map),
 ):
     register(Kernel(_op, _since, _not_called, pure=False, bind=_bind, built_in=True))
-say("Loop", loop=_loop_of_loop)
-say("Scan", until=9, loop=_loop_of_scan_8)
-say("Scan", since=9, loop=_loop_of_scan)
 say("If", chooses=True)

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop import control_records  # noqa: F401  (registers records)
 from mdf_loop.backend import LoopRep, as_value, listed_values
 from mdf_loop.calls.explain import explained
 from mdf_loop.errors import ArgumentError, PartialResults

@@ -5,13 +5,13 @@ import pytest
 from test_equivalence import assert_same_on_every_engine
 
 import mdf_loop
-from mdf_loop.control import loop_record
 from mdf_loop.errors import IterationError
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import KERNELS, say
 from mdf_loop.plan.aliases import without_aliases
 from mdf_loop.plan.schedule import Stepped, make_plan
 from mdf_loop.readers import read
+from mdf_loop.readers.onnx.loops import loop_record
 
 ALIASES = [
     "y = Identity (x)",

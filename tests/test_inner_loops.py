@@ -6,16 +6,14 @@ import numpy as np
 import pytest
 from test_equivalence import assert_same_on_every_engine
 
-import mdf_loop.control_records  # noqa: F401  (registers RecordedLoop)
 from mdf_loop.calls.calling import loop
-from mdf_loop.control import loop_record
 from mdf_loop.errors import ArgumentError, LoopError
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.ir import Body, Carried, Collected, Loop, Node, Scanned
 from mdf_loop.kernels import load_kernels
-from mdf_loop.ops.registry import loop_of
 from mdf_loop.options import options, start_run
+from mdf_loop.readers.onnx.loops import as_loop, loop_record
 from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.records import Apply, LoopRegion, Type
 
@@ -34,18 +32,18 @@ BY_NUMBER = (("x", "Gather", "w j", {}), *STEP)
 
 def onnx_loop():
     body = Body("inner", ("j", "c", "a"), ("c", "b", "y"), nodes_of(*BY_NUMBER), captures=("w", "k"), opsets={"": 20})
-    return Node("Loop", ("many", "yes", "s"), ("s_out", "ys"), {"body": body}, opset=20, captures=("w", "k"))
+    return as_loop(Node("Loop", ("many", "yes", "s"), ("s_out", "ys"), {"body": body}, opset=20, captures=("w", "k")), "outer")
 
 
 def onnx_scan(opset=20):
     body = Body("inner", ("a", "x"), ("b", "y"), nodes_of(*STEP), captures=("k",), opsets={"": opset})
-    return Node("Scan", ("s", "w"), ("s_out", "ys"), {"body": body, "num_scan_inputs": 1}, opset=opset, captures=("k",))
+    inputs, attrs = ("s", "w") if opset > 8 else ("", "s", "w"), {"body": body, "num_scan_inputs": 1}
+    return as_loop(Node("Scan", inputs, ("s_out", "ys"), attrs, opset=opset, captures=("k",)), "outer")
 
 
 def recorded(record, *inputs):
-    attrs = {"record": record, "body": record.body}
     outputs = ("s_out", *(f"last_{name}" for name in record.last), "ys")
-    return Node("RecordedLoop", inputs, outputs, attrs, opset=1, domain="record", captures=record.body.captures)
+    return Node("Loop", inputs, outputs, {"loop": replace(record, unlimited=True)}, opset=20, captures=record.body.captures)
 
 
 def record_by_rows(part=None, reverse=False):
@@ -59,6 +57,12 @@ def record_by_rows(part=None, reverse=False):
     return Loop(body, (Carried("a", "b"),), (scanned,), (collected,), invariant=("k",), name="record")
 
 
+def going_on(record):
+    """The record with a condition that is always true."""
+    body = replace(record.body, outputs=(*record.body.outputs, "go"), constants={**record.body.constants, "go": np.True_})
+    return replace(record, body=body, keep_going="go")
+
+
 def record_by_number(**more):
     body = Body("inner", ("j", "a"), ("b", "y"), nodes_of(*BY_NUMBER), captures=("w", "k"), opsets={"": 20})
     return Loop(body, (Carried("a", "b"),), (), (Collected("y"),), index="j", name="record", **more)
@@ -70,6 +74,9 @@ FORMS = {
     "record over rows": lambda: recorded(record_by_rows(), "", "", "s", "w", "k"),
     "record over parts of one row": lambda: recorded(record_by_rows(1), "", "", "s", "w", "k"),
     "record over parts, from behind": lambda: recorded(record_by_rows(1, reverse=True), "", "yes", "s", "w", "k"),
+    "record over as many rows as its trip count": lambda: recorded(record_by_rows(1), "many", "yes", "s", "w", "k"),
+    "record over rows, without a limit": lambda: recorded(record_by_rows(), "endless", "", "s", "w", "k"),
+    "record over rows, with a condition": lambda: recorded(going_on(record_by_rows()), "many", "", "s", "w", "k"),
     "record with a trip count": lambda: recorded(record_by_number(), "many", "", "s"),
     "record with a last value": lambda: recorded(record_by_number(last=("b",)), "many", "yes", "s"),
 }
@@ -91,7 +98,7 @@ def test_every_form_is_one_loop_of_the_step_and_no_call(form):
     region = lower_loop(around(FORMS[form]()), types, True, True)
     found = [value for value in inside(region) if isinstance(value.attr, LoopRegion)]
     assert len(found) == 2
-    assert not [value for value in inside(region) if isinstance(value.attr, Apply) and loop_of(value.attr.node) is not None]
+    assert not [value for value in inside(region) if isinstance(value.attr, Apply) and value.attr.node.loop is not None]
     assert len(work_of(form)) <= len(work_of("Loop")), "no more work than in a Loop"
 
 
@@ -121,18 +128,50 @@ def test_every_form_gives_what_the_interpreter_gives(form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_is_seen_as_the_same_loop(form):
+def test_every_form_is_one_node(form):
     node = FORMS[form]()
-    places = loop_of(node)
-    assert [c.output for c in places.loop.carried] == ["b"]
-    assert node.inputs[places.carried] == ("s",)
-    assert node.inputs[places.scanned] in ((), ("w",))
-    assert node.inputs[places.invariant] in ((), ("k",))
+    assert (node.op, node.domain, list(node.attrs)) == ("Loop", "", ["loop"])
+    assert len(node.inputs) == node.loop.n_inputs
+    _, _, carried, scanned, invariant, _ = node.loop.split(node.inputs)
+    assert [c.output for c in node.loop.carried] == ["b"]
+    assert (carried, scanned in ((), ("w",)), invariant in ((), ("k",))) == (("s",), True, True)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("size", [2, 3])
+def test_parts_of_several_rows_are_rows_with_an_axis_more(size, reverse):
+    nodes = nodes_of(("x", "ReduceMax", "p", {"axes": (0,), "keepdims": 0}), *STEP)
+    nodes = (replace(nodes[0], opset=13), *nodes[1:])
+    body = Body("inner", ("a", "p", "k"), ("b", "y"), nodes, opsets={"": 20})
+    scanned = Scanned("p", part=size, stride=size, reverse=reverse)
+    record = Loop(body, (Carried("a", "b"),), (scanned,), (Collected("y"),), invariant=("k",), name="record")
+    outer = around(recorded(record, "", "", "s", "w", "k"))
+    region = lower_loop(outer, [Type(I64, ()), Type(F32, (2,)), Type(F32, (6, 2))], True, True)
+    assert sum(isinstance(value.attr, LoopRegion) for value in inside(region)) == 2
+    looped = NumpyLoop(outer)
+    assert_same_on_every_engine(lambda: looped(Arguments(60, True, [np.ones(2, np.float32)], captured=[ROWS]), start_run()))
+
+
+@pytest.mark.parametrize("scanned", [{"part": 4, "stride": 4}, {"part": 2, "stride": 1}, {"part": 1, "stride": 1, "start": 1}])
+def test_parts_that_are_not_the_whole_are_left_to_the_node(scanned):
+    nodes = nodes_of(("x", "Gather", "p zero", {}), *STEP)
+    body = Body("inner", ("a", "p", "k"), ("b", "y"), nodes, constants={"zero": np.int64(0)}, opsets={"": 20})
+    record = Loop(body, (Carried("a", "b"),), (Scanned("p", **scanned),), (Collected("y"),), invariant=("k",), name="record")
+    looped = NumpyLoop(around(recorded(record, "", "", "s", "w", "k")))
+    assert_same_on_every_engine(lambda: looped(Arguments(60, True, [np.ones(2, np.float32)], captured=[ROWS]), start_run()))
+
+
+@pytest.mark.parametrize("engine", ["interpret", "numpy", "auto"])
+def test_a_loop_that_goes_on_behind_its_last_part_is_an_error_in_a_program_too(engine):
+    outer = around(recorded(going_on(record_by_rows()), "more", "", "s", "w", "k"))
+    outer = replace(outer, body=replace(outer.body, constants={**outer.body.constants, "more": np.int64(7)}))
+    with options(engine=engine), pytest.raises(LoopError, match="a sliced input has no more parts"):
+        NumpyLoop(outer)(Arguments(60, True, [np.ones(2, np.float32)], captured=[ROWS]), start_run())
 
 
 def test_scan_8_is_a_loop_for_each_row_of_a_batch():
     node = onnx_scan(8)
-    assert loop_of(replace(node, inputs=("", *node.inputs))).is_batched
+    assert (node.loop.batched, node.inputs) == (True, ("", "", "s", "w"))
 
 
 @pytest.mark.parametrize(

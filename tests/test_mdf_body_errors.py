@@ -15,11 +15,11 @@ from modeci_mdf.mdf import (
 )
 
 import mdf_loop
-from mdf_loop.control import loop_record
 from mdf_loop.errors import ArgumentError, IterationError, LoopError, MalformedBody, UnsupportedOp
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.options import start_run
 from mdf_loop.readers import read as read_mdf_graph
+from mdf_loop.readers.onnx.loops import loop_record
 
 
 def plain(*ids, outputs=None, **more):

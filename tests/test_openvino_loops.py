@@ -326,6 +326,15 @@ def test_loops_stand_in_loops_and_in_branches(tmp_path):
     assert_as_openvino(model_of(nested, X), tmp_path, X)
 
 
+def test_loops_and_branches_are_the_nodes_that_they_are_elsewhere(tmp_path):
+    (outer,) = prepare(saved(model_of(nested, X), tmp_path)).body.nodes
+    (choice,) = (node for node in outer.loop.body.nodes if any(True for _ in node.bodies))
+    assert (choice.op, choice.domain, [key for key, _ in choice.bodies]) == ("If", "", ["then_branch", "else_branch"])
+    (inside,) = (node for node in choice.attrs["then_branch"].nodes if node.loop is not None)
+    for node in (outer, inside):
+        assert (node.op, node.domain, node.called, [*node.attrs]) == ("Loop", "", "Loop", ["loop"])
+
+
 @pytest.mark.parametrize("go", [True, False])
 def test_if_takes_one_of_its_branches(go, tmp_path):
     def build(condition, x, y):
@@ -360,7 +369,7 @@ def loop_in_loop(x):
 def test_a_loop_in_a_loop_does_not_keep_the_outer_one_from_being_planned(tmp_path):
     assert_as_openvino(model_of(loop_in_loop, X), tmp_path, X)
     (node,) = prepare(saved(model_of(loop_in_loop, X), tmp_path)).body.nodes
-    assert make_plan(node.attrs["record"]).refusal == ""
+    assert make_plan(node.loop).refusal == ""
 
 
 def test_variables_keep_their_value_from_run_to_run(tmp_path):

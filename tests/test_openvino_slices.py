@@ -163,12 +163,12 @@ def test_scalars_are_put_together_as_one_element_each(tmp_path):
 
 def test_slices_and_what_is_put_together_run_for_many_iterations_at_once(tmp_path):
     (node,) = prepare("tests/models/ov_loop.xml").body.nodes
-    plan = make_plan(node.attrs["record"])
+    plan = make_plan(node.loop)
     (part,) = plan.parts
     assert isinstance(part, Batched)
     for how in SLICED.values():
         nodes = prepare(saved(iterated(X, **how), tmp_path)).body.nodes
-        assert all(isinstance(part, Batched) for part in make_plan(nodes[-1].attrs["record"]).parts)
+        assert all(isinstance(part, Batched) for part in make_plan(nodes[-1].loop).parts)
 
 
 # Parts that are longer than their part_size

@@ -134,8 +134,8 @@ def test_values_of_an_onnx_graph_and_of_its_loops():
 def test_values_of_a_loop_of_openvino():
     path = ROOT / "tests" / "models" / "ov_loop.xml"
     model = mdf_loop.prepare(path)
-    loops = [node for node in model.prepared.body.nodes if node.domain == "record"]
-    name = f"{loops[0].name}.{loops[0].attrs['record'].body.nodes[-1].outputs[0]}"
+    loops = [node for node in model.prepared.body.nodes if node.loop is not None]
+    name = f"{loops[0].name}.{loops[0].loop.body.nodes[-1].outputs[0]}"
     inputs = {"X": np.zeros([d if isinstance(d, int) else 2 for d in model.inputs["X"].type.shape], np.float32)}
     inputs["S"] = np.zeros([d if isinstance(d, int) else 2 for d in model.inputs["S"].type.shape], np.float32)
     assert len(model(record=name, **inputs).recorded[name])

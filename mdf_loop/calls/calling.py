@@ -19,7 +19,7 @@ from mdf_loop.calls.prepared import (
     prepare_scan,
     read_once,
 )
-from mdf_loop.control import SCAN_ATTRIBUTES, condition, refuse_endless, scan_length, trip_count
+from mdf_loop.control import condition, refuse_endless, shared_length, trip_count
 from mdf_loop.errors import ArgumentError, KindError, in_words
 from mdf_loop.execute.collect import Gathered
 from mdf_loop.execute.interpret import Arguments
@@ -27,6 +27,7 @@ from mdf_loop.execute.keeping import keeping
 from mdf_loop.ir import Body
 from mdf_loop.options import Run, part_of, random_stream, start_run
 from mdf_loop.readers.forms import is_read
+from mdf_loop.readers.onnx.loops import SCAN_ATTRIBUTES
 from mdf_loop.readers.python.control import is_traced, traced_if, traced_loop, traced_scan
 from mdf_loop.types.fitting import as_tensor, as_untyped, handed_out, handed_out_partly
 
@@ -163,7 +164,7 @@ def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **n
         values = changeable([as_untyped(value, f"input {k}") for k, value in enumerate(inputs[:n_carried])])
         scanned = changeable([as_tensor(value, f"input {k}") for k, value in enumerate(inputs[n_carried:], n_carried)])
         carried, captured = [*values, Gathered()], [*_untyped(named), Called(body)]
-        arguments = Arguments(scan_length(prepared.record, scanned), True, carried, scanned, captured=captured)
+        arguments = Arguments(shared_length(prepared.record, scanned), True, carried, scanned, captured=captured)
     else:
         prepared = prepare_scan(read_once(body, n_carried, "scan"), n_scanned, attrs)
         arguments = prepared.arguments(inputs, named)

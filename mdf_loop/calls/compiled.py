@@ -9,10 +9,11 @@ import numpy as np
 from mdf_loop.calls.calling import given_arguments, is_callable, listed, required, results_of
 from mdf_loop.calls.explain import Explanation, explained
 from mdf_loop.calls.prepared import PreparedLoop, prepare_loop, prepare_scan, read_once
-from mdf_loop.control import SCAN_ATTRIBUTES, refuse_endless
+from mdf_loop.control import refuse_endless
 from mdf_loop.errors import ArgumentError
 from mdf_loop.ir import Loop
 from mdf_loop.options import start_run
+from mdf_loop.readers.onnx.loops import SCAN_ATTRIBUTES
 
 _BY_NAME = {"M", "cond", "v_initial"}
 

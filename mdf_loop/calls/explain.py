@@ -113,7 +113,7 @@ def _lines(loop: NumpyLoop, wanted: Wanted) -> Iterator[str]:
         yield f"a block that failed: {loop.last_failure}"
     for step in loop.program.steps:
         for inner in getattr(step.bound.call, "loops", ()):
-            yield f"inside {step.node.op} -> {', '.join(filter(None, step.node.outputs))}:"
+            yield f"inside {step.node.called} -> {', '.join(filter(None, step.node.outputs))}:"
             yield from (f"  {line}" for line in _lines(inner, wanted))
 
 
@@ -226,4 +226,4 @@ def first_output(node: Node) -> str:
 
 
 def _node_content(node: Node, how: str, why: str) -> dict[str, Any]:
-    return {"node": str(node), "op": node.op, "outputs": [o for o in node.outputs if o], "how": how, "why": why}
+    return {"node": str(node), "op": node.called, "outputs": [o for o in node.outputs if o], "how": how, "why": why}

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.cache import Cache, fingerprint
-from mdf_loop.control import condition, loop_record, scan_length, scan_record, trip_count
+from mdf_loop.control import condition, shared_length, trip_count
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, MissingCapture
 from mdf_loop.execute.interpret import Arguments, InterpretedBody
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.program import Hidden
 from mdf_loop.ir import Body, Loop
 from mdf_loop.readers import read
+from mdf_loop.readers.onnx.loops import loop_record, scan_record
 from mdf_loop.types.declared import check_declared_types
 from mdf_loop.types.fitting import as_untyped, fit_values, other_kind
 from mdf_loop.types.required import Asked, asked_types
@@ -62,7 +63,7 @@ class PreparedLoop:
         values, captured = self._fitted(inputs, named)
         carried, scanned = values[: len(record.carried)], values[len(record.carried) :]
         if record.scanned:
-            return Arguments(scan_length(record, scanned), True, carried, scanned, captured=captured)
+            return Arguments(shared_length(record, scanned), True, carried, scanned, captured=captured)
         return Arguments(trip_count(count), condition(go), carried, captured=captured)
 
     def _fitted(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:

@@ -54,8 +54,8 @@ def _renamed(body: Body, naming: Naming) -> Body:
     for name in dict.fromkeys((*body.inputs, *body.constants, *written)):
         naming.value(name)
 
-    def change(node: Node) -> dict[str, Any]:
-        attrs = {key: _renamed(v, Naming(naming)) if isinstance(v, Body) else v for key, v in node.attrs.items()}
-        return {"attrs": attrs, "name": naming.fresh(node.name) if node.name else ""}
+    def change(node: Node) -> Node:
+        bodies = {key: _renamed(inner, Naming(naming)) for key, inner in node.bodies}
+        return replace(node.with_bodies(bodies), name=naming.fresh(node.name) if node.name else "")
 
     return replace(renamed(body, naming.__getitem__, naming.ids, change), name=readable(body.name))

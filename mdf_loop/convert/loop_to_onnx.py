@@ -12,6 +12,7 @@ import onnx
 from mdf_loop.convert.checked import write_checked, written_as_onnx
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Body, Loop, Node
+from mdf_loop.readers.onnx.loops import loop_record
 
 
 def loop_to_onnx(loop: Loop | None, trip_count: int | None, first: Sequence[Any], names: Sequence[str]) -> onnx.ModelProto:
@@ -61,7 +62,8 @@ def body_around(loop: Loop | None, trip_count: int | None, first: Sequence[Any])
     constants |= dict.fromkeys(before)  # there is an iteration: nobody sees what was before it
     outputs = tuple(f"output {k}" for k in range(len(loop.last) + len(loop.collected)))
     given = ("trip count" if trip_count is not None else "", "go", *before)
-    node = Node("Loop", given, outputs, {"body": body}, loop.name or inner.name, inner.opsets.get("", 18))
+    record = loop_record(body, len(before))
+    node = Node("Loop", given, outputs, {"loop": record}, loop.name or inner.name, inner.opsets.get("", 18))
     return Body(inner.name, (), outputs, (node,), constants, opsets=inner.opsets, typed=False)
 
 

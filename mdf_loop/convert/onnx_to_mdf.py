@@ -34,6 +34,7 @@ from mdf_loop.readers.mdf.type_text import write_type_text
 from mdf_loop.readers.mdf.typed import OPSET
 from mdf_loop.readers.onnx.graph import read_model
 from mdf_loop.types.schemas import schema_of
+from mdf_loop.writers.onnx_loops import as_onnx
 
 FORMS = ("mdf", "onnx")
 
@@ -204,6 +205,7 @@ class GraphWriter:
         self.senders.update((name, node.id) for name in outputs)
 
     def _node(self, node: ir.Node) -> None:
+        node = as_onnx(node)
         made = Node(id=self.naming.fresh(node.name or node.op))
         is_said = node.name and (node.name != made.id or self.called[node.name] > 1)
         said: dict[str, Any] = {ORIGINAL: node.name} if is_said else {}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import onnx
 
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Body, Collected, Loop, Node, Scanned
+from mdf_loop.readers.onnx.loops import loop_record
 from mdf_loop.readers.openvino.ir import OpenvinoModel, read_openvino
 from mdf_loop.readers.openvino.nodes import DOMAIN, OPSET, Nodes
 from mdf_loop.readers.openvino.weights import Weights
@@ -92,16 +92,14 @@ def _add_body(body: Body, nodes: Nodes, outside: Mapping[str, str], inputs: Mapp
 def _add_node(node: Node, nodes: Nodes, names: Mapping[str, str]) -> tuple[str, ...]:
     nodes.named(node.name or node.op)
     inputs = [names[name] if name else "" for name in node.inputs]
-    if "record" in node.attrs:
-        return _loop(node, nodes, names, inputs)
+    if node.loop is not None:
+        return _loop(node, node.loop, nodes, names, inputs)
     if node.domain == DOMAIN:
         if node.op not in _LOWERED:
             raise UnsupportedOp(f"layer {node.name!r}: ONNX has no operators for OpenVINO's {node.op} as it is used here")
         return (_LOWERED[node.op](nodes, inputs, node.attrs),)
-    attrs: dict[str, Any] = {
-        key: _branch(value, nodes, names, key) if isinstance(value, Body) else value for key, value in node.attrs.items()
-    }
-    captures = dict.fromkeys(name for value in attrs.values() if isinstance(value, Body) for name in value.captures)
+    branches = {key: _branch(inner, nodes, names, key) for key, inner in node.bodies}
+    captures = dict.fromkeys(name for inner in branches.values() for name in inner.captures)
     made: tuple[str, ...] = nodes.node(
         node.op,
         *inputs,
@@ -109,7 +107,7 @@ def _add_node(node: Node, nodes: Nodes, names: Mapping[str, str]) -> tuple[str, 
         wanted=lambda k: bool(node.outputs[k]),
         captures=captures,
         opset=node.opset,
-        **attrs,
+        **node.with_bodies(branches).attrs,
     )
     return made
 
@@ -130,14 +128,12 @@ def _fresh(nodes: Nodes, outputs: Sequence[str]) -> list[str]:
     return fresh
 
 
-def _loop(node: Node, nodes: Nodes, names: Mapping[str, str], inputs: Sequence[str]) -> tuple[str, ...]:
-    """A record as ONNX's Loop."""
-    record: Loop = node.attrs["record"]
+def _loop(node: Node, record: Loop, nodes: Nodes, names: Mapping[str, str], inputs: Sequence[str]) -> tuple[str, ...]:
+    """A loop as ONNX's Loop."""
     body = record.body
-    ends = np.cumsum([2, len(record.carried), len(record.scanned), len(record.invariant)])
-    carried, scanned, invariant = (list(inputs[a:b]) for a, b in pairwise(ends))
+    limit, before_all, carried, scanned, invariant, _ = record.split(inputs)
     sliced = [_facing_forwards(nodes, part, name) for part, name in zip(record.scanned, scanned, strict=True)]
-    count, go = _count(nodes, record, inputs[0], scanned), _condition(nodes, inputs[1])
+    count, go = _count(nodes, record, limit, scanned), _condition(nodes, before_all)
     inner = _new((*nodes.path, node.name), nodes.taken)
     inner.outer_kinds = {**nodes.outer_kinds, **nodes.kinds}
     inner.named(node.name)
@@ -161,7 +157,14 @@ def _loop(node: Node, nodes: Nodes, names: Mapping[str, str], inputs: Sequence[s
     )
     starts = [_start(nodes, record, name) for name in record.last]
     made = nodes.node(
-        "Loop", count, go, *carried, *starts, outputs=len(wanted) + len(rows), captures=finished.captures, body=finished
+        "Loop",
+        count,
+        go,
+        *carried,
+        *starts,
+        outputs=len(wanted) + len(rows),
+        captures=finished.captures,
+        loop=loop_record(finished, len(wanted), record.name),
     )
     together = [_together(nodes, body, what, name) for what, name in zip(record.collected, made[len(wanted) :], strict=True)]
     return (*made[: len(wanted)], *together)

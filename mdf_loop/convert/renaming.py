@@ -9,7 +9,7 @@ from typing import Any
 from mdf_loop.ir import Body, Node
 
 
-def renamed(body: Body, new: Callable[[str], str], known: Container[str], change: Callable[[Node], dict[str, Any]]) -> Body:
+def renamed(body: Body, new: Callable[[str], str], known: Container[str], change: Callable[[Node], Node]) -> Body:
     """A body in which each value has its new name.
 
     Parameters
@@ -19,7 +19,7 @@ def renamed(body: Body, new: Callable[[str], str], known: Container[str], change
     known : container of str
         Values that have one; what is declared of others is left out.
     change : callable
-        What else changes in a node: its name, and its attributes with the bodies in them.
+        The node with whatever else changes in it: its name, and the bodies in it.
     """
 
     def names(values: Iterable[str]) -> tuple[str, ...]:
@@ -27,7 +27,7 @@ def renamed(body: Body, new: Callable[[str], str], known: Container[str], change
 
     def node_of(node: Node) -> Node:
         values: dict[str, Any] = {"inputs": names(node.inputs), "outputs": names(node.outputs), "captures": names(node.captures)}
-        return replace(node, **values, **change(node))
+        return replace(change(node), **values)
 
     return replace(
         body,

@@ -74,16 +74,13 @@ def with_onnx_names(body: Body, graph: Any = None, outer: Scope | None = None, n
     originals = {id: _original(node) for id, node in nodes.items()}
     taken = set(originals.values())
 
-    def change(node: Node) -> dict[str, Any]:
+    def change(node: Node) -> Node:
         made = nodes.get(node.name)
-        attrs = {
-            key: with_onnx_names(value, _graph(made, key), scope) if isinstance(value, Body) else value
-            for key, value in node.attrs.items()
-        }
+        bodies = {key: with_onnx_names(inner, _graph(made, key), scope) for key, inner in node.bodies}
         was = originals.get(node.name, "")
-        name = was or _unused(node.name or node.op, taken)
+        name = was or _unused(node.name or node.called, taken)
         taken.add(name)
-        return {"attrs": attrs, "name": name}
+        return replace(node.with_bodies(bodies), name=name)
 
     body = renamed(body, scope.__getitem__, scope.names, change)
     return replace(body, name=_original(graph) or body.name)

@@ -358,14 +358,14 @@ def truth(value: Any, what: str) -> bool:
 
 def part_of(scanned: Scanned, array: np.ndarray) -> Callable[[int], Any]:
     """The function that gives iteration ``i`` its part of a scanned input."""
-    moved = np.moveaxis(array, scanned.axis, 0)
     if scanned.part is None:
-        rows = moved[scanned.start :: scanned.stride][:: -1 if scanned.reverse else 1]
+        rows = np.moveaxis(array, scanned.axis, 0)[scanned.start :: scanned.stride][:: -1 if scanned.reverse else 1]
         if rows.dtype == object:
             return lambda i: rows[i : i + 1].reshape(rows.shape[1:])
         return lambda i: rows[i]
-    starts, size = part_starts(scanned, moved.shape[0]), scanned.part
-    return lambda i: np.moveaxis(moved[starts[i] : starts[i] + size], 0, scanned.axis)
+    axis, size = scanned.axis % array.ndim, scanned.part
+    starts, before = part_starts(scanned, array.shape[axis]), (slice(None),) * axis
+    return lambda i: array[(*before, slice(starts[i], starts[i] + size))]
 
 
 def part_starts(scanned: Scanned, length: int) -> Sequence[int]:

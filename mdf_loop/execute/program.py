@@ -152,7 +152,7 @@ def _too_few(given: int, step: Step) -> ValueError:
 
 def _describe(step: Step, env: list[Any], error: Exception) -> str:
     node = step.node
-    name = f"{node.op} {node.name!r}" if node.name else f"{node.op} -> {', '.join(filter(None, node.outputs))}"
+    name = f"{node.called} {node.name!r}" if node.name else f"{node.called} -> {', '.join(filter(None, node.outputs))}"
     values = (env[slot] for slot in step.reads if slot != RUN)
     given = ", ".join(describe_value(value) for value in values if not isinstance(value, Hidden))
     return f"{name} failed on ({given}): {_told(error)}"

@@ -22,7 +22,6 @@ from modeci_mdf.functions.standard import mdf_functions
 
 from mdf_loop.calls.calling import if_, loop, required, run_if, run_loop, scan
 from mdf_loop.calls.prepared import read_once
-from mdf_loop.control import SCAN_ATTRIBUTES
 from mdf_loop.errors import LoopError, MalformedBody
 from mdf_loop.integrations import (
     guarded,
@@ -40,6 +39,7 @@ from mdf_loop.options import RandomStream, part_of, random_stream, start_run
 from mdf_loop.readers import is_text
 from mdf_loop.readers.expressions.text import refuse_onnx_text
 from mdf_loop.readers.forms import is_read
+from mdf_loop.readers.onnx.loops import SCAN_ATTRIBUTES
 
 FUNCTIONS = {"onnx::Loop": "loop", "onnx::Scan": "scan", "onnx::If": "if"}
 """MDF's name of each function, and the name MDF calls it by."""

@@ -71,7 +71,7 @@ def title(node: Any) -> str:
     """What messages call a node: its name, or its operator and what it writes."""
     if node.name:
         return str(node.name)
-    return f"{node.op} -> {', '.join(name for name in node.outputs if name)}"
+    return f"{node.called} -> {', '.join(name for name in node.outputs if name)}"
 
 
 def in_order(

@@ -6,8 +6,8 @@ nodes, and whoever wants the consumers of a value builds that dict in one line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,10 @@ class ValueType:
 class Node:
     """One operation.
 
+    A loop is a node ``Loop`` whose attribute ``loop`` is its record, whatever a file called it.  Its inputs stand in the order
+    of the record: trip count, condition, carried, scanned and invariant values; its outputs are carried, last and collected
+    ones.
+
     Attributes
     ----------
     op, domain, opset
@@ -83,16 +87,40 @@ class Node:
         return tuple(name for name in self.inputs if name) + self.captures
 
     @property
+    def loop(self) -> Loop | None:
+        """The record of a loop; None for what is none."""
+        found = self.attrs.get("loop")
+        return found if isinstance(found, Loop) else None
+
+    @property
+    def called(self) -> str:
+        """What the file called the operator."""
+        loop = self.loop
+        return self.op if loop is None else loop.name.partition(" ")[0] or self.op
+
+    @property
     def bodies(self) -> Iterator[tuple[str, Body]]:
-        """The sub-graphs of this node, by attribute name."""
+        """The sub-graphs of this node, by attribute name; that of a loop is called ``body``."""
         for key, value in self.attrs.items():
             if isinstance(value, Body):
                 yield key, value
+            elif isinstance(value, Loop):
+                yield "body", value.body
+
+    def with_bodies(self, bodies: Mapping[str, Body]) -> Node:
+        """The same node with other sub-graphs, by attribute name; those that are not among them stay."""
+        if not bodies:
+            return self
+        changed = bodies if self.loop is None else {"loop": self.loop.with_body(bodies["body"])}
+        return replace(self, attrs={**self.attrs, **changed})
 
     def __str__(self) -> str:
-        attrs = ", ".join(f"{k}={_shown(v)}" for k, v in self.attrs.items())
-        outs, ins = ", ".join(n or "_" for n in self.outputs), ", ".join(n or "_" for n in self.inputs)
-        return f"{outs} = {self.op}{f' <{attrs}>' if attrs else ''} ({ins})"
+        attrs, inputs = ", ".join(f"{k}={_shown(v)}" for k, v in self.attrs.items()), self.inputs
+        if self.loop is not None:
+            attrs = self.loop.details
+            inputs = inputs[2:] if self.loop.scanned and not any(inputs[:2]) else inputs
+        outs, ins = ", ".join(n or "_" for n in self.outputs), ", ".join(n or "_" for n in inputs)
+        return f"{outs} = {self.called}{f' <{attrs}>' if attrs else ''} ({ins})"
 
     def __repr__(self) -> str:
         return f"<Node {self}>"
@@ -211,6 +239,8 @@ class Collected:
 class Loop:
     """Every kind of loop: ONNX Loop and Scan, OpenVINO Loop and TensorIterator all end here.
 
+    Every name in it is one of the body's inputs or outputs.
+
     Attributes
     ----------
     carried, scanned, collected
@@ -225,6 +255,17 @@ class Loop:
         Body input that gets the condition.
     keep_going : str or None
         Body output that says whether to go on; None goes on.
+    name : str
+        What messages call it; where a file has it as a node, the first word is what the file calls the operator.
+    obeys : bool
+        Whether the body's condition ends the loop where the condition before it is omitted; ONNX says that a Loop's does not.
+    unlimited : bool
+        Whether a trip count of -1 has no limit, as OpenVINO says.  No other one may be below 0 then, and it is an error if
+        scanned values end while the loop would go on.
+    batched : bool
+        Whether it runs once for each row of all its values, the trip count being one number for each row (Scan of opset 8).
+    said : tuple of str
+        Attributes of ONNX's Scan that the file has; a writer says them again, also where they say nothing new.
     """
 
     body: Body
@@ -237,16 +278,55 @@ class Loop:
     condition: str | None = None
     keep_going: str | None = None
     name: str = ""
+    obeys: bool = True
+    unlimited: bool = False
+    batched: bool = False
+    said: tuple[str, ...] = ()
+
+    def split(self, values: Sequence[Any]) -> tuple[Any, Any, Sequence[Any], Sequence[Any], Sequence[Any], Sequence[Any]]:
+        """What a node is given: trip count, condition, carried, scanned, invariant, and behind them captured values."""
+        a = 2 + len(self.carried)
+        b = a + len(self.scanned)
+        c = b + len(self.invariant)
+        return values[0], values[1], values[2:a], values[a:b], values[b:c], values[c:]
+
+    @property
+    def n_inputs(self) -> int:
+        """How many inputs a node has."""
+        return 2 + len(self.carried) + len(self.scanned) + len(self.invariant)
+
+    def with_body(self, body: Body) -> Loop:
+        """The same loop over another body, in which its inputs and outputs stand at the same places; there may be more."""
+        into = dict(zip(self.body.inputs, body.inputs, strict=False))
+        out = dict(zip(self.body.outputs, body.outputs, strict=False))
+        return replace(
+            self,
+            body=body,
+            carried=tuple(Carried(into[c.input], out[c.output]) for c in self.carried),
+            scanned=tuple(replace(s, input=into[s.input]) for s in self.scanned),
+            collected=tuple(replace(c, output=out[c.output]) for c in self.collected),
+            last=tuple(out[name] for name in self.last),
+            invariant=tuple(into[name] for name in self.invariant),
+            index=self.index and into[self.index],
+            condition=self.condition and into[self.condition],
+            keep_going=self.keep_going and out[self.keep_going],
+        )
+
+    @property
+    def details(self) -> str:
+        """What a printed node says: the body, and how values are cut up and put together where that is not by rows in order."""
+        parts: dict[str, Scanned | Collected] = {s.input: s for s in self.scanned}
+        parts |= {c.output: c for c in self.collected}
+        said = [f"body={_shown(self.body)}"]
+        for name, part in parts.items():
+            others = {f.name: value for f in fields(part)[1:] if (value := getattr(part, f.name)) != f.default}
+            said += [f"{name}: {' '.join(f'{k}={v}' for k, v in others.items())}"] if others else []
+        return ", ".join(said)
 
     @property
     def results(self) -> tuple[str, ...]:
         """The body's outputs that the loop's results are of: carried values, last values, then collected ones."""
         return (*(c.output for c in self.carried), *self.last, *(c.output for c in self.collected))
-
-    @property
-    def scanned_by_rows(self) -> bool:
-        """Whether each iteration gets one row of every scanned value, all of them in order: with its axis or without."""
-        return all(s.part is None or (s.part, s.start, s.stride) == (1, 0, 1) for s in self.scanned)
 
     @property
     def goes_round(self) -> dict[str, str]:

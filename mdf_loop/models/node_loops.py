@@ -8,10 +8,11 @@ from typing import Any
 
 from mdf_loop.calls.calling import listed, results_of
 from mdf_loop.calls.prepared import PreparedLoop, prepare_loop, prepare_scan, read_once
-from mdf_loop.control import SCAN_ATTRIBUTES, refuse_endless
+from mdf_loop.control import refuse_endless
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.models.texts import NotDirect, Scope, Text, argument_of
 from mdf_loop.options import Run
+from mdf_loop.readers.onnx.loops import SCAN_ATTRIBUTES
 
 LOOP, SCAN = "onnx::Loop", "onnx::Scan"
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from mdf_loop.ir import Body, Collected, Loop, Node
 from mdf_loop.models.model import unknown_name
 from mdf_loop.models.recorded_traces import with_trace
-from mdf_loop.models.recorded_ways import Way, body_in, is_conditional, listed, place_of, values_of
+from mdf_loop.models.recorded_ways import Way, is_conditional, listed, place_of, values_of
 
 
 def with_outputs(body: Body, ways: Sequence[Way], where: str, has_rows: bool = False) -> tuple[Body, list[str]]:
@@ -43,7 +43,8 @@ def _with_inner(body: Body, way: Way, where: str) -> tuple[Body, str]:
     """The same for a value inside a loop of the body."""
     place = place_of(body, way[0], where)
     node = body.nodes[place]
-    inner, (name,) = with_outputs(body_in(node), [way[1:]], f"{where}, loop {way[0]!r}")
+    assert node.loop is not None
+    inner, (name,) = with_outputs(node.loop.body, [way[1:]], f"{where}, loop {way[0]!r}")
     taken = set(values_of(body))
     out = next(text for k in range(len(taken) + 2) if (text := f"{'.'.join(way)}{'~' * k}") not in taken)
     nodes = (*body.nodes[:place], _with_output(node, inner, name, out), *body.nodes[place + 1 :])
@@ -52,18 +53,11 @@ def _with_inner(body: Body, way: Way, where: str) -> tuple[Body, str]:
 
 def _with_output(node: Node, inner: Body, name: str, out: str) -> Node:
     """A loop that collects one value more, as its last output."""
-    if node.domain == "record":
-        record: Loop = node.attrs["record"]
-        record = replace(record, body=inner, collected=(*record.collected, Collected(name)))
-        given = len(record.carried) + len(record.last) + len(record.collected) - 1
-        return replace(node, attrs={"record": record, "body": inner}, outputs=(*_padded(node.outputs, given), out))
-    inner = replace(inner, outputs=(*inner.outputs, name))
-    attrs = {**node.attrs, "body": inner}
-    for key in ("scan_output_axes", "scan_output_directions"):
-        if attrs.get(key):
-            attrs[key] = (*attrs[key], 0)
-    given = len(inner.outputs) - (2 if node.op == "Loop" else 1)
-    return replace(node, attrs=attrs, outputs=(*_padded(node.outputs, given), out))
+    assert node.loop is not None
+    loop = node.loop.with_body(replace(inner, outputs=(*inner.outputs, name)))
+    given = len(loop.results)
+    loop = replace(loop, collected=(*loop.collected, Collected(name)))
+    return replace(node, attrs={"loop": loop}, outputs=(*_padded(node.outputs, given), out))
 
 
 def _padded(names: Sequence[str], length: int) -> tuple[str, ...]:

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.ir import Body, Carried, Loop, Node, State
+from mdf_loop.ir import Body, Carried, Node, State
 from mdf_loop.kernels.traces import ABSENT, END, Trace
 from mdf_loop.models.model import unknown_name
-from mdf_loop.models.recorded_ways import Branch, Way, body_in, is_conditional, listed, place_of, values_of
+from mdf_loop.models.recorded_ways import Branch, Way, is_conditional, listed, place_of, values_of
 
 DOMAIN = "record"
 
@@ -78,43 +78,32 @@ class _Tracer:
     def _through_if(self, node: Node, way: Way, before: str, has_rows: bool) -> tuple[Node, str]:
         """An If that gives the trace behind the branch that was taken, as its last output."""
         assert isinstance(way[0], Branch)
-        attrs, is_one = dict(node.attrs), all(isinstance(part, Branch) for part in way[:-1])
+        branches, is_one = dict[str, Body](), all(isinstance(part, Branch) for part in way[:-1])
         for attribute, branch in node.bodies:
             if attribute == way[0].place[1]:
                 branch, end = self.led(branch, way[1:], before, has_rows)
             else:
                 branch, end = self.noted(branch, before, "NoteAbsent") if is_one else (branch, before)
             captures = tuple(dict.fromkeys((*branch.captures, before)))
-            attrs[attribute] = replace(branch, outputs=(*branch.outputs, end), captures=captures)
+            branches[attribute] = replace(branch, outputs=(*branch.outputs, end), captures=captures)
         after, count = self.fresh(), len(next(iter(node.bodies))[1].outputs)
         outputs = (*node.outputs, *[""] * (count - len(node.outputs)), after)
-        return replace(node, attrs=attrs, outputs=outputs, captures=tuple(dict.fromkeys((*node.captures, before)))), after
+        captures = tuple(dict.fromkeys((*node.captures, before)))
+        return replace(node.with_bodies(branches), outputs=outputs, captures=captures), after
 
     def _through_loop(self, node: Node, way: Way, before: str, has_rows: bool) -> tuple[Node, str]:
         """A loop that carries the trace, as its last carried value."""
+        assert node.loop is not None
         start, after = self.fresh(), self.fresh()
-        inner, end = self.led(body_in(node), way[1:], start, False)
+        inner, end = self.led(node.loop.body, way[1:], start, False)
         if has_rows:
             inner, end = self.noted(inner, end, "NoteEnd")
-        inner = replace(inner, inputs=_inserted(inner.inputs, start, _carried_inputs(node)))
-        if node.domain == DOMAIN:
-            record: Loop = node.attrs["record"]
-            carried = (*record.carried, Carried(start, end))
-            attrs: dict[str, Any] = {"record": replace(record, body=inner, carried=carried), "body": inner}
-            given = 2 + len(record.carried)
-        else:
-            inner = replace(inner, outputs=_inserted(inner.outputs, end, _carried_inputs(node) - (node.op == "Loop")))
-            attrs = {**node.attrs, "body": inner}
-            given = _carried_inputs(node)
-        outputs = _inserted(node.outputs, after, given - (2 if node.op != "Scan" else 0))
-        return replace(node, attrs=attrs, inputs=_inserted(node.inputs, before, given), outputs=outputs), after
-
-
-def _carried_inputs(node: Node) -> int:
-    """How many inputs of a loop's node, and of its body, stand in front of the first one that is not carried."""
-    if node.op == "Scan":
-        return len(node.inputs) - int(node.attrs["num_scan_inputs"])
-    return len(body_in(node).inputs)
+        inner = replace(inner, inputs=(*inner.inputs, start), outputs=(*inner.outputs, end))
+        loop = node.loop.with_body(inner)
+        place = len(loop.carried)
+        loop = replace(loop, carried=(*loop.carried, Carried(start, end)))
+        inputs, outputs = _inserted(node.inputs, before, 2 + place), _inserted(node.outputs, after, place)
+        return replace(node, attrs={"loop": loop}, inputs=inputs, outputs=outputs), after
 
 
 def _inserted(names: tuple[str, ...], name: str, place: int) -> tuple[str, ...]:

@@ -15,8 +15,6 @@ from mdf_loop.models.model import unknown_name
 Way = tuple[str, ...]
 """The loops and branches on the way to a value, then its own name."""
 
-LOOPS = {("", "Loop"), ("", "Scan"), ("record", "RecordedLoop")}
-
 
 class Branch(str):
     """A branch of an If on a way: what the If is called, and the branch."""
@@ -37,8 +35,8 @@ def ways_in(body: Body, before: Way = ()) -> Iterator[Way]:
         if not (is_branch and name in body.captures):  # which is a value of the body around it
             yield (*before, name)
     for node in body.nodes:
-        if (node.domain, node.op) in LOOPS:
-            yield from ways_in(body_in(node), (*before, called(node)))
+        if node.loop is not None:
+            yield from ways_in(node.loop.body, (*before, called(node)))
         elif is_if(node):
             for attribute, branch in node.bodies:
                 yield from ways_in(branch, (*before, Branch(f"{called(node)}.{attribute}")))
@@ -53,7 +51,7 @@ def values_of(body: Body) -> list[str]:
 
 def called(node: Node) -> str:
     """What a loop or If inside a body is called: the name of its node, or its first output."""
-    return node.name or next(filter(None, node.outputs), node.op)
+    return node.name or next(filter(None, node.outputs), node.called)
 
 
 def is_if(node: Node) -> bool:
@@ -66,11 +64,6 @@ def is_conditional(way: Way) -> bool:
     return any(isinstance(part, Branch) for part in way)
 
 
-def body_in(node: Node) -> Body:
-    """The body of a loop."""
-    return node.attrs["record"].body if node.domain == "record" else node.attrs["body"]
-
-
 def place_of(body: Body, name: str, where: str) -> int:
     """Which node of a body a part of a way leads into.
 
@@ -81,7 +74,7 @@ def place_of(body: Body, name: str, where: str) -> int:
     """
     wanted = name.place[0] if isinstance(name, Branch) else name
     for k, node in enumerate(body.nodes):
-        fits = is_if(node) if isinstance(name, Branch) else (node.domain, node.op) in LOOPS
+        fits = is_if(node) if isinstance(name, Branch) else node.loop is not None
         if fits and (wanted in (node.name, *node.outputs) or wanted == called(node)):
             return k
     raise unknown_name(f"{where} has no value", name, listed(body))

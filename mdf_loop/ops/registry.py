@@ -24,7 +24,7 @@ import numpy as np
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp, warn_user
 from mdf_loop.ir import Node
-from mdf_loop.ops.rows import NO_FACTS, Bound, Call, Definition, Facts, LoopInputs
+from mdf_loop.ops.rows import NO_FACTS, Bound, Call, Definition, Facts
 from mdf_loop.options import Run
 from mdf_loop.types.schemas import schema_of
 
@@ -256,18 +256,6 @@ def facts(node: Node) -> Facts:
         return lookup(node.op, node.opset, node.domain).facts
     except UnsupportedOp:
         return NO_FACTS
-
-
-def loop_of(node: Node) -> LoopInputs | None:
-    """The loop that a node is, in one form for all kinds of nodes; None if it is none.
-
-    Raises
-    ------
-    LoopError
-        It is one, but something is wrong with it.
-    """
-    view = facts(node).loop
-    return None if view is None else view(node)
 
 
 def _is_ours(module: str | None) -> bool:

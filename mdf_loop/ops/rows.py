@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.ir import Body, Loop, Node
+from mdf_loop.ir import Body, Loop
 
 Call = Callable[..., Any]
 
@@ -59,8 +59,6 @@ class Facts:
     results : callable or None
         ``results(first, **attrs)``, of the shape of the first input (None where its rank or a length is not known),
         says the element type and the shape of each output, where ONNX's inference does not know them.
-    loop : callable or None
-        ``loop(node)`` says which loop a node is, as :class:`LoopInputs`; it raises what is wrong with the node.
     """
 
     light: bool = False
@@ -73,63 +71,24 @@ class Facts:
     replaces_parts: bool = False
     chooses: bool = False
     results: Callable[..., list[tuple[np.dtype | None, tuple[int | None, ...] | None]]] | None = None
-    loop: Callable[[Node], LoopInputs] | None = None
 
 
 NO_FACTS = Facts()
 """What is known of a kernel of which nothing is said."""
 
 
-def _nothing() -> slice:
-    """The places of values that a node has none of."""
-    return slice(0, 0)
-
-
-@dataclass(frozen=True)
-class LoopInputs:
-    """A node that is a loop, whatever a file called it: its record, and where among the node's inputs its values stand.
-
-    The node's outputs are the carried, last and collected values, in this order.
-
-    Attributes
-    ----------
-    count, condition : int or None
-        Places of the trip count and the condition; None where the node has no such input.
-    carried, scanned, invariant : slice
-        Places of the values.
-    endless : int or None
-        The trip count that has no limit, if there is such a number; then no other number may be below 0, and a loop whose
-        scanned values end before it does has failed.
-    is_obeyed : bool
-        Whether the body's condition ends the loop where the node's own is omitted; ONNX says that it does not.
-    is_batched : bool
-        Whether the loop runs once for each row of all its values, each time for its own number of iterations.
-    worth : callable
-        For how many iterations it is worth running them one by one; more are better planned.
-    """
-
-    loop: Loop
-    count: int | None = None
-    condition: int | None = None
-    carried: slice = field(default_factory=_nothing)
-    scanned: slice = field(default_factory=_nothing)
-    invariant: slice = field(default_factory=_nothing)
-    endless: int | None = None
-    is_obeyed: bool = True
-    is_batched: bool = False
-    worth: Callable[[], int] = lambda: 1 << 62
-
-
 @dataclass(frozen=True)
 class Bound:
     """A kernel made ready for one node: ``call(*inputs)``, or ``call(run, *inputs)`` if ``needs_run``.
 
-    Control flow also says what it is made of: ``loop``, or the two ``branches`` of an If.  ``keywords`` are what ``call`` gives
-    the kernel's function beside the inputs: a rule for many iterations needs them.
+    Control flow also says what it is made of: ``loop``, and up to how many iterations it is worth running them one by one; or
+    the two ``branches`` of an If.  ``keywords`` are what ``call`` gives the kernel's function beside the inputs: a rule for many
+    iterations needs them.
     """
 
     call: Call
     needs_run: bool = False
-    loop: LoopInputs | None = None
+    loop: Loop | None = None
+    worth: Callable[[], int] = lambda: 1 << 62
     branches: tuple[Body, Body] | None = None
     keywords: Mapping[str, Any] = field(default_factory=dict)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from mdf_loop.calls.explain import first_output, ways
-from mdf_loop.control import loop_record, scan_record
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.pictures.records import CONDITION, INPUT, OUTPUT, PLAIN, Arrow, Box, Cluster, Picture
@@ -84,13 +82,14 @@ class BodyDrawer:
 
     def control(self, node: Node, cluster: Cluster, scope: Scope) -> dict[str, str]:
         """Draw a Loop, Scan or If with its bodies inside; returns where its outputs come from."""
-        around = self.cluster(cluster, f"{node.op.removeprefix('Recorded')} {node.name}".strip())
-        loop = record_of(node)
-        if loop is not None:
-            given = dict(zip(_inputs(loop, node), node.inputs, strict=False))
-            if node.op != "Scan" and node.inputs and node.inputs[0]:
-                self.arrow(scope.get(node.inputs[0]), self.box(around, "at most", f"{node.inputs[0]} times", kind=CONDITION))
-            return self.loop(loop, around, scope, {name: scope.get(outer) for name, outer in given.items()}, node.outputs)
+        around = self.cluster(cluster, f"{node.called} {node.name}".strip())
+        if (loop := node.loop) is not None:
+            count, _, *given, _ = loop.split(node.inputs)
+            if count:
+                self.arrow(scope.get(count), self.box(around, "at most", f"{count} times", kind=CONDITION))
+            within = [*(c.input for c in loop.carried), *(s.input for s in loop.scanned), *loop.invariant]
+            outer = [scope.get(name) for names in given for name in names]
+            return self.loop(loop, around, scope, dict(zip(within, outer, strict=True)), node.outputs)
         found: dict[str, str] = {}
         for key, body in node.bodies:
             branch = self.cluster(around, key.replace("_branch", "").replace("_", " "))
@@ -154,30 +153,6 @@ def planned(loop: Loop) -> dict[str, tuple[str, str]]:
         return {first_output(node): (how, why) for node, how, why in ways(make_plan(loop))}
     except LoopError:  # an operator there is no kernel for: drawn all the same
         return {}
-
-
-def record_of(node: Node) -> Loop | None:
-    """The loop that a node is; None for an If and what else has bodies."""
-    if isinstance(node.attrs.get("record"), Loop):
-        return node.attrs["record"]
-    body: Any = node.attrs.get("body")
-    try:
-        if node.op == "Loop":
-            return loop_record(body, max(len(node.inputs) - 2, 0), node.name)
-        if node.op == "Scan":
-            attrs = {key: value for key, value in node.attrs.items() if key not in ("body", "num_scan_inputs")}
-            return scan_record(body, node.attrs["num_scan_inputs"], attrs, node.name)
-    except (LoopError, KeyError):  # drawn as a node with a graph inside
-        return None
-    return None
-
-
-def _inputs(loop: Loop, node: Node) -> list[str]:
-    """The inputs of the body that the inputs of a node go to, in their order."""
-    carried, scanned = [c.input for c in loop.carried], [s.input for s in loop.scanned]
-    if node.op == "Scan":
-        return [*carried, *scanned]
-    return ["", "", *carried, *scanned, *loop.invariant]
 
 
 def _roles(loop: Loop) -> dict[str, str]:

@@ -12,6 +12,7 @@ from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.pictures.of_bodies import BodyDrawer
 from mdf_loop.pictures.records import CONDITION, INPUT, OUTPUT, Cluster, Picture
 from mdf_loop.readers.mdf.node import CONTROL
+from mdf_loop.readers.onnx.loops import as_loop
 
 
 def picture_of_graph(graph: Any) -> Picture:
@@ -122,7 +123,8 @@ def _as_node(thing: Any, args: Mapping[str, Any], held: Mapping[str, Any]) -> No
     if kind == "scan":
         attrs["num_scan_inputs"] = args.get("num_scan_inputs", 1)
     outputs = tuple(f"{thing.id}[{k}]" for k in range(count))
-    return Node(thing.function.partition("::")[2], (*first, *names), outputs, attrs, thing.id, 18, "", captures)
+    made = Node(thing.function.partition("::")[2], (*first, *names), outputs, attrs, thing.id, 18, "", captures)
+    return as_loop(made, thing.id)
 
 
 def _source(value: Any, held: Mapping[str, Any]) -> Any:

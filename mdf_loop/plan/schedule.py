@@ -101,7 +101,7 @@ class Plan:
 def make_plan(loop: Loop) -> Plan:
     """Find out how a loop is run best.
 
-    >>> from mdf_loop.control import loop_record
+    >>> from mdf_loop.readers.onnx.loops import loop_record
     >>> from mdf_loop.readers import read
     >>> text = "b (int64 i, bool c, double s) => (bool c, double t, double d) { x = Gather (w, i) t = Add (s, x) d = Mul (t, k) }"
     >>> plan = make_plan(loop_record(read(text, 1), 1))
@@ -315,4 +315,4 @@ def _first(node: Node) -> str:
 
 
 def _called(node: Node) -> str:
-    return f"{node.op} {node.name!r}" if node.name else f"{node.op} -> {_first(node)}"
+    return f"{node.called} {node.name!r}" if node.name else f"{node.called} -> {_first(node)}"

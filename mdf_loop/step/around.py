@@ -2,38 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from mdf_loop.ops.rows import LoopInputs
-from mdf_loop.step.build import CannotLower
+from mdf_loop.ir import Loop
+from mdf_loop.step.build import Builder, CannotLower
 from mdf_loop.step.primitives import either_kind
 from mdf_loop.step.records import UNKNOWN, Size, Type, Value
 
 
-def known_trip_count(places: LoopInputs, count: Value | None) -> Value | None:
-    """The trip count of a node, None where it has no limit.
+def known_trip_count(record: Loop, count: Value | None, scanned: Sequence[Value]) -> Value | None:
+    """The trip count of a node; None where it has no limit, or where it is as long as its scanned values.
 
     Raises
     ------
     CannotLower
         Whether it has one, or whether scanned values last as long, is known only when it runs.
     """
-    if count is None or places.endless is None:
+    if count is None or not record.unlimited:
         return count
-    if count.op != "const" or np.size(count.attr) != 1 or places.loop.scanned:
+    if count.op != "const" or np.size(count.attr) != 1:
         raise CannotLower("a trip count that may have no limit")
     number = int(np.asarray(count.attr).item())
-    if number < 0 and number != places.endless:
+    if number < -1:
         raise CannotLower("a trip count below 0")
-    return None if number == places.endless else count
+    if not scanned:
+        return None if number < 0 else count
+    lengths = {x.type.shape[s.axis] if x.type.shape else None for s, x in zip(record.scanned, scanned, strict=True)}
+    (length,) = lengths if len(lengths) == 1 else (None,)
+    is_longer = record.keep_going is None and isinstance(length, int) and not 0 <= number < length
+    if not is_longer and number != length:
+        raise CannotLower("scanned values that may not last as long as the loop")
+    return None
 
 
-def with_axis(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    """A shape with an axis of one element."""
-    axis %= len(shape) + 1
-    return (*shape[:axis], 1, *shape[axis:])
+def with_rows_of(b: Builder, record: Loop, scanned: Sequence[Value]) -> tuple[Loop, list[Value]]:
+    """A loop over rows where it is one over parts of as many rows each: those of a part get an axis of their own.
+
+    Raises
+    ------
+    CannotLower
+        Parts overlap, or are not known to be the whole.
+    """
+    parts, arrays = list(record.scanned), list(scanned)
+    for k, (part, x) in enumerate(zip(parts, arrays, strict=True)):
+        size, shape = part.part or 1, x.type.shape
+        if (part.start, part.stride) != (0, size):
+            raise CannotLower("a loop over parts that overlap, or leave rows out")
+        if part.part is None:
+            continue
+        if not shape or not -len(shape) <= part.axis < len(shape):
+            raise CannotLower("parts of a value of unknown rank, or without the axis")
+        axis = part.axis % len(shape)
+        length = shape[axis]
+        if size > 1 and (not isinstance(length, int) or length % size):
+            raise CannotLower("parts of several rows that may leave rows over")
+        parts[k] = replace(part, axis=axis, stride=1, part=None)
+        count = length // size if isinstance(length, int) else length
+        arrays[k] = b.reshape(x, (*shape[:axis], count, size, *shape[axis + 1 :]))
+    return replace(record, scanned=tuple(parts)), arrays
 
 
 def type_of_part(axis: int, given: Type) -> Type:

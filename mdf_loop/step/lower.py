@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.constants import unchangeable
-from mdf_loop.ir import Body, Collected, Loop, Node, Scanned
+from mdf_loop.ir import Body, Collected, Loop, Node
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import Kernel, bind, lookup
-from mdf_loop.ops.rows import Bound, LoopInputs
+from mdf_loop.ops.rows import Bound
 from mdf_loop.plan.purity import is_repeatable
 from mdf_loop.plan.result_types import result_types
 from mdf_loop.step.allowed import allows
-from mdf_loop.step.around import joined, known_trip_count, of_its_own, type_of_part, with_axis
+from mdf_loop.step.around import joined, known_trip_count, of_its_own, type_of_part, with_rows_of
 from mdf_loop.step.build import MOST_FOLDED, Builder, CannotLower, type_of_value
 from mdf_loop.step.check import checked
 from mdf_loop.step.memory import can_be_told
@@ -225,16 +225,13 @@ class Lowering:
         types = [joined(a.type, b.type) for a, b in zip(*(region.results[:count] for region in regions), strict=True)]
         return self.b.items(self.b.put_in("branch", (condition,), UNKNOWN, BranchRegion(*regions)), types)
 
-    def _loop_node(
-        self, node: Node, bound: Bound, places: LoopInputs, args: Sequence[Value | None], names: Names
-    ) -> Sequence[Value]:
-        record = places.loop
-        count = known_trip_count(places, args[places.count] if places.count is not None else None)
-        condition = args[places.condition] if places.condition is not None else None
-        carried, scanned, invariant = args[places.carried], args[places.scanned], args[places.invariant]
-        if places.is_batched or any(value is None for value in (*carried, *scanned, *invariant)):
+    def _loop_node(self, node: Node, bound: Bound, record: Loop, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
+        count, condition, carried, scanned, invariant, _ = record.split(args)
+        if record.batched or any(value is None for value in (*carried, *scanned, *invariant)):
             raise CannotLower("a loop for each row of a batch, or an omitted carried value")
-        obeyed = places.is_obeyed or condition is not None or self.obey
+        record, scanned = with_rows_of(self.b, record, scanned)  # type: ignore[arg-type]
+        count = known_trip_count(record, count, scanned)
+        obeyed = record.obeys or condition is not None or self.obey
         if count is None and not record.scanned and not (obeyed and record.keep_going is not None):
             raise CannotLower("a loop that never ends by itself")
         captured = {name: names[name] for name in record.body.captures}
@@ -244,7 +241,7 @@ class Lowering:
             whole = (
                 Apply(node, bound.call, bound.needs_run, None, len(node.outputs)),
                 [*given, *captured.values()],
-                places.worth(),
+                bound.worth(),
             )
         scope = {**captured, **dict(zip(record.invariant, invariant, strict=True))}
         return self.loop(record, count, condition, obeyed, carried, scanned, scope, whole)  # type: ignore[arg-type]
@@ -261,14 +258,11 @@ class Lowering:
         whole: tuple[Apply, Sequence[Value], int] | None = None,
         in_block: bool = False,
     ) -> Sequence[Value]:
-        """A loop: its body is lowered until the types of what goes round hold for every iteration.
-
-        ``scope`` has what the body captures, and what is the same in every iteration.
-        """
-        if not record.scanned_by_rows or any(name not in scope for name in record.invariant):
-            raise CannotLower("a loop over parts of several rows")
-        record, sequences = with_rows(record, carried)
-        carried = [x for k, x in enumerate(carried) if k not in sequences]
+        """A loop; ``scope`` has what the body captures, and what is the same in every iteration."""
+        if any(name not in scope for name in record.invariant):
+            raise CannotLower("a loop whose invariant values are not there")
+        record, scanned = with_rows_of(self.b, record, scanned)
+        record, carried, sequences = with_rows(record, carried)
         self.depth += 1
         try:
             region, types = self._settled(record, carried, scanned, scope)
@@ -278,7 +272,7 @@ class Lowering:
         attr = LoopRegion(
             region,
             len(carried),
-            tuple(replace(part, part=None) for part in record.scanned),
+            record.scanned,
             len(record.last),
             tuple(replace(what, stack=True) for what in record.collected),
             has_count=count is not None,
@@ -349,7 +343,7 @@ class Lowering:
                 for k, (s, x) in enumerate(zip(record.scanned, scanned, strict=True))
             ]
             names = {**scope, **{c.input: same.get(k, states[k]) for k, c in enumerate(record.carried)}}
-            names |= {s.input: self._part(s, row) for s, row in zip(record.scanned, parts, strict=True)}
+            names |= {s.input: row for s, row in zip(record.scanned, parts, strict=True)}
             if record.index:
                 names[record.index] = self._numbered(index, body.type_of(record.index).shape)
             if record.condition:
@@ -359,14 +353,6 @@ class Lowering:
             ends = [states[k] if k in same else values[c.output] for k, c in enumerate(record.carried)]
             kept = [*(values[name] for name in record.last), *(self._row(c, values[c.output]) for c in record.collected)]
             return close([goes_on, *ends, *kept])
-
-    def _part(self, scanned: Scanned, row: Value) -> Value:
-        """What an iteration gets of a scanned array: its row, as it is or as a part of one row."""
-        if scanned.part is None:
-            return row
-        if not row.type.is_static:
-            raise CannotLower("a part of unknown shape")
-        return self.b.reshape(row, with_axis(row.type.shape, scanned.axis))  # type: ignore[arg-type]
 
     def _row(self, collected: Collected, value: Value) -> Value:
         """What is kept of an iteration: a row of its own, also where parts of one row are joined."""

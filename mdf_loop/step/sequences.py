@@ -19,8 +19,14 @@ def is_empty(value: Value) -> bool:
     return value.op == "rows" and not value.args
 
 
-def with_rows(record: Loop, carried: Sequence[Value]) -> tuple[Loop, list[int]]:
-    """The loop that collects what it put behind sequences, last of all, and the places that these had among carried values."""
+def with_rows(record: Loop, carried: Sequence[Value]) -> tuple[Loop, list[Value], list[int]]:
+    """The loop that collects what it put behind sequences, last of all.
+
+    Returns
+    -------
+    tuple of (Loop, list of Value, list of int)
+        The loop, what it still carries, and the places that the sequences had among carried values.
+    """
     found, places = record, []
     for k, (value, initial) in enumerate(zip(record.carried, carried, strict=True)):
         node = _appending(record.body, value) if is_empty(initial) else None
@@ -35,7 +41,7 @@ def with_rows(record: Loop, carried: Sequence[Value]) -> tuple[Loop, list[int]]:
             rest = tuple(other for other in found.carried if other is not value)
             found = replace(found, body=body, carried=rest, collected=(*found.collected, Collected(node.inputs[1])))
             places.append(k)
-    return found, places
+    return found, [x for k, x in enumerate(carried) if k not in places], places
 
 
 def _appending(body: Body, value: Carried) -> Node | None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from onnx.defs import OpSchema
 
-from mdf_loop.ir import Body, Node, ValueType
+from mdf_loop.ir import Body, Loop, Node, ValueType
 from mdf_loop.types.elements import DTYPES, NAMES
 from mdf_loop.types.schemas import schema_of
 
@@ -172,8 +172,11 @@ def visit_body(groups: Groups, body: Body, outer: dict[str, Key]) -> dict[str, K
 
 
 def _visit_node(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
-    if node.domain == "" and node.op in _CONTROL:
-        _CONTROL[node.op](groups, node, scope)
+    if node.loop is not None:
+        _visit_loop(groups, node, node.loop, scope)
+        return
+    if node.domain == "" and node.op == "If":
+        _visit_if(groups, node, scope)
         return
     for _, inner in node.bodies:
         visit_body(groups, inner, scope)
@@ -231,37 +234,19 @@ SAYING = {"to", "dtype", "output_dtype", "output_datatype"}
 """Attributes of ONNX operators that say the element type of what they give."""
 
 
-def _visit_loop(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
-    body = node.attrs.get("body")
-    if not isinstance(body, Body):
-        return  # said when the node is made ready to run
-    inner = visit_body(groups, body, scope)
-    for name, dtype in zip(node.inputs[:2], (DTYPES[7], DTYPES[9]), strict=False):
-        if name:
-            groups.know(scope[name], dtype)
-    for name in body.inputs[:1]:
-        groups.know(inner[name], DTYPES[7])
-    groups.go_round(body, inner, zip(body.inputs[2:], body.outputs[1:], strict=False))
-    for outside, around in zip(node.inputs[2:], body.inputs[2:], strict=False):
-        if outside:
-            groups.unite([scope[outside], inner[around]])
-    for k, outside in enumerate(node.outputs):
-        if outside and k + 1 < len(body.outputs):
-            groups.unite([scope[outside], inner[body.outputs[k + 1]]])
-
-
-def _visit_scan(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
-    body = node.attrs.get("body")
-    if not isinstance(body, Body):
-        return  # said when the node is made ready to run
-    inner = visit_body(groups, body, scope)
-    given = node.inputs[1:] if node.opset < 9 else node.inputs
-    n_carried = len(body.inputs) - node.attrs.get("num_scan_inputs", 0)
-    groups.go_round(body, inner, zip(body.inputs[:n_carried], body.outputs, strict=False))
-    for outside, name in zip(given, body.inputs, strict=False):
-        if outside:
-            groups.unite([scope[outside], inner[name]])
-    for outside, name in zip(node.outputs, body.outputs, strict=False):
+def _visit_loop(groups: Groups, node: Node, loop: Loop, scope: dict[str, Key]) -> None:
+    count, condition, carried, scanned, invariant, _ = loop.split(node.inputs)
+    inner = visit_body(groups, loop.body, scope)
+    if not loop.unlimited:  # OpenVINO has other integers for it too
+        for name, dtype in ((count, DTYPES[7]), (condition, DTYPES[9])):
+            if name:
+                groups.know(scope[name], dtype)
+    if loop.index:
+        groups.know(inner[loop.index], DTYPES[7])
+    groups.go_round(loop.body, inner, ((c.input, c.output) for c in loop.carried))
+    within = [*(c.input for c in loop.carried), *(s.input for s in loop.scanned), *loop.invariant]
+    pairs = [*zip((*carried, *scanned, *invariant), within, strict=True), *zip(node.outputs, loop.results, strict=False)]
+    for outside, name in pairs:
         if outside:
             groups.unite([scope[outside], inner[name]])
 
@@ -274,6 +259,3 @@ def _visit_if(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
         for outside, name in zip(node.outputs, branch.outputs, strict=False):
             if outside:
                 groups.unite([scope[outside], inner[name]])
-
-
-_CONTROL = {"Loop": _visit_loop, "Scan": _visit_scan, "If": _visit_if}

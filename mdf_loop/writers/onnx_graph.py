@@ -13,6 +13,7 @@ from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Body, Node, ValueType
 from mdf_loop.types.elements import CODES
 from mdf_loop.types.schemas import schema_of
+from mdf_loop.writers.onnx_loops import as_onnx
 
 
 def write_model(body: Body, captured: Mapping[str, ValueType] | None = None) -> onnx.ModelProto:
@@ -80,6 +81,7 @@ def write_graph(body: Body) -> onnx.GraphProto:
 
 def write_node(node: Node) -> onnx.NodeProto:
     """A node as a NodeProto."""
+    node = as_onnx(node)
     proto = helper.make_node(node.op, node.inputs, node.outputs, name=node.name or None, domain=node.domain or None)
     for name, value in node.attrs.items():
         proto.attribute.append(_attribute(name, value, _attribute_type(node, name)))

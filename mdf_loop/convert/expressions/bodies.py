@@ -12,7 +12,7 @@ import numpy as np
 from mdf_loop.convert.expressions.operators import expression, initially, operator, tensor
 from mdf_loop.convert.expressions.tracing import BOOL, INT64, Emitter, Traced
 from mdf_loop.errors import UnsupportedOp, malformed
-from mdf_loop.ir import Body, Node, ValueType
+from mdf_loop.ir import Body, Carried, Loop, Node, ValueType
 from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.expressions.values import DOMAIN
 
@@ -90,8 +90,11 @@ def _named(emitter: Emitter, value: Traced, name: str) -> Traced:
 def _lowered(emitter: Emitter, node: Node) -> Sequence[Traced]:
     """The outputs of a node, after it was written."""
     inputs = [emitter[name] if name else None for name in node.inputs]
-    if node.domain == "" and node.op in _CONTROL and not all(body.typed for _, body in node.bodies):
-        return _CONTROL[node.op](emitter, node, inputs)
+    if not all(body.typed for _, body in node.bodies) and node.domain == "":
+        if node.loop is not None:
+            return _lower_loop(emitter, node, node.loop, inputs)
+        if node.op == "If":
+            return _lower_if(emitter, node, inputs)
     if node.domain == DOMAIN and node.op == "initially":
         return [initially(emitter, *inputs)]
     if node.domain == DOMAIN:
@@ -211,51 +214,67 @@ def _widest(sample: Any, output: Any) -> Any:
     return _as(sample, dtype) if is_number else np.asarray(sample).astype(dtype)
 
 
-def _inside(emitter: Emitter, node: Node, goes_round: _Round, others: Mapping[str, Any], body: Body) -> Any:
+def _inside(emitter: Emitter, node: Node, loop: Loop, goes_round: _Round, others: Mapping[str, Any]) -> Any:
     """Trace the body of a loop until the types of what goes round stay what they are."""
     path, where = (*emitter.path, node.name), emitter.where
     for _ in range(8):
         inner = Emitter(emitter.opset, emitter, path)
         names = {name: inner.fresh(name) for name in (*others, *goes_round.names)}
-        first = inner.fresh("is first")
+        names["is first"] = inner.fresh("is first")
         inner.values = {name: Traced(names[name], sample) for name, sample in others.items()}
         samples = zip(goes_round.names, goes_round.samples, strict=True)
         inner.values |= {name: Traced(names[name], sample) for name, sample in samples}
-        inner.values["is first"] = Traced(first, np.True_)
-        outputs = trace(body, inner)
-        states = [inner[state.output] for state in body.state]
-        around = [*outputs[_first(node) : _first(node) + len(goes_round.names) - len(states)], *states]
-        if goes_round.settle(around, "/".join(path), node.op == "Loop"):
+        inner.values["is first"] = Traced(names["is first"], np.True_)
+        trace(loop.body, inner)
+        around = [inner[name] for name in (*(c.output for c in loop.carried), *(state.output for state in loop.body.state))]
+        if goes_round.settle(around, "/".join(path), not loop.scanned):
             emitter.where = where
-            return inner, names, first, outputs, around
+            return inner, names, around
     raise UnsupportedOp(f"{'/'.join(path)}: the element types of what goes round change from iteration to iteration")
 
 
-def _first(node: Node) -> int:
-    """How many outputs of a body come before what is carried: the condition of a Loop."""
-    return 1 if node.op == "Loop" else 0
-
-
-def _lower_loop(emitter: Emitter, node: Node, inputs: Sequence[Traced | None]) -> Sequence[Traced]:
-    """A Loop; hidden values of its body are carried as well."""
-    body: Body = node.attrs["body"]
-    carried = [value for value in inputs[2:] if value is not None]
-    if len(carried) != len(body.inputs[2:]):
+def _lower_loop(emitter: Emitter, node: Node, loop: Loop, inputs: Sequence[Traced | None]) -> Sequence[Traced]:
+    """A Loop or Scan; hidden values of its body are carried as well."""
+    count, condition, first, scanned, *_ = loop.split(inputs)
+    carried, given = ([value for value in values if value is not None] for values in (first, scanned))
+    if len(carried) < len(first) or len(given) < len(scanned):
         where = "/".join((*emitter.path, node.name))
-        raise UnsupportedOp(f"{where}: {len(carried)} values are carried, body {body.name!r} takes {len(body.inputs[2:])}")
-    goes_round = _Round(body, body.inputs[2:], carried)
-    others = {body.inputs[0]: np.int64(0), body.inputs[1]: np.True_}
-    inner, names, first, outputs, around = _inside(emitter, node, goes_round, others, body)
-    collected = outputs[1 + len(carried) :]
-    late = any(goes_round.is_late)
-    round_names = [names[name] for name in goes_round.names] + [first] * late
-    ends = [_truth(inner, outputs[0]), *_ends(inner, goes_round, around, late), *(tensor(inner, v) for v in collected)]
-    inner.types |= {names[body.inputs[0]]: ValueType(INT64, ()), names[body.inputs[1]]: ValueType(BOOL, ())}
-    _declare(inner, [names[name] for name in goes_round.names], goes_round.samples)
-    written = inner.body(body.name, (*(names[name] for name in body.inputs[:2]), *round_names), ends)
+        raise UnsupportedOp(f"{where}: {len(carried)} values are carried, body {loop.body.name!r} takes {len(first)}")
+    goes_round = _Round(loop.body, [c.input for c in loop.carried], carried)
+    parts = {s.input: _part(value.value, s.axis) for s, value in zip(loop.scanned, given, strict=True)}
+    limits = {name: sample for name, sample in ((loop.index, np.int64(0)), (loop.condition, np.True_)) if name}
+    inner, names, around = _inside(emitter, node, loop, goes_round, {**limits, **parts})
+    late, collected = any(goes_round.is_late), [inner[c.output] for c in loop.collected]
+    going = [] if loop.keep_going is None else [_truth(inner, inner[loop.keep_going])]
+    ends = [*going, *_ends(inner, goes_round, around, late), *(tensor(inner, value) for value in collected)]
+    inner.types |= {names[name]: ValueType(sample.dtype, ()) for name, sample in limits.items()}
+    _declare(inner, names, dict(zip(goes_round.names, goes_round.samples, strict=True)) | parts)
+    round_names = [names[name] for name in goes_round.names] + [names["is first"]] * late
+    written = inner.body(loop.body.name, [*(names[n] for n in limits), *round_names, *(names[n] for n in parts)], ends)
     start = [*goes_round.initial(emitter), *([emitter.constant(np.array(True))] if late else [])]
-    limits = [_limit(emitter, value, dtype) for value, dtype in zip((*inputs, None, None), (INT64, BOOL), strict=False)]
-    return _loop(emitter, node, (*limits, *start), written, {}, goes_round, collected)
+    given_names = (
+        *(_limit(emitter, value, dtype) for value, dtype in ((count, INT64), (condition, BOOL))),
+        *start,
+        *(emitter.typed(value) for value in given),
+    )
+    record = _record(loop, written, names, round_names)
+    return _loop(emitter, node, given_names, record, goes_round, collected)
+
+
+def _record(loop: Loop, body: Body, names: Mapping[str, str], round_names: Sequence[str]) -> Loop:
+    """The loop over a body with inputs of other names, which carries further values."""
+    outputs = list(body.outputs)
+    going = outputs.pop(0) if loop.keep_going is not None else None
+    return replace(
+        loop,
+        body=body,
+        carried=tuple(map(Carried, round_names, outputs)),
+        scanned=tuple(replace(part, input=names[part.input]) for part in loop.scanned),
+        collected=tuple(replace(c, output=name) for c, name in zip(loop.collected, outputs[len(round_names) :], strict=True)),
+        index=loop.index and names[loop.index],
+        condition=loop.condition and names[loop.condition],
+        keep_going=going,
+    )
 
 
 def _limit(emitter: Emitter, value: Traced | None, dtype: np.dtype) -> str:
@@ -274,62 +293,32 @@ def _ends(inner: Emitter, goes_round: _Round, around: Sequence[Traced], late: bo
     return [*names, inner.constant(np.array(False))] if late else names
 
 
-def _declare(inner: Emitter, names: Sequence[str], samples: Sequence[Any]) -> None:
-    for name, sample in zip(names, samples, strict=True):
+def _declare(inner: Emitter, names: Mapping[str, str], samples: Mapping[str, Any]) -> None:
+    for name, sample in samples.items():
         if not isinstance(sample, list):
-            inner.types[name] = ValueType(np.asarray(sample).dtype)
+            inner.types[names[name]] = ValueType(np.asarray(sample).dtype)
 
 
 def _loop(
     emitter: Emitter,
     node: Node,
     given: Sequence[str],
-    body: Body,
-    attrs: Mapping[str, Any],
+    loop: Loop,
     goes_round: _Round,
     collected: Sequence[Traced],
 ) -> list[Traced]:
-    """Add the node of a Loop or Scan; returns the values that the model's own node has."""
-    n_carried, count = goes_round.n_carried, len(body.outputs) - _first(node)
+    """Add the node of a loop; returns the values that the model's own node has."""
+    n_carried, count = goes_round.n_carried, len(loop.results)
     said = [*node.outputs, *[""] * (n_carried + len(collected) - len(node.outputs))]
     wanted = [*said[:n_carried], *[""] * (count - len(said)), *said[n_carried:]]
     outputs = tuple(emitter.fresh(name or "unused") for name in wanted)  # onnxruntime stumbles over outputs without names
-    kept = {**attrs, "body": body}
-    emitter.nodes.append(Node(node.op, tuple(given), outputs, kept, node.name, emitter.opset, "", body.captures))
+    emitter.nodes.append(Node("Loop", tuple(given), outputs, {"loop": loop}, node.name, emitter.opset, "", loop.body.captures))
     carried = [Traced(name, sample) for name, sample in zip(outputs, goes_round.samples[:n_carried], strict=False)]
     rows = outputs[count - len(collected) :]
     return carried + [Traced(name, np.asarray(value.value)[None]) for name, value in zip(rows, collected, strict=True)]
-
-
-def _lower_scan(emitter: Emitter, node: Node, inputs: Sequence[Traced | None]) -> Sequence[Traced]:
-    """A Scan; hidden values of its body are carried as well."""
-    body: Body = node.attrs["body"]
-    count = node.attrs["num_scan_inputs"]
-    values = [value for value in inputs if value is not None]
-    n_carried = len(values) - count
-    goes_round = _Round(body, body.inputs[:n_carried], values[:n_carried])
-    axes = node.attrs.get("scan_input_axes") or (0,) * count
-    parts = {
-        name: _part(value.value, axis)
-        for name, value, axis in zip(body.inputs[n_carried:], values[n_carried:], axes, strict=True)
-    }
-    inner, names, first, outputs, around = _inside(emitter, node, goes_round, parts, body)
-    collected, late = outputs[n_carried:], any(goes_round.is_late)
-    ends = [*_ends(inner, goes_round, around, late), *(tensor(inner, value) for value in collected)]
-    _declare(inner, [names[name] for name in goes_round.names], goes_round.samples)
-    _declare(inner, [names[name] for name in parts], list(parts.values()))
-    round_names = [names[name] for name in goes_round.names] + [first] * late
-    written = inner.body(body.name, (*round_names, *(names[name] for name in parts)), ends)
-    start = [*goes_round.initial(emitter), *([emitter.constant(np.array(True))] if late else [])]
-    given = (*start, *(emitter.typed(value) for value in values[n_carried:]))
-    attrs = {key: value for key, value in node.attrs.items() if key != "body"}
-    return _loop(emitter, node, given, written, attrs, goes_round, collected)
 
 
 def _part(value: Any, axis: int) -> Any:
     """A part of a scanned value."""
     array = np.asarray(value)
     return np.take(array, 0, axis) if array.shape[axis] else np.zeros(np.delete(array.shape, axis), array.dtype)
-
-
-_CONTROL: dict[str, Any] = {"Loop": _lower_loop, "Scan": _lower_scan, "If": _lower_if}

@@ -19,13 +19,11 @@ from mdf_loop.convert.expressions import (  # noqa: F401  (they fill the table)
 from mdf_loop.convert.expressions.table import LOWERED
 from mdf_loop.convert.expressions.tracing import BOOL, DOUBLE, FLOAT, INT64, WITHOUT_DOUBLE, Emitter, Traced
 from mdf_loop.errors import UnsupportedOp
-from mdf_loop.ir import Body, Node
+from mdf_loop.ir import Node
 from mdf_loop.ops.registry import bind, lookup
 from mdf_loop.options import start_run
 from mdf_loop.readers.mdf.control import rename_captures
 from mdf_loop.types.schemas import schema_of
-
-WITH_BODIES = ("Loop", "Scan", "If")
 
 
 def expression(emitter: Emitter, node: Node, inputs: list[Traced]) -> Sequence[Traced]:
@@ -65,7 +63,7 @@ def _samples(emitter: Emitter, node: Node, inputs: Sequence[Traced | None]) -> t
 def _called(node: Node, values: list[Any]) -> list[Any]:
     """The outputs of a node; a loop runs for one iteration."""
     bound = bind(node)
-    if node.op == "Loop" and not node.domain:
+    if node.loop is not None and not node.loop.scanned:
         values[:2] = [np.int64(1), np.True_]
     results = bound.call(start_run(), *values) if bound.needs_run else bound.call(*values)
     return list(results) if isinstance(results, tuple) else [results]
@@ -98,11 +96,11 @@ def operator(emitter: Emitter, node: Node, inputs: Sequence[Traced | None]) -> S
         else:
             names.append(emitter.typed(value, FLOAT if narrow and (dtype or value.dtype) == DOUBLE else dtype))
     captures = {name: tensor(emitter, emitter[name]) for name in node.captures}
-    attrs = {key: rename_captures(value, captures) if isinstance(value, Body) else value for key, value in node.attrs.items()}
+    bodies = {key: rename_captures(inner, captures) for key, inner in node.bodies}
     outputs = tuple(emitter.fresh(name) if name else "" for name in node.outputs)
-    if node.op in ("Loop", "Scan", "If"):  # onnxruntime stumbles over outputs without names
+    if bodies and not node.domain:  # onnxruntime stumbles over outputs without names
         outputs = tuple(name or emitter.fresh("unused") for name in outputs)
-    added = replace(node, inputs=tuple(names), outputs=outputs, attrs=attrs, opset=emitter.opset)
+    added = replace(node.with_bodies(bodies), inputs=tuple(names), outputs=outputs, opset=emitter.opset)
     emitter.nodes.append(replace(added, captures=tuple(captures.values())))
     return [_widened(emitter, Traced(name, sample), narrow) for name, sample in zip(outputs, samples, strict=False)]
 
@@ -117,7 +115,7 @@ def _same_version(emitter: Emitter, node: Node) -> None:
     """See that an operator means the same in the version of the whole model."""
     inner = [part for _, body in node.bodies for part in body.nodes]
     for part in (node, *inner):
-        if part.domain or part.op in WITH_BODIES:
+        if part.domain or any(True for _ in part.bodies):
             continue
         if lookup(part.op, part.opset) is not lookup(part.op, emitter.opset):
             raise UnsupportedOp(

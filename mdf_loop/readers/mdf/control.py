@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,11 @@ from mdf_loop.ir import Body, Node
 from mdf_loop.readers.expressions.text import refuse_onnx_text
 from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN, Builder, NotCompiled, Number, Value, known, read
 from mdf_loop.readers.forms import is_read
+from mdf_loop.readers.onnx.loops import SCAN_ATTRIBUTES, as_loop
 from mdf_loop.types.required import asked_types
 
 if TYPE_CHECKING:
     from mdf_loop.readers.mdf.node import NodeReader
-
-SCAN_ATTRIBUTES = ("scan_input_axes", "scan_input_directions", "scan_output_axes", "scan_output_directions")
 
 BODIES = {"Loop": ("body",), "Scan": ("body",), "If": ("then_branch", "else_branch"), "SequenceMap": ("body",)}
 """The operators with bodies, and the attributes that hold them."""
@@ -114,7 +114,8 @@ def _add(
 ) -> Value:
     """Add the node, whose bodies capture values of the node of MDF."""
     base = reader.base(thing)
-    value = add_control(reader.builder, base, op, inputs, bodies, attrs, lambda name: _captured(reader, name, others))
+    given = functools.partial(_captured, reader, others=others)
+    value = add_control(reader.builder, base, op, inputs, bodies, attrs, given, reader.path[0])
     if value.items is None:
         return reader.control_result(value, base)
     return replace(value, items=tuple(reader.control_result(item, base) for item in value.items))
@@ -128,6 +129,7 @@ def add_control(
     bodies: Mapping[str, Body],
     attrs: dict[str, Any],
     captured: Callable[[str], Value],
+    where: str,
 ) -> Value:
     """Add a node with bodies: its inputs and what they capture become tensors of the types the bodies ask for.
 
@@ -146,6 +148,8 @@ def add_control(
         The other attributes.
     captured : callable
         The value of each name that a body captures.
+    where : str
+        The graph, for messages.
 
     Returns
     -------
@@ -170,7 +174,7 @@ def add_control(
     count = min(len(body.outputs) for body in bodies.values()) - (op == "Loop")
     outputs = tuple(builder.fresh(base if count == 1 else f"{base}[{k}]") for k in range(count))
     added = Node(op, names, outputs, attrs, base, builder.opset, "", tuple(captures))
-    values = builder.add(added, varies)
+    values = builder.add(as_loop(added, where), varies)
     return values[0] if count == 1 else Value(varies=values[0].varies, items=values, display="outputs")
 
 
@@ -240,9 +244,8 @@ def rename_captures(body: Body, names: Mapping[str, str]) -> Body:
         return tuple(changed.get(name, name) for name in values)
 
     def renamed_node(node: Node) -> Node:
-        inner = {key: rename_captures(graph, changed) for key, graph in node.bodies}
-        attrs = {**node.attrs, **inner}
-        return replace(node, inputs=renamed(node.inputs), captures=_unique(renamed(node.captures)), attrs=attrs)
+        node = node.with_bodies({key: rename_captures(graph, changed) for key, graph in node.bodies})
+        return replace(node, inputs=renamed(node.inputs), captures=_unique(renamed(node.captures)))
 
     return replace(
         body,

@@ -35,6 +35,7 @@ from mdf_loop.readers.mdf.edges import order_nodes
 from mdf_loop.readers.mdf.signature import Port, Signature
 from mdf_loop.readers.mdf.type_text import read_type_text
 from mdf_loop.readers.mdf.written import attribute, declared_array, settled, written_attribute
+from mdf_loop.readers.onnx.loops import as_loop
 from mdf_loop.readers.onnx.opsets import refuse_internal
 from mdf_loop.types.elements import DTYPES
 from mdf_loop.types.schemas import LARGEST_VERSION, schema_of
@@ -264,7 +265,8 @@ class GraphReader:
             captures += [name for name in names.values() if name not in captures]
         if unknown := [name for name in unused if name not in read]:
             raise MalformedBody(f"{holder.function} has no attribute {unknown[0]!r} in opset {version}", path)
-        return Node(op, tuple(inputs), outputs, attrs, node.id, version, domain, tuple(captures))
+        made = Node(op, tuple(inputs), outputs, attrs, node.id, version, domain, tuple(captures))
+        return as_loop(made, self.graph.id)
 
     def _opaque(self, node: Any) -> Node:
         inputs = tuple(self._port(node, port) for port in node.input_ports)

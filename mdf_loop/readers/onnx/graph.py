@@ -18,6 +18,7 @@ from mdf_loop.ir import Body, Node, ValueType
 from mdf_loop.ir.check import check_body
 from mdf_loop.ops.registry import version_of
 from mdf_loop.readers.onnx.inlining import inline_functions
+from mdf_loop.readers.onnx.loops import as_loop
 from mdf_loop.readers.onnx.opsets import (
     CONTROL,
     DEFAULT_OPSET,
@@ -192,7 +193,8 @@ def _node(proto: onnx.NodeProto, opsets: Mapping[str, int], path: tuple[str, ...
     attrs = _fitting(attrs, schema_of(proto.op_type, opset, domain), where)
     inner = [body for body in attrs.values() if isinstance(body, Body)]
     captures = tuple(dict.fromkeys(name for body in inner for name in body.captures))
-    return Node(proto.op_type, tuple(proto.input), tuple(proto.output), attrs, proto.name, opset, domain, captures)
+    made = Node(proto.op_type, tuple(proto.input), tuple(proto.output), attrs, proto.name, opset, domain, captures)
+    return as_loop(made, path[-1])
 
 
 def _title(proto: onnx.NodeProto) -> str:

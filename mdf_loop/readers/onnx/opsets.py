@@ -13,6 +13,7 @@ from mdf_loop.ir import Body, Node
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import INTERNAL_DOMAINS, KERNELS, first_version, lookup
 from mdf_loop.types.schemas import LARGEST_VERSION, schema_of
+from mdf_loop.writers.onnx_loops import as_onnx
 
 DEFAULT_OPSET = 18
 """Version of ONNX's own domain for bodies that do not say, such as ONNX text or a bare GraphProto."""
@@ -163,7 +164,7 @@ def _same_kernel(op: str, domain: str, version: int, around: int) -> bool:
 def others(body: Body, opsets: Mapping[str, int] | None = None) -> Iterator[Node]:
     """Nodes, in inner bodies too, that mean something else under the version that their domain has in the body."""
     opsets = body.opsets if opsets is None else opsets
-    for node in body.nodes:
+    for node in map(as_onnx, body.nodes):
         around = opsets.get(node.domain, node.opset)
         if version_among(node.op, node.domain, node.opset, around, node.attrs, len(node.inputs)) != around:
             yield node

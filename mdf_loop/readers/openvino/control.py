@@ -17,9 +17,6 @@ from mdf_loop.readers.openvino.ports import PortMap, Slices, read_ports
 from mdf_loop.readers.openvino.xml import Layer, Net, read_net
 from mdf_loop.types.elements import CODES, kind_of
 
-RECORDS = "record"
-"""Domain of nodes that hold a finished record; see mdf_loop.control_records."""
-
 
 @converts("Loop", takes=(2, MANY))
 def loop(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
@@ -90,16 +87,13 @@ def _loop(
     places = _places(ports, list(ports.back.values()), inside.last)
     read = {k for k, port in enumerate(layer.outputs) if port.is_read}
     made = nodes.node(
-        "RecordedLoop",
+        "Loop",
         trip_count,
         condition,
         *outer,
         outputs=len(places),
         wanted=lambda k: places[k] in read,
-        domain=RECORDS,
-        opset=1,
-        record=inside.record,
-        body=inside.record.body,
+        loop=inside.record,
     )
     return tuple(made[places.index(k)] for k in range(len(layer.outputs)))
 
@@ -127,6 +121,7 @@ def _read_inside(layer: Layer, nodes: Nodes, net: Net, ports: PortMap) -> _Insid
         index=index or None,
         keep_going=keep_going,
         name=f"{layer.type} {layer.name!r}",
+        unlimited=True,
     )
     return _Inside(record, list(ports.back), invariant, last)
 

@@ -221,7 +221,7 @@ def _control(
     missing = [name for found in bodies.values() for name in found.captures if name not in given]
     if missing:
         raise here.refused(f"starts a {op} whose body reads {missing[0]!r} from outside, which is not given")
-    return here.wrap(add_control(here.builder, op.lower(), op, values, bodies, attrs, given.__getitem__))
+    return here.wrap(add_control(here.builder, op.lower(), op, values, bodies, attrs, given.__getitem__, here.code.co_name))
 
 
 def _inner(source: Any, n_carried: int, kind: str) -> tuple[Body, Mapping[str, Value]]:
