@@ -94,6 +94,9 @@ def _parse_yaml(text: str, most: int) -> Any:
             filter(None, (error.context, error.problem, "it is a tab: YAML is indented by spaces" if is_tab else ""))
         )
         raise ValueError(where + told) from error
+    except yaml.reader.ReaderError as error:  # which knows no line
+        line = text.count("\n", 0, error.position) + 1
+        raise ValueError(f"line {line}: the character {chr(error.character)!r} cannot stand in YAML") from error
 
 
 @cache
