@@ -95,8 +95,8 @@ def _parse_yaml(text: str, most: int) -> Any:
         )
         raise ValueError(where + told) from error
     except yaml.reader.ReaderError as error:  # which knows no line
-        line = text.count("\n", 0, error.position) + 1
-        raise ValueError(f"line {line}: the character {chr(error.character)!r} cannot stand in YAML") from error
+        number = text.count("\n", 0, error.position) + 1
+        raise ValueError(f"line {number}: the character {chr(error.character)!r} cannot stand in YAML") from error
 
 
 @cache
