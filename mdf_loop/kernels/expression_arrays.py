@@ -19,7 +19,7 @@ from mdf_loop.ops.registry import kernel
 Attributes = Mapping[str, Any]
 
 
-def _bounded(shape: Any, what: str) -> Any:
+def bounded(shape: Any, what: str) -> Any:
     """A shape of something that is made, which is not too large."""
     lengths = size_of(shape)
     refuse_shape(lengths, what)
@@ -139,7 +139,7 @@ def filled(name: str) -> None:
     @kernel(f"numpy.{name}", domain=DOMAIN)
     def fill(shape, *, dtype=float):
         """An array of this shape."""
-        return function(_bounded(shape, f"numpy.{name}"), dtype)
+        return function(bounded(shape, f"numpy.{name}"), dtype)
 
     @kernel(f"numpy.{name}_like", domain=DOMAIN, batch=of_shape)
     def fill_like(a, *, dtype=None):
@@ -154,7 +154,7 @@ for _name in ("zeros", "ones"):
 @kernel("numpy.full", domain=DOMAIN)
 def full(shape, fill_value, *, dtype=None):
     """An array of this shape, one value in all places."""
-    return np.full(_bounded(shape, "numpy.full"), fill_value, dtype)
+    return np.full(bounded(shape, "numpy.full"), fill_value, dtype)
 
 
 @kernel("numpy.full_like", domain=DOMAIN)
@@ -166,7 +166,7 @@ def full_like(a, fill_value, *, dtype=None):
 @kernel("numpy.eye", domain=DOMAIN)
 def eye(N, M=None, *, k=0, dtype=float):
     """Ones on a diagonal."""
-    rows, columns = _bounded((N, N if M is None else M), "numpy.eye")
+    rows, columns = bounded((N, N if M is None else M), "numpy.eye")
     return np.eye(int(rows), int(columns), k, dtype)
 
 
@@ -205,27 +205,3 @@ def size(a):
 
 
 operation("numpy.ndim", np.ndim, None)
-
-
-@kernel("numpy.random.normal", domain=DOMAIN)
-def normal(loc=0.0, scale=1.0, size=None, *, rng):
-    """Normally distributed random numbers."""
-    return rng.normal(loc, scale, None if size is None else _bounded(size, "numpy.random.normal"))
-
-
-@kernel("numpy.random.uniform", domain=DOMAIN)
-def uniform(low=0.0, high=1.0, size=None, *, rng):
-    """Equally distributed random numbers."""
-    return rng.uniform(low, high, None if size is None else _bounded(size, "numpy.random.uniform"))
-
-
-@kernel("numpy.random.rand", domain=DOMAIN)
-def rand(*lengths, rng):
-    """Random numbers between 0 and 1."""
-    return rng.random(_bounded(lengths, "numpy.random.rand") or None)
-
-
-@kernel("numpy.random.randn", domain=DOMAIN)
-def randn(*lengths, rng):
-    """Random numbers of the standard normal distribution."""
-    return rng.standard_normal(_bounded(lengths, "numpy.random.randn") or None)

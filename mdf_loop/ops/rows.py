@@ -56,6 +56,9 @@ class Facts:
         It is its first input with parts replaced.
     chooses : bool
         It runs one of two bodies without inputs, ``Bound.branches``, as its only input says.
+    draws : callable or None
+        ``draws(*inputs)``, with inputs that are known, says which of ONNX's random operators draws the same numbers: its name and
+        attributes, the type being float64; None if there is none.
     results : callable or None
         ``results(first, **attrs)``, of the shape of the first input (None where its rank or a length is not known),
         says the element type and the shape of each output, where ONNX's inference does not know them.
@@ -70,6 +73,7 @@ class Facts:
     multiplies_matrices: bool = False
     replaces_parts: bool = False
     chooses: bool = False
+    draws: Callable[..., tuple[str, dict[str, Any]] | None] | None = None
     results: Callable[..., list[tuple[np.dtype | None, tuple[int | None, ...] | None]]] | None = None
 
 

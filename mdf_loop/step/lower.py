@@ -145,6 +145,8 @@ class Lowering:
         if bound.branches is not None and args and args[0] is not None:
             return self._branch(*bound.branches, args[0], names)
         entry = lookup(node.op, node.opset, node.domain)
+        if (drawn := self._drawn(node, bound, entry, args)) is not None:
+            return drawn
         types = [None if x is None else x.type for x in args]
         is_known = all(x is None or x.type.dtype is not None or x.op == "rows" for x in args)
         if entry.define is not None and is_known and allows(node, types):
@@ -193,6 +195,18 @@ class Lowering:
         if sum(int(np.size(x)) for x in results) > MOST_FOLDED or any(type_of_value(x).dtype is None for x in results):
             return None
         return [self.b.const(x, self.exact) for x in results]
+
+    def _drawn(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None]) -> Sequence[Value] | None:
+        """Random numbers that one of ONNX's operators draws in the same way, if there is one; one number is Python's own."""
+        if entry.facts.draws is None or any(x is not None and x.op != "const" for x in args):
+            return None
+        values = [None if x is None else x.attr for x in args]
+        if (same := entry.facts.draws(*values)) is None:
+            return None
+        op, attrs = same
+        drawing = Node(op, (), node.outputs, attrs, node.name, opset=1)
+        operator = Apply(drawing, lambda run: bound.call(run, *values), needs_run=True)
+        return self.b.apply(operator, (), [Type(np.dtype(np.float64), attrs["shape"], weak=not attrs["shape"])])
 
     def _applied(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
         """An operator as a whole."""

@@ -277,6 +277,7 @@ class Printer:
     def _guard(self, name: str, value: Value, operator: Apply) -> None:
         """What an operator gave, in the form that its type says; a shape that was inferred is looked at."""
         if is_native(value.type):
-            self.source.line(f"{name} = {name}.item()")
+            if not value.type.weak:  # else it is a number of Python's already
+                self.source.line(f"{name} = {name}.item()")
         elif operator.definition is None and value.type.is_static:
             self.source.line(f"if {name}.shape != {value.type.shape!r}: raise {self.source.use(runtime.FallBack)}")
