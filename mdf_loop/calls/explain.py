@@ -106,15 +106,22 @@ def _lines(loop: NumpyLoop, wanted: Wanted) -> Iterator[str]:
         yield f"the last run, of {loop.last_length} iterations, was one program in {loop.last_program.form}"
         yield from _program(loop.last_program, wanted)
     elif loop.last_length:
-        yield f"the last block had {loop.last_length} iterations"
-    if not loop.last_program and loop.why_not_compiled:
-        yield f"not machine code: {loop.why_not_compiled}"
+        forms = _forms_of_parts(loop)
+        yield f"the last block had {loop.last_length} iterations{''.join(f', a part of them in {form}' for form in forms)}"
+        if not forms and loop.why_not_compiled:
+            yield f"not machine code: {loop.why_not_compiled}"
     if loop.last_failure:
         yield f"a block that failed: {loop.last_failure}"
     for step in loop.program.steps:
         for inner in getattr(step.bound.call, "loops", ()):
             yield f"inside {step.node.called} -> {', '.join(filter(None, step.node.outputs))}:"
             yield from (f"  {line}" for line in _lines(inner, wanted))
+
+
+def _forms_of_parts(loop: NumpyLoop) -> list[str]:
+    """What the machine code is that stepped parts of the last block ran as."""
+    parts = loop.latest.stepped.values() if loop.latest is not None else ()
+    return [part.latest.form for part in parts if part.latest is not None and part.latest.size]
 
 
 def _what_is_missing(loop: NumpyLoop) -> Iterator[str]:

@@ -61,7 +61,6 @@ PLAIN = (int, float, np.ndarray, np.generic)
 
 log = logging.getLogger(__name__)
 
-
 _watching: contextvars.ContextVar[list[NumpyLoop] | None] = contextvars.ContextVar("mdf_loop_watching", default=None)
 
 
@@ -189,7 +188,7 @@ class NumpyLoop(InterpretedLoop):
         if found is None:
             with np.errstate(all="ignore"):
                 soon = self._is_over_soon(given.trip_count)
-                found = programs.run(values, run, lambda: self._is_short_work(given), soon, is_compiled)
+                found = programs.run(values, run, lambda: self._is_short_work(given, is_compiled), soon, is_compiled)
         if found is None:
             return None
         *results, done = found
@@ -224,9 +223,11 @@ class NumpyLoop(InterpretedLoop):
             return count is None or count > 0
         return _watching.get() is None and self._is_short_work(given)
 
-    def _is_short_work(self, given: Arguments) -> bool:
-        """Whether running iterations one by one is no slower than planned blocks."""
+    def _is_short_work(self, given: Arguments, is_compiled: bool = False) -> bool:
+        """Whether running iterations one by one is no slower than planned blocks, the parts of which may be machine code."""
         count = given.trip_count
+        if is_compiled and count is not None and count > FEW_STEPS:
+            return False
         if count is None:
             return not self.loop.scanned and self.worth_stepping() > FEW_STEPS
         return 0 < count <= self.worth_stepping()

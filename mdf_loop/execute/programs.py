@@ -24,7 +24,7 @@ from mdf_loop.execute.specialised import Specialised, in_machine_code, in_python
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Options, Run
 from mdf_loop.step.build import type_of_value
-from mdf_loop.step.guesses import guessing
+from mdf_loop.step.guesses import GUESSED, guessing
 from mdf_loop.step.records import Region, Type
 from mdf_loop.step.structure import values_in
 
@@ -245,7 +245,7 @@ class Programs:
     @staticmethod
     def _given_up(entry: Entry, error: BaseException) -> None:
         log.debug("a program was given up: %r", error)
-        if entry.guesses and entry.made is not None and any(v.op == "window" for v in values_in(entry.made.step)):
+        if entry.guesses and entry.made is not None and any(v.op in GUESSED for v in values_in(entry.made.step)):
             entry.guesses, entry.made = False, None  # a guess was wrong: once more without
             return
         entry.failures += 1

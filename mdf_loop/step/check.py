@@ -84,6 +84,7 @@ RULES: dict[str, Sequence[tuple[str, Rule]]] = {
         ("has a number for each axis", lambda v: len(v.args) - 1 == v.args[0].type.rank == v.type.rank),
         ("begins at numbers", lambda v: all(x.type == Type(INT64, ()) for x in v.args[1:])),
     ],
+    "fraction": [("takes a float of Python's", lambda v: len(v.args) == 1 and v.type.weak and v.type == v.args[0].type)],
     "pack": [("packs numbers of its type", lambda v: all(x.type.shape == () and x.type.dtype == v.type.dtype for x in v.args))],
     "rows": [("has one array or none", lambda v: len(v.args) < 2 and v.type.dtype is None)],
     "length": [("is an int64", lambda v: v.type == Type(INT64, ()) and isinstance(v.attr, int))],

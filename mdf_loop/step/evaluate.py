@@ -45,6 +45,7 @@ MEANINGS: dict[str, Meaning] = {
     "transpose": lambda v, x: np.transpose(x, v.attr),
     "slice": lambda v, x: x[v.attr],
     "window": lambda v, x, *starts: x[tuple(slice(s, s + n) for s, n in zip(starts, v.type.shape or (), strict=True))],
+    "fraction": lambda v, x: x,
     "pack": lambda v, *numbers: np.array(numbers, v.type.dtype),
     "rows": lambda v, *array: [row for whole in array for row in whole],
     "length": lambda v, x: np.int64(x.shape[v.attr]),

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 
 _guessing: contextvars.ContextVar[bool] = contextvars.ContextVar("mdf_loop_step_guessing", default=False)
 
+GUESSED = {"window", "fraction"}
+"""Operations that stop the program where they do not hold: a part lies inside its array, a float of Python's has a fraction."""
+
 
 @contextlib.contextmanager
 def guessing(wanted: bool) -> Iterator[None]:

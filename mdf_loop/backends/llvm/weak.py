@@ -13,7 +13,7 @@ import numpy as np
 from mdf_loop.backends.llvm import arithmetic, conversions
 from mdf_loop.backends.llvm.arrays import Array, number
 from mdf_loop.backends.llvm.elements import BOOL, FLOAT64, INT64, CannotCompile
-from mdf_loop.backends.llvm.emitter import Emitter
+from mdf_loop.backends.llvm.emitter import Emitter, writes
 from mdf_loop.backends.llvm.lanes import Lanes
 from mdf_loop.step.records import Value
 
@@ -197,6 +197,14 @@ def fitted(e: Emitter, x: Value, dtype: np.dtype) -> Array:
     if dtype != INT64:
         raise CannotCompile(f"a float of Python's own as {dtype.name} has no compiled form")
     return number(INT64, whole_of(e, arithmetic.written(Lanes(e.text), "trunc", FLOAT64, [e.number_of(found)])))
+
+
+@writes("fraction")
+def fraction(e: Emitter, v: Value) -> Array:
+    """A float as it is, where it has a fraction: one without is a whole number of Python's from here on."""
+    value = e.number_of(v.args[0], FLOAT64)
+    e.leave_if(e.text.new(f"fcmp oeq double {value}, {Lanes(e.text).call('trunc', FLOAT64, value)}"))
+    return number(FLOAT64, value)
 
 
 def whole_of(e: Emitter, value: str) -> str:

@@ -272,6 +272,12 @@ def put(p: Printer, v: Value) -> str:
     return f"{p.source.use(runtime.with_put)}({p.text(data)}, {p.text(update)}, {', '.join(map(p.text, index))})"
 
 
+@writes("fraction")
+def fraction(p: Printer, v: Value) -> str:
+    """A float, which has a fraction."""
+    return f"{p.source.use(runtime.with_fraction)}({p.text(v.args[0])})"
+
+
 @writes("window")
 def window(p: Printer, v: Value) -> str:
     """A part of known length from places on that the run tells."""

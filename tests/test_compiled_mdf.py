@@ -1,0 +1,109 @@
+"""MDF's own ways as machine code: random numbers in expressions, Python's floats that may become whole numbers, neurons."""
+
+import re
+
+import numpy as np
+import pytest
+from modeci_mdf.mdf import Graph, Model, Node, OutputPort, Parameter
+
+pytest.importorskip("llvmlite")
+
+import mdf_loop
+from mdf_loop.execute.programs import watched_programs
+from mdf_loop.ops.registry import lookup
+
+
+def model(value, start=0.25):
+    """One stateful parameter, and an output that shows it."""
+    graph = Graph(id="g")
+    graph.nodes.append(
+        Node(
+            id="a",
+            parameters=[Parameter(id="x", value=value, default_initial_value=start)],
+            output_ports=[OutputPort(id="o", value="x")],
+        )
+    )
+    return mdf_loop.prepare(Model(id="m", graphs=[graph]))
+
+
+def found(made, engine, **named):
+    """The last value, and whether the last loop was machine code alone."""
+    with mdf_loop.options(engine=engine), watched_programs() as programs:
+        value = made(seed=3, **named)["o"]
+    return value, bool(programs) and all(p.latest is not None and p.latest.is_alone for p in programs)
+
+
+ALONE = {
+    "noise": "x + 0.1 * numpy.random.normal(0, 1)",
+    "scaled noise": "0.9 * x + numpy.random.normal(0.5, 2.0)",
+    "uniform": "x + numpy.random.uniform(-1, 2)",
+    "others": "x * 0.5 + numpy.random.rand() * numpy.random.randn()",
+    "no noise": "x * 0.9 + 0.37",
+    "an array": "x + 0.1 * numpy.random.normal(0, 1, 3)",
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_expressions_compile(name):
+    made = model(ALONE[name], [0.25, 0.5, 1.5] if name == "an array" else 0.25)
+    wanted, _ = found(made, "interpret", steps=500)
+    for engine in ("numpy", "jit"):
+        value, is_alone = found(made, engine, steps=500)
+        assert type(value) is type(wanted)
+        np.testing.assert_array_equal(value, wanted)
+        assert is_alone == (engine == "jit")
+
+
+@pytest.mark.parametrize("value", ["x + 0.25", "x * 0.5", "x + numpy.random.normal(0, 0)", "(x + 0.5) % 3"])
+def test_floats_that_become_whole_numbers_are_left_to_others(value):
+    made = model(value)
+    for steps in (3, 4, 400, 2000):
+        wanted, actual = (found(made, engine, steps=steps)[0] for engine in ("interpret", "jit"))
+        assert (type(actual), actual) == (type(wanted), wanted)
+
+
+EQUATIONS = ["x: x + 0.1 * noise()", "x: 0.5 * x + uniform()", "x: x + sqrt(0.01) * noise() + 0.01 * 0.8"]
+
+
+@pytest.mark.parametrize("body", EQUATIONS)
+def test_equations_with_noise_compile(body):
+    planned, values = mdf_loop.compile(body), {}
+    for engine in ("interpret", "numpy", "jit"):  # the first iteration makes numpy's number of an array, so blocks follow
+        with mdf_loop.options(engine=engine, seed=5):
+            values[engine] = planned(5000, True, 0.5)
+    assert re.search(r"the last block had \d+ iterations, a part of them in machine code \(", planned.explain())
+    np.testing.assert_array_equal(values["jit"], values["interpret"])
+    np.testing.assert_array_equal(values["numpy"], values["interpret"])
+
+
+@pytest.mark.parametrize(
+    ("op", "given", "same"),
+    [
+        ("normal", (0, 1), {"mean": 0.0, "scale": 1.0, "shape": ()}),
+        ("normal", (0.5, 2, (2, 3)), {"mean": 0.5, "scale": 2.0, "shape": (2, 3)}),
+        ("normal", (0, -1.0), None),
+        ("normal", (0, -0.0), None),
+        ("normal", (np.zeros(2), 1), None),
+        ("normal", (0, np.inf), None),
+        ("uniform", (-1, 2, 4), {"low": -1.0, "high": 2.0, "shape": (4,)}),
+        ("uniform", (0, 1, 1 << 40), None),
+        ("uniform", (0, 1, (2, -1)), None),
+        ("rand", (), {"shape": ()}),
+        ("randn", (2, 2), {"shape": (2, 2)}),
+        ("randn", (2.5,), None),
+    ],
+)
+def test_which_operator_draws_the_same_numbers(op, given, same):
+    found = lookup(f"numpy.random.{op}", 1, "mdf").facts.draws(*given)
+    assert (None if found is None else {k: v for k, v in found[1].items() if k != "dtype"}) == same
+
+
+def test_a_neuron_of_mdfs_own_examples_is_machine_code():
+    made = mdf_loop.prepare("examples/gallery/hodgkin_huxley.yaml")
+    values = {}
+    for engine in ("interpret", "jit"):
+        with mdf_loop.options(engine=engine), watched_programs() as programs:
+            values[engine] = made(steps=300, time_increment=1e-5, i_offset=[0.5], m=[0.0], h=[0.0], n=[0.0])
+    assert [p.latest.is_alone for p in programs] == [True]
+    for name, value in values["interpret"].items():
+        np.testing.assert_allclose(values["jit"][name], value, rtol=1e-9)
