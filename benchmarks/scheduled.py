@@ -21,6 +21,7 @@ import numpy as np
 
 import mdf_loop
 from mdf_loop.convert.scheduled.loops import lower
+from mdf_loop.execute.programs import watched_programs
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
@@ -59,7 +60,7 @@ def models():
 
 def engines(steps):
     """Print what a step takes in each engine, of calls of a prepared model that has been called before."""
-    print(f"{f'ns a step, {steps} steps':28}{'numpy':>10}{'jit':>10}{'call of jit, us':>17}   what ran in engine jit")
+    print(f"{f'ns a step, {steps} steps':28}{'numpy':>10}{'jit':>10}{'call of jit, us':>17}   engine jit ran")
     for name, source, increment, inputs in models():
         model, found = mdf_loop.prepare(source), {}
         for engine, count in (("numpy", steps // 10), ("jit", steps), ("jit", 10)):
@@ -67,10 +68,11 @@ def engines(steps):
                 call = functools.partial(model, steps=count, time_increment=increment, **inputs)
                 call()
                 found[engine, count] = fastest(call, seconds=0.5)
-        with mdf_loop.options(engine="jit"):
-            what = str(model.explain(steps=steps, time_increment=increment, **inputs)).splitlines()[-1]
+        with mdf_loop.options(engine="jit"), watched_programs() as programs:
+            model(steps=steps, time_increment=increment, **inputs)
+        what = programs[0].latest.form if programs else "blocks of the numpy engine"
         each = found["numpy", steps // 10] / (steps // 10), found["jit", steps] / steps
-        print(f"{name:28}{1e9 * each[0]:10,.0f}{1e9 * each[1]:10,.1f}{1e6 * found['jit', 10]:17,.0f}   {what[:90]}")
+        print(f"{name:28}{1e9 * each[0]:10,.0f}{1e9 * each[1]:10,.1f}{1e6 * found['jit', 10]:17,.0f}   {what}")
 
 
 def main():
