@@ -65,13 +65,25 @@ def test_floats_that_become_whole_numbers_are_left_to_others(value):
 EQUATIONS = ["x: x + 0.1 * noise()", "x: 0.5 * x + uniform()", "x: x + sqrt(0.01) * noise() + 0.01 * 0.8"]
 
 
+@pytest.mark.parametrize("start", [0.5, np.array([0.25, 0.5]), 4], ids=["a number", "an array", "a whole number"])
 @pytest.mark.parametrize("body", EQUATIONS)
-def test_equations_with_noise_compile(body):
+def test_equations_with_noise_compile(body, start):
     planned, values = mdf_loop.compile(body), {}
-    for engine in ("interpret", "numpy", "jit"):  # the first iteration makes numpy's number of an array, so blocks follow
+    for engine in ("interpret", "numpy", "jit"):
         with mdf_loop.options(engine=engine, seed=5):
-            values[engine] = planned(5000, True, 0.5)
-    assert re.search(r"the last block had \d+ iterations, a part of them in machine code \(", planned.explain())
+            values[engine] = planned(5000, True, start)
+    blocks, whole = r"the last block had \d+ iterations, a part of them in machine code \(", "was one program in machine code"
+    assert re.search(blocks if type(start) is int else whole, planned.explain())  # a whole number is a float in later iterations
+    np.testing.assert_array_equal(values["jit"], values["interpret"])
+    np.testing.assert_array_equal(values["numpy"], values["interpret"])
+
+
+def test_as_many_random_numbers_as_an_array_has():
+    planned, values = mdf_loop.compile("x: 0.9 * x + noise(x)"), {}
+    for engine in ("interpret", "numpy", "jit"):
+        with mdf_loop.options(engine=engine, seed=5):
+            values[engine] = planned(300, True, np.zeros((2, 3)))
+    assert "was one program in machine code" in planned.explain()
     np.testing.assert_array_equal(values["jit"], values["interpret"])
     np.testing.assert_array_equal(values["numpy"], values["interpret"])
 
@@ -83,7 +95,10 @@ def test_equations_with_noise_compile(body):
         ("normal", (0.5, 2, (2, 3)), {"mean": 0.5, "scale": 2.0, "shape": (2, 3)}),
         ("normal", (0, -1.0), None),
         ("normal", (0, -0.0), None),
-        ("normal", (np.zeros(2), 1), None),
+        ("normal", (np.zeros(2), 1), {"mean": 0.0, "scale": 1.0, "shape": (2,)}),
+        ("normal", (np.arange(2.0), 1), None),
+        ("normal", (np.zeros(0), 1), None),
+        ("normal", (0, np.ones(2)), None),
         ("normal", (0, np.inf), None),
         ("uniform", (-1, 2, 4), {"low": -1.0, "high": 2.0, "shape": (4,)}),
         ("uniform", (0, 1, 1 << 40), None),

@@ -62,6 +62,8 @@ class PreparedLoop:
             raise ArgumentError(f"{record.name}: {given}, body {record.body.name!r} takes {len(names)}: {', '.join(names)}")
         values, captured = self._fitted(inputs, named)
         carried, scanned = values[: len(record.carried)], values[len(record.carried) :]
+        if not record.body.typed:
+            carried = [*map(_as_it_goes_round, carried)]
         if record.scanned:
             return Arguments(shared_length(record, scanned), True, carried, scanned, captured=captured)
         return Arguments(trip_count(count), condition(go), carried, captured=captured)
@@ -94,6 +96,12 @@ class PreparedLoop:
         values = {**inputs, **captured_values(body, named, self.record.name)}
         values = fit_to(body, self.asked, values)
         return values, [values[name] for name in body.captures]
+
+
+def _as_it_goes_round(value: Any) -> Any:
+    """A number as numpy's functions give it: an array without dimensions would be something else in the first iteration alone."""
+    is_one = type(value) is np.ndarray and value.ndim == 0 and value.dtype.kind in "biuf"
+    return value[()] if is_one else value
 
 
 def _fits_whatever_it_is(value: Any, fitted: Any) -> bool:

@@ -73,6 +73,8 @@ def _shape(size: Any) -> tuple[int, ...] | None:
 
 def _by(op: str, first: str, second: str) -> Any:
     def drawn(low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Drawn:
+        if size is None and np.ndim(low) and np.size(low) and (low == low.flat[0]).all():
+            low, size = low.flat[0], np.shape(low)
         one, other, shape = _number(low), _number(high), _shape(size)
         if one is None or other is None or shape is None or (second == "scale" and math.copysign(1.0, other) < 0):
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -93,3 +94,10 @@ def joined(one: Type, other: Type) -> Type:
     return Type(
         one.dtype, tuple(n if n == m or isinstance(n, Size) else Size() for n, m in zip(one.shape, other.shape, strict=True))
     )
+
+
+def known_value(x: Value) -> Any:
+    """What a value is before anything runs: a constant, or one repeated; UNKNOWN where only the run can tell."""
+    if x.op == "broadcast" and x.type.is_static and x.args[0].op == "const":
+        return np.broadcast_to(x.args[0].attr, x.type.shape)  # type: ignore[arg-type]
+    return x.attr if x.op == "const" else UNKNOWN

@@ -20,7 +20,7 @@ from mdf_loop.ops.rows import Bound
 from mdf_loop.plan.purity import is_repeatable
 from mdf_loop.plan.result_types import result_types
 from mdf_loop.step.allowed import allows
-from mdf_loop.step.around import joined, known_trip_count, of_its_own, type_of_part, with_rows_of
+from mdf_loop.step.around import joined, known_trip_count, known_value, of_its_own, type_of_part, with_rows_of
 from mdf_loop.step.build import MOST_FOLDED, Builder, CannotLower, type_of_value
 from mdf_loop.step.check import checked
 from mdf_loop.step.memory import can_be_told
@@ -198,10 +198,10 @@ class Lowering:
 
     def _drawn(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None]) -> Sequence[Value] | None:
         """Random numbers that one of ONNX's operators draws in the same way, if there is one; one number is Python's own."""
-        if entry.facts.draws is None or any(x is not None and x.op != "const" for x in args):
+        if entry.facts.draws is None:
             return None
-        values = [None if x is None else x.attr for x in args]
-        if (same := entry.facts.draws(*values)) is None:
+        values = [None if x is None else known_value(x) for x in args]
+        if any(value is UNKNOWN for value in values) or (same := entry.facts.draws(*values)) is None:
             return None
         op, attrs = same
         drawing = Node(op, (), node.outputs, attrs, node.name, opset=1)
