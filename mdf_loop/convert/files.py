@@ -60,7 +60,7 @@ def load(path: str | os.PathLike) -> Any:
     if path.suffix.lower() in (".onnx", ".xml"):
         return convert(path)
     name = os.fspath(path)
-    if path.suffix.lower() not in SUFFIXES and path.is_dir():
+    if path.suffix.lower() not in SUFFIXES and os.path.isdir(path):  # which a name that is too long is not, either
         raise MalformedBody(f"{name!r} is a folder; a model is a file in it, of type {', '.join(SUFFIXES)}, .onnx or .xml")
     if path.suffix.lower() not in SUFFIXES:
         raise MalformedBody(f"{name!r}: an MDF model is a file of type {', '.join(SUFFIXES)}; .onnx and .xml are read as well")
