@@ -141,7 +141,7 @@ class NumpyLoop(InterpretedLoop):
             draws = any(draws_numbers(node) for node in self.loop.body.nodes)
 
             def lower(types: Sequence[Type], obey: bool, opens: bool) -> Region:
-                return lower_loop(self.loop.in_the_open, types, form[0], form[1] or obey, obey, self.calls.bound)
+                return lower_loop(self.loop.with_state_carried, types, form[0], form[1] or obey, obey, self.calls.bound)
 
             least = 0 if is_long else LEAST  # room made once is worth it from some iterations on
             self._programs[form] = Programs(lower, draws, has_loops=False, exact=self.calls.exact, least=least)

@@ -335,7 +335,7 @@ class Loop:
         return carried | {value.input: value.output for value in self.body.state}
 
     @property
-    def in_the_open(self) -> Loop:
+    def with_state_carried(self) -> Loop:
         """The same loop with its hidden values carried, behind those that are: who runs it gives them, and leaves them out."""
         states = self.body.state
         inputs, outputs = tuple(s.input for s in states), tuple(s.output for s in states)

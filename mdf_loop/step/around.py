@@ -97,7 +97,15 @@ def joined(one: Type, other: Type) -> Type:
 
 
 def known_value(x: Value) -> Any:
-    """What a value is before anything runs: a constant, or one repeated; UNKNOWN where only the run can tell."""
+    """What a value is before anything runs: a constant, or one repeated.
+
+    Raises
+    ------
+    ValueError
+        Only the run can tell.
+    """
     if x.op == "broadcast" and x.type.is_static and x.args[0].op == "const":
         return np.broadcast_to(x.args[0].attr, x.type.shape)  # type: ignore[arg-type]
-    return x.attr if x.op == "const" else UNKNOWN
+    if x.op != "const":
+        raise ValueError("only the run can tell")
+    return x.attr

@@ -200,8 +200,11 @@ class Lowering:
         """Random numbers that one of ONNX's operators draws in the same way, if there is one; one number is Python's own."""
         if entry.facts.draws is None:
             return None
-        values = [None if x is None else known_value(x) for x in args]
-        if any(value is UNKNOWN for value in values) or (same := entry.facts.draws(*values)) is None:
+        try:
+            values = [None if x is None else known_value(x) for x in args]
+        except ValueError:
+            return None
+        if (same := entry.facts.draws(*values)) is None:
             return None
         op, attrs = same
         drawing = Node(op, (), node.outputs, attrs, node.name, opset=1)

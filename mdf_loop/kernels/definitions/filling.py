@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,12 @@ def tile(b, data, repeats):
     counts, shape = known(repeats, "counts"), _static(data)
     if len(counts) != len(shape) or min(counts, default=0) < 0:
         raise ValueError("not a count for each axis")
-    both = list(zip(counts, shape, strict=True))
+    return tiled(b, data, counts)
+
+
+def tiled(b: Any, data: Any, counts: Sequence[int]) -> Any:
+    """So many copies along each axis of an array whose shape is known."""
+    both = list(zip(counts, data.type.shape, strict=True))
     apart = b.reshape(data, [n for _, length in both for n in (1, length)])
     return b.reshape(b.broadcast(apart, [n for pair in both for n in pair]), [count * length for count, length in both])
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.axes import place, places
+from mdf_loop.kernels.definitions.filling import tiled
 from mdf_loop.kernels.definitions.mdf import all_given, define, is_number, strong, strong_type
 from mdf_loop.kernels.definitions.places import gather
-from mdf_loop.kernels.definitions.shapes import known, rank_of
+from mdf_loop.kernels.definitions.shapes import known, rank_of, squeeze_1, unsqueeze_1
 from mdf_loop.ops.rows import Call
 
 MOST_PARTS = 64
@@ -80,19 +81,15 @@ def moveaxis(b, x, *, source, destination):
 @define("numpy.expand_dims")
 def expand_dims(b, x, *, axis):
     """New axes of length 1."""
-    count = len(axis) if isinstance(axis, tuple) else 1
-    new, old = _axes(axis, len(static(x)) + count), iter(x.type.shape)
-    return b.reshape(x, [1 if k in new else next(old) for k in range(rank_of(x) + count)])
+    static(x)
+    return unsqueeze_1(b, x, axes=axis if isinstance(axis, tuple) else (axis,))
 
 
 @define("numpy.squeeze")
 def squeeze(b, x, *, axis=None):
     """Without axes of length 1."""
-    shape = static(x)
-    gone = [k for k, n in enumerate(shape) if n == 1] if axis is None else _axes(axis, len(shape))
-    if any(shape[k] != 1 for k in gone):
-        raise ValueError("an axis that has not one element")
-    found = b.reshape(x, [n for k, n in enumerate(shape) if k not in gone])
+    rank = len(static(x))
+    found = squeeze_1(b, x, axes=None if axis is None else _axes(axis, rank))
     return b.as_array(found) if is_number(found) else found
 
 
@@ -130,10 +127,7 @@ def tile(b, A, reps):
     if min(counts, default=1) < 1:
         raise ValueError("nothing is left")
     rank = max(len(shape), len(counts))
-    shape, counts = (1,) * (rank - len(shape)) + shape, [1] * (rank - len(counts)) + counts
-    apart = b.reshape(A, [n for length in shape for n in (1, length)])
-    several = b.broadcast(apart, [n for pair in zip(counts, shape, strict=True) for n in pair])
-    return b.reshape(several, [count * length for count, length in zip(counts, shape, strict=True)])
+    return tiled(b, b.reshape(A, (1,) * (rank - len(shape)) + shape), [1] * (rank - len(counts)) + counts)
 
 
 @define("numpy.repeat")
