@@ -52,7 +52,7 @@ def stepping(parameters=(), functions=(), ports=("x",), **outputs):
 
 
 def by_mdf(body, iterations, carried, captured=None):
-    """The outputs of each iteration, by MDF's engine; carried values are handed on."""
+    """The outputs of each iteration, by MDF's engine; carried values are handed on, as the arrays that go round in a loop."""
     names, outputs = body.metadata["inputs"], body.metadata["outputs"]
     rows = []
     with contextlib.redirect_stdout(io.StringIO()):
@@ -62,7 +62,7 @@ def by_mdf(body, iterations, carried, captured=None):
             given = dict(zip(names, [np.int64(k), np.True_, *values], strict=True))
             engine.evaluate(initializer=given | (captured or {}))
             rows.append([output_of(engine, name, given) for name in outputs])
-            values = rows[-1][1 : 1 + len(values)]
+            values = [np.asarray(value) for value in rows[-1][1 : 1 + len(values)]]
     return rows
 
 
