@@ -10,7 +10,6 @@ import hashlib
 import os
 import pickle
 import sys
-import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -22,6 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mdf_loop.ir import Body
+from mdf_loop.locks import lock
 
 T = TypeVar("T")
 
@@ -102,7 +102,7 @@ class Cache:
         self.most, self.most_bytes, self.size = most, most_bytes, 0
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
         self._of_body: dict[int, _Entry] = {}
-        self._lock = threading.RLock()
+        self._lock = lock()
 
     def body(self, key: Hashable | None, make: Callable[[], Body]) -> Body:
         """The body of this key, made now if there is none; without a key it is made each time."""

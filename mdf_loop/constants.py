@@ -6,12 +6,13 @@ of one is forgotten with it.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
+
+from mdf_loop.locks import lock
 
 T = TypeVar("T")
 
@@ -28,7 +29,7 @@ class _Made:
         self.bytes = 0
 
 
-_lock = threading.RLock()  # what is freed while it is held may be a constant
+_lock = lock()  # what is freed while it is held may be a constant
 _known: dict[int, _Made] = {}
 _kept = 0
 

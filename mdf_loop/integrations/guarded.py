@@ -13,7 +13,6 @@ import contextlib
 import contextvars
 import functools
 import re
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -25,6 +24,7 @@ from modeci_mdf import execution_engine
 from mdf_loop.errors import LONGEST, IterationError, LoopError, MalformedBody, UnsupportedOp, malformed
 from mdf_loop.integrations.evaluator import arithmetic, compute
 from mdf_loop.kernels.bounds import elements_of, refuse_elements, total
+from mdf_loop.locks import lock
 from mdf_loop.options import current_options
 from mdf_loop.readers.expressions.text import number_in
 from mdf_loop.readers.mdf.engine_body import refuse_unimplemented, refuse_unlisted
@@ -84,7 +84,7 @@ def replacements() -> list[tuple[Any, str, Any]]:
     ]
 
 
-_lock, _users, _before = threading.Lock(), 0, []  # type: ignore[var-annotated]
+_lock, _users, _before = lock(), 0, []  # type: ignore[var-annotated]
 
 
 @contextlib.contextmanager

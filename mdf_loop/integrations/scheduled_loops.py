@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
@@ -21,6 +20,7 @@ from mdf_loop.integrations.required import refuse_missing_inputs
 from mdf_loop.integrations.running import with_inputs
 from mdf_loop.integrations.scheduled import run_in_mdf
 from mdf_loop.ir import Loop
+from mdf_loop.locks import lock
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Run, current_options
 from mdf_loop.readers.mdf.engine_body import refuse_hanging, refuse_unimplemented
@@ -119,7 +119,7 @@ class ScheduledLoops:
     def __init__(self, graph: Any) -> None:
         self.graph = graph
         self._kept: OrderedDict[Hashable, ScheduledLoop] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = lock()
 
     def run(self, inputs: Mapping[str, Any], how: Stepping, run: Run) -> dict[str, Any]:
         """The outputs by name, from the loop or from MDF's engine; names are those of ONNX in a converted graph."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import pickle
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from mdf_loop.backend import prepare as prepare_onnx
 from mdf_loop.cache import fingerprint, size_of
 from mdf_loop.convert.files import load
 from mdf_loop.errors import ArgumentError, KindError
+from mdf_loop.locks import lock
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.models.network import NetworkModel
@@ -119,7 +119,7 @@ class Kept:
 
     def __init__(self) -> None:
         self._entries: OrderedDict[Hashable, tuple[Model, list[tuple[Path, Stamp]], int]] = OrderedDict()
-        self._lock, self._size = threading.RLock(), 0
+        self._lock, self._size = lock(), 0
 
     def file(self, path: Path) -> Model:
         """The model in a file, read again if that or a file it names has changed."""

@@ -10,6 +10,7 @@ import atexit
 import contextlib
 import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -22,7 +23,10 @@ _lock = threading.RLock()
 
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
-    """Inside the ``with`` nobody else uses LLVM, the process is not copied, and does not end."""
+    """Inside the ``with`` nobody else uses LLVM, the process is not copied, and does not end.
+
+    As a decorator it holds until what the function made of LLVM's is gone as well: that is given back with its frame.
+    """
     with _lock:
         _give_back()
         yield
@@ -32,19 +36,22 @@ class Linked:
     """Code that is linked, by name of its functions.  LLVM gets it back alone as well, wherever its last user goes."""
 
     def __init__(self, tracker: Any) -> None:
-        self._tracker = tracker
+        self._held = [tracker]
+        # what is held there is no part of the circles that this may be in, where the collector would take it first
+        weakref.finalize(self, _leave, self._held).atexit = False
 
     def __getitem__(self, name: str) -> int:
         """The address of a function."""
-        return int(self._tracker[name])
+        return int(self._held[0][name])
 
-    def __del__(self) -> None:
-        _gone.append(self.__dict__.pop("_tracker", None))
-        if _lock.acquire(blocking=False):
-            try:
-                _give_back()
-            finally:
-                _lock.release()
+
+def _leave(held: list[Any]) -> None:
+    _gone.append(held.pop())
+    if _lock.acquire(blocking=False):
+        try:
+            _give_back()
+        finally:
+            _lock.release()
 
 
 _gone: deque[Any] = deque()

@@ -173,20 +173,21 @@ class Machine:
         self._optimise(module)
         return self._emitted(module, WITHOUT_IN_LONG if text.count("\n") > LONG else WITHOUT)
 
+    @alone()
     def _read(self, text: str) -> Any:
         try:
-            with alone():
-                module = self.llvm.parse_assembly(text)
-                module.verify()
+            module = self.llvm.parse_assembly(text)
+            module.verify()
         except RuntimeError as error:
             raise CannotCompile(f"LLVM refuses what was written: {error}") from error
         return module
 
+    @alone()
     def _emitted(self, module: Any, without: Sequence[str]) -> bytes:
-        with alone(), self._options(without):
+        with self._options(without):
             code = self.target.emit_object(module)
-            module.close()
-            return code
+        module.close()
+        return code
 
     @contextlib.contextmanager
     def _options(self, names: Sequence[str]) -> Iterator[None]:
@@ -200,43 +201,43 @@ class Machine:
             for name in names:
                 self.llvm.set_option("mdf-loop", f"-{name}=false")
 
+    @alone()
     def _size(self, code: bytes) -> int:
         """Bytes of instructions in an object file."""
-        with alone():
-            sections = self.llvm.ObjectFileRef.from_data(code).sections()
-            return sum(section.size() for section in sections if section.is_text())
+        sections = self.llvm.ObjectFileRef.from_data(code).sections()
+        return sum(section.size() for section in sections if section.is_text())
 
+    @alone()
     def _optimise(self, module: Any) -> None:
         llvm = self.llvm
-        with alone():
-            passes = llvm.create_new_module_pass_manager()
-            for name in PASSES:
-                getattr(passes, f"add_{name}_pass")()
-            options = llvm.create_pipeline_tuning_options(speed_level=1)
-            passes.run(module, llvm.create_pass_builder(self.target, options))
+        passes = llvm.create_new_module_pass_manager()
+        for name in PASSES:
+            getattr(passes, f"add_{name}_pass")()
+        options = llvm.create_pipeline_tuning_options(speed_level=1)
+        passes.run(module, llvm.create_pass_builder(self.target, options))
 
+    @alone()
     def _link(
         self, code: bytes, names: Sequence[str], used: Sequence[str], others: Mapping[str, int] = _PYTHON
     ) -> tuple[str, Any]:
-        with alone():
-            builder = self.llvm.JITLibraryBuilder().add_current_process().add_object_img(code)
-            for library in used:
-                builder.add_jit_library(library)
-            for symbol, address in others.items():
-                builder.import_symbol(symbol, address)
-            for name in names:
-                builder.export_symbol(name)
-            library = f"library{next(self.numbers)}"
-            try:
-                return library, Linked(builder.link(self.linker, library))
-            except RuntimeError as error:
-                raise CannotCompile(f"it cannot be linked: {error}") from error
+        builder = self.llvm.JITLibraryBuilder().add_current_process().add_object_img(code)
+        for library in used:
+            builder.add_jit_library(library)
+        for symbol, address in others.items():
+            builder.import_symbol(symbol, address)
+        for name in names:
+            builder.export_symbol(name)
+        library = f"library{next(self.numbers)}"
+        try:
+            return library, Linked(builder.link(self.linker, library))
+        except RuntimeError as error:
+            raise CannotCompile(f"it cannot be linked: {error}") from error
 
 
+@alone()
 def machine() -> Machine:
     """This computer, asked once."""
-    with alone():
-        return _machine()
+    return _machine()
 
 
 @functools.cache

@@ -1,0 +1,102 @@
+"""Locks: a copy of the process finds none of them held by a thread that is not there."""
+
+import gc
+import os
+import threading
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop import locks
+from mdf_loop.calls import prepared as preparing
+
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not copied here")
+
+
+def in_a_copy(do):
+    """What a copy of this process ends with, if it does: 0 where nothing failed."""
+    copy = os.fork()
+    if not copy:
+        try:
+            do()
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
+    return os.waitpid(copy, 0)[1]
+
+
+@forks
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_copy_finds_every_lock_free():
+    """Whoever copies the process waits until the thread that holds a lock has let go of it."""
+    lock, is_held, copied = locks.lock(), threading.Event(), threading.Event()
+    seen = []
+
+    def hold():
+        with lock:
+            is_held.set()
+            seen.append(copied.wait(0.3))
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    is_held.wait()
+    assert in_a_copy(lambda: take(lock)) == 0
+    copied.set()
+    thread.join()
+    assert seen == [False]  # it let go in its own time, before the copy was made
+
+
+def take(lock):
+    """Take a lock that must be free, here and in another thread."""
+    assert lock.acquire(timeout=5)
+    lock.release()
+    found = []
+    other = threading.Thread(target=lambda: found.append(lock.acquire(timeout=5)))
+    other.start()
+    other.join()
+    assert found == [True]
+
+
+@forks
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_process_can_be_copied_by_who_holds_a_lock():
+    lock = locks.lock()
+    with lock:
+        assert in_a_copy(lambda: lock.release()) == 0
+    assert lock.acquire(timeout=1)
+    lock.release()
+
+
+def test_locks_that_are_gone_are_forgotten():
+    before = len(locks._made)
+    lock = locks.lock()
+    assert len(locks._made) == before + 1
+    del lock
+    assert len(locks._made) == before
+
+
+def test_nobody_uses_llvm_but_alone(monkeypatch):
+    """What LLVM made is given back alone as well: the copy of a process would wait for ever for LLVM's lock, held elsewhere."""
+    ffi = pytest.importorskip("llvmlite.binding.ffi")
+    from mdf_loop.backends.llvm import alone
+
+    monkeypatch.setenv("MDF_LOOP_CACHE", "off")
+    uses = []
+
+    def look():
+        uses.append(alone._lock._is_owned())
+
+    held, nothing = ffi.lib._lock, lambda: None
+    held.register(look, nothing)
+    try:
+        with mdf_loop.options(engine="jit"):
+            for k in range(3):
+                body = f"x: sin(x) * {k + 0.25} + tanh(x)"
+                assert mdf_loop.loop(20, True, np.linspace(0, 1, 5), body=body).shape == (5,)
+        preparing._cache.clear()
+        gc.collect()
+    finally:
+        held.unregister(look, nothing)
+    assert len(uses) > 10
+    assert all(uses)
