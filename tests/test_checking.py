@@ -20,6 +20,19 @@ def test_nothing_is_wrong_with_the_examples(path):
     assert check(path) == []
 
 
+@pytest.mark.parametrize("names", [["zz"], [{"y": None}], "y"])
+def test_outputs_that_a_converted_graph_does_not_have_are_told(names, tmp_path):
+    path = tmp_path / "m.json"
+    node = {"parameters": {"p": {"value": 3}}, "output_ports": {"y": {"value": "p"}}}
+    said = {"inputs": [], "outputs": names, "types": {}}
+    path.write_text(json.dumps({"m": {"graphs": {"g": {"metadata": said, "nodes": {"A": node}}}}}))
+    (problem,) = check(path)
+    assert problem.kind == "error"
+    assert "output" in problem.message
+    with pytest.raises(mdf_loop.MalformedBody, match="output"):
+        mdf_loop.run(path)
+
+
 def started(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run_main("new", "decay") == 0

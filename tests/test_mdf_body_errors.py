@@ -1,5 +1,6 @@
 """Signatures of MDF graphs that are bodies, and what is refused."""
 
+import json
 import re
 
 import numpy as np
@@ -63,6 +64,17 @@ def test_signatures_that_do_not_fit_are_refused(metadata, message):
     body.metadata |= metadata
     with pytest.raises(MalformedBody, match=re.escape(message)):
         read_mdf_graph(body, 1)
+
+
+@pytest.mark.parametrize("key", ["inputs", "outputs"])
+@pytest.mark.parametrize("names", ["x", [{"x": None}], [1], {"x": 1}])
+@pytest.mark.parametrize("call", [mdf_loop.run, mdf_loop.to_onnx, lambda path: mdf_loop.prepare(path).inputs])
+def test_files_whose_signature_lists_no_names_are_refused(key, names, call, tmp_path):
+    path = tmp_path / "m.json"
+    said = {"inputs": [], "outputs": [], "types": {"x": "float"}, key: names}
+    path.write_text(json.dumps({"m": {"graphs": {"g": {"metadata": said}}}}))
+    with pytest.raises(MalformedBody, match=f"metadata {key}"):
+        call(path)
 
 
 def test_a_port_may_be_named_with_its_node():

@@ -10,6 +10,7 @@ from mdf_loop.convert.identifiers import ORIGINAL
 from mdf_loop.convert.renaming import renamed
 from mdf_loop.ir import Body, Node
 from mdf_loop.readers.mdf.body import as_graph
+from mdf_loop.readers.mdf.signature import said_names
 
 IR_VERSION, DOC_STRING = "ir_version", "doc_string"
 """In the metadata of a model: the version of the file format of its ONNX model, and what that says of itself."""
@@ -122,9 +123,15 @@ def names_of(graph: Any) -> Mapping[str, str]:
 
 
 def input_ids(graph: Any) -> dict[str, str]:
-    """The ids of a graph's inputs by their ONNX names."""
+    """The ids of a graph's inputs by their ONNX names.
+
+    Raises
+    ------
+    MalformedBody
+        The metadata says something else than names.
+    """
     names = names_of(graph)
-    return {names.get(id, id): id for id in (graph.metadata or {}).get("inputs") or ()}
+    return {names.get(id, id): id for id in said_names(graph, "inputs") or ()}
 
 
 def _graph(node: Any, key: str) -> Any:

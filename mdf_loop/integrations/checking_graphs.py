@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.errors import MalformedBody
 from mdf_loop.integrations.checking_bodies import wrong_with_bodies
 from mdf_loop.integrations.findings import ERROR, NOTE, WARNING, Finding
 from mdf_loop.integrations.salvaging import Salvaged
+from mdf_loop.integrations.typed_graph import graph_signature
 from mdf_loop.readers.mdf.names import unknown_names
 from mdf_loop.readers.mdf.node import CONTROL
+from mdf_loop.readers.mdf.typed import is_typed
 
 
 def wrong_with_graph(graph: Any, rest: Salvaged, is_mended: bool) -> Iterator[Finding]:
@@ -41,6 +44,7 @@ def wrong_with_graph(graph: Any, rest: Salvaged, is_mended: bool) -> Iterator[Fi
             yield from _unread(graph, node, said) if not rest.in_graph(id) else ()
     if not is_mended:
         return
+    yield from _of_signature(graph)
     for unknown in unknown_names(graph):
         if unknown.place[1] not in open_nodes:
             yield Finding(ERROR, str(unknown), unknown.place[:3])
@@ -48,6 +52,16 @@ def wrong_with_graph(graph: Any, rest: Salvaged, is_mended: bool) -> Iterator[Fi
         yield Finding(NOTE, f"{id}: which nodes are reached is looked at when what is wrong in the graph is mended", (id,))
     else:
         yield from _unreached(graph)
+
+
+def _of_signature(graph: Any) -> Iterator[Finding]:
+    """Inputs and outputs of a converted graph that are none of its ports."""
+    if not is_typed(graph):
+        return
+    try:
+        graph_signature(graph)
+    except MalformedBody as error:
+        yield Finding(ERROR, str(error), (str(graph.id),))
 
 
 def _of_types(graph: Any, node: Any) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ import numpy as np
 from mdf_loop.backend import LoopRep
 from mdf_loop.convert.restoring import input_ids, names_of
 from mdf_loop.convert.scheduled.schedule import output_ports
-from mdf_loop.errors import ArgumentError, KindError, LoopError
+from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody
 from mdf_loop.integrations.ending import Places, evaluated
 from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
 from mdf_loop.integrations.mdf import register
@@ -21,6 +21,7 @@ from mdf_loop.integrations.required import is_required_as
 from mdf_loop.integrations.typed_graph import run_typed
 from mdf_loop.options import OPTIONS
 from mdf_loop.readers.mdf.names import unknown_names
+from mdf_loop.readers.mdf.signature import said_names
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed
 
 
@@ -53,7 +54,7 @@ def run_graph(graph: Any, inputs: Mapping[str, Any], prepared: LoopRep | None = 
     """
     register()
     if is_typed(graph):
-        refuse_options(inputs, {*input_ids(graph), *((graph.metadata or {}).get("inputs") or ())})
+        refuse_options(inputs, {*input_ids(graph), *(said_names(graph, "inputs") or ())})
         return run_typed(graph, inputs, prepared) if needs_no_scheduler(graph) else run_in_mdf(graph, inputs)
     return _evaluated(with_inputs(graph, inputs), output_ports(graph))
 
@@ -66,7 +67,7 @@ def needs_no_scheduler(graph: Any) -> bool:
 def _is_fed(graph: Any) -> bool:
     """Whether an edge from a node of one's own feeds an input of a converted graph."""
     fed = {edge.receiver_port for edge in graph.edges}
-    return any(name in fed for name in (graph.metadata or {}).get("inputs") or ())
+    return any(name in fed for name in said_names(graph, "inputs") or ())
 
 
 def run_in_mdf(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,7 +77,10 @@ def run_in_mdf(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     used = {port.id for node in graph.nodes for port in node.input_ports}
     given = {ids.get(name, name): value for name, value in inputs.items() if name not in ids or ids[name] in used}
     ports = {port.id: node.id for node in graph.nodes for port in node.output_ports}
-    return _evaluated(with_inputs(graph, given), {names.get(id, id): (ports[id], id) for id in graph.metadata["outputs"]})
+    said = said_names(graph, "outputs") or ()
+    if (lost := next((id for id in said if id not in ports), None)) is not None:
+        raise MalformedBody(f"metadata outputs: no node has an output port {lost!r}", (graph.id,))
+    return _evaluated(with_inputs(graph, given), {names.get(id, id): (ports[id], id) for id in said})
 
 
 def _evaluated(graph: Any, places: Places) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from mdf_loop.options import start_run
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf.body import check_graph
 from mdf_loop.readers.mdf.engine_body import check_expressions, refuse_hanging
-from mdf_loop.readers.mdf.signature import Signature, ports_of, read_signature
+from mdf_loop.readers.mdf.signature import Signature, ports_of, read_signature, said_names
 from mdf_loop.readers.mdf.typed import OPAQUE, GraphReader, finished, is_typed
 from mdf_loop.types.fitting import fit_values
 from mdf_loop.types.required import Asked, asked_types
@@ -56,7 +56,7 @@ def typed_nodes(graph: Any) -> dict[str, TypedNode]:
         The graph is broken, or has an operator there is no kernel for.
     """
     check_graph(graph)
-    reader = GraphReader(graph, _signature(graph), read, is_lenient=True)
+    reader = GraphReader(graph, graph_signature(graph), read, is_lenient=True)
     body = finished(reader, reader.read())
     left = {node.id for node in graph.nodes if _is_left_to_mdf(node, reader.made[node.id])}
     given = [name for id in left for part in reader.made[id] for name in part.outputs if name]
@@ -77,16 +77,16 @@ def _is_left_to_mdf(node: Any, parts: Sequence[Node]) -> bool:
     return any(part.domain == OPAQUE for part in parts) or any("loop" in (thing.metadata or {}) for thing in things)
 
 
-def _signature(graph: Any) -> Signature:
+def graph_signature(graph: Any) -> Signature:
     """The signature in a graph's metadata, without inputs that an edge feeds by now; without one every loose port is an
     input."""
-    said = graph.metadata or {}
-    if not isinstance(said.get("inputs"), list | tuple) or "outputs" not in said:
+    said_inputs, said_outputs = (said_names(graph, key) for key in ("inputs", "outputs"))
+    if said_inputs is None or said_outputs is None:
         return Signature((), {}, (), (), read_signature(_Like(graph, inputs=[], outputs=[]), None, "branch").opset)
     ports = ports_of(graph)
     fed = {port for _, port in ports.fed} - {port for _, port in ports.free}
-    inputs = [name for name in said["inputs"] if name not in fed]
-    return read_signature(_Like(graph, graph.nodes, graph.edges, inputs=inputs, outputs=said["outputs"]), None, "branch")
+    inputs = [name for name in said_inputs if name not in fed]
+    return read_signature(_Like(graph, graph.nodes, graph.edges, inputs=inputs, outputs=list(said_outputs)), None, "branch")
 
 
 class _Like:
@@ -195,5 +195,5 @@ def run_typed(graph: Any, inputs: Mapping[str, Any], prepared: LoopRep | None = 
     except PartialResults as error:
         error.outputs = {names.get(id, id): value for id, value in (error.outputs or {}).items()}
         raise
-    said = graph.metadata["outputs"]
+    said = said_names(graph, "outputs") or ()
     return {names.get(id, id): value for id, value in zip(said, results, strict=True)}

@@ -28,6 +28,7 @@ from mdf_loop.models.results import stop_of
 from mdf_loop.models.texts import NotDirect
 from mdf_loop.options import OPTIONS, Run, part_of, random_stream
 from mdf_loop.readers.mdf.names import unknown_names
+from mdf_loop.readers.mdf.signature import said_names
 from mdf_loop.readers.mdf.typed import is_typed
 
 log = logging.getLogger(__name__)
@@ -97,7 +98,7 @@ class MdfModel(Model):
         places = output_ports(self.graph)
         if self.typed is not None:
             said = {id: (node, id) for node, id in ports}
-            places = {id: said[id] for id in self.graph.metadata["outputs"] if id in said}
+            places = {id: said[id] for id in said_names(self.graph, "outputs") or () if id in said}
         found = {
             names.get(name, name): Output(
                 names.get(name, name),

@@ -35,7 +35,7 @@ from mdf_loop.convert.repair.unreadable import message
 from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp, malformed
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf.objects import check_structure
-from mdf_loop.readers.mdf.signature import ports_of
+from mdf_loop.readers.mdf.signature import ports_of, said_names
 from mdf_loop.readers.mdf.typed import function_of, is_typed
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
 from mdf_loop.types.elements import DTYPES
@@ -242,7 +242,7 @@ def _connect(graph: Any, node: Any, body: Any) -> None:
     """Give a node the values that its body captures: an input port each, with an edge where another node gives it."""
     from modeci_mdf.mdf import Edge, InputPort
 
-    said = set((body.metadata or {}).get("inputs") or ())
+    said = set(said_names(body, "inputs") or ())
     for owner, name in ports_of(body).needy:
         if name in said or any(port.id == name for port in node.input_ports):
             continue

@@ -108,8 +108,7 @@ def read_signature(graph: Any, n_carried: int | None, kind: str) -> Signature:
         It says none and there are several, or what it says does not fit the graph.
     """
     ports, path = ports_of(graph), (graph.id,)
-    metadata = graph.metadata or {}
-    said_inputs, said_outputs = (_listed(metadata, key, path) for key in ("inputs", "outputs"))
+    said_inputs, said_outputs = (said_names(graph, key) for key in ("inputs", "outputs"))
     if kind == "branch" and said_inputs is None:
         said_inputs = ()
     if said_inputs is None or said_outputs is None:
@@ -119,11 +118,18 @@ def read_signature(graph: Any, n_carried: int | None, kind: str) -> Signature:
     outputs = tuple(_output(name, said_inputs, ports, path) for name in said_outputs)
     first = 1 if kind == "loop" else 0
     count = len(outputs) if n_carried is None or kind == "branch" else n_carried
-    return Signature(said_inputs, fed, outputs, said_outputs, _opset(metadata, path), range(first, first + count))
+    return Signature(said_inputs, fed, outputs, said_outputs, _opset(graph.metadata or {}, path), range(first, first + count))
 
 
-def _listed(metadata: Mapping[str, Any], key: str, path: tuple[str, ...]) -> tuple[Any, ...] | None:
-    names = metadata.get(key)
+def said_names(graph: Any, key: str) -> tuple[str, ...] | None:
+    """The names that the metadata of a graph list under a key; None where they say nothing of it.
+
+    Raises
+    ------
+    MalformedBody
+        It is something else, or an input stands there twice.
+    """
+    names, path = (graph.metadata or {}).get(key), (graph.id,)
     if names is None:
         return None
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name for name in names):
