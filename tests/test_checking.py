@@ -8,6 +8,7 @@ import yaml
 from test_cli import run_main
 
 import mdf_loop
+from mdf_loop.errors import MalformedBody
 from mdf_loop.integrations.checking import check
 
 ROOT = Path(__file__).parent.parent
@@ -29,7 +30,7 @@ def test_outputs_that_a_converted_graph_does_not_have_are_told(names, tmp_path):
     (problem,) = check(path)
     assert problem.kind == "error"
     assert "output" in problem.message
-    with pytest.raises(mdf_loop.MalformedBody, match="output"):
+    with pytest.raises(MalformedBody, match="output"):
         mdf_loop.run(path)
 
 
