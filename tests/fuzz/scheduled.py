@@ -24,7 +24,7 @@ from .target import Failure, Settings, Target
 
 KINDS: list[Any] = [1, 2, 0, 0.5, 1.5, -1.0, 3, [1.0, 2.0], [1, 2], True, [0.5], [[1.0, 2.0]], 10**6]
 
-NO_ORDER = re.compile("no particular order|have no order")
+NO_ORDER = re.compile("no particular order|have no order|whichever comes first")
 """What is warned of where a result depends on the order of nodes that do not wait for each other, which MDF leaves open."""
 
 
