@@ -61,6 +61,46 @@ def test_rule_equals_the_stack_of_single_calls(name):
     assert ran or not any(can), "the rule never applied to any combination of this case"
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_what_one_call_refuses_the_rule_refuses(name):
+    """Inputs with an axis less or more, or a shorter one: beside the iteration axis they may look as if they were right."""
+    node, values = CASES[name]
+    entry = lookup(node.op, node.opset, node.domain)
+    attrs = bind(node).keywords
+    can = [isinstance(v, np.ndarray) for v in values]
+    if sum(can) > 4:
+        can = [c and k < 4 for k, c in enumerate(can)]  # 2 ** 4 combinations of each are enough
+    for place, changed in changed_inputs(values, can):
+        row = [changed if k == place else value for k, value in enumerate(values)]
+        if not is_refused(lambda row=row: entry.run(*row, **attrs)):
+            continue
+        for flags in itertools.product(*[(True, False) if c else (False,) for c in can]):
+            for count in (1, N) if any(flags) else ():
+                stacked = [np.stack([v] * count) if f else v for v, f in zip(row, flags, strict=True)]
+                told = f"input {place} of shape {changed.shape}, {flags}, {count} iterations"
+                assert is_refused(lambda given=stacked, flags=flags: entry.batch(entry.run, given, flags, attrs)), told
+
+
+def changed_inputs(values, can):
+    """(place, array) of inputs with one axis less, one more, and the last one shorter."""
+    for place, value in enumerate(values):
+        if can[place]:
+            yield place, value[None]
+            if value.ndim and len(value):
+                yield place, np.asarray(value[0])
+            if value.ndim and value.shape[-1] > 1:
+                yield place, value[..., :-1]
+
+
+def is_refused(call):
+    """Whether a call raises an error, or gives nothing."""
+    with np.errstate(all="ignore"):
+        try:
+            return call() is None
+        except Exception:
+            return True
+
+
 def check_flags(entry, values, flags, attrs):
     """Compare the rule with one call per iteration; False if there is no such combination."""
     rows = [[np.roll(v, k) if f else v for v, f in zip(values, flags, strict=True)] for k in range(N)]

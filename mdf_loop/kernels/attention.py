@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.axes import count_of
+from mdf_loop.kernels.axes import count_of, row_ranks
 from mdf_loop.kernels.folding import fold, unfold
 from mdf_loop.kernels.softmax import softmax
 from mdf_loop.kernels.wide import widened
@@ -25,6 +25,8 @@ MASK = 3
 
 def attention_rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
     """All iterations as one batch."""
+    if len(args) > MASK and args[MASK] is not None and not row_ranks(args, stacked)[MASK]:
+        return None
     count, size = count_of(args, stacked), args[0].shape[int(stacked[0])]
     folded = [fold(a, s, 0, count) if k != MASK else a for k, (a, s) in enumerate(zip(args, stacked, strict=True))]
     if len(args) > MASK and args[MASK] is not None:
@@ -61,6 +63,7 @@ def attention_23(
     n_outputs=1,
 ):
     """Without lengths of what is in the cache, and without windows; a mask of one column is that of every key."""
+    _check_mask(attn_mask)
     if attn_mask is not None and attn_mask.shape[-1] == 1:
         total = k.shape[-2] + (0 if past_key is None else past_key.shape[-2])
         attn_mask = np.broadcast_to(attn_mask, (*attn_mask.shape[:-1], total))
@@ -107,6 +110,7 @@ def attention(
 
     Which scores the fourth output has, the mode says: 0 the products, 1 after the soft cap, 2 after the bias, 3 after softmax.
     """
+    _check_mask(attn_mask)
     _check_caches(past_key, past_value, nonpad_kv_seqlen)
     is_flat = q.ndim == 3
     q, k, v = (_by_head(x, heads) for x, heads in ((q, q_num_heads), (k, kv_num_heads), (v, kv_num_heads)))
@@ -125,6 +129,11 @@ def attention(
         y = y.swapaxes(1, 2).reshape(y.shape[0], y.shape[2], -1)
     scores = (products, capped, biased, weights)[qk_matmul_output_mode]
     return (y, k, v, scores.astype(q.dtype, copy=False))[:n_outputs]
+
+
+def _check_mask(mask: np.ndarray | None) -> None:
+    if mask is not None and not mask.ndim:
+        raise ValueError("the mask must have a column for each key; got a single number")
 
 
 def _check_caches(past_key: Any, past_value: Any, nonpad_kv_seqlen: Any) -> None:

@@ -97,9 +97,23 @@ def moved(run: Call, args: Sequence[Any], attrs: Mapping[str, Any], attr: str, a
     return all_stacked(run(*args, **{**attrs, attr: place(axis, rank) + 1}))
 
 
-def trailing(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """Only the last axes of the first input are worked on, so one more in front changes nothing."""
-    return all_stacked(run(*args, **attrs)) if stacked[0] and not any(stacked[1:]) else None
+def trailing(count: int) -> Rule:
+    """Only the last ``count`` axes of the first input are worked on, so that one more in front of them changes nothing."""
+
+    def rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
+        if not stacked[0] or any(stacked[1:]) or row_ranks(args, stacked)[0] < count:
+            return None
+        return all_stacked(run(*args, **attrs))
+
+    return rule
+
+
+def row_ranks(args: Sequence[Any], stacked: Sequence[bool]) -> list[int]:
+    """How many axes each input has in one iteration; 0 for one that is omitted.
+
+    With the iteration axis in front an input that has too few of them may look as if it had enough.
+    """
+    return [0 if a is None else a.ndim - s for a, s in zip(args, stacked, strict=True)]
 
 
 def count_of(args: Sequence[Any], stacked: Sequence[bool]) -> int:

@@ -150,7 +150,7 @@ def _unit_rows(length: int, values: Any) -> np.ndarray:
     return rows
 
 
-@kernel("Trilu", since=14, batch=settled((1,), trailing))
+@kernel("Trilu", since=14, batch=settled((1,), trailing(2)))
 def trilu(input, k=None, *, upper=1):
     """The elements on and above the k-th diagonal of each matrix (or on and below it), zeros elsewhere."""
     if input.ndim < 2:

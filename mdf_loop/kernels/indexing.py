@@ -7,7 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.axes import all_repeated, as_tensor, behind, moved, numbers, place, places, repeated_along, settled
+from mdf_loop.kernels.axes import (
+    all_repeated,
+    as_tensor,
+    behind,
+    moved,
+    numbers,
+    place,
+    places,
+    repeated_along,
+    row_ranks,
+    settled,
+)
 from mdf_loop.kernels.folding import folding
 from mdf_loop.ops.batching import Result, all_stacked
 from mdf_loop.ops.registry import kernel, say
@@ -71,6 +82,8 @@ def own_places(length: int, axis: int, rank: int) -> np.ndarray:
 def gather_nd_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
     """The iteration axis is one more batch axis, or just one more axis of the indices."""
     batch_dims = attrs.get("batch_dims", 0)
+    if not row_ranks(args, stacked)[1]:
+        return None
     if batch_dims == 0 and not stacked[0]:
         return all_stacked(run(*args, **attrs))
     data, indices = all_repeated(args, stacked)

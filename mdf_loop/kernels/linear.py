@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from mdf_loop.constants import once
+from mdf_loop.kernels.axes import row_ranks
 from mdf_loop.kernels.wide import as_int32, centred, exact_product, exact_terms, largest_from, product, widened
 from mdf_loop.ops.batching import Result, Rule, all_stacked
 from mdf_loop.ops.batching import matmul as matmul_rule
@@ -27,10 +28,9 @@ def matmul(a, b):
 def gemm_rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
     """Gemm with a leading axis: rows of all iterations as one product where only A varies."""
     a, b, c = (*args, None)[:3]
-    a_stacked, b_stacked, *_ = stacked
-    rank_c = 0 if c is None else c.ndim - stacked[2] if len(stacked) > 2 else c.ndim
-    c_stacked = c is not None and len(stacked) > 2 and stacked[2]
-    if attrs.get("broadcast") == 0 and c is not None and rank_c != 2:
+    a_stacked, b_stacked, c_stacked = (*stacked, False)[:3]
+    *rank_of_factors, rank_c = row_ranks((a, b, c), (a_stacked, b_stacked, c_stacked))
+    if rank_of_factors != [2, 2] or rank_c > 2 or (attrs.get("broadcast") == 0 and c is not None and rank_c != 2):
         return None
     shared_rows = c is None or (not c_stacked and (rank_c < 2 or c.shape[0] == 1))
     if a_stacked and not b_stacked and shared_rows and not attrs.get("transA"):

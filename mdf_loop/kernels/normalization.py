@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.kernels.axes import row_ranks
 from mdf_loop.kernels.folding import folding
 from mdf_loop.kernels.wide import widened
 from mdf_loop.ops.batching import Result, along
@@ -151,9 +152,9 @@ def standardized_in(x: np.ndarray, axes: tuple[int, ...], epsilon: float) -> tup
 
 def last_axes(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
     """x has one axis more in front; scale and bias are padded until they broadcast against it."""
-    if not stacked[0] or args[0].ndim < 2:
+    rank, *others = row_ranks(args, stacked)
+    if not stacked[0] or rank < 1 or any(other > rank for other in others):
         return None
-    rank = args[0].ndim - 1
     axis = attrs.get("axis", -1)
     padded = [_pad(a, rank) if s else a for a, s in zip(args[1:], stacked[1:], strict=True)]
     result = run(args[0], *padded, **{**attrs, "axis": axis + 1 if axis >= 0 else axis})

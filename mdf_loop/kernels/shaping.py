@@ -19,6 +19,8 @@ def reshape_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs:
     """The iteration axis stays in front of the new shape."""
     data = args[0]
     shape = args[1] if len(args) > 1 else attrs.get("shape", ())
+    if len(args) > 1 and shape.ndim != 1:
+        return None
     dims = _copied(numbers(shape), data.shape[1:], attrs.get("allowzero", 0))
     return all_stacked(data.reshape(len(data), *dims))
 
@@ -39,6 +41,8 @@ def _copied(dims: list[int], shape: tuple[int, ...], allowzero: int) -> list[int
 @kernel("Reshape", since=14, batch=settled((1,), reshape_rule))
 def reshape(data, shape, *, allowzero=0):
     """The elements in another shape; -1 is worked out, and 0 takes over the dimension (not with ``allowzero``)."""
+    if shape.ndim != 1:
+        raise ValueError(f"the new shape must be a vector of lengths; got a tensor of rank {shape.ndim}")
     dims = shape.tolist()
     if 0 in dims:
         dims = _copied(dims, data.shape, allowzero)

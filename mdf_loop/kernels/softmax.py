@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.kernels.axes import row_ranks
 from mdf_loop.ops.batching import Result, Rule, all_stacked, along
 from mdf_loop.ops.registry import kernel
 
@@ -93,7 +94,8 @@ def over_samples(loss: Callable[..., tuple[Any, ...]]) -> Rule:
     """The rule of a loss: the samples of all iterations in one batch, reduced for each iteration apart."""
 
     def rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-        if any(stacked[2:]):
+        rank, rank_of_labels, *_ = row_ranks(args, stacked)
+        if any(stacked[2:]) or not rank_of_labels or rank != rank_of_labels + 1:
             return None
         count = len(args[0]) if stacked[0] else len(args[1])
         rows = [
