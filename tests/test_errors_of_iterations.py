@@ -202,3 +202,12 @@ def test_ctrl_c_between_nodes_of_a_graph_keeps_what_was_computed():
     body = "b (int64 i, bool c, float x) => (bool c, float y, int64 i) { t = Add (x, one) y = InterruptedAtFive (t) }"
     error = raised(LoopInterrupted, None, True, 0, body=body, one=1)
     assert (error.iteration, error.partial[0], error.partial[1].tolist()) == (5, 5, [0, 1, 2, 3, 4])
+
+
+def test_messages_hold_no_addresses_of_objects():
+    def body(i, go, x):
+        raise ValueError(f"{object()} cannot be opened")
+
+    with pytest.raises(IterationError, match="<object object> cannot be opened") as caught:
+        mdf_loop.loop(1, True, 0.0, body=body)
+    assert " at 0x" not in str(caught.value)

@@ -6,6 +6,7 @@ calls.  Slot 0 holds None (an omitted input) and slot 1 the run (options and ran
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -158,9 +159,15 @@ def _describe(step: Step, env: list[Any], error: Exception) -> str:
     return f"{name} failed on ({given}): {_told(error)}"
 
 
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
 def _told(error: Exception) -> str:
-    """What an error says; its type as well, unless it is one that kernels raise to say something."""
-    text = str(error).strip()
+    """What an error says; its type as well, unless it is one that kernels raise to say something.
+
+    Without addresses of objects, which help nobody and are others in each run.
+    """
+    text = _ADDRESS.sub("", str(error)).strip()
     if text and isinstance(error, ValueError | TypeError | NotImplementedError):
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
