@@ -24,11 +24,6 @@ MOST_TERMS = 32_000
 """Products that a sum may have: with these no sum leaves 32 bits, whatever the numbers are."""
 
 
-def unsigned(x: np.ndarray) -> np.ndarray:
-    """Bytes, or zero points, as those of numbers without a sign."""
-    return x.astype(np.int32) + (128 if x.dtype == np.int8 else 0)
-
-
 def signed(x: np.ndarray) -> np.ndarray:
     """Bytes, or zero points, as those of numbers with a sign."""
     return x.astype(np.int32) - (128 if x.dtype == np.uint8 else 0)

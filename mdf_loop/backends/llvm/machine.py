@@ -62,15 +62,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_anew)
 
 
-def is_installed() -> bool:
-    """Whether llvmlite is there."""
-    try:
-        import llvmlite.binding  # noqa: F401
-    except ImportError:
-        return False
-    return True
-
-
 class Machine:
     """This computer: what it compiles for, the linker, the functions of mathematics that were compiled so far."""
 
