@@ -1,10 +1,12 @@
 """What it costs to watch a run: the same loops without progress, with a function that is told, and with lines in the log.
 
-Measured twice.  *run*: runs with and without it by turns, in seconds of the processor for this thread; the median of what
-a watched run takes more than the run beside it, and the 95 % interval of that median, which follows from the order of the
-samples alone.  *counted*: how often something is counted down, the clock is looked at and a report is made in such a run, times
-what each costs by itself; that is far below what any clock can tell of a run, but leaves out what watching changes in it, such as
-shorter blocks.
+Measured twice.  *run*: short runs with and without it by turns, in seconds of the processor for this thread.  What else the
+machine does only ever adds to a run, and more than what is looked for; so runs are put into groups, and of each group the
+fastest watched run is held against the fastest other one.  Told is the median of what the groups say, and the 95 % interval of
+that median, which follows from their order alone.  *nothing* is a third kind of run, as little watched as the first: what it
+takes more is the error of all this.  *counted*: how often something is counted down, the clock is looked at and a line is
+written in a run of some tenths of a second, times what each costs by itself; that is far below what any clock can tell of a run,
+but leaves out what watching changes in it.
 
 python benchmarks/progress.py [--seconds S]
 """
@@ -18,7 +20,8 @@ import os
 import statistics
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from timing import Call, fastest, in_turns, machine  # isort: skip  (sets the number of threads before numpy loads)
 
@@ -37,26 +40,37 @@ def called(i, go, x):  # type: ignore[no-untyped-def]
     return True, x * 0.5 + i
 
 
-LOOPS = {
-    ("a number", "interpret"): lambda: mdf_loop.loop(20_000, True, 0.5, body=NUMBER),
-    ("a number", "numpy"): lambda: mdf_loop.loop(1_000_000, True, 0.5, body=NUMBER),
-    ("a number", "jit"): lambda: mdf_loop.loop(3_000_000, True, 0.5, body=NUMBER),
-    ("a row of 10,000", "numpy"): lambda: mdf_loop.loop(10_000, True, np.zeros(10_000), body=ROW, step=0.01),
-    ("a row of 10,000", "jit"): lambda: mdf_loop.loop(50_000, True, np.zeros(10_000), body=ROW, step=0.01),
-    ("a while loop", "numpy"): lambda: mdf_loop.loop(None, True, 1.0, body=WHILE, rate=1 - 1e-5, least=1e-5),
-    ("a Python function", "interpret"): lambda: mdf_loop.loop(10_000, True, 0.0, body=called),
+LOOPS: dict[tuple[str, str], Callable[[float], Any]] = {
+    ("a number", "interpret"): lambda k: mdf_loop.loop(int(2_500 * k), True, 0.5, body=NUMBER),
+    ("a number", "numpy"): lambda k: mdf_loop.loop(int(150_000 * k), True, 0.5, body=NUMBER),
+    ("a number", "jit"): lambda k: mdf_loop.loop(int(600_000 * k), True, 0.5, body=NUMBER),
+    ("a row of 10,000", "numpy"): lambda k: mdf_loop.loop(int(2_000 * k), True, np.zeros(10_000), body=ROW, step=0.01),
+    ("a row of 10,000", "jit"): lambda k: mdf_loop.loop(int(12_000 * k), True, np.zeros(10_000), body=ROW, step=0.01),
+    ("a while loop", "numpy"): lambda k: mdf_loop.loop(None, True, 1.0, body=WHILE, rate=1 - 2e-5 / k, least=1e-3),
+    ("a Python function", "interpret"): lambda k: mdf_loop.loop(int(1_500 * k), True, 0.0, body=called),
 }
-"""Loops of a few tenths of a second, long enough for some reports."""
+"""Loops of about twenty milliseconds, or ``k`` times as long."""
+
+LONG = 20
+"""How much longer the run is in which is counted: long enough for some reports."""
+
+GROUPS = 15
 
 
-def watched(call: Call, engine: str, progress: object) -> Call:
+def watched(call: Callable[[float], Any], engine: str, progress: object, k: float = 1) -> Call:
     """The call under an engine, watched or not."""
 
     def run() -> None:
         with mdf_loop.options(engine=engine, progress=progress):
-            call()
+            call(k)
 
     return run
+
+
+def more(times: Sequence[float], usual: Sequence[float]) -> tuple[float, float, float]:
+    """What runs take more than those beside them: the fastest of each group, and over the groups the median and its interval."""
+    groups = max(1, min(GROUPS, len(times) // 4))
+    return interval([min(times[k::groups]) / min(usual[k::groups]) - 1 for k in range(groups)])
 
 
 def interval(samples: Sequence[float]) -> tuple[float, float, float]:
@@ -73,7 +87,7 @@ PARTS = ("look", "_report")
 """What a watch does now and then, the second inside the first; in between it counts down what passes."""
 
 
-def counted(call: Call, listener: object) -> Counter[str]:
+def counted(call: Callable[[float], Any], listener: object) -> Counter[str]:
     """How often each part is done in a run; ``passed`` is what was counted down between looks: iterations, or blocks."""
     found: Counter[str] = Counter()
     kept = {name: getattr(Watch, name) for name in PARTS}
@@ -86,7 +100,7 @@ def counted(call: Call, listener: object) -> Counter[str]:
 
         setattr(Watch, name, counting)
     try:
-        watched(call, *listener)()  # type: ignore[misc]
+        watched(call, *listener, LONG)()  # type: ignore[misc]
     finally:
         for name, plain in kept.items():
             setattr(Watch, name, plain)
@@ -130,38 +144,36 @@ def logged(report: Report) -> None:
     logging.getLogger("mdf_loop.progress").info("%s", report)
 
 
-def row(name: str, engine: str, call: Call, seconds: float) -> list[float]:
-    """Measure one loop and print it; what was added in the middle of all runs, for each way."""
-    ways = {"": False, "function": lambda report: True, "log": True}
+def row(name: str, engine: str, call: Callable[[float], Any], seconds: float) -> list[float]:
+    """Measure one loop and print it; what was added in the middle of all groups, for each way."""
+    ways = {"": False, "nothing": False, "function": lambda report: True, "log": True}
     times = in_turns({way: watched(call, engine, progress) for way, progress in ways.items()}, seconds, time.thread_time)
-    usual, told, medians = statistics.median(times[""]), "", []
-    for way, listener in (("function", ways["function"]), ("log", logged)):
-        middle, least, most = interval([one / two - 1 for one, two in zip(times[way], times[""], strict=True)])
-        each = costs(listener, engine)
-        parts = counted(call, (engine, ways[way]))
+    usual, each = min(times[""]), costs(logged, engine)
+    told, medians = "", []
+    for way in ("nothing", "function", "log"):
+        middle, least, most = more(times[way], times[""])
         medians.append(middle)
-        told += (
-            f"{middle:>+9.2%} [{least:+.2%}, {most:+.2%}]".ljust(28)
-            + f"{sum(count * each[part] for part, count in parts.items()) / usual:>8.4%}"
-        )
-    print(f"{name:<20}{engine:<11}{usual * 1e3:>8.1f} ms{told}{len(times['']):>6}", flush=True)
-    return medians
+        told += f"{middle:>+8.2%} [{least:+.2%}, {most:+.2%}]".ljust(27)
+    parts, long = counted(call, (engine, logged)), fastest(watched(call, engine, False, LONG), 0)
+    share = sum(count * each[part] for part, count in parts.items()) / long
+    print(f"{name:<18}{engine:<10}{usual * 1e3:>7.1f} ms{told}{share:>8.4%}{len(times['']):>6}", flush=True)
+    return medians[1:]
 
 
 def main() -> None:
     """Print the table."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--seconds", type=float, default=60.0, help="for each row")
+    arguments.add_argument("--seconds", type=float, default=10.0, help="for each row")
     seconds = arguments.parse_args().seconds
     log = logging.getLogger("mdf_loop.progress")
     log.addHandler(logging.StreamHandler(open(os.devnull, "w")))  # noqa: SIM115
     log.setLevel(logging.INFO)
     log.propagate = False
     print(machine())
-    print(f"{'':<42}{'told to a function':<36}written to the log")
-    print(f"{'loop':<20}{'engine':<11}{'not watched':>11}" + f"{'run':>9}{'counted':>27}" * 2 + f"{'runs':>6}")
-    more = [median for (name, engine), call in LOOPS.items() for median in row(name, engine, call, seconds)]
-    print(f"the middle row: {statistics.median(more):+.2%}, the worst: {max(more):+.2%}")
+    print(f"{'loop':<18}{'engine':<10}{'not watched':>11}{'nothing':>7}{'told to a function':>35}", end="")
+    print(f"{'written to the log':>27}{'counted':>19}{'runs':>6}")
+    medians = [median for (name, engine), call in LOOPS.items() for median in row(name, engine, call, seconds)]
+    print(f"the middle row: {statistics.median(medians):+.2%}, the worst: {max(medians):+.2%}")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 import builtins
 
-INK = "#7d8590"
-"""Of axes and words: on white paper and on a dark page it can be read alike."""
+INK = "#6a727d"
+"""Of axes and words: 4.9 to 1 on white; dark pages make pictures brighter (pages.css), which gives 6.7 to 1."""
 
 LOOK = {
     **dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), "none"),

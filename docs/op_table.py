@@ -58,10 +58,10 @@ def _in_a_loop(versions: list[Kernel]) -> str:
 
 
 def functions(module: str) -> list[str]:
-    """Functions of a module, such as ``numpy.exp``, that there is a kernel for; Python's own go without its name."""
+    """Functions of a module that there is a kernel for, such as ``exp`` of numpy."""
     load_kernels()
     names = sorted(op for domain, op in KERNELS if domain == EXPRESSIONS and op.startswith(f"{module}."))
-    return [name.removeprefix("builtins.") for name in names]
+    return [name.removeprefix(f"{module}.") for name in names]
 
 
 class OpTable(Directive):
@@ -84,7 +84,11 @@ class ExpressionFunctions(Directive):
     def run(self) -> list[nodes.Node]:
         """Make a list with an item for each module."""
         items = []
-        for title, module in (("Python's own", "builtins"), ("math", "math"), ("numpy", "numpy")):
+        for title, module in (
+            ("Python's own", "builtins"),
+            ("math., such as math.sqrt", "math"),
+            ("numpy., such as numpy.exp", "numpy"),
+        ):
             text = nodes.paragraph("", "", nodes.strong(text=f"{title}: "))
             for k, name in enumerate(functions(module)):
                 text += [*([nodes.Text(", ")] if k else []), nodes.literal(text=name)]
@@ -97,7 +101,7 @@ def _table(body: list[tuple[str, ...]]) -> nodes.table:
     group += [nodes.colspec(colwidth=width) for width in COLUMNS.values()]
     group += nodes.thead("", _row(tuple(COLUMNS)))
     group += nodes.tbody("", *map(_row, body))
-    return nodes.table("", group)
+    return nodes.table("", group, classes=["colwidths-given"])
 
 
 def _row(cells: tuple[str, ...]) -> nodes.row:

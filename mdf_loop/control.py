@@ -42,6 +42,7 @@ def trip_count(m: Any) -> int | None:
     if kind_of(array.dtype) != "integer" or array.shape not in ((), (1,)):
         raise KindError(
             f"the trip count M must be one integer, a scalar or of shape [1]; got {describe_value(array)}{_excerpt(array)}"
+            f"{'; it stands in front of the condition: loop(M, cond, ...)' if array.dtype == bool else ''}"
         )
     return _countable(int(array.item()))
 

@@ -50,7 +50,22 @@ class KindError(ArgumentError, TypeError):
 
 
 class MissingCapture(ArgumentError, NameError):
-    """The body reads an outer name that was not given a value."""
+    """The body reads an outer name that was not given a value.
+
+    Attributes
+    ----------
+    missing : tuple of str
+        Those names.
+    """
+
+    missing: tuple[str, ...] = ()
+
+
+class MissingOutput(LoopError, KeyError):
+    """Results have no output of that name."""
+
+    def __str__(self) -> str:
+        return Exception.__str__(self)  # a KeyError shows its text in quotation marks
 
 
 class MalformedBody(LoopError, ValueError):

@@ -12,6 +12,7 @@ import mdf_loop
 from mdf_loop.calls.explain import WAYS, Explanations
 from mdf_loop.errors import LoopError
 from mdf_loop.pictures import graphviz
+from mdf_loop.pictures.layout import laid_out
 from mdf_loop.pictures.of_bodies import MOST_NODES
 from mdf_loop.pictures.records import COLOURS, INPUT, PLAIN, Arrow, Box, Cluster, Picture
 
@@ -215,3 +216,41 @@ def test_notebooks_show_the_plans_of_a_model_as_tables():
     assert "RandomNormalLike" in shown
     assert "no Loop or Scan ran" in Explanations.of([])._repr_html_()
     assert Explanations.of(["a <b>", "c"])._repr_html_() == "<pre>a &lt;b&gt;</pre><pre>c</pre>"
+
+
+def on_the_way(ax, drawing):
+    """Boxes that a line of a picture on axes passes through, though it leads elsewhere."""
+    from matplotlib.patches import FancyArrowPatch
+
+    places = laid_out(drawing.picture)
+    keys = [box.key for box in drawing.picture.top.all_boxes()]
+    patches = [patch for patch in ax.patches if isinstance(patch, FancyArrowPatch)]
+    for arrow, patch in zip(drawing.picture.arrows, patches, strict=True):
+        points = ax.transData.inverted().transform(patch.get_transform().transform(patch.get_path().interpolated(20).vertices))
+        for key in set(keys) - {arrow.tail, arrow.head}:
+            left, top, right, bottom = places[key].corners
+            if any(left < x < right and top < y < bottom for x, y in points):
+                yield arrow, key
+
+
+def test_arrows_on_axes_pass_the_boxes_between_their_ends():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    drawing = mdf_loop.draw(ROOT / "tests" / "models" / "cond_dyn.onnx")
+    ax = drawing.plot()
+    assert len(ax.patches) > 10
+    assert not list(on_the_way(ax, drawing))
+    plt.close(ax.figure)
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.name)
+def test_a_figure_is_as_large_as_its_picture_and_its_legend(path):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    ax = mdf_loop.draw(path).plot()
+    ax.figure.canvas.draw()
+    assert ax.get_position().bounds == pytest.approx((0, 0, 1, 1))
+    assert tuple(ax.figure.get_size_inches()) == pytest.approx((ax.get_xlim()[1], ax.get_ylim()[0]))
+    for text in ax.texts:
+        box = text.get_window_extent().transformed(ax.transAxes.inverted())
+        assert min(box.x0, box.y0) >= 0, text
+        assert max(box.x1, box.y1) <= 1, text
+    plt.close(ax.figure)

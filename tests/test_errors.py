@@ -23,6 +23,7 @@ from mdf_loop.errors import (
     LoopWarning,
     MalformedBody,
     MissingCapture,
+    MissingOutput,
     NotLowered,
     PartialResults,
     UnknownNode,
@@ -41,6 +42,7 @@ FORMS = "give an ONNX graph, ONNX text, the path of an .onnx file, an MDF graph 
         (ArgumentError, ValueError),
         (KindError, (ValueError, TypeError)),
         (MissingCapture, (ValueError, NameError)),
+        (MissingOutput, (KeyError,)),
         (MalformedBody, ValueError),
         (UnsupportedOp, NotImplementedError),
         (NotLowered, NotImplementedError),
@@ -67,7 +69,17 @@ def test_interruption_is_a_keyboard_interrupt_that_nobody_catches_as_an_error():
 def test_the_table_above_is_complete():
     kinds = {value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, BaseException)}
     assert kinds == {
-        *(LoopError, ArgumentError, KindError, MissingCapture, MalformedBody, UnsupportedOp, IterationError, CollectedError),
+        *(
+            LoopError,
+            ArgumentError,
+            KindError,
+            MissingCapture,
+            MissingOutput,
+            MalformedBody,
+            UnsupportedOp,
+            IterationError,
+            CollectedError,
+        ),
         *(
             IterationLimit,
             LoopTimeout,
@@ -195,7 +207,7 @@ def test_value_that_the_body_does_not_read():
         (np.zeros((1, 1), int), "int64[1,1] (0)"),
         (2.0, "float64[] (2.0)"),
         ("three", "string[] ('three')"),
-        (True, "bool[] (True)"),
+        (True, "bool[] (True); it stands in front of the condition: loop(M, cond, ...)"),
         (2j, "complex128[] (2j)"),
     ],
 )

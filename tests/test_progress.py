@@ -17,6 +17,7 @@ from test_cli import run_main
 import mdf_loop
 from mdf_loop import backend, options, progress
 from mdf_loop.errors import ArgumentError, LoopStopped
+from mdf_loop.execute import paying
 from mdf_loop.models.results import Results
 from mdf_loop.progress import Bar, Report, Watch
 
@@ -33,6 +34,7 @@ def clock(monkeypatch):
         return seen.count * 0.05
 
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=monotonic))
+    monkeypatch.setattr(paying, "WATCHED", 0.0)  # nothing is over before there is a report
     return seen
 
 
@@ -49,6 +51,29 @@ def test_reports_come_in_order_and_know_how_many_there_will_be(engine):
     assert len(set(iterations)) > 5
     assert {(report.name, report.total) for report in seen} == {("Loop", 3000)}
     assert 0 < seen[-1].iteration <= 3000
+
+
+@pytest.mark.skipif("jit" not in ENGINES, reason="needs llvmlite")
+def test_what_is_over_before_a_report_runs_as_if_nobody_watched(monkeypatch):
+    planned, seen = mdf_loop.compile("x: x * 0.25 + i\ncollect p: x"), []
+    with options(engine="jit", progress=seen.append):
+        planned(200_000, True, 0.0)
+        assert "the last block had" in planned.explain()
+        monkeypatch.setattr(paying, "WATCHED", 1e6)  # however slow this machine is
+        last, path = planned(200_000, True, 0.0)
+        assert "the last run, of 200000 iterations, was one program in machine code" in planned.explain()
+    with options(engine="jit"):
+        assert planned(200_000, True, 0.0)[0] == last == path[-1]
+
+
+@pytest.mark.skipif("jit" not in ENGINES, reason="needs llvmlite")
+def test_what_takes_longer_than_it_did_before_is_watched_all_the_same():
+    planned, seen = mdf_loop.compile("x: sin(x) * 0.25 + w"), []
+    with options(engine="jit", progress=seen.append):
+        planned(30_000, True, 0.0, w=1.0)
+        planned(30_000, True, np.zeros(10_000), w=1.0)
+    assert seen
+    assert seen[-1].total == 30_000
 
 
 @pytest.mark.usefixtures("clock")
@@ -98,6 +123,7 @@ def test_who_watches_costs_a_few_blocks(monkeypatch, engine, body):
             return now[0]
 
         with monkeypatch.context() as patch:
+            patch.setattr(paying, "WATCHED", 0.0)
             patch.setattr(numpy_engine.NumpyLoop, "_try_block", noted)
             patch.setattr(numpy_engine, "time", SimpleNamespace(perf_counter=tick))
             with options(engine=engine, progress=listener):

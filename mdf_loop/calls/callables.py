@@ -7,7 +7,8 @@ a hidden captured value: a body is the same for all functions of one name and si
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,7 +90,11 @@ def call_body(gathered, *values, names, n_values):
     copies are kept: what was carried stays what it was if the iteration does not come to its end.
     """
     function, positional, named = _split(values, names)
-    returned = function(*map(_own, positional), **named)
+    try:
+        returned = function(*map(_own, positional), **named)
+    except TypeError as error:
+        _refuse_signature(function, positional, named, error)
+        raise
     results = tuple(returned) if isinstance(returned, tuple | list) else (returned,)
     if len(results) < n_values:
         raise ArgumentError(
@@ -98,6 +103,25 @@ def call_body(gathered, *values, names, n_values):
         )
     _gather(gathered, results[n_values:])
     return (*map(_own, results[:n_values]), gathered)
+
+
+def _refuse_signature(function: Function, positional: Sequence[Any], named: Mapping[str, Any], error: TypeError) -> None:
+    """Say what a loop hands to a function, where that does not take it.
+
+    Raises
+    ------
+    ArgumentError
+    """
+    try:
+        inspect.signature(function).bind(*positional, **named)
+    except TypeError as reason:
+        given = " and ".join([f"{len(positional)} values in order", *map(repr, named)])
+        raise ArgumentError(
+            f"it cannot be called with {given} ({reason}); a body is a function (i, cond, *carried, **captured) in a Loop, "
+            "(*carried, *parts, **captured) in a Scan"
+        ) from error
+    except ValueError:  # a function that does not say what it takes
+        return
 
 
 @kernel(BRANCH, domain=DOMAIN, pure=False)

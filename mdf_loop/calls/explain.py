@@ -30,12 +30,15 @@ class Explanation(str):
     ----------
     content : dict
         The same for programs; see :func:`plan_content`.
+    is_detailed : bool
+        Whether it shows programs, or the Steps they were made of.
     """
 
     content: dict[str, Any]
+    is_detailed: bool = False
 
     def _repr_html_(self) -> str:
-        return _table(self.content)
+        return _table(self.content) + folded("in words", preformatted(self), is_open=self.is_detailed)
 
 
 class Explanations(str):
@@ -72,7 +75,7 @@ class Wanted:
 def explained(loop: NumpyLoop, source: bool = False, steps: bool = False) -> Explanation:
     """The plan of a loop, and of the loops inside it that are run as nodes."""
     text = Explanation("\n".join([*_lines(loop, Wanted(source, steps)), *_what_is_missing(loop)]))
-    text.content = plan_content(loop)
+    text.content, text.is_detailed = plan_content(loop), source or steps
     return text
 
 

@@ -211,11 +211,13 @@ def captured_values(body: Body, named: Mapping[str, Any], where: str) -> dict[st
     missing = [name for name in body.captures if name not in named]
     if missing:
         one = len(missing) == 1
-        raise MissingCapture(
+        error = MissingCapture(
             f"{where}: body {body.name!r} reads {_listed(missing)} from outside, which {'was' if one else 'were'} not given; "
             f"give {'it' if one else 'them'} by name, such as loop(..., {missing[0]}=...), or in MDF as a port or parameter of "
             f"the node (given: {_listed(named) if named else 'none'}){_not_computed(body, missing)}"
         )
+        error.missing = tuple(missing)
+        raise error
     if unknown := [name for name in named if name not in body.captures]:
         raise ArgumentError(
             f"{where}: body {body.name!r} reads no outer value {_listed(unknown)}; it reads "

@@ -25,11 +25,11 @@ from mdf_loop.execute.blocks import Blocks
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.collect import NUMBERS
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
-from mdf_loop.execute.paying import Account, now
+from mdf_loop.execute.paying import WATCHED, Account, now
 from mdf_loop.execute.programs import Completed, Programs
 from mdf_loop.execute.slices import parts_of
 from mdf_loop.execute.specialised import Specialised
-from mdf_loop.execute.stage import AHEAD, FIRST, WATCHED, Stage, first_length, next_length
+from mdf_loop.execute.stage import AHEAD, FIRST, Stage, first_length, next_length
 from mdf_loop.ir import Loop
 from mdf_loop.options import Options, Run
 from mdf_loop.plan.purity import draws as draws_numbers
@@ -213,7 +213,7 @@ class NumpyLoop(InterpretedLoop):
     def _is_for_a_program(self, given: Arguments, run: Run) -> bool:
         """Whether it is a short loop that nobody watches, bounds or stops."""
         options, count = run.options, given.trip_count
-        if not options.how.plans or options.max_iterations is not None or not run.is_free:
+        if not options.how.plans or options.max_iterations is not None or not self.account.is_unseen(run, given):
             return False
         if given.go is False or given.invariant or self.unseen is not None:
             return False
@@ -298,7 +298,7 @@ class NumpyLoop(InterpretedLoop):
         if session.stage is None and session.goes_on():
             session.stage = self._stage(session)
             if session.stage is not None:
-                session.stage.pace = pace
+                session.stage.pace = min(pace, self.account.expected(session.run, session.given))
         stage: Stage = session.stage
         while (room := self._room(session, until)) > 0:
             if stage is None or stage.failures > 6:
@@ -420,7 +420,7 @@ class NumpyLoop(InterpretedLoop):
         each = max(sum(history.nbytes for history in batch.histories.values()) / batch.length, 1.0)
         most = max(int(session.run.options.block_bytes / each), 1)
         seconds = time.perf_counter() - begun
-        stage.pace, stage.is_paced = max(seconds / length, 1e-9), True
+        stage.pace, stage.is_paced = self.account.paced(seconds / length, session.given), True
         following = next_length(session, plan, length, seconds)
         if plan.condition == "given":  # a block that was cut short for the sake of the clock does not hold up the next one
             following = max(following, stage.length)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from dataclasses import dataclass
 
 from mdf_loop.engines import can_compile
-from mdf_loop.options import Options
+from mdf_loop.execute.interpret import Arguments
+from mdf_loop.options import Options, Run
 
 FIRST, EACH, NODE = 0.07, 0.012, 0.0002
 """Seconds that compiling takes, about (benchmarks/compiling.py): more for the first time in a process, for every body, and for
 each of its nodes."""
+
+WATCHED = 0.05
+"""Seconds that a block may take, as far as one can tell from the one before, where somebody is told how far the run has come, ten
+times a second at the most."""
 
 MARGIN = 1.15
 """How much longer than compiling work has to be that is not done yet."""
@@ -37,11 +43,33 @@ class Account:
         What its runs took.
     is_over : bool
         Whether they took longer than compiling: it pays from now on, and nobody has to look at the clock.
+    pace, bytes : float, int
+        How many seconds an iteration of a block took last, and how large what it works on was.
     """
 
     nodes: int
     seconds: float = 0.0
     is_over: bool = False
+    pace: float = math.inf
+    bytes: int = 0
+
+    def paced(self, seconds: float, given: Arguments) -> float:
+        """Keep how long an iteration of a block took, and give it back, never nothing."""
+        self.pace, self.bytes = max(seconds, 1e-9), _bytes(given)
+        return self.pace
+
+    def expected(self, run: Run, given: Arguments) -> float:
+        """Seconds that an iteration takes, as one took that worked on as much; infinity where nobody knows, or time is short."""
+        return self.pace if run.deadline is None and self.bytes == _bytes(given) else math.inf
+
+    def is_unseen(self, run: Run, given: Arguments) -> bool:
+        """Whether it is all the same to who watches: nobody does, or the loop is over before there is a report.
+
+        Where it takes longer after all, a program ends by its own clock, and the loop is run anew in blocks.
+        """
+        if run.is_free or given.trip_count is None:
+            return run.is_free
+        return given.trip_count * self.expected(run, given) < WATCHED
 
     def pays(self, options: Options, ahead: float = 0.0) -> bool:
         """Whether it is to be machine code; ``ahead`` are seconds that the run under way will take otherwise."""
@@ -62,3 +90,8 @@ class Account:
     def cost(self) -> float:
         """Seconds that compiling takes, about."""
         return EACH + NODE * self.nodes + (FIRST if "llvmlite" not in sys.modules else 0.0)
+
+
+def _bytes(given: Arguments) -> int:
+    """How large the values are that a loop is given; numbers of Python count for nothing."""
+    return sum(getattr(value, "nbytes", 0) for values in (given.carried, given.captured) for value in values)

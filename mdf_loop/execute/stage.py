@@ -16,9 +16,6 @@ FIRST = 64
 AHEAD = 0.02
 """Seconds that a block may take, as far as one can tell from the one before, where the time of a run is limited."""
 
-WATCHED = 0.05
-"""The same where somebody is told how far it has come, ten times a second at the most."""
-
 FEW_BYTES = 1 << 14
 """Bytes of a first block that may be computed in vain."""
 

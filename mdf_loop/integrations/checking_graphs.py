@@ -7,10 +7,9 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from mdf_loop.errors import MalformedBody
 from mdf_loop.integrations.checking_bodies import wrong_with_bodies
+from mdf_loop.integrations.checking_values import wrong_with_conditions, wrong_with_texts, wrong_with_values
 from mdf_loop.integrations.findings import ERROR, NOTE, WARNING, Finding
 from mdf_loop.integrations.salvaging import Salvaged
 from mdf_loop.integrations.typed_graph import graph_signature
@@ -40,14 +39,16 @@ def wrong_with_graph(graph: Any, rest: Salvaged, is_mended: bool) -> Iterator[Fi
             told = "its names and types are looked at when what is wrong in it is mended"
             yield Finding(NOTE, f"{id}/{node.id}: {told}", (id, node.id))
         elif is_mended:
-            yield from _of_types(graph, node)
+            yield from wrong_with_values(graph, node)
+            yield from wrong_with_texts(graph, node)
             yield from _unread(graph, node, said) if not rest.in_graph(id) else ()
     if not is_mended:
         return
     yield from _of_signature(graph)
     for unknown in unknown_names(graph):
         if unknown.place[1] not in open_nodes:
-            yield Finding(ERROR, str(unknown), unknown.place[:3])
+            yield Finding(ERROR, str(unknown), unknown.place)
+    yield from wrong_with_conditions(graph)
     if rest.in_graph(id):
         yield Finding(NOTE, f"{id}: which nodes are reached is looked at when what is wrong in the graph is mended", (id,))
     else:
@@ -62,29 +63,6 @@ def _of_signature(graph: Any) -> Iterator[Finding]:
         graph_signature(graph)
     except MalformedBody as error:
         yield Finding(ERROR, str(error), (str(graph.id),))
-
-
-def _of_types(graph: Any, node: Any) -> Iterator[Finding]:
-    """Values that are not what their ports declare."""
-    for port in node.input_ports:
-        if port.default_value is None or isinstance(port.default_value, str | dict):
-            continue
-        value, place = np.asarray(port.default_value), (str(graph.id), node.id, port.id)
-        shape = tuple(port.shape or ())
-        if shape and all(isinstance(n, int) for n in shape) and value.shape != shape:
-            said = f"{'/'.join(place)}: its default has shape {list(value.shape)}, declared is {list(shape)}"
-            yield Finding(ERROR, said, place)
-        if port.type and not _fits(value, port.type):
-            yield Finding(ERROR, f"{'/'.join(place)}: its default is {value.dtype}, declared is {port.type}", place)
-
-
-def _fits(value: np.ndarray, declared: str) -> bool:
-    """Whether a number of a file can be of a declared type; what numpy does not know says nothing."""
-    try:
-        dtype = np.dtype(declared)
-    except TypeError:
-        return True
-    return np.can_cast(value.dtype, dtype, "same_kind")
 
 
 def _unread(graph: Any, node: Any, said: set[str]) -> Iterator[Finding]:

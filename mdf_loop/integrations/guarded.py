@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import difflib
 import functools
+import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -253,10 +255,8 @@ def refuse_graph(graph: Any) -> None:
     if not is_guarded():
         return
     _refuse_shapes(graph)
-    if graph.conditions is not None:
-        for conditions in (graph.conditions.node_specific, graph.conditions.termination):
-            for condition in (conditions or {}).values():
-                refuse_condition(condition, (str(graph.id), "conditions"))
+    for place, condition in conditions_of(graph):
+        refuse_condition(condition, place)
     try:
         refuse_unlisted(graph)
     except (MalformedBody, UnsupportedOp) as error:
@@ -299,13 +299,52 @@ def refuse_condition(condition: Any, path: tuple[str, ...]) -> None:
     if kind is None:
         return
     found = getattr(graph_scheduler.condition, kind, None) if isinstance(kind, str) else None
-    if not isinstance(found, type) or not issubclass(found, graph_scheduler.condition.ConditionBase):
-        raise MalformedBody(f"graph-scheduler has no condition {kind!r}", path)
+    if not _is_condition(found):
+        close = difflib.get_close_matches(str(kind), _conditions(), 1)
+        meant = f"; did you mean {close[0]!r}?" if close else ""
+        raise MalformedBody(f"graph-scheduler has no condition {kind!r}{meant}", path)
     for key, value in given.items() if isinstance(given, Mapping) else ():
         if isinstance(value, str):
             _refuse_text(value, kind, key, path)
         else:
             refuse_condition(value, path)
+
+
+def conditions_of(graph: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The conditions of a graph, each with the names that lead to it."""
+    for kind in ("node_specific", "termination"):
+        for name, condition in (getattr(graph.conditions, kind, None) or {}).items():
+            yield (str(graph.id), "conditions", kind, str(name)), condition
+
+
+def refuse_keywords(condition: Any, path: tuple[str, ...]) -> None:
+    """See that a condition is given nothing that it does not take.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    kind, given = getattr(condition, "type", None), getattr(condition, "kwargs", None)
+    found = getattr(graph_scheduler.condition, str(kind), None)
+    if not _is_condition(found) or not isinstance(given, Mapping):
+        return
+    taken = inspect.signature(found).parameters.values()
+    names = [parameter.name for parameter in taken if parameter.kind is not parameter.VAR_POSITIONAL]
+    unknown = [name for name in given if name not in names]
+    if unknown and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken):
+        close = difflib.get_close_matches(unknown[0], names, 1)
+        meant = f"; did you mean {close[0]!r}?" if close else ""
+        takes = ", ".join(names) or "nothing"
+        raise MalformedBody(f"{kind} takes {takes}; it is given {', '.join(unknown)}{meant}", path)
+
+
+def _conditions() -> list[str]:
+    """The names of the conditions that graph-scheduler has."""
+    return [name for name, found in vars(graph_scheduler.condition).items() if _is_condition(found)]
+
+
+def _is_condition(found: Any) -> bool:
+    return isinstance(found, type) and issubclass(found, graph_scheduler.condition.ConditionBase)
 
 
 def _refuse_text(text: str, kind: str, key: str, path: tuple[str, ...]) -> None:

@@ -216,7 +216,7 @@ def run_function(
         return run_if(values.get("cond"), bodies, captured)
     except (LoopError, KeyboardInterrupt) as error:
         error.add_note(f"in MDF parameter or function {name!r} ({function})")
-        for hint in _misspelt(args or {}, BODIES[function]):
+        for hint in (*_misspelt(args or {}, BODIES[function]), *_close(error, known)):
             error.add_note(hint)
         raise
 
@@ -226,6 +226,13 @@ def _misspelt(args: Mapping[str, Any], bodies: Iterable[str]) -> Iterator[str]:
     for name in bodies:
         if name not in args and (close := difflib.get_close_matches(name, args, 1, 0.5)):
             yield f"its argument {close[0]!r} is taken for a carried value; did you mean {name!r}?"
+
+
+def _close(error: BaseException, known: Iterable[str]) -> Iterator[str]:
+    """What a node has that is called much like what a body reads and the node does not have."""
+    for name in getattr(error, "missing", ()):
+        if close := difflib.get_close_matches(name, list(known), 1):
+            yield f"the node has no {name!r}; did you mean {close[0]!r}?"
 
 
 def _refuse_paths(bodies: Mapping[str, Any]) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import copy
 import difflib
 from collections.abc import Container, Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from mdf_loop.backend import LoopRep
 from mdf_loop.convert.restoring import input_ids, names_of
 from mdf_loop.convert.scheduled.schedule import output_ports
-from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody
+from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody, PartialResults, Together
 from mdf_loop.integrations.ending import Places, evaluated
-from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
+from mdf_loop.integrations.guarded import conditions_of, engine_at_work, refuse_graph, refuse_keywords
 from mdf_loop.integrations.mdf import register
 from mdf_loop.integrations.quiet import quiet_mdf
 from mdf_loop.integrations.required import is_required_as
@@ -92,9 +92,30 @@ def _evaluated(graph: Any, places: Places) -> dict[str, Any]:
             refuse_graph(graph)
             return evaluated(EvaluableGraph(graph, verbose=False), places)
     except LoopError as error:
-        for unknown in unknown_names(graph):
-            error.add_note(str(unknown))
-        raise
+        raise_plainly(error, graph)
+
+
+def raise_plainly(error: BaseException, graph: Any) -> NoReturn:
+    """Raise what is wrong with the names of a graph, and what came of it as the cause; without that, the error itself.
+
+    An error that keeps results stays, and says the names first.
+    """
+    found = Together()
+    for unknown in unknown_names(graph):
+        found.add(MalformedBody(unknown.said, unknown.place))
+    for place, condition in conditions_of(graph):
+        try:
+            refuse_keywords(condition, place)
+        except MalformedBody as wrong:
+            found.add(wrong)
+    if found.found and isinstance(error, PartialResults) and error.partial is not None:
+        error.args = (f"{found.found[0]}; {error}",)
+    elif found.found:
+        try:
+            found.settle()
+        except LoopError as first:
+            raise first from error
+    raise error
 
 
 def with_inputs(graph: Any, inputs: Mapping[str, Any]) -> Any:

@@ -37,6 +37,20 @@ def operation(op: str, run: Callable[..., Any], batch: Rule | None = elementwise
     register(Kernel(op, 1, run, batch, domain=DOMAIN, built_in=True))
 
 
+def exclusive_or(a: Any, b: Any) -> Any:
+    """a ^ b, which many take for a power.
+
+    Raises
+    ------
+    TypeError
+        One of them is neither a whole number nor a truth value.
+    """
+    try:
+        return a ^ b
+    except TypeError as error:
+        raise TypeError("^ is the exclusive or of whole numbers; a power is written **") from error
+
+
 OPERATORS: dict[str, Callable[..., Any]] = {
     "add": operator.add,
     "subtract": operator.sub,
@@ -49,7 +63,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "invert": operator.invert,
     "bitwise_and": operator.and_,
     "bitwise_or": operator.or_,
-    "bitwise_xor": operator.xor,
+    "bitwise_xor": exclusive_or,
     "right_shift": operator.rshift,
     "less": operator.lt,
     "less_equal": operator.le,

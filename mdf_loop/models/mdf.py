@@ -17,7 +17,7 @@ from mdf_loop.errors import ArgumentError, FileError, IterationError, PartialRes
 from mdf_loop.execute.interpret import Progress
 from mdf_loop.integrations.inside import constants, told_apart, with_constants
 from mdf_loop.integrations.required import is_required_as
-from mdf_loop.integrations.running import free_places, needs_no_scheduler, refuse_nothing, run_graph
+from mdf_loop.integrations.running import free_places, needs_no_scheduler, raise_plainly, refuse_nothing, run_graph
 from mdf_loop.integrations.scheduled_loops import ScheduledLoops, Stepping
 from mdf_loop.integrations.typed_graph import prepare_typed
 from mdf_loop.models.direct import DirectGraph, Given
@@ -27,7 +27,6 @@ from mdf_loop.models.ports import Input, Output, Ports, declared, type_of
 from mdf_loop.models.results import stop_of
 from mdf_loop.models.texts import NotDirect
 from mdf_loop.options import OPTIONS, Run, part_of, random_stream
-from mdf_loop.readers.mdf.names import unknown_names
 from mdf_loop.readers.mdf.signature import said_names
 from mdf_loop.readers.mdf.typed import is_typed
 
@@ -240,9 +239,7 @@ class MdfModel(Model):
             if isinstance(error, IterationError) and error.partial is None:
                 run.stream.restore(drawn)
                 return None
-            for unknown in unknown_names(self.graph):
-                error.add_note(str(unknown))
-            raise
+            raise_plainly(error, self.graph)
         except FileError:  # what is recorded cannot be written
             raise
         except Exception as error:  # whatever it is, MDF's engine says it as it always did

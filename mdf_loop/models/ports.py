@@ -36,6 +36,9 @@ class Input:
         default = "" if self.default is None else f" = {shown(self.default)}"
         return f"{self.name}: {self.type}{default} ({self.place})"
 
+    def __repr__(self) -> str:
+        return f"<input {self}>"
+
 
 @dataclass(frozen=True)
 class Output:
@@ -47,6 +50,9 @@ class Output:
 
     def __str__(self) -> str:
         return f"{self.name}: {self.type} ({self.place})"
+
+    def __repr__(self) -> str:
+        return f"<output {self}>"
 
 
 class Ports(Mapping[str, Any]):

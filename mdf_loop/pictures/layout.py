@@ -28,6 +28,11 @@ class Place:
         """The point in its middle."""
         return self.x + self.width / 2, self.y + self.height / 2
 
+    @property
+    def corners(self) -> tuple[float, float, float, float]:
+        """Left, upper, right and lower edge."""
+        return self.x, self.y, self.x + self.width, self.y + self.height
+
 
 def laid_out(picture: Picture) -> dict[str, Place]:
     """A place for each box and cluster, by its key."""

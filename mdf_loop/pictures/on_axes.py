@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdf_loop.pictures.layout import MARGIN, PADDING, Place, laid_out
+from mdf_loop.pictures.bends import CURVED, STRAIGHT_FIRST, bend
+from mdf_loop.pictures.layout import LETTER, LINE, MARGIN, PADDING, Place, laid_out
 from mdf_loop.pictures.records import COLOURS, LEGEND, Arrow, Box, Cluster, Picture
 from mdf_loop.plots.axes import new_axes
 
 TEXT, LINES, FRAME = "#1a1a1a", "#666666", "#999999"
 """Colours of texts, arrows and frames."""
+
+SAMPLE = 0.55
+"""Inches: from the edge to the words of the legend, before which a box shows the colour."""
 
 
 def on_axes(picture: Picture, ax: Any = None) -> Any:
@@ -21,18 +25,25 @@ def on_axes(picture: Picture, ax: Any = None) -> Any:
         matplotlib is not installed.
     """
     places = laid_out(picture)
-    whole = places[picture.top.key]
+    whole, kinds = places[picture.top.key], picture.kinds()
+    width = max([whole.width, *(SAMPLE + len(LEGEND[kind]) * LETTER for kind in kinds)]) + PADDING
+    height = whole.height + len(kinds) * (LINE + PADDING) + PADDING
     if ax is None:
-        ax = new_axes((whole.width, whole.height))
+        ax = new_axes((width, height))
         ax.figure.set_facecolor("white")
-    ax.set(xlim=(0, whole.width), ylim=(whole.height, 0), aspect="equal")
+        ax.figure.set_layout_engine("none")  # an inch of the picture is one of the figure: texts fit their boxes
+        ax.set_position((0, 0, 1, 1))
+    ax.set(xlim=(0, width), ylim=(height, 0), aspect="equal")
     ax.axis("off")
     patches: dict[str, Any] = {}
     _cluster(picture.top, places, ax, patches, 0)
+    boxes = [box.key for box in picture.top.all_boxes()]
     for arrow in picture.arrows:
         if arrow.tail in patches and arrow.head in patches:
-            _arrow(arrow, places, ax, patches)
-    _legend(picture, ax)
+            others = [places[key] for key in boxes if key not in (arrow.tail, arrow.head)]
+            bends = CURVED if arrow.is_back else STRAIGHT_FIRST
+            _arrow(arrow, places, ax, patches, bend(places[arrow.tail], places[arrow.head], others, whole, bends))
+    _legend(kinds, whole.height + PADDING, ax)
     return ax
 
 
@@ -61,7 +72,7 @@ def _frame(place: Place, ax: Any, **style: Any) -> Any:
     return ax.add_patch(patch)
 
 
-def _arrow(arrow: Arrow, places: dict[str, Place], ax: Any, patches: dict[str, Any]) -> None:
+def _arrow(arrow: Arrow, places: dict[str, Place], ax: Any, patches: dict[str, Any], radius: float) -> None:
     """An arrow from box to box; what the next iteration gets is dashed and curved."""
     from matplotlib.patches import FancyArrowPatch
 
@@ -77,17 +88,15 @@ def _arrow(arrow: Arrow, places: dict[str, Place], ax: Any, patches: dict[str, A
             linewidth=0.8,
             linestyle=style,
             color="#b03060" if arrow.is_back else LINES,
-            connectionstyle="arc3,rad=0.25" if arrow.is_back else "arc3,rad=0",
+            connectionstyle=f"arc3,rad={radius}",
             zorder=45 if arrow.is_back else 39,
         )
     )
 
 
-def _legend(picture: Picture, ax: Any) -> None:
-    """What the colours mean, of those that occur."""
-    from matplotlib.patches import Patch
-
-    kinds = picture.kinds()
-    if kinds:
-        handles = [Patch(facecolor=COLOURS[kind], edgecolor=LINES, label=LEGEND[kind]) for kind in kinds]
-        ax.legend(handles=handles, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, 0.0), frameon=False, ncols=2)
+def _legend(kinds: list[str], top: float, ax: Any) -> None:
+    """What the colours mean, of those that occur: a line for each below the picture."""
+    for place, kind in enumerate(kinds):
+        down = top + place * (LINE + PADDING)
+        _frame(Place(PADDING, down, SAMPLE - 2 * PADDING, LINE), ax, facecolor=COLOURS[kind], edgecolor=LINES)
+        ax.text(SAMPLE, down + LINE / 2, LEGEND[kind], fontsize=7.5, color=TEXT, va="center")

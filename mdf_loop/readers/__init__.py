@@ -22,6 +22,7 @@ from mdf_loop.errors import KindError, MalformedBody
 from mdf_loop.ir import Body
 from mdf_loop.readers.expressions.equations import is_equations, read_equations
 from mdf_loop.readers.onnx.text import read_text, refuse_opset
+from mdf_loop.readers.onnx.text_hints import as_equation
 from mdf_loop.readers.opening import as_path
 
 ONNX_TEXT, ONNX_FILE, OPSET = "onnx", "onnx_file", "opset"
@@ -97,7 +98,7 @@ def _read_string(source: str | os.PathLike) -> Body:
     path = as_path(source, "a body")
     if isinstance(source, os.PathLike) or path.suffix == ".onnx" or _is_file(path):
         return read_file(path)
-    raise MalformedBody(f"{_shorten(source)!r} is neither ONNX text nor the path of an .onnx file")
+    raise MalformedBody(f"{_shorten(source)!r} is neither ONNX text nor the path of an .onnx file{as_equation(str(source))}")
 
 
 def _is_file(path: Path) -> bool:

@@ -28,7 +28,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mdf_loop.errors import LoopError, MalformedBody, Together, UnsupportedOp
+from mdf_loop.errors import LoopError, MalformedBody, Together, UnsupportedOp, in_words
 from mdf_loop.ir import Body
 from mdf_loop.ir.check import check_body
 from mdf_loop.kernels import load_kernels
@@ -40,6 +40,9 @@ from mdf_loop.readers.expressions.values import DOMAIN, Builder, Findings, NotCo
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 
 CARRIED, COLLECTED, WHILE, LET, INDEX, SCANNED = "carried", "collected", "while", "let", "index", "scanned"
+
+EQUATIONS = "equations"
+"""What a body of equations is called."""
 
 KEYS = (CARRIED, COLLECTED, WHILE, LET, INDEX, SCANNED)
 """What a mapping may say."""
@@ -121,7 +124,7 @@ def read_equations(source: Any, kind: str = "loop") -> Body:
         except NotCompiled as error:
             raise MalformedBody(f"equations: {error}, which is not possible here") from error
         if not findings.changed:
-            return check_body(body, ("equations",))
+            return check_body(body, (EQUATIONS,))
 
 
 class _Reader:
@@ -150,7 +153,7 @@ class _Reader:
         collected = [self._settled(f"collect {name}", name, after, False) for name in said.collected]
         going = [self._value("while", "goes_on", after) if said.going else Value(self.condition)] if self.kind == "loop" else []
         self.together.settle()
-        return builder.finish("equations", [*going, *new.values(), *collected], {"": DEFAULT_OPSET, DOMAIN: 1})
+        return builder.finish(EQUATIONS, [*going, *new.values(), *collected], {"": DEFAULT_OPSET, DOMAIN: 1})
 
     def _value(self, place: str, base: str, scope: Mapping[str, Value]) -> Value:
         """A value; what is wrong with its expression is kept, and something stands for it."""
@@ -175,7 +178,7 @@ class _Reader:
 
     def _path(self, place: str) -> tuple[str, ...]:
         line = self.said.lines.get(place)
-        return ("equations", f"line {line}" if line else place.removeprefix("carried "))
+        return (EQUATIONS, f"line {line}" if line else place.removeprefix("carried "))
 
     def _trees(self, known: set[str]) -> dict[str, ast.expr]:
         """The expressions by place, but for those that are none: what is wrong with them is kept."""
@@ -191,7 +194,8 @@ class _Reader:
         try:
             return parse(text, self._path(place), lambda tree: _Plain(known).visit(tree))
         except UnsupportedOp as error:
-            raise UnsupportedOp(f"{'/'.join(self._path(place))}: {error}") from error
+            path = f"{'/'.join(self._path(place))}: "
+            raise UnsupportedOp(path + str(error).removeprefix(path)) from error
 
 
 class _Plain(ast.NodeTransformer):
@@ -296,7 +300,9 @@ def _check_names(said: Equations) -> None:
 
 def _of_mapping(source: Mapping[str, Any]) -> Equations:
     if unknown := sorted(set(map(str, source)) - set(KEYS)):
-        raise MalformedBody(f"a body of equations has {', '.join(KEYS)}; unknown: {', '.join(unknown)}")
+        close = [repr(close[0]) for name in unknown if (close := difflib.get_close_matches(name, KEYS, 1))]
+        meant = f"; did you mean {' and '.join(close)}?" if close else ""
+        raise MalformedBody(f"a body of equations has {', '.join(KEYS)}; unknown: {', '.join(unknown)}{meant}")
     parts = {key: _part(source.get(key), key) for key in (CARRIED, COLLECTED, LET)}
     going, index, scanned = source.get(WHILE), source.get(INDEX, "i"), source.get(SCANNED) or ()
     scanned = (scanned,) if isinstance(scanned, str) else tuple(scanned) if isinstance(scanned, list | tuple) else (scanned,)
@@ -311,17 +317,22 @@ def _part(content: Any, key: str) -> dict[str, str]:
     if content is None:
         return {}
     if not isinstance(content, Mapping):
-        raise MalformedBody(f"equations: {key} is a mapping from names to expressions; got {type(content).__name__}")
+        example = f"{{{'path: x' if key == COLLECTED else 'x: x + 1'}}}"
+        raise MalformedBody(
+            f"equations: {key} is a mapping from names to expressions, such as {example}; got {in_words(content)[:60]}"
+        )
     for name in content:
         if not isinstance(name, str) or not name.isidentifier():
-            raise MalformedBody(f"equations: {key} has the name {name!r}; a name has letters, digits and _")
+            raise MalformedBody(
+                f"equations: {key} has the name {name!r}; a name has letters, digits and _, and a colon behind it: x: x + 1"
+            )
     return {name: _expression(text, f"{key} {name}") for name, text in content.items()}
 
 
 def _expression(text: Any, where: str) -> str:
     """The text of an expression; a number alone is one, and so are true and false of YAML."""
     if not isinstance(text, str | bool | int | float):
-        raise MalformedBody(f"equations: {where} is an expression; got {type(text).__name__}")
+        raise MalformedBody(f"equations: {where} is an expression; got {in_words(text)[:60]}")
     return text if isinstance(text, str) else repr(text)
 
 

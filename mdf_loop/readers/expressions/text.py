@@ -152,7 +152,8 @@ def _checked_children(node: ast.AST, text: str, path: tuple[str, ...]) -> Iterat
             raise refused(node, text, path, "calls of anything but functions of numpy, math and Python")
         if op_of(name) is None:
             raise UnsupportedOp(
-                f"{'/'.join(filter(None, path))}: expression {excerpt(text)} calls {name}, for which there is no kernel"
+                f"{'/'.join(filter(None, path))}: expression {excerpt(text)} calls {name}, which is not among the functions that "
+                "expressions may call; a Python function as a body may call any"
             )
         yield from node.args
         yield from (keyword.value for keyword in node.keywords)
@@ -161,7 +162,12 @@ def _checked_children(node: ast.AST, text: str, path: tuple[str, ...]) -> Iterat
     elif isinstance(node, ast.Attribute):
         name = dotted(node)
         if name not in CONSTANTS and name != "numpy.newaxis" and not (name and op_of(name)):
-            raise refused(node, text, path, f"the attribute .{node.attr} (functions are called as numpy.<f> or math.<f>)")
+            raise refused(
+                node,
+                text,
+                path,
+                f"the attribute .{node.attr} (functions are numpy.<f> or math.<f>, results of a loop run[0], run[1])",
+            )
     elif isinstance(node, ast.Compare) and not all(type(op) in OPERATORS for op in node.ops):
         raise refused(node, text, path, "in, is and their negations")
     elif isinstance(node, ast.Compare) and len(node.ops) > DEEPEST:

@@ -85,7 +85,7 @@ def check_expressions(graph: Any) -> None:
         values = {thing.id for thing in (*node.input_ports, *node.parameters, *node.functions)}
         for name, source in texts(node):
             if isinstance(source, str) and source not in values and number_in(source) is None and source:
-                _check_text(source, (*path, name))
+                refuse_text(source, (*path, name))
         for port in node.input_ports:
             if port.default_value is not None:
                 default_of(port, path)
@@ -109,10 +109,16 @@ def refuse_unlisted(graph: Any) -> None:
         sources = [*texts(node), *((thing.id, thing.function) for thing in (*node.parameters, *node.functions))]
         for name, source in sources:
             if isinstance(source, str) and is_python(source) and standard_expression(source) is None:
-                _check_text(source, (graph.id, node.id, name))
+                refuse_text(source, (graph.id, node.id, name))
 
 
-def _check_text(source: str, path: tuple[str, ...]) -> None:
+def refuse_text(source: str, path: tuple[str, ...]) -> None:
+    """See that a text says nothing to Python that is not on the list.
+
+    Raises
+    ------
+    MalformedBody, UnsupportedOp
+    """
     called = source.split("(")[0]
     if called.startswith(("onnx_ops.", "actr.", "ddm.")) and called.replace(".", "").isidentifier():
         arguments = source[len(called) :]

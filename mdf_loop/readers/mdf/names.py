@@ -1,15 +1,15 @@
-"""Names in an MDF graph that nothing has: in expressions, and in the arguments of functions."""
+"""Names in an MDF graph that nothing has: in expressions, of functions, and in what functions are given."""
 
 from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from mdf_loop.readers.expressions.calls import BUILTINS, MODULES
-from mdf_loop.readers.expressions.text import number_in, variables
+from mdf_loop.readers.expressions.text import excerpt, is_python, number_in, variables
 from mdf_loop.readers.mdf.node import CONTROL
 
 ALWAYS = {"t", "true", "false", "inf", "nan", "pi", "e"} | set(MODULES)
@@ -21,31 +21,25 @@ PUBLISHED = ("iteration", "finished")
 
 @dataclass(frozen=True)
 class UnknownName:
-    """A name that an expression or an argument reads and that its node does not have.
+    """A name that is read and that nothing has, or a text that is read and holds none.
 
     Attributes
     ----------
     place : tuple of str
-        Graph, node and what it stands in there; for an argument its name as well.
-    name, meant : str
-        The name, and one that is there and much like it (empty if there is none).
+        Graph, node and what it stands in there.
+    said : str
+        What is wrong, and what was probably meant.
     """
 
     place: tuple[str, ...]
-    name: str
-    meant: str
+    said: str
 
     def __str__(self) -> str:
-        if "::" in self.name:
-            said = f"{'/'.join(self.place)}: there is no function {self.name!r}"
-            return said + (f"; did you mean {self.meant!r}?" if self.meant else "")
-        what = f"argument {self.place[3]!r} reads" if len(self.place) > 3 else "it reads"
-        said = f"{'/'.join(self.place[:3])}: {what} {self.name!r}, which the node does not have"
-        return said + (f"; did you mean {self.meant!r}?" if self.meant else "")
+        return f"{'/'.join(self.place)}: {self.said}"
 
 
 def unknown_names(graph: Any) -> Iterator[UnknownName]:
-    """Every name in a graph that is read and that nothing has, and functions that MDF does not know, in order."""
+    """Every name in a graph that is read and that nothing has, functions that MDF does not know, and arguments they lack."""
     from modeci_mdf.functions.standard import mdf_functions
 
     for node in graph.nodes:
@@ -53,20 +47,48 @@ def unknown_names(graph: Any) -> Iterator[UnknownName]:
         known = [thing.id for thing in (*node.input_ports, *things)]
         known += [f"{thing.id}_{what}" for thing in things if thing.function == "onnx::Loop" for what in PUBLISHED]
         for thing in (*things, *node.output_ports):
-            arguments = getattr(thing, "args", None) or {}
-            local = [*known, *(arguments if not getattr(thing, "function", None) else ())]
             place = (str(graph.id), node.id, thing.id)
-            function = getattr(thing, "function", None)
-            if isinstance(function, str) and "::" in function and function not in mdf_functions:
-                close = difflib.get_close_matches(function, [*mdf_functions, *CONTROL], 1)
-                yield UnknownName(place, function, close[0] if close else "")
-            for attribute in ("value", "default_initial_value", "time_derivative"):
-                yield from _unknown(getattr(thing, attribute, None), local, place)
-            for key, value in arguments.items():
-                yield from _unknown(value, known, (*place, str(key)))
+            for said in _of_thing(thing, known, mdf_functions):
+                yield UnknownName(place, said)
 
 
-def _unknown(source: Any, known: Iterable[str], place: tuple[str, ...]) -> Iterator[UnknownName]:
+def _of_thing(thing: Any, known: list[str], functions: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with the names of one parameter, function or port."""
+    arguments, function = getattr(thing, "args", None) or {}, getattr(thing, "function", None)
+    if isinstance(function, str) and function and getattr(thing, "value", None) is None:
+        yield from _of_function(function, arguments, known, functions)
+    local = [*known, *(arguments if not function else ())]
+    for attribute in ("value", "default_initial_value", "time_derivative"):
+        yield from (f"it reads {said}" for said in _unknown(getattr(thing, attribute, None), local))
+    for key, value in arguments.items():
+        yield from (f"argument {key!r} reads {said}" for said in _unknown(value, known))
+        if function in CONTROL and isinstance(value, str) and value and value not in known and not is_python(value):
+            yield f"argument {key!r} is the text {excerpt(value)}, which is no expression"
+
+
+def _of_function(
+    function: str, arguments: Mapping[str, Any], known: Collection[str], functions: Mapping[str, Any]
+) -> Iterator[str]:
+    """A function that MDF does not know - it takes the name for an expression then - or one that is not given all it takes."""
+    if function not in functions:
+        is_expression = not function.isidentifier() and ":" not in function
+        if not is_expression and function not in (*known, *arguments):
+            names = [*functions, *CONTROL]
+            close = difflib.get_close_matches(function, names, 1) or [
+                n for n in names if n.lower() == f"onnx::{function.lower()}"
+            ]
+            yield f"there is no function {function!r}{_did_you_mean(close)}"
+        return
+    taken = functions[function]["arguments"]
+    if "::" not in function and (missing := [name for name in taken if name not in arguments and name not in known]):
+        yield f"{function} takes {', '.join(taken)}; it is not given {', '.join(missing)}"
+
+
+def _did_you_mean(close: list[str]) -> str:
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _unknown(source: Any, known: Iterable[str]) -> Iterator[str]:
     """The unknown names in one text, each once."""
     if not isinstance(source, str) or source in known or not source or number_in(source) is not None:
         return
@@ -77,5 +99,4 @@ def _unknown(source: Any, known: Iterable[str], place: tuple[str, ...]) -> Itera
         return  # a text, or what is told when it is read
     for name in dict.fromkeys(names):
         if name not in known and name not in ALWAYS and name not in BUILTINS:
-            close = difflib.get_close_matches(name, list(known), 1)
-            yield UnknownName(place, name, close[0] if close else "")
+            yield f"{name!r}, which the node does not have{_did_you_mean(difflib.get_close_matches(name, list(known), 1))}"

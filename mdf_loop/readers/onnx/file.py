@@ -11,7 +11,8 @@ import onnx
 from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
 from mdf_loop.errors import MalformedBody
-from mdf_loop.readers.onnx.text import message_of, refuse_deep
+from mdf_loop.readers.onnx.text import refuse_deep
+from mdf_loop.readers.onnx.text_errors import message_of
 from mdf_loop.readers.opening import as_path, inside, opened, read_bytes, unread
 
 WHAT = "an ONNX model"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, Carried, Collected, Loop, Node, Scanned
+from mdf_loop.readers.expressions.equations import EQUATIONS
 from mdf_loop.types.elements import kind_of
 
 SCAN_ATTRIBUTES = ("scan_input_axes", "scan_input_directions", "scan_output_axes", "scan_output_directions")
@@ -84,6 +86,8 @@ def loop_record(body: Body, n_carried: int, name: str = "Loop") -> Loop:
         The body's signature does not fit the number of carried values; the message shows both.
     """
     if len(body.inputs) != 2 + n_carried or len(body.outputs) < 1 + n_carried:
+        if body.name == EQUATIONS:
+            raise ArgumentError(f"{name}: {_of_equations(body, n_carried)}")
         raise ArgumentError(
             f"{name}: {counted(n_carried, 'carried value')} given, so the body must have {2 + n_carried} inputs "
             "(iteration number, condition, carried values) and at least "
@@ -101,6 +105,19 @@ def loop_record(body: Body, n_carried: int, name: str = "Loop") -> Loop:
         name=name,
         obeys=False,
     )
+
+
+def _of_equations(body: Body, n_given: int) -> str:
+    """Equations and the carried values in words: nobody who writes equations counts inputs and outputs of a graph."""
+    carried = body.inputs[2:]
+    words = ("while", "let", "collect", "scan", "index")
+    close = [(name, found[0]) for name in carried if (found := difflib.get_close_matches(name, words, 1, 0.7))]
+    said = f"the equations carry {', '.join(carried) or 'nothing'}; each needs one initial value, in this order, and "
+    said += f"{n_given or 'none'} {'are' if n_given > 1 else 'is'} given"
+    meant = "".join(f"; did you mean {word!r} by {name!r}?" for name, word in close)
+    if not meant and len(carried) == n_given + 1:
+        meant = "; if the condition was forgotten in the call: loop(M, cond, *carried), such as loop(10, True, x)"
+    return said + meant
 
 
 def _meant(body: Body, n_carried: int) -> str:

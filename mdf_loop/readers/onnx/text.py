@@ -7,6 +7,7 @@ from typing import Any
 
 from mdf_loop.errors import KindError, MalformedBody, in_words
 from mdf_loop.ir import Body
+from mdf_loop.readers.onnx.text_errors import further_errors, message_of
 from mdf_loop.readers.onnx.text_hints import hint
 from mdf_loop.types.schemas import LARGEST_VERSION
 
@@ -55,8 +56,13 @@ def read_text(text: Any, opset: int | None = None) -> Body:
     try:
         proto = parser.parse_model(text) if is_model else parser.parse_graph(text)
     except Exception as error:  # ParseError, or protobuf's own for what is nested too deep
-        raise MalformedBody(f"ONNX text does not parse: {message_of(error)}{hint(text)}") from error
+        raise _with_others(MalformedBody(f"ONNX text does not parse: {message_of(error)}{hint(text)}"), text) from error
     return read_model(proto) if is_model else read_graph(proto, {"": opset} if opset else None)
+
+
+def _with_others(first: MalformedBody, text: str) -> MalformedBody:
+    first.others = tuple(map(MalformedBody, further_errors(text, str(first))))
+    return first
 
 
 def refuse_deep(text: str) -> None:
@@ -71,11 +77,3 @@ def refuse_deep(text: str) -> None:
         depth += _STEPS.get(found.group(), 0)
         if depth > DEEPEST:
             raise MalformedBody(f"ONNX text does not parse: its brackets are nested more than {DEEPEST} deep")
-
-
-def message_of(error: Exception) -> str:
-    """What an error says; onnx's messages arrive as bytes, over several lines, and repeat a line however long it is."""
-    raw = error.args[0] if error.args else ""
-    text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(error)
-    text = " ".join(text.split()) or type(error).__name__
-    return text if len(text) <= 600 else f"{text[:300]} ... {text[-200:]}"

@@ -38,7 +38,21 @@ _TYPES = {
 _INFIX = re.compile(r"=\s*(-?[\w.]+)\s*(\*\*|<=|>=|==|[-+*/%@<>&|])\s*(-?[\w.]+)(?![\w.]|\s*=)")
 _LITERAL = re.compile(r"(\w+)\s*(?:<[^<>]*>\s*)?\([^(){}=]*?(?<![\w.])(-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*[,)]")
 _TYPED = re.compile(r"(?<![\w.])(" + "|".join(_TYPES) + r")(?=\s*(?:\[[^\]]*\]\s*)?\s+\w)")
+_ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)\s*(\*\*|//|[-+*/%@])?=(?!=)\s*([^\n]+)")
 _COPY = re.compile(r"=\s*([A-Za-z_]\w*)\s*(?:\n|$|\}|[A-Za-z_]\w*\s*=)")
+
+
+def as_equation(text: str) -> str:
+    """A sentence on how to write an equation, where a text looks like an assignment of Python; otherwise empty.
+
+    >>> as_equation("x += dt * v")
+    '; an equation has a colon: x: x + dt * v'
+    """
+    found = None if "=>" in text else _ASSIGNED.match(text)
+    if found is None:
+        return ""
+    name, operator, value = found.groups()
+    return f"; an equation has a colon: {name}: {f'{name} {operator} ' if operator else ''}{value.strip()[:60]}"
 
 
 def hint(text: str) -> str:
@@ -47,6 +61,8 @@ def hint(text: str) -> str:
     >>> hint("b (int64 i, bool c, float x) => (bool c, float y) { y = x + one }")
     '; operators stand in front of their operands: y = Add (x, one)'
     """
+    if said := as_equation(text):
+        return said
     header, _, nodes = text.partition("{")
     if "<" in header.partition("=>")[2] and "}" in nodes:  # constants, which have braces of their own
         nodes = text[text.rfind("{") :]

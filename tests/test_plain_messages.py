@@ -1,0 +1,261 @@
+"""What somebody who writes a first model is told: in our words first, with what was probably meant, by a run and by ``check``."""
+
+import textwrap
+
+import pytest
+
+import mdf_loop
+from mdf_loop.errors import ArgumentError, IterationError, LoopError, MalformedBody, MissingOutput
+from mdf_loop.integrations.checking import check
+
+MODEL = """\
+m:
+  graphs:
+    g:
+      nodes:
+        a:
+          input_ports: {drive: {default_value: 0.5}}
+          parameters:
+            n: {value: 10}
+            x0: {value: 1.0}
+            rate: {value: 0.5}
+            body:
+              value:
+                carried: {x: x * rate + drive}
+                collected: {path: x}
+            run: {function: 'onnx::Loop', args: {M: n, cond: true, x: x0, body: body}}
+          output_ports:
+            last: {value: 'run[0]'}
+            path: {value: 'run[1]'}
+"""
+
+CONDITION = "      conditions: {{node_specific: {{a: {{type: {}, kwargs: {{dependency: a, {}: 1}}}}}}}}\n"
+
+RATE = "rate: {value: 0.5}"
+
+BOTH = [
+    ("M: n", "M: ten", 15, "g/a/run: argument 'M' reads 'ten', which the node does not have"),
+    (
+        "x0: {value: 1.0}",
+        "x0: {value: ratte * 2}",
+        9,
+        "g/a/x0: it reads 'ratte', which the node does not have; did you mean 'rate'?",
+    ),
+    (
+        "body: body}",
+        "body: boddy}",
+        15,
+        "g/a/run: argument 'body' reads 'boddy', which the node does not have; did you mean 'body'?",
+    ),
+    ("cond: true", "cond: yes please", 15, "g/a/run: argument 'cond' is the text 'yes please', which is no expression"),
+    ("onnx::Loop", "Loop", 15, "g/a/run: there is no function 'Loop'; did you mean 'onnx::Loop'?"),
+    ("onnx::Loop", "onnx:Loop", 15, "g/a/run: there is no function 'onnx:Loop'; did you mean 'onnx::Loop'?"),
+    (
+        RATE,
+        "rate: {function: linaer, args: {variable0: 1}}",
+        10,
+        "g/a/rate: there is no function 'linaer'; did you mean 'linear'?",
+    ),
+    (
+        RATE,
+        "rate: {function: linear, args: {variable0: 1, slope: 2}}",
+        10,
+        "g/a/rate: linear takes variable0, slope, intercept; it is not given intercept",
+    ),
+    ("'run[1]'", "run.path", 18, "g/a/path: expression 'run.path', column 1: the attribute .path"),
+    ("carried:", "caried:", 11, "unknown: caried; did you mean 'carried'?"),
+    ("collected:", "collect:", 11, "unknown: collect; did you mean 'collected'?"),
+    (
+        "{x: x * rate + drive}",
+        "[x * rate]",
+        11,
+        "carried is a mapping from names to expressions, such as {x: x + 1}; got ['x * rate']",
+    ),
+    ("{x: x * rate + drive}", "{x = x * rate}", 11, "a name has letters, digits and _, and a colon behind it: x: x + 1"),
+    (
+        "x * rate + drive",
+        "np.linalg.eig(x)",
+        13,
+        "equations/x: expression 'np.linalg.eig(x)' calls numpy.linalg.eig, which is not among",
+    ),
+    ("x: x0, body", "body", 11, "Loop: the equations carry x; each needs one initial value, in this order, and none is given"),
+    ("M: n", "max: n", 11, "Loop: the equations carry x; each needs one initial value, in this order, and 2 are given"),
+]
+
+
+def model(tmp_path, old="", new="", more=""):
+    """The model with something in the place of something else, as a file."""
+    assert old in MODEL
+    path = tmp_path / "model.yaml"
+    path.write_text(MODEL.replace(old, new, 1) + more)
+    return path
+
+
+def told(error):
+    """All that an error says."""
+    return "; ".join([str(error), *getattr(error, "__notes__", ())])
+
+
+@pytest.mark.parametrize(("old", "new", "line", "message"), BOTH, ids=[new for _, new, *_ in BOTH])
+def test_a_run_and_a_check_say_the_same(tmp_path, old, new, line, message):
+    path = model(tmp_path, old, new)
+    with pytest.raises(LoopError) as caught:
+        mdf_loop.run(path)
+    assert message in str(caught.value)
+    assert "MDF's engine" not in str(caught.value)
+    assert [found.line for found in check(path) if message in found.message] == [line]
+
+
+def test_the_model_itself_is_right(tmp_path):
+    assert check(model(tmp_path)) == []
+    assert mdf_loop.run(model(tmp_path))["path"].shape == (10,)
+
+
+def test_what_mdf_says_is_the_cause_and_other_names_come_along(tmp_path):
+    path = model(tmp_path, "x0: {value: 1.0}", "x0: {value: first + second}")
+    with pytest.raises(MalformedBody) as caught:
+        mdf_loop.run(path)
+    assert str(caught.value) == "g/a/x0: it reads 'first', which the node does not have"
+    assert [str(other) for other in caught.value.others] == ["g/a/x0: it reads 'second', which the node does not have"]
+    assert "following vars are missing" in str(caught.value.__cause__)
+
+
+def test_an_error_that_keeps_results_stays_and_says_the_name_first(tmp_path):
+    with pytest.raises(IterationError, match=r"^g/a/last: it reads 'rnu', .*did you mean 'run'\?; after 10 iterations") as caught:
+        mdf_loop.run(model(tmp_path, "'run[0]'", "rnu"))
+    assert caught.value.iteration == 10
+    assert caught.value.results.iterations == 10
+
+
+def test_a_name_that_a_body_reads_is_compared_with_those_of_the_node(tmp_path):
+    with pytest.raises(LoopError) as caught:
+        mdf_loop.run(model(tmp_path, "x * rate", "x * raet"))
+    assert "the node has no 'raet'; did you mean 'rate'?" in told(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "keyword", "message"),
+    [
+        ("EveryNCall", "n", "graph-scheduler has no condition 'EveryNCall'; did you mean 'EveryNCalls'?"),
+        ("EveryNCalls", "m", "EveryNCalls takes dependency, n; it is given m"),
+    ],
+)
+def test_conditions_that_are_not_there(tmp_path, kind, keyword, message):
+    path = model(tmp_path, more=CONDITION.format(kind, keyword))
+    with pytest.raises(LoopError) as caught:
+        mdf_loop.run(path)
+    assert str(caught.value) == f"g/conditions/node_specific/a: {message}"
+    assert [(found.line, found.message) for found in check(path)] == [(19, str(caught.value))]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind", "message"),
+    [
+        (
+            "0.5}}",
+            "half}}",
+            "warning",
+            "its default is the text 'half', no number; a text that is meant as one declares type: string",
+        ),
+        ("0.5}}", "half, type: float}}", "error", "its default is the text 'half', no number; declared is float"),
+        ("0.5}}", "half, type: string}}", "", ""),
+        ("0.5}}", "'0.5'}}", "", ""),
+        ("{value: 1.0}", "{value: [1.0, a]}", "error", "'a' among its numbers is a text"),
+        ("{value: 1.0}", "{value: [[1.0], [1.0, 2.0]]}", "error", "its rows differ in length; an array has rows of one length"),
+        ("{value: 10}", "{value: 10.5}", "error", "the trip count M is a whole number; got 10.5"),
+        ("{value: 10}", "{value: 10.0}", "", ""),
+        ("last: {value: 'run[0]'}", "last: {}", "warning", "it has no value, so it gives nothing; value: says which"),
+    ],
+)
+def test_values_that_are_no_numbers_are_found_without_a_run(tmp_path, old, new, kind, message):
+    found = [(problem.kind, problem.message.partition(": ")[2]) for problem in check(model(tmp_path, old, new))]
+    assert found == ([(kind, message)] if kind else [])
+
+
+LINES = """\
+b (int64 i, bool c, double x) => (bool c, double y, double z) {
+  y = x * rate
+  w = Identity (y
+  v = Add (y,
+     w)
+  u = Sub v, w
+  s, t = Split <axis = 0,
+    num_outputs = 2> (v)
+  z = Neg (u)
+}"""
+
+
+def test_each_line_of_onnx_text_that_does_not_parse_is_told():
+    with pytest.raises(MalformedBody) as caught:
+        mdf_loop.loop(3, True, 0.0, body=LINES)
+    found = [str(error) for error in (caught.value, *caught.value.others)]
+    assert [message.partition("(line: ")[2][0] for message in found] == ["2", "3", "6"]
+    assert "y = Mul (x, rate)" in found[0]
+
+
+def test_each_line_of_onnx_text_has_its_line_in_the_file(tmp_path):
+    body = "carried: {x: x * rate + drive}\n                collected: {path: x}"
+    path = model(tmp_path, body, f"onnx: |\n{textwrap.indent(LINES, ' ' * 18)}")
+    assert [found.line for found in check(path) if "does not parse" in found.message] == [15, 16, 19]
+
+
+def test_one_error_in_onnx_text_is_one():
+    with pytest.raises(MalformedBody) as caught:
+        mdf_loop.loop(3, True, 0.0, body=LINES.replace("x * rate", "Neg (x)").replace("(y\n", "(y)\n"))
+    assert "(line: 6 " in str(caught.value)
+    assert caught.value.others == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "body", "message"),
+    [
+        ((10, True, 0.0), "x = x + 1", "an equation has a colon: x: x + 1"),
+        ((10, True, 0.0), "x *= 2\ny = 3", "an equation has a colon: x: x * 2"),
+        ((10, True, 0.0), "x: x + 1\nwhiel: x < 3", "did you mean 'while' by 'whiel'?"),
+        ((10, 0.0), "x: x + 1", "if the condition was forgotten in the call: loop(M, cond, *carried)"),
+        ((True, 10, 0.0), "x: x + 1", "it stands in front of the condition: loop(M, cond, ...)"),
+        ((10, True, 2.0), "x: x ^ 2.0", "a power is written **"),
+        ((10, True, 0.0), lambda x: (True, x), "it cannot be called with 3 values in order"),
+    ],
+)
+def test_calls_that_are_nearly_right(arguments, body, message):
+    with pytest.raises(LoopError) as caught:
+        mdf_loop.loop(*arguments, body=body)
+    assert message in str(caught.value)
+
+
+def test_a_type_error_of_a_python_body_is_its_own():
+    with pytest.raises(IterationError, match="unsupported operand"):
+        mdf_loop.loop(3, True, 0.0, body=lambda i, go, x: (True, x + None))
+
+
+def test_an_output_that_is_not_there(tmp_path):
+    results = mdf_loop.run(model(tmp_path))
+    with pytest.raises(MissingOutput, match=r"^the results have no output called 'lst'; did you mean 'last'\?$") as caught:
+        results["lst"]
+    assert isinstance(caught.value, KeyError)
+    assert results.get("lst") is None
+    assert "lst" not in results
+
+
+def test_inputs_and_outputs_print_as_what_they_are(tmp_path):
+    prepared = mdf_loop.prepare(model(tmp_path))
+    assert repr(prepared.inputs["rate"]) == "<input rate: float64[] = 0.5 (node a, parameter rate)>"
+    assert repr(prepared.outputs["last"]) == "<output last: ? (node a, output port last)>"
+
+
+def test_plans_in_notebooks_have_their_words():
+    compiled = mdf_loop.compile("x: x + rate")
+    with mdf_loop.options(engine="numpy"):
+        compiled(300, True, 0.0, rate=1.0)
+    plain, source = compiled.explain()._repr_html_(), compiled.explain(source=True)._repr_html_()
+    assert "<details style" in plain.partition("</table>")[2]
+    assert "<details open" in source.partition("</table>")[2]
+    assert "def program" in source
+
+
+def test_carried_values_in_equations_are_counted_in_their_own_words():
+    with pytest.raises(
+        ArgumentError, match=r"^Loop: the equations carry x, z; each needs one initial value, in this order, and 1 is given"
+    ):
+        mdf_loop.loop(3, True, 0.0, body="x: x + 1\nz: z + 1")
