@@ -15,6 +15,7 @@ import numpy as np
 from mdf_loop.cache import fingerprint
 from mdf_loop.convert.restoring import names_of
 from mdf_loop.convert.scheduled.loops import Lowered, Lowering, check_steps, execute
+from mdf_loop.convert.scheduled.passes import RunNode, interpreted
 from mdf_loop.errors import MalformedBody, NotLowered, UnknownNode, UnsupportedOp, warn_user
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.integrations.required import refuse_missing_inputs
@@ -41,6 +42,8 @@ class Stepping(NamedTuple):
     time_increment: float | None = None
     collect: bool = False
     record: tuple[Key, ...] = ()
+    inside: tuple[str, ...] = ()
+    """The names of what is recorded inside loops of nodes, which whoever records finds in the loop over steps."""
 
 
 class ScheduledLoop:
@@ -59,10 +62,10 @@ class ScheduledLoop:
         self._same: Lowered | None = None
         self._made: tuple[Loop, Any] | None = None
 
-    def lowered(self, run: Run) -> Lowered | None:
+    def lowered(self, run: Run, run_node: RunNode | None = None) -> Lowered | None:
         """The loop with the values that it begins with; None, and a warning, if there is none.
 
-        What no random number is drawn for is the same each time.
+        What no random number is drawn for is the same each time.  ``run_node`` runs the nodes in the first passes, each time.
 
         Raises
         ------
@@ -73,14 +76,14 @@ class ScheduledLoop:
         UnsupportedOp
             It does not run a function of the graph.
         """
-        if self._same is not None:
+        if self._same is not None and run_node is None:
             return self._same
         drawn = run.stream.save()
         try:
             if self.refusal:
                 raise NotLowered(self.refusal)
-            self._lowering = self._lowering or Lowering(self.graph, *self.how)
-            found = self._lowering.lowered()
+            self._lowering = self._lowering or Lowering(self.graph, *self.how[:4])
+            found = self._lowering.lowered(run_node or interpreted)
         except UnknownNode:
             raise
         except (NotLowered, MalformedBody, UnsupportedOp) as reason:

@@ -130,7 +130,7 @@ def rectangular(value: Any) -> tuple[np.ndarray, np.ndarray | None]:
     if isinstance(value, np.ndarray | np.generic) and value.dtype != object:
         return widened(np.asarray(value)), None
     if isinstance(value, list | tuple | np.ndarray) and len(value) and not isinstance(value[0], str):
-        rows = [np.asarray(np.nan if row is None else row) for row in value]
+        rows = [rectangular(row)[0] if isinstance(row, list) else np.asarray(np.nan if row is None else row) for row in value]
         if len({row.shape for row in rows}) > 1:
             return padded(rows, np.nan)
         return widened(np.stack(rows)), None

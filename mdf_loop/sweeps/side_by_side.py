@@ -15,7 +15,7 @@ from mdf_loop.models.direct import DirectGraph, Evaluation
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model, Wish
 from mdf_loop.models.node_loops import Request
-from mdf_loop.models.recording import body_of
+from mdf_loop.models.recorded_names import body_of
 from mdf_loop.models.results import stop_of
 from mdf_loop.options import RandomStream, Run
 from mdf_loop.plan.purity import draws

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,13 +46,21 @@ from mdf_loop.convert.scheduled.values import (
 )
 from mdf_loop.errors import LoopError, NotLowered
 from mdf_loop.execute.interpret import InterpretedBody
-from mdf_loop.ir import Node
+from mdf_loop.ir import Body, Node
 from mdf_loop.options import start_run
 from mdf_loop.plan.purity import seeded
 from mdf_loop.readers.expressions.values import DOMAIN, Builder, NotCompiled, Number, Unavailable, Value, literal
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
 
 OPSETS = {"": DEFAULT_OPSET, DOMAIN: 1}
+
+RunNode = Callable[[str, Body, int], Sequence[Any]]
+"""Runs a node whose values are all known: its id, what it computes, and how many passes there were before."""
+
+
+def interpreted(node: str, body: Body, passes: int) -> Sequence[Any]:
+    """The results of a run of a node."""
+    return InterpretedBody(body)((), (), start_run())
 
 
 class Pass:
@@ -64,10 +72,15 @@ class Pass:
     store : Store
     builder : Builder
         Where conditions and counts are computed; unused where everything is known.
+    run_node : callable
+        What runs a node whose values are known.
+    done : int
+        How many passes there were before.
     """
 
-    def __init__(self, plan: Plan, store: Store, builder: Builder) -> None:
+    def __init__(self, plan: Plan, store: Store, builder: Builder, run_node: RunNode = interpreted, done: int = 0) -> None:
         self.plan, self.store, self.builder = plan, store, builder
+        self.run_node, self.done = run_node, done
         store.recorded = frozenset(plan.record)
         self.is_known = store.builder is None
         self.anything = FALSE
@@ -170,7 +183,7 @@ class Pass:
         body = builder.finish(name, [*values.values()], OPSETS)
         try:
             with np.errstate(all="ignore"):
-                results = InterpretedBody(body)((), (), start_run())
+                results = self.run_node(name, body, self.done)
         except LoopError as error:
             error.add_note(f"in node {name!r} of {self.plan.graph.id!r}, in one of its first runs")
             raise
