@@ -169,7 +169,9 @@ class SideBySide:
         compiled = self._ready(prepared, keeps, lambda: CompiledLoop(prepared.record, keeps)).run(arguments, which, seeds, run)
         if compiled is not None:
             return compiled
-        batched = self._ready(prepared, (), lambda: BatchedLoop(prepared.record))
+        how = run.options.how
+        compiles = how.compiles or how.compiles_what_pays
+        batched = self._ready(prepared, compiles, lambda: BatchedLoop(prepared.record, compiles))
         return batched.run(arguments, which, seeds, keeps, run.deadline, run.options.max_iterations)
 
     def _ready(self, prepared: Any, how: Any, make: Callable[[], Any]) -> Any:
