@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from mdf_loop.calls.prepared import PreparedLoop
+from mdf_loop.convert.scheduled.first_runs import interpreted
 from mdf_loop.convert.scheduled.loops import execute
-from mdf_loop.convert.scheduled.passes import interpreted
 from mdf_loop.errors import ArgumentError, PartialResults, malformed
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.integrations.running import with_inputs
