@@ -81,12 +81,23 @@ class Axes:
         self.length: int | None = max(lengths, default=None)
         self.step = every if lengths else 1
 
-    def of(self, name: str, shape: tuple[int, ...], has_rows: bool, is_recorded: bool = False) -> tuple[str, ...]:
-        """The dimensions of a value; ``has_rows`` says whether there is one for each iteration."""
-        dims, rest = self.lead, shape[len(self.lead) :]
+    def of(
+        self, name: str, shape: tuple[int, ...], has_rows: bool, is_recorded: bool = False, more: tuple[str, ...] = ()
+    ) -> tuple[str, ...]:
+        """The dimensions of a value; ``has_rows`` says whether there is one for each iteration, ``more`` lead as well."""
+        dims = (*self.lead, *more)
+        rest = shape[len(dims) :]
         if has_rows and rest:
             dims = (*dims, self._rows(name, rest[0], self.every if is_recorded else 1))
         return (*dims[: len(shape)], *(f"{name}_{k}" for k in range(len(shape) - len(dims))))
+
+    def along(self, dim: str, values: Sequence[Any], name: str) -> str:
+        """A dimension with such coordinates: one of the value's own where something else is called that already."""
+        found = np.asarray(values)
+        if dim in self.lead or not np.array_equal(self.coordinates.get(dim, found), found):
+            dim = f"{name}_{dim}"
+        self.coordinates[dim] = found
+        return dim
 
     def _rows(self, name: str, length: int, step: int) -> str:
         if self.length is None:
