@@ -114,12 +114,14 @@ def test_a_full_disk_is_an_error_and_no_run_without_a_recording(tmp_path, monkey
         mdf_loop.run(DIFFUSION, record="decision.x_out", record_to=tmp_path / "r.zarr")
 
 
-def test_what_cannot_be_recorded_is_an_error(tmp_path):
-    """A body that is given is read by MDF's engine, which sees nothing inside it."""
-    body = {"onnx": mdf_loop.prepare(DIFFUSION).inputs["body"].default["onnx"]}
-    assert mdf_loop.run(DIFFUSION, seed=7, body=body).keys() == mdf_loop.run(DIFFUSION, seed=7).keys()
-    with pytest.raises(ArgumentError, match="x_out' cannot be recorded: with these inputs"):
-        mdf_loop.run(DIFFUSION, record="decision.x_out", body=body)
+def test_a_body_that_is_given_is_the_one_that_is_recorded():
+    body = mdf_loop.prepare(DIFFUSION).inputs["body"].default["onnx"]
+    r = mdf_loop.run(DIFFUSION, seed=7, record="decision.other", body={"onnx": body.replace("x_out", "other")}, every=10)
+    expected = mdf_loop.run(DIFFUSION, seed=7, record="decision.x_out", every=10)
+    np.testing.assert_array_equal(r.recorded["decision.other"], expected.recorded["decision.x_out"])
+    assert r["evidence"] == expected["evidence"]
+    with pytest.raises(ArgumentError, match=r"nothing to be recorded called 'decision.other'"):
+        mdf_loop.run(DIFFUSION, record="decision.other")
 
 
 def test_the_one_who_is_told_of_progress_is_not_written(tmp_path):

@@ -177,6 +177,19 @@ def test_several_values_at_once_are_no_row(steps):
         mdf_loop.run(graph, steps=steps, record="n.run")
 
 
+@pytest.mark.parametrize("steps", [None, 3])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_number_that_becomes_a_float_is_recorded_as_one(engine, steps):
+    parameters = [Parameter(id="body", value={"carried": {"x": "x / 2"}, "while": "x > 1"})]
+    parameters.append(Parameter(id="run", function="onnx::Loop", args={"cond": True, "x": 8, "body": "body"}))
+    graph = Graph(id="g", nodes=[Node(id="n", parameters=parameters, output_ports=[OutputPort(id="o", value="run")])])
+    with mdf_loop.options(engine=engine):
+        r = mdf_loop.run(graph, steps=steps, record="n.x")
+    assert r["o"] == mdf_loop.run(graph)["o"]
+    assert r.recorded["n.x"].dtype == np.float64
+    assert r.recorded["n.x"].tolist() == ([8, 4, 2] if steps is None else [[8, 4, 2]] * 3)
+
+
 def test_a_loop_without_an_iteration_has_nothing_recorded():
     for every in (1, 2):
         r = mdf_loop.run(DIFFUSION, max_steps=0, record="decision.x_out", every=every)

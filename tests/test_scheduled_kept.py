@@ -1,6 +1,7 @@
 """Scheduled models that are called again: their loop is made once for what it depends on, and gives what a new one gives."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -11,9 +12,12 @@ from scheduled_models import PUBLISHED, assert_same
 
 import mdf_loop
 from mdf_loop.convert.scheduled import loops as scheduled
+from mdf_loop.convert.scheduled.running import execute
 from mdf_loop.errors import LoopError, LoopWarning
+from mdf_loop.integrations.running import with_inputs
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.ops.registry import KERNELS, register
+from mdf_loop.options import part_of, random_stream, start_run
 
 NUMBER = ["numpy.random.normal(0, 1)", "(1 if numpy.random.rand() > 0.5 else 0.5)", "numpy.random.normal(0, 1, 2)"]
 
@@ -158,3 +162,108 @@ def test_a_pickle_of_a_model_that_ran_runs():
     after = pickle.loads(pickle.dumps(model))(**how)
     assert_same(after, before)
     np.testing.assert_array_equal(after.recorded["spring.position"], before.recorded["spring.position"])
+
+
+def free_numbers(graph):
+    """Inputs by full name, with the numbers and arrays that they are."""
+    model = new(graph)
+    found = {}
+    for name, each in model.inputs.items():
+        value = each.default
+        if isinstance(value, int | float | list | np.ndarray) and np.asarray(value).dtype.kind in "if":
+            found[each.name if "." in name else f"{each.place.split()[1].rstrip(',')}.{each.place.split()[-1]}"] = value
+    return found
+
+
+def other(value, k):
+    """Another number or array of the same kind."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value + k
+    found = np.asarray(value) * (1 + 0.125 * k) + 0.0625 * k
+    return float(found) if isinstance(value, float) else found.astype(np.asarray(value).dtype)
+
+
+def assert_as_lowered_anew(graph, given, how, seed=1):
+    """A model called with values that differ each time gives what a loop gives that is made for them alone."""
+    model, compared = new(graph), 0
+    for k in range(3):
+        inputs = {name: other(value, k) for name, value in given.items()}
+        try:
+            with mdf_loop.options(seed=seed):
+                run = start_run()
+                with part_of(run), random_stream(run.stream):
+                    expected = execute(scheduled.lower(with_inputs(graph, inputs), **how), run)
+        except LoopError:
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", LoopWarning)
+            found = model(**how, **inputs, seed=seed)
+        assert_same(found, expected)
+        compared += 1
+    return compared
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_other_values_of_the_same_kind_give_what_a_loop_made_for_them_gives(engine):
+    compared = 0
+    with mdf_loop.options(engine=engine):
+        for seed in range(20):
+            graph, how = generated_graph(seed), {"steps": (2, 5, 9)[seed % 3], "time_increment": (None, 0.5)[seed % 2]}
+            for given in ({name: value} for name, value in free_numbers(graph).items()):
+                compared += assert_as_lowered_anew(graph, given, how)
+            compared += assert_as_lowered_anew(graph, free_numbers(graph), how)
+    assert compared >= 100
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_models_with_other_values(name, engine):
+    make, increment = PUBLISHED[name]
+    graph = new(make()).graph
+    with mdf_loop.options(engine=engine):
+        assert_as_lowered_anew(graph, free_numbers(graph), {"steps": 12, "time_increment": increment})
+
+
+def test_one_loop_is_made_for_all_values_of_a_kind(monkeypatch):
+    bodies, model = made(monkeypatch), new(mdf_loop.prepare("examples/oscillator.yaml").graph)
+    damping = np.linspace(0, 1, 7)
+    with mdf_loop.options(engine="numpy"):
+        found = [model(steps=20, time_increment=0.01, damping=value, collect=True)["level"] for value in damping.tolist()]
+        assert len(bodies) == 1
+        assert len({row.tobytes() for row in found}) == 7
+        model(steps=20, time_increment=0.01, damping=1, collect=True)  # a whole number is another kind
+        assert len(bodies) == 2
+        model(steps=20, time_increment=0.01, damping=np.float32(0.5), collect=True)
+        assert len(bodies) == 3
+
+
+def test_what_a_loop_depends_on_is_read_for_each_value():
+    """An axis is no value that goes through operators, and a threshold looks at a parameter before it has run."""
+    parameters = [Parameter(id="axis", value=0), Parameter(id="k", value="k + 1", default_initial_value=0)]
+    parameters.append(Parameter(id="y", function="onnx::Softmax", args={"input": "x", "axis": "axis"}))
+    port = InputPort(id="x", default_value=[[1.0, 2.0], [3.0, 5.0]])
+    graph = Graph(
+        id="g", nodes=[Node(id="n", input_ports=[port], parameters=parameters, output_ports=[OutputPort(id="o", value="y")])]
+    )
+    model = new(graph)
+    for axis in (0, 1, 0, -1):
+        assert_same(model(steps=3, axis=axis), new(graph)(steps=3, axis=axis))
+    assert not np.array_equal(model(steps=3, axis=0)["o"], model(steps=3, axis=1)["o"])
+    graph = noisy("1", limit=2)
+    graph.nodes[0].parameters[1].default_initial_value = 3
+    model = new(graph)
+    for start in (3, 0, 5, 1):
+        assert_same(model(steps=6, mean=start), new(graph)(steps=6, mean=start))
+
+
+def test_what_is_given_stays_what_it_is():
+    values = Parameter(id="x", value="x * scale", default_initial_value=[1.0, 2.0])
+    node = Node(
+        id="n", parameters=[Parameter(id="scale", value=[1.0, 1.0]), values], output_ports=[OutputPort(id="o", value="scale")]
+    )
+    given = np.array([2.0, 3.0])
+    model = new(Graph(id="g", nodes=[node]))
+    for steps in (1, 3):
+        model(steps=steps, scale=given)["o"][:] = 7
+        assert given.tolist() == [2.0, 3.0]
+        assert model(steps=steps, scale=given)["o"].tolist() == [2.0, 3.0]

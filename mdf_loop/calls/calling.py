@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -350,8 +352,28 @@ def _untyped(named: dict[str, Any]) -> list[Any]:
     return changeable([as_untyped(value, f"value {name!r}") for name, value in named.items()])
 
 
+Runner = Callable[[PreparedLoop, Arguments, Run], Any]
+"""Runs a prepared loop, and gives its results as :func:`results_of` does."""
+
+_runner: ContextVar[Runner | None] = ContextVar("mdf_loop runner", default=None)
+
+
+@contextlib.contextmanager
+def run_by(runner: Runner | None) -> Iterator[None]:
+    """The next loop that begins is run by something else; loops inside it are not."""
+    token = _runner.set(runner)
+    try:
+        yield
+    finally:
+        _runner.reset(token)
+
+
 def results_of(prepared: PreparedLoop, arguments: Arguments, run: Run) -> Any:
     """Run a prepared loop; its results are handed out, and so are partial ones."""
+    runner = _runner.get()
+    if runner is not None:
+        with run_by(None):
+            return runner(prepared, arguments, run)
     run.finish = handed_out_partly
 
     def call() -> Any:

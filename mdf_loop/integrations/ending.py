@@ -92,11 +92,15 @@ def ending_passes(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
         scheduler = self.scheduler
+        own = vars(scheduler).get("run")  # of whoever records what it runs
         scheduler.run = functools.partial(_limited, scheduler, scheduler.run)
         try:
             return original(self, *args, **kwargs)
         finally:
-            del scheduler.run
+            if own is None:
+                del scheduler.run
+            else:
+                scheduler.run = own
 
     return evaluate
 

@@ -129,19 +129,38 @@ def with_inputs(graph: Any, inputs: Mapping[str, Any]) -> Any:
     if not inputs:
         return graph
     graph = copy.deepcopy(graph)
+    for name, places in places_of(graph, inputs).items():
+        for _, owner, attribute in places:
+            setattr(owner, attribute, as_given(inputs[name]))
+    return graph
+
+
+def as_given(value: Any) -> Any:
+    """A value as it stands in a graph."""
+    return value if isinstance(value, bool | int | float | dict) else np.asarray(value)
+
+
+def places_of(graph: Any, inputs: Mapping[str, Any]) -> dict[str, list[tuple[str, Any, str]]]:
+    """What each name sets: node, port or parameter, and its attribute.
+
+    Raises
+    ------
+    ArgumentError
+        No port or parameter has that name, or several have.
+    """
     places = list(free_places(graph))
     refuse_options(inputs, {name for node, id, *_ in places for name in (id, f"{node}.{id}")})
-    given: dict[int, str] = {}
-    for name, value in inputs.items():
-        found = [(owner, attribute) for node, id, owner, attribute in places if name in (id, f"{node}.{id}")]
-        required = [(owner, attribute) for _, _, owner, attribute in places if is_required_as(owner, name)]
+    named, given = dict[str, list[tuple[str, Any, str]]](), dict[int, str]()
+    for name in inputs:
+        found = [(node, owner, attribute) for node, id, owner, attribute in places if name in (id, f"{node}.{id}")]
+        required = [(node, owner, attribute) for node, _, owner, attribute in places if is_required_as(owner, name)]
         if len(found) != 1 and not required:
             raise ArgumentError(_not_one(name, [f"{node}.{id}" for node, id, *_ in places], bool(found)))
-        for owner, attribute in required or found:
+        named[name] = required or found
+        for _, owner, _ in named[name]:
             if given.setdefault(id(owner), name) != name:
                 raise ArgumentError(f"{given[id(owner)]!r} and {name!r} are the same input; give it once")
-            setattr(owner, attribute, value if isinstance(value, bool | int | float | dict) else np.asarray(value))
-    return graph
+    return named
 
 
 def free_places(graph: Any) -> Iterator[tuple[str, str, Any, str]]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Protocol
 
 import numpy as np
 
+from mdf_loop.calls.calling import run_by
+from mdf_loop.calls.prepared import PreparedLoop
 from mdf_loop.convert.scheduled.running import stacked
 from mdf_loop.convert.scheduled.schedule import output_ports
 from mdf_loop.errors import PartialResults
+from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.keeping import keeping
 from mdf_loop.integrations.ending import Places, values_of
 from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
@@ -30,7 +34,12 @@ def run_in_mdf(graph: Any, steps: int, time_increment: float | None = None, coll
 
 
 def run_recorded_in_mdf(
-    graph: Any, steps: int, time_increment: float | None, collect: bool, keys: Sequence[tuple[str, str, str]]
+    graph: Any,
+    steps: int,
+    time_increment: float | None,
+    collect: bool,
+    keys: Sequence[tuple[str, str, str]],
+    loops: Mapping[tuple[str, str], LoopOfNode] = MappingProxyType({}),
 ) -> tuple[dict[str, Any], list[list[Any]]]:
     """The same, and the values of ports and parameters after each pass; None before their node has run.
 
@@ -40,6 +49,8 @@ def run_recorded_in_mdf(
         As :func:`run_in_mdf`.
     keys : sequence of (kind, node, id)
         What is recorded: ``"input"``, ``"parameter"``, ``"function"`` and ``"output"`` of nodes.
+    loops : mapping of (node, id) to LoopOfNode
+        What runs some of the loops.
     """
     from modeci_mdf.execution_engine import EvaluableGraph
 
@@ -50,17 +61,29 @@ def run_recorded_in_mdf(
     with quiet_mdf(), engine_at_work(graph):
         refuse_graph(graph)
         evaluable = EvaluableGraph(graph, verbose=False)
-        taken, recorded = _Steps(evaluable, places, rows), _Recorded(evaluable, keys)
+        taken, recorded = _Steps(evaluable, places, rows), _Recorded(evaluable, keys, loops)
         return keeping(run, lambda: taken.run(run, steps, time_increment), taken.known), recorded.rows
+
+
+class LoopOfNode(Protocol):
+    """What runs the loop that a parameter or function of a node is, and is told of passes."""
+
+    def run(self, prepared: PreparedLoop, arguments: Arguments, run: Run) -> Any:
+        """The results of the loop."""
+
+    def passed(self) -> None:
+        """A pass is over."""
 
 
 class _Recorded:
     """Values of nodes after each pass of graph-scheduler."""
 
-    def __init__(self, evaluable: Any, keys: Sequence[tuple[str, str, str]]) -> None:
+    def __init__(self, evaluable: Any, keys: Sequence[tuple[str, str, str]], loops: Mapping[tuple[str, str], LoopOfNode]) -> None:
         self.rows: list[list[Any]] = [[] for _ in keys]
-        self._evaluable, self._latest = evaluable, [None] * len(keys)
-        if keys:
+        self._evaluable, self._latest, self._loops = evaluable, [None] * len(keys), loops
+        for (node, id), loop in loops.items():
+            _have_run_by(evaluable.enodes[node], id, loop)
+        if keys or loops:
             for k, (kind, node, id) in enumerate(keys):
                 self._watch(k, evaluable.enodes[node], kind, id)
             self._run, evaluable.scheduler.run = evaluable.scheduler.run, self._passes
@@ -105,6 +128,20 @@ class _Recorded:
     def _keep(self) -> None:
         for row, value in zip(self.rows, self._latest, strict=True):
             row.append(_copied(value))
+        for loop in self._loops.values():
+            loop.passed()
+
+
+def _have_run_by(node: Any, id: str, loop: LoopOfNode) -> None:
+    """See that something else runs the loop of a node."""
+    thing = {**node.evaluable_parameters, **node.evaluable_functions}[id]
+    original = thing.evaluate
+
+    def evaluate(*args: Any, **kwargs: Any) -> Any:
+        with run_by(loop.run):
+            return original(*args, **kwargs)
+
+    thing.evaluate = evaluate
 
 
 class _Steps:

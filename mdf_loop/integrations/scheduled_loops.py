@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import logging
 import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
@@ -13,11 +15,22 @@ import numpy as np
 
 from mdf_loop.cache import fingerprint
 from mdf_loop.convert.restoring import names_of
+from mdf_loop.convert.scheduled.first_runs import RunNode, interpreted
 from mdf_loop.convert.scheduled.loops import Lowered, Lowering, check_steps, execute
-from mdf_loop.errors import MalformedBody, NotLowered, UnknownNode, UnsupportedOp, warn_user
+from mdf_loop.convert.scheduled.values import Given
+from mdf_loop.errors import (
+    IterationError,
+    LoopError,
+    MalformedBody,
+    NotLowered,
+    PartialResults,
+    UnknownNode,
+    UnsupportedOp,
+    warn_user,
+)
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.integrations.required import refuse_missing_inputs
-from mdf_loop.integrations.running import with_inputs
+from mdf_loop.integrations.running import as_given, places_of, with_inputs
 from mdf_loop.integrations.scheduled import run_in_mdf
 from mdf_loop.ir import Loop
 from mdf_loop.locks import lock
@@ -27,6 +40,8 @@ from mdf_loop.readers.mdf.engine_body import refuse_hanging, refuse_unimplemente
 from mdf_loop.readers.mdf.typed import is_typed
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 MOST, MOST_BYTES = 16, 1 << 26
 """How many loops are kept of one graph, and about how many bytes they may have together."""
@@ -41,6 +56,71 @@ class Stepping(NamedTuple):
     time_increment: float | None = None
     collect: bool = False
     record: tuple[Key, ...] = ()
+    inside: tuple[str, ...] = ()
+    """The names of what is recorded inside loops of nodes, which whoever records finds in the loop over steps."""
+
+
+class Shared:
+    """A graph with places for what runs are given, as a loop over steps: one for all values of the same types and shapes.
+
+    Attributes
+    ----------
+    refusal : str
+        Why the values have to be known, if they do.
+
+    Parameters
+    ----------
+    graph : modeci_mdf Graph
+        Nobody changes it from now on.
+    inputs : mapping
+        Values for some of its places.
+    how : Stepping
+
+    Raises
+    ------
+    ArgumentError, MalformedBody
+        The graph has no such places, or needs more values.
+    """
+
+    def __init__(self, graph: Any, inputs: Mapping[str, Any], how: Stepping) -> None:
+        self.refusal, self._lowering, self._made = "", None, None
+        self.graph, self.how, self.places = graph, how, dict[str, list[Given]]()
+        if inputs:
+            self.graph = copy.deepcopy(graph)
+            refuse_missing_inputs(with_inputs(graph, inputs), {})
+            for name, places in places_of(self.graph, inputs).items():
+                self.places[name] = [Given(node, owner.id) for node, owner, _ in places]
+                for node, owner, attribute in places:
+                    setattr(owner, attribute, Given(node, owner.id))
+        else:
+            refuse_missing_inputs(graph, {})
+
+    _lowering: Lowering | None
+    _made: tuple[Loop, Any] | None
+
+    def lowered(self, inputs: Mapping[str, Any], run_node: RunNode) -> Lowered:
+        """The loop with the values that it begins with, for some inputs.
+
+        Raises
+        ------
+        LoopError
+            As :func:`mdf_loop.convert.scheduled.loops.lower`.
+        """
+        lowering = self._lowering = self._lowering or Lowering(self.graph, *self.how[:4])
+        given = {each: _own(as_given(inputs[name])) for name, places in self.places.items() for each in places}
+        return lowering.lowered(run_node, given)
+
+    def made_of(self, loop: Loop, make: Callable[[Loop], T]) -> T:
+        """What is made of the loop, once as long as it is the same one."""
+        made = self._made
+        if made is None or made[0] is not loop:
+            made = self._made = loop, make(loop)
+        return made[1]
+
+
+def _own(value: Any) -> Any:
+    """A value that nobody else changes."""
+    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 class ScheduledLoop:
@@ -49,20 +129,27 @@ class ScheduledLoop:
     Parameters
     ----------
     graph : modeci_mdf Graph
+    inputs : mapping
     how : Stepping
+    shared : Shared, optional
+        The loop for any values of these types.
     """
 
-    def __init__(self, graph: Any, how: Stepping) -> None:
-        self.graph, self.how = graph, how
+    def __init__(self, graph: Any, inputs: Mapping[str, Any], how: Stepping, shared: Shared | None) -> None:
+        self._plain, self.inputs, self.how, self.shared = graph, inputs, how, shared
         self.refusal = ""
-        self._lowering: Lowering | None = None
+        self._own: Shared | None = None
         self._same: Lowered | None = None
-        self._made: tuple[Loop, Any] | None = None
 
-    def lowered(self, run: Run) -> Lowered | None:
+    @cached_property
+    def graph(self) -> Any:
+        """The graph with its inputs."""
+        return with_inputs(self._plain, self.inputs)
+
+    def lowered(self, run: Run, run_node: RunNode | None = None) -> Lowered | None:
         """The loop with the values that it begins with; None, and a warning, if there is none.
 
-        What no random number is drawn for is the same each time.
+        What no random number is drawn for is the same each time.  ``run_node`` runs the nodes in the first passes, each time.
 
         Raises
         ------
@@ -73,14 +160,13 @@ class ScheduledLoop:
         UnsupportedOp
             It does not run a function of the graph.
         """
-        if self._same is not None:
+        if self._same is not None and run_node is None:
             return self._same
         drawn = run.stream.save()
         try:
             if self.refusal:
                 raise NotLowered(self.refusal)
-            self._lowering = self._lowering or Lowering(self.graph, *self.how)
-            found = self._lowering.lowered()
+            found = self._found(run, drawn, run_node or interpreted)
         except UnknownNode:
             raise
         except (NotLowered, MalformedBody, UnsupportedOp) as reason:
@@ -95,16 +181,30 @@ class ScheduledLoop:
             self._same = found
         return found
 
+    def _found(self, run: Run, drawn: Any, run_node: RunNode) -> Lowered:
+        """The loop for any values of these types; where it depends on the values, or something is wrong, that for these."""
+        if self.shared is not None and not self.shared.refusal:
+            try:
+                return self.shared.lowered(self.inputs, run_node)
+            except PartialResults:
+                raise
+            except LoopError as reason:
+                log.debug("%s: read anew for its inputs: %s", self._plain.id, reason)
+                if not isinstance(reason, IterationError):
+                    self.shared.refusal = str(reason)
+                run.stream.restore(drawn)
+        own = self._own = self._own or Shared(self.graph, {}, self.how)
+        return own.lowered({}, run_node)
+
     def execute(self, lowered: Lowered, run: Run | None = None) -> dict[str, Any]:
         """The outputs that the loop gives; see :func:`mdf_loop.convert.scheduled.execute`."""
         return execute(lowered, run, lambda loop, given, run: self.made_of(loop, NumpyLoop)(given, run))
 
     def made_of(self, loop: Loop, make: Callable[[Loop], T]) -> T:
         """What is made of the loop, once as long as it is the same one."""
-        made = self._made
-        if made is None or made[0] is not loop:
-            made = self._made = loop, make(loop)
-        return made[1]
+        holder = self._own or self.shared
+        assert holder is not None
+        return holder.made_of(loop, make)
 
 
 class ScheduledLoops:
@@ -119,6 +219,7 @@ class ScheduledLoops:
     def __init__(self, graph: Any) -> None:
         self.graph = graph
         self._kept: OrderedDict[Hashable, ScheduledLoop] = OrderedDict()
+        self._shared: OrderedDict[Hashable, Shared] = OrderedDict()
         self._lock = lock()
 
     def run(self, inputs: Mapping[str, Any], how: Stepping, run: Run) -> dict[str, Any]:
@@ -147,9 +248,26 @@ class ScheduledLoops:
                 self._kept.move_to_end(key)
                 return self._kept[key]
         ids = {name: id for id, name in self._names.items()}
-        graph = with_inputs(self.graph, {ids.get(name, name): value for name, value in inputs.items()})
-        refuse_missing_inputs(graph, {})
-        return self._keep(key, ScheduledLoop(graph, how))
+        given = {ids.get(name, name): value for name, value in inputs.items()}
+        return self._keep(key, ScheduledLoop(self.graph, given, how, self._shared_by(given, how)))
+
+    def _shared_by(self, given: Mapping[str, Any], how: Stepping) -> Shared | None:
+        """The loop for all values of these types and shapes; None where a value is no number or array of numbers."""
+        if any(np.asarray(as_given(value)).dtype.kind not in "biufc" for value in given.values()):
+            refuse_missing_inputs(with_inputs(self.graph, given), {})
+            return None
+        kinds = [(name, type(each), np.asarray(each).dtype, np.shape(each)) for name, each in sorted(given.items())]
+        key = self._key({}, how), tuple(kinds)
+        with self._lock:
+            if key in self._shared:
+                self._shared.move_to_end(key)
+                return self._shared[key]
+        made = Shared(self.graph, given, how)
+        with self._lock:
+            self._shared[key] = made
+            while len(self._shared) > self._most:
+                self._shared.popitem(last=False)
+        return made
 
     def _keep(self, key: Hashable | None, made: ScheduledLoop) -> ScheduledLoop:
         with self._lock:

@@ -12,8 +12,8 @@ from typing import Any
 
 from mdf_loop.ops.registry import kernel
 
-ABSENT, END = object(), object()
-"""What is noted where a value was not computed, and behind all that belongs to one iteration."""
+ABSENT = object()
+"""What is noted where a value was not computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +31,12 @@ class Trace:
         return reversed(notes)
 
 
+@kernel("NoteNothing", domain="record")
+def note_nothing():
+    """A trace without a note."""
+    return Trace()
+
+
 @kernel("Note", domain="record")
 def note(trace, value):
     """A value, behind what was noted before."""
@@ -41,9 +47,3 @@ def note(trace, value):
 def note_absent(trace):
     """That there is no value."""
     return Trace(trace, ABSENT)
-
-
-@kernel("NoteEnd", domain="record")
-def note_end(trace):
-    """That an iteration is over."""
-    return Trace(trace, END)

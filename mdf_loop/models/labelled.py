@@ -81,12 +81,23 @@ class Axes:
         self.length: int | None = max(lengths, default=None)
         self.step = every if lengths else 1
 
-    def of(self, name: str, shape: tuple[int, ...], has_rows: bool, is_recorded: bool = False) -> tuple[str, ...]:
-        """The dimensions of a value; ``has_rows`` says whether there is one for each iteration."""
-        dims, rest = self.lead, shape[len(self.lead) :]
+    def of(
+        self, name: str, shape: tuple[int, ...], has_rows: bool, is_recorded: bool = False, more: tuple[str, ...] = ()
+    ) -> tuple[str, ...]:
+        """The dimensions of a value; ``has_rows`` says whether there is one for each iteration, ``more`` lead as well."""
+        dims = (*self.lead, *more)
+        rest = shape[len(dims) :]
         if has_rows and rest:
             dims = (*dims, self._rows(name, rest[0], self.every if is_recorded else 1))
         return (*dims[: len(shape)], *(f"{name}_{k}" for k in range(len(shape) - len(dims))))
+
+    def along(self, dim: str, values: Sequence[Any], name: str) -> str:
+        """A dimension with such coordinates: one of the value's own where something else is called that already."""
+        found = np.asarray(values)
+        if dim in self.lead or not np.array_equal(self.coordinates.get(dim, found), found):
+            dim = f"{name}_{dim}"
+        self.coordinates[dim] = found
+        return dim
 
     def _rows(self, name: str, length: int, step: int) -> str:
         if self.length is None:
@@ -130,7 +141,7 @@ def rectangular(value: Any) -> tuple[np.ndarray, np.ndarray | None]:
     if isinstance(value, np.ndarray | np.generic) and value.dtype != object:
         return widened(np.asarray(value)), None
     if isinstance(value, list | tuple | np.ndarray) and len(value) and not isinstance(value[0], str):
-        rows = [np.asarray(np.nan if row is None else row) for row in value]
+        rows = [rectangular(row)[0] if isinstance(row, list) else np.asarray(np.nan if row is None else row) for row in value]
         if len({row.shape for row in rows}) > 1:
             return padded(rows, np.nan)
         return widened(np.stack(rows)), None

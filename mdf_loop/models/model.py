@@ -147,6 +147,9 @@ class Model:
             found = self.evaluate(inputs, run, wish)
         except (PartialResults, LoopError) as error:
             self._say_where(error)
+            if isinstance(error, ArgumentError):
+                for name in inputs:
+                    self._suggest_argument(name, error)
             if isinstance(error, PartialResults):
                 about.iterations, about.stop = error.iteration, stopped_by(error)
                 about.collected = self.collected(wish)
@@ -241,6 +244,12 @@ class Model:
                 inputs[name] = value
         self.refuse_how(how)
         return how, inputs
+
+    def _suggest_argument(self, name: str, error: ArgumentError) -> None:
+        """Say which argument is probably meant by a name that is no input."""
+        close = difflib.get_close_matches(name, [*HOW, "seed"], 1, 0.75)
+        if close and name not in self.inputs:
+            error.add_note(f"{name!r} is taken for an input; did you mean the argument {close[0]!r}?")
 
     def _names_of_its_own(self) -> Iterable[str]:
         """Inputs that may be called like an argument."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from mdf_loop.kernels.traces import Trace
 from mdf_loop.models.draining import BYTES, FIRST, Draining, Rows, ZarrRows
 from mdf_loop.models.recorded_body import names_by_way, recorded_loop
 from mdf_loop.models.recorded_folder import Folder
-from mdf_loop.models.recorded_traces import rows_of
+from mdf_loop.models.recorded_traces import in_rows, rows_of
 from mdf_loop.models.recorded_ways import Way
 from mdf_loop.options import Run
 from mdf_loop.types.fitting import handed_out, handed_out_partly
@@ -63,8 +63,8 @@ class Recorder:
     def keep(self, name: str, value: Any) -> None:
         """Keep the values of a whole loop, thinned out."""
         if isinstance(value, list):  # of a loop inside it
-            value = value[:: self.every]
-            self.found[name] = np.stack(value) if len({np.shape(row) for row in value}) == 1 else value
+            value = [*self.before.get(name, ()), *value][:: self.every]
+            self.found[name] = in_rows(value)
             return
         sink, offset = self.sink(name), self.offset(name)
         if value is not None:
@@ -113,11 +113,15 @@ class LoopRecording:
         self.n_before = len(loop.carried) + len(loop.last) - n_nested
 
     @classmethod
-    def of(cls, loop: Loop, names: Mapping[str, Way]) -> LoopRecording:
-        """A loop of which values are recorded: names that were asked for, and the way to each."""
+    def of(cls, loop: Loop, names: Mapping[str, Way], collected: Sequence[str] = ()) -> LoopRecording:
+        """A loop of which values are recorded: names that were asked for, and the way to each.
+
+        ``collected`` are names of what is recorded and collected by the loop already: its last collected values.
+        """
         ordered = names_by_way(names)
         record, n_nested = recorded_loop(loop, [way for _, way in ordered])
-        return cls(record, [name for name, _ in ordered], n_nested, names)
+        found = [name for name, _ in ordered]
+        return cls(record, [*found[:n_nested], *collected, *found[n_nested:]], n_nested, names)
 
     def run(self, arguments: Arguments, run: Run, recorder: Recorder) -> Any:
         """What the loop gives without a recording; what is recorded goes to the recorder.
@@ -127,8 +131,6 @@ class LoopRecording:
         PartialResults
             ``.partial`` is what the loop itself had computed.
         """
-
-        run.finish = lambda results: handed_out_partly(self._split(results, recorder))
         try:
             return keeping(run, lambda: alone_or_all(handed_out(self.results_of(arguments, run, recorder))))
         except PartialResults as error:
@@ -137,13 +139,14 @@ class LoopRecording:
 
     def results_of(self, arguments: Arguments, run: Run, recorder: Recorder) -> list[Any]:
         """The same as a list, whose values nobody may change."""
+        run.finish = lambda results: handed_out_partly(self._split(results, recorder))
         return self._split(self._results(arguments, run, recorder), recorder)
 
     def _split(self, results: list[Any], recorder: Recorder) -> list[Any]:
         """The results of the loop itself, without what is recorded."""
         end, place = len(results) - self.n_flat, self.n_before
         for name, trace in zip(self.names, results[place : place + self.n_nested], strict=False):
-            recorder.keep(name, rows_of(trace or Trace(), self.ways[name], has_rows=True))
+            recorder.keep(name, rows_of(trace or Trace(), self.ways[name]))
         for name, value in zip(self.names[self.n_nested :], results[end:], strict=True):
             if recorder.is_draining:
                 recorder.found[name] = value
@@ -152,6 +155,9 @@ class LoopRecording:
         return [*results[:place], *results[place + self.n_nested : end]]
 
     def _results(self, arguments: Arguments, run: Run, recorder: Recorder) -> list[Any]:
+        if arguments.hidden is not None:
+            traces = [state.initial for state in self.execute.loop.body.state[len(arguments.hidden) :]]
+            arguments = replace(arguments, hidden=(*arguments.hidden, *traces))
         if not recorder.is_draining:
             return self.execute.results(arguments, run)
         session = self.execute.begin(arguments, run)

@@ -1,8 +1,8 @@
-"""Values that are computed under a condition: notes of them are taken where they are, in branches and loops inside a loop.
+"""Values that are not there once an iteration: notes of them are taken where they are, in branches and loops inside a loop.
 
-What need not be computed in each iteration cannot be collected.  A trace (:mod:`mdf_loop.kernels.traces`) is led there
-instead: captured by the branches of an If, carried by loops.  Where another branch is taken that is noted, so that there is a
-row for each iteration all the same.
+What need not be there, or may differ in shape, cannot be collected.  A trace (:mod:`mdf_loop.kernels.traces`) is led there
+instead: captured by the branches of an If, carried by loops.  Each time a body is run its trace gets one note: the value, that
+there is none, or the trace of a loop in the body.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.ir import Body, Carried, Node, State
-from mdf_loop.kernels.traces import ABSENT, END, Trace
+from mdf_loop.ir import Body, Carried, Collected, Node, State
+from mdf_loop.kernels.traces import ABSENT, Trace
 from mdf_loop.models.model import unknown_name
-from mdf_loop.models.recorded_ways import Branch, Way, is_conditional, listed, place_of, values_of
+from mdf_loop.models.recorded_ways import Branch, Way, listed, place_of, values_of
 
 DOMAIN = "record"
 
 
-def with_trace(body: Body, way: Way, label: str, where: str, has_rows: bool) -> tuple[Body, str]:
-    """A body that takes notes of a value, and the name of the trace behind it.
+def with_trace(body: Body, way: Way, label: str, where: str) -> tuple[Body, str]:
+    """A body that takes a note each time it is run, and the name of the trace behind it.
 
     Parameters
     ----------
@@ -33,15 +33,20 @@ def with_trace(body: Body, way: Way, label: str, where: str, has_rows: bool) -> 
         What the trace is called; no other one of the body is.
     where : str
         The body in a message.
-    has_rows : bool
-        Whether an iteration of the body is a row; else one of the first loop on the way is, or the whole.
     """
-    tracer, start = _Tracer(label, where), f"{label} before"
-    is_inside = not has_rows and any(not isinstance(part, Branch) for part in way[:-1])
-    body, end = tracer.led(body, way, start, is_inside)
-    if not is_inside:
-        body, end = tracer.noted(body, end, "NoteEnd")
+    start = f"{label} before"
+    body, end = _Tracer(label, where).led(body, way, start)
     return replace(body, state=(*body.state, State(start, end, Trace()))), end
+
+
+def collecting(node: Node, name: str, out: str) -> Node:
+    """A loop that collects a value of its body, as its last output."""
+    assert node.loop is not None
+    inner = node.loop.body
+    loop = node.loop.with_body(replace(inner, outputs=(*inner.outputs, name)))
+    missing = len(loop.results) - len(node.outputs)
+    loop = replace(loop, collected=(*loop.collected, Collected(name, widens=True)))
+    return replace(node, attrs={"loop": loop}, outputs=(*node.outputs, *[""] * missing, out))
 
 
 class _Tracer:
@@ -58,32 +63,45 @@ class _Tracer:
     def noted(self, body: Body, before: str, op: str, *values: str) -> tuple[Body, str]:
         """One note more at the end of a body."""
         after = self.fresh()
-        node = Node(op, (before, *values), (after,), name=after, opset=1, domain=DOMAIN)
-        return replace(body, nodes=(*body.nodes, node)), after
+        return replace(body, nodes=(*body.nodes, self._node(op, (before, *values), after))), after
 
-    def led(self, body: Body, way: Way, before: str, has_rows: bool) -> tuple[Body, str]:
-        """A body that takes notes of a value, and the name of the trace behind it; ``before`` is that in front of it.
+    def _node(self, op: str, inputs: tuple[str, ...], output: str) -> Node:
+        return Node(op, inputs, (output,), name=output, opset=1, domain=DOMAIN)
 
-        ``has_rows`` says whether an iteration of the next loop on the way is a row.
-        """
+    def led(self, body: Body, way: Way, before: str) -> tuple[Body, str]:
+        """A body that takes a note of a value, and the name of the trace behind it; ``before`` is that in front of it."""
         if len(way) == 1:
             if way[0] not in values_of(body):
                 raise unknown_name(f"{self.where} has no value", way[0], listed(body))
             return self.noted(body, before, "Note", way[0])
         place = place_of(body, way[0], self.where)
-        through = self._through_if if isinstance(way[0], Branch) else self._through_loop
-        node, after = through(body.nodes[place], way, before, has_rows)
-        return replace(body, nodes=(*body.nodes[:place], node, *body.nodes[place + 1 :])), after
+        node, nodes = body.nodes[place], body.nodes
+        if isinstance(way[0], Branch):
+            node, after = self._through_if(node, way, before)
+            return replace(body, nodes=(*nodes[:place], node, *nodes[place + 1 :])), after
+        begun: tuple[Node, ...] = ()
+        if len(way) == 2:
+            out = self.fresh()
+            node = self._collecting(node, way[1], out)
+        else:
+            start = self.fresh()
+            begun = (self._node("NoteNothing", (), start),)
+            node, out = self._through_loop(node, way, start)
+        return self.noted(replace(body, nodes=(*nodes[:place], *begun, node, *nodes[place + 1 :])), before, "Note", out)
 
-    def _through_if(self, node: Node, way: Way, before: str, has_rows: bool) -> tuple[Node, str]:
+    def _collecting(self, node: Node, name: str, out: str) -> Node:
+        assert node.loop is not None
+        if name not in values_of(node.loop.body):
+            raise unknown_name(f"{self.where} has no value", name, listed(node.loop.body))
+        return collecting(node, name, out)
+
+    def _through_if(self, node: Node, way: Way, before: str) -> tuple[Node, str]:
         """An If that gives the trace behind the branch that was taken, as its last output."""
         assert isinstance(way[0], Branch)
-        branches, is_one = dict[str, Body](), all(isinstance(part, Branch) for part in way[:-1])
+        branches = dict[str, Body]()
         for attribute, branch in node.bodies:
-            if attribute == way[0].place[1]:
-                branch, end = self.led(branch, way[1:], before, has_rows)
-            else:
-                branch, end = self.noted(branch, before, "NoteAbsent") if is_one else (branch, before)
+            is_its = attribute == way[0].place[1]
+            branch, end = self.led(branch, way[1:], before) if is_its else self.noted(branch, before, "NoteAbsent")
             captures = tuple(dict.fromkeys((*branch.captures, before)))
             branches[attribute] = replace(branch, outputs=(*branch.outputs, end), captures=captures)
         after, count = self.fresh(), len(next(iter(node.bodies))[1].outputs)
@@ -91,13 +109,11 @@ class _Tracer:
         captures = tuple(dict.fromkeys((*node.captures, before)))
         return replace(node.with_bodies(branches), outputs=outputs, captures=captures), after
 
-    def _through_loop(self, node: Node, way: Way, before: str, has_rows: bool) -> tuple[Node, str]:
+    def _through_loop(self, node: Node, way: Way, before: str) -> tuple[Node, str]:
         """A loop that carries the trace, as its last carried value."""
         assert node.loop is not None
         start, after = self.fresh(), self.fresh()
-        inner, end = self.led(node.loop.body, way[1:], start, False)
-        if has_rows:
-            inner, end = self.noted(inner, end, "NoteEnd")
+        inner, end = self.led(node.loop.body, way[1:], start)
         inner = replace(inner, inputs=(*inner.inputs, start), outputs=(*inner.outputs, end))
         loop = node.loop.with_body(inner)
         place = len(loop.carried)
@@ -111,33 +127,33 @@ def _inserted(names: tuple[str, ...], name: str, place: int) -> tuple[str, ...]:
     return (*names[:place], name, *names[place:])
 
 
-def rows_of(trace: Iterable[Any], way: Way, has_rows: bool) -> Any:
-    """What was noted, a row for each iteration: an array, or a list where rows are many values each or differ.
+NOTHING = np.full(0, np.nan)
+"""What is recorded inside a loop that did not run."""
+
+
+def rows_of(trace: Iterable[Any], way: Way) -> Any:
+    """What was noted, a row for each note: an array, or a list where rows are many values each or differ.
 
     Where a value was not computed it is nan.
     """
-    rows, row = list[list[Any]](), list[Any]()
-    for note in trace:
-        if note is END:
-            rows.append(row)
-            row = []
-        else:
-            row.append(None if note is ABSENT else note)
-    if not is_conditional(way):
-        return [row[0] for row in rows]
     loops = sum(not isinstance(part, Branch) for part in way[:-1])
-    if loops > (0 if has_rows else 1):
-        return [filled_up(row) for row in rows]
-    return filled_up([row[0] for row in rows])
+    rows = [_unfolded(note, loops) for note in trace]
+    return rows if loops else in_rows(rows)
 
 
-def filled_up(rows: list[Any]) -> Any:
+def _unfolded(note: Any, loops: int) -> Any:
+    """A note of a value inside so many loops; None where it was not computed."""
+    if note is ABSENT:
+        return NOTHING if loops else None
+    return in_rows([_unfolded(each, loops - 1) for each in note]) if isinstance(note, Trace) else note
+
+
+def in_rows(rows: list[Any]) -> Any:
     """Values as rows of one array, nan for those that are missing; a list of them where they differ in shape."""
-    known = [np.asarray(row) for row in rows if row is not None]
-    if len({row.shape for row in known}) > 1:
-        return [np.asarray(np.nan) if row is None else np.asarray(row) for row in rows]
+    known = [row for row in rows if row is not None]
+    if any(isinstance(row, list) for row in known) or len({np.shape(row) for row in known}) > 1:
+        return [np.asarray(np.nan) if row is None else row if isinstance(row, list) else np.asarray(row) for row in rows]
     if not known:
         return np.full(len(rows), np.nan)
-    if len(known) == len(rows):
-        return np.stack(known)
-    return np.stack([np.full(known[0].shape, np.nan) if row is None else np.asarray(row) for row in rows])
+    missing = np.full(np.shape(known[0]), np.nan)
+    return np.stack([missing if row is None else row for row in rows])

@@ -18,10 +18,11 @@ from mdf_loop.kernels import load_kernels
 from mdf_loop.options import Deadline
 from mdf_loop.plan.invariants import invariants
 from mdf_loop.sweeps.columns import Columns
-from mdf_loop.sweeps.drawing import Drawing, draw_of
-from mdf_loop.sweeps.exact import DRAWS, NotBatched, refuse_inexact
+from mdf_loop.sweeps.drawing import Drawing
+from mdf_loop.sweeps.draws import draw_of, moving
+from mdf_loop.sweeps.exact import DRAWS, SHARED, NotBatched, refuse_inexact
 from mdf_loop.sweeps.iterations import iteration_of
-from mdf_loop.sweeps.lane_nodes import Planned, Step
+from mdf_loop.sweeps.lane_nodes import Planned
 from mdf_loop.sweeps.lanes import Lanes, stacked
 from mdf_loop.sweeps.seeds import Seeds
 
@@ -31,6 +32,9 @@ FEW = 0.75
 FULL = 0.98
 """The same before more random numbers are drawn."""
 
+ANY = 0.4371
+"""Stands for a number that is not drawn yet; hardly anything makes 0 of it, by which Python would not divide."""
+
 SETTLED = 4
 """Iterations after which one is made a function: shorter loops are over by then."""
 
@@ -38,15 +42,21 @@ SETTLED = 4
 class BatchedLoop:
     """A loop made ready for many lanes.
 
+    Parameters
+    ----------
+    loop : Loop
+    compiles : bool
+        Whether the engine makes machine code of a lane alone.
+
     Raises
     ------
     NotBatched
         It has to be run lane by lane; says why.
     """
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: Loop, compiles: bool = True) -> None:
         load_kernels()
-        refuse_inexact(loop.body)
+        refuse_inexact(loop.body, () if compiles else SHARED)
         if any(part.part is not None or part.axis for part in loop.scanned) or any(c.axis or not c.stack for c in loop.collected):
             raise NotBatched("its scanned or collected values lie along other axes")
         self.loop, same = loop, invariants(loop)
@@ -164,28 +174,42 @@ class BatchedLoop:
         version = lanes.version
         for each in self.varying:
             if each.is_draw:
-                lanes.set(each.node.outputs[0], drawing.take(each.node), True)
+                self._draw(each, lanes, drawing)
             else:
                 each.run(lanes, self.fixed)
         if lanes.version == version and t >= SETTLED:
             self._remember(lanes, drawing)
 
+    @staticmethod
+    def _draw(each: Planned, lanes: Lanes, drawing: Drawing) -> None:
+        """A node that draws: standard numbers, moved to where its inputs want them; and the calls of it."""
+        node, draw, (output,) = each.node, drawing.draw(each.node), each.node.outputs
+        value, moved = drawing.take(node), moving(draw, lanes)
+        standard, inputs = output if moved is None else f"{output} standard", node.inputs[:2]
+        each.steps = [((lambda: drawing.take(node)), (), {}, standard)]
+        if moved is not None:
+            value = moved(value, *(lanes.env[name] for name in inputs))
+            each.steps.append((moved, (standard, *inputs), {}, output))
+        lanes.set(output, value, True, draw.is_weak)
+
     def _remember(self, lanes: Lanes, drawing: Drawing) -> None:
         """Keep the calls of an iteration for the next ones, if they are all there is to do."""
-        steps = [[_drawn(each, drawing)] if each.is_draw else each.steps for each in self.varying]
-        is_settled = all((name in lanes.stacked) == (output in lanes.stacked) for name, output in self.rounds.items())
+        steps = [each.steps for each in self.varying]
+        is_settled = all(
+            (name in names) == (output in names) for names in (lanes.stacked, lanes.weak) for name, output in self.rounds.items()
+        )
         if is_settled and all(known is not None for known in steps):
             calls = [step for known in steps for step in known or ()]
             lanes.iteration, lanes.iteration_version = iteration_of(calls, self.seen), lanes.version
 
     def _plan_draws(self, lanes: Lanes, drawing: Drawing) -> None:
-        """Find out what is drawn in one iteration: shapes are those of the first one, which is run on zeros for that."""
-        trial, draws = Lanes(lanes.ids, lanes.alive, lanes.running, dict(lanes.env), set(lanes.stacked)), []
+        """Find out what is drawn in one iteration: shapes are those of the first one, which is run on any number for that."""
+        trial, draws = Lanes(lanes.ids, lanes.alive, lanes.running, dict(lanes.env), {*lanes.stacked}, {*lanes.weak}), []
         for each in self.varying:
             if each.is_draw:
-                like = each.node.inputs[0] if each.node.inputs else ""
-                draws.append(draw_of(each.node, trial.env[like] if like else None, like in trial.stacked))
-                trial.set(each.node.outputs[0], np.zeros((len(lanes.ids), *draws[-1].shape), draws[-1].dtype), True)
+                draws.append(draw := draw_of(each.node, trial))
+                numbers = np.full((len(lanes.ids), *draw.shape), ANY, draw.dtype)
+                trial.set(each.node.outputs[0], numbers, True, draw.is_weak)
             else:
                 each.run(trial, self.fixed)
         drawing.plan(draws)
@@ -211,9 +235,9 @@ class BatchedLoop:
         if lanes.iteration_version == lanes.version:
             lanes.env.update(zip(self.rounds, [lanes.env[output] for output in self.rounds.values()], strict=True))
             return
-        new = [(name, lanes.env[output], output in lanes.stacked) for name, output in self.rounds.items()]
-        for name, value, is_stacked in new:
-            lanes.set(name, value, is_stacked)
+        new = [(n, lanes.env[out], out in lanes.stacked, out in lanes.weak) for n, out in self.rounds.items()]
+        for each in new:
+            lanes.set(*each)
         if self.loop.condition and self.loop.keep_going:
             value, is_stacked = lanes.env[self.loop.keep_going], self.loop.keep_going in lanes.stacked
             shape = np.shape(value)[1:] if is_stacked else np.shape(value)
@@ -288,8 +312,3 @@ def _refuse_change(column: np.ndarray, shape: tuple[int, ...], dtype: np.dtype, 
 
 def _is_same(node: Node, always: frozenset[str]) -> bool:
     return (node.domain, node.op) not in DRAWS and all(name in always for name in node.reads)
-
-
-def _drawn(each: Planned, drawing: Drawing) -> Step:
-    """A node that draws, as a call without inputs."""
-    return (lambda: drawing.take(each.node)), (), {}, each.node.outputs[0]

@@ -4,50 +4,27 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import repeat
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from mdf_loop.backends.llvm.randomness import filling
 from mdf_loop.backends.llvm.streams import Streams, can_be_made
 from mdf_loop.ir import Node
-from mdf_loop.kernels.casting import element_type
-from mdf_loop.kernels.random import _floating
+from mdf_loop.sweeps.draws import Draw, parameters_of
 from mdf_loop.sweeps.exact import DRAWS, NotBatched
 from mdf_loop.sweeps.seeds import Seeds
 
 FIRST, MOST, BYTES = 32, 256, 1 << 25
 """Iterations whose numbers are drawn at once: at first, since the loop may end soon, and at most; and bytes of a block."""
 
-PARAMETERS = {"normal": (("mean", 0.0), ("scale", 1.0)), "uniform": (("low", 0.0), ("high", 1.0))}
+FILLED_AS = {"standard_normal": "normal", "random": "uniform"}
+"""Standard numbers, by what :func:`~mdf_loop.backends.llvm.randomness.filling` calls them."""
 
 TILE, PADDING = 128, 8
 """Lanes that draw before their numbers are put in place: few enough to be still in the processor's cache, if not all of their
 rows begin at the same places of it."""
-
-
-@dataclass(frozen=True)
-class Draw:
-    """A node that draws: how many numbers of which shape, and of which type they are handed on."""
-
-    node: Node
-    shape: tuple[int, ...]
-    dtype: np.dtype
-
-    @property
-    def size(self) -> int:
-        """How many numbers one lane draws in one iteration."""
-        return int(np.prod(self.shape))
-
-
-def draw_of(node: Node, like: Any, is_stacked: bool) -> Draw:
-    """What a node draws in one lane; ``like`` is its input, if it has one."""
-    if like is not None:
-        shape = np.shape(like)[1:] if is_stacked else np.shape(like)
-        return Draw(node, shape, _floating(node.attrs.get("dtype"), like))
-    return Draw(node, tuple(node.attrs["shape"]), element_type(node.attrs.get("dtype", 1)))
 
 
 class Drawing:
@@ -64,7 +41,7 @@ class Drawing:
     """
 
     def __init__(self, nodes: Sequence[Node], seeds: Seeds | None, most: int | None) -> None:
-        kinds = {(DRAWS[node.domain, node.op], self._parameters(node)) for node in nodes}
+        kinds = {(DRAWS[node.domain, node.op], parameters_of(node)) for node in nodes}
         if len(kinds) > 1:
             raise NotBatched("its nodes draw from several distributions, in turn")
         if kinds and seeds is not None:
@@ -75,15 +52,15 @@ class Drawing:
         self._block: np.ndarray | None = None
         self._at = self._each = 0
 
-    @staticmethod
-    def _parameters(node: Node) -> tuple[float, ...]:
-        return tuple(float(node.attrs.get(name, default)) for name, default in PARAMETERS[DRAWS[node.domain, node.op]])
-
     def plan(self, draws: Sequence[Draw]) -> None:
         """Say what one iteration draws, in order."""
         for draw in draws:
             self.draws[id(draw.node)] = draw, self._each
             self._each += draw.size
+
+    def draw(self, node: Node) -> Draw:
+        """What a node draws in one iteration."""
+        return self.draws[id(node)][0]
 
     def advance(self) -> None:
         """Go on to the next iteration."""
@@ -146,7 +123,8 @@ class Drawn(Protocol):
 
 def drawn_from(seeds: Seeds, kind: str, parameters: tuple[float, ...]) -> Drawn:
     """The random numbers of all lanes: without an object of numpy's for each, where that can be done."""
-    if parameters == (0.0, 1.0) and seeds.words is not None and can_be_made() and filling(kind) is not None:
+    is_standard = parameters in ((), (0.0, 1.0))
+    if is_standard and seeds.words is not None and can_be_made() and filling(FILLED_AS.get(kind, kind)) is not None:
         return _OfStreams(seeds.words, kind)
     return _OfGenerators(seeds.generators(), kind, parameters)
 
@@ -155,7 +133,7 @@ class _OfStreams:
     """Standard numbers, drawn by numpy's own function for many of them."""
 
     def __init__(self, words: np.ndarray, kind: str) -> None:
-        self.streams, self._fill = Streams(words), filling(kind)
+        self.streams, self._fill, self._adds_mean = Streams(words), filling(FILLED_AS.get(kind, kind)), kind == "normal"
         self.addresses = self.streams.addresses
 
     def __len__(self) -> int:
@@ -165,7 +143,8 @@ class _OfStreams:
         fill, count = self._fill, rows.shape[1]
         places = range(rows.ctypes.data, rows.ctypes.data + len(rows) * rows.strides[0], rows.strides[0])
         deque(map(fill, self.addresses[start : start + len(rows)].tolist(), repeat(count), places), 0)
-        np.add(rows, 0.0, out=rows)  # numpy adds the mean, which makes 0 of -0
+        if self._adds_mean:
+            np.add(rows, 0.0, out=rows)  # as numpy does, which makes 0 of -0
 
     def keep(self, lanes: np.ndarray) -> None:
         self.addresses = self.addresses[lanes]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from mdf_loop.engines import ENGINES, settled_engine
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
-from mdf_loop.models.recording import body_of
+from mdf_loop.models.recorded_names import body_of
 from mdf_loop.sweeps.exact import NotBatched, adds_terms_up, refuse_inexact
 
 

@@ -8,6 +8,7 @@ how many numbers a processor works on at once, so bodies that use them are run l
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 
 from mdf_loop.ir import Body, Node
 from mdf_loop.ops.registry import lookup
@@ -21,10 +22,16 @@ _PLACES = ("Reshape", "Squeeze", "Unsqueeze", "Transpose", "Concat", "Slice", "G
 _ALONG = ("ReduceSum", "ReduceMax", "ReduceMin", "ArgMax", "ArgMin")
 
 _MDF = ("add", "subtract", "multiply", "divide", "negative", "positive", "absolute", "numpy.sqrt", "numpy.maximum")
-_MDF_LOGIC = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "not", "numpy.minimum", "numpy.where")
+_MDF_LOGIC = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "numpy.minimum", "numpy.where")
+_MDF_PLACES = ("tensor", "and", "or", "choose", "numpy.clip", "numpy.zeros_like", "numpy.ones_like", "index", "array")
 
-EXACT = {("", op) for op in (*_ARITHMETIC, *_ROUNDED, *_LOGIC, *_PLACES, *_ALONG)} | {("mdf", op) for op in (*_MDF, *_MDF_LOGIC)}
+EXACT = {("", op) for op in (*_ARITHMETIC, *_ROUNDED, *_LOGIC, *_PLACES, *_ALONG)} | {
+    ("mdf", op) for op in (*_MDF, *_MDF_LOGIC, *_MDF_PLACES)
+}
 """Operators by (domain, name)."""
+
+SHARED = {("mdf", "power")}
+"""Operators whose results have the same bits only if all lanes share their inputs, and there is no machine code for them."""
 
 SUMS = {("", "ReduceSum")}
 """Those of them that add up, each engine in its own order where there are many terms."""
@@ -34,6 +41,10 @@ DRAWS = {
     ("", "RandomNormalLike"): "normal",
     ("", "RandomUniform"): "uniform",
     ("", "RandomUniformLike"): "uniform",
+    ("mdf", "numpy.random.normal"): "standard_normal",
+    ("mdf", "numpy.random.randn"): "standard_normal",
+    ("mdf", "numpy.random.uniform"): "random",
+    ("mdf", "numpy.random.rand"): "random",
 }
 """Operators that draw each element by itself, and what they draw."""
 
@@ -46,16 +57,14 @@ class NotBatched(Exception):
     """Something that is run lane by lane; says what."""
 
 
-def refuse_inexact(body: Body) -> None:
-    """See that a body gives the same bits for many lanes at once.
+def refuse_inexact(body: Body, shared: Container[tuple[str, str]] = ()) -> None:
+    """See that a body gives the same bits for many lanes at once; ``shared`` are operators that are seen to later.
 
     Raises
     ------
     NotBatched
         It does not; says which node.
     """
-    if body.state and not body.typed:
-        raise NotBatched("it has hidden values of Python's kind")
     for node in body.nodes:
         place = (node.domain, node.op)
         entry = lookup(node.op, node.opset, node.domain)
@@ -64,6 +73,8 @@ def refuse_inexact(body: Body) -> None:
         if place in DRAWS:
             if node.attrs.get("seed") is not None:
                 raise NotBatched(f"{called(node)} has a seed of its own")
+        elif place in shared:
+            continue
         elif place not in EXACT or entry.batch is None:
             raise NotBatched(f"{called(node)} may differ in the last place for many lanes at once")
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from mdf_loop.ir import Node
 from mdf_loop.ops.registry import bind, lookup
-from mdf_loop.sweeps.exact import DRAWS, NotBatched
+from mdf_loop.sweeps.exact import DRAWS, SHARED, NotBatched
 from mdf_loop.sweeps.lanes import Lanes
+from mdf_loop.sweeps.weak import casting, divided, type_beside
 
 Step = tuple[Callable[..., Any], tuple[str, ...], dict[str, Any], str]
 """A call, the names of its inputs, its keywords, and the name of its result."""
@@ -34,26 +35,46 @@ class Planned:
 
     def run(self, lanes: Lanes, fixed: Container[str]) -> None:
         """Run the node for all lanes; ``fixed`` are names whose values never change."""
-        node, env = self.node, lanes.env
-        args = [env[name] for name in node.inputs]
-        flags = [name in lanes.stacked for name in node.inputs]
+        node, call, is_weak = self.node, self.call, False
+        names, casts = list(node.inputs), list[Step]()
+        if not lanes.weak.isdisjoint(names):
+            dtype, is_weak = type_beside(node, lanes)
+            call = divided if is_weak and node.op == "divide" else call
+            names, casts = self._cast(names, lanes, dtype)
+        args, flags = [lanes.env[name] for name in names], [name in lanes.stacked for name in node.inputs]
         calls: list[tuple[tuple[Any, ...], dict[str, Any], Any]] = []
         if any(flags):
-            results, are_stacked = self._by_rule(args, flags, calls)
+            if (node.domain, node.op) in SHARED:
+                raise NotBatched(f"{node} may differ in the last place for many lanes at once")
+            results, are_stacked = self._by_rule(call, args, flags, calls)
         else:
-            result: Any = self.call(*args, **self.keywords)
+            result: Any = call(*args, **self.keywords)
             results, are_stacked = (result if type(result) is tuple else (result,)), (False,) * len(node.outputs)
             calls.append((tuple(args), self.keywords, result))
         if (node.domain, node.op) == ("", "ReduceSum") and any(flags):
             _refuse_long_sums(args[0], results[0])
         for name, value, is_stacked in zip(node.outputs, results, are_stacked, strict=False):
             if name:
-                lanes.set(name, value, is_stacked)
-        self.steps = self._as_steps(lanes, args, flags, calls, results, fixed)
+                lanes.set(name, value, is_stacked, is_weak and is_stacked)
+        steps = self._as_steps(call, names, lanes, args, flags, calls, results, fixed)
+        self.steps = None if steps is None else [*casts, *steps]
 
-    def _by_rule(self, args: list[Any], flags: list[bool], calls: list[Any]) -> tuple[tuple[Any, ...], tuple[bool, ...]]:
+    def _cast(self, names: list[str], lanes: Lanes, dtype: np.dtype) -> tuple[list[str], list[Step]]:
+        """Names of the inputs, rows of Python's numbers in another type where that is needed, and what makes them."""
+        steps: list[Step] = []
+        for k, name in enumerate(names):
+            rows, cast = lanes.env[name], casting(dtype)
+            if name in lanes.weak and (typed := cast(rows)) is not rows:
+                names[k] = f"{self.node.outputs[0]} input {k} as {dtype}"
+                lanes.env[names[k]] = typed
+                steps.append((cast, (name,), {}, names[k]))
+        return names, steps
+
+    def _by_rule(
+        self, call: Callable[..., Any], args: list[Any], flags: list[bool], calls: list[Any]
+    ) -> tuple[tuple[Any, ...], tuple[bool, ...]]:
         def watched(*given: Any, **keywords: Any) -> Any:
-            result = self.call(*given, **keywords)
+            result = call(*given, **keywords)
             calls.append((given, keywords, result))
             return result
 
@@ -67,10 +88,21 @@ class Planned:
         return found
 
     def _as_steps(
-        self, lanes: Lanes, args: list[Any], flags: list[bool], calls: list[Any], results: Any, fixed: Container[str]
+        self,
+        call: Callable[..., Any],
+        inputs: list[str],
+        lanes: Lanes,
+        args: list[Any],
+        flags: list[bool],
+        calls: list[Any],
+        results: Any,
+        fixed: Container[str],
     ) -> list[Step] | None:
         """The call, if there was one, and all that went in and out went as it is."""
-        inputs, outputs = self.node.inputs, self.node.outputs
+        outputs = self.node.outputs
+        handed_on = [name for name, arg in zip(inputs, args, strict=True) if not calls and arg is results[0]]
+        if handed_on and len(outputs) == len(results) == 1:
+            return [(_itself, (handed_on[0],), {}, outputs[0])]
         if len(calls) != 1 or len(outputs) != 1 or len(results) != 1 or results[0] is not calls[0][2]:
             return None
         names, steps = list[str](), list[Step]()
@@ -88,7 +120,7 @@ class Planned:
                 lanes.env[names[-1]] = value
             else:
                 return None
-        return [*steps, (self.call, tuple(names), keywords, outputs[0])]
+        return [*steps, (call, tuple(names), keywords, outputs[0])]
 
 
 FEW = 7
@@ -104,6 +136,10 @@ def _refuse_long_sums(x: np.ndarray, sums: np.ndarray) -> None:
 def _are_rows_of(value: Any, arg: Any) -> bool:
     """Whether an array may be another form of the rows of one."""
     return isinstance(value, np.ndarray) and np.may_share_memory(value, arg)
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def _reshaping(shape: tuple[int, ...]) -> Callable[[np.ndarray], np.ndarray]:

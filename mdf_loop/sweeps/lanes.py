@@ -19,7 +19,9 @@ from mdf_loop.sweeps.exact import NotBatched
 class Lanes:
     """Values of the lanes that run: those that are the same in all, and those that are stacked.
 
-    ``running`` counts those that are ``alive``.  ``version`` changes whenever a value becomes stacked, or the same in all.
+    Stacked values that are ``weak`` stand for numbers of Python's, which have no type of their own: see
+    :mod:`mdf_loop.sweeps.weak`.  ``running`` counts those that are ``alive``.
+    ``version`` changes whenever a value becomes stacked or weak, or stops.
     ``iteration`` makes one as long as it is ``iteration_version``.
     """
 
@@ -28,16 +30,18 @@ class Lanes:
     running: int
     env: dict[str, Any] = field(default_factory=dict)
     stacked: set[str] = field(default_factory=set)
+    weak: set[str] = field(default_factory=set)
     version: int = 0
     iteration: Callable[[dict[str, Any]], None] | None = None
     iteration_version: int = -1
 
-    def set(self, name: str, value: Any, is_stacked: bool) -> None:
+    def set(self, name: str, value: Any, is_stacked: bool, is_weak: bool = False) -> None:
         """Give a name a value."""
         self.env[name] = value
-        if is_stacked != (name in self.stacked):
-            self.version += 1
-            (self.stacked.add if is_stacked else self.stacked.remove)(name)
+        for holds, names in ((is_stacked, self.stacked), (is_weak, self.weak)):
+            if holds != (name in names):
+                self.version += 1
+                (names.add if holds else names.remove)(name)
 
     def rows(self, name: str) -> np.ndarray:
         """A value of each lane."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -54,10 +55,24 @@ def reduce_of(said: Any, outputs: Iterable[str]) -> Reduce | None:
     return _one(said)
 
 
+QUANTILE = "quantile"
+"""The dimension of quantiles."""
+
+
 def keeps_rows(reduce: Reduce | None, name: str) -> bool:
     """Whether what is made of an output has its axes but for that of the trials: nobody knows what a function makes."""
-    function = reduce.get(name) if isinstance(reduce, Mapping) else reduce
-    return function is None or function in KNOWN.values()
+    function = _for(reduce, name)
+    return function is None or function in KNOWN.values() or isinstance(function, Quantiles)
+
+
+def levels_of(reduce: Reduce | None, name: str) -> tuple[float, ...] | None:
+    """The levels of the quantiles that are made of an output; None if it is something else."""
+    function = _for(reduce, name)
+    return function.levels if isinstance(function, Quantiles) else None
+
+
+def _for(reduce: Reduce | None, name: str) -> Callable[[np.ndarray], Any] | None:
+    return reduce.get(name) if isinstance(reduce, Mapping) else reduce
 
 
 def _one(said: Any) -> Callable[[np.ndarray], Any]:
@@ -68,12 +83,18 @@ def _one(said: Any) -> Callable[[np.ndarray], Any]:
     if isinstance(said, Sequence | np.ndarray) and not isinstance(said, str):
         levels = np.asarray(said)
         if levels.ndim == 1 and levels.size and levels.dtype.kind in "iuf" and ((levels >= 0) & (levels <= 1)).all():
-            return partial(_quantiles, levels=tuple(levels.tolist()))
+            return Quantiles(tuple(levels.tolist()))
     raise ArgumentError(f"reduce is {', '.join(KNOWN)}, quantiles from 0 to 1, or a function of an array; got {said!r}")
 
 
-def _quantiles(values: np.ndarray, levels: tuple[float, ...]) -> np.ndarray:
-    return np.nanquantile(values, levels, axis=0)
+@dataclass(frozen=True)
+class Quantiles:
+    """Quantiles of some levels, along a first axis."""
+
+    levels: tuple[float, ...]
+
+    def __call__(self, values: np.ndarray) -> np.ndarray:
+        return np.nanquantile(values, self.levels, axis=0)
 
 
 def reduced(reduce: Reduce, columns: Mapping[str, Any], errors: Mapping[int, str], trials: int) -> Chunk:
@@ -81,7 +102,7 @@ def reduced(reduce: Reduce, columns: Mapping[str, Any], errors: Mapping[int, str
     found: dict[str, Any] = {}
     failed = np.array(sorted(errors), np.intp)
     for name, (rows, _) in columns.items():
-        function = reduce.get(name) if isinstance(reduce, Mapping) else reduce
+        function = _for(reduce, name)
         if function is None:
             continue
         points = rows.reshape(len(rows) // trials, trials, *rows.shape[1:])

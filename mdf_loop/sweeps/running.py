@@ -18,7 +18,7 @@ from mdf_loop.models.results import About, chosen_options
 from mdf_loop.options import Run, Seed, current_options, part_of, start_run
 from mdf_loop.sweeps.checkpoint import Checkpoint, begun
 from mdf_loop.sweeps.grid import Grid, grid_of
-from mdf_loop.sweeps.reducing import keeps_rows, reduce_of
+from mdf_loop.sweeps.reducing import QUANTILE, keeps_rows, levels_of, reduce_of
 from mdf_loop.sweeps.table import Chunk, Table
 from mdf_loop.sweeps.task import Task
 from mdf_loop.sweeps.workers import Span, chunks_of, here, in_threads, on_cluster
@@ -161,15 +161,17 @@ def labelled(task: Task, table: Table, run: Run, has_trials: bool) -> Any:
             if is_reduced and isinstance(task.reduce, Mapping) and name not in task.reduce:
                 continue
             rows = np.full(task.rows, table.fill)
-        label = f"output {name}" if name in coordinates or name in DIMENSIONS else name
+        label = f"output {name}" if name in {*coordinates, *DIMENSIONS, QUANTILE} else name
         rows = rows.reshape((*shape, *rows.shape[1:]))
-        variables[label] = axes.of(label, rows.shape, name in collected and keeps_rows(task.reduce, name)), rows
+        levels = levels_of(task.reduce, name)
+        more = () if levels is None or rows.ndim == len(shape) else (axes.along(QUANTILE, levels, label),)
+        variables[label] = axes.of(label, rows.shape, name in collected and keeps_rows(task.reduce, name), more=more), rows
         if name in ragged:
             variables[f"{label}_length"] = lead, ragged[name].reshape(shape)
     about = About(task.model.name, seed=task.seed, inputs=task.inputs, options=chosen_options(run))
-    more = {"errors": _errors(task, table), "complete": int(table.done.sum()), "common_noise": bool(task.common_noise)}
-    more["engine"] = task.engine
-    said = {**attributes(about), **more}
+    known = {"errors": _errors(task, table), "complete": int(table.done.sum()), "common_noise": bool(task.common_noise)}
+    known["engine"] = task.engine
+    said = {**attributes(about), **known}
     for name in ("iterations", "stop", "every"):
         said.pop(name)
     said["errors"] = said["errors"] if said["errors"] else []

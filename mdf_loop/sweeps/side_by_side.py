@@ -15,7 +15,7 @@ from mdf_loop.models.direct import DirectGraph, Evaluation
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model, Wish
 from mdf_loop.models.node_loops import Request
-from mdf_loop.models.recording import body_of
+from mdf_loop.models.recorded_names import body_of
 from mdf_loop.models.results import stop_of
 from mdf_loop.options import RandomStream, Run
 from mdf_loop.plan.purity import draws
@@ -169,7 +169,9 @@ class SideBySide:
         compiled = self._ready(prepared, keeps, lambda: CompiledLoop(prepared.record, keeps)).run(arguments, which, seeds, run)
         if compiled is not None:
             return compiled
-        batched = self._ready(prepared, (), lambda: BatchedLoop(prepared.record))
+        how = run.options.how
+        compiles = how.compiles or how.compiles_what_pays
+        batched = self._ready(prepared, compiles, lambda: BatchedLoop(prepared.record, compiles))
         return batched.run(arguments, which, seeds, keeps, run.deadline, run.options.max_iterations)
 
     def _ready(self, prepared: Any, how: Any, make: Callable[[], Any]) -> Any:

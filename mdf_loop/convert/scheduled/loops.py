@@ -12,16 +12,19 @@ import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.convert.files import load
+from mdf_loop.convert.scheduled.first_runs import RunNode, interpreted
 from mdf_loop.convert.scheduled.passes import OPSETS, Pass
 from mdf_loop.convert.scheduled.plan import UPDATES, Lowered, Plan
 from mdf_loop.convert.scheduled.running import execute
 from mdf_loop.convert.scheduled.schedule import read_schedule
 from mdf_loop.convert.scheduled.values import (
+    Given,
     Key,
     Reading,
     Store,
@@ -120,10 +123,10 @@ class Lowering:
             self.plan = Plan(self.graph, read_schedule(self.graph), int(steps), time_increment, tuple(record))
         self._read: tuple[Any, _Behind] | None = None
 
-    def lowered(self) -> Lowered:
-        """The first passes, run now, and the loop behind them."""
+    def lowered(self, run_node: RunNode = interpreted, given: Mapping[Given, Any] = MappingProxyType({})) -> Lowered:
+        """The first passes, run now by ``run_node``, and the loop behind them; ``given`` are values for places in the graph."""
         with self._told():
-            start = _First(self.plan, self.collect).run()
+            start = _First(self.plan, self.collect, run_node, given).run()
             if isinstance(start, Lowered):
                 return start
             _refuse_unavailable((*(start.evaluations if self.collect else ()), *start.rows))
@@ -185,9 +188,9 @@ class _Start:
 class _First:
     """The passes that are run one by one."""
 
-    def __init__(self, plan: Plan, collect: bool) -> None:
-        self.plan, self.collect = plan, collect
-        self.known: dict[Key, Any] = {}
+    def __init__(self, plan: Plan, collect: bool, run_node: RunNode, given: Mapping[Given, Any]) -> None:
+        self.plan, self.collect, self.run_node = plan, collect, run_node
+        self.known: dict[Key, Any] = {each.key: value for each, value in given.items()}
         self.evaluations: list[tuple[Any, ...]] = []
         self.rows: list[tuple[Any, ...]] = []
         self.passes = 0
@@ -217,7 +220,8 @@ class _First:
         return Lowered(None, 0, names, outputs, rows, self.plan.steps, passes, self.collect, self.passes, *recorded)
 
     def _pass(self) -> Pass:
-        return Pass(self.plan, Store(self.known, None, Reading()), Builder(Reading(), (), (), DEFAULT_OPSET))
+        builder = Builder(Reading(), (), (), DEFAULT_OPSET)
+        return Pass(self.plan, Store(self.known, None, Reading()), builder, self.run_node, self.passes)
 
     def _is_over(self, before: Pass) -> bool:
         """Whether there is no further pass: an evaluation that ends before its first pass will always do so."""

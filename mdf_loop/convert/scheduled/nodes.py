@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.calls.prepared import read_once
-from mdf_loop.convert.scheduled.values import Store, branch_of, chosen, is_known, one_of
+from mdf_loop.convert.scheduled.values import Given, Store, branch_of, chosen, is_known, one_of
 from mdf_loop.ir import Body
-from mdf_loop.readers.expressions.values import Builder, NotCompiled, Unavailable, Value, arithmetic, literal
+from mdf_loop.readers.expressions.values import Builder, NotCompiled, Scope, Unavailable, Value, arithmetic, literal
 from mdf_loop.readers.mdf.edges import REDUCTIONS
 from mdf_loop.readers.mdf.functions import apply_function
 from mdf_loop.readers.mdf.node import START, NodeReader, default_of, is_stateful
@@ -60,6 +60,10 @@ class ScheduledNode(NodeReader):
     ) -> None:
         super().__init__(node, ports, builder, _read_body, path)
         self.store, self.moment = store, moment
+
+    def value(self, source: Any, thing: Any, scope: Scope | None = None) -> Value:
+        """What MDF evaluates a value to; one that each run is given is in the store."""
+        return self.store.given(source) if isinstance(source, Given) else super().value(source, thing, scope)
 
     def run(self) -> None:
         """Evaluate the node; its parameters and output ports are in the store then."""
@@ -219,7 +223,9 @@ class Sent:
     is_array: bool
 
 
-def port_value(builder: Builder, node: Any, port: Any, sent: Sequence[Sent], ran: Value, path: tuple[str, ...]) -> Value:
+def port_value(
+    store: Store, builder: Builder, node: Any, port: Any, sent: Sequence[Sent], ran: Value, path: tuple[str, ...]
+) -> Value:
     """The value of an input port in one run of its node; ``ran`` says whether the node ran before."""
     base = f"{node.id}.{port.id}"
     reduce = port.reduce or "overwrite"
@@ -231,12 +237,12 @@ def port_value(builder: Builder, node: Any, port: Any, sent: Sequence[Sent], ran
     if len(sent) == 2:
         return _reduced(builder, base, reduce, [_weighted(builder, base, part) for part in sent], sent)
     if not sent:
-        return _default(builder, port, ran, path)
+        return _default(store, builder, port, ran, path)
     came = sent[0].came
     if is_known(came):
         return _weighted(builder, base, sent[0])
     then = branch_of(builder, lambda: [_weighted(builder, base, sent[0])])
-    otherwise = branch_of(builder, lambda: [builder.array(_default(builder, port, ran, path), base)])
+    otherwise = branch_of(builder, lambda: [builder.array(_default(store, builder, port, ran, path), base)])
     return one_of(builder, came, then, otherwise, base, apart=bool(then[0]))[0]  # what has not come has no value to weigh
 
 
@@ -273,8 +279,10 @@ def _reduced(builder: Builder, base: str, reduce: str, values: Sequence[Value], 
     return builder.node(op, [*values], base, number=arithmetic(op, *values))
 
 
-def _default(builder: Builder, port: Any, ran: Value, path: tuple[str, ...]) -> Value:
+def _default(store: Store, builder: Builder, port: Any, ran: Value, path: tuple[str, ...]) -> Value:
     """What MDF takes where no edge brings a value."""
+    if isinstance(port.default_value, Given):
+        return store.given(port.default_value)
     if port.default_value is not None:
         if isinstance(port.default_value, str):
             raise NotCompiled(f"port {port.id} has the text {port.default_value!r} for a default_value")

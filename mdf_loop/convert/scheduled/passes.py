@@ -25,6 +25,7 @@ from mdf_loop.convert.scheduled.conditions import (
     Usable,
     parts_of,
 )
+from mdf_loop.convert.scheduled.first_runs import NodeRun, RunNode, Slots, interpreted, read_run
 from mdf_loop.convert.scheduled.nodes import Moment, ScheduledNode, Sent, is_plain, port_value
 from mdf_loop.convert.scheduled.plan import UPDATES, Plan
 from mdf_loop.convert.scheduled.values import (
@@ -45,14 +46,18 @@ from mdf_loop.convert.scheduled.values import (
     one_of,
 )
 from mdf_loop.errors import LoopError, NotLowered
-from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.ir import Node
-from mdf_loop.options import start_run
 from mdf_loop.plan.purity import seeded
 from mdf_loop.readers.expressions.values import DOMAIN, Builder, NotCompiled, Number, Unavailable, Value, literal
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
 
 OPSETS = {"": DEFAULT_OPSET, DOMAIN: 1}
+
+MOST_RUNS = 8
+"""For how many kinds of values it is known what a node computes."""
+
+UNREAD: Any = object()
+"""In place of what a node computes, where that was not read yet."""
 
 
 class Pass:
@@ -64,10 +69,15 @@ class Pass:
     store : Store
     builder : Builder
         Where conditions and counts are computed; unused where everything is known.
+    run_node : callable
+        What runs a node whose values are known.
+    done : int
+        How many passes there were before.
     """
 
-    def __init__(self, plan: Plan, store: Store, builder: Builder) -> None:
+    def __init__(self, plan: Plan, store: Store, builder: Builder, run_node: RunNode = interpreted, done: int = 0) -> None:
         self.plan, self.store, self.builder = plan, store, builder
+        self.run_node, self.done = run_node, done
         store.recorded = frozenset(plan.record)
         self.is_known = store.builder is None
         self.anything = FALSE
@@ -163,20 +173,39 @@ class Pass:
 
     def _run_now(self, name: str) -> None:
         """Run a node whose values are all known, and know its new ones."""
+        made = self._node_run(name) if self.run_node is interpreted else None
+        try:
+            with np.errstate(all="ignore"):
+                self.store.known |= self._with_values(name) if made is None else made(self.store.known)
+        except LoopError as error:
+            error.add_note(f"in node {name!r} of {self.plan.graph.id!r}, in one of its first runs")
+            raise
+
+    def _node_run(self, name: str) -> NodeRun | None:
+        """What a node computes for values such as these."""
+        runs, known = self.plan.runs.setdefault(name, []), self.store.known
+        made = next((run for run in runs if run is None or run.fits(known)), UNREAD)
+        if made is not UNREAD:
+            return made
+
+        def evaluate(store: Slots, builder: Builder) -> dict[Key, Value | Unavailable]:
+            once = Pass(self.plan, store, builder)
+            with store.aside() as changed:
+                once._evaluate(name, builder)
+            return changed
+
+        runs.append(made := read_run(known, evaluate, name, OPSETS))
+        del runs[:-MOST_RUNS]
+        return made
+
+    def _with_values(self, name: str) -> dict[Key, Any]:
+        """What a node makes of its values, read for these alone."""
         builder = Builder(Reading(), (), (), DEFAULT_OPSET)
         with self.store.aside() as changed:
             self._evaluate(name, builder)
         values = {key: value for key, value in changed.items() if isinstance(value, Value)}
-        body = builder.finish(name, [*values.values()], OPSETS)
-        try:
-            with np.errstate(all="ignore"):
-                results = InterpretedBody(body)((), (), start_run())
-        except LoopError as error:
-            error.add_note(f"in node {name!r} of {self.plan.graph.id!r}, in one of its first runs")
-            raise
-        known = dict(zip(values, results, strict=True))
-        for key, value in changed.items():
-            self.store.known[key] = known.get(key, value)
+        results = self.run_node(name, builder.finish(name, [*values.values()], OPSETS), self.done)
+        return {**changed, **dict(zip(values, results, strict=True))}
 
     def _run_perhaps(self, name: str, runs: Value) -> None:
         """Run a node, or let it keep what it had."""
@@ -200,7 +229,9 @@ class Pass:
         node, path = self.plan.nodes[name], (self.plan.graph.id, name)
         ran = self._ran(name)
         moment = Moment(ran, self._later(), self.plan.time_increment)
-        ports = {port.id: port_value(builder, node, port, self._sent(node, port), ran, path) for port in node.input_ports}
+        ports = {
+            port.id: port_value(self.store, builder, node, port, self._sent(node, port), ran, path) for port in node.input_ports
+        }
         before = len(builder.nodes)
         ScheduledNode(node, ports, builder, path, self.store, moment).run()
         _refuse_seeds(builder.nodes[before:])

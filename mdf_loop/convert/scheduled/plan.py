@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from mdf_loop.convert.scheduled.conditions import SEQUENCE, UPDATE, AllRan, Calls, JustRan, Passes, Usable
+from mdf_loop.convert.scheduled.first_runs import NodeRun
 from mdf_loop.convert.scheduled.schedule import Schedule, output_ports
 from mdf_loop.convert.scheduled.values import Key
 from mdf_loop.ir import Loop
@@ -30,6 +31,11 @@ class Plan:
     def nodes(self) -> dict[str, Any]:
         """The nodes by id."""
         return {node.id: node for node in self.graph.nodes}
+
+    @cached_property
+    def runs(self) -> dict[str, list[NodeRun | None]]:
+        """What nodes compute in the passes that are run one by one, where that was read; None: it depends on the values."""
+        return {}
 
     @cached_property
     def edges(self) -> dict[tuple[str, str], list[Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mdf_loop.convert.scheduled.conditions import COMPARISONS
@@ -18,6 +18,20 @@ from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN, Builder, Findin
 
 Key = tuple[str, ...]
 """What a value is: its kind (``"parameter"``, ``"output"``, ``"calls"``, ...) and whose."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """Stands in a graph in the place of a number or array that each run is given: nothing of a loop depends on which it is."""
+
+    node: str
+    id: str
+
+    @property
+    def key(self) -> Key:
+        """Its key among the values that live from pass to pass."""
+        return ("given", self.node, self.id)
+
 
 TRUE, FALSE = literal(True), literal(False)
 
@@ -63,9 +77,17 @@ class Store:
             return known
         if self.builder is None:
             return Value(number=literal(known).number, literal=known)
-        base = ".".join(key[1:]) if key[0] in ("parameter", "output") else " ".join(key)
+        base = ".".join(key[1:]) if key[0] in ("parameter", "output", "given") else " ".join(key)
         self.carried[key] = self._layers[0][key] = value = self.builder.hidden(key, base, known)
         return value
+
+    def given(self, given: Given) -> Value:
+        """What a run is given, which no pass changes."""
+        if self.builder is None:
+            return literal(self.known[given.key])
+        value = self.get(given.key)
+        assert isinstance(value, Value)
+        return replace(value, varies=False)
 
     def set(self, key: Key, value: Value | Unavailable) -> None:
         """What a value is from now on."""
