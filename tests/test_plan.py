@@ -135,6 +135,23 @@ def test_condition_of_batched_values_ends_a_block():
     )
 
 
+def test_what_the_condition_needs_is_batched_first_so_that_nothing_else_runs_beyond_the_end():
+    text = f"{HEAD}, double d) {{ y = Gather (v, i) d = Exp (y) x = Gather (w, i) t = Add (s, x) go_out = Less (t, k) }}"
+    assert_explained(
+        explained(text),
+        """
+        Loop over body: the condition is looked at for a block of iterations; the first false one ends it
+        batched, a block of iterations at once:
+          x = Gather (w, i)
+          t = Add (s, x)  [add.accumulate]
+          go_out = Less (t, k)
+        batched, a block of iterations at once:
+          y = Gather (v, i)
+          d = Exp (y)
+        """,
+    )
+
+
 def test_condition_of_a_recurrence_is_stepped_with_it():
     text = f"{HEAD}, double d) {{ a = Mul (s, s) t = Sub (a, k) b = Abs (t) go_out = Less (b, k) d = Exp (t) }}"
     assert_explained(

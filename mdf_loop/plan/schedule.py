@@ -214,6 +214,7 @@ class _Schedule:
         self.reasons: dict[str, str] = {}
         self.order = {id(node): k for k, node in enumerate(nodes)}
         self.units = [self._unit(component) for component in found]
+        self.cone = self._cone()
         self.decider = self._decider()
 
     def parts(self) -> Iterable[Batched | Stepped]:
@@ -232,8 +233,10 @@ class _Schedule:
                     stepped.append(k)
                     ready.add(k)
             decides = self.decider is not None and self._needs_of(self.decider) <= ready and not self.decider <= done
-            if batched:
-                yield Batched(tuple(unit for k in batched for unit in self.units[k] or ()))
+            ahead = [k for k in batched if k in self.cone] if self.decider is None else []
+            for chosen in (ahead, [k for k in batched if k not in ahead]):
+                if chosen:
+                    yield Batched(tuple(unit for k in chosen for unit in self.units[k] or ()))
             if decides:
                 assert self.decider is not None
                 stepped = [*stepped, *self.decider]
@@ -279,20 +282,22 @@ class _Schedule:
     def _needs_itself(self, component: Component) -> str:
         return f"{' and '.join(component.rounds)} of the iteration before {'are' if len(component.rounds) > 1 else 'is'} needed"
 
-    def _decider(self) -> frozenset[int] | None:
-        """Stepped components that the condition needs, with all between them and it: they run up to the last iteration."""
+    def _cone(self) -> frozenset[int]:
+        """Components that the condition needs; batched ones run first, so that all others end where the loop does."""
         home = {name: k for k, component in enumerate(self.found) for node in component.nodes for name in node.outputs if name}
         home |= {name: k for k, component in enumerate(self.found) for name in component.rounds}
-        if self.deciding not in home:
-            return None
-        cone, todo = set[int](), [home[self.deciding]]
+        cone, todo = set[int](), [home[self.deciding]] if self.deciding in home else []
         while todo:
             k = todo.pop()
             if k not in cone:
                 cone.add(k)
                 todo += self.found[k].needs
+        return frozenset(cone)
+
+    def _decider(self) -> frozenset[int] | None:
+        """Stepped components that the condition needs, with all between them and it: they run up to the last iteration."""
         chosen: set[int] = set()
-        for k in sorted(cone):  # what a component needs has a lower number
+        for k in sorted(self.cone):  # what a component needs has a lower number
             if self.units[k] is None or self.found[k].needs & chosen:
                 chosen.add(k)
         for k in chosen:
