@@ -24,7 +24,7 @@ def model(inner, outputs, carried="float[4] c", start="", more=""):
     before, first = (f"{start} ", "start") if start else ("", "c0")
     text = f"""<ir_version: 8, opset_import: ["": 18]>
     m (float[10,4] x, int64 n, float[4] c0) => ({outputs}) <int64[1] one = {{1}}, int64[1] two = {{2}}, int64[1] three = {{3}},
-      int64[1] nought = {{0}}, bool true = {{1}}> {{
+      int64[1] nought = {{0}}, int64 last = {{-1}}, float[4] zeros = {{0, 0, 0, 0}}, float half = {{0.5}}, bool true = {{1}}> {{
       {before}y = Loop (n, true, {first}) <body = b (int64 i, bool go, {carried}) => (bool go_1, c_1) {{
         go_1 = Identity (go) i1 = Reshape (i, one) {inner}
       }}> {more}
@@ -109,6 +109,10 @@ ENDS = {
     "joined": "z = ConcatFromSequence <axis = 0> (y)",
     "counted": "z = SequenceLength (y)",
     "one of them": "z = SequenceAt (y, nought)",
+    "the last of them": "z = SequenceAt (y, last)",
+    "all of them, from the end": """k = SequenceLength (y) u = Cast <to = 9> (k) z = Loop (k, u, zeros) <body =
+      back (int64 j, bool g, float[4] a) => (bool g_1, float[4] a_1)
+      { g_1 = Identity (g) p = Sub (last, j) v = SequenceAt (y, p) h = Mul (a, half) a_1 = Add (h, v) }>""",
     "stacked and counted": """z0 = ConcatFromSequence <axis = 0, new_axis = 1> (y) k = SequenceLength (y) f = Cast <to = 1> (k)
       z = Mul (z0, f)""",
 }
@@ -120,7 +124,7 @@ def test_lists_that_a_loop_fills(name, count):
     assert_alike(model(APPENDED, "z", SEQUENCE, EMPTY, ENDS[name]), count)
 
 
-@pytest.mark.parametrize("name", ["stacked", "stacked behind", "joined", "counted"])
+@pytest.mark.parametrize("name", ENDS)
 def test_a_list_that_is_put_together_is_an_array_in_the_program(name):
     programs = the_programs(assert_alike(model(APPENDED, "z", SEQUENCE, EMPTY, ENDS[name]), 6))
     assert programs.latest.is_alone

@@ -140,7 +140,9 @@ NODES = [
     ("LayerNormalization", 20, [X.reshape(2, 3, 4), X[:3, :4], X[:3, :4]], {"axis": 1}, (), SINGLES + HALVES),
     ("RMSNormalization", 23, [X, X[0]], {}, (), SINGLES + HALVES),
     ("BatchNormalization", 15, [X, X[0], X[1], X[2], X[3] + 4], {}, (), SINGLES + HALVES),
-    ("Gemm", 13, [X, X.T], {}, (), SINGLES),
+    *(("MatMul", 13, list(given), {}, (), SINGLES + WHOLE) for given in ((X, X.T), (X[0], X.T), (X, X[0]), (X[0], X[1]))),
+    ("MatMul", 13, [X * 1e9, X.T * 1e9], {}, (), [np.int64]),  # they wrap around
+    ("Gemm", 13, [X, X.T], {}, (), SINGLES + WHOLE),
     ("Gemm", 13, [X, X, X[:, 0]], {"transB": 1, "alpha": 0.5, "beta": 2.0}, (), SINGLES + HALVES),
     ("Gemm", 13, [X, X, X[0]], {"transA": 1}, (), SINGLES + HALVES),
     ("Gemm", 6, [X, X.T, X[:, :4]], {"beta": 0.3}, (), SINGLES),
@@ -172,7 +174,7 @@ NODES = [
     ("Upsample", 9, [S, np.array([1.0, 1, 2, 3], np.float32)], {}, (1,), SINGLES),
 ]
 NODES += [
-    ("Einsum", 13, operands, {"equation": equation}, (), SINGLES + HALVES)
+    ("Einsum", 13, operands, {"equation": equation}, (), SINGLES + HALVES + WHOLE)
     for equation, operands in {
         "ij->ji": [X],
         "ij->": [X],

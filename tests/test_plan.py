@@ -135,6 +135,70 @@ def test_condition_of_batched_values_ends_a_block():
     )
 
 
+def test_what_the_condition_needs_is_batched_first_so_that_nothing_else_runs_beyond_the_end():
+    text = f"{HEAD}, double d) {{ y = Gather (v, i) d = Exp (y) x = Gather (w, i) t = Add (s, x) go_out = Less (t, k) }}"
+    assert_explained(
+        explained(text),
+        """
+        Loop over body: the condition is looked at for a block of iterations; the first false one ends it
+        batched, a block of iterations at once:
+          x = Gather (w, i)
+          t = Add (s, x)  [add.accumulate]
+          go_out = Less (t, k)
+        batched, a block of iterations at once:
+          y = Gather (v, i)
+          d = Exp (y)
+        """,
+    )
+
+
+def test_part_of_a_condition_that_is_known_ahead_ends_a_block():
+    """The rows that an iteration behind the last one would take are not there: a block that went on would fail."""
+    text = """walk (int64 i, bool go, double x, int64 n) => (bool go_out, double t, int64 n_out) {
+      n_out = Add (n, one) early = Less (n_out, most) at = Reshape (n, size) to = Add (at, size) p = Slice (w, at, to)
+      r = Squeeze (p, nought) s = Mul (x, x) t = Sub (s, r) near = Less (t, far) go_out = And (early, near)
+    }"""
+    found = explained(text)
+    assert "up to the first false condition" in found
+    assert found.index("early = Less") < found.index("p = Slice")
+    given = {"w": np.linspace(0.1, 0.4, 50), "one": 1, "most": 50, "size": np.array([1]), "nought": np.array([0]), "far": 9.0}
+    results = {}
+    for engine in ("interpret", "numpy"):
+        with options(engine=engine):
+            planned = compile(text)
+            results[engine] = planned(1 << 62, True, 0.2, 0, **given)
+    assert results["numpy"] == results["interpret"]
+    assert results["numpy"][1] == 50
+    assert "failed" not in planned.explain()
+
+
+def test_shapes_that_are_made_of_constants_are_known_to_what_is_stepped():
+    """So that it reshapes in the open, without a call."""
+    text = f"""{HEAD}) {{ go_out = Identity (go) n = Constant <value_ints = [2]> () m = Constant <value_ints = [3]> ()
+      shape = Concat <axis = 0> (n, m) a = Mul (s, s) b = Expand (a, shape) c = Sin (b) t = ReduceMax <keepdims = 0> (c) }}"""
+    with options(engine="numpy"):
+        planned = compile(text)
+        planned(40_000, True, 0.5)
+    found = planned.explain(True, True)
+    assert "shape = Concat" in found[: found.index("stepped")]  # hoisted
+    assert "broadcast" in found
+    assert "apply Expand" not in found
+
+
+def test_block_that_fails_does_not_have_its_programs_written_again(caplog):
+    """What fails is what the loop would read behind its end; the types are what they were."""
+    text = f"{HEAD}) {{ x = Gather (w, i) a = Mul (s, s) t = Add (a, x) go_out = Less (t, k) }}"
+    w = np.append(np.full(299, 0.1), 5.0)  # the last row ends the loop, in the middle of a block
+    with options(engine="numpy"), caplog.at_level(logging.INFO, "mdf_loop"):
+        planned = compile(text)
+        found = [planned(1 << 62, True, 0.5, w=w, k=1.0)]
+        assert "failed" in planned.explain()
+        caplog.clear()
+        found.append(planned(1 << 62, True, 0.5, w=w, k=1.0))
+    assert not [record for record in caplog.records if "printed" in record.getMessage()]
+    assert found[0] == found[1]
+
+
 def test_condition_of_a_recurrence_is_stepped_with_it():
     text = f"{HEAD}, double d) {{ a = Mul (s, s) t = Sub (a, k) b = Abs (t) go_out = Less (b, k) d = Exp (t) }}"
     assert_explained(

@@ -324,6 +324,41 @@ def message_passing(h):
     return while_loop(lambda n, h: n < 10, step, (zero.clone(), h))[1]
 
 
+with torch.random.fork_rng():  # what is drawn for other loops stays what it was
+    torch.manual_seed(17)
+    BEHIND = torch.nn.GRU(6, 5)
+    LOUDNESS = normal(14, 2, 6)
+    QUERIES, KEYS, VALUES = normal(10, 8), normal(5, 4, 8), normal(5, 4, 8)
+
+
+@dynamo(LOUDNESS)
+def gru_behind_scan(x):
+    """Envelopes that rise at once and fall slowly, read by a GRU."""
+
+    def step(envelope, x):
+        envelope = torch.where(x.abs() > envelope, x.abs(), 0.9 * envelope)
+        return envelope, envelope.clone()
+
+    return BEHIND(scan(step, torch.zeros(2, 6), x)[1])[0]
+
+
+@dynamo(QUERIES, KEYS, VALUES)
+def online_softmax(q, keys, values):
+    """Attention over keys in parts, with the greatest score so far."""
+
+    def step(state, part):
+        top, total, out = state
+        k, v = part
+        scores = q @ k.T / 3
+        new = torch.maximum(top, scores.amax(1, keepdim=True))
+        chance, scale = torch.exp(scores - new), torch.exp(top - new)
+        return (new, total * scale + chance.sum(1, keepdim=True), out * scale + chance @ v), new.clone()
+
+    start = torch.full((10, 1), -1e9), torch.zeros(10, 1), torch.zeros(10, 8)
+    (_, total, out), _ = scan(step, start, (keys, values))
+    return out / total
+
+
 def export(loop: Exported) -> onnx.ModelProto:
     """The model of one loop; the exporter gets copies, for what writes into its inputs."""
     given = tuple(x.clone() for x in loop.inputs)

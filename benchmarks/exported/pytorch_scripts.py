@@ -214,6 +214,31 @@ class Perceptron(nn.Module):
         return w, mistakes
 
 
+class LabelPath(nn.Module):
+    """The best labels of a sequence: an LSTM scores, one loop makes a list of where the best came from, another goes back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scores = nn.LSTM(3, 4)
+        self.following = nn.Parameter(torch.randn(4, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The labels."""
+        scores = self.scores(x.unsqueeze(1))[0][:, 0]
+        best = scores[0]
+        origins: list[Tensor] = []
+        for t in range(1, scores.size(0)):
+            value, origin = torch.max(best.unsqueeze(1) + self.following, 0)
+            best = value + scores[t]
+            origins.append(origin)
+        label = torch.argmax(best)
+        path = label.unsqueeze(0)
+        for t in range(len(origins)):
+            label = origins[len(origins) - 1 - t][label]
+            path = torch.cat([label.unsqueeze(0), path])
+        return path
+
+
 def every() -> Iterator[tuple[str, nn.Module, tuple[Any, ...]]]:
     """Names, scripted modules, inputs."""
     letters = torch.randint(0, 5, (2, 14), generator=CHANCE)
@@ -233,6 +258,7 @@ def every() -> Iterator[tuple[str, nn.Module, tuple[Any, ...]]]:
         ("moving_average", MovingAverage(), (normal(60),)),
         ("matrix_chain", MatrixChain(), (numbers[2, :9],)),
         ("perceptron", Perceptron(), (clouds, torch.sign(clouds.sum(1) + 0.1))),
+        ("label_path", LabelPath().eval(), (normal(16, 3),)),
     ]
     for name, module, inputs in rows:
         yield name, torch.jit.script(module), inputs

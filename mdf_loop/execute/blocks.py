@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.execute.block import Batch
 from mdf_loop.execute.calls import Calls
+from mdf_loop.execute.folding import folded
 from mdf_loop.execute.interpret import Moment, Session, truth
 from mdf_loop.execute.iteration_values import History
 from mdf_loop.execute.specialised import Specialised
@@ -28,6 +30,7 @@ class Blocks:
         self.collected = {what.output: k for k, what in reversed(list(enumerate(loop.collected)))}
         self.places = {carried.input: k for k, carried in enumerate(loop.carried)}
         self.hidden = {state.input: k for k, state in enumerate(loop.body.state)}
+        self.body = replace(loop.body, constants=folded(plan.hoisted, loop.body.constants, calls))
         self.stepped = {id(part): self._stepped(part) for part in plan.parts if isinstance(part, Stepped)}
 
     def now(self, session: Session, name: str) -> Any:
@@ -51,6 +54,7 @@ class Blocks:
                 going = self._run_stepped(session, batch, self.stepped[id(part)], now, finals) and going
             else:
                 going = self._batched(session, batch, part, now, finals) and going
+                has_ended = not all(map(callable, finals.values()))
             batch.overran |= has_ended and batch.length < ran
         return batch, finals, going
 
@@ -154,12 +158,21 @@ class Blocks:
 
     def _stop(self, session: Session, batch: Batch) -> bool:
         """End the block behind the first iteration whose condition is false."""
-        name = self.plan.deciding
-        if self.plan.condition != "batched" or not session.obeyed:
+        plan, name = self.plan, self.plan.deciding
+        if not session.obeyed:
             return True
-        if name in self.plan.same.late and not truth(batch.single(name), "the body's condition"):
+        if plan.condition != "batched":
+            for bound in plan.bounds:
+                self._cut(batch, bound)
+            return True
+        if name in plan.same.late and not truth(batch.single(name), "the body's condition"):
             batch.head(1)
             return False
+        return self._cut(batch, name)
+
+    @staticmethod
+    def _cut(batch: Batch, name: str) -> bool:
+        """End a block behind the first iteration in which a value is false; whether there is none."""
         if not batch.is_stacked(name):
             return True
         stays = batch.histories[name].stacked().reshape(batch.length, -1)
@@ -207,14 +220,9 @@ class Blocks:
         """The program that ran last for a stepped part."""
         return self.stepped[id(part)].latest
 
-    def forget(self) -> None:
-        """Write every program anew next time."""
-        for part in self.stepped.values():
-            part.forget()
-
     def _stepped(self, part: Stepped) -> SteppedPart:
         plan = self.plan
-        return SteppedPart(part, self.loop.body, self.calls, plan.rounds, plan.same, plan.deciding, self.wanted)
+        return SteppedPart(part, self.body, self.calls, plan.rounds, plan.same, plan.deciding, self.wanted)
 
 
 def wanted_histories(plan: Plan) -> set[str]:

@@ -414,7 +414,6 @@ class NumpyLoop(InterpretedLoop):
                 raise IterationError("there is not enough memory for the next iterations") from error
             return self._given_up(session, length, error, saved)
         except (Exception, PartialResults) as error:
-            blocks.forget()
             return self._given_up(session, length, error, saved)
         stage.failures, self.latest, self.last_length, self.last_program = 0, blocks, length, None
         each = max(sum(history.nbytes for history in batch.histories.values()) / batch.length, 1.0)

@@ -220,12 +220,6 @@ class SteppedPart:
         stays = bool(np.all(condition)) if self.condition else True
         return Stretch(int(done), stays, recorded, finals, condition if self.condition else None)
 
-    def forget(self) -> None:
-        """Write anew next time."""
-        self._programs.clear()
-        self._machine.clear()
-        self._orders.clear()
-
     def _history(self, rows: Any, type: Type) -> History:
         """What was collected; the type says of numbers whether they are weak, or arrays without dimensions."""
         if isinstance(rows, np.ndarray) and type.weak:

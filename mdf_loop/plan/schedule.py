@@ -7,7 +7,7 @@ text runs it, and so that types and shapes are known.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mdf_loop.ir import Loop, Node
@@ -67,6 +67,8 @@ class Plan:
         How the trip count is known: ``"given"``, ``"batched"`` or ``"stepped"``.
     deciding : str
         The value that ends the loop when it is false; empty if the trip count is given.
+    bounds : tuple of str
+        Values computed for a block one of which is false in the last iteration: the condition, or parts of it.
     draws : bool
         Whether random numbers are drawn.
     reasons : mapping
@@ -85,6 +87,7 @@ class Plan:
     same: Invariants = field(default_factory=lambda: Invariants(frozenset(), frozenset()))
     condition: str = "given"
     deciding: str = ""
+    bounds: tuple[str, ...] = ()
     draws: bool = False
     reasons: Mapping[str, str] = field(default_factory=dict)
     aliases: tuple[Node, ...] = ()
@@ -130,6 +133,7 @@ def make_plan(loop: Loop) -> Plan:
         rounds=round_trips,
         same=same,
         deciding=deciding,
+        bounds=tuple(scheduled.bounds),
         condition="given" if not deciding else "stepped" if scheduled.decider is not None else "batched",
         draws=bool(tied),
         reasons=scheduled.reasons,
@@ -214,6 +218,10 @@ class _Schedule:
         self.reasons: dict[str, str] = {}
         self.order = {id(node): k for k, node in enumerate(nodes)}
         self.units = [self._unit(component) for component in found]
+        self.writers = {name: k for k, component in enumerate(found) for node in component.nodes for name in node.outputs if name}
+        self.writers |= {name: k for k, component in enumerate(found) for name in component.rounds}
+        self.bounds = list(self._bounds(deciding))
+        self.ahead = frozenset[int]().union(*map(self._needed_for, self.bounds))
         self.decider = self._decider()
 
     def parts(self) -> Iterable[Batched | Stepped]:
@@ -232,8 +240,10 @@ class _Schedule:
                     stepped.append(k)
                     ready.add(k)
             decides = self.decider is not None and self._needs_of(self.decider) <= ready and not self.decider <= done
-            if batched:
-                yield Batched(tuple(unit for k in batched for unit in self.units[k] or ()))
+            first = [k for k in batched if k in self.ahead]  # all others then end where the loop does
+            for chosen in (first, [k for k in batched if k not in self.ahead]):
+                if chosen:
+                    yield Batched(tuple(unit for k in chosen for unit in self.units[k] or ()))
             if decides:
                 assert self.decider is not None
                 stepped = [*stepped, *self.decider]
@@ -279,20 +289,31 @@ class _Schedule:
     def _needs_itself(self, component: Component) -> str:
         return f"{' and '.join(component.rounds)} of the iteration before {'are' if len(component.rounds) > 1 else 'is'} needed"
 
-    def _decider(self) -> frozenset[int] | None:
-        """Stepped components that the condition needs, with all between them and it: they run up to the last iteration."""
-        home = {name: k for k, component in enumerate(self.found) for node in component.nodes for name in node.outputs if name}
-        home |= {name: k for k, component in enumerate(self.found) for name in component.rounds}
-        if self.deciding not in home:
-            return None
-        cone, todo = set[int](), [home[self.deciding]]
+    def _needed_for(self, name: str) -> frozenset[int]:
+        """Components that a value needs, and its own."""
+        found, todo = set[int](), [self.writers[name]] if name in self.writers else []
         while todo:
             k = todo.pop()
-            if k not in cone:
-                cone.add(k)
+            if k not in found:
+                found.add(k)
                 todo += self.found[k].needs
+        return frozenset(found)
+
+    def _bounds(self, name: str) -> Iterator[str]:
+        """Batched values with which a condition is false: itself, or what it is true together with."""
+        needed = self._needed_for(name)
+        if needed and all(self.units[k] is not None for k in needed):
+            yield name
+        elif needed:
+            nodes = [node for node in self.found[self.writers[name]].nodes if name in node.outputs]
+            for node in nodes if len(nodes) == 1 and facts(nodes[0]).accumulates == "logical_and" else ():
+                for part in node.inputs:
+                    yield from self._bounds(part)
+
+    def _decider(self) -> frozenset[int] | None:
+        """Stepped components that the condition needs, with all between them and it: they run up to the last iteration."""
         chosen: set[int] = set()
-        for k in sorted(cone):  # what a component needs has a lower number
+        for k in sorted(self._needed_for(self.deciding)):  # what a component needs has a lower number
             if self.units[k] is None or self.found[k].needs & chosen:
                 chosen.add(k)
         for k in chosen:

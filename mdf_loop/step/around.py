@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.ir import Loop
+from mdf_loop.ir import Body, Loop
 from mdf_loop.step.build import Builder, CannotLower
-from mdf_loop.step.primitives import either_kind
-from mdf_loop.step.records import UNKNOWN, Size, Type, Value
+from mdf_loop.step.primitives import INT64, either_kind
+from mdf_loop.step.records import UNKNOWN, Length, LoopRegion, Size, Type, Value
+from mdf_loop.step.structure import is_always_true
 
 
 def known_trip_count(record: Loop, count: Value | None, scanned: Sequence[Value]) -> Value | None:
@@ -94,6 +95,47 @@ def joined(one: Type, other: Type) -> Type:
     return Type(
         one.dtype, tuple(n if n == m or isinstance(n, Size) else Size() for n, m in zip(one.shape, other.shape, strict=True))
     )
+
+
+def types_of_results(loop: LoopRegion, carried: Sequence[Type], count: Value | None, scanned: Sequence[Value]) -> list[Type]:
+    """The types of what a loop gives: carried values, last values, collected ones, how many iterations, the last condition."""
+    kept = [x.type for x in loop.body.results[1 + loop.n_carried :]]
+    last, rows = kept[: loop.n_last], kept[loop.n_last :]
+    n = _number_of_rows(loop, count, scanned)
+    stacked = [_stacked(row, 0 if loop.in_block else what.axis, n) for row, what in zip(rows, loop.collected, strict=True)]
+    if not loop.in_block:
+        stacked = [Type(t.dtype, t.shape) for t in stacked]
+    return [*map(of_its_own, carried), *last, *stacked, Type(INT64, ()), loop.body.results[0].type]
+
+
+def _stacked(row: Type, axis: int, length: Length) -> Type:
+    """The type of so many rows along an axis."""
+    if row.shape is None:
+        return row
+    axis %= len(row.shape) + 1
+    return replace(row, shape=(*row.shape[:axis], length, *row.shape[axis:]))
+
+
+def _number_of_rows(loop: LoopRegion, count: Value | None, scanned: Sequence[Value]) -> Length:
+    """How many rows a loop collects: known where nothing ends it early (without iterations, a program falls back)."""
+    if loop.in_block or (loop.obeyed and not is_always_true(loop.body.results[0])):
+        return Size("n")
+    if count is not None:
+        known = [int(np.asarray(count.attr).item())] if count.op == "const" and np.size(count.attr) == 1 else []
+    else:
+        known = [
+            n for s, x in zip(loop.scanned, scanned, strict=True) if x.type.shape and isinstance(n := x.type.shape[s.axis], int)
+        ]
+    return known[0] if len(set(known)) == 1 and known[0] > 0 else Size("n")
+
+
+def as_declared(body: Body, names: Sequence[str], types: Sequence[Type]) -> Sequence[Type]:
+    """The types; a body of MDF whose ports declare others than it computes is left to the interpreter, which says so."""
+    for name, type in zip(names, types, strict=False) if body.types and not body.typed else ():
+        declared = body.type_of(name).dtype
+        if declared is not None and (type.dtype is None or not np.can_cast(type.dtype, declared, "same_kind")):
+            raise CannotLower("a port declares another type than is computed")
+    return types
 
 
 def known_value(x: Value) -> Any:

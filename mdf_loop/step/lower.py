@@ -20,7 +20,16 @@ from mdf_loop.ops.rows import Bound
 from mdf_loop.plan.purity import is_repeatable
 from mdf_loop.plan.result_types import result_types
 from mdf_loop.step.allowed import allows
-from mdf_loop.step.around import joined, known_trip_count, known_value, of_its_own, type_of_part, with_rows_of
+from mdf_loop.step.around import (
+    as_declared,
+    joined,
+    known_trip_count,
+    known_value,
+    of_its_own,
+    type_of_part,
+    types_of_results,
+    with_rows_of,
+)
 from mdf_loop.step.build import MOST_FOLDED, Builder, CannotLower, type_of_value
 from mdf_loop.step.check import checked
 from mdf_loop.step.memory import can_be_told
@@ -150,10 +159,16 @@ class Lowering:
         types = [None if x is None else x.type for x in args]
         is_known = all(x is None or x.type.dtype is not None or x.op == "rows" for x in args)
         if entry.define is not None and is_known and allows(node, types):
+            mark = self.b.mark()
             try:
-                return self._defined(node, bound, entry, args)
+                results = self._defined(node, bound, entry, args)
             except (CannotLower, ValueError):
                 pass  # what is wrong with it, if anything is, the kernel will say
+            else:
+                if all(x.op in _KNOWN for x in results) or (found := self._folded(node, bound, entry, args)) is None:
+                    return results
+                self.b.rewind(mark)
+                return found
         return self._folded(node, bound, entry, args) or self._applied(node, bound, entry, args, names)
 
     # Operators
@@ -232,7 +247,7 @@ class Lowering:
         for body in (then_body, else_body):
             with self.b.region(is_loop=False) as close:
                 results = self.body(body, {name: names[name] for name in body.captures})
-                _as_declared(body, body.outputs, [result.type for result in results])
+                as_declared(body, body.outputs, [result.type for result in results])
                 regions.append(close(results))
         if condition.op == "const" and condition.type.dtype == BOOL and np.size(condition.attr) == 1:
             chosen = regions[0 if np.asarray(condition.attr).item() else 1]
@@ -302,7 +317,7 @@ class Lowering:
         )
         given = [x if x is not None else self.b.const(None) for x in (count, condition)]
         value = self.b.put_in("loop", (*given, *carried, *scanned, *operands), UNKNOWN, attr)
-        found = _as_declared(record.body, record.results, _types_of_results(attr, types))
+        found = as_declared(record.body, record.results, types_of_results(attr, types, count, scanned))
         return self._with_sequences(self.b.items(value, found), sequences)
 
     def _with_sequences(self, results: Sequence[Value], places: Sequence[int]) -> Sequence[Value]:
@@ -399,26 +414,6 @@ def _routine(node: Node, entry: Kernel, args: Sequence[Value | None], result: Ty
     return make([None if x is None else x.type for x in args], result, **node.attrs)
 
 
-def _types_of_results(loop: LoopRegion, carried: Sequence[Type]) -> list[Type]:
-    """The types of what a loop gives: carried values, last values, collected ones, how many iterations, the last condition."""
-    kept = [x.type for x in loop.body.results[1 + loop.n_carried :]]
-    last, rows = kept[: loop.n_last], kept[loop.n_last :]
-    if not loop.in_block:
-        rows = [Type(t.dtype, t.shape) for t in rows]
-    n = Size("n")
-    stacked = [replace(t, shape=None if t.shape is None else (n, *t.shape)) for t in rows]
-    return [*map(of_its_own, carried), *last, *stacked, Type(INT64, ()), loop.body.results[0].type]
-
-
-def _as_declared(body: Body, names: Sequence[str], types: Sequence[Type]) -> Sequence[Type]:
-    """The types; a body of MDF whose ports declare others than it computes is left to the interpreter, which says so."""
-    for name, type in zip(names, types, strict=False) if body.types and not body.typed else ():
-        declared = body.type_of(name).dtype
-        if declared is not None and (type.dtype is None or not np.can_cast(type.dtype, declared, "same_kind")):
-            raise CannotLower("a port declares another type than is computed")
-    return types
-
-
 def _is_none(x: Value) -> bool:
     return x.op == "const" and x.attr is None
 
@@ -426,6 +421,9 @@ def _is_none(x: Value) -> bool:
 def _plain_shape(type: Type) -> tuple[int | None, ...] | None:
     return None if type.shape is None else tuple(n if isinstance(n, int) else None for n in type.shape)
 
+
+_KNOWN = {"const", "broadcast"}
+"""What is known before anything runs: one number for all elements is better than as many."""
 
 _CONDITION = -1
 """The place of the condition among what may stay the same."""

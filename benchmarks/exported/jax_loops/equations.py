@@ -132,3 +132,52 @@ def adam(W, V):
 
     zeros = (jnp.zeros_like(W), jnp.zeros_like(V))
     return repeated(50, step, ((W, V), zeros, zeros))[0]
+
+
+@exported(np.array([-1.2, 1.0]))
+def limited_memory_bfgs(x):
+    """Rosenbrock's valley downhill: the last four steps say where to, a line search how far; loops in a loop."""
+
+    def height(x):
+        return (1 - x[0]) ** 2 + 10 * (x[1] - x[0] ** 2) ** 2
+
+    def gradient(x):
+        return jnp.stack([-2 * (1 - x[0]) - 40 * x[0] * (x[1] - x[0] ** 2), 20 * (x[1] - x[0] ** 2)])
+
+    def way(g, S, Y, rho):
+        def back(k, state):
+            q, a = state
+            share = rho[3 - k] * (S[3 - k] @ q)
+            return q - share * Y[3 - k], a.at[3 - k].set(share)
+
+        q, a = repeated(4, back, (g, jnp.zeros(4)))
+        size = Y[3] @ Y[3]
+        first = q * jnp.where(size > 0, S[3] @ Y[3] / jnp.where(size > 0, size, 1.0), 0.05)
+        return repeated(4, lambda k, r: r + S[k] * (a[k] - rho[k] * (Y[k] @ r)), first)
+
+    def body(state):
+        n, x, g, S, Y, rho = state
+        r = way(g, S, Y, rho)
+        far = lambda s: (height(x - s[0] * r) > height(x) - 1e-4 * s[0] * (g @ r)) & (s[1] < 20)  # noqa: E731
+        length, _ = lax.while_loop(far, lambda s: (s[0] / 2, s[1] + 1), (jnp.float64(1), jnp.int32(0)))
+        new = x - length * r
+        s, y = new - x, gradient(new) - g
+        curved = s @ y > 1e-12
+        kept = [
+            jnp.where(curved, jnp.concatenate([old[1:], v[None]]), old)
+            for old, v in ((S, s), (Y, y), (rho, 1 / jnp.where(curved, s @ y, 1.0)))
+        ]
+        return n + 1, new, gradient(new), *kept
+
+    start = (jnp.int32(0), x, gradient(x), jnp.zeros((4, 2)), jnp.zeros((4, 2)), jnp.zeros(4))
+    return lax.while_loop(lambda s: (s[0] < 60) & ((s[2] ** 2).sum() > 1e-12), body, start)[:2]
+
+
+@exported(np.linspace(-3, 3, 24, dtype=np.float32), np.sin(np.arange(24, dtype=np.float32)))
+def kuramoto(phases, own):
+    """Twenty-four oscillators that pull at each other."""
+
+    def step(_, x):
+        return x + 0.05 * (own + 2 * jnp.sin(x[None, :] - x[:, None]).mean(1))
+
+    return repeated(60, step, phases)

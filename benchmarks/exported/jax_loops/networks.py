@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jax_loops.keeping import exported, f32, repeated
+from jax_loops.keeping import R, exported, f32, repeated
 
 LSTM_W, LSTM_U = 0.2 * f32(16, 128), 0.2 * f32(32, 128)
 
@@ -62,3 +62,33 @@ def ddim(x):
         return jnp.sqrt(then) * clean + jnp.sqrt(1 - then) * noise
 
     return repeated(30, step, x)
+
+
+@exported(R.integers(-100, 100, (20, 8)).astype(np.int8), R.integers(-5, 6, (8, 8)).astype(np.int8))
+def quantized_recurrence(x, W):
+    """A recurrent layer in bytes: products of whole numbers, a shift, and what is too large cut off."""
+
+    def step(h, v):
+        sums = h.astype(jnp.int32) @ W.astype(jnp.int32)
+        h = jnp.clip((sums >> 3) + v.astype(jnp.int32), -128, 127).astype(jnp.int8)
+        return h, sums
+
+    return lax.scan(step, jnp.zeros(8, jnp.int8), x)
+
+
+@exported(f32(20, 6), R.integers(1, 6, 5).astype(np.int32))
+def connectionist_temporal_classification(scores, labels):
+    """How likely five labels are in twenty frames, whatever frames they take; in logarithms."""
+    chances = jax.nn.log_softmax(scores, axis=1)
+    path = jnp.zeros(11, jnp.int32).at[1::2].set(labels)
+    may_skip = (path != 0) & (path != jnp.concatenate([jnp.full(2, -1, jnp.int32), path[:-2]]))
+    never = jnp.float32(-1e9)
+    first = jnp.full(11, never).at[0].set(chances[0, 0]).at[1].set(chances[0, path[1]])
+
+    def step(a, frame):
+        one = jnp.concatenate([never[None], a[:-1]])
+        two = jnp.where(may_skip, jnp.concatenate([never[None], never[None], a[:-2]]), never)
+        return jnp.logaddexp(jnp.logaddexp(a, one), two) + frame[path], None
+
+    a, _ = lax.scan(step, first, chances[1:])
+    return -jnp.logaddexp(a[-1], a[-2])

@@ -126,9 +126,14 @@ class _Loop:
         limit = str(e.same_length(lengths)) if lengths else str(ENDLESS)
         if attr.has_count:
             limit = self._count()
+        gives_rows = (self.collected or self.last) and not attr.in_block
         if attr.has_condition and not is_always_true(self.condition):
-            limit = Lanes(e.text).select(INT64, e.truth(self.condition), limit, "0")
-        if (self.collected or self.last) and not attr.in_block and not (limit.isdigit() and int(limit) > 0):
+            begins = e.truth(self.condition)
+            if gives_rows:
+                e.leave_if(e.text.new(f"xor i1 {begins}, true"))
+            else:
+                limit = Lanes(e.text).select(INT64, begins, limit, "0")
+        if gives_rows and not (limit.isdigit() and int(limit) > 0):
             e.leave_if(e.text.new(f"icmp sle i64 {limit}, 0"))
         return limit
 

@@ -117,7 +117,8 @@ class LoopWriter:
         source.insert(place, self.front)
         if self.is_cut or not self.is_limited:
             source.line("else:")
-            source.line(f"    {f'if cut_{self.limit}: ' if self.is_cut else ''}raise {source.use(runtime.TooLong)}")
+            cut = f"cut_{self.limit} and " if self.is_cut else ""  # no iteration at all, by the condition, is not too many
+            source.line(f"    if {cut}{self.limit}: raise {source.use(runtime.TooLong)}")
         self._finish()
         source.depth -= is_whole
 

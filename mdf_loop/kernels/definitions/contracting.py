@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.kernels.definitions.products import product
 from mdf_loop.kernels.definitions.shapes import rank_of
 from mdf_loop.kernels.linear import explicit_terms
 from mdf_loop.ops.registry import definition
@@ -22,8 +23,9 @@ LARGEST_BETWEEN = 1 << 20
 def einsum(b, *operands, equation):
     """Two operands after the other, each time summed over what nobody asks for any more; half precision in float32."""
     dtype = operands[0].type.dtype
-    if kind_of(dtype) != "float" or any(x.type.dtype != dtype or not x.type.is_static for x in operands):
-        raise ValueError("not floats of known shapes")
+    is_whole = dtype.kind in "iu"
+    if not (is_whole or kind_of(dtype) == "float") or any(x.type.dtype != dtype or not x.type.is_static for x in operands):
+        raise ValueError("not numbers of known shapes")
     terms, result = _named(equation, [rank_of(x) for x in operands])
     lengths: dict[str, int] = {}
     for x, term in zip(operands, terms, strict=True):
@@ -32,7 +34,7 @@ def einsum(b, *operands, equation):
                 raise ValueError("lengths that differ")
     if not set(result) <= lengths.keys() or any(len(set(term)) < len(term) for term in (*terms, result)):
         raise ValueError("a diagonal, or a letter from nowhere")
-    wide = [x if dtype.itemsize >= 4 else b.cast(x, np.dtype(np.float32)) for x in operands]
+    wide = [x if is_whole or dtype.itemsize >= 4 else b.cast(x, np.dtype(np.float32)) for x in operands]
     x, term = wide[0], terms[0]
     for k in range(1, len(wide)):
         needed = set(result).union(*terms[k + 1 :])
@@ -96,9 +98,7 @@ def _product(b: Any, one: tuple[Any, str], other: tuple[Any, str], needed: set[s
     if batch:  # a stack has matrices only
         x = x if left else b.reshape(x, (sizes[batch], 1, sizes[summed]))
         y = y if right else b.reshape(y, (sizes[batch], sizes[summed], 1))
-    shape = ((sizes[batch],) if batch else ()) + (x.type.shape[-2:-1] if len(x.type.shape) > 1 else ())
-    shape += y.type.shape[-1:] if len(y.type.shape) > 1 else ()
-    found = b.put_in("dot", (x, y), x.type.__class__(x.type.dtype, shape))
+    found = product(b, x, y)
     return b.reshape(found, [lengths[c] for c in batch + left + right]), batch + left + right
 
 

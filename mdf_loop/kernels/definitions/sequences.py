@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from mdf_loop.kernels.axes import place
+from mdf_loop.kernels.definitions.places import entry, numbers_of
 from mdf_loop.kernels.definitions.shapes import rank_of
 from mdf_loop.ops.registry import definition
 
@@ -28,6 +31,16 @@ def _rows(x: Any) -> Any:
 def sequence_length(b, input_sequence):
     """The number of elements."""
     return b.length(_rows(input_sequence), 0)
+
+
+@definition("SequenceAt", since=11)
+def sequence_at(b, input_sequence, position):
+    """One element; a place out of range stops the program."""
+    rows = _rows(input_sequence)
+    if position.type.shape not in ((), (1,)):
+        raise ValueError("a place that is no number")
+    index = b.cast(numbers_of(b, position)[0] if position.type.shape else position, np.dtype(np.int64))
+    return entry(b, rows, b.put_in("place_in", (index, b.length(rows, 0)), index.type))
 
 
 @definition("ConcatFromSequence", since=11)
