@@ -25,7 +25,7 @@ from mdf_loop.execute.blocks import Blocks
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.collect import NUMBERS
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
-from mdf_loop.execute.paying import Account, now
+from mdf_loop.execute.paying import Account, lasting, now
 from mdf_loop.execute.programs import Completed, Programs
 from mdf_loop.execute.slices import parts_of
 from mdf_loop.execute.specialised import Specialised
@@ -43,9 +43,8 @@ FEW_STEPS, MANY_STEPS = 48, 1 << 14
 FEW, WORTH = 3, 80
 """Iterations, and nodes run in all of them, up to which engine ``auto`` interprets: starting blocks would take longer."""
 
-SMALLEST, STEPPED, TELLING = 32, 1 << 12, 1 << 15
-"""Iterations of a block that is given up rather than made smaller, of the first block of a loop whose condition is looked at in
-each iteration, and of one that tells how long others will take."""
+SMALLEST, STEPPED = 32, 1 << 12
+"""Iterations of a block that is given up rather than made smaller, and of the first one where each looks at the condition."""
 
 LARGE = 1 << 19
 """Bytes of a value that goes round from which on a block is worth starting for two iterations: it is written over itself."""
@@ -298,7 +297,7 @@ class NumpyLoop(InterpretedLoop):
         if session.stage is None and session.goes_on():
             session.stage = self._stage(session)
             if session.stage is not None:
-                session.stage.pace = pace
+                session.stage.begins(pace, is_new=not self.account.seconds)
         stage: Stage = session.stage
         while (room := self._room(session, until)) > 0:
             if stage is None or stage.failures > 6:
@@ -311,7 +310,7 @@ class NumpyLoop(InterpretedLoop):
                 most = WATCHED if session.run.watch is not None and session.run.deadline is None else AHEAD
                 length = max(min(length, int(most / max(stage.pace, 1e-9))), 1)
             elif not stage.is_paced and session.run.options.how.compiles_what_pays:
-                length = min(length, TELLING)
+                length = min(length, stage.telling)
             is_done = self._try_block(session, stage, length)
             if stage.is_compiled and (why := stage.blocks.why):
                 stage.blocks, stage.is_compiled, stage.may_compile = stage.planned, False, False
@@ -334,8 +333,8 @@ class NumpyLoop(InterpretedLoop):
             return
         blocks = self._stepping("it is compiled", is_wide=False)
         stage.is_waiting = not how.compiles and is_being_compiled(blocks, session, stage)
-        until = time.perf_counter() + self.account.patience(left)
-        while stage.is_waiting and time.perf_counter() < until:
+        is_patient = lasting(self.account.patience(left))
+        while stage.is_waiting and is_patient():
             session.run.pause()
             stage.is_waiting = is_being_compiled(blocks, session, stage, AHEAD)
         if stage.is_waiting:
@@ -420,7 +419,7 @@ class NumpyLoop(InterpretedLoop):
         each = max(sum(history.nbytes for history in batch.histories.values()) / batch.length, 1.0)
         most = max(int(session.run.options.block_bytes / each), 1)
         seconds = time.perf_counter() - begun
-        stage.pace, stage.is_paced = max(seconds / length, 1e-9), True
+        stage.took(length, seconds)
         following = next_length(session, plan, length, seconds)
         if plan.condition == "given":  # a block that was cut short for the sake of the clock does not hold up the next one
             following = max(following, stage.length)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from mdf_loop.engines import can_compile
 from mdf_loop.options import Options
 
-FIRST, EACH, NODE = 0.07, 0.012, 0.0002
+FIRST, EACH, NODE = 0.055, 0.012, 0.0002
 """Seconds that compiling takes, about (benchmarks/compiling.py): more for the first time in a process, for every body, and for
 each of its nodes."""
 
 MARGIN = 1.15
 """How much longer than compiling work has to be that is not done yet."""
 
-PATIENCE = 1.5
+PATIENCE, LONGEST = 1.5, 4
 """How much longer than it should take machine code is waited for where what is left of a run is known to be worth it: two threads
-of Python are in each other's way, so that doing both takes longer than either."""
+of Python are in each other's way, so that doing both takes longer than either.  That is time of the processor; on the wall it may
+be so many times that."""
 
 
 now = time.thread_time
@@ -62,3 +64,9 @@ class Account:
     def cost(self) -> float:
         """Seconds that compiling takes, about."""
         return EACH + NODE * self.nodes + (FIRST if "llvmlite" not in sys.modules else 0.0)
+
+
+def lasting(seconds: float) -> Callable[[], bool]:
+    """Says whether so many seconds of the processor are not over: on the wall compiling takes longer where others work."""
+    spent, wall = time.process_time() + seconds, time.perf_counter() + LONGEST * seconds
+    return lambda: time.process_time() < spent and time.perf_counter() < wall
