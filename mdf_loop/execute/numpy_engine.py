@@ -157,13 +157,14 @@ class NumpyLoop(InterpretedLoop):
             self.account.seconds += now() - begun
 
     def _results(self, given: Arguments, run: Run) -> list[Any]:
-        if not self._is_for_a_program(given, run):
+        hidden, is_compiled = self._hidden(given), self.account.pays(run.options)
+        if not self._is_for_a_program(given, hidden, run, is_compiled):
             return super().results(given, run)
         if not self.program.is_current():
             self._make_ready(self.loop, self.unseen)
         drawn = run.stream.save()
         try:
-            found = self._by_program(given, run)
+            found = self._by_program(given, hidden, run, is_compiled)
         except MemoryError:
             run.stream.restore(drawn)
             found = None
@@ -179,9 +180,8 @@ class NumpyLoop(InterpretedLoop):
         self.refuse_undeclared(found)
         return found
 
-    def _by_program(self, given: Arguments, run: Run) -> list[Any] | None:
+    def _by_program(self, given: Arguments, hidden: Sequence[Any], run: Run, is_compiled: bool) -> list[Any] | None:
         """The results that a program gives, if there is one; machine code that is there needs nothing around it."""
-        hidden, is_compiled = self._hidden(given), self.account.pays(run.options)
         values, programs = program_values(given, hidden), self._programs_for(given, is_compiled)
         found: Sequence[Any] | None = programs.at_once(values, run) if is_compiled else None
         if found is None:
@@ -191,7 +191,8 @@ class NumpyLoop(InterpretedLoop):
         if found is None:
             return None
         *results, done = found
-        del results[len(given.carried) : len(given.carried) + len(hidden)]
+        if hidden:
+            del results[len(given.carried) : len(given.carried) + len(hidden)]
         self._show()
         self.last_length, self.last_program = int(done), programs.latest
         run.enter(Completed(self, results, int(done), run))
@@ -209,16 +210,16 @@ class NumpyLoop(InterpretedLoop):
             return None
         return self._programs_for(given, True).machine_code(program_values(given), options)
 
-    def _is_for_a_program(self, given: Arguments, run: Run) -> bool:
+    def _is_for_a_program(self, given: Arguments, hidden: Sequence[Any], run: Run, is_compiled: bool) -> bool:
         """Whether it is a short loop that nobody watches, bounds or stops."""
         options, count = run.options, given.trip_count
         if not options.how.plans or options.max_iterations is not None or not run.is_free:
             return False
         if given.go is False or given.invariant or self.unseen is not None:
             return False
-        if not all(isinstance(value, PLAIN) for value in self._hidden(given)):
+        if hidden and not all(isinstance(value, PLAIN) for value in hidden):
             return False
-        if self.account.pays(options):
+        if is_compiled:
             return count is None or count > 0
         return _watching.get() is None and self._is_short_work(given)
 
