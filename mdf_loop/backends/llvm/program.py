@@ -220,7 +220,7 @@ class Result:
             1: "b", 2: "h", 4: "i", 8: "q"
         }[self.dtype.itemsize]  # fmt: skip
         self._unpack = struct.Struct(f"={letter.upper() if self.dtype.kind == 'u' else letter}").unpack_from
-        self.room = (self.shape, self.dtype) if self.is_static and not self.is_number else None
+        self.room: tuple[Any, np.dtype] | None = (self.shape, self.dtype) if self.is_static and not self.is_number else None
 
     def of(self, table: Table) -> Any:
         """The result of a call that was given no room for it."""
