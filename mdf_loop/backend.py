@@ -119,10 +119,12 @@ def run_kept(execute: InterpretedBody, values: list[Any], run: Run) -> tuple[Any
 
     def call() -> tuple[Any, ...]:
         results = execute.at_once(values, run)
-        if results is None:
+        if results is not None:
+            return tuple(handed_out(results))
+        with execute.counted():
             with np.errstate(all="ignore"):
                 results = [*execute.finish(env())]
-        return tuple(handed_out(results))
+            return tuple(handed_out(results))
 
     def begun() -> None:
         run.stream.restore(drawn)

@@ -9,19 +9,24 @@ import threading
 import weakref
 
 import numpy as np
+import onnx.parser
 import pytest
 
 import mdf_loop
-from mdf_loop import options
-from mdf_loop.execute import background, specialised
+from mdf_loop import backend, options
+from mdf_loop.execute import background, graphs, paying, specialised
 from mdf_loop.execute.background import Order, idle
 from mdf_loop.execute.paying import Account
+from mdf_loop.execute.programs import watched_programs
 from mdf_loop.options import current_options
 from mdf_loop.step.build import Builder
 from mdf_loop.step.records import Type
 
 BODY = (
     "b (int64 i, bool c, double x) => (bool c, double y, double z) { hidden = Mul (x, k) y = Sub (k, hidden) z = Identity (y) }"
+)
+TURNING = (
+    """<ir_version: 9, opset_import: ["": 18]> turning (float[2,3] x) => (float[3,2] y) { y = Transpose <perm = [1, 0]> (x) }"""
 )
 SOON = 120.0
 
@@ -122,6 +127,64 @@ def test_what_takes_too_long_is_not_waited_for_any_longer(held, body, monkeypatc
     assert "machine code" not in planned.explain()
 
 
+def test_copies_of_results_count_when_it_is_asked_whether_machine_code_pays(monkeypatch):
+    pytest.importorskip("llvmlite")
+    clock, plain = [0.0], backend.handed_out
+
+    def slow(results):
+        clock[0] += 10.0
+        return plain(results)
+
+    monkeypatch.setattr(graphs, "now", lambda: clock[0])
+    monkeypatch.setattr(backend, "handed_out", slow)
+    turned = backend.prepare(onnx.parser.parse_model(TURNING))
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    with options(engine="auto"), watched_programs() as found:
+        for _ in range(4):  # of which the first are interpreted, and all but one find that it pays
+            np.testing.assert_array_equal(turned.run([x])[0], x.T)
+            assert idle(SOON)
+    assert found[0].latest.size > 0
+
+
+def test_patience_is_time_of_the_processor_and_ends_on_the_wall_as_well(monkeypatch):
+    clocks = {"process_time": 0.0, "perf_counter": 0.0}
+    for name in clocks:
+        monkeypatch.setattr(paying.time, name, lambda name=name: clocks[name])
+    is_patient = paying.lasting(1.0)
+    clocks.update(perf_counter=1.5, process_time=0.9)
+    assert is_patient()
+    clocks.update(process_time=1.1)
+    assert not is_patient()
+    clocks.update(perf_counter=paying.LONGEST + 0.1, process_time=0.1)
+    assert not is_patient()
+
+
+def test_the_first_blocks_of_all_are_small_and_the_one_that_writes_programs_tells_nothing(body, monkeypatch):
+    from mdf_loop.execute import numpy_engine
+    from mdf_loop.execute import stage as stages
+
+    blocks, run = [], numpy_engine.NumpyLoop._try_block
+
+    def noted(self, session, stage, length):
+        done = run(self, session, stage, length)
+        blocks.append((length, stage.is_paced))
+        return done
+
+    monkeypatch.setattr(numpy_engine.NumpyLoop, "_try_block", noted)
+    monkeypatch.setattr(Account, "pays", lambda self, options, ahead=0.0: False)
+    monkeypatch.setattr(stages, "TOLD", 0.0)
+    planned = mdf_loop.compile(body)
+    with options(engine="auto"):
+        found = planned(100_000, True, 0.5, k=0.75)
+        assert_same(found, interpreted(body, 100_000, k=0.75))
+        (first, is_told), (second, is_then_told), *_ = blocks
+        assert first <= stages.FIRST < second <= 8 * first
+        assert (is_told, is_then_told) == (False, True)
+        blocks.clear()
+        planned(100_000, True, 0.5, k=0.75)
+    assert blocks[0] == (stages.TELLING, True)
+
+
 def test_the_time_of_a_run_is_kept_while_it_waits(held, body, monkeypatch):
     monkeypatch.setattr(Account, "patience", lambda self, left: SOON)
     with options(engine="auto", timeout=0.2), pytest.raises(mdf_loop.errors.LoopTimeout) as info:
@@ -203,7 +266,7 @@ def in_a_process(code, **environment):
 
 HANGING = """
 import threading, time
-from mdf_loop.execute import background, specialised
+from mdf_loop.execute import background, paying, specialised
 from mdf_loop.step.build import Builder
 from mdf_loop.step.records import Type
 import numpy as np

@@ -90,6 +90,15 @@ def test_reductions_of_whole_numbers_and_extremes(shape, keep):
     assert_as_evaluated(build, whole, real)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 8, 16, 17, 32])
+def test_the_place_of_an_extreme_is_the_first_of_equals(length, dtype):
+    few = [-1, 0, 1] if dtype == np.int32 else [-np.inf, -0.0, 0.0, 1.0, np.inf, np.nan]
+    x = np.random.default_rng(length).choice(np.array(few, dtype), (200, length))
+    x[:20], x[20:40] = few[-1], few[0]
+    assert_as_evaluated(lambda b, x: [b.reduce(x, kind, [1]) for kind in ("argmax", "argmin")], x)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("length", [1, 2, 7, 8, 9, 31, 100, 128])
 def test_short_sums_are_numpys_bit_for_bit(length, dtype):

@@ -332,6 +332,22 @@ def test_values_that_grow(m):
     assert_same_on_every_engine(run(text, m, True, np.array([0.5]), [np.array([1.0])]), exact=False)
 
 
+SEQUENCES = {
+    "alike": [np.arange(3.0) + k for k in range(200)],
+    "one of them longer": [np.arange(4.0 if k == 90 else 3.0) for k in range(200)],
+    "numbers": [np.array(0.5 * k) for k in range(200)],
+}
+
+
+@pytest.mark.parametrize("start", [0, -100, -200, 50, 150, -201])
+@pytest.mark.parametrize("sequence", SEQUENCES)
+def test_elements_of_a_sequence(sequence, start):
+    text = """picking (int64 i, bool go, double y) => (bool go_out, double y_out) {
+        go_out = Identity (go) at = Add (i, start) x = SequenceAt (s, at) m = ReduceMax <keepdims = 0> (x) y_out = Add (y, m) }"""
+    expected = assert_same_on_every_engine(run(text, 100, True, 0.25, s=SEQUENCES[sequence], start=np.int64(start)))
+    assert (expected.error is not None) == (start in (150, -201))
+
+
 def test_value_that_changes_its_type_or_rank_when_first_carried():
     text = """widening (int64 i, bool go, double[?] y) => (bool go_out, y_out, double s) {
         go_out = Identity (go) y_out = Mul (y, k) s = ReduceMax <keepdims = 0> (y_out) }""".replace("double[?]", "double[]")

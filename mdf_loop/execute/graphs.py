@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mdf_loop.execute.calls import Calls
@@ -50,11 +51,17 @@ class Graph(InterpretedBody):
         run: Run = env[RUN]
         if not run.options.how.plans:
             return super().finish(env)
-        begun = now()
         found = self._by_program(env, run)
-        results = super().finish(env) if found is None else found
-        self._account.seconds += now() - begun
-        return results
+        return super().finish(env) if found is None else found
+
+    @contextlib.contextmanager
+    def counted(self) -> Iterator[None]:
+        """What is done inside counts when it is asked whether machine code pays."""
+        begun = now()
+        try:
+            yield
+        finally:
+            self._account.seconds += now() - begun
 
     def _by_program(self, env: list[Any], run: Run) -> tuple[Any, ...] | None:
         """The results that a program gives, if there is one.  What it had computed when Ctrl-C struck nobody knows."""

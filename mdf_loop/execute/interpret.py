@@ -6,6 +6,7 @@ This is the living definition.  Every faster engine is tested against it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -402,6 +403,10 @@ class InterpretedBody:
     def at_once(self, inputs: Sequence[Any], run: Run) -> list[Any] | None:
         """The outputs, where something is ready that gives them without a step in between; None where nothing is."""
         return None
+
+    def counted(self) -> AbstractContextManager[None]:
+        """Around what a run costs, copies of results included, which other ways would write where they stay."""
+        return nullcontext()
 
     def begin(self, inputs: Sequence[Any], captured: Sequence[Any], run: Run) -> list[Any]:
         """The values before the first node."""

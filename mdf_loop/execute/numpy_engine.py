@@ -25,7 +25,7 @@ from mdf_loop.execute.blocks import Blocks
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.collect import NUMBERS
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
-from mdf_loop.execute.paying import WATCHED, Account, now
+from mdf_loop.execute.paying import Account, lasting, now
 from mdf_loop.execute.programs import Completed, Programs
 from mdf_loop.execute.slices import parts_of
 from mdf_loop.execute.specialised import Specialised
@@ -43,9 +43,8 @@ FEW_STEPS, MANY_STEPS = 48, 1 << 14
 FEW, WORTH = 3, 80
 """Iterations, and nodes run in all of them, up to which engine ``auto`` interprets: starting blocks would take longer."""
 
-SMALLEST, STEPPED, TELLING = 32, 1 << 12, 1 << 15
-"""Iterations of a block that is given up rather than made smaller, of the first block of a loop whose condition is looked at in
-each iteration, and of one that tells how long others will take."""
+SMALLEST, STEPPED = 32, 1 << 12
+"""Iterations of a block that is given up rather than made smaller, and of the first one where each looks at the condition."""
 
 LARGE = 1 << 19
 """Bytes of a value that goes round from which on a block is worth starting for two iterations: it is written over itself."""
@@ -158,13 +157,14 @@ class NumpyLoop(InterpretedLoop):
             self.account.seconds += now() - begun
 
     def _results(self, given: Arguments, run: Run) -> list[Any]:
-        if not self._is_for_a_program(given, run):
+        hidden, is_compiled = self._hidden(given), self.account.pays(run.options)
+        if not self._is_for_a_program(given, hidden, run, is_compiled):
             return super().results(given, run)
         if not self.program.is_current():
             self._make_ready(self.loop, self.unseen)
         drawn = run.stream.save()
         try:
-            found = self._by_program(given, run)
+            found = self._by_program(given, hidden, run, is_compiled)
         except MemoryError:
             run.stream.restore(drawn)
             found = None
@@ -180,9 +180,8 @@ class NumpyLoop(InterpretedLoop):
         self.refuse_undeclared(found)
         return found
 
-    def _by_program(self, given: Arguments, run: Run) -> list[Any] | None:
+    def _by_program(self, given: Arguments, hidden: Sequence[Any], run: Run, is_compiled: bool) -> list[Any] | None:
         """The results that a program gives, if there is one; machine code that is there needs nothing around it."""
-        hidden, is_compiled = self._hidden(given), self.account.pays(run.options)
         values, programs = program_values(given, hidden), self._programs_for(given, is_compiled)
         found: Sequence[Any] | None = programs.at_once(values, run) if is_compiled else None
         if found is None:
@@ -192,7 +191,8 @@ class NumpyLoop(InterpretedLoop):
         if found is None:
             return None
         *results, done = found
-        del results[len(given.carried) : len(given.carried) + len(hidden)]
+        if hidden:
+            del results[len(given.carried) : len(given.carried) + len(hidden)]
         self._show()
         self.last_length, self.last_program = int(done), programs.latest
         run.enter(Completed(self, results, int(done), run))
@@ -210,16 +210,16 @@ class NumpyLoop(InterpretedLoop):
             return None
         return self._programs_for(given, True).machine_code(program_values(given), options)
 
-    def _is_for_a_program(self, given: Arguments, run: Run) -> bool:
+    def _is_for_a_program(self, given: Arguments, hidden: Sequence[Any], run: Run, is_compiled: bool) -> bool:
         """Whether it is a short loop that nobody watches, bounds or stops."""
         options, count = run.options, given.trip_count
         if not options.how.plans or options.max_iterations is not None or not self.account.is_unseen(run, given):
             return False
         if given.go is False or given.invariant or self.unseen is not None:
             return False
-        if not all(isinstance(value, PLAIN) for value in self._hidden(given)):
+        if hidden and not all(isinstance(value, PLAIN) for value in hidden):
             return False
-        if self.account.pays(options):
+        if is_compiled:
             return count is None or count > 0
         return _watching.get() is None and self._is_short_work(given)
 
@@ -298,7 +298,8 @@ class NumpyLoop(InterpretedLoop):
         if session.stage is None and session.goes_on():
             session.stage = self._stage(session)
             if session.stage is not None:
-                session.stage.pace = min(pace, self.account.expected(session.run, session.given))
+                pace = min(pace, self.account.expected(session.run, session.given))
+                session.stage.begins(pace, is_new=not self.account.seconds)
         stage: Stage = session.stage
         while (room := self._room(session, until)) > 0:
             if stage is None or stage.failures > 6:
@@ -307,11 +308,7 @@ class NumpyLoop(InterpretedLoop):
             length = min(room, stage.length)
             session.run.pause()
             self._see_whether_it_pays(session, stage, room)
-            if not session.run.is_free or stage.is_compiled or stage.is_waiting:
-                most = WATCHED if session.run.watch is not None and session.run.deadline is None else AHEAD
-                length = max(min(length, int(most / max(stage.pace, 1e-9))), 1)
-            elif not stage.is_paced and session.run.options.how.compiles_what_pays:
-                length = min(length, TELLING)
+            length = stage.at_most(length, session.run)
             is_done = self._try_block(session, stage, length)
             if stage.is_compiled and (why := stage.blocks.why):
                 stage.blocks, stage.is_compiled, stage.may_compile = stage.planned, False, False
@@ -334,8 +331,8 @@ class NumpyLoop(InterpretedLoop):
             return
         blocks = self._stepping("it is compiled", is_wide=False)
         stage.is_waiting = not how.compiles and is_being_compiled(blocks, session, stage)
-        until = time.perf_counter() + self.account.patience(left)
-        while stage.is_waiting and time.perf_counter() < until:
+        is_patient = lasting(self.account.patience(left))
+        while stage.is_waiting and is_patient():
             session.run.pause()
             stage.is_waiting = is_being_compiled(blocks, session, stage, AHEAD)
         if stage.is_waiting:
@@ -419,7 +416,8 @@ class NumpyLoop(InterpretedLoop):
         each = max(sum(history.nbytes for history in batch.histories.values()) / batch.length, 1.0)
         most = max(int(session.run.options.block_bytes / each), 1)
         seconds = time.perf_counter() - begun
-        stage.pace, stage.is_paced = self.account.paced(seconds / length, session.given), True
+        stage.took(length, seconds)
+        self.account.paced(stage.pace, session.given)
         following = next_length(session, plan, length, seconds)
         if plan.condition == "given":  # a block that was cut short for the sake of the clock does not hold up the next one
             following = max(following, stage.length)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from mdf_loop.engines import can_compile
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.options import Options, Run
 
-FIRST, EACH, NODE = 0.07, 0.012, 0.0002
+FIRST, EACH, NODE = 0.055, 0.012, 0.0002
 """Seconds that compiling takes, about (benchmarks/compiling.py): more for the first time in a process, for every body, and for
 each of its nodes."""
 
@@ -22,9 +23,10 @@ times a second at the most."""
 MARGIN = 1.15
 """How much longer than compiling work has to be that is not done yet."""
 
-PATIENCE = 1.5
+PATIENCE, LONGEST = 1.5, 4
 """How much longer than it should take machine code is waited for where what is left of a run is known to be worth it: two threads
-of Python are in each other's way, so that doing both takes longer than either."""
+of Python are in each other's way, so that doing both takes longer than either.  That is time of the processor; on the wall it may
+be so many times that."""
 
 
 now = time.thread_time
@@ -53,10 +55,9 @@ class Account:
     pace: float = math.inf
     bytes: int = 0
 
-    def paced(self, seconds: float, given: Arguments) -> float:
-        """Keep how long an iteration of a block took, and give it back, never nothing."""
-        self.pace, self.bytes = max(seconds, 1e-9), _bytes(given)
-        return self.pace
+    def paced(self, seconds: float, given: Arguments) -> None:
+        """Keep how long an iteration of a block took."""
+        self.pace, self.bytes = seconds, _bytes(given)
 
     def expected(self, run: Run, given: Arguments) -> float:
         """Seconds that an iteration takes, as one took that worked on as much; infinity where nobody knows, or time is short."""
@@ -95,3 +96,9 @@ class Account:
 def _bytes(given: Arguments) -> int:
     """How large the values are that a loop is given; numbers of Python count for nothing."""
     return sum(getattr(value, "nbytes", 0) for values in (given.carried, given.captured) for value in values)
+
+
+def lasting(seconds: float) -> Callable[[], bool]:
+    """Says whether so many seconds of the processor are not over: on the wall compiling takes longer where others work."""
+    spent, wall = time.process_time() + seconds, time.perf_counter() + LONGEST * seconds
+    return lambda: time.process_time() < spent and time.perf_counter() < wall

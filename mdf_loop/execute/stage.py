@@ -8,6 +8,8 @@ from typing import Any
 
 from mdf_loop.execute.blocks import Blocks
 from mdf_loop.execute.interpret import Session
+from mdf_loop.execute.paying import WATCHED
+from mdf_loop.options import Run
 from mdf_loop.plan.schedule import Plan
 
 FIRST = 64
@@ -22,13 +24,18 @@ FEW_BYTES = 1 << 14
 LONG = 0.0005
 """Seconds of a block beside which starting one costs little."""
 
+TELLING, TOLD = 1 << 15, 0.0005
+"""Iterations, at most, of a block that tells how long others will take, and the least seconds of one if nothing has run before:
+smaller ones come first, and in the first of all programs are written."""
+
 
 @dataclass
 class Stage:
     """What a session's blocks share: the plan, values that are the same in all of them, and how large blocks may be.
 
-    ``pace`` is how many seconds an iteration took last, if there was one (``is_paced``).  ``planned`` are the blocks to go back
-    to where there is no machine code, ``is_waiting`` says that there will be some soon.
+    ``pace`` is how many seconds an iteration took last, if that is known (``is_paced``); until then blocks have ``telling``
+    iterations at most.  ``planned`` are the blocks to go back to where there is no machine code, ``is_waiting`` says that there
+    will be some soon.
     """
 
     blocks: Blocks
@@ -36,8 +43,10 @@ class Stage:
     slices: list[Any]
     length: int = FIRST
     pace: float = AHEAD
+    telling: int = TELLING
     failures: int = 0
     is_paced: bool = False
+    is_new: bool = False
     is_compiled: bool = False
     is_waiting: bool = False
     may_compile: bool = True
@@ -45,6 +54,26 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.planned = self.blocks
+
+    def begins(self, pace: float, is_new: bool) -> None:
+        """An iteration that was interpreted took ``pace`` seconds; where all ``is_new`` the first blocks are small."""
+        self.pace, self.is_new = pace, is_new
+        if is_new:
+            self.telling = min(max(int(AHEAD / pace), 1), FIRST)
+
+    def at_most(self, length: int, run: Run) -> int:
+        """So many iterations; fewer where somebody waits for the end of a block, or nobody knows how long it takes."""
+        if not run.is_free or self.is_compiled or self.is_waiting:
+            most = WATCHED if run.watch is not None and run.deadline is None else AHEAD
+            return max(min(length, int(most / max(self.pace, 1e-9))), 1)
+        is_unknown = not self.is_paced and run.options.how.compiles_what_pays
+        return min(length, self.telling) if is_unknown else length
+
+    def took(self, length: int, seconds: float) -> None:
+        """A block of so many iterations took so long."""
+        self.pace = max(seconds / length, 1e-9)
+        self.is_paced |= self.telling == TELLING or (not self.is_new and seconds >= TOLD)
+        self.telling, self.is_new = min(8 * self.telling, TELLING), False
 
 
 def first_length(session: Session, condition: str, bytes_each: int, longest: int = FIRST) -> int:

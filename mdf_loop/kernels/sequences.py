@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.kernels.axes import numbers, place
 from mdf_loop.kernels.joining import chunks, parts
-from mdf_loop.ops.batching import elementwise, of_shape
+from mdf_loop.ops.batching import Result, all_stacked, elementwise, of_shape
 from mdf_loop.ops.registry import kernel, say
 
 
@@ -44,7 +45,18 @@ def sequence_erase(input_sequence, position=None):
     return [*input_sequence[:at], *input_sequence[at + 1 :]]
 
 
-@kernel("SequenceAt", since=11)
+def elements_rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
+    """The elements of one sequence at many positions, where all of them are arrays of one type and shape."""
+    (sequence, position), length = args, len(args[0])
+    if stacked[0] or position.ndim != 1 or position.min() < -length or position.max() >= length:
+        return None
+    found = [sequence[at] for at in position.tolist()]
+    if not all(type(x) is np.ndarray for x in found) or len({(x.dtype, x.shape) for x in found}) > 1 or found[0].dtype.hasobject:
+        return None
+    return all_stacked(np.stack(found))
+
+
+@kernel("SequenceAt", since=11, batch=elements_rule)
 def sequence_at(input_sequence, position):
     """The element at ``position``."""
     return input_sequence[_position(input_sequence, position)]

@@ -38,6 +38,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -85,12 +86,12 @@ class Type:
         """The number of axes, if it is known."""
         return None if self.shape is None else len(self.shape)
 
-    @property
+    @cached_property
     def is_static(self) -> bool:
         """Whether element type and all lengths are known."""
         return self.dtype is not None and self.shape is not None and all(isinstance(n, int) for n in self.shape)
 
-    @property
+    @cached_property
     def size(self) -> int:
         """How many elements it has, if all lengths are known."""
         return math.prod(n for n in self.shape or () if isinstance(n, int))

@@ -81,6 +81,9 @@ def literal(dtype: np.dtype, number: object) -> str:
     if row.kind == "h":
         bits = int(np.asarray(number).astype(dtype).view(np.uint16))
         return f"0xH{bits:04X}" if dtype == FLOAT16 else str(bits)
-    with np.errstate(all="ignore"):
-        rounded = float(np.float32(number)) if dtype == FLOAT32 else float(number)  # type: ignore[arg-type]
+    if dtype == FLOAT32:
+        with np.errstate(all="ignore"):
+            rounded = float(np.float32(number))  # type: ignore[arg-type]
+    else:
+        rounded = float(number)  # type: ignore[arg-type]
     return f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"

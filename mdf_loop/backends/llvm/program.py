@@ -66,6 +66,7 @@ class Program:
         self.draws, self.is_free = written.e.draws, written.is_free
         self._call, self.call_many = _entries(self.is_free)
         self.table, self.results, self.outside = written.table, written.results, written.e.outside
+        self._rooms = [result.room for result in self.results]
         self._weak = [k for k, param in enumerate(region.params) if param.type.weak and param.type.kind in "bi"]
         self._spare: list[Table] = []
 
@@ -73,7 +74,7 @@ class Program:
         """Run it."""
         table = self._spare.pop() if self._spare else self.new_table()
         given = self.exact(values) if self._weak else values
-        found = [result.room() for result in self.results]
+        found = [None if room is None else np.empty(*room) for room in self._rooms]
         if self.outside:
             table.given, table.run = given, run
         if self.draws:
@@ -87,7 +88,7 @@ class Program:
                 raise table.error
             self._spare.append(table)
             raise error_of(code)
-        results = tuple([result.of(table) if x is None else x for result, x in zip(self.results, found, strict=True)])
+        results = tuple([self.results[k].of(table) if x is None else x for k, x in enumerate(found)])
         if self.outside:
             table.given, table.run = (), None
         if table.arrays:
@@ -206,7 +207,7 @@ DTYPES = tuple(TYPES)
 
 
 class Result:
-    """One result: an array that is there before, one that the program asks for, or a number in the table."""
+    """One result: an array that is there before, of ``room`` in shape and type, one that the program asks for, or a number."""
 
     def __init__(self, type: Type, place: int) -> None:
         assert type.dtype is not None
@@ -219,11 +220,7 @@ class Result:
             1: "b", 2: "h", 4: "i", 8: "q"
         }[self.dtype.itemsize]  # fmt: skip
         self._unpack = struct.Struct(f"={letter.upper() if self.dtype.kind == 'u' else letter}").unpack_from
-        self._is_made_before = self.is_static and not self.is_number
-
-    def room(self) -> Any:
-        """What is given to the program; None for what stands in the table, or is asked for."""
-        return np.empty(self.shape, self.dtype) if self._is_made_before else None
+        self.room: tuple[Any, np.dtype] | None = (self.shape, self.dtype) if self.is_static and not self.is_number else None
 
     def of(self, table: Table) -> Any:
         """The result of a call that was given no room for it."""

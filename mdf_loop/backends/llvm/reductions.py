@@ -6,7 +6,7 @@ Sums of a row have eight accumulators, as numpy's have, so that short ones are t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -296,25 +296,32 @@ class _Extreme:
         chosen = lanes.select(INT64, is_better, lanes.number_of(place), where)
         self.text.line(f"store {lanes.of('i64')} {chosen}, ptr {self.where}")
 
+    def take(self, lanes: Lanes, value: str, place: Place) -> None:
+        """The only element of each lane."""
+        self.text.line(f"store {self.type} {value}, ptr {self.slot}")
+        self.text.line(f"store {lanes.of('i64')} {lanes.number_of(place)}, ptr {self.where}")
+
     def value(self, lanes: Lanes) -> str:
         """The place."""
         return self.text.new(f"load {lanes.of('i64')}, ptr {self.where}")
 
-    def across(self, lanes: Lanes) -> str:
-        """The first of the best places of all lanes."""
+    def across(self, lanes: Lanes, in_order: bool) -> str:
+        """The first of the best places of all lanes; ``in_order`` pairs are compared of which the first stands in front."""
         best, where, width = self.text.new(f"load {self.type}, ptr {self.slot}"), self.value(lanes), lanes.width
         while width > 1:
             width //= 2
             half = Lanes(self.text, width)
-            sides = [(self._half(half, self.dtype, best, k), self._half(half, INT64, where, k)) for k in range(2)]
-            takes = self.comes_first(half, sides[1], sides[0])
+            parts = [range(k, 2 * width, 2) if in_order else range(k * width, (k + 1) * width) for k in range(2)]
+            sides = [(self._part(half, self.dtype, best, part), self._part(half, INT64, where, part)) for part in parts]
+            better = self.is_better(half, sides[1][0], sides[0][0]) if in_order else ""
+            takes = better or self.comes_first(half, sides[1], sides[0])
             best, where = (half.select(t, takes, b, a) for t, a, b in zip((self.dtype, INT64), *sides, strict=True))
         return where
 
-    def _half(self, half: Lanes, dtype: np.dtype, value: str, side: int) -> str:
-        """The first or the second half of the lanes."""
+    def _part(self, half: Lanes, dtype: np.dtype, value: str, part: Iterable[int]) -> str:
+        """Half of the lanes."""
         type = f"<{2 * half.width} x {element(dtype).register}>"
-        picks = ", ".join(f"i32 {side * half.width + k}" for k in range(half.width))
+        picks = ", ".join(f"i32 {k}" for k in part)
         many = self.text.new(f"shufflevector {type} {value}, {type} poison, <{half.width} x i32> <{picks}>")
         return many if half.width > 1 else self.text.new(f"extractelement <1 x {element(dtype).register}> {many}, i64 0")
 
@@ -341,10 +348,12 @@ def _place_in_row(r: _Reducing, length: Length, read: Element) -> str:
         raise CannotCompile("the place of an extreme of half precision has no compiled form")
     widest, results = max(r.x.widest, 8), []
     best = {width: _Extreme(e, Lanes(e.text, width), r.kind, r.x.dtype) for width in widths_of(e, length, widest, False)}
+    is_one_each = [*best] == [length]
     for lanes, place in chunks(e, length, widest, may_overlap=False):
-        best[lanes.width].add(lanes, read(lanes, place), place)
+        extreme = best[lanes.width]
+        (extreme.take if is_one_each else extreme.add)(lanes, read(lanes, place), place)
     for width, extreme in best.items():
-        results.append((extreme, extreme.across(Lanes(e.text, width))))
+        results.append((extreme, extreme.across(Lanes(e.text, width), is_one_each)))
     (_, found), *others = results
     for extreme, other in others:  # the last element of a row, on its own
         one = Lanes(e.text)
