@@ -84,7 +84,7 @@ def _of_trip_count(parameter: Any, node: Any, place: tuple[str, ...]) -> Iterato
     count = (parameter.args or {}).get("M")
     held = {other.id: other.value for other in node.parameters if other.function is None}
     count = held.get(count, count) if isinstance(count, str) else count
-    if isinstance(count, bool) or (isinstance(count, float) and count != int(count)):
+    if isinstance(count, bool) or (isinstance(count, float) and not count.is_integer()):
         yield Finding(ERROR, f"{'/'.join(place)}: the trip count M is a whole number; got {count!r}", place)
 
 
