@@ -23,7 +23,7 @@ from workloads.simulations import fitzhugh_nagumo
 from workloads.writing import Writing
 
 from mdf_loop import loop
-from mdf_loop.integrations.mdf import quiet_mdf
+from mdf_loop.integrations.quiet import quiet_mdf
 
 MILLISECONDS, LIMIT_MS, LIMIT_US = 1e3, 1.0, 12.0
 

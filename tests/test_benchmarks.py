@@ -1,6 +1,7 @@
 """The loops that are measured are right: short runs of each on every engine, next to onnxruntime."""
 
 import inspect
+import runpy
 import sys
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from operators import differences as operator_differences
 from operators import every
 from workloads import EVERY, differences
 
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+
 SHORT = {"n": 12, "steps": 60, "outer": 5, "inner": 4, "a": 1e30, "width": 30}
 """What makes workloads short; a size of 30 is enough where there is one."""
 
@@ -26,6 +29,21 @@ FIXED |= {"early_exit_batched": {"n": 50, "width": 300}}
 def short(make):
     known = inspect.signature(make).parameters
     return make(**FIXED.get(make.__name__) or {name: value for name, value in SHORT.items() if name in known})
+
+
+@pytest.mark.parametrize("path", sorted(BENCHMARKS.glob("*.py")), ids=lambda path: path.name)
+def test_every_script_finds_what_it_measures(path):
+    """What it imports is there; its ``main`` is not run."""
+    runpy.run_path(str(path), run_name=path.stem)
+
+
+def test_every_table_of_the_documentation_has_its_script():
+    tables = runpy.run_path(str(BENCHMARKS / "tables.py"))["TABLES"]
+    assert {f"measured_{name}.txt" for name in tables} == {
+        path.name for path in (BENCHMARKS.parent / "docs").glob("measured_*.txt")
+    }
+    scripts = {command.split()[0] for commands in tables.values() for command in commands}
+    assert all((BENCHMARKS / script).is_file() for script in scripts)
 
 
 @pytest.mark.parametrize("make", EVERY, ids=lambda make: make.__name__)
