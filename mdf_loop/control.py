@@ -42,9 +42,17 @@ def trip_count(m: Any) -> int | None:
     if kind_of(array.dtype) != "integer" or array.shape not in ((), (1,)):
         raise KindError(
             f"the trip count M must be one integer, a scalar or of shape [1]; got {describe_value(array)}{_excerpt(array)}"
-            f"{'; it stands in front of the condition: loop(M, cond, ...)' if array.dtype == bool else ''}"
+            f"{_meant(array)}"
         )
     return _countable(int(array.item()))
+
+
+def _meant(given: np.ndarray) -> str:
+    """What a trip count that is no whole number was probably meant to be."""
+    if given.dtype == bool:
+        return "; it stands in front of the condition: loop(M, cond, ...)"
+    is_whole = given.dtype.kind == "f" and given.size == 1 and given.item().is_integer()
+    return f"; write {int(given.item())}" if is_whole else ""
 
 
 def _countable(count: int) -> int:

@@ -8,7 +8,7 @@ import yaml
 from test_cli import run_main
 
 import mdf_loop
-from mdf_loop.errors import MalformedBody
+from mdf_loop.errors import LoopError, MalformedBody
 from mdf_loop.integrations.checking import check
 
 ROOT = Path(__file__).parent.parent
@@ -32,6 +32,21 @@ def test_outputs_that_a_converted_graph_does_not_have_are_told(names, tmp_path):
     assert "output" in problem.message
     with pytest.raises(MalformedBody, match="output"):
         mdf_loop.run(path)
+
+
+@pytest.mark.parametrize("count", ["1e3", 1000.0, 2.5, float("inf"), float("nan"), True, [1, 2], [[1], [2, 3]]])
+def test_trip_counts_that_are_no_whole_numbers_are_told(count, tmp_path):
+    path = tmp_path / "m.json"
+    args = {"M": count, "cond": True, "x": 0.0, "body": "body"}
+    parameters = {"body": {"value": {"carried": {"x": "x + 1"}}}, "run": {"function": "onnx::Loop", "args": args}}
+    node = {"parameters": parameters, "output_ports": {"y": {"value": "run"}}}
+    path.write_text(json.dumps({"m": {"graphs": {"g": {"nodes": {"A": node}}}}}))
+    (problem,) = check(path)
+    assert "trip count M is a whole number" in problem.message
+    assert problem.message.endswith("; write 1000") == (count in ("1e3", 1000.0))
+    with pytest.raises(LoopError, match="the trip count M must be one integer|inhomogeneous") as caught:
+        mdf_loop.run(path)
+    assert ("; write 1000" in str(caught.value)) == (count in ("1e3", 1000.0))
 
 
 def started(tmp_path, monkeypatch, capsys):

@@ -84,8 +84,12 @@ def _of_trip_count(parameter: Any, node: Any, place: tuple[str, ...]) -> Iterato
     count = (parameter.args or {}).get("M")
     held = {other.id: other.value for other in node.parameters if other.function is None}
     count = held.get(count, count) if isinstance(count, str) else count
-    if isinstance(count, bool) or (isinstance(count, float) and not count.is_integer()):
-        yield Finding(ERROR, f"{'/'.join(place)}: the trip count M is a whole number; got {count!r}", place)
+    if isinstance(count, str) and number_in(count) is not None:
+        count = number_in(count)
+    is_list = isinstance(count, list) and [*map(type, count)] != [int]
+    if is_list or isinstance(count, bool | float):
+        meant = f"; write {int(count)}" if isinstance(count, float) and count.is_integer() else ""
+        yield Finding(ERROR, f"{'/'.join(place)}: the trip count M is a whole number; got {count!r}{meant}", place)
 
 
 def wrong_with_texts(graph: Any, node: Any) -> Iterator[Finding]:
