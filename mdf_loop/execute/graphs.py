@@ -50,11 +50,17 @@ class Graph(InterpretedBody):
         run: Run = env[RUN]
         if not run.options.how.plans:
             return super().finish(env)
+        if self._account.is_over or not run.options.how.compiles_what_pays:  # nobody asks what it has taken
+            return self._planned(env, run)
         begun = now()
-        found = self._by_program(env, run)
-        results = super().finish(env) if found is None else found
+        results = self._planned(env, run)
         self._account.seconds += now() - begun
         return results
+
+    def _planned(self, env: list[Any], run: Run) -> tuple[Any, ...]:
+        """The outputs, by a program where there is one."""
+        found = self._by_program(env, run)
+        return super().finish(env) if found is None else found
 
     def _by_program(self, env: list[Any], run: Run) -> tuple[Any, ...] | None:
         """The results that a program gives, if there is one.  What it had computed when Ctrl-C struck nobody knows."""
