@@ -121,7 +121,7 @@ def run_kept(execute: InterpretedBody, values: list[Any], run: Run) -> tuple[Any
         results = execute.at_once(values, run)
         if results is not None:
             return tuple(handed_out(results))
-        with execute.counted():
+        with execute.counted(run.options):
             with np.errstate(all="ignore"):
                 results = [*execute.finish(env())]
             return tuple(handed_out(results))

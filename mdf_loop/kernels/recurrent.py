@@ -254,9 +254,20 @@ def lstm_cell(r: np.ndarray, b: Any, p: Any, functions: list[Function], *, input
     f, g, h = functions
     n = r.shape[-1]
     recurrence = r.T
-    peep_i, peep_o, peep_f = (0, 0, 0) if p is None else (p[:n], p[n : 2 * n], p[2 * n :])
 
     def step(gates: np.ndarray, state: State) -> State:
+        last, cell = state
+        gates = gates + last @ recurrence
+        three = f(gates[:, : 3 * n])
+        i, o = three[:, :n], three[:, n : 2 * n]
+        cell = (1 - i if input_forget else three[:, 2 * n :]) * cell + i * g(gates[:, 3 * n :])
+        return o * h(cell), cell
+
+    if p is None:
+        return _joined(b), step
+    peep_i, peep_o, peep_f = p[:n], p[n : 2 * n], p[2 * n :]
+
+    def peeping(gates: np.ndarray, state: State) -> State:
         last, cell = state
         gates = gates + last @ recurrence
         i = f(gates[:, :n] + peep_i * cell)
@@ -264,7 +275,7 @@ def lstm_cell(r: np.ndarray, b: Any, p: Any, functions: list[Function], *, input
         cell = forget * cell + i * g(gates[:, 3 * n :])
         return f(gates[:, n : 2 * n] + peep_o * cell) * h(cell), cell
 
-    return _joined(b), step
+    return _joined(b), peeping
 
 
 @kernel("LSTM", batch=over_batch)
