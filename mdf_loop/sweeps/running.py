@@ -26,6 +26,9 @@ from mdf_loop.sweeps.workers import Span, chunks_of, here, in_threads, on_cluste
 CHUNK = 1 << 15
 """Runs in a chunk, unless somebody says otherwise."""
 
+CHUNKS = 4
+"""Chunks for each thread: fewer keep Python's lock for less time, more let threads end together."""
+
 Progress = Callable[[int, int], None]
 """Called with how many runs are done, and of how many."""
 
@@ -107,9 +110,9 @@ def _chunk_of(task: Task, said: Said) -> int:
     if said.chunk is not None:
         return _counted("chunk", said.chunk)
     if said.client is not None:
-        return _share(task.size, len(said.client.scheduler_info()["workers"]))
+        return _share(task.size, 8 * len(said.client.scheduler_info()["workers"]))
     if said.workers > 1 and said.checkpoint is None:  # which goes on with other workers as well
-        return _share(task.size, said.workers)
+        return _share(task.size, CHUNKS * said.workers)
     return CHUNK
 
 
@@ -214,9 +217,9 @@ def _counted(name: str, count: Any) -> int:
     return 1 if count is None else counted(name, count)
 
 
-def _share(size: int, workers: int) -> int:
-    """How many runs a chunk has where workers share them: several chunks for each worker."""
-    return max(min(-(-size // (8 * max(workers, 1))), CHUNK), 1)
+def _share(size: int, chunks: int) -> int:
+    """How many runs a chunk has, for so many chunks."""
+    return max(min(-(-size // max(chunks, 1)), CHUNK), 1)
 
 
 def _said(task: Task, length: int) -> dict[str, Any]:
