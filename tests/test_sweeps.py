@@ -302,6 +302,10 @@ def test_an_argument_that_is_misspelt_is_suggested(name, meant):
     with pytest.raises(ArgumentError) as info:
         mdf_loop.run(DIFFUSION, **{name: 3})
     assert f"did you mean the argument {meant!r}?" in "".join(info.value.__notes__)
+    if name != "records":
+        with pytest.raises(ArgumentError) as info:
+            mdf_loop.sweep(DIFFUSION, OVER, **{name: 3})
+        assert f"did you mean the argument {meant!r}?" in "".join(info.value.__notes__)
 
 
 def test_quantiles_have_a_dimension_with_their_levels():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -197,7 +198,10 @@ def _refuse_unknown(model: Model, grid: Grid, inputs: Mapping[str, Any]) -> None
                 f"a sweep keeps the outputs of its runs, not what happens inside them: it takes no {name}. "
                 "Let the model collect the value as an output, or call run(model, trials=..., record=...) at each point"
             )
-        raise unknown_name("the model has no input called", name, model.inputs)
+        error = unknown_name("the model has no input called", name, model.inputs)
+        if close := get_close_matches(name, [field.name for field in fields(Said)], 1, 0.75):
+            error.add_note(f"{name!r} is taken for an input; did you mean the argument {close[0]!r}?")
+        raise error
     if both := sorted(set(swept) & set(inputs)):
         raise ArgumentError(f"{', '.join(both)}: swept over, and given as well")
     model.refuse_twice((*swept, *inputs))
