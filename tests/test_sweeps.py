@@ -297,29 +297,6 @@ def test_outputs_that_are_kept_and_what_is_made_of_trials():
     np.testing.assert_array_equal(both.evidence, (whole.evidence.values > 0).mean(axis=2))
 
 
-@pytest.mark.parametrize(("name", "meant"), [("trails", "trials"), ("records", "record"), ("step", "steps"), ("sed", "seed")])
-def test_an_argument_that_is_misspelt_is_suggested(name, meant):
-    with pytest.raises(ArgumentError) as info:
-        mdf_loop.run(DIFFUSION, **{name: 3})
-    assert f"did you mean the argument {meant!r}?" in "".join(info.value.__notes__)
-
-
-def test_quantiles_have_a_dimension_with_their_levels():
-    wanted = {"evidence": [0.25, 0.75], "path": [0.25, 0.75], "reaction_time": [0.5]}
-    whole = mdf_loop.sweep(DIFFUSION, OVER, trials=6, seed=1)
-    s = mdf_loop.sweep(DIFFUSION, OVER, trials=6, seed=1, reduce=wanted)
-    lead = tuple(OVER)
-    assert s.evidence.dims == (*lead, "quantile")
-    assert s.path.dims == (*lead, "quantile", "iteration")
-    assert s.reaction_time.dims == (*lead, "reaction_time_quantile")
-    for name, levels in wanted.items():
-        expected = whole[name].quantile(levels, "trial", skipna=True).transpose(*lead, "quantile", ...)
-        np.testing.assert_allclose(s[name].values, expected.values, rtol=1e-12)
-        np.testing.assert_array_equal(s[s[name].dims[len(lead)]].values, levels)
-    again = mdf_loop.sweep(DIFFUSION, OVER, trials=6, seed=1, reduce=[0.25, 0.75], outputs="path").path.sel(quantile=0.75)
-    np.testing.assert_array_equal(again.values, s.path.sel(quantile=0.75).values)
-
-
 def test_a_given_filling_keeps_whole_numbers_whole():
     graph = loop_graph(
         "b (int64 i, bool c, double x) => (bool c, double x, int64 j) { j = Identity (i) }", {"x": 0.0}, {"x": "x"}, ("run[1]",)

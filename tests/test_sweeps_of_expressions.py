@@ -190,3 +190,13 @@ def test_generated_equations(seed, engine):
     values = {"x0": rng.choice(kinds)(1), "y0": rng.choice(kinds)(2), "k": rng.choice(kinds)(3), "m": 6}
     over = {"drift": [rng.choice([0.5, F(0.25)])] * 2}
     assert_is_the_loop_of_runs(graph_of(body, values, 3), over, 3, engine)
+
+
+def test_threads_give_the_same_numbers():
+    """Chunks of several threads share what was made of the loop, and nothing of what they draw."""
+    body, values, _ = BODIES["a walk that ends"]
+    graph, over = graph_of(body, values, 2), {"drift": np.linspace(0, 1, 8)}
+    with mdf_loop.options(engine="numpy"):
+        alone = mdf_loop.sweep(graph, over, trials=20, seed=1)
+        for _ in range(5):
+            assert mdf_loop.sweep(graph, over, trials=20, seed=1, workers=4, chunk=8).equals(alone)

@@ -22,7 +22,7 @@ from mdf_loop.sweeps.drawing import Drawing
 from mdf_loop.sweeps.draws import draw_of, moving
 from mdf_loop.sweeps.exact import DRAWS, SHARED, NotBatched, refuse_inexact
 from mdf_loop.sweeps.iterations import iteration_of
-from mdf_loop.sweeps.lane_nodes import Planned
+from mdf_loop.sweeps.lane_nodes import Planned, Step
 from mdf_loop.sweeps.lanes import Lanes, stacked
 from mdf_loop.sweeps.seeds import Seeds
 
@@ -171,30 +171,28 @@ class BatchedLoop:
         if lanes.iteration is not None and lanes.iteration_version == lanes.version:
             lanes.iteration(lanes.env)
             return
-        version = lanes.version
-        for each in self.varying:
-            if each.is_draw:
-                self._draw(each, lanes, drawing)
-            else:
-                each.run(lanes, self.fixed)
-        if lanes.version == version and t >= SETTLED:
-            self._remember(lanes, drawing)
+        version, is_noted = lanes.version, t >= SETTLED
+        steps = [
+            self._draw(each, lanes, drawing) if each.is_draw else each.run(lanes, self.fixed, is_noted) for each in self.varying
+        ]
+        if lanes.version == version and is_noted:
+            self._remember(lanes, steps)
 
     @staticmethod
-    def _draw(each: Planned, lanes: Lanes, drawing: Drawing) -> None:
-        """A node that draws: standard numbers, moved to where its inputs want them; and the calls of it."""
+    def _draw(each: Planned, lanes: Lanes, drawing: Drawing) -> list[Step]:
+        """Run a node that draws - standard numbers, moved to where its inputs want them; what does the same next time."""
         node, draw, (output,) = each.node, drawing.draw(each.node), each.node.outputs
         value, moved = drawing.take(node), moving(draw, lanes)
         standard, inputs = output if moved is None else f"{output} standard", node.inputs[:2]
-        each.steps = [((lambda: drawing.take(node)), (), {}, standard)]
+        steps: list[Step] = [((lambda: drawing.take(node)), (), {}, standard)]
         if moved is not None:
             value = moved(value, *(lanes.env[name] for name in inputs))
-            each.steps.append((moved, (standard, *inputs), {}, output))
+            steps.append((moved, (standard, *inputs), {}, output))
         lanes.set(output, value, True, draw.is_weak)
+        return steps
 
-    def _remember(self, lanes: Lanes, drawing: Drawing) -> None:
+    def _remember(self, lanes: Lanes, steps: Sequence[list[Step] | None]) -> None:
         """Keep the calls of an iteration for the next ones, if they are all there is to do."""
-        steps = [each.steps for each in self.varying]
         is_settled = all(
             (name in names) == (output in names) for names in (lanes.stacked, lanes.weak) for name, output in self.rounds.items()
         )

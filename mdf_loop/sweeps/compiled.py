@@ -63,10 +63,10 @@ class CompiledLoop:
             A lane came upon something that only running it alone finds out.
         LoopTimeout
         """
-        made = self._program(given, len(which), run)
+        values = [program_values(each) for each in given]
+        made = self._program(given, values, len(which), run)
         if made is None:
             return None
-        values = [program_values(each) for each in given]
         try:
             with np.errstate(all="ignore"):
                 found = run_many(made.call, values, which, seeds, lambda: _pause(run))
@@ -78,7 +78,7 @@ class CompiledLoop:
         *results, lengths = found
         return Columns(list(results[: self.first]), [None] * len(self.places), lengths)
 
-    def _program(self, given: Sequence[Arguments], lanes: int, run: Run) -> Specialised | None:
+    def _program(self, given: Sequence[Arguments], values: Sequence[Sequence[Any]], lanes: int, run: Run) -> Specialised | None:
         """The machine code of all lanes, if there is some and it shall be used."""
         options, first = run.options, given[0]
         how = options.how
@@ -86,8 +86,9 @@ class CompiledLoop:
             return None
         if how.compiles_what_pays and not self._is_worth_it(given, lanes):
             return None
-        forms = {(each.trip_count is None, each.go is None, *map(_kind_of, program_values(each))) for each in given}
-        made = self.execute.machine_code(first, options) if len(forms) == 1 else None
+        forms = {(each.trip_count is None, each.go is None) for each in given}
+        is_one = len(forms) == 1 and all(len(set(map(_kind_of, column))) == 1 for column in zip(*values, strict=True))
+        made = self.execute.machine_code(first, options) if is_one else None
         if made is None or how.compiles:
             return made
         return made if adds_up_little(made.step) else None

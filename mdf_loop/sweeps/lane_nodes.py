@@ -18,23 +18,19 @@ Step = tuple[Callable[..., Any], tuple[str, ...], dict[str, Any], str]
 
 
 class Planned:
-    """A node, its kernel and its rule.
-
-    Attributes
-    ----------
-    steps : list of Step, or None
-        The only call that the rule makes, if what it gets are the values themselves, or rows with another number of axes:
-        the same will do in the next iteration.
-    """
+    """A node, its kernel and its rule."""
 
     def __init__(self, node: Node) -> None:
         self.node, self.is_draw = node, (node.domain, node.op) in DRAWS
         entry = lookup(node.op, node.opset, node.domain)
         self.call, self.rule, self.keywords = entry.run, entry.batch, dict(bind(node).keywords)
-        self.steps: list[Step] | None = None
 
-    def run(self, lanes: Lanes, fixed: Container[str]) -> None:
-        """Run the node for all lanes; ``fixed`` are names whose values never change."""
+    def run(self, lanes: Lanes, fixed: Container[str], is_noted: bool = False) -> list[Step] | None:
+        """Run the node for all lanes; ``fixed`` are names whose values never change.
+
+        If ``is_noted``, what does the same in the next iteration: the only call that the rule makes, if what it gets are the
+        values themselves, or rows with another number of axes.
+        """
         node, call, is_weak = self.node, self.call, False
         names, casts = list(node.inputs), list[Step]()
         if not lanes.weak.isdisjoint(names):
@@ -56,8 +52,8 @@ class Planned:
         for name, value, is_stacked in zip(node.outputs, results, are_stacked, strict=False):
             if name:
                 lanes.set(name, value, is_stacked, is_weak and is_stacked)
-        steps = self._as_steps(call, names, lanes, args, flags, calls, results, fixed)
-        self.steps = None if steps is None else [*casts, *steps]
+        steps = self._as_steps(call, names, lanes, args, flags, calls, results, fixed) if is_noted else None
+        return None if steps is None else [*casts, *steps]
 
     def _cast(self, names: list[str], lanes: Lanes, dtype: np.dtype) -> tuple[list[str], list[Step]]:
         """Names of the inputs, rows of Python's numbers in another type where that is needed, and what makes them."""

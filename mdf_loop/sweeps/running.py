@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,9 @@ from mdf_loop.sweeps.workers import Span, chunks_of, here, in_threads, on_cluste
 
 CHUNK = 1 << 15
 """Runs in a chunk, unless somebody says otherwise."""
+
+CHUNKS = 4
+"""Chunks for each thread: fewer keep Python's lock for less time, more let threads end together."""
 
 Progress = Callable[[int, int], None]
 """Called with how many runs are done, and of how many."""
@@ -107,9 +111,9 @@ def _chunk_of(task: Task, said: Said) -> int:
     if said.chunk is not None:
         return _counted("chunk", said.chunk)
     if said.client is not None:
-        return _share(task.size, len(said.client.scheduler_info()["workers"]))
+        return _share(task.size, 8 * len(said.client.scheduler_info()["workers"]))
     if said.workers > 1 and said.checkpoint is None:  # which goes on with other workers as well
-        return _share(task.size, said.workers)
+        return _share(task.size, CHUNKS * said.workers)
     return CHUNK
 
 
@@ -194,7 +198,10 @@ def _refuse_unknown(model: Model, grid: Grid, inputs: Mapping[str, Any]) -> None
                 f"a sweep keeps the outputs of its runs, not what happens inside them: it takes no {name}. "
                 "Let the model collect the value as an output, or call run(model, trials=..., record=...) at each point"
             )
-        raise unknown_name("the model has no input called", name, model.inputs)
+        error = unknown_name("the model has no input called", name, model.inputs)
+        if close := get_close_matches(name, [field.name for field in fields(Said)], 1, 0.75):
+            error.add_note(f"{name!r} is taken for an input; did you mean the argument {close[0]!r}?")
+        raise error
     if both := sorted(set(swept) & set(inputs)):
         raise ArgumentError(f"{', '.join(both)}: swept over, and given as well")
     model.refuse_twice((*swept, *inputs))
@@ -214,9 +221,9 @@ def _counted(name: str, count: Any) -> int:
     return 1 if count is None else counted(name, count)
 
 
-def _share(size: int, workers: int) -> int:
-    """How many runs a chunk has where workers share them: several chunks for each worker."""
-    return max(min(-(-size // (8 * max(workers, 1))), CHUNK), 1)
+def _share(size: int, chunks: int) -> int:
+    """How many runs a chunk has, for so many chunks."""
+    return max(min(-(-size // max(chunks, 1)), CHUNK), 1)
 
 
 def _said(task: Task, length: int) -> dict[str, Any]:

@@ -82,10 +82,11 @@ class SideBySide:
         points = [task.inputs_of(point) for point in range(first, (stop - 1) // task.trials + 1)]
         which = np.arange(start, stop) // task.trials - first
         seeds = self._seeds(task, start, stop)
-        requests = [next(self._begun(inputs, run)) for inputs in points] if len(self.loops) == 1 else []
+        outside = Run(run.options, _Unread(0), deadline=run.deadline, enclosing=run)
+        requests = [next(self._begun(inputs, outside)) for inputs in points] if len(self.loops) == 1 else []
         taken = self._taken(task.names, requests[0]) if requests else None
         if taken is None:
-            return self._stepwise([points[k] for k in which], seeds, run, task)
+            return self._stepwise([self._begun(points[k], outside) for k in which], seeds, run, task)
         wanted = {place for place in taken.values() if place is not None}
         columns = self._looped(requests, which, seeds, run, wanted)
         found = {name: _column(columns, place, task.fill) for name, place in taken.items()}
@@ -97,11 +98,12 @@ class SideBySide:
             return None
         return Seeds(task.seed, *np.divmod(np.arange(start, stop), task.trials), task.common_noise)
 
-    def _begun(self, inputs: Any, run: Run) -> Evaluation:
+    def _begun(self, inputs: Any, outside: Run) -> Evaluation:
+        """An evaluation of the model, which is run by ``outside`` but for its loops."""
         given = self.model.places_given(inputs)
         if given is None:
             raise NotBatched("an input is not that of one place")
-        return self.direct.steps(given, Run(run.options, _Unread(0), deadline=run.deadline, enclosing=run), {})
+        return self.direct.steps(given, outside, {})
 
     def _taken(self, names: tuple[str, ...], request: Request) -> dict[str, int] | None:
         """The results of the only loop that the outputs are; None if there is more to them."""
@@ -119,11 +121,10 @@ class SideBySide:
             found[name] = element[1]
         return found
 
-    def _stepwise(self, given: list[Any], seeds: Seeds | None, run: Run, task: Task) -> Chunk:
+    def _stepwise(self, begun: list[Evaluation], seeds: Seeds | None, run: Run, task: Task) -> Chunk:
         """Evaluate all runs up to their next loop, run those loops at once, and so on."""
         if len(self.loops) > 1 and seeds is not None:
             raise NotBatched("several loops draw from one stream")
-        begun = [self._begun(inputs, run) for inputs in given]
         outputs: list[Any] = [None] * len(begun)
         waiting: dict[int, Request] = {}
         chunk = Chunk({})

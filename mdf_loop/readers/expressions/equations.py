@@ -220,6 +220,10 @@ class _Plain(ast.NodeTransformer):
                 return _at(ast.Call(_dotted(alone, tree), [], []), tree)
             zeros = _at(ast.Call(_dotted("numpy.zeros_like", tree), tree.args, []), tree)
             return _at(ast.Call(_dotted(alike, tree), [zeros], []), tree)
+        if name in DRAWS:
+            raise UnsupportedOp(
+                f"{name}() draws one number, {name}(x) as many as x has; it takes nothing else: scale what it gives"
+            )
         if op_of(f"numpy.{name}") is not None:
             tree.func = _dotted(f"numpy.{name}", tree)
         elif op_of(f"math.{name}") is not None:
