@@ -325,7 +325,7 @@ def refuse_keywords(condition: Any, path: tuple[str, ...]) -> None:
     MalformedBody
     """
     kind, given = getattr(condition, "type", None), getattr(condition, "kwargs", None)
-    found = getattr(graph_scheduler.condition, str(kind), None)
+    found: Any = getattr(graph_scheduler.condition, str(kind), None)
     if not _is_condition(found) or not isinstance(given, Mapping):
         return
     taken = inspect.signature(found).parameters.values()
