@@ -51,7 +51,7 @@ LOOPS: dict[tuple[str, str], Callable[[float], Any]] = {
 }
 """Loops of about twenty milliseconds, or ``k`` times as long."""
 
-LONG = 20
+LONG = 10
 """How much longer the run is in which is counted: long enough for some reports."""
 
 GROUPS = 15
@@ -136,7 +136,7 @@ def costs(listener: object, engine: str, often: int = 2000) -> dict[str, float]:
             watch._report(watch.started + 1)
 
     calls = {"passed": counting_down if engine == "interpret" else passing, "look": looking, "_report": reporting}
-    return {name: fastest(call, 0.3) / often for name, call in calls.items()}
+    return {name: fastest(call, 0.05) / often for name, call in calls.items()}
 
 
 def logged(report: Report) -> None:
@@ -154,7 +154,7 @@ def row(name: str, engine: str, call: Callable[[float], Any], seconds: float) ->
         middle, least, most = more(times[way], times[""])
         medians.append(middle)
         told += f"{middle:>+8.2%} [{least:+.2%}, {most:+.2%}]".ljust(27)
-    parts, long = counted(call, (engine, logged)), fastest(watched(call, engine, False, LONG), 0)
+    parts, long = counted(call, (engine, logged)), fastest(watched(call, engine, False, LONG), 0, 1)
     share = sum(count * each[part] for part, count in parts.items()) / long
     print(f"{name:<18}{engine:<10}{usual * 1e3:>7.1f} ms{told}{share:>8.4%}{len(times['']):>6}", flush=True)
     return medians[1:]
@@ -163,15 +163,15 @@ def row(name: str, engine: str, call: Callable[[float], Any], seconds: float) ->
 def main() -> None:
     """Print the table."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--seconds", type=float, default=10.0, help="for each row")
+    arguments.add_argument("--seconds", type=float, default=9.0, help="for each row")
     seconds = arguments.parse_args().seconds
     log = logging.getLogger("mdf_loop.progress")
     log.addHandler(logging.StreamHandler(open(os.devnull, "w")))  # noqa: SIM115
     log.setLevel(logging.INFO)
     log.propagate = False
     print(machine())
-    print(f"{'loop':<18}{'engine':<10}{'not watched':>11}{'nothing':>7}{'told to a function':>35}", end="")
-    print(f"{'written to the log':>27}{'counted':>19}{'runs':>6}")
+    print(f"{'loop':<18}{'engine':<10}{'not watched':>11}{'nothing':>9}{'told to a function':>34}", end="")
+    print(f"{'written to the log':>27}{'counted':>17}{'runs':>6}")
     medians = [median for (name, engine), call in LOOPS.items() for median in row(name, engine, call, seconds)]
     print(f"the middle row: {statistics.median(medians):+.2%}, the worst: {max(medians):+.2%}")
 

@@ -7,7 +7,9 @@ from pathlib import Path
 import mdf_loop
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))  # op_table.py, openvino_table.py, changelog_page.py, gallery_hooks.py and the pictures
+sys.path.insert(
+    0, str(HERE)
+)  # op_table.py, openvino_table.py, changelog_page.py, gallery_hooks.py, gallery_downloads.py and the pictures
 os.environ.setdefault("MPLBACKEND", "agg")
 
 project = "mdf-loop"
@@ -20,6 +22,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
+    "gallery_downloads",
     "op_table",
     "openvino_table",
     "changelog_page",

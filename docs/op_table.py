@@ -8,7 +8,7 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 
 from mdf_loop.kernels import load_kernels
-from mdf_loop.ops.registry import KERNELS, Kernel
+from mdf_loop.ops.registry import KERNELS, Kernel, way_in_loops
 
 COLUMNS = {"Operator": 35, "Kernels from version": 20, "Runs by": 20, "In a loop": 25}
 """Headings, and how wide their columns are."""
@@ -29,7 +29,12 @@ def rows() -> list[tuple[str, ...]]:
     load_kernels()
     known = onnx_domains()
     return [
-        (f"{domain}.{op}" if domain else op, ", ".join(str(k.since) for k in versions), _runs_by(versions), _in_a_loop(versions))
+        (
+            f"{domain}.{op}" if domain else op,
+            ", ".join(str(k.since) for k in versions),
+            _runs_by(versions),
+            way_in_loops(versions),
+        )
         for (domain, op), versions in sorted(KERNELS.items())
         if domain in known
     ]
@@ -47,14 +52,6 @@ def missing() -> list[str]:
 
 def _runs_by(versions: list[Kernel]) -> str:
     return "mdf_loop" if all(kernel.native for kernel in versions) else "onnx.reference"
-
-
-def _in_a_loop(versions: list[Kernel]) -> str:
-    if all(kernel.native and kernel.bind is not None for kernel in versions):
-        return "control flow"
-    if not versions[-1].pure:
-        return "one by one, in order"
-    return "batched" if versions[-1].batch is not None else "one by one"
 
 
 def functions(module: str) -> list[str]:

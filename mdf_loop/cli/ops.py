@@ -38,7 +38,7 @@ def ops(
 
 def _rows() -> list[dict[str, Any]]:
     from mdf_loop.kernels import load_kernels
-    from mdf_loop.ops.registry import INTERNAL_DOMAINS, KERNELS
+    from mdf_loop.ops.registry import INTERNAL_DOMAINS, KERNELS, way_in_loops
 
     load_kernels()
     return [
@@ -47,7 +47,7 @@ def _rows() -> list[dict[str, Any]]:
             "domain": domain or "ai.onnx",
             "versions": [v.since for v in versions],
             "kernel": "native" if all(v.native for v in versions) else "onnx.reference",
-            "in_loops": "batched" if versions[-1].batch is not None else "one by one",
+            "in_loops": way_in_loops(versions),
         }
         for (domain, op), versions in sorted(KERNELS.items())
         if domain not in INTERNAL_DOMAINS

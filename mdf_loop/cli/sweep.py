@@ -56,7 +56,9 @@ def axis(text: str) -> tuple[str, list[Any]]:
             return name, np.linspace(float(start), float(stop), int(count)).tolist()
         return name, [json.loads(value) for value in said.split(",")]
     except (ValueError, RecursionError) as error:
-        raise MalformedBody(f"--over {name}: {said!r} is no list of values ({error}); 0:2:100 and 1,1.5 are") from error
+        raise MalformedBody(
+            f"--over {name}: {said!r} is no list of values; such are 0:2:100 (from, to, how many), 1,1.5 and [1, 2]"
+        ) from error
 
 
 def run_sweep(

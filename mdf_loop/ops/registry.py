@@ -418,3 +418,12 @@ def _drawing(run: Call, attrs: dict[str, Any], node: Node) -> Call:
         return run(*inputs, rng=rng, **attrs)
 
     return call
+
+
+def way_in_loops(versions: Sequence[Kernel]) -> str:
+    """How the versions of an operator run in a loop, in words: ``"batched"``, ``"one by one"`` and the like."""
+    if all(kernel.native and kernel.bind is not None for kernel in versions):
+        return "control flow"
+    if not versions[-1].pure:
+        return "one by one, in order"
+    return "batched" if versions[-1].batch is not None else "one by one"
