@@ -44,7 +44,7 @@ def test_trip_counts_that_are_no_whole_numbers_are_told(count, tmp_path):
     (problem,) = check(path)
     assert "trip count M is a whole number" in problem.message
     assert problem.message.endswith("; write 1000") == (count in ("1e3", 1000.0))
-    with pytest.raises(LoopError, match="the trip count M must be one integer|inhomogeneous") as caught:
+    with pytest.raises(LoopError, match=r"the trip count M must be one integer|inhomogeneous") as caught:
         mdf_loop.run(path)
     assert ("; write 1000" in str(caught.value)) == (count in ("1e3", 1000.0))
 

@@ -17,7 +17,7 @@ from mdf_loop.errors import IterationError, IterationLimit, KindError, LoopInter
 from mdf_loop.execute.collect import Gathered, Gathering
 from mdf_loop.execute.program import RUN, Program, describe_value
 from mdf_loop.ir import Body, Loop, Scanned
-from mdf_loop.options import RandomStream, Run
+from mdf_loop.options import Options, RandomStream, Run
 from mdf_loop.plan.empty import empty_collected
 from mdf_loop.types.fitting import other_kind
 
@@ -404,7 +404,7 @@ class InterpretedBody:
         """The outputs, where something is ready that gives them without a step in between; None where nothing is."""
         return None
 
-    def counted(self) -> AbstractContextManager[None]:
+    def counted(self, options: Options) -> AbstractContextManager[None]:
         """Around what a run costs, copies of results included, which other ways would write where they stay."""
         return nullcontext()
 
