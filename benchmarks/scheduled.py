@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import functools
 import sys
+import time
 import warnings
 from pathlib import Path
 
@@ -21,6 +22,7 @@ import numpy as np
 
 import mdf_loop
 from mdf_loop.convert.scheduled.loops import lower
+from mdf_loop.execute.numpy_engine import watched_loops
 from mdf_loop.execute.programs import watched_programs
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
@@ -59,7 +61,7 @@ def models():
 
 
 def engines(steps):
-    """Print what a step takes in each engine, of calls of a prepared model that has been called before."""
+    """Print what a step takes in each engine, of calls of a prepared model that has been called before: the processor's time."""
     print(f"{f'ns a step, {steps} steps':28}{'numpy':>10}{'jit':>10}{'call of jit, us':>17}   engine jit ran")
     for name, source, increment, inputs in models():
         model, found = mdf_loop.prepare(source), {}
@@ -67,10 +69,11 @@ def engines(steps):
             with mdf_loop.options(engine=engine):
                 call = functools.partial(model, steps=count, time_increment=increment, **inputs)
                 call()
-                found[engine, count] = fastest(call, seconds=0.5)
-        with mdf_loop.options(engine="jit"), watched_programs() as programs:
+                found[engine, count] = fastest(call, seconds=1.0, clock=time.process_time)
+        with mdf_loop.options(engine="jit"), watched_programs() as programs, watched_loops() as loops:
             model(steps=steps, time_increment=increment, **inputs)
-        what = programs[0].latest.form if programs else "blocks of the numpy engine"
+        parts = [part.latest for loop in loops if loop.latest for part in loop.latest.stepped.values()]
+        what = programs[0].latest.form if programs else f"blocks of {', '.join(part.form for part in parts)}"
         each = found["numpy", steps // 10] / (steps // 10), found["jit", steps] / steps
         print(f"{name:28}{1e9 * each[0]:10,.0f}{1e9 * each[1]:10,.1f}{1e6 * found['jit', 10]:17,.0f}   {what}")
 

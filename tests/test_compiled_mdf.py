@@ -8,7 +8,10 @@ from modeci_mdf.mdf import Graph, Model, Node, OutputPort, Parameter
 
 pytest.importorskip("llvmlite")
 
+from scheduled_models import assert_same, composite
+
 import mdf_loop
+from mdf_loop.execute.numpy_engine import watched_loops
 from mdf_loop.execute.programs import watched_programs
 from mdf_loop.ops.registry import lookup
 
@@ -122,3 +125,13 @@ def test_a_neuron_of_mdfs_own_examples_is_machine_code():
     assert [p.latest.is_alone for p in programs] == [True]
     for name, value in values["interpret"].items():
         np.testing.assert_allclose(values["jit"][name], value, rtol=1e-9)
+
+
+def test_what_is_of_another_type_in_the_first_passes_alone_is_machine_code_in_blocks():
+    model = mdf_loop.prepare(composite())
+    with mdf_loop.options(engine="interpret"):
+        expected = model(steps=1500)
+    with mdf_loop.options(engine="jit", timeout=600.0), watched_loops() as loops:  # whose clock is looked at between blocks
+        assert_same(model(steps=1500), expected)
+    (loop,) = loops
+    assert all(part.latest.size for part in loop.latest.stepped.values())

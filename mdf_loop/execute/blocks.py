@@ -26,7 +26,7 @@ class Blocks:
     def __init__(self, calls: Calls, plan: Plan) -> None:
         self.loop, self.calls, self.plan = plan.loop, calls, plan
         loop = self.loop
-        self.wanted = wanted_histories(plan)
+        self.wanted, self.ends = wanted_histories(plan), known_at_the_end(plan)
         self.collected = {what.output: k for k, what in reversed(list(enumerate(loop.collected)))}
         self.places = {carried.input: k for k, carried in enumerate(loop.carried)}
         self.hidden = {state.input: k for k, state in enumerate(loop.body.state)}
@@ -200,7 +200,7 @@ class Blocks:
 
         carried = [final(c.input, rounds.get(c.input, c.output)) for c in loop.carried]
         hidden = [final(s.input, rounds.get(s.input, s.output)) for s in loop.body.state]
-        last = [self._last(batch, name) for name in loop.last]
+        last = [final(self.ends.get(name, ""), name) for name in loop.last]
         condition = before.condition
         if self.plan.deciding:
             condition = finals[""] if "" in finals else self._last(batch, self.plan.deciding)
@@ -225,12 +225,17 @@ class Blocks:
         return SteppedPart(part, self.body, self.calls, plan.rounds, plan.same, plan.deciding, self.wanted)
 
 
+def known_at_the_end(plan: Plan) -> dict[str, str]:
+    """Values of the last iteration that a stepped part gives as what goes round next, and under which name."""
+    return {plan.rounds[name]: name for part in plan.parts if isinstance(part, Stepped) for name in part.rounds}
+
+
 def wanted_histories(plan: Plan) -> set[str]:
     """Values of which more than the last iteration's is needed outside the part that computes them."""
     loop = plan.loop
     if plan.refusal:
         return set()
-    wanted = {c.output for c in loop.collected} | set(loop.last)
+    wanted = {c.output for c in loop.collected} | (set(loop.last) - known_at_the_end(plan).keys())
     if plan.condition == "batched":
         wanted.add(plan.deciding)
     units = [unit for part in plan.parts if isinstance(part, Batched) for unit in part.units]
