@@ -298,7 +298,7 @@ class NumpyLoop(InterpretedLoop):
         if session.stage is None and session.goes_on():
             session.stage = self._stage(session)
             if session.stage is not None:
-                session.stage.begins(pace, is_new=not self.account.seconds)
+                session.stage.begins(pace, self._room(session, until), is_new=not self.account.seconds)
         stage: Stage = session.stage
         while (room := self._room(session, until)) > 0:
             if stage is None or stage.failures > 6:
