@@ -119,6 +119,7 @@ SAMPLES: list = [
     ("SpaceToDepth", 1, [IMAGE.reshape(2, 4, 2, 6)], {"blocksize": 2}),
     # optionals and texts
     ("Optional", 15, [X], {}),
+    ("SequenceAt", 11, [[X, X + 1], np.array(-1)], {}),
     ("OptionalHasElement", 15, [X], {}),
     ("OptionalGetElement", 15, [ONE], {}),
     ("StringConcat", 20, [TEXTS, TEXTS[0, 0:1]], {}),

@@ -200,7 +200,7 @@ class Blocks:
 
         carried = [final(c.input, rounds.get(c.input, c.output)) for c in loop.carried]
         hidden = [final(s.input, rounds.get(s.input, s.output)) for s in loop.body.state]
-        last = [final(self.ends.get(name, ""), name) for name in loop.last]
+        last = [final(self.ends[name], name) if name in self.ends else self._last(batch, name) for name in loop.last]
         condition = before.condition
         if self.plan.deciding:
             condition = finals[""] if "" in finals else self._last(batch, self.plan.deciding)

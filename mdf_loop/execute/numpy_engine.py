@@ -299,7 +299,7 @@ class NumpyLoop(InterpretedLoop):
             session.stage = self._stage(session)
             if session.stage is not None:
                 pace = min(pace, self.account.expected(session.run, session.given))
-                session.stage.begins(pace, is_new=not self.account.seconds)
+                session.stage.begins(pace, self._room(session, until), is_new=not self.account.seconds)
         stage: Stage = session.stage
         while (room := self._room(session, until)) > 0:
             if stage is None or stage.failures > 6:

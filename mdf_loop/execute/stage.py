@@ -18,6 +18,9 @@ FIRST = 64
 AHEAD = 0.02
 """Seconds that a block may take, as far as one can tell from the one before, where the time of a run is limited."""
 
+SHORT = 1 << 12
+"""Iterations up to which it is not worth it to find out how long they will take."""
+
 FEW_BYTES = 1 << 14
 """Bytes of a first block that may be computed in vain."""
 
@@ -55,10 +58,10 @@ class Stage:
     def __post_init__(self) -> None:
         self.planned = self.blocks
 
-    def begins(self, pace: float, is_new: bool) -> None:
-        """An iteration that was interpreted took ``pace`` seconds; where all ``is_new`` the first blocks are small."""
-        self.pace, self.is_new = pace, is_new
-        if is_new:
+    def begins(self, pace: float, room: int, is_new: bool) -> None:
+        """An interpreted iteration took ``pace`` seconds; where all ``is_new`` the first blocks of long loops are small."""
+        self.pace, self.is_new = pace, is_new and room > SHORT
+        if self.is_new:
             self.telling = min(max(int(AHEAD / pace), 1), FIRST)
 
     def at_most(self, length: int, run: Run) -> int:
