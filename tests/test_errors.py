@@ -205,7 +205,8 @@ def test_value_that_the_body_does_not_read():
     [
         ([1, 2], "int64[2]"),
         (np.zeros((1, 1), int), "int64[1,1] (0)"),
-        (2.0, "float64[] (2.0)"),
+        (2.0, "float64[] (2.0); write 2"),
+        (2.5, "float64[] (2.5)"),
         ("three", "string[] ('three')"),
         (True, "bool[] (True); it stands in front of the condition: loop(M, cond, ...)"),
         (2j, "complex128[] (2j)"),

@@ -216,8 +216,16 @@ def refuse_onnx_text(value: Any, path: tuple[str, ...]) -> None:
     ------
     MalformedBody
     """
-    if isinstance(value, str) and _ONNX_TEXT.search(value):
-        raise MalformedBody('ONNX text stands where MDF has expressions; write {onnx: "..."} around it', path)
+    if isinstance(value, str) and is_onnx_text(value):
+        raise MalformedBody(BRACES, path)
+
+
+def is_onnx_text(text: str) -> bool:
+    """Whether a text looks like a graph of ONNX."""
+    return _ONNX_TEXT.search(text) is not None
+
+
+BRACES = 'ONNX text stands where MDF has expressions; write {onnx: "..."} around it'
 
 
 _ONNX_TEXT = re.compile(r"\)\s*=>\s*\(")

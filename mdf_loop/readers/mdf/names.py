@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdf_loop.readers.expressions.calls import BUILTINS, MODULES
-from mdf_loop.readers.expressions.text import excerpt, is_python, number_in, variables
+from mdf_loop.readers.expressions.text import BRACES, excerpt, is_onnx_text, is_python, number_in, variables
 from mdf_loop.readers.mdf.node import CONTROL
 
 ALWAYS = {"t", "true", "false", "inf", "nan", "pi", "e"} | set(MODULES)
@@ -63,7 +63,7 @@ def _of_thing(thing: Any, known: list[str], functions: Mapping[str, Any]) -> Ite
     for key, value in arguments.items():
         yield from (f"argument {key!r} reads {said}" for said in _unknown(value, known))
         if function in CONTROL and isinstance(value, str) and value and value not in known and not is_python(value):
-            yield f"argument {key!r} is the text {excerpt(value)}, which is no expression"
+            yield f"argument {key!r}: {BRACES if is_onnx_text(value) else f'the text {excerpt(value)} is no expression'}"
 
 
 def _of_function(
