@@ -16,6 +16,7 @@ from mdf_loop.constants import read_only
 from mdf_loop.errors import IterationError, IterationLimit, KindError, LoopInterrupted, MalformedBody, PartialResults
 from mdf_loop.execute.collect import Gathered, Gathering
 from mdf_loop.execute.program import RUN, Program, describe_value
+from mdf_loop.execute.unrun import Types
 from mdf_loop.ir import Body, Loop, Scanned
 from mdf_loop.options import Options, RandomStream, Run
 from mdf_loop.plan.empty import empty_collected
@@ -255,7 +256,8 @@ class InterpretedLoop:
         """What the iterations so far give: carried, last, then collected values."""
         results, given = session.progress.results(), session.given
         if session.moment.iteration == 0 and self.loop.collected:
-            empty = empty_collected(self.loop, given.carried, given.captured, given.scanned, given.invariant)
+            loop = self.loop
+            empty = empty_collected(loop, given.carried, given.captured, given.scanned, given.invariant, Types(loop))
             results[len(results) - len(empty) :] = empty
         self.refuse_undeclared(results)
         return results

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,8 @@ from mdf_loop.readers.onnx.graph import read_type
 from mdf_loop.types.elements import DTYPES
 from mdf_loop.writers.onnx_graph import write_model
 
+Infer = Callable[[Body, Mapping[str, ValueType]], Mapping[str, ValueType]]
+
 
 def empty_collected(
     loop: Loop,
@@ -22,12 +24,13 @@ def empty_collected(
     captured: Sequence[Any],
     scanned: Sequence[Any] = (),
     invariant: Sequence[Any] = (),
+    infer: Infer | None = None,
 ) -> list[np.ndarray]:
     """One array with no rows for each collected value.
 
     Shape ``(0, *dims)``, with the iteration axis where the record wants it.  Dimensions and type are those
     the body declares; what it leaves open is inferred from the values that were given, by ONNX shape
-    inference and by the names of dimensions.  A dimension that stays open is 0, a type that stays open is
+    inference (or ``infer``) and by the names of dimensions.  A dimension that stays open is 0, a type that stays open is
     float32.
 
     Raises
@@ -38,7 +41,7 @@ def empty_collected(
     kinds = [loop.body.type_of(c.output) for c in loop.collected]
     if not all(kind.dtype is not None and _known(kind.shape) for kind in kinds):
         given = _given_types(loop, carried, captured, scanned, invariant)
-        inferred = infer_types(loop.body, given)
+        inferred = (infer or infer_types)(loop.body, given)
         sizes = _named_sizes(loop.body, given)
         kinds = [_merge(kind, inferred.get(c.output), sizes) for kind, c in zip(kinds, loop.collected, strict=True)]
     return [_empty(kind, c.output, c.axis, c.stack) for kind, c in zip(kinds, loop.collected, strict=True)]
