@@ -18,6 +18,7 @@ import numpy as np
 from mdf_loop.counts import LARGEST, is_count, is_whole
 from mdf_loop.engines import ENGINES, Engine, available_engines
 from mdf_loop.errors import ArgumentError, LoopTimeout, in_words, warn_user
+from mdf_loop.holding import holding
 from mdf_loop.progress import Bar, Watch
 
 Seed: TypeAlias = "int | np.random.SeedSequence"
@@ -145,11 +146,10 @@ def options(**changes: Any) -> Iterator[Options]:
     if changes.get("progress") is True:
         changes["progress"] = Bar()
     chosen = dataclasses.replace(_current.get(), **changes)  # type: ignore[arg-type]
-    token = _current.set(chosen)
     try:
-        yield chosen
+        with holding(_current, chosen):
+            yield chosen
     finally:
-        _current.reset(token)
         if isinstance(changes.get("progress"), Bar):
             changes["progress"].close()
 
@@ -380,11 +380,8 @@ def _earliest(chosen: Options, enclosing: Run | None) -> Deadline | None:
 @contextlib.contextmanager
 def part_of(run: Run) -> Iterator[Run]:
     """Let every run in a ``with`` block be a part of another one: it ends when that one has to."""
-    token = _enclosing.set(run)
-    try:
+    with holding(_enclosing, run):
         yield run
-    finally:
-        _enclosing.reset(token)
 
 
 def check_time() -> None:
@@ -408,8 +405,5 @@ def current_stream() -> RandomStream | None:
 def random_stream(stream: RandomStream | None = None) -> Iterator[RandomStream]:
     """Let every loop in a ``with`` block draw from one stream: a run made of several loops."""
     stream = stream or _stream.get() or RandomStream(_current.get().seed)
-    token = _stream.set(stream)
-    try:
+    with holding(_stream, stream):
         yield stream
-    finally:
-        _stream.reset(token)

@@ -1,5 +1,6 @@
 """Exceptions that strike between any two instructions of the library, as Ctrl-C does."""
 
+import contextvars
 import dis
 import os
 import sys
@@ -51,11 +52,14 @@ class Strike:
         return self._each
 
     def __call__(self, function):
-        """Call a function while watching."""
+        """Call a function while watching, in a context of its own.
+
+        What strikes while a ``with`` ends, before it has given back what a context variable held, leaves that in the context.
+        """
         before = sys.gettrace()
         sys.settrace(self._call)
         try:
-            return function()
+            return contextvars.copy_context().run(function)
         finally:
             sys.settrace(before)
 

@@ -16,7 +16,7 @@ FILES = sorted(path.relative_to(ROOT) for path in (ROOT / "mdf_loop").rglob("*.p
 TESTS = sorted(path.relative_to(ROOT) for path in (ROOT / "tests").rglob("*.py"))
 
 LAYERS = [
-    {"engines", "html", "installing", "locks", "version"},
+    {"engines", "holding", "html", "installing", "locks", "version"},
     {"errors"},
     {"progress", "counts", "constants"},
     {"options", "files", "plots"},

@@ -26,6 +26,7 @@ from mdf_loop.errors import ArgumentError, KindError, in_words
 from mdf_loop.execute.collect import Gathered
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.keeping import keeping
+from mdf_loop.holding import holding
 from mdf_loop.ir import Body
 from mdf_loop.options import Run, part_of, random_stream, start_run
 from mdf_loop.readers.forms import is_read
@@ -361,11 +362,8 @@ _runner: ContextVar[Runner | None] = ContextVar("mdf_loop runner", default=None)
 @contextlib.contextmanager
 def run_by(runner: Runner | None) -> Iterator[None]:
     """The next loop that begins is run by something else; loops inside it are not."""
-    token = _runner.set(runner)
-    try:
+    with holding(_runner, runner):
         yield
-    finally:
-        _runner.reset(token)
 
 
 def results_of(prepared: PreparedLoop, arguments: Arguments, run: Run) -> Any:

@@ -30,6 +30,7 @@ from mdf_loop.execute.programs import Completed, Programs
 from mdf_loop.execute.slices import parts_of
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.execute.stage import AHEAD, FIRST, Stage, first_length, next_length
+from mdf_loop.holding import holding
 from mdf_loop.ir import Loop
 from mdf_loop.options import Options, Run
 from mdf_loop.plan.purity import draws as draws_numbers
@@ -67,11 +68,8 @@ _watching: contextvars.ContextVar[list[NumpyLoop] | None] = contextvars.ContextV
 def watched_loops() -> Iterator[list[NumpyLoop]]:
     """The loops that run inside a ``with`` block, each once, in the order in which they first ran."""
     found: list[NumpyLoop] = []
-    token = _watching.set(found)
-    try:
+    with holding(_watching, found):
         yield found
-    finally:
-        _watching.reset(token)
 
 
 def program_values(given: Arguments, hidden: Sequence[Any] = ()) -> list[Any]:

@@ -21,6 +21,7 @@ from mdf_loop.errors import PartialResults
 from mdf_loop.execute.background import Order
 from mdf_loop.execute.interpret import InterpretedLoop, Moment
 from mdf_loop.execute.specialised import Specialised, in_machine_code, in_python
+from mdf_loop.holding import holding
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Options, Run
 from mdf_loop.step.build import type_of_value
@@ -75,11 +76,8 @@ _watching: contextvars.ContextVar[list[Programs] | None] = contextvars.ContextVa
 def watched_programs() -> Iterator[list[Programs]]:
     """The programs of graphs or loops that run inside a ``with`` block, each once, in the order in which they first ran."""
     found: list[Programs] = []
-    token = _watching.set(found)
-    try:
+    with holding(_watching, found):
         yield found
-    finally:
-        _watching.reset(token)
 
 
 class Programs:

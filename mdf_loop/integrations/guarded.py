@@ -24,6 +24,7 @@ from graph_scheduler.time import TimeScale
 from modeci_mdf import execution_engine
 
 from mdf_loop.errors import LONGEST, IterationError, LoopError, MalformedBody, UnsupportedOp, malformed
+from mdf_loop.holding import holding
 from mdf_loop.integrations.evaluator import arithmetic, compute
 from mdf_loop.kernels.bounds import elements_of, refuse_elements, total
 from mdf_loop.locks import lock
@@ -56,12 +57,8 @@ def engine_at_work(graph: Any, is_body: bool = False) -> Iterator[None]:
         It is the body of a loop, which is never trusted; a whole model is, with ``options(trusted=True)``.
     """
     work = BODY if is_body else TRUSTED if current_options().trusted else MODEL
-    token = _work.set(work)
-    try:
-        with _in_place(), malformed("MDF's engine cannot run this graph", (str(graph.id),)):
-            yield
-    finally:
-        _work.reset(token)
+    with holding(_work, work), _in_place(), malformed("MDF's engine cannot run this graph", (str(graph.id),)):
+        yield
 
 
 def is_guarded() -> bool:

@@ -8,6 +8,8 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
+from mdf_loop.holding import holding
+
 log = logging.getLogger("mdf_loop.mdf")
 
 _quiet: contextvars.ContextVar[bool] = contextvars.ContextVar("mdf_loop_quiet", default=False)
@@ -16,11 +18,8 @@ _quiet: contextvars.ContextVar[bool] = contextvars.ContextVar("mdf_loop_quiet", 
 @contextlib.contextmanager
 def quiet_mdf() -> Iterator[None]:
     """Send what MDF's engine prints to the log (level DEBUG) in this thread or task."""
-    token = _quiet.set(True)
-    try:
+    with holding(_quiet, True):
         yield
-    finally:
-        _quiet.reset(token)
 
 
 def print_or_log(*values: Any, **kwargs: Any) -> None:

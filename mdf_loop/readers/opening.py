@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from mdf_loop.errors import KindError, MalformedBody
+from mdf_loop.holding import holding
 from mdf_loop.options import current_options
 
 OTHER_KINDS = {
@@ -33,11 +34,8 @@ _noted: contextvars.ContextVar[list[Path] | None] = contextvars.ContextVar("mdf_
 def noted_files() -> Iterator[list[Path]]:
     """The files that are opened inside a ``with`` block: whoever keeps what was read can see whether they have changed."""
     found: list[Path] = []
-    token = _noted.set(found)
-    try:
+    with holding(_noted, found):
         yield found
-    finally:
-        _noted.reset(token)
 
 
 def as_path(source: Any, what: str) -> Path:

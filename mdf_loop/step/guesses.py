@@ -6,6 +6,8 @@ import contextlib
 import contextvars
 from collections.abc import Iterator
 
+from mdf_loop.holding import holding
+
 _guessing: contextvars.ContextVar[bool] = contextvars.ContextVar("mdf_loop_step_guessing", default=False)
 
 GUESSED = {"window", "fraction"}
@@ -18,11 +20,8 @@ def guessing(wanted: bool) -> Iterator[None]:
 
     A program looks whether it does, and is of no use where it does not.
     """
-    token = _guessing.set(wanted)
-    try:
+    with holding(_guessing, wanted):
         yield
-    finally:
-        _guessing.reset(token)
 
 
 def is_guessing() -> bool:
