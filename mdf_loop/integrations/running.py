@@ -12,7 +12,7 @@ import numpy as np
 from mdf_loop.backend import LoopRep
 from mdf_loop.convert.restoring import input_ids, names_of
 from mdf_loop.convert.scheduled.schedule import output_ports
-from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody, PartialResults, Together
+from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody, PartialResults, Together, UnsupportedOp
 from mdf_loop.integrations.ending import Places, evaluated
 from mdf_loop.integrations.guarded import conditions_of, engine_at_work, refuse_graph, refuse_keywords
 from mdf_loop.integrations.mdf import register
@@ -102,7 +102,9 @@ def raise_plainly(error: BaseException, graph: Any) -> NoReturn:
     """
     found = Together()
     for unknown in unknown_names(graph):
-        found.add(MalformedBody(unknown.said, unknown.place))
+        is_told = isinstance(error, UnsupportedOp) and str(error).startswith(f"{'/'.join(unknown.place)}:")
+        if not is_told:  # what cannot run at all needs no other arguments
+            found.add(MalformedBody(unknown.said, unknown.place))
     for place, condition in conditions_of(graph):
         try:
             refuse_keywords(condition, place)
