@@ -20,6 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from timing import machine  # isort: skip  (sets the number of threads before numpy loads)
+
 import numpy as np
 
 import mdf_loop
@@ -247,6 +249,7 @@ def main() -> None:
     arguments.add_argument("--part", type=float, default=1.0)
     arguments.add_argument("--repeat", type=int, default=5)
     said = arguments.parse_args()
+    print(machine(), end="\n\n")
     drifts, trials = np.linspace(0, 2, max(int(1000 * said.part), 1)), max(int(500 * said.part), 2)
     made = by_numba() or {}
     shown(f"drift diffusion, {len(drifts)} drifts x 100 trials", seconds(diffusions(drifts, made), said.repeat))
