@@ -7,14 +7,21 @@ people who do not know this package.  A message says what was expected, what cam
 from __future__ import annotations
 
 import contextlib
+import difflib
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mdf_loop.html import error_box
 
 _LIBRARIES = ("mdf_loop", "modeci_mdf", "modelspec", "graph_scheduler", "contextlib", "functools")
+
+
+def did_you_mean(name: Any, known: Iterable[str], most: int = 1) -> str:
+    """``; did you mean 'x'?`` for the end of a message: what there is that is much like a name; nothing where nothing is."""
+    close = difflib.get_close_matches(str(name), [*dict.fromkeys(known)], most)
+    return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 
 def in_words(value: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.calls.prepared import prepare_branch, prepare_loop, prepare_scan, read_once
-from mdf_loop.errors import LoopError
+from mdf_loop.errors import LoopError, did_you_mean
 from mdf_loop.integrations.findings import ERROR, NOTE, WARNING, Finding
 from mdf_loop.integrations.mdf import signature_of
 from mdf_loop.integrations.salvaging import Gap
@@ -83,9 +82,7 @@ def _said(error: LoopError) -> str:
 def _of_captures(body: Body, known: set[str], place: tuple[str, ...]) -> Iterator[Finding]:
     for captured in body.captures:
         if captured not in known:
-            close = difflib.get_close_matches(captured, known, 1)
-            meant = f"; did you mean {close[0]!r}?" if close else ""
-            said = f"{'/'.join(place)}: the body reads {captured!r}, which the node does not have{meant}"
+            said = f"{'/'.join(place)}: the body reads {captured!r}, which the node does not have{did_you_mean(captured, known)}"
             yield Finding(ERROR, said, place)
 
 

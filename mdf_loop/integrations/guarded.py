@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import difflib
 import functools
 import inspect
 import re
@@ -23,7 +22,7 @@ import numpy as np
 from graph_scheduler.time import TimeScale
 from modeci_mdf import execution_engine
 
-from mdf_loop.errors import LONGEST, IterationError, LoopError, MalformedBody, UnsupportedOp, malformed
+from mdf_loop.errors import LONGEST, IterationError, LoopError, MalformedBody, UnsupportedOp, did_you_mean, malformed
 from mdf_loop.holding import holding
 from mdf_loop.integrations.evaluator import arithmetic, compute
 from mdf_loop.kernels.bounds import elements_of, refuse_elements, total
@@ -297,9 +296,7 @@ def refuse_condition(condition: Any, path: tuple[str, ...]) -> None:
         return
     found = getattr(graph_scheduler.condition, kind, None) if isinstance(kind, str) else None
     if not _is_condition(found):
-        close = difflib.get_close_matches(str(kind), _conditions(), 1)
-        meant = f"; did you mean {close[0]!r}?" if close else ""
-        raise MalformedBody(f"graph-scheduler has no condition {kind!r}{meant}", path)
+        raise MalformedBody(f"graph-scheduler has no condition {kind!r}{did_you_mean(kind, _conditions())}", path)
     for key, value in given.items() if isinstance(given, Mapping) else ():
         if isinstance(value, str):
             _refuse_text(value, kind, key, path)
@@ -329,9 +326,7 @@ def refuse_keywords(condition: Any, path: tuple[str, ...]) -> None:
     names = [parameter.name for parameter in taken if parameter.kind is not parameter.VAR_POSITIONAL]
     unknown = [name for name in given if name not in names]
     if unknown and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken):
-        close = difflib.get_close_matches(unknown[0], names, 1)
-        meant = f"; did you mean {close[0]!r}?" if close else ""
-        takes = ", ".join(names) or "nothing"
+        takes, meant = ", ".join(names) or "nothing", did_you_mean(unknown[0], names)
         raise MalformedBody(f"{kind} takes {takes}; it is given {', '.join(unknown)}{meant}", path)
 
 

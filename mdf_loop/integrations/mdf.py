@@ -22,7 +22,7 @@ from modeci_mdf.functions.standard import mdf_functions
 
 from mdf_loop.calls.calling import if_, loop, required, run_if, run_loop, scan
 from mdf_loop.calls.prepared import read_once
-from mdf_loop.errors import LoopError, MalformedBody
+from mdf_loop.errors import LoopError, MalformedBody, did_you_mean
 from mdf_loop.integrations import (
     guarded,
     mdf_engine,  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
@@ -231,8 +231,8 @@ def _misspelt(args: Mapping[str, Any], bodies: Iterable[str]) -> Iterator[str]:
 def _close(error: BaseException, known: Iterable[str]) -> Iterator[str]:
     """What a node has that is called much like what a body reads and the node does not have."""
     for name in getattr(error, "missing", ()):
-        if close := difflib.get_close_matches(name, list(known), 1):
-            yield f"the node has no {name!r}; did you mean {close[0]!r}?"
+        if meant := did_you_mean(name, known):
+            yield f"the node has no {name!r}{meant}"
 
 
 def _refuse_paths(bodies: Mapping[str, Any]) -> None:

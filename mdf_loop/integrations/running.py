@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import difflib
 from collections.abc import Container, Iterator, Mapping
 from typing import Any, NoReturn
 
@@ -12,7 +11,16 @@ import numpy as np
 from mdf_loop.backend import LoopRep
 from mdf_loop.convert.restoring import input_ids, names_of
 from mdf_loop.convert.scheduled.schedule import output_ports
-from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody, PartialResults, Together, UnsupportedOp
+from mdf_loop.errors import (
+    ArgumentError,
+    KindError,
+    LoopError,
+    MalformedBody,
+    PartialResults,
+    Together,
+    UnsupportedOp,
+    did_you_mean,
+)
 from mdf_loop.integrations.ending import Places, evaluated
 from mdf_loop.integrations.guarded import conditions_of, engine_at_work, refuse_graph, refuse_keywords
 from mdf_loop.integrations.mdf import register
@@ -183,10 +191,6 @@ def _not_one(name: str, names: list[str], several: bool) -> str:
     if several:
         matching = [full for full in names if full.endswith(f".{name}")]
         return f"the name {name!r} is not unique; say which: {', '.join(matching)}"
-    close = difflib.get_close_matches(name, [*names, *(full.rpartition(".")[2] for full in names)], n=3)
-    meant = (
-        f"; did you mean {' or '.join(map(repr, dict.fromkeys(close)))}?"
-        if close
-        else f"; there are {', '.join(names) or 'none'}"
-    )
+    known = [*names, *(full.rpartition(".")[2] for full in names)]
+    meant = did_you_mean(name, known, 3) or f"; there are {', '.join(names) or 'none'}"
     return f"the model has no input port without an edge and no parameter called {name!r}{meant}"

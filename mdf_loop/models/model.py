@@ -148,8 +148,8 @@ class Model:
         except (PartialResults, LoopError) as error:
             self._say_where(error)
             if isinstance(error, ArgumentError):
-                for name in inputs:
-                    self._suggest_argument(name, error)
+                for name in [name for name in inputs if name not in self.inputs]:
+                    suggest_argument(error, name, [*HOW, "seed"])
             if isinstance(error, PartialResults):
                 about.iterations, about.stop = error.iteration, stopped_by(error)
                 about.collected = self.collected(wish)
@@ -245,12 +245,6 @@ class Model:
         self.refuse_how(how)
         return how, inputs
 
-    def _suggest_argument(self, name: str, error: ArgumentError) -> None:
-        """Say which argument is probably meant by a name that is no input."""
-        close = difflib.get_close_matches(name, [*HOW, "seed"], 1, 0.75)
-        if close and name not in self.inputs:
-            error.add_note(f"{name!r} is taken for an input; did you mean the argument {close[0]!r}?")
-
     def _names_of_its_own(self) -> Iterable[str]:
         """Inputs that may be called like an argument."""
         return ()
@@ -304,6 +298,12 @@ STOPS = ((LoopTimeout, "timeout"), (Limit, "max_iterations"), (LoopStopped, "cal
 def stopped_by(error: BaseException) -> str:
     """What ``stop`` is of a run that was broken off."""
     return next((stop for kind, stop in STOPS if isinstance(error, kind)), "error")
+
+
+def suggest_argument(error: ArgumentError, name: str, arguments: Iterable[str]) -> None:
+    """Say which argument is probably meant by a name that is no input."""
+    if close := difflib.get_close_matches(name, [*arguments], 1, 0.75):
+        error.add_note(f"{name!r} is taken for an input; did you mean the argument {close[0]!r}?")
 
 
 def unknown_name(what: str, name: str, names: Iterable[str]) -> ArgumentError:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mdf_loop.errors import MissingOutput
+from mdf_loop.errors import MissingOutput, did_you_mean
 from mdf_loop.models.html_tables import results_html
 from mdf_loop.options import OPTIONS, PLAIN, Run, Seed
 
@@ -67,9 +66,8 @@ class Results(dict[str, Any]):
         self.about = about or About()
 
     def __missing__(self, name: Any) -> Any:
-        close = difflib.get_close_matches(str(name), list(self), 1)
-        meant = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(self) or 'none'}"
-        raise MissingOutput(f"the results have no output called {name!r}; {meant}")
+        meant = did_you_mean(name, self) or f"; there are {', '.join(self) or 'none'}"
+        raise MissingOutput(f"the results have no output called {name!r}{meant}")
 
     @property
     def iterations(self) -> Any:

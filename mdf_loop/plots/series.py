@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, KindError
+from mdf_loop.errors import ArgumentError, KindError, did_you_mean
 
 TRIAL, ITERATION = "trial", "iteration"
 
@@ -121,8 +120,7 @@ def chosen(known: Mapping[str, Any], names: Iterable[str]) -> list[Series]:
     found = []
     for name in names:
         if name not in known:
-            close = difflib.get_close_matches(str(name), known, 3)
-            meant = f"did you mean {' or '.join(map(repr, close))}?" if close else f"there are {', '.join(known) or 'none'}"
-            raise ArgumentError(f"there is nothing to plot called {name!r}; {meant}")
+            meant = did_you_mean(name, known, 3) or f"; there are {', '.join(known) or 'none'}"
+            raise ArgumentError(f"there is nothing to plot called {name!r}{meant}")
         found.append(known[name]())
     return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from mdf_loop.counts import counted
 from mdf_loop.errors import ArgumentError, KindError, LoopInterrupted, PartialResults
 from mdf_loop.models.labelled import DIMENSIONS, Axes, attributes, seed_text, xarray
-from mdf_loop.models.model import HOW, Model, Wish, unknown_name
+from mdf_loop.models.model import HOW, Model, Wish, suggest_argument, unknown_name
 from mdf_loop.models.opening import prepare
 from mdf_loop.models.results import About, chosen_options
 from mdf_loop.options import Run, Seed, current_options, part_of, start_run
@@ -199,8 +198,7 @@ def _refuse_unknown(model: Model, grid: Grid, inputs: Mapping[str, Any]) -> None
                 "Let the model collect the value as an output, or call run(model, trials=..., record=...) at each point"
             )
         error = unknown_name("the model has no input called", name, model.inputs)
-        if close := get_close_matches(name, [field.name for field in fields(Said)], 1, 0.75):
-            error.add_note(f"{name!r} is taken for an input; did you mean the argument {close[0]!r}?")
+        suggest_argument(error, name, [field.name for field in fields(Said)])
         raise error
     if both := sorted(set(swept) & set(inputs)):
         raise ArgumentError(f"{', '.join(both)}: swept over, and given as well")

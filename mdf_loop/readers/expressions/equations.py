@@ -22,13 +22,12 @@ be written in any order.  ``collect`` and ``while`` see what the iteration made.
 from __future__ import annotations
 
 import ast
-import difflib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mdf_loop.errors import LoopError, MalformedBody, Together, UnsupportedOp, in_words
+from mdf_loop.errors import LoopError, MalformedBody, Together, UnsupportedOp, did_you_mean, in_words
 from mdf_loop.ir import Body
 from mdf_loop.ir.check import check_body
 from mdf_loop.kernels import load_kernels
@@ -250,8 +249,7 @@ class _Plain(ast.NodeTransformer):
 
 def _close(name: str) -> str:
     functions = [op.partition(".")[2] for domain, op in KERNELS if domain == DOMAIN and op.startswith(("numpy.", "math."))]
-    close = difflib.get_close_matches(name, [*functions, *DRAWS, *BUILTINS], 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return did_you_mean(name, [*functions, *DRAWS, *BUILTINS])
 
 
 def _at(made: Any, tree: ast.AST) -> Any:
@@ -304,8 +302,7 @@ def _check_names(said: Equations) -> None:
 
 def _of_mapping(source: Mapping[str, Any]) -> Equations:
     if unknown := sorted(set(map(str, source)) - set(KEYS)):
-        close = [repr(close[0]) for name in unknown if (close := difflib.get_close_matches(name, KEYS, 1))]
-        meant = f"; did you mean {' and '.join(close)}?" if close else ""
+        meant = "".join(did_you_mean(name, KEYS) for name in unknown)
         raise MalformedBody(f"a body of equations has {', '.join(KEYS)}; unknown: {', '.join(unknown)}{meant}")
     parts = {key: _part(source.get(key), key) for key in (CARRIED, COLLECTED, LET)}
     going, index, scanned = source.get(WHILE), source.get(INDEX, "i"), source.get(SCANNED) or ()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mdf_loop.errors import did_you_mean
 from mdf_loop.readers.expressions.calls import BUILTINS, MODULES
 from mdf_loop.readers.expressions.text import BRACES, excerpt, is_onnx_text, is_python, number_in, variables
 from mdf_loop.readers.mdf.node import CONTROL
@@ -74,18 +74,12 @@ def _of_function(
         is_expression = not function.isidentifier() and ":" not in function
         if not is_expression and function not in (*known, *arguments):
             names = [*functions, *CONTROL]
-            close = difflib.get_close_matches(function, names, 1) or [
-                n for n in names if n.lower() == f"onnx::{function.lower()}"
-            ]
-            yield f"there is no function {function!r}{_did_you_mean(close)}"
+            of_onnx = next((name for name in names if name.lower() == f"onnx::{function.lower()}"), function)
+            yield f"there is no function {function!r}{did_you_mean(function, names) or did_you_mean(of_onnx, names)}"
         return
     taken = functions[function]["arguments"]
     if "::" not in function and (missing := [name for name in taken if name not in arguments and name not in known]):
         yield f"{function} takes {', '.join(taken)}; it is not given {', '.join(missing)}"
-
-
-def _did_you_mean(close: list[str]) -> str:
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _unknown(source: Any, known: Iterable[str]) -> Iterator[str]:
@@ -99,4 +93,4 @@ def _unknown(source: Any, known: Iterable[str]) -> Iterator[str]:
         return  # a text, or what is told when it is read
     for name in dict.fromkeys(names):
         if name not in known and name not in ALWAYS and name not in BUILTINS:
-            yield f"{name!r}, which the node does not have{_did_you_mean(difflib.get_close_matches(name, list(known), 1))}"
+            yield f"{name!r}, which the node does not have{did_you_mean(name, known)}"
