@@ -48,12 +48,15 @@ def has_rule(node):
 CASES = {name: (node, values) for name, node, values in batched_nodes() if has_rule(node)}
 
 
+def prepared(name):
+    """The kernel of a case, its keywords, its inputs, and which of these can be stacked."""
+    node, values = CASES[name]
+    return lookup(node.op, node.opset, node.domain), bind(node).keywords, values, [isinstance(v, np.ndarray) for v in values]
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_rule_equals_the_stack_of_single_calls(name):
-    node, values = CASES[name]
-    entry = lookup(node.op, node.opset, node.domain)
-    attrs = bind(node).keywords
-    can = [isinstance(v, np.ndarray) for v in values]
+    entry, attrs, values, can = prepared(name)
     ran = False
     for flags in itertools.product(*[(True, False) if c else (False,) for c in can]):
         if any(flags):
@@ -64,10 +67,7 @@ def test_rule_equals_the_stack_of_single_calls(name):
 @pytest.mark.parametrize("name", CASES)
 def test_what_one_call_refuses_the_rule_refuses(name):
     """Inputs with an axis less or more, or a shorter one: beside the iteration axis they may look as if they were right."""
-    node, values = CASES[name]
-    entry = lookup(node.op, node.opset, node.domain)
-    attrs = bind(node).keywords
-    can = [isinstance(v, np.ndarray) for v in values]
+    entry, attrs, values, can = prepared(name)
     if sum(can) > 4:
         can = [c and k < 4 for k, c in enumerate(can)]  # 2 ** 4 combinations of each are enough
     for place, changed in changed_inputs(values, can):

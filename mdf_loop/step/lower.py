@@ -30,8 +30,9 @@ from mdf_loop.step.around import (
     types_of_results,
     with_rows_of,
 )
-from mdf_loop.step.build import MOST_FOLDED, Builder, CannotLower, type_of_value
+from mdf_loop.step.build import MOST_FOLDED, Builder, CannotLower
 from mdf_loop.step.check import checked
+from mdf_loop.step.constants import of_constants
 from mdf_loop.step.memory import can_be_told
 from mdf_loop.step.primitives import BOOL, INT64
 from mdf_loop.step.records import UNKNOWN, Apply, BranchRegion, LoopRegion, Region, Size, Type, Value
@@ -193,23 +194,11 @@ class Lowering:
         return results
 
     def _folded(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None]) -> Sequence[Value] | None:
-        """An operator of constants: what its kernel gives for them."""
-        if bound.needs_run or node.captures or any(x is not None and x.op != "const" for x in args):
+        """An operator of constants, as constants."""
+        if any(x is not None and x.op != "const" for x in args):
             return None
-        if not (entry.pure and entry.built_in):
-            return None
-        given: list[Any] = [None if x is None else x.attr for x in args]
-        if sum(int(np.size(x)) for x in given) > MOST_FOLDED:
-            return None
-        try:
-            with np.errstate(all="ignore"):
-                found = bound.call(*given)
-        except Exception:
-            return None
-        results = found if type(found) is tuple else (found,)
-        if sum(int(np.size(x)) for x in results) > MOST_FOLDED or any(type_of_value(x).dtype is None for x in results):
-            return None
-        return [self.b.const(x, self.exact) for x in results]
+        found = of_constants(node, bound, entry, [None if x is None else x.attr for x in args], MOST_FOLDED)
+        return None if found is None else [self.b.const(x, self.exact) for x in found]
 
     def _drawn(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None]) -> Sequence[Value] | None:
         """Random numbers that one of ONNX's operators draws in the same way, if there is one; one number is Python's own."""
