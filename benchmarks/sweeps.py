@@ -5,8 +5,9 @@
 (if it is installed) with a stream for each trial, as we have them, with one stream for all trials, and with numpy's older
 global stream, as most people write it; and numpy with all trials at once, plainly, and with those left out that have ended.
 The time is that of the processor, the least of several, which are run in turn: what else a machine does counts for little.
-Below each table are the seconds on the clock that one worker and two take, which say something where two cores are free, and
-what two take of the processor's time.  The last row is 10,000 points of a scheduled model of 1,000 steps, next to a loop of
+Below each table are the seconds on the clock that one worker and two take, which say something where two cores are free, what two
+take of the processor's time, and what two threads gain that share about as much hashing, which have nothing to wait for: more is
+not to be had on the machine.  The last row is 10,000 points of a scheduled model of 1,000 steps, next to a loop of
 MDF's EvaluableGraph, of which a few steps are run.  ``--part`` runs a part of the trials.
 """
 
@@ -14,9 +15,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import io
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -231,7 +234,25 @@ def under(engine: str, call: Callable[[], object]) -> Callable[[], object]:
     return chosen
 
 
-def shown(title: str, times: dict[str, Seconds]) -> None:
+def gained_at_best(lasts: float, repeat: int) -> float:
+    """How many times as fast two threads are done with hashing that lasts about so many seconds in one."""
+    block = bytes(1 << 14)
+
+    def hashing(count: int) -> None:
+        for _ in range(count):
+            hashlib.sha256(block)  # without Python's lock
+
+    def in_two() -> None:
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(hashing, [count // 2] * 2))
+
+    count = 64
+    count = max(2, int(count * lasts / seconds({"": lambda: hashing(count)}, 5)[""].clock))
+    found = seconds({"one": lambda: hashing(count), "two": in_two}, repeat)
+    return found["one"].clock / found["two"].clock
+
+
+def shown(title: str, times: dict[str, Seconds], repeat: int) -> None:
     """A table of one piece of work: seconds, and how many times as long engine jit and engine numpy take; and two workers."""
     jit, numpy = times["engine jit"], times["engine numpy"]
     print(f"\n{title:62} {'time':>11} {'jit is':>8} {'numpy is':>9}")
@@ -240,7 +261,9 @@ def shown(title: str, times: dict[str, Seconds]) -> None:
             print(f"  {name:60} {each:9.3f} s {jit.processor / each:7.2f}x {numpy.processor / each:8.2f}x")
     two = times[TWO]
     print(f"  {TWO}: {two.clock:.3f} s on the clock, one {jit.clock:.3f} s: {jit.clock / two.clock:.2f}x as fast", end="; ")
-    print(f"{two.processor / jit.processor:.2f}x of the processor's time")
+    print(
+        f"{two.processor / jit.processor:.2f}x of the processor's time; hashing {gained_at_best(jit.clock, repeat):.2f}x as fast"
+    )
 
 
 def main() -> None:
@@ -252,8 +275,10 @@ def main() -> None:
     print(machine(), end="\n\n")
     drifts, trials = np.linspace(0, 2, max(int(1000 * said.part), 1)), max(int(500 * said.part), 2)
     made = by_numba() or {}
-    shown(f"drift diffusion, {len(drifts)} drifts x 100 trials", seconds(diffusions(drifts, made), said.repeat))
-    shown(f"leaky competing accumulator, 2000 steps, {trials} trials", seconds(accumulators(trials, made), said.repeat))
+    shown(f"drift diffusion, {len(drifts)} drifts x 100 trials", seconds(diffusions(drifts, made), said.repeat), said.repeat)
+    shown(
+        f"leaky competing accumulator, 2000 steps, {trials} trials", seconds(accumulators(trials, made), said.repeat), said.repeat
+    )
     scheduled(max(int(100 * said.part**0.5), 2), said.repeat)
 
 
@@ -275,8 +300,7 @@ def diffusions(drifts: np.ndarray, made: dict[str, Any]) -> dict[str, Callable[[
     model = mdf_loop.prepare(DIFFUSION)
 
     def ours(workers: int) -> object:
-        how = {"workers": workers, "chunk": -(-len(drifts) * 100 // (4 * workers)) if workers > 1 else None}
-        return mdf_loop.sweep(model, {"drift": drifts}, trials=100, seed=1, outputs=["reaction_time"], **how)
+        return mdf_loop.sweep(model, {"drift": drifts}, trials=100, seed=1, outputs=["reaction_time"], workers=workers)
 
     under("jit", lambda: mdf_loop.sweep(model, {"drift": [0.0, 1.0]}, seed=1, outputs=["reaction_time"]))()
     by_hand: dict[str, Callable[[], object]] = {}
@@ -293,8 +317,7 @@ def accumulators(trials: int, made: dict[str, Any]) -> dict[str, Callable[[], ob
     units = mdf_loop.prepare(competing())
 
     def ours(workers: int) -> object:
-        chunk = -(-trials // (4 * workers)) if workers > 1 else None
-        return mdf_loop.sweep(units, trials=trials, seed=1, workers=workers, chunk=chunk)
+        return mdf_loop.sweep(units, trials=trials, seed=1, workers=workers)
 
     under("jit", lambda: mdf_loop.run(units, trials=2, seed=1))()
     by_hand: dict[str, Callable[[], object]] = {}

@@ -14,6 +14,7 @@ def run_many(
     which: np.ndarray,
     seeds: Any,
     pause: Callable[[], None],
+    share: Callable[[int, Callable[[int, int], None]], None],
 ) -> list[np.ndarray] | None:
     """The results of many runs of a program, each as one array; None if each has to be called by itself.
 
@@ -21,4 +22,4 @@ def run_many(
     """
     from mdf_loop.backends.llvm import many
 
-    return many.run_many(call, given, which, seeds, pause) if many.can_run_many(call) else None
+    return many.run_many(call, given, which, seeds, pause, share) if many.can_run_many(call) else None

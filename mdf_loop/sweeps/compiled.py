@@ -21,6 +21,7 @@ from mdf_loop.execute.specialised import Specialised
 from mdf_loop.ir import Loop
 from mdf_loop.options import RandomStream, Run
 from mdf_loop.sweeps.columns import Columns
+from mdf_loop.sweeps.crew import current_crew
 from mdf_loop.sweeps.exact import NotBatched, adds_up_little, refuse_inexact
 from mdf_loop.sweeps.seeds import Seeds
 
@@ -69,7 +70,7 @@ class CompiledLoop:
             return None
         try:
             with np.errstate(all="ignore"):
-                found = run_many(made.call, values, which, seeds, lambda: _pause(run))
+                found = run_many(made.call, values, which, seeds, lambda: _pause(run), current_crew().share)
                 if found is None:
                     generators = seeds.generators() if seeds is not None else []
                     return self._one_by_one(made.call, [values[k] for k in which], generators, run)
@@ -108,12 +109,15 @@ class CompiledLoop:
         self, call: Callable[..., Any], values: Sequence[Sequence[Any]], generators: Sequence[np.random.Generator], run: Run
     ) -> Columns:
         """Lanes whose results only the run tells how long they are, or that call something outside."""
-        rows = []
-        for k, each in enumerate(values):
-            if not k % 16:
+        rows: list[Any] = [None] * len(values)
+
+        def some(start: int, stop: int) -> None:
+            for k in range(start, stop):
                 _pause(run)
-            part = Run(run.options, RandomStream.over(generators[k]) if generators else RandomStream(0))
-            rows.append(call(part, *each))
+                part = Run(run.options, RandomStream.over(generators[k]) if generators else RandomStream(0))
+                rows[k] = call(part, *values[k])
+
+        current_crew().share(len(values), some)
         *columns, lengths = zip(*rows, strict=True)
         longest, count = int(max(lengths)), len(rows)
         collected: list[np.ndarray | None] = []

@@ -21,13 +21,16 @@ from mdf_loop.sweeps.grid import Grid, grid_of
 from mdf_loop.sweeps.reducing import QUANTILE, keeps_rows, levels_of, reduce_of
 from mdf_loop.sweeps.table import Chunk, Table
 from mdf_loop.sweeps.task import Task
-from mdf_loop.sweeps.workers import Span, chunks_of, here, in_threads, on_cluster
+from mdf_loop.sweeps.workers import Span, chunks_of, helped, here, in_threads, on_cluster
 
 CHUNK = 1 << 15
 """Runs in a chunk, unless somebody says otherwise."""
 
 CHUNKS = 4
 """Chunks for each thread: fewer keep Python's lock for less time, more let threads end together."""
+
+SHARED = 1 << 12
+"""Runs that a chunk has at least which threads share: one for each thread would only be prepared more often."""
 
 Progress = Callable[[int, int], None]
 """Called with how many runs are done, and of how many."""
@@ -112,7 +115,7 @@ def _chunk_of(task: Task, said: Said) -> int:
     if said.client is not None:
         return _share(task.size, 8 * len(said.client.scheduler_info()["workers"]))
     if said.workers > 1 and said.checkpoint is None:  # which goes on with other workers as well
-        return _share(task.size, CHUNKS * said.workers)
+        return max(_share(task.size, said.workers), SHARED) if task.shares else _share(task.size, CHUNKS * said.workers)
     return CHUNK
 
 
@@ -127,7 +130,9 @@ def chunked(
         spans = [span for span in spans if span not in there]
     if client is not None:
         found = on_cluster(task, spans, client, run.deadline)
-    elif workers > 1 and len(spans) > 1:
+    elif workers > 1 and len(spans) == 1:
+        found = helped(task, spans[0], workers)
+    elif workers > 1:
         found = in_threads(task, spans, workers)
     else:
         found = here(task, spans)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -94,9 +95,14 @@ class SideBySide:
 
     def _seeds(self, task: Task, start: int, stop: int) -> Seeds | None:
         """The seeds of the runs, if their loops draw."""
-        if not any(map(self._draws, self.loops)):
+        if not self.draws:
             return None
         return Seeds(task.seed, *np.divmod(np.arange(start, stop), task.trials), task.common_noise)
+
+    @cached_property
+    def draws(self) -> bool:
+        """Whether a loop draws random numbers."""
+        return any(draws(node) for loop in self.loops for node in body_of(loop).nodes)
 
     def _begun(self, inputs: Any, outside: Run) -> Evaluation:
         """An evaluation of the model, which is run by ``outside`` but for its loops."""
@@ -145,10 +151,6 @@ class SideBySide:
                 self._go_on(k, begun[k], tuple(results) if len(results) != 1 else results[0], waiting, outputs)
         chunk.columns = {name: column_of([row[name] for row in outputs], task.fill) for name in task.names}
         return chunk
-
-    @staticmethod
-    def _draws(loop: Any) -> bool:
-        return any(map(draws, body_of(loop).nodes))
 
     @staticmethod
     def _go_on(k: int, steps: Evaluation, results: Any, waiting: dict[int, Request], outputs: list[Any]) -> None:

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.engines import ENGINES, can_compile
 from mdf_loop.errors import ArgumentError, LoopError, LoopInterrupted, LoopTimeout
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.options import OPTIONS, RandomStream, Run, Seed, current_options, options, part_of, random_stream, start_run
+from mdf_loop.sweeps.crew import current_crew
 from mdf_loop.sweeps.digest import digest_of
 from mdf_loop.sweeps.engine import engine_of
 from mdf_loop.sweeps.grid import Grid
@@ -133,7 +135,7 @@ class Task:
         many_steps = self._at_many_points(start, stop, run)
         if many_steps is not None:
             return many_steps
-        runs = [self._alone(k, run) for k in range(start, stop)]
+        runs = self._one_by_one(start, stop, run)
         errors = {k: found for k, found in enumerate(runs) if isinstance(found, str)}
         rows = {name: [None if isinstance(found, str) else found.outputs.get(name) for found in runs] for name in self.names}
         known = {name: column for name, column in rows.items() if any(row is not None for row in column)}
@@ -162,6 +164,16 @@ class Task:
         rows = {name: found[name][np.arange(start, stop) // self.trials - first] for name in self.names}
         return Chunk({name: (row, _lengths(row)) for name, row in rows.items()})
 
+    def _one_by_one(self, start: int, stop: int, run: Run) -> list[Found | str]:
+        found: list[Any] = [None] * (stop - start)
+
+        def some(first: int, behind: int) -> None:
+            for k in range(first, behind):
+                found[k] = self._alone(start + k, run)
+
+        current_crew().share(len(found), some)
+        return found
+
     def _alone(self, k: int, run: Run) -> Found | str:
         """What one run gave, or what went wrong."""
         part = Run(run.options, RandomStream(self.seed_of(k)), deadline=run.deadline, enclosing=run)
@@ -186,6 +198,12 @@ class Task:
     def engine(self) -> str:
         """The engine of all runs."""
         return engine_of(self.options["engine"], self.model)
+
+    @property
+    def shares(self) -> bool:
+        """Whether the runs of one chunk are likely to be done by several threads, which is so in machine code."""
+        how = ENGINES[self.engine]
+        return (how.compiles or how.compiles_what_pays) and can_compile() and SideBySide.of(self.model, self.wish) is not None
 
     @contextlib.contextmanager
     def chosen(self) -> Iterator[None]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from mdf_loop.errors import LoopError
 from mdf_loop.options import Deadline
+from mdf_loop.sweeps.crew import Crew, working
 from mdf_loop.sweeps.table import Chunk
 from mdf_loop.sweeps.task import Task
 
@@ -33,24 +34,47 @@ def here(task: Task, spans: Sequence[Span]) -> Iterator[tuple[Span, Chunk]]:
         yield span, task.run(*span)
 
 
+def helped(task: Task, span: Span, workers: int) -> Iterator[tuple[Span, Chunk]]:
+    """One chunk by this thread, with the help of others."""
+    crew = Crew(workers)
+    with ThreadPoolExecutor(workers - 1, "mdf-loop sweep") as pool:
+        for _ in range(workers - 1):
+            pool.submit(crew.help)
+        try:
+            with working(crew):
+                chunk = task.run(*span)
+        finally:
+            crew.end()
+    yield span, chunk
+
+
 def in_threads(task: Task, spans: Sequence[Span], workers: int) -> Iterator[tuple[Span, Chunk]]:
     """Chunks in several threads, as they are done: numpy and compiled loops let go of Python's lock while they compute."""
-    todo = iter(spans)
+    todo, crew = iter(spans), Crew(workers)
+
+    def chunk(span: Span) -> Chunk:
+        with working(crew):
+            return task.run(*span)
+
     with ThreadPoolExecutor(workers, "mdf-loop sweep") as pool:
 
-        def begin(span: Span) -> Future[Chunk]:
-            context = contextvars.copy_context()
-            return pool.submit(lambda: context.run(task.run, *span))
+        def begun(count: int) -> dict[Future[Chunk], Span]:
+            """Begin so many chunks; threads for which there is none help the others."""
+            found = {pool.submit(contextvars.copy_context().run, chunk, span): span for span in itertools.islice(todo, count)}
+            for _ in range(count - len(found)):
+                pool.submit(crew.help)
+            return found
 
-        waiting = {begin(span): span for span in itertools.islice(todo, workers * AHEAD)}
+        waiting = begun(workers * AHEAD)
         try:
             while waiting:
                 done, _ = wait(waiting, return_when=FIRST_COMPLETED)
                 for future in done:
                     span = waiting.pop(future)
+                    waiting |= begun(1)
                     yield span, future.result()
-                    waiting |= {begin(span): span for span in itertools.islice(todo, 1)}
         finally:
+            crew.end()
             pool.shutdown(wait=True, cancel_futures=True)
 
 

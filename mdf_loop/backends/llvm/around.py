@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from mdf_loop.backends.llvm import objects
 
-ARRAYS, OUTSIDE, STREAM, NEXT, ONCE = 2, 3, 4, 5, 6
-"""Places in a table: the type of arrays, what runs operators outside, from where random numbers are drawn, what steps
-a stream of PCG64, the program itself."""
+SCRATCH, OPEN, ARRAYS, OUTSIDE, STREAM, NEXT, ONCE = range(7)
+"""Places in a table: memory for values, what makes room for a result, the type of arrays, what runs operators outside, from
+where random numbers are drawn, what steps a stream of PCG64, the program itself."""
 
 FIRST_OBJECT = 7
 """The place of the first argument in a table, behind what all programs are given."""

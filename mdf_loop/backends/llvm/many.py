@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
-from mdf_loop.backends.llvm.around import FIRST_OBJECT, STREAM
-from mdf_loop.backends.llvm.program import Program, Result, error_of
+from mdf_loop.backends.llvm.around import FIRST_OBJECT, SCRATCH, STREAM
+from mdf_loop.backends.llvm.program import Program, Result, Table, error_of
 from mdf_loop.backends.llvm.randomness import address_of
 from mdf_loop.backends.llvm.streams import Streams, can_be_made
 
-FIRST, MOMENT = 16, 0.05
-"""Runs between two looks at the time, at first; seconds that there shall be."""
+Share = Callable[[int, Callable[[int, int], None]], None]
+"""Does so many runs, calling what runs some of them, from one on, up to another: perhaps in several threads."""
 
 
 class Seeds(Protocol):
@@ -41,6 +40,7 @@ def run_many(
     which: np.ndarray,
     seeds: Seeds,
     pause: Callable[[], None],
+    share: Share,
 ) -> list[np.ndarray]:
     """The results of many runs, each an array with a row for each run.
 
@@ -54,6 +54,8 @@ def run_many(
         Of the random stream of each run, where the program draws.
     pause : callable
         Called now and then, between two runs.
+    share : callable
+        Has the runs done, some at a time.
 
     Raises
     ------
@@ -65,8 +67,8 @@ def run_many(
     tables = np.repeat(template.entries[None], count, axis=0)
     behind = FIRST_OBJECT + len(kept[0])
     tables[:, FIRST_OBJECT:behind] = np.array([[id(x) for x in values] for values in kept], np.uint64)[which]
-    if program.draws:
-        streams = _streams(seeds)
+    streams = _streams(seeds) if program.draws else None
+    if streams is not None:
         tables[:, STREAM] = streams.addresses if isinstance(streams, Streams) else list(map(address_of, streams))
     found, rooms = list[Any](), list[Any]()
     for k, result in enumerate(program.results):
@@ -74,7 +76,7 @@ def run_many(
         rooms.append(None if result.is_number else list(found[k]))
         if not result.is_number:
             tables[:, behind + k] = np.fromiter(map(id, rooms[k]), np.uint64, count)
-    _run(program, tables, pause)
+    _run(program, tables, (kept, streams, found, rooms), pause, share)
     return [_column(result, tables) if x is None else x for result, x in zip(program.results, found, strict=True)]
 
 
@@ -83,17 +85,23 @@ def _plain(x: Any) -> Any:
     return np.ascontiguousarray(x) if isinstance(x, np.ndarray) and x.ndim else x
 
 
-def _run(program: Program, tables: np.ndarray, pause: Callable[[], None]) -> None:
-    """Run all, some at a time, so that Ctrl-C and the time are seen in between."""
-    start, length, bytes = 0, FIRST, tables.strides[0]
-    while start < len(tables):
+def _run(program: Program, tables: np.ndarray, objects: Sequence[Any], pause: Callable[[], None], share: Share) -> None:
+    """Run all, some at a time, so that Ctrl-C and the time are seen in between; each thread has memory of its own.
+
+    ``objects`` are what the tables hold the addresses of: they stay as long as any thread runs.
+    """
+    spare = list[Table]()
+
+    def runs(start: int, stop: int, objects: Sequence[Any] = objects) -> None:
         pause()
-        begun, stop = time.perf_counter(), min(start + length, len(tables))
-        code = program.call_many(tables.ctypes.data + start * bytes, bytes, stop - start)
+        table = spare.pop() if spare else program.new_table()
+        tables[start:stop, SCRATCH] = table.entries[SCRATCH]
+        code = program.call_many(tables[start:].ctypes.data, tables.strides[0], stop - start)
+        spare.append(table)
         if code:
             raise error_of(code)
-        start, taken = stop, time.perf_counter() - begun
-        length = max(min(2 * length, int(length * MOMENT / max(taken, 1e-9))), 1)
+
+    share(len(tables), runs)
 
 
 def _column(result: Result, tables: np.ndarray) -> np.ndarray:

@@ -166,8 +166,8 @@ class Table:
         self.given: Sequence[Any] = ()
         self.run: Any = None
         self.error: BaseException | None = None
-        self.entries[0] = self.scratch.ctypes.data + start
-        self.entries[1] = ctypes.cast(self._open, ctypes.c_void_p).value or 0
+        self.entries[around.SCRATCH] = self.scratch.ctypes.data + start
+        self.entries[around.OPEN] = ctypes.cast(self._open, ctypes.c_void_p).value or 0
         self.entries[around.ARRAYS] = id(np.ndarray)
         self.entries[around.OUTSIDE] = ctypes.cast(self._leave, ctypes.c_void_p).value or 0
         self.entries[around.ONCE] = once
@@ -333,7 +333,7 @@ class _Writing:
         for k, n in enumerate(x.shape):
             text.line(f"store i64 {n}, ptr {text.element_pointer('i64', '%table', result.place + k)}")
         kind = DTYPES.index(result.dtype)
-        ask = self._entry(1)
+        ask = self._entry(around.OPEN)
         if self.is_free:
             text.declare("PyEval_SaveThread", "ptr", pure=False)
             text.declare("PyEval_RestoreThread", "void", "ptr", pure=False)

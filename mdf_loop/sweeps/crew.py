@@ -1,0 +1,154 @@
+"""Threads that run the chunks of a sweep, and help each other with the runs in them.
+
+Chunks differ in how long they take, and the last ones leave threads without work.  Runs that are one call of machine code after
+the other are therefore taken a few at a time, by whoever has nothing else to do.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from mdf_loop.errors import LoopInterrupted
+from mdf_loop.holding import holding
+
+FIRST, MORE = 16, 4
+"""Runs that are taken at most before anybody knows how long one takes, and how many times as many then, each time."""
+
+SHORTEST, LONGEST = 0.0002, 0.05
+"""Seconds that the runs which are taken at once shall last: so long that taking them is nothing beside it, so short that Ctrl-C
+and the time are seen in between."""
+
+Runs = Callable[[int, int], None]
+"""Runs some: the first one, and the one behind the last."""
+
+
+class Crew:
+    """Threads that work on the same sweep.
+
+    Parameters
+    ----------
+    size : int
+        How many they are.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._shared: list[_Shared] = []
+        self._changed = threading.Condition()
+        self._is_over = False
+
+    def share(self, count: int, runs: Runs) -> None:
+        """Do some runs, together with whoever helps; what goes wrong in any thread is raised here."""
+        work = _Shared(count, runs, self.size)
+        with self._changed:
+            self._shared.append(work)
+            self._changed.notify_all()
+        try:
+            work.go_on()
+            work.finish()
+        except BaseException as error:  # Ctrl-C may strike anywhere
+            work.leave_off(error)
+            raise
+        finally:
+            with self._changed:
+                self._shared.remove(work)
+
+    def help(self) -> None:
+        """Work on what others share, until everything is over."""
+        while (work := self._next()) is not None:
+            work.context.copy().run(work.go_on)
+
+    def end(self) -> None:
+        """Everything is over, or shall be: who still works leaves off as soon as possible."""
+        with self._changed:
+            self._is_over = True
+            for work in self._shared:
+                work.leave_off(LoopInterrupted("interrupted"))
+            self._changed.notify_all()
+
+    def _next(self) -> _Shared | None:
+        with self._changed:
+            while not self._is_over:
+                found = next((work for work in self._shared if work.is_left), None)
+                if found is not None:
+                    return found
+                self._changed.wait()
+        return None
+
+
+class _Shared:
+    """Runs that several threads take from, each with the options and streams of the one that shares them."""
+
+    def __init__(self, count: int, runs: Runs, threads: int) -> None:
+        self._count, self._runs, self._threads = count, runs, threads
+        self._behind = self._taken_by = 0
+        self._pace, self._longest = 0.0, FIRST
+        self._error: BaseException | None = None
+        self.context = contextvars.copy_context()
+        self._changed = threading.Condition()
+
+    @property
+    def is_left(self) -> bool:
+        """Whether there is anything to take."""
+        return self._behind < self._count
+
+    def go_on(self) -> None:
+        """Take some until nothing is left."""
+        while (span := self._take()) is not None:
+            begun = time.perf_counter()
+            try:
+                self._runs(*span)
+            except BaseException as error:  # whoever shares it raises it
+                self.leave_off(error)
+            with self._changed:
+                self._pace = (time.perf_counter() - begun) / (span[1] - span[0])
+                self._taken_by -= 1
+                self._changed.notify_all()
+
+    def finish(self) -> None:
+        """Wait for others, and raise what went wrong."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._taken_by)
+        if self._error is not None:
+            raise self._error
+
+    def leave_off(self, error: BaseException) -> None:
+        """Take nothing more."""
+        with self._changed:
+            self._behind, self._error = self._count, self._error or error
+
+    def _take(self) -> tuple[int, int] | None:
+        with self._changed:
+            start = self._behind
+            if start >= self._count:
+                return None
+            self._behind = min(start + self._next_length(self._count - start), self._count)
+            self._taken_by += 1
+            return start, self._behind
+
+    def _next_length(self, left: int) -> int:
+        """How many to take: a part of what is left, so that all threads end at about the same time."""
+        part = left if self._threads == 1 else left // (2 * self._threads)
+        if not self._pace:
+            return max(1, min(FIRST, part))
+        self._longest *= MORE
+        return max(1, int(min(max(part, SHORTEST / self._pace), LONGEST / self._pace, self._longest)))
+
+
+_crew: contextvars.ContextVar[Crew | None] = contextvars.ContextVar("mdf_loop_crew", default=None)
+
+
+@contextmanager
+def working(crew: Crew) -> Iterator[None]:
+    """What is run inside a ``with`` block is shared by a crew."""
+    with holding(_crew, crew):
+        yield
+
+
+def current_crew() -> Crew:
+    """Those who share what is run here: this thread alone, if nobody said otherwise."""
+    return _crew.get() or Crew(1)
