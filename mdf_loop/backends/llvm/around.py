@@ -13,9 +13,9 @@ where random numbers are drawn, what steps a stream of PCG64, the program itself
 FIRST_OBJECT = 7
 """The place of the first argument in a table, behind what all programs are given."""
 
-GROW, LOOK, NUMBER, ARRAY = "mdf_grow", "mdf_look", "mdf_number", "mdf_array"
+GROW, LOOK, NUMBER, ARRAY, ROOM = "mdf_grow", "mdf_look", "mdf_number", "mdf_array", "mdf_room"
 """Functions that programs call: memory that grows; work that is counted, and a look now and then at whether somebody wants it to
-stop; where an argument has its number, or its elements, if they stand row by row."""
+stop; where an argument has its number, or its elements, if they stand row by row; room for a result."""
 
 LEFT, FULL, LOOKS, WHY = range(4)
 """What a program counts: work up to the next look, and from one to the next; looks; what it returns if one ends it."""
@@ -115,6 +115,24 @@ define ptr @mdf_array(ptr %table, i64 %place) nounwind {{
   %given = select i1 %plain, ptr %elements, ptr null
   ret ptr %given
 }}
+
+define ptr @mdf_room(ptr %table, ptr %thread, i64 %place, i64 %rank, i64 %kind) nounwind {{
+  %open_at = getelementptr i64, ptr %table, i64 {OPEN}
+  %open = load ptr, ptr %open_at
+  %holds = icmp eq ptr %thread, null
+  br i1 %holds, label %ask, label %take
+take:
+  call void @PyEval_RestoreThread(ptr %thread)
+  br label %ask
+ask:
+  %room = call ptr %open(i64 %place, i64 %rank, i64 %kind)
+  br i1 %holds, label %end, label %let
+let:
+  %same = call ptr @PyEval_SaveThread()
+  br label %end
+end:
+  ret ptr %room
+}}
 """
 """A program that holds Python's lock lets go of it for a moment now and then; one without takes it for a moment."""
 
@@ -164,13 +182,15 @@ class Entries(NamedTuple):
 HOLDING, FREE = Entries("mdf_run", "mdf_run_many"), Entries("mdf_run_free", "mdf_run_many_free")
 """For programs that hold Python's lock, and for those that run without."""
 
-NAMES = (GROW, LOOK, NUMBER, ARRAY, *HOLDING, *FREE)
+NAMES = (GROW, LOOK, NUMBER, ARRAY, ROOM, *HOLDING, *FREE)
 
 
 def around() -> str:
     """The functions that all programs share."""
     holding = _ENTRIES.format(name="", ONCE=ONCE, release="inttoptr i64 0 to ptr", take="")
-    helpers = _HELPERS.format(objects=objects, ARRAYS=ARRAYS, FULL=FULL, LOOKS=LOOKS, WHY=WHY, STOPPED=STOPPED, TOO_LONG=TOO_LONG)
+    helpers = _HELPERS.format(
+        objects=objects, OPEN=OPEN, ARRAYS=ARRAYS, FULL=FULL, LOOKS=LOOKS, WHY=WHY, STOPPED=STOPPED, TOO_LONG=TOO_LONG
+    )
     return helpers + holding + _ENTRIES.format(name="_free", ONCE=ONCE, release=RELEASE, take=TAKE)
 
 

@@ -157,7 +157,7 @@ class Carried:
 class Rows:
     """Collected values, one behind the other; rows whose lengths only the run can tell have those of the first one."""
 
-    def __init__(self, e: Emitter, value: Value, what: Collected, limit: str, may_end: bool) -> None:
+    def __init__(self, e: Emitter, value: Value, what: Collected, limit: str, may_end: bool, item: Value | None) -> None:
         self.e, self.value, self.what = e, value, what
         if value.type.dtype is None or value.type.shape is None:
             raise CannotCompile("collected values of unknown type have no compiled form")
@@ -168,13 +168,24 @@ class Rows:
         self.grows = may_end or self.is_open
         if self.is_open:
             self.lengths = [e.text.slot("i64") for _ in value.type.shape]
-        elif not may_end and limit.isdigit() and int(limit) * self.bytes <= LARGEST_FIXED:
-            self.pointer = e.room(self.dtype, (int(limit), *self.shape))
-            return
-        self.memory = e.growing_memory()
-        if not self.grows:
+        if self.grows:
+            self.memory = e.growing_memory()
+        else:
+            self.pointer = self._fixed(int(limit) if limit.isdigit() else limit, item)
+
+    def _fixed(self, limit: Length, item: Value | None) -> str:
+        """Room for so many rows: where they stay, if they are a result as they stand."""
+        e, shape, is_small = self.e, (limit, *self.shape), isinstance(limit, int) and limit * self.bytes <= LARGEST_FIXED
+        if not is_small:
             e.leave_if(e.text.new(f"icmp ugt i64 {limit}, {LARGEST_ROWS // max(self.bytes, 1)}"))
-            self.pointer = e.grown(self.memory, e.text.mul(limit, self.bytes))
+        if (
+            item is not None
+            and not self.what.axis
+            and not self.what.reverse
+            and (found := e.room_to_stay(item, self.dtype, shape))
+        ):
+            return found
+        return e.room(self.dtype, shape) if is_small else e.grown(e.growing_memory(), e.text.mul(limit, self.bytes))
 
     def enter(self, number_: str) -> None:
         """Where the row of this iteration stands."""

@@ -162,7 +162,9 @@ class _Loop:
             for k in changing
         ]
         self.changing = changing
-        self.rows = [Rows(e, x, what, limit, self.may_end) for x, what in zip(self.collected, self.attr.collected, strict=True)]
+        items = [self.items.get(len(self.states) + len(self.last) + k) for k in range(len(self.collected))]
+        whats = zip(self.collected, self.attr.collected, items, strict=True)
+        self.rows = [Rows(e, x, what, limit, self.may_end, item) for x, what, item in whats]
 
     def _is_over(self, state: Value, end: Value, over: set[Value]) -> bool:
         """Whether a state becomes the next one by replaced parts alone."""

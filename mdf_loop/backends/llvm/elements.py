@@ -55,6 +55,9 @@ ELEMENTS |= {
 }
 """All element types there is machine code for."""
 
+DTYPES = tuple(ELEMENTS)
+"""The same by the numbers that code names them by, which are the same in every process."""
+
 
 def element(dtype: np.dtype | None) -> Element:
     """An element type.

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.llvm.around import GROW
+from mdf_loop.backends.llvm.around import GROW, ROOM
 from mdf_loop.backends.llvm.arrays import Array, Length, get, in_memory, is_one, number
-from mdf_loop.backends.llvm.elements import BOOL, CannotCompile, element, literal
+from mdf_loop.backends.llvm.elements import BOOL, DTYPES, CannotCompile, element, literal
 from mdf_loop.backends.llvm.fusion import fused
 from mdf_loop.backends.llvm.lanes import ZERO, Lanes
 from mdf_loop.backends.llvm.registers import can_hold, held
@@ -59,6 +59,10 @@ class Emitter:
         Where values are to be written besides where they are read: pointers.
     filled : set of str
         Those of them that have been written.
+    asking : dict
+        Results whose lengths the run finds: where in the table it says them.
+    asked : dict
+        Those that stand where they stay already: the same.
     in_place : set
         Values ``put`` that are written over what they are made of.
     constants : list of numpy.ndarray
@@ -85,6 +89,8 @@ class Emitter:
         self.targets: dict[Value, list[str]] = {}
         self.in_place: set[Value] = set()
         self.filled: set[str] = set()
+        self.asking: dict[Value, int] = {}
+        self.asked: dict[Value, int] = {}
         self.constants: list[np.ndarray] = []
         self.growing: list[str] = []
         self.scratch = 0
@@ -245,6 +251,26 @@ class Emitter:
             call = text.declare(GROW, "i1", "ptr", "i64", pure=False)
             self.leave_if(text.new(f"{call}(ptr {memory}, i64 {size})"), NO_MEMORY)
         return text.new(f"load ptr, ptr {memory}")
+
+    def result_room(self, place: int, dtype: np.dtype, shape: Sequence[Length]) -> str:
+        """Room for a result whose lengths the run has found."""
+        text = self.text
+        for k, n in enumerate(shape):
+            text.line(f"store i64 {n}, ptr {text.element_pointer('i64', '%table', place + k)}")
+        call = text.declare(ROOM, "ptr", "ptr", "ptr", "i64", "i64", "i64", pure=False)
+        room = text.new(f"{call}(ptr %table, ptr %thread, i64 {place}, i64 {len(shape)}, i64 {DTYPES.index(dtype)})")
+        self.leave_if(text.new(f"icmp eq ptr {room}, null"), NO_MEMORY)
+        return room
+
+    def room_to_stay(self, value: Value, dtype: np.dtype, shape: Sequence[Length]) -> str:
+        """Where a result of the program is written that is complete when the program is; empty if it is none."""
+        if targets := self.targets.get(value):
+            self.filled.add(targets[0])
+            return targets[0]
+        if value not in self.asking:
+            return ""
+        self.asked[value] = self.asking[value]
+        return self.result_room(self.asked[value], dtype, shape)
 
     def materialised(self, x: Array, targets: Sequence[str] = ()) -> Array:
         """A value written to memory: to its targets, or to room of its own."""

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.backends.llvm import around, control, elementwise, operators, places, products, reductions, views
-from mdf_loop.backends.llvm.around import FIRST_OBJECT, FREE, HOLDING, RELEASE, STOPPED, TAKE, TOO_LONG
+from mdf_loop.backends.llvm.around import FIRST_OBJECT, FREE, HOLDING, STOPPED, TOO_LONG
 from mdf_loop.backends.llvm.arrays import Array, in_memory, number
-from mdf_loop.backends.llvm.elements import ELEMENTS as TYPES
-from mdf_loop.backends.llvm.elements import CannotCompile
+from mdf_loop.backends.llvm.elements import DTYPES, CannotCompile
 from mdf_loop.backends.llvm.emitter import FALL_BACK, NO_MEMORY, NOT_PLAIN, Emitter
 from mdf_loop.backends.llvm.fusion import is_number
 from mdf_loop.backends.llvm.inlined import inlined
@@ -86,6 +85,7 @@ class Program:
         if code:
             if table.error is not None and not isinstance(table.error, Exception):
                 raise table.error
+            table.arrays = []
             self._spare.append(table)
             raise error_of(code)
         results = tuple([self.results[k].of(table) if x is None else x for k, x in enumerate(found)])
@@ -202,10 +202,6 @@ class Table:
         return array.ctypes.data
 
 
-DTYPES = tuple(TYPES)
-"""Element types by the numbers that code names them by, which are the same in every process."""
-
-
 class Result:
     """One result: an array that is there before, of ``room`` in shape and type, one that the program asks for, or a number."""
 
@@ -311,6 +307,8 @@ class _Writing:
                 pointer = text.new(f"load ptr, ptr {text.new(f'getelementptr i8, ptr {entry}, i64 {ELEMENTS}')}")
                 if not is_number(value.type):
                     self.e.targets.setdefault(value, []).append(pointer)
+            elif not result.is_number:
+                self.e.asking.setdefault(value, result.place)
             self.pointers.append(pointer)
 
     def _give(self) -> None:
@@ -322,26 +320,16 @@ class _Writing:
             if result.is_number:
                 at = self.e.text.element_pointer("i64", "%table", result.place)
                 Lanes(self.e.text).store(x.dtype, self.e.number_of(x), at, Place())
-            elif not pointer:
+            elif pointer:
+                if pointer not in (x.memory, *self.e.filled):
+                    store_all(self.e, [(self.e.fitted(x, result.lengths), [pointer])])
+            elif self.e.asked.get(value) != result.place:
                 self._give_open(x, result)
-            elif pointer not in (x.memory, *self.e.filled):
-                store_all(self.e, [(self.e.fitted(x, result.lengths), [pointer])])
 
     def _give_open(self, x: Array, result: Result) -> None:
         """A result whose lengths the run has found."""
         text = self.e.text
-        for k, n in enumerate(x.shape):
-            text.line(f"store i64 {n}, ptr {text.element_pointer('i64', '%table', result.place + k)}")
-        kind = DTYPES.index(result.dtype)
-        ask = self._entry(around.OPEN)
-        if self.is_free:
-            text.declare("PyEval_SaveThread", "ptr", pure=False)
-            text.declare("PyEval_RestoreThread", "void", "ptr", pure=False)
-            text.line(TAKE)
-        room = text.new(f"call ptr {ask}(i64 {result.place}, i64 {len(x.shape)}, i64 {kind})")
-        if self.is_free:
-            text.new(RELEASE)
-        self.e.leave_if(text.new(f"icmp eq ptr {room}, null"), NO_MEMORY)
+        room = self.e.result_room(result.place, x.dtype, x.shape)
         if x.memory:
             call = text.declare("memmove", "ptr", "ptr", "ptr", "i64", pure=False)
             text.new(f"{call}(ptr {room}, ptr {x.memory}, i64 {self.e.bytes_of(x.dtype, x.shape)})")
