@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,8 +42,9 @@ class LoopRep(BackendRep):
         self._execute = Graph(body)  # finds what is wrong with nodes, so it comes first
         check_declared_types(body)
         self._needed = [name for name in body.inputs if name not in body.constants]
-        self._names = frozenset(body.inputs)
-        self._asked = [(name, f"input {name!r}") for name in body.inputs]
+        self._names = tuple(body.inputs)
+        self._all = frozenset(self._names)
+        self._asked = [f"input {name!r}" for name in body.inputs]
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Run the model.
@@ -69,8 +70,11 @@ class LoopRep(BackendRep):
         given = self._by_name(inputs)
         if len(given) < len(self._asked):
             given = {**self.body.constants, **given}
-        values = [as_value(given[name], what) for name, what in self._asked]
-        return run_kept(self._execute, values, start_run())
+        values = tuple([given[name] for name in self._names])
+        return run_kept(self._execute, values, start_run(), self._as_values)
+
+    def _as_values(self, given: Sequence[Any]) -> list[Any]:
+        return [as_value(value, what) for value, what in zip(given, self._asked, strict=True)]
 
     def fit(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Values that have no type of their own (from files, from the command line), made into what the model asks for.
@@ -86,7 +90,7 @@ class LoopRep(BackendRep):
 
     def _by_name(self, inputs: Any) -> Mapping[str, Any]:
         if type(inputs) is dict or isinstance(inputs, Mapping):
-            if inputs.keys() == self._names:
+            if inputs.keys() == self._all:
                 return inputs
             given = dict(inputs)
         else:
@@ -106,21 +110,47 @@ class LoopRep(BackendRep):
         return given
 
 
-def run_kept(execute: InterpretedBody, values: list[Any], run: Run) -> tuple[Any, ...]:
-    """Run a graph without a loop around it; what ends it early keeps the outputs that were known."""
+def run_kept(
+    execute: InterpretedBody, given: tuple[Any, ...], run: Run, as_values: Callable[[Sequence[Any]], list[Any]] = list
+) -> tuple[Any, ...]:
+    """Run a graph without a loop around it; what ends it early keeps the outputs that were known.
+
+    ``as_values`` makes values as the executor wants them of what is given.
+    """
+    struck = None
+    try:
+        if (results := execute.again(given, run)) is not None:
+            return results
+    except MemoryError:
+        pass  # there may be less to do in another way
+    except KeyboardInterrupt as error:
+        struck = error
+    return _run_kept(execute, given, run, as_values, struck)
+
+
+def _run_kept(
+    execute: InterpretedBody,
+    given: tuple[Any, ...],
+    run: Run,
+    as_values: Callable[[Sequence[Any]], list[Any]],
+    struck: BaseException | None,
+) -> tuple[Any, ...]:
+    """The same if it has not been run just so before, or something ``struck`` while it was."""
     run.finish = handed_out_partly
     drawn = run.stream.save()
     started: list[list[Any]] = []
 
     def env() -> list[Any]:
         if not started:
-            started.append(execute.begin(values, (), run))
+            started.append(execute.begin(as_values(given), (), run))
         return started[0]
 
     def call() -> tuple[Any, ...]:
-        results = execute.at_once(values, run)
+        if struck is not None:
+            raise struck
+        results = execute.at_once(as_values(given), run)
         if results is not None:
-            return tuple(handed_out(results))
+            return tuple(handed_out([*results]))
         with execute.counted(run.options):
             with np.errstate(all="ignore"):
                 results = [*execute.finish(env())]

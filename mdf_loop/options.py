@@ -169,6 +169,8 @@ class RandomStream:
         What it starts from; drawn if none was given, so that the run can be repeated.
     """
 
+    __slots__ = "_own", "_saved", "_seed", "_shared"
+
     def __init__(self, seed: Seed | None) -> None:
         self._seed = seed
         self._shared: np.random.Generator | None = None
@@ -253,7 +255,7 @@ def _as_they_are(results: list[Any]) -> Sequence[Any]:
     return results
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class Run:
     """What all loops of one run share.
 

@@ -38,13 +38,23 @@ class Graph(InterpretedBody):
             self._found = self.program, Calls(self.program)
         return self._found[1]
 
-    def at_once(self, inputs: Sequence[Any], run: Run) -> list[Any] | None:
+    def again(self, inputs: tuple[Any, ...], run: Run) -> tuple[Any, ...] | None:
+        """The outputs by the machine code that ran last, if it is for such inputs and gives arrays; they may be anything."""
+        programs = self._programs
+        return programs.again(inputs, run) if programs.gives_arrays and self._may_be_compiled(run) else None
+
+    def at_once(self, inputs: Sequence[Any], run: Run) -> Sequence[Any] | None:
         """The outputs by machine code that is there, of a graph that captures nothing."""
+        return self._programs.at_once(inputs, run) if self._may_be_compiled(run) else None
+
+    @staticmethod
+    def _may_be_compiled(run: Run) -> bool:
+        """Whether nobody watches it, stops it or has asked for another engine."""
         options = run.options
+        if options.max_iterations is not None or run.deadline is not None or run.watch is not None:
+            return False
         how = options.how
-        if not (how.compiles or how.compiles_what_pays) or options.max_iterations is not None or not run.is_free:
-            return None
-        return self._programs.at_once(inputs, run)
+        return how.compiles or how.compiles_what_pays
 
     def finish(self, env: list[Any]) -> tuple[Any, ...]:
         """Run every node once; returns the body's outputs."""

@@ -11,7 +11,7 @@ import contextvars
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -69,6 +69,15 @@ class Entry:
     order: Order | None = None
 
 
+class Ready(NamedTuple):
+    """Machine code that has run, and what it was given."""
+
+    obey: bool
+    entry: Entry
+    made: Specialised
+    form: Any
+
+
 _watching: contextvars.ContextVar[list[Programs] | None] = contextvars.ContextVar("mdf_loop_programs_watching", default=None)
 
 
@@ -87,6 +96,8 @@ class Programs:
     ----------
     latest : Specialised or None
         The one that ran last.
+    gives_arrays : bool
+        Whether there is machine code to be run :meth:`again`, which gives arrays that nobody else has.
     why : str
         Why the last one that was asked for is not machine code, where it should have been.
     """
@@ -98,6 +109,8 @@ class Programs:
         self.why = ""
         self._changes = changes()
         self._fell_back: Run | None = None  # the run in which machine code was tried in vain
+        self._ready: Ready | None = None
+        self.gives_arrays = False
 
     def run(
         self,
@@ -123,16 +136,55 @@ class Programs:
             return None
         return self._by_entry(("python", types), values, run, self._printed, is_over_soon)
 
-    def at_once(self, values: Sequence[Any], run: Run) -> list[Any] | None:
+    def again(self, values: tuple[Any, ...], run: Run) -> tuple[Any, ...] | None:
+        """The results by the machine code that ran last, if these values are of the same types and lengths; they may be anything.
+
+        Machine code looks itself: nothing in Python depends on how many there are.
+        """
+        ready = self._ready
+        if ready is None or ready.entry.made is not ready.made or ready.obey != run.options.obey_body_condition:
+            return None
+        if self._changes != changes():
+            return None
+        if self._draws:
+            return self._drawing(ready, values, run)
+        found = ready.made.code.at_once(ready.form, run, values)
+        if found is not None:
+            self._ran(ready.made)
+        return found
+
+    def _drawing(self, ready: Ready, values: tuple[Any, ...], run: Run) -> tuple[Any, ...] | None:
+        """The same where random numbers are drawn, which are put back if it does not come to its end."""
+        saved, found = run.stream.save(), None
+        try:
+            found = ready.made.code.at_once(ready.form, run, values)
+            return found
+        finally:
+            if found is None:
+                run.stream.restore(saved)
+            else:
+                self._ran(ready.made)
+
+    def at_once(self, values: Sequence[Any], run: Run) -> Sequence[Any] | None:
         """The results by machine code that has been made for such values and calls nothing outside; None if there is none."""
         if self._changes != changes():
             return None
-        entry = self._entries.get((run.options.obey_body_condition, ("jit", tuple(map(_key_of, values)))))
+        obey, given = run.options.obey_body_condition, tuple(values)
+        found = self.again(given, run)
+        if found is not None:
+            return found
+        entry = self._entries.get((obey, ("jit", tuple(map(_key_of, given)))))
         if entry is None or entry.made is None or entry.is_refused or not entry.made.is_alone:
             return None
-        found = self._tried(entry, values, run)
-        self._fell_back = run if found is None else None
-        return None if found is None else [*found]
+        found = self._tried(entry, given, run)
+        if found is None:
+            self._fell_back = run
+            return None
+        self._fell_back = None
+        form = entry.made.code.form_of(given)
+        self._ready = None if form is None else Ready(obey, entry, entry.made, form)
+        self.gives_arrays = self._ready is not None and entry.made.gives_arrays
+        return found
 
     def machine_code(self, values: Sequence[Any], options: Options) -> Specialised | None:
         """Machine code for many runs with values of these types; None if there is none.
@@ -222,9 +274,7 @@ class Programs:
         assert entry.made is not None
         try:
             found = entry.made.call(run, *values)
-            self.latest = entry.made
-            if (watching := _watching.get()) is not None and self not in watching:
-                watching.append(self)
+            self._ran(entry.made)
             return found
         except Ended as error:
             raise error.error from error.error.__cause__
@@ -239,6 +289,12 @@ class Programs:
         if saved is not None:
             run.stream.restore(saved)
         return None
+
+    def _ran(self, made: Specialised) -> None:
+        """Tell whoever watches."""
+        self.latest = made
+        if (watching := _watching.get()) is not None and self not in watching:
+            watching.append(self)
 
     @staticmethod
     def _given_up(entry: Entry, error: BaseException) -> None:

@@ -151,7 +151,7 @@ class TypedNode:
         fitted = fit_values(self._asked, {name: value for name, value in given.items() if name in self._asked})
         given = {name: fitted[name] if name in fitted else as_value(value) for name, value in given.items()}
         try:
-            results = run_kept(self._execute, list(given.values()), start_run())
+            results = run_kept(self._execute, tuple(given.values()), start_run())
         except (LoopError, KeyboardInterrupt) as error:
             error.add_note(f"in MDF node {self.node.id!r}")
             known = getattr(error, "outputs", None) or {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mdf_loop.backends.llvm import objects
+from mdf_loop.backends.llvm import forms, objects
 
 SCRATCH, OPEN, ARRAYS, OUTSIDE, STREAM, NEXT, ONCE = range(7)
 """Places in a table: memory for values, what makes room for a result, the type of arrays, what runs operators outside, from
@@ -22,6 +22,9 @@ LEFT, FULL, LOOKS, WHY = range(4)
 
 STOPPED, TOO_LONG = 3, 5
 """That is, because of Ctrl-C or because of the number of looks."""
+
+OTHERS = 6
+"""What is returned if a program was given other objects than those that a form describes."""
 
 _HELPERS = """
 declare ptr @PyEval_SaveThread()
@@ -125,9 +128,17 @@ take:
   call void @PyEval_RestoreThread(ptr %thread)
   br label %ask
 ask:
-  %room = call ptr %open(i64 %place, i64 %rank, i64 %kind)
-  br i1 %holds, label %end, label %let
+  %array = call ptr %open(i64 %place, i64 %rank, i64 %kind)
+  %none = icmp eq ptr %array, null
+  %elements_at = getelementptr i8, ptr %array, i64 {objects.ELEMENTS}
+  br i1 %none, label %let, label %found
+found:
+  %elements = load ptr, ptr %elements_at
+  br label %let
 let:
+  %room = phi ptr [null, %ask], [%elements, %found]
+  br i1 %holds, label %end, label %go
+go:
   %same = call ptr @PyEval_SaveThread()
   br label %end
 end:
@@ -143,6 +154,17 @@ define i64 @mdf_run{name}(ptr %table) nounwind {{
   %thread = {release}
   %code = call i64 %once(ptr %table, ptr %thread)
   {take}
+  ret i64 %code
+}}
+
+define i64 @mdf_run_if{name}(ptr %table, ptr %form, ptr %given, ptr %found) nounwind {{
+entry:
+  %others = call i1 @mdf_take(ptr %table, ptr %form, ptr %given, ptr %found)
+  br i1 %others, label %no, label %yes
+no:
+  ret i64 {OTHERS}
+yes:
+  %code = call i64 @mdf_run{name}(ptr %table)
   ret i64 %code
 }}
 
@@ -167,7 +189,7 @@ end:
   ret i64 %code
 }}
 """
-"""A run, and many one after the other, each with a table of its own."""
+"""A run, one of objects that are as a form says, and many one after the other, each with a table of its own."""
 
 RELEASE, TAKE = "call ptr @PyEval_SaveThread()", "call void @PyEval_RestoreThread(ptr %thread)"
 
@@ -176,10 +198,12 @@ class Entries(NamedTuple):
     """The functions by which Python enters programs, by name."""
 
     run: str
+    run_if: str
     run_many: str
 
 
-HOLDING, FREE = Entries("mdf_run", "mdf_run_many"), Entries("mdf_run_free", "mdf_run_many_free")
+HOLDING = Entries("mdf_run", "mdf_run_if", "mdf_run_many")
+FREE = Entries("mdf_run_free", "mdf_run_if_free", "mdf_run_many_free")
 """For programs that hold Python's lock, and for those that run without."""
 
 NAMES = (GROW, LOOK, NUMBER, ARRAY, ROOM, *HOLDING, *FREE)
@@ -187,11 +211,12 @@ NAMES = (GROW, LOOK, NUMBER, ARRAY, ROOM, *HOLDING, *FREE)
 
 def around() -> str:
     """The functions that all programs share."""
-    holding = _ENTRIES.format(name="", ONCE=ONCE, release="inttoptr i64 0 to ptr", take="")
-    helpers = _HELPERS.format(
-        objects=objects, OPEN=OPEN, ARRAYS=ARRAYS, FULL=FULL, LOOKS=LOOKS, WHY=WHY, STOPPED=STOPPED, TOO_LONG=TOO_LONG
-    )
-    return helpers + holding + _ENTRIES.format(name="_free", ONCE=ONCE, release=RELEASE, take=TAKE)
+    places = {"FIRST_OBJECT": FIRST_OBJECT, "OPEN": OPEN, "ARRAYS": ARRAYS, "ONCE": ONCE}
+    counts = {"FULL": FULL, "LOOKS": LOOKS, "WHY": WHY, "STOPPED": STOPPED, "TOO_LONG": TOO_LONG, "OTHERS": OTHERS}
+    known = {"objects": objects, **places, **counts}
+    holding = _ENTRIES.format(name="", release="inttoptr i64 0 to ptr", take="", **known)
+    free = _ENTRIES.format(name="_free", release=RELEASE, take=TAKE, **known)
+    return (forms.TEXT + _HELPERS).format(**known) + holding + free
 
 
 def stream() -> list[str]:

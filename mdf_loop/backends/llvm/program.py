@@ -19,6 +19,7 @@ from mdf_loop.backends.llvm.around import FIRST_OBJECT, FREE, HOLDING, STOPPED, 
 from mdf_loop.backends.llvm.arrays import Array, in_memory, number
 from mdf_loop.backends.llvm.elements import DTYPES, CannotCompile
 from mdf_loop.backends.llvm.emitter import FALL_BACK, NO_MEMORY, NOT_PLAIN, Emitter
+from mdf_loop.backends.llvm.forms import Form
 from mdf_loop.backends.llvm.fusion import is_number
 from mdf_loop.backends.llvm.inlined import inlined
 from mdf_loop.backends.llvm.lanes import Lanes, Place
@@ -63,11 +64,13 @@ class Program:
         self.text, self.constants = written.text, written.e.constants
         self._code, self.size = machine().linked(self.text, ("once",), list(written.e.text.declarations))
         self.draws, self.is_free = written.e.draws, written.is_free
-        self._call, self.call_many = _entries(self.is_free)
+        self._call, self._call_if, self.call_many = _entries(self.is_free)
         self.table, self.results, self.outside = written.table, written.results, written.e.outside
         self._rooms = [result.room for result in self.results]
+        self._has_all_room = None not in self._rooms
         self._weak = [k for k, param in enumerate(region.params) if param.type.weak and param.type.kind in "bi"]
         self._spare: list[Table] = []
+        self.gives_arrays = all(result.is_array or not result.is_number for result in self.results)
 
     def __call__(self, run: Any, *values: Any) -> tuple[Any, ...]:
         """Run it."""
@@ -85,14 +88,37 @@ class Program:
         if code:
             if table.error is not None and not isinstance(table.error, Exception):
                 raise table.error
-            table.arrays = []
+            table.arrays = {}
             self._spare.append(table)
             raise error_of(code)
+        return self._handed_back(table, found)
+
+    def form_of(self, values: Sequence[Any]) -> Form | None:
+        """What tells such values from others, for :meth:`at_once`; None where only Python can."""
+        return Form(values, len(self.results)) if not self.outside and not self._weak and Form.fits(values) else None
+
+    def at_once(self, form: Form, run: Any, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Run it, if the values are of the form; None if they are not, or it ends before its end, which running it tells."""
+        table = self._spare.pop() if self._spare else self.new_table()
+        found = tuple([None if room is None else np.empty(*room) for room in self._rooms])
+        if self.draws:
+            table.entries[around.STREAM] = address_of(run.stream.shared())
+        if not self._call_if(table.address, form.address, id(values), id(found)):
+            if not self._has_all_room:
+                return self._handed_back(table, found)
+            self._spare.append(table)
+            return found
+        table.arrays = {}
+        self._spare.append(table)
+        return None
+
+    def _handed_back(self, table: Table, found: Sequence[Any]) -> tuple[Any, ...]:
+        """The results, out of a table that is not needed any more."""
         results = tuple([self.results[k].of(table) if x is None else x for k, x in enumerate(found)])
         if self.outside:
             table.given, table.run = (), None
         if table.arrays:
-            table.arrays = []
+            table.arrays = {}
         self._spare.append(table)
         return results
 
@@ -114,12 +140,14 @@ class Program:
 
 
 @functools.cache
-def _entries(is_free: bool) -> tuple[Callable[[int], int], Callable[[int, int, int], int]]:
-    """What calls a program with a table, and with many."""
+def _entries(is_free: bool) -> tuple[Callable[..., int], ...]:
+    """What calls a program with a table, with one if objects are of a form, and with many tables."""
     names = FREE if is_free else HOLDING
-    run = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(machine().entry(names.run))
-    run_many = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p, *[ctypes.c_int64] * 2])(machine().entry(names.run_many))
-    return run, run_many
+    address, number = ctypes.c_void_p, ctypes.c_int64
+    run = ctypes.PYFUNCTYPE(number, address)
+    run_if = ctypes.PYFUNCTYPE(number, address, address, address, address)
+    run_many = ctypes.PYFUNCTYPE(number, address, number, number)
+    return tuple(kind(machine().entry(name)) for kind, name in zip((run, run_if, run_many), names, strict=True))
 
 
 def error_of(code: int) -> Exception:
@@ -159,7 +187,7 @@ class Table:
         self.layout = layout
         self.entries = np.zeros(layout.first_constant + len(constants), np.uint64)
         self.scratch = np.empty(layout.scratch + 64, np.uint8)
-        self.arrays: list[np.ndarray] = []
+        self.arrays: dict[int, np.ndarray] = {}
         self._open, self._leave = _OPEN(self._new), _LEAVE(self._run_outside)
         start = -self.scratch.ctypes.data % 64
         self._calls = [x.prepared(self.scratch[start:]) for x in outside]
@@ -191,15 +219,14 @@ class Table:
             return 1
 
     def _new(self, place: int, rank: int, kind: int) -> int | None:
-        """Room for a result whose lengths the run has found; the program asks for it."""
-        shape = tuple(self.entries[place : place + rank].tolist())
+        """Room for a result whose lengths the run has found: the array.  The program asks for it."""
+        shape = struct.unpack_from(f"={rank}q", self.buffer, 8 * place)
         try:
             array = np.empty(shape, DTYPES[kind])
         except (MemoryError, ValueError):
             return None
-        self.arrays.append(array)
-        self.entries[place] = len(self.arrays) - 1
-        return array.ctypes.data
+        self.arrays[place] = array
+        return id(array)
 
 
 class Result:
@@ -221,7 +248,7 @@ class Result:
     def of(self, table: Table) -> Any:
         """The result of a call that was given no room for it."""
         if not self.is_number:
-            return table.arrays[int(table.entries[self.place])]
+            return table.arrays[self.place]
         if self.dtype.kind == "V":
             found = table.entries[self.place : self.place + 1].view(self.dtype)[0]
             return np.array(found) if self.is_array else found
