@@ -16,6 +16,7 @@ from mdf_loop.options import Options, Run
 from mdf_loop.plan.purity import draws
 from mdf_loop.step.lower import lower_graph
 from mdf_loop.step.records import Region, Type
+from mdf_loop.types.fitting import handed_out
 
 
 class Graph(InterpretedBody):
@@ -39,9 +40,10 @@ class Graph(InterpretedBody):
         return self._found[1]
 
     def again(self, inputs: tuple[Any, ...], run: Run) -> tuple[Any, ...] | None:
-        """The outputs by the machine code that ran last, if it is for such inputs and gives arrays; they may be anything."""
+        """The outputs by the machine code that ran last, if it is for such inputs; they may be anything.  Outputs may leave."""
         programs = self._programs
-        return programs.again(inputs, run) if programs.gives_arrays and self._may_be_compiled(run) else None
+        found = programs.again(inputs, run) if programs.is_ready and self._may_be_compiled(run) else None
+        return found if found is None or programs.gives_arrays else tuple(handed_out([*found]))
 
     def at_once(self, inputs: Sequence[Any], run: Run) -> Sequence[Any] | None:
         """The outputs by machine code that is there, of a graph that captures nothing."""

@@ -403,7 +403,7 @@ class InterpretedBody:
         return self.finish(self.begin(inputs, captured, run))
 
     def again(self, inputs: tuple[Any, ...], run: Run) -> tuple[Any, ...] | None:
-        """The outputs for inputs like those before, in a faster way that takes them as they come, if there is one."""
+        """The outputs, fit to leave, for inputs like those before, in a way that takes them as they come, if there is one."""
         return None
 
     def at_once(self, inputs: Sequence[Any], run: Run) -> Sequence[Any] | None:

@@ -96,8 +96,8 @@ class Programs:
     ----------
     latest : Specialised or None
         The one that ran last.
-    gives_arrays : bool
-        Whether there is machine code to be run :meth:`again`, which gives arrays that nobody else has.
+    is_ready, gives_arrays : bool
+        Whether there is machine code to be run :meth:`again`; and it gives arrays, which nobody else has.
     why : str
         Why the last one that was asked for is not machine code, where it should have been.
     """
@@ -110,7 +110,7 @@ class Programs:
         self._changes = changes()
         self._fell_back: Run | None = None  # the run in which machine code was tried in vain
         self._ready: Ready | None = None
-        self.gives_arrays = False
+        self.is_ready = self.gives_arrays = False
 
     def run(
         self,
@@ -183,7 +183,7 @@ class Programs:
         self._fell_back = None
         form = entry.made.code.form_of(given)
         self._ready = None if form is None else Ready(obey, entry, entry.made, form)
-        self.gives_arrays = self._ready is not None and entry.made.gives_arrays
+        self.is_ready, self.gives_arrays = form is not None, entry.made.gives_arrays
         return found
 
     def machine_code(self, values: Sequence[Any], options: Options) -> Specialised | None:
