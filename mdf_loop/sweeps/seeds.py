@@ -71,7 +71,7 @@ class Seeds:
     def generators(self) -> list[np.random.Generator]:
         """What ``numpy.random.default_rng`` makes of the seeds: the same objects each time."""
         if self._made is None:
-            with _uncollected():
+            with uncollected():
                 self._made = self._generators()
         return self._made
 
@@ -83,7 +83,7 @@ class Seeds:
 
 
 @contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
+def uncollected() -> Iterator[None]:
     """Inside, many objects are made that all stay: looking for cycles among them takes as long as making them."""
     was_enabled = gc.isenabled()
     gc.disable()

@@ -68,7 +68,7 @@ class Program:
         self.table, self.results, self.outside = written.table, written.results, written.e.outside
         self._rooms = [result.room for result in self.results]
         self._has_all_room = None not in self._rooms
-        self._weak = [k for k, param in enumerate(region.params) if param.type.weak and param.type.kind in "bi"]
+        self._weak = {k for k, param in enumerate(region.params) if param.type.weak and param.type.kind in "bi"}
         self._spare: list[Table] = []
         self.gives_arrays = all(result.is_array or not result.is_number for result in self.results)
 
@@ -131,12 +131,15 @@ class Program:
 
     def exact(self, values: Sequence[Any]) -> Sequence[Any]:
         """Python's own whole numbers as numpy's."""
-        given = list(values)
-        for k in self._weak:
-            if type(given[k]) is int and not -1 << 63 <= given[k] < 1 << 63:
-                raise FallBack
-            given[k] = np.bool_(given[k]) if type(given[k]) is bool else np.int64(given[k])
-        return given
+        return [self.exact_at(k, x) for k, x in enumerate(values)]
+
+    def exact_at(self, k: int, value: Any) -> Any:
+        """The same for one argument."""
+        if k not in self._weak:
+            return value
+        if type(value) is int and not -1 << 63 <= value < 1 << 63:
+            raise FallBack
+        return np.bool_(value) if type(value) is bool else np.int64(value)
 
 
 @functools.cache

@@ -189,7 +189,8 @@ def _order(graph: Any, names: list[str], conditions: Mapping[str, Condition]) ->
         ready = [name for name in names if name not in ordered and needs[name] <= ordered.keys()]
         if not ready:
             cycle = ", ".join(repr(name) for name in names if name not in ordered)
-            raise NotLowered(f"the conditions of nodes {cycle} count each other's calls in a cycle", (graph.id,))
+            why = "and nodes that do not wait for each other have no order"
+            raise NotLowered(f"the conditions of nodes {cycle} count each other's calls, {why}", (graph.id,))
         ordered |= dict.fromkeys(ready)
     return tuple(ordered)
 
