@@ -70,7 +70,7 @@ class PreparedLoop:
 
     def _fitted(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
         """Inputs and captures as the body asks for them; arrays and numbers of types that fitted before need no look."""
-        given = [*inputs, *[named[name] for name in self.record.body.captures if name in named]]
+        given = [*inputs, *[named[name] for name in self.record.body.captures if name in named]] if named else [*inputs]
         kinds = [value.dtype if type(value) is np.ndarray else type(value) for value in given]
         key = (len(inputs), *kinds, *named)
         numbers = self.fitting.get(key)

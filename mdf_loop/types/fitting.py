@@ -269,10 +269,11 @@ def handed_out_partly(results: list[Any]) -> list[Any]:
 
 def _is_free(holder: Any, key: Any) -> bool:
     """Whether nobody but a list or dict refers to an array there or to its memory, and it may be written into."""
-    if getrefcount(holder[key]) > _ALONE or not holder[key].flags.writeable:
+    if getrefcount(holder[key]) > _ALONE:
         return False
-    if holder[key].base is None:
-        return bool(holder[key].flags.owndata)
+    flags = holder[key].flags
+    if flags.owndata or not flags.writeable:
+        return bool(flags.writeable)
     is_view = type(holder[key].base) is np.ndarray and getrefcount(holder[key].base) <= _ALONE
     return is_view and bool(holder[key].base.flags.owndata)
 

@@ -48,7 +48,9 @@ class Child:
         told = {"name": target.name, "seed": seed, "first": first, "count": count}
         told["settings"] = dataclasses.asdict(settings)
         paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-        environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **os.environ, "PYTHONPATH": paths}
+        # the debug allocator ends a process whose machine code wrote behind its memory
+        known = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONMALLOC": "debug"}
+        environment = {**known, **os.environ, "PYTHONPATH": paths}
         self.process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", "tests.fuzz.worker", json.dumps(told)],
             stdout=subprocess.PIPE,

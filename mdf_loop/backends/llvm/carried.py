@@ -96,8 +96,8 @@ class Carried:
             e.known[self.state] = in_memory(dtype, self.first.shape, self.phis[0].name if self.phis else self.start)
 
     def targets(self) -> list[str]:
-        """Where the next value may be written as soon as it is computed."""
-        return [self.phis[1].name] if self._has_two_places else []
+        """Where the next value may be written as soon as it is computed, if it is known to be as long as the one before."""
+        return [self.phis[1].name] if self._has_two_places and self.end.type.shape == self.state.type.shape else []
 
     @property
     def _has_two_places(self) -> bool:

@@ -17,6 +17,7 @@ from mdf_loop.backends.llvm.arrays import Array, Length, get, in_memory, is_one,
 from mdf_loop.backends.llvm.elements import BOOL, DTYPES, CannotCompile, element, literal
 from mdf_loop.backends.llvm.fusion import fused
 from mdf_loop.backends.llvm.lanes import ZERO, Lanes
+from mdf_loop.backends.llvm.overwriting import is_longer
 from mdf_loop.backends.llvm.registers import can_hold, held
 from mdf_loop.backends.llvm.sweeps import store_all
 from mdf_loop.backends.llvm.text import Text
@@ -127,9 +128,12 @@ class Emitter:
         self.known[value] = self._over_its_argument(value, found) if value in self.in_place else found
 
     def _over_its_argument(self, value: Value, found: Array) -> Array:
-        """What replaces parts of its argument, in the argument's memory: not all that may be written there wrote it there."""
+        """What replaces parts of its argument, in the argument's memory: not all that may be written there wrote it there.
+
+        What is longer than its argument has room there only if that grows, and is there then.
+        """
         over = self.known[value.args[0]]
-        if not over.memory or over.growing or found.value or found.memory == over.memory:
+        if is_longer(value) or not over.memory or found.value or found.memory == over.memory:
             return found
         return self.materialised(found, [over.memory])
 
@@ -264,10 +268,10 @@ class Emitter:
 
     def room_to_stay(self, value: Value, dtype: np.dtype, shape: Sequence[Length]) -> str:
         """Where a result of the program is written that is complete when the program is; empty if it is none."""
-        if targets := self.targets.get(value):
+        if (targets := self.targets.get(value)) and tuple(shape) == value.type.shape:
             self.filled.add(targets[0])
             return targets[0]
-        if value not in self.asking:
+        if targets or value not in self.asking:
             return ""
         self.asked[value] = self.asking[value]
         return self.result_room(self.asked[value], dtype, shape)

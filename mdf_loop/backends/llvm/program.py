@@ -86,10 +86,7 @@ class Program:
             given = [np.ascontiguousarray(x) if isinstance(x, np.ndarray) and x.ndim else x for x in given]
             code = table.filled(self._call, given, found)
         if code:
-            if table.error is not None and not isinstance(table.error, Exception):
-                raise table.error
-            table.arrays = {}
-            self._spare.append(table)
+            self._left(table)
             raise error_of(code)
         return self._handed_back(table, found)
 
@@ -108,9 +105,15 @@ class Program:
                 return self._handed_back(table, found)
             self._spare.append(table)
             return found
+        self._left(table)
+        return None
+
+    def _left(self, table: Table) -> None:
+        """A run did not come to its end: nothing of it stays."""
+        if table.error is not None and not isinstance(table.error, Exception):
+            raise table.error
         table.arrays = {}
         self._spare.append(table)
-        return None
 
     def _handed_back(self, table: Table, found: Sequence[Any]) -> tuple[Any, ...]:
         """The results, out of a table that is not needed any more."""
@@ -228,8 +231,16 @@ class Table:
             array = np.empty(shape, DTYPES[kind])
         except (MemoryError, ValueError):
             return None
+        except BaseException as error:  # Ctrl-C, which ctypes would print, and go on
+            self.error = error
+            return None
         self.arrays[place] = array
         return id(array)
+
+
+LETTERS = {"b1": "?", "f2": "e", "f4": "f", "f8": "d", "i1": "b", "i2": "h", "i4": "i", "i8": "q"}
+LETTERS |= {"u1": "B", "u2": "H", "u4": "I", "u8": "Q"}
+"""Element types as Python's ``struct`` calls them."""
 
 
 class Result:
@@ -238,27 +249,30 @@ class Result:
     def __init__(self, type: Type, place: int) -> None:
         assert type.dtype is not None
         self.dtype, self.shape, self.place, self.is_array = type.dtype, type.shape or (), place, type.is_array
-        self.is_weak = type.weak
         self.is_static = all(isinstance(n, int) for n in self.shape)
         self.is_number = self.shape == ()
         self.lengths = [n for n in self.shape if isinstance(n, int)]
-        letter = {"b": "?", "f": {2: "e", 4: "f", 8: "d"}.get(self.dtype.itemsize, "")}.get(self.dtype.kind) or {
-            1: "b", 2: "h", 4: "i", 8: "q"
-        }[self.dtype.itemsize]  # fmt: skip
-        self._unpack = struct.Struct(f"={letter.upper() if self.dtype.kind == 'u' else letter}").unpack_from
         self.room: tuple[Any, np.dtype] | None = (self.shape, self.dtype) if self.is_static and not self.is_number else None
+        self._is_half = self.dtype.kind == "V"  # bfloat16
+        self._unpack = struct.Struct("=" + LETTERS.get(self.dtype.str[1:], "H")).unpack_from
+        self._made: Callable[[Any], Any] = functools.partial(np.array, dtype=self.dtype) if self.is_array else self.dtype.type
+        if type.weak:
+            self._made = type_of_number(self.dtype)
 
     def of(self, table: Table) -> Any:
         """The result of a call that was given no room for it."""
         if not self.is_number:
             return table.arrays[self.place]
-        if self.dtype.kind == "V":
+        if self._is_half:
             found = table.entries[self.place : self.place + 1].view(self.dtype)[0]
             return np.array(found) if self.is_array else found
         (found,) = self._unpack(table.buffer, 8 * self.place)
-        if self.is_weak:
-            return found
-        return np.array(found, self.dtype) if self.is_array else self.dtype.type(found)
+        return self._made(found)
+
+
+def type_of_number(dtype: np.dtype) -> type:
+    """Python's own type of numbers such as these."""
+    return {"b": bool, "f": float}.get(dtype.kind, int)
 
 
 class _Writing:
