@@ -5,6 +5,7 @@ import pytest
 from engines import ENGINES
 from onnx import parser
 
+import mdf_loop
 from mdf_loop import backend, options
 from mdf_loop.backends.python import printer
 from mdf_loop.options import start_run
@@ -92,3 +93,21 @@ def test_inner_loop_whose_condition_is_false_at_once_is_part_of_a_program():
     assert_as_interpreted(whole, x=x)
     call, _ = printer.program(lowered(whole, x))
     np.testing.assert_array_equal(call(start_run(), x)[0], x * np.float32(0.5**5))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_constants_that_make_a_list_stay_what_they_are(engine):
+    """A list has no type of numbers: nothing is made of it before the loop runs, of rows of several lengths least of all."""
+    body = """
+    <ir_version: 8, opset_import: ["": 21]>
+    b (int64 i, bool go, double[2] x) => (bool on, double[2] x2, double[k] y)
+    <double[2] long = {1, 2}, double[1] short = {3}, int64 two = {2}> {
+      on = Identity (go)  x2 = Add (x, long)
+      list = SequenceConstruct (long, short)  place = Mod (i, two)  part = SequenceAt (list, place)
+      one = ReduceSum <keepdims = 1> (part)  y = Add (one, short)
+    }"""
+    with options(engine=engine):
+        for _ in range(3):
+            x, y = mdf_loop.loop(40, True, np.zeros(2), body=parser.parse_model(body))
+    np.testing.assert_array_equal(x, [40.0, 80.0])
+    np.testing.assert_array_equal(y.ravel(), [6.0] * 40)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ def of_constants(node: Node, bound: Bound, entry: Kernel, given: Sequence[Any], 
     None if it may do more than compute, if it fails - the run will say what is wrong -, or where inputs or results have more than
     so many elements, or are no numbers.
     """
-    if bound.needs_run or node.captures or not (entry.pure and entry.built_in) or _elements(given) > most:
+    known = [x for x in given if x is not None]  # None stands for an input that was left out
+    if bound.needs_run or node.captures or not (entry.pure and entry.built_in) or not _are_small_numbers(known, most):
         return None
     try:
         with np.errstate(all="ignore"):
@@ -27,9 +28,8 @@ def of_constants(node: Node, bound: Bound, entry: Kernel, given: Sequence[Any], 
     except Exception:
         return None
     results = found if type(found) is tuple else (found,)
-    is_kept = _elements(results) <= most and all(type_of_value(x).dtype is not None for x in results)
-    return results if is_kept else None
+    return results if _are_small_numbers(results, most) else None
 
 
-def _elements(values: Iterable[Any]) -> int:
-    return sum(int(np.size(x)) for x in values)
+def _are_small_numbers(values: Sequence[Any], most: int) -> bool:
+    return all(type_of_value(x).dtype is not None for x in values) and sum(int(np.size(x)) for x in values) <= most
