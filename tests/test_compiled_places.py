@@ -9,6 +9,7 @@ pytest.importorskip("llvmlite")
 
 import ctypes
 
+import mdf_loop
 from mdf_loop.backends.llvm.machine import machine
 from mdf_loop.backends.llvm.text import Text
 
@@ -67,3 +68,23 @@ def test_what_stays_the_same_stands_in_front_of_the_loops_in_which_it_does():
         for name in (start, row, outer, inner, place)
     }
     assert made[start] < made[outer] < made[row] < made[inner] < made[place]
+
+
+LONGER = {
+    "and then changed": "p = Concat <axis = 0> (s, three) s_1 = Mul (p, half)",
+    "twice": "x = Sqrt (s) y = Sub (x, half) p = Concat <axis = 0> (x, y) q = Concat <axis = 0> (p, three) s_1 = Abs (q)",
+}
+
+
+@pytest.mark.parametrize("name", LONGER)
+def test_what_becomes_longer_is_not_written_over_what_is_shorter(name):
+    planned = mdf_loop.compile(f"""
+      longer (int64 i, bool c, float[n] s) => (bool c_1, float[m] s_1)
+        <float[3] three = {{1, 2, 3}}, float half = {{0.5}}> {{ c_1 = Identity (c) {LONGER[name]} }}""")
+    given = 8, True, np.linspace(0, 1, 4, dtype=np.float32)
+    with mdf_loop.options(engine="interpret"):
+        expected = planned(*given)
+    with mdf_loop.options(engine="jit"):
+        found = planned(*given)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert "one program in machine code" in planned.explain()

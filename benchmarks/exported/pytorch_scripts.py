@@ -239,6 +239,97 @@ class LabelPath(nn.Module):
         return path
 
 
+class SlidingWindow(nn.Module):
+    """Outliers by a window over what came last: a list that loses its first element where it is too long."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """How far each value is from the middle of its window, and what is left in the window."""
+        window: list[Tensor] = []
+        found: list[Tensor] = []
+        for i in range(x.size(0)):
+            window.append(x[i])
+            if len(window) > 9:
+                window.pop(0)
+            part = torch.stack(window)
+            found.append((x[i] - part.mean(0)) / ((part - part.mean(0)).abs().amax(0) + 0.1))
+        return torch.stack(found), torch.stack(window)
+
+
+class StackMachine(nn.Module):
+    """A calculator with a stack: a program puts numbers on it, and takes them off again."""
+
+    def forward(self, codes: Tensor, numbers: Tensor) -> Tensor:
+        """What is left on the stack."""
+        stack: list[Tensor] = []
+        for i in range(codes.size(0)):
+            code = int(codes[i])
+            if code < 2 or len(stack) < 2:
+                stack.append(numbers[i])
+            else:
+                b = stack.pop()
+                a = stack.pop()
+                if code == 2:
+                    stack.append(a + b)
+                else:
+                    stack.append(a * b)
+        return torch.stack(stack)
+
+
+class Undo(nn.Module):
+    """States of a drawing that can be taken back."""
+
+    def forward(self, strokes: Tensor, what: Tensor) -> tuple[Tensor, Tensor]:
+        """The last state, and all that can be taken back."""
+        states: list[Tensor] = [torch.zeros(strokes.size(1))]
+        for i in range(strokes.size(0)):
+            if int(what[i]) == 0:
+                if len(states) > 1:
+                    states.pop()
+            else:
+                states.append(torch.tanh(states[-1] + strokes[i]))
+        return states[-1], torch.stack(states)
+
+
+class DequeMaximum(nn.Module):
+    """The maximum of a moving window, by a queue of those that may still become it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """One maximum for each place."""
+        values: list[Tensor] = []
+        places: list[Tensor] = []
+        found: list[Tensor] = []
+        for i in range(x.size(0)):
+            going = len(values) > 0
+            while going:
+                if bool(values[-1] <= x[i]):
+                    values.pop()
+                    places.pop()
+                    going = len(values) > 0
+                else:
+                    going = False
+            values.append(x[i])
+            places.append(torch.full((), i))
+            if bool(places[0] <= i - 8):
+                values.pop(0)
+                places.pop(0)
+            found.append(values[0])
+        return torch.stack(found)
+
+
+class SortedInsertion(nn.Module):
+    """A list that is kept in order: each number is put where it belongs."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The numbers in order."""
+        found: list[Tensor] = []
+        for i in range(x.size(0)):
+            place = 0
+            while place < len(found) and bool(found[place] < x[i]):
+                place += 1
+            found.insert(place, x[i])
+        return torch.stack(found)
+
+
 def every() -> Iterator[tuple[str, nn.Module, tuple[Any, ...]]]:
     """Names, scripted modules, inputs."""
     letters = torch.randint(0, 5, (2, 14), generator=CHANCE)
@@ -259,6 +350,11 @@ def every() -> Iterator[tuple[str, nn.Module, tuple[Any, ...]]]:
         ("matrix_chain", MatrixChain(), (numbers[2, :9],)),
         ("perceptron", Perceptron(), (clouds, torch.sign(clouds.sum(1) + 0.1))),
         ("label_path", LabelPath().eval(), (normal(16, 3),)),
+        ("sliding_window", SlidingWindow(), (normal(60, 4),)),
+        ("stack_machine", StackMachine(), (torch.randint(0, 4, (80,), generator=CHANCE), normal(80))),
+        ("undo", Undo(), (normal(60, 6), torch.randint(0, 3, (60,), generator=CHANCE))),
+        ("deque_maximum", DequeMaximum(), (normal(80),)),
+        ("sorted_insertion", SortedInsertion(), (normal(30),)),
     ]
     for name, module, inputs in rows:
         yield name, torch.jit.script(module), inputs

@@ -28,6 +28,7 @@ from mdf_loop.step.primitives import (
     type_of_result,
 )
 from mdf_loop.step.records import UNKNOWN, Apply, Length, LoopRegion, Reduction, Region, Scope, Shape, Size, Type, Value
+from mdf_loop.step.rows import OfRows
 
 MOST_FOLDED = 1 << 16
 """Elements up to which a constant result is computed while building; larger ones are left to the run."""
@@ -62,7 +63,7 @@ def _is_computed(value: Value) -> bool:
     return value.op not in _STAYS and not isinstance(value.attr, Apply)
 
 
-class Builder:
+class Builder(OfRows):
     """Makes the values of a Step.
 
     Attributes
@@ -336,10 +337,6 @@ class Builder:
             before = sum(isinstance(n, Size) for n in shape[:axis])
             lengths.insert(before, self.element("mul", self.length(x, axis), self.length(x, axis + 1)))
         return self.reshape(x, (*shape[:axis], length, *shape[axis + 2 :]), lengths)
-
-    def rows(self, array: Value | None = None) -> Value:
-        """The sequence of an array's rows, or one without elements."""
-        return self.put_in("rows", () if array is None else (array,), UNKNOWN)
 
     def broadcast(self, x: Value, shape: Sequence[Length], lengths: Sequence[Value] = ()) -> Value:
         """A value repeated along axes of length 1 and new axes in front."""

@@ -41,6 +41,11 @@ def _is_index(value: Value) -> bool:
     return value.type.dtype is not None and value.type.shape == () and value.type.kind in "iu"
 
 
+def _row_of(v: Value) -> Type:
+    """The type of a row of an array."""
+    return Type(v.type.dtype, (v.type.shape or ())[1:])
+
+
 def _open_lengths(v: Value) -> bool:
     return isinstance(v.attr, Shape) and sum(n is None for n in v.attr.lengths) == len(v.args) - 1
 
@@ -87,6 +92,15 @@ RULES: dict[str, Sequence[tuple[str, Rule]]] = {
     "fraction": [("takes a float of Python's", lambda v: len(v.args) == 1 and v.type.weak and v.type == v.args[0].type)],
     "pack": [("packs numbers of its type", lambda v: all(x.type.shape == () and x.type.dtype == v.type.dtype for x in v.args))],
     "rows": [("has one array or none", lambda v: len(v.args) < 2 and v.type.dtype is None)],
+    "insert": [
+        ("puts in at a whole number", lambda v: len(v.args) == 3 and _is_index(v.args[2])),
+        ("puts in a row", lambda v: _same(_row_of(v.args[0]), v.args[1].type)),
+        ("keeps the rows", lambda v: _same(_row_of(v.args[0]), _row_of(v))),
+    ],
+    "erase": [
+        ("takes out at a whole number", lambda v: len(v.args) == 2 and _is_index(v.args[1])),
+        ("keeps the rows", lambda v: _same(_row_of(v.args[0]), _row_of(v))),
+    ],
     "length": [("is an int64", lambda v: v.type == Type(INT64, ()) and isinstance(v.attr, int))],
     "concat": [("joins values of its type", lambda v: all(x.type.dtype == v.type.dtype for x in v.args))],
     "gather": [("takes by whole numbers", lambda v: len(v.args) == 2 and v.args[1].type.kind in ("i", "u"))],

@@ -48,6 +48,8 @@ MEANINGS: dict[str, Meaning] = {
     "fraction": lambda v, x: x,
     "pack": lambda v, *numbers: np.array(numbers, v.type.dtype),
     "rows": lambda v, *array: [row for whole in array for row in whole],
+    "insert": lambda v, x, row, place: np.insert(x, place, row, 0),
+    "erase": lambda v, x, place: np.delete(x, place, 0),
     "length": lambda v, x: np.int64(x.shape[v.attr]),
     "concat": lambda v, *parts: np.concatenate(parts, v.attr),
     "gather": lambda v, x, index: np.take(x, index, v.attr),

@@ -9,6 +9,7 @@ from mdf_loop.step.records import Apply, BranchRegion, Region, Value
 from mdf_loop.step.structure import regions_of
 
 FRESH = {"cast", "pack", "concat", "gather", "broadcast", "put", "reduce", "dot", "const", "length", "place_in", "as_array"}
+FRESH |= {"insert"}
 """Operations besides the primitives whose result is memory of its own."""
 
 END = 1 << 60

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from mdf_loop.constants import unchangeable
-from mdf_loop.ir import Body, Collected, Loop, Node
+from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import Kernel, bind, lookup
 from mdf_loop.ops.rows import Bound
@@ -25,8 +24,6 @@ from mdf_loop.step.around import (
     joined,
     known_trip_count,
     known_value,
-    of_its_own,
-    type_of_part,
     types_of_results,
     with_rows_of,
 )
@@ -36,13 +33,10 @@ from mdf_loop.step.constants import of_constants
 from mdf_loop.step.memory import can_be_told
 from mdf_loop.step.primitives import BOOL, INT64
 from mdf_loop.step.records import UNKNOWN, Apply, BranchRegion, LoopRegion, Region, Size, Type, Value
-from mdf_loop.step.sequences import with_rows
+from mdf_loop.step.sequences import alike, with_rows, with_sequences
+from mdf_loop.step.settling import Settling
 
 Names = dict[str, Value]
-
-ROUNDS = 6
-"""How often the types of carried values may widen; then nothing is known of them."""
-
 
 Bind = Callable[[Node], Bound]
 
@@ -184,7 +178,7 @@ class Lowering:
             if len(results) < len(node.outputs):
                 raise CannotLower("the definition says less than the node asks for")
             region = close(results)
-        is_long = len(region.values) > 1 and not _is_little(region)
+        is_long = len(region.values) > 1 and not _is_little(region) and not any(x.op == "rows" for x in results)
         if is_long or (self.exact and _adds_up(region)):
             given = [x for x in args if x is not None]
             apply = Apply(node, bound.call, bound.needs_run, region, len(results), _routine(node, entry, args, results[0].type))
@@ -242,9 +236,10 @@ class Lowering:
             chosen = regions[0 if np.asarray(condition.attr).item() else 1]
             self.b.take_over(chosen)
             return chosen.results
-        count = min(len(region.results) for region in regions)
-        types = [joined(a.type, b.type) for a, b in zip(*(region.results[:count] for region in regions), strict=True)]
-        return self.b.items(self.b.put_in("branch", (condition,), UNKNOWN, BranchRegion(*regions)), types)
+        then, other, lists = alike(self.b, *regions)
+        types = [joined(a.type, b.type) for a, b in zip(then.results, other.results, strict=False)]
+        items = self.b.items(self.b.put_in("branch", (condition,), UNKNOWN, BranchRegion(then, other)), types)
+        return [lists[k](x) if k in lists else x for k, x in enumerate(items)]
 
     def _loop_node(self, node: Node, bound: Bound, record: Loop, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
         count, condition, carried, scanned, invariant, _ = record.split(args)
@@ -284,14 +279,10 @@ class Lowering:
             raise CannotLower("a loop whose invariant values are not there")
         record, scanned = with_rows_of(self.b, record, scanned)
         record, carried, sequences = with_rows(record, carried)
-        self.depth += 1
-        try:
-            region, types = self._settled(record, carried, scanned, scope)
-        finally:
-            self.depth -= 1
+        settled = self._settled(record, carried, scanned, scope)
         operator, operands, worth = whole or (None, (), 1 << 62)
         attr = LoopRegion(
-            region,
+            settled.region,
             len(carried),
             record.scanned,
             len(record.last),
@@ -304,90 +295,20 @@ class Lowering:
             whole=operator,
             worth=worth,
         )
-        given = [x if x is not None else self.b.const(None) for x in (count, condition)]
-        value = self.b.put_in("loop", (*given, *carried, *scanned, *operands), UNKNOWN, attr)
-        found = as_declared(record.body, record.results, types_of_results(attr, types, count, scanned))
-        return self._with_sequences(self.b.items(value, found), sequences)
+        given = (x if x is not None else self.b.const(None) for x in (count, condition))
+        value = self.b.put_in("loop", (*given, *settled.initial, *scanned, *operands), UNKNOWN, attr)
+        types = as_declared(record.body, record.results, types_of_results(attr, settled.types, count, scanned))
+        return with_sequences(self.b, settled.results(self.b.items(value, types)), sequences)
 
-    def _with_sequences(self, results: Sequence[Value], places: Sequence[int]) -> Sequence[Value]:
-        """The results of a loop that collects what would go into sequences, with the sequences where they were."""
-        found, count = list(results), len(results) - 2 - len(places)  # behind them: how many iterations, the last condition
-        rows = [self.b.rows(x) for x in found[count:-2]]
-        del found[count:-2]
-        for place, x in zip(places, rows, strict=True):
-            found.insert(place, x)
+    def _settled(self, record: Loop, carried: Sequence[Value], scanned: Sequence[Value], scope: Mapping[str, Value]) -> Settling:
+        """The body of a loop, as a region whose types hold for every iteration."""
+        found = Settling(self.b, self.body, record, carried, scanned, scope)
+        self.depth += 1
+        try:
+            found.settle()
+        finally:
+            self.depth -= 1
         return found
-
-    def _settled(
-        self, record: Loop, carried: Sequence[Value], scanned: Sequence[Value], scope: Mapping[str, Value]
-    ) -> tuple[Region, list[Type]]:
-        """The region of a loop's body with types that hold for every iteration; what never changes is outside it."""
-        going = Type(BOOL, (1,) * len(record.body.type_of(record.condition or "").shape or ()))
-        types, mark = [of_its_own(value.type) for value in carried], self.b.mark()
-        same: dict[int, Value] = {}
-        for attempt in range(ROUNDS + len(carried)):
-            self.b.rewind(mark)
-            if attempt >= ROUNDS:
-                types, going = [UNKNOWN] * len(types), UNKNOWN
-            region = self._loop_body(record, going, types, same, scanned, scope)
-            stays, *ends = region.results[: 1 + len(carried)]
-            params = region.params[1 : 2 + len(carried)]
-            unchanged = {k: carried[k] for k in range(len(carried)) if ends[k] is params[1 + k] and k not in same}
-            if stays is params[0] and _CONDITION not in same and going == Type(BOOL, ()):
-                unchanged[_CONDITION] = self.b.const(np.True_)
-            wider = [joined(a, b.type) for a, b in zip(types, ends, strict=True)]
-            next_going = joined(going, stays.type)
-            if wider != types or next_going != going:
-                types, going, same = wider, next_going, {}  # what never changed may do so now
-            elif unchanged:
-                same = {**same, **unchanged}
-            else:
-                return region, types
-        return region, types
-
-    def _loop_body(
-        self,
-        record: Loop,
-        going: Type,
-        types: Sequence[Type],
-        same: Mapping[int, Value],
-        scanned: Sequence[Value],
-        scope: Mapping[str, Value],
-    ) -> Region:
-        """The region of a loop's body; ``same`` are carried values (by place) that are what they were at the beginning."""
-        b, body = self.b, record.body
-        with b.region(is_loop=True) as close:
-            index, condition = b.param(Type(INT64, ()), 0), b.param(going, 1)
-            states = [b.param(type, 2 + k) for k, type in enumerate(types)]
-            parts = [
-                b.param(type_of_part(s.axis, x.type), 2 + len(types) + k)
-                for k, (s, x) in enumerate(zip(record.scanned, scanned, strict=True))
-            ]
-            names = {**scope, **{c.input: same.get(k, states[k]) for k, c in enumerate(record.carried)}}
-            names |= {s.input: row for s, row in zip(record.scanned, parts, strict=True)}
-            if record.index:
-                names[record.index] = self._numbered(index, body.type_of(record.index).shape)
-            if record.condition:
-                names[record.condition] = same.get(_CONDITION, condition)
-            values = dict(zip(body.outputs, self.body(body, names), strict=True))
-            goes_on = values[record.keep_going] if record.keep_going else b.const(np.True_)
-            ends = [states[k] if k in same else values[c.output] for k, c in enumerate(record.carried)]
-            kept = [*(values[name] for name in record.last), *(self._row(c, values[c.output]) for c in record.collected)]
-            return close([goes_on, *ends, *kept])
-
-    def _row(self, collected: Collected, value: Value) -> Value:
-        """What is kept of an iteration: a row of its own, also where parts of one row are joined."""
-        shape, axis = value.type.shape, collected.axis
-        if collected.stack:
-            return value
-        if not value.type.is_static or not shape or not -len(shape) <= axis < len(shape) or shape[axis] != 1:
-            raise CannotLower("parts of several rows are joined")
-        axis %= len(shape)
-        return self.b.reshape(value, shape[:axis] + shape[axis + 1 :])
-
-    def _numbered(self, index: Value, declared: tuple[Any, ...] | None) -> Value:
-        """The iteration number, of the rank that the body declares."""
-        return self.b.reshape(index, (1,) * len(declared)) if declared else index
 
 
 def _routine(node: Node, entry: Kernel, args: Sequence[Value | None], result: Type) -> Callable[[], Callable[..., None]] | None:
@@ -413,9 +334,6 @@ def _plain_shape(type: Type) -> tuple[int | None, ...] | None:
 
 _KNOWN = {"const", "broadcast"}
 """What is known before anything runs: one number for all elements is better than as many."""
-
-_CONDITION = -1
-"""The place of the condition among what may stay the same."""
 
 _CHEAP = {"reshape", "transpose", "slice", "window", "pack", "length", "place", "put"}
 """Structural operations, which are printed as they are."""

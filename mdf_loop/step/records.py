@@ -19,7 +19,9 @@ broadcast     x, open lengths of the shape                            :class:`Sh
 slice         x                                                       a ``slice`` for each axis
 window        x, one number for each axis                             (a part as large as its type says, from there on; inside x)
 pack          numbers                                                 (a vector of them)
-rows          an array, or nothing                                    (the sequence of its rows, or an empty one)
+rows          an array, or nothing                                    (the list of its rows, or an empty one: its Filling)
+insert        x, row, place                                           (x with a row more, in front of the one at the place)
+erase         x, place                                                (x without the row at the place)
 length        x                                                       the axis
 concat        arrays                                                  the axis
 gather        x, index                                                the axis

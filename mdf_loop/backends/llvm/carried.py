@@ -61,8 +61,9 @@ class Carried:
         elif self.is_held:
             self.start = held(e, first).register
         elif self.is_open:
-            self.memories = [e.growing_memory() for _ in range(1 if in_place else 2)]
-            self.start = self._written(self.memories[0], first)
+            goes_on = in_place and state in e.in_place and first.growing
+            self.memories = [first.growing] if goes_on else [e.growing_memory() for _ in range(1 if in_place else 2)]
+            self.start = first.memory if goes_on else self._written(self.memories[0], first)
         else:
             self.start = e.room(first.dtype, first.shape)
             store_all(e, [(first, [self.start])])
@@ -151,7 +152,9 @@ class Carried:
             return in_memory(dtype, self.first.shape, ends[0])
         lengths = ends[1 + len(self.memories) :]
         shape = [n if isinstance(n, int) else end for n, end in zip(self.state.type.shape or (), lengths, strict=True)]
-        return in_memory(dtype, shape, ends[0])
+        found = in_memory(dtype, shape, ends[0])
+        found.growing = self.memories[0] if self.in_place else ""
+        return found
 
 
 class Rows:

@@ -11,7 +11,7 @@ from mdf_loop.backends.llvm.elements import BOOL, INT64, CannotCompile, element
 from mdf_loop.backends.llvm.emitter import Emitter, writes
 from mdf_loop.backends.llvm.fusion import is_number
 from mdf_loop.backends.llvm.lanes import Lanes, Place
-from mdf_loop.backends.llvm.overwriting import is_longer, overwriting
+from mdf_loop.backends.llvm.overwriting import changes_length, overwriting, stays_over
 from mdf_loop.backends.llvm.products import pack_ahead
 from mdf_loop.backends.llvm.registers import can_hold
 from mdf_loop.backends.llvm.sweeps import store_all
@@ -74,7 +74,9 @@ def _met(e: Emitter, sides: Sequence[tuple[Array, str]]) -> Array:
     for k, n in enumerate(first.shape):
         same = n == other.shape[k]
         shape.append(n if same else met(e, "i64", [(str(x.shape[k]), b) for x, b in sides]))
-    return in_memory(first.dtype, shape, met(e, "ptr", [(x.memory, b) for x, b in sides]))
+    found = in_memory(first.dtype, shape, met(e, "ptr", [(x.memory, b) for x, b in sides]))
+    found.growing = first.growing if first.growing == other.growing else ""
+    return found
 
 
 @writes("loop")
@@ -169,8 +171,8 @@ class _Loop:
     def _is_over(self, state: Value, end: Value, over: set[Value]) -> bool:
         """Whether a state becomes the next one by replaced parts alone."""
         if not state.type.is_static:
-            return end in over and is_longer(end) and end.args[0] is state
-        while end in over and not is_longer(end):
+            return stays_over(end, state, over)
+        while end in over and not changes_length(end):
             end = end.args[0]
             if end is state:
                 return True

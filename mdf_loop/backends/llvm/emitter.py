@@ -17,7 +17,7 @@ from mdf_loop.backends.llvm.arrays import Array, Length, get, in_memory, is_one,
 from mdf_loop.backends.llvm.elements import BOOL, DTYPES, CannotCompile, element, literal
 from mdf_loop.backends.llvm.fusion import fused
 from mdf_loop.backends.llvm.lanes import ZERO, Lanes
-from mdf_loop.backends.llvm.overwriting import is_longer
+from mdf_loop.backends.llvm.overwriting import changes_length
 from mdf_loop.backends.llvm.registers import can_hold, held
 from mdf_loop.backends.llvm.sweeps import store_all
 from mdf_loop.backends.llvm.text import Text
@@ -130,10 +130,10 @@ class Emitter:
     def _over_its_argument(self, value: Value, found: Array) -> Array:
         """What replaces parts of its argument, in the argument's memory: not all that may be written there wrote it there.
 
-        What is longer than its argument has room there only if that grows, and is there then.
+        What is longer or shorter than its argument is there already if it can be.
         """
         over = self.known[value.args[0]]
-        if is_longer(value) or not over.memory or found.value or found.memory == over.memory:
+        if changes_length(value) or not over.memory or over.growing or found.value or found.memory == over.memory:
             return found
         return self.materialised(found, [over.memory])
 

@@ -41,11 +41,14 @@ class Fusion:
         What is only read element by element, as it lies, or reduced, in the region that makes it: it need not be in memory.
     costs : dict
         What an element costs where it is read.
+    copied : set of Value
+        Rows of lists that are copied, as the list is written over before they are read.
     """
 
     written: set[Value] = field(default_factory=set)
     whole: set[Value] = field(default_factory=set)
     costs: dict[Value, int] = field(default_factory=dict)
+    copied: set[Value] = field(default_factory=set)
     _homes: dict[Value, Region] = field(default_factory=dict)
     _readers: dict[Value, list[tuple[Value | None, int, Region]]] = field(default_factory=dict)
     _loops: dict[Value, frozenset[object]] = field(default_factory=dict)

@@ -31,7 +31,9 @@ def _streams(seeds: Seeds) -> Streams | Sequence[np.random.Generator]:
 
 def can_run_many(program: object) -> TypeGuard[Program]:
     """Whether nothing of Python's is needed within a run."""
-    return isinstance(program, Program) and not program.outside and all(x.is_static for x in program.results)
+    if not isinstance(program, Program) or program.outside or program.lists:
+        return False
+    return all(x.is_static for x in program.results)
 
 
 def run_many(

@@ -1,64 +1,176 @@
-"""Which updates of one part of an array are written over it: those after which nobody reads what it was."""
+"""Which updates of one part of an array are written over it: those after which nobody reads what it was.
+
+What goes round may be written over in the branches of its loop as well, and in loops inside that carry it on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
-from mdf_loop.backends.llvm.fusion import ELEMENTWISE, Fusion, is_lazy
+from mdf_loop.backends.llvm.fusion import ELEMENTWISE, VIEWS, Fusion, is_lazy, is_number
 from mdf_loop.ops.registry import facts
 from mdf_loop.step.liveness import read_by
-from mdf_loop.step.records import Apply, Region, Value
+from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Region, Value
 
 END = 1 << 60
 """The place of what is read when an iteration is over."""
 
 
 def overwriting(region: Region, owned: Collection[Value], fusion: Fusion) -> set[Value]:
-    """The updates of a region that may be written over their first argument.
+    """The updates of a region that may be written over their first argument, and states of loops inside, over where they begin.
 
     Parameters
     ----------
     region : Region
     owned : collection of Value
-        Parameters whose memory is this region's own.
+        Values whose memory is this region's own.
     fusion : Fusion
         What is written where it is made; all else is computed where it is read, which may be later.
     """
-    place = {value: k for k, value in enumerate(region.values)}
-    readers: dict[Value, list[Value | None]] = {}
-    known: dict[tuple[Value, Value], int] = {}
-    for value in region.values:
-        for x in dict.fromkeys(read_by(value)):
-            readers.setdefault(x, []).append(value)
-    for x in region.results:
-        readers.setdefault(x, []).append(None)
+    return _Overwriting(region, owned, fusion).found
 
-    def last_read(value: Value, but: Value) -> int:
+
+class _Overwriting:
+    """One region; ``own`` are the values whose memory is its own, ``found`` is what may be written over."""
+
+    def __init__(self, region: Region, owned: Collection[Value], fusion: Fusion) -> None:
+        self.fusion, self.own, self.found = fusion, set(owned), set[Value]()
+        self.place = {value: k for k, value in enumerate(region.values)}
+        self.readers: dict[Value, list[Value | None]] = {}
+        self._known: dict[tuple[Value, Value], int] = {}
+        for value in region.values:
+            for x in dict.fromkeys(read_by(value)) if value.op != "rows" else ():
+                self.readers.setdefault(x, []).append(value)
+        for x in region.results:
+            self.readers.setdefault(x, []).append(None)
+        for value in region.values:
+            self._look_at(value)
+
+    def _look_at(self, value: Value) -> None:
+        if _is_fresh(value, self.fusion):
+            self.own.add(value)
+        if isinstance(value.attr, BranchRegion):
+            self._branch(value, value.attr)
+        elif isinstance(value.attr, LoopRegion):
+            self._loop(value, value.attr)
+        elif replaces_parts(value) and value.args[0] in self.own and self._is_last(value):
+            self.found.add(value)
+
+    def _is_last(self, value: Value) -> bool:
+        """Whether nobody reads the first argument of an update later, nor what else was given where that comes from."""
+        return self._holds_of(value.args[0], lambda x: self.last_read(x, value) <= self.place[value])
+
+    def last_read(self, value: Value, but: Value) -> int:
         """The last place at which a value is read, by what is computed later on as well."""
-        if (value, but) not in known:
-            known[value, but] = look_for_last_read(value, but)
-        return known[value, but]
+        if (value, but) not in self._known:
+            self._known[value, but] = self._look_for_last_read(value, but)
+        return self._known[value, but]
 
-    def look_for_last_read(value: Value, but: Value) -> int:
+    def _look_for_last_read(self, value: Value, but: Value) -> int:
         found = -1
-        for reader in readers.get(value, ()):
+        for reader in self.readers.get(value, ()):
             if reader is None:
                 found = END
             elif reader is not but:
-                found = max(found, place[reader], last_read(reader, but) if _may_look_at(reader, fusion) else -1)
+                found = max(found, self.place[reader], self.last_read(reader, but) if self._looks(reader) else -1)
         return found
 
-    own = {*owned, *(v for v in region.values if _is_fresh(v, fusion))}
-    found = set()
-    for value in region.values:
-        if replaces_parts(value) and value.args[0] in own and last_read(value.args[0], value) <= place[value]:
-            found.add(value)
-    return found
+    def _looks(self, reader: Value) -> bool:
+        return reader not in self.fusion.copied and _may_look_at(reader, self.fusion)
+
+    def _holds_of(self, x: Value, holds: Callable[[Value], bool]) -> bool:
+        """Whether something holds of a value, or of all that was given with it; its rows are copied if need be."""
+        whole = x.args[0] if x.op == "item" else x
+        if holds(whole):
+            return True
+        rows = {r for r in self.readers.get(x, ()) if r is not None and _is_row(r)} - self.fusion.copied
+        if not rows:
+            return False
+        self.fusion.copied |= rows
+        self._known.clear()
+        if holds(whole):
+            return True
+        self.fusion.copied -= rows
+        self._known.clear()
+        return False
+
+    # Regions inside
+
+    def _branch(self, value: Value, attr: BranchRegion) -> None:
+        """What is left to a branch may be written over in it; what both sides leave there is the region's own again."""
+        given = {x for x in set(read_by(value)) & self.own if self._is_left_to(value, x)}
+        sides = [(region, _Overwriting(region, given, self.fusion)) for region in (attr.then, attr.other)]
+        for _, side in sides:
+            self.found |= side.found
+        for item in self._items_of(value):
+            if all(region.results[item.attr] in side.own for region, side in sides):
+                self.own.add(item)
+
+    def _loop(self, value: Value, attr: LoopRegion) -> None:
+        """A list that a loop alone goes on with stays where it is."""
+        n = attr.n_carried
+        initial, states, ends = value.args[2 : 2 + n], attr.body.params[2 : 2 + n], attr.body.results[1 : 1 + n]
+        changing = {state for state, end in zip(states, ends, strict=True) if end is not state}
+        over = overwriting(attr.body, changing, self.fusion)
+        inside = {x for inner in attr.body.values for x in read_by(inner)} | set(attr.body.results)
+        for item in self._items_of(value):
+            if item.attr < n and (state := states[item.attr]) in changing and not state.type.is_static:
+                x, end = initial[item.attr], ends[item.attr]
+                is_left = x in self.own and x not in inside and value.args.count(x) == 1 and self._is_left_to(value, x)
+                if is_left and stays_over(end, state, over):
+                    self.found |= {state, *over}
+                    self.own.add(item)
+
+    def _items_of(self, value: Value) -> list[Value]:
+        return [x for x in self.readers.get(value, ()) if x is not None and x.op == "item"]
+
+    def _is_left_to(self, value: Value, x: Value) -> bool:
+        """Whether nobody but a value reads another one, or what looks at it, from there on, and the value only reads itself."""
+
+        def holds(whole: Value) -> bool:
+            return self.last_read(whole, value) <= self.place[value] and not self._looking_at(x) & set(read_by(value))
+
+        return self._holds_of(x, holds)
+
+    def _looking_at(self, x: Value) -> set[Value]:
+        """The values that are computed later, from the memory of a value."""
+        found: set[Value] = set()
+        new = [x]
+        while new:
+            readers = {r for r in self.readers.get(new.pop(), ()) if r is not None and self._looks(r)}
+            new += readers - found
+            found |= readers
+        return found
+
+
+def stays_over(end: Value, state: Value, over: set[Value]) -> bool:
+    """Whether a list becomes another one where it stands."""
+    if end is state:
+        return True
+    if changes_length(end) and end in over:
+        return stays_over(end.args[0], state, over)
+    whole, k = (end.args[0], end.attr) if end.op == "item" else (end, 0)
+    if isinstance(whole.attr, BranchRegion):
+        return all(stays_over(side.results[k], state, over) for side in (whole.attr.then, whole.attr.other))
+    is_carried = isinstance(whole.attr, LoopRegion) and k < whole.attr.n_carried
+    return is_carried and whole.attr.body.params[2 + k] in over and stays_over(whole.args[2 + k], state, over)
 
 
 def replaces_parts(value: Value) -> bool:
-    """Whether a value is its first argument with parts replaced."""
-    return value.op == "put" or is_longer(value) or (isinstance(value.attr, Apply) and facts(value.attr.node).replaces_parts)
+    """Whether a value is its first argument with parts replaced, put in, or taken out."""
+    if value.op == "put" or changes_length(value):
+        return True
+    return isinstance(value.attr, Apply) and facts(value.attr.node).replaces_parts
+
+
+def _is_row(value: Value) -> bool:
+    """Whether a value is a row of a list, and has several elements: it is read where it stands in the list."""
+    return value.op == "place" and value.type.is_static and not value.args[0].type.is_static and not is_number(value.type)
+
+
+def changes_length(value: Value) -> bool:
+    """Whether a value is its first argument with rows put in, or taken out."""
+    return value.op in ("insert", "erase") or is_longer(value)
 
 
 def is_longer(value: Value) -> bool:
@@ -71,6 +183,8 @@ def _may_look_at(value: Value, fusion: Fusion) -> bool:
     """Whether the memory of an argument may be read when a value is, later than where it stands."""
     if value.op in ELEMENTWISE:
         return is_lazy(value) and value not in fusion.written
+    if is_number(value.type) and (value.op in VIEWS or value.op == "item"):
+        return False
     return not (value.op in ("reduce", "dot", "concat", "pack", "length", "place_in") or replaces_parts(value))
 
 

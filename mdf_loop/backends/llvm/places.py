@@ -36,6 +36,7 @@ def joined(e: Emitter, v: Value, parts: Sequence[Array], axis: int, dtype: np.dt
     else:
         pointer = e.place_for(v, dtype, shape)
     whole = in_memory(dtype, shape, pointer)
+    whole.growing = growing
     for x in parts:
         if all(n == 1 for n in shape[:axis]):
             store_all(e, [(x, [row_pointer(e, whole, ["0"] * axis + [start])])])

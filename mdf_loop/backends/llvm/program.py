@@ -10,11 +10,12 @@ import ctypes
 import functools
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.llvm import around, control, elementwise, operators, places, products, reductions, views
+from mdf_loop.backends.llvm import around, control, elementwise, operators, places, products, reductions, rows, views
 from mdf_loop.backends.llvm.around import FIRST_OBJECT, FREE, HOLDING, STOPPED, TOO_LONG
 from mdf_loop.backends.llvm.arrays import Array, in_memory, number
 from mdf_loop.backends.llvm.elements import DTYPES, CannotCompile
@@ -32,7 +33,7 @@ from mdf_loop.backends.llvm.text import RARE
 from mdf_loop.backends.python.runtime import FallBack, TooLong
 from mdf_loop.step.records import Region, Type, Value
 
-WRITE = control, elementwise, operators, places, products, reductions, views
+WRITE = control, elementwise, operators, places, products, reductions, rows, views
 """The modules that say how operations are written."""
 
 CODES = FALL_BACK, NO_MEMORY, NOT_PLAIN
@@ -60,17 +61,19 @@ class Program:
     """One program: its code, as long as it is kept, and memory for those that call it."""
 
     def __init__(self, region: Region, is_block: bool = False) -> None:
-        written = _Writing(inlined(region), is_block)
+        self.lists = [k for k, value in enumerate(region.results) if value.op == "rows" and value.args]
+        arrays = [value.args[0] if k in self.lists else value for k, value in enumerate(region.results)]
+        written = _Writing(inlined(replace(region, results=tuple(arrays))), is_block)
         self.text, self.constants = written.text, written.e.constants
         self._code, self.size = machine().linked(self.text, ("once",), list(written.e.text.declarations))
         self.draws, self.is_free = written.e.draws, written.is_free
         self._call, self._call_if, self.call_many = _entries(self.is_free)
         self.table, self.results, self.outside = written.table, written.results, written.e.outside
         self._rooms = [result.room for result in self.results]
-        self._has_all_room = None not in self._rooms
+        self._has_all_room = None not in self._rooms and not self.lists
         self._weak = {k for k, param in enumerate(region.params) if param.type.weak and param.type.kind in "bi"}
         self._spare: list[Table] = []
-        self.gives_arrays = all(result.is_array or not result.is_number for result in self.results)
+        self.gives_arrays = not self.lists and all(result.is_array or not result.is_number for result in self.results)
 
     def __call__(self, run: Any, *values: Any) -> tuple[Any, ...]:
         """Run it."""
@@ -117,13 +120,15 @@ class Program:
 
     def _handed_back(self, table: Table, found: Sequence[Any]) -> tuple[Any, ...]:
         """The results, out of a table that is not needed any more."""
-        results = tuple([self.results[k].of(table) if x is None else x for k, x in enumerate(found)])
+        results = [self.results[k].of(table) if x is None else x for k, x in enumerate(found)]
+        for k in self.lists:
+            results[k] = list(results[k])
         if self.outside:
             table.given, table.run = (), None
         if table.arrays:
             table.arrays = {}
         self._spare.append(table)
-        return results
+        return tuple(results)
 
     def new_table(self) -> Table:
         """A table for somebody who calls."""

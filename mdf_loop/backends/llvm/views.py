@@ -223,7 +223,8 @@ def place(e: Emitter, v: Value) -> Array:
     if x.value:
         return number(x.dtype, x.value, shape)
     if x.memory and not is_one(shape):
-        return in_memory(x.dtype, shape, row_pointer(e, x, where))
+        row = in_memory(x.dtype, shape, row_pointer(e, x, where))
+        return e.materialised(row) if v in e.fusion.copied else row
     places = tuple(Place(i) for i in where)
     return e.settled(viewed(x, shape, lambda lanes, index: (*places, *index)))
 

@@ -272,6 +272,24 @@ def put(p: Printer, v: Value) -> str:
     return f"{p.source.use(runtime.with_put)}({p.text(data)}, {p.text(update)}, {', '.join(map(p.text, index))})"
 
 
+@writes("rows")
+def rows(p: Printer, v: Value) -> str:
+    """The list of an array's rows."""
+    return f"list({p.boxed(v.args[0])})" if v.args else "[]"
+
+
+@writes("insert")
+def insert(p: Printer, v: Value) -> str:
+    """A row more."""
+    return f"{p.source.use(runtime.inserted)}({', '.join(map(p.text, v.args))})"
+
+
+@writes("erase")
+def erase(p: Printer, v: Value) -> str:
+    """A row less."""
+    return f"{p.source.use(runtime.erased)}({', '.join(map(p.text, v.args))})"
+
+
 @writes("fraction")
 def fraction(p: Printer, v: Value) -> str:
     """A float, which has a fraction."""

@@ -198,6 +198,20 @@ def with_put(x: np.ndarray, update: Any, *places: int) -> np.ndarray:
     return out
 
 
+def inserted(x: np.ndarray, row: Any, place: int) -> np.ndarray:
+    """A copy of an array with one row more."""
+    out = np.empty((len(x) + 1, *x.shape[1:]), x.dtype)
+    out[:place], out[place], out[place + 1 :] = x[:place], row, x[place:]
+    return out
+
+
+def erased(x: np.ndarray, place: int) -> np.ndarray:
+    """An array without one row; a copy, but where the row is the first one or the last."""
+    if place in (0, len(x) - 1):
+        return x[1:] if not place else x[:-1]
+    return np.concatenate((x[:place], x[place + 1 :]))
+
+
 def place_in(index: int, length: int) -> int:
     """A place counted from the front."""
     if -length <= index < length:
