@@ -82,8 +82,11 @@ def _filled(address: int) -> np.ndarray:
 @functools.cache
 def _functions() -> np.ndarray:
     """The addresses of numpy's functions for a stream of PCG64."""
-    words = (ctypes.c_uint64 * 5).from_address(address_of(np.random.default_rng(1)))
-    return np.array(words[1:], np.uint64)
+    generator = np.random.default_rng(1)
+    words = (ctypes.c_uint64 * 5).from_address(address_of(generator))
+    found = np.array(words[1:], np.uint64)
+    del generator  # not before: the words are its own
+    return found
 
 
 def _begun(seeds: np.ndarray) -> np.ndarray:
