@@ -14,6 +14,7 @@ from onnx import GraphProto, NodeProto, TypeProto, helper
 import mdf_loop
 
 from .drawing import IMPORTS, graphs_of, in_model, read_names
+from .target import FAST
 
 
 @dataclass
@@ -234,7 +235,7 @@ def run(engine):
 expected = run("interpret")
 print("interpret:", *map(repr, expected), sep="\\n  ")
 different = False
-for engine in ("numpy", "auto"):
+for engine in {engines!r}:
     actual = run(engine)
     print(engine + ":", *map(repr, actual), sep="\\n  ")
     different |= repr(actual) != repr(expected)
@@ -253,7 +254,7 @@ def script(case: LoopCase, title: str = "A loop whose engines differ.") -> str:
     calls = "\n".join(f"            {_call_text(case, call)}," for call in case.calls)
     data = model_of(case).SerializeToString().hex()
     call = f"{kind}, body=body{attrs}, **captured)"
-    return SCRIPT.format(title=title, text=text, data=data, chosen=chosen, calls=calls, call=call)
+    return SCRIPT.format(title=title, text=text, data=data, chosen=chosen, calls=calls, call=call, engines=FAST)
 
 
 def _call_text(case: LoopCase, call: Call) -> str:

@@ -20,7 +20,7 @@ from mdf_loop.errors import LoopError
 
 from . import grammar
 from .outcome import compare_values, to_the_bit
-from .target import Failure, Settings, Target
+from .target import FAST, Failure, Settings, Target
 
 KINDS: list[Any] = [1, 2, 0, 0.5, 1.5, -1.0, 3, [1.0, 2.0], [1, 2], True, [0.5], [[1.0, 2.0]], 10**6]
 
@@ -190,7 +190,7 @@ graph = Graph.from_yaml(TEXT)
 expected = repr(by_mdf(graph, steps, increment))
 print("MDF:", expected)
 different = False
-for engine in ("interpret", "numpy", "auto"):
+for engine in {("interpret", *FAST)!r}:
     with mdf_loop.options(engine=engine):
         actual = repr(mdf_loop.run(graph, steps=steps, **more))
     print(engine, actual)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from mdf_loop.engines import available_engines
+
 
 class Failure(AssertionError):
     """Something required does not hold.
@@ -26,11 +28,15 @@ class Failure(AssertionError):
         super().__init__(f"{kind}: {detail}" if detail else kind)
 
 
+FAST = tuple(name for name in available_engines() if name != "interpret")
+"""The engines that are held to the interpreter."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """What the command line says to a check."""
 
-    engines: tuple[str, ...] = ("numpy", "auto")
+    engines: tuple[str, ...] = FAST
     witness: bool = True
     ignored: tuple[str, ...] = ()
 
