@@ -178,6 +178,15 @@ def test_lists_are_machine_code(way, begin):
     assert is_machine_code(prepared), programs(prepared).why
 
 
+def test_two_branches_that_give_an_empty_list():
+    inner = f"""{PARITY} d = If (even) <then_branch = t () => (u) {{ u = {EMPTY} }}, else_branch = e () => (v) {{ v = {EMPTY} }}>
+      c_1 = SequenceInsert (d, r)"""
+    model, inputs = model_of(inner), {"x": X, "n": np.array(9)}
+    found, prepared = run(model, inputs, "jit")
+    assert_same(found, run(model, inputs, "interpret", 1)[0])
+    assert is_machine_code(prepared)
+
+
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("n", [0, 1, 9])
 def test_what_becomes_of_a_list(end, n):
