@@ -136,6 +136,13 @@ WAYS = {
     "one is replaced": "d = SequenceInsert (c, r) e = SequenceErase (d, nought) c_1 = SequenceInsert (e, r, nought)",
     "taken off and put back changed": f"""{APPEND} p = SequenceAt (d, last) e = SequenceErase (d, last) w = ReduceSum (p)
       s = Sub (p, w) c_1 = SequenceInsert (e, s)""",
+    "what a loop inside gave is read twice in a branch": f"""{PARITY} w = Loop (two, true, c) <body = inner (int64 j, bool g,
+      seq(float[3]) e) => (bool g_1, e_1) {{ g_1 = Identity (g) e_1 = SequenceInsert (e, r) }}>
+      d = If (even) <then_branch = t () => (u) {{ o = SequenceErase (w, nought) p = SequenceAt (w, nought) q = SequenceAt (w, one)
+      s = Sub (p, q) u = SequenceInsert (o, s) }}, else_branch = e () => (v) {{ v = Identity (w) }}>
+      c_1 = SequenceInsert (d, r)""",
+    "one is replaced at a place that is computed": f"""{APPEND} k = SequenceLength (d) m = Div (k, two) w = SequenceAt (d, m)
+      s = Sub (w, r) e = SequenceErase (d, m) c_1 = SequenceInsert (e, s, m)""",
     "begun again": f"""{APPEND} k = SequenceLength (d) q = Greater (k, five) {under("q", EMPTY, "d")}""",
 }
 ENDS = {
@@ -169,6 +176,15 @@ def test_lists_are_machine_code(way, begin):
     found, prepared = run(model, inputs, "jit")
     assert_same(found, expected)
     assert is_machine_code(prepared), programs(prepared).why
+
+
+def test_two_branches_that_give_an_empty_list():
+    inner = f"""{PARITY} d = If (even) <then_branch = t () => (u) {{ u = {EMPTY} }}, else_branch = e () => (v) {{ v = {EMPTY} }}>
+      c_1 = SequenceInsert (d, r)"""
+    model, inputs = model_of(inner), {"x": X, "n": np.array(9)}
+    found, prepared = run(model, inputs, "jit")
+    assert_same(found, run(model, inputs, "interpret", 1)[0])
+    assert is_machine_code(prepared)
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -220,6 +236,16 @@ def test_every_place_between(place):
     assert_same(run(model, inputs, "jit")[0], run(model, inputs, "interpret", 1)[0])
 
 
+def test_a_place_from_the_end_that_is_computed():
+    """What is taken out and put in there changes places with the last one."""
+    inner = f"{APPEND} m = Sub (nought, one) e = SequenceErase (d, m) c_1 = SequenceInsert (e, r, m)"
+    model, inputs = model_of(inner, start=BEGINS["two"]), {"x": X, "n": np.array(9)}
+    assert_same(run(model, inputs, "jit", 5)[0], run(model, inputs, "interpret", 1)[0])
+    same = f"{APPEND} w = Mod (i, two) g = Sub (w, two) e = SequenceErase (d, g) c_1 = SequenceInsert (e, r, g)"
+    model = model_of(same, start=BEGINS["two"])
+    assert_same(run(model, inputs, "jit", 5)[0], run(model, inputs, "interpret", 1)[0])
+
+
 LISTS = {
     "shapes": f"{PARITY} m = Mul (i, one) w = Unsqueeze (r, first) {under('even', 'SequenceInsert (c, w)')}".replace(
         "v = Identity (c)", "v = SequenceInsert (c, r)"
@@ -242,7 +268,13 @@ def test_elements_of_several_kinds_stay_a_list(name, end):
         assert_same(run(model, inputs, engine, 4)[0], expected)
 
 
-CHEAP = ["now and then", "in a loop inside", "taken off and put back changed"]
+CHEAP = [
+    "now and then",
+    "in a loop inside",
+    "taken off and put back changed",
+    "one is replaced",
+    "one is replaced at a place that is computed",
+]
 
 
 @pytest.mark.parametrize("way", CHEAP)

@@ -58,7 +58,7 @@ class _Overwriting:
 
     def _is_last(self, value: Value) -> bool:
         """Whether nobody reads the first argument of an update later, nor what else was given where that comes from."""
-        return self._holds_of(value.args[0], lambda x: self.last_read(x, value) <= self.place[value])
+        return self._holds_of(value.args[0], lambda x: self._is_over(x, value))
 
     def last_read(self, value: Value, but: Value) -> int:
         """The last place at which a value is read, by what is computed later on as well."""
@@ -78,17 +78,20 @@ class _Overwriting:
     def _looks(self, reader: Value) -> bool:
         return reader not in self.fusion.copied and _may_look_at(reader, self.fusion)
 
+    def _is_over(self, x: Value, value: Value) -> bool:
+        """Whether nobody else reads a value, or what a branch gave with it, once another one is computed."""
+        return max(self.last_read(x, value), self.last_read(_given_with(x), value)) <= self.place[value]
+
     def _holds_of(self, x: Value, holds: Callable[[Value], bool]) -> bool:
-        """Whether something holds of a value, or of all that was given with it; its rows are copied if need be."""
-        whole = x.args[0] if x.op == "item" else x
-        if holds(whole):
+        """Whether something holds of a value; if not, whether it does if the rows that are read of it are copied."""
+        if holds(x):
             return True
         rows = {r for r in self.readers.get(x, ()) if r is not None and _is_row(r)} - self.fusion.copied
         if not rows:
             return False
         self.fusion.copied |= rows
         self._known.clear()
-        if holds(whole):
+        if holds(x):
             return True
         self.fusion.copied -= rows
         self._known.clear()
@@ -126,16 +129,13 @@ class _Overwriting:
 
     def _is_left_to(self, value: Value, x: Value) -> bool:
         """Whether nobody but a value reads another one, or what looks at it, from there on, and the value only reads itself."""
-
-        def holds(whole: Value) -> bool:
-            return self.last_read(whole, value) <= self.place[value] and not self._looking_at(x) & set(read_by(value))
-
-        return self._holds_of(x, holds)
+        inside = set(read_by(value)) - {x}
+        return self._holds_of(x, lambda x: self._is_over(x, value) and not self._looking_at(x) & inside)
 
     def _looking_at(self, x: Value) -> set[Value]:
-        """The values that are computed later, from the memory of a value."""
+        """The values that are computed later, from the memory of a value or of what a branch gave with it."""
         found: set[Value] = set()
-        new = [x]
+        new = [x, _given_with(x)]
         while new:
             readers = {r for r in self.readers.get(new.pop(), ()) if r is not None and self._looks(r)}
             new += readers - found
@@ -147,7 +147,7 @@ def stays_over(end: Value, state: Value, over: set[Value]) -> bool:
     """Whether a list becomes another one where it stands."""
     if end is state:
         return True
-    if changes_length(end) and end in over:
+    if (end.op == "put" or changes_length(end)) and end in over:
         return stays_over(end.args[0], state, over)
     whole, k = (end.args[0], end.attr) if end.op == "item" else (end, 0)
     if isinstance(whole.attr, BranchRegion):
@@ -161,6 +161,11 @@ def replaces_parts(value: Value) -> bool:
     if value.op == "put" or changes_length(value):
         return True
     return isinstance(value.attr, Apply) and facts(value.attr.node).replaces_parts
+
+
+def _given_with(x: Value) -> Value:
+    """The branch that gave a value, and others that may look at the same memory; what a loop gives has memory of its own."""
+    return x.args[0] if x.op == "item" and isinstance(x.args[0].attr, BranchRegion) else x
 
 
 def _is_row(value: Value) -> bool:

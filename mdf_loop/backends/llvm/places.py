@@ -78,7 +78,9 @@ def put(e: Emitter, v: Value) -> Array:
         Lanes(e.text).store(dtype, e.number_of(part), row, Place())
     else:
         store_all(e, [(_repeated(part, shape), [row])])
-    return in_memory(dtype, whole.shape, whole.memory)
+    found = in_memory(dtype, whole.shape, whole.memory)
+    found.growing = x.growing if whole is x else ""
+    return found
 
 
 def _repeated(x: Array, shape: tuple[Length, ...]) -> Array:

@@ -97,7 +97,26 @@ def sequence_insert(b, input_sequence, tensor, position=None):
     count = b.length(rows, 0)
     if position is None and rows.type.shape[0] == 0:
         return b.rows(b.reshape(tensor, (1, *tensor.type.shape)))
-    return b.rows(b.insert(rows, tensor, count if position is None else _between(b, _number(b, position), count)))
+    if position is None:
+        return b.rows(b.insert(rows, tensor, count))
+    index = _number(b, position)
+    return b.rows(_replaced(b, rows, tensor, index) or b.insert(rows, tensor, _between(b, index, count)))
+
+
+def _replaced(b: Any, rows: Any, tensor: Any, index: Any) -> Any:
+    """``list[index] = tensor``, which TorchScript writes as taking out and putting in; None if it is something else.
+
+    From the end it would be another place.
+    """
+    if rows.op != "erase" or rows.args[1].op != "place_in":
+        return None
+    whole, taken = rows.args[0], rows.args[1].args[0]
+    is_same = taken is index or (taken.op == index.op == "const" and taken.attr == index.attr)
+    if not is_same or (index.op == "const" and index.attr < 0):
+        return None
+    count = b.length(whole, 0)
+    place = _in_range(b, b.select(b.lt(index, 0), count, index), count)
+    return b.put_in("put", (whole, tensor, place), whole.type)
 
 
 def _between(b: Any, index: Any, count: Any) -> Any:
