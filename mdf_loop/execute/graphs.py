@@ -41,9 +41,11 @@ class Graph(InterpretedBody):
 
     def again(self, inputs: tuple[Any, ...], run: Run) -> tuple[Any, ...] | None:
         """The outputs by the machine code that ran last, if it is for such inputs; they may be anything.  Outputs may leave."""
-        programs = self._programs
-        found = programs.again(inputs, run) if programs.is_ready and self._may_be_compiled(run) else None
-        return found if found is None or programs.gives_arrays else tuple(handed_out([*found]))
+        ready = self._programs.ready
+        if ready is None or not self._may_be_compiled(run):
+            return None
+        found = self._programs.again(ready, inputs, run)
+        return found if found is None or ready.made.gives_arrays else tuple(handed_out([*found]))
 
     def at_once(self, inputs: Sequence[Any], run: Run) -> Sequence[Any] | None:
         """The outputs by machine code that is there, of a graph that captures nothing."""

@@ -70,7 +70,7 @@ class Entry:
 
 
 class Ready(NamedTuple):
-    """Machine code that has run, and what it was given."""
+    """Machine code that has run, and of what form that was which it was given."""
 
     obey: bool
     entry: Entry
@@ -96,8 +96,8 @@ class Programs:
     ----------
     latest : Specialised or None
         The one that ran last.
-    is_ready, gives_arrays : bool
-        Whether there is machine code to be run :meth:`again`; and it gives arrays, which nobody else has.
+    ready : Ready or None
+        The machine code that ran last, if it can be run :meth:`again`.
     why : str
         Why the last one that was asked for is not machine code, where it should have been.
     """
@@ -109,8 +109,7 @@ class Programs:
         self.why = ""
         self._changes = changes()
         self._fell_back: Run | None = None  # the run in which machine code was tried in vain
-        self._ready: Ready | None = None
-        self.is_ready = self.gives_arrays = False
+        self.ready: Ready | None = None
 
     def run(
         self,
@@ -136,13 +135,13 @@ class Programs:
             return None
         return self._by_entry(("python", types), values, run, self._printed, is_over_soon)
 
-    def again(self, values: tuple[Any, ...], run: Run) -> tuple[Any, ...] | None:
-        """The results by the machine code that ran last, if these values are of the same types and lengths; they may be anything.
+    def again(self, ready: Ready, values: tuple[Any, ...], run: Run) -> tuple[Any, ...] | None:
+        """The results by machine code that ran before, if these values are of the same types and lengths; they may be anything.
 
         Machine code looks itself: nothing in Python depends on how many there are.
         """
-        ready = self._ready
-        if ready is None or ready.entry.made is not ready.made or ready.obey != run.options.obey_body_condition:
+        entry = ready.entry
+        if entry.is_refused or entry.made is not ready.made or ready.obey != run.options.obey_body_condition:
             return None
         if self._changes != changes():
             return None
@@ -170,8 +169,7 @@ class Programs:
         if self._changes != changes():
             return None
         obey, given = run.options.obey_body_condition, tuple(values)
-        found = self.again(given, run)
-        if found is not None:
+        if self.ready is not None and (found := self.again(self.ready, given, run)) is not None:
             return found
         entry = self._entries.get((obey, ("jit", tuple(map(_key_of, given)))))
         if entry is None or entry.made is None or entry.is_refused or not entry.made.is_alone:
@@ -182,8 +180,7 @@ class Programs:
             return None
         self._fell_back = None
         form = entry.made.code.form_of(given)
-        self._ready = None if form is None else Ready(obey, entry, entry.made, form)
-        self.is_ready, self.gives_arrays = form is not None, entry.made.gives_arrays
+        self.ready = None if form is None else Ready(obey, entry, entry.made, form)
         return found
 
     def machine_code(self, values: Sequence[Any], options: Options) -> Specialised | None:
