@@ -29,7 +29,7 @@ CHUNK = 1 << 15
 CHUNKS = 4
 """Chunks for each thread: fewer keep Python's lock for less time, more let threads end together."""
 
-SHARED = 1 << 12
+SHARED = 1 << 14
 """Runs that a chunk has at least which threads share: one for each thread would only be prepared more often."""
 
 Progress = Callable[[int, int], None]
