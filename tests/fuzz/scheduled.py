@@ -123,6 +123,8 @@ def _check_onnx(case: GraphCase, expected: dict[str, Any]) -> None:
         if value is None or name not in actual:
             continue
         a, e = np.asarray(actual[name], float), np.asarray(value, float)
+        if (np.abs(e) >= 2.0**63).any():
+            continue  # whole numbers of ONNX end there, Python's do not
         if a.shape != e.shape or not np.allclose(a, e, rtol=1e-6, atol=1e-9, equal_nan=True):
             raise Failure("ONNX: values", f"{name}: expected {e.tolist()}, got {a.tolist()}")
 
