@@ -135,3 +135,20 @@ def test_what_is_of_another_type_in_the_first_passes_alone_is_machine_code_in_bl
         assert_same(model(steps=1500), expected)
     (loop,) = loops
     assert all(part.latest.size for part in loop.latest.stepped.values())
+
+
+@pytest.mark.parametrize("power", ["x0 ** (-1)", "numpy.clip(x0, -2, 5) ** (-2)", "numpy.abs(x0) ** (x0 - 3)"])
+@pytest.mark.parametrize("engine", ["interpret", "numpy", "jit"])
+def test_negative_powers_of_numpys_whole_numbers_are_refused(power, engine):
+    """Python's own become floats, numpy's are an error: machine code knows no error, so it leaves them to the kernel."""
+    text = f"""
+    g:
+        metadata: {{inputs: [i, go, x0], outputs: [go, y0]}}
+        nodes:
+            A:
+                input_ports: {{x0: {{}}}}
+                parameters: {{p0: {{value: "{power}"}}}}
+                output_ports: {{y0: {{value: p0}}}}
+    """
+    with mdf_loop.options(engine=engine), pytest.raises(mdf_loop.IterationError, match="negative integer powers"):
+        mdf_loop.loop(3, True, 2, body=Graph.from_yaml(text))

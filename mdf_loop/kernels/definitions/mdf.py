@@ -150,6 +150,8 @@ def power(b, x, y):
         return b.pow(b.python(x, float), b.const(float(y.attr)))
     if x.type.is_array or y.type.is_array:
         raise ValueError("numpy has other ways for arrays")
+    if _may_be_refused(x, y):
+        raise ValueError("numpy refuses negative powers of its own whole numbers")
     if is_number(x) and is_number(y):
         return element(b, "pow", x, y) if x.type.kind != "b" or x.type.weak else b.pow(x, y)
     if y.op == "const" and y.type.weak and y.attr not in FAST and x.type.kind == "f":
@@ -159,6 +161,12 @@ def power(b, x, y):
     if is_number(x):
         return b.pow(x, y)
     raise ValueError("numpy has other ways for single exponents")
+
+
+def _may_be_refused(x: Any, y: Any) -> bool:
+    """Whether an exponent may be negative where that is an error."""
+    is_whole = x.type.kind in "iub" and y.type.kind == "i" and not (x.type.weak and y.type.weak)
+    return is_whole and not (y.op == "const" and np.all(np.asarray(y.attr) >= 0))
 
 
 @define("numpy.signbit")
