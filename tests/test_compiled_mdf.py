@@ -11,6 +11,7 @@ pytest.importorskip("llvmlite")
 from scheduled_models import assert_same, composite
 
 import mdf_loop
+from mdf_loop.errors import IterationError
 from mdf_loop.execute.numpy_engine import watched_loops
 from mdf_loop.execute.programs import watched_programs
 from mdf_loop.ops.registry import lookup
@@ -150,5 +151,5 @@ def test_negative_powers_of_numpys_whole_numbers_are_refused(power, engine):
                 parameters: {{p0: {{value: "{power}"}}}}
                 output_ports: {{y0: {{value: p0}}}}
     """
-    with mdf_loop.options(engine=engine), pytest.raises(mdf_loop.IterationError, match="negative integer powers"):
+    with mdf_loop.options(engine=engine), pytest.raises(IterationError, match="negative integer powers"):
         mdf_loop.loop(3, True, 2, body=Graph.from_yaml(text))
