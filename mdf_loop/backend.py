@@ -10,6 +10,7 @@ array([2., 4.], dtype=float32)
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -138,17 +139,13 @@ def _run_kept(
     """The same if it has not been run just so before, or something ``struck`` while it was."""
     run.finish = handed_out_partly
     drawn = run.stream.save()
-    started: list[list[Any]] = []
-
-    def env() -> list[Any]:
-        if not started:
-            started.append(execute.begin(as_values(given), (), run))
-        return started[0]
+    values = functools.cache(lambda: as_values(given))
+    env = functools.cache(lambda: execute.begin(values(), (), run))
 
     def call() -> tuple[Any, ...]:
         if struck is not None:
             raise struck
-        results = execute.at_once(as_values(given), run)
+        results = execute.at_once(values(), run)
         if results is not None:
             return tuple(handed_out([*results]))
         with execute.counted(run.options):

@@ -45,7 +45,7 @@ class Graph(InterpretedBody):
         if ready is None or not self._may_be_compiled(run):
             return None
         found = self._programs.again(ready, inputs, run)
-        return found if found is None or ready.made.gives_arrays else tuple(handed_out([*found]))
+        return found if found is None or ready.made.code.gives_arrays else tuple(handed_out([*found]))
 
     def at_once(self, inputs: Sequence[Any], run: Run) -> Sequence[Any] | None:
         """The outputs by machine code that is there, of a graph that captures nothing."""
@@ -54,11 +54,8 @@ class Graph(InterpretedBody):
     @staticmethod
     def _may_be_compiled(run: Run) -> bool:
         """Whether nobody watches it, stops it or has asked for another engine."""
-        options = run.options
-        if options.max_iterations is not None or run.deadline is not None or run.watch is not None:
-            return False
-        how = options.how
-        return how.compiles or how.compiles_what_pays
+        how = run.options.how
+        return (how.compiles or how.compiles_what_pays) and run.options.max_iterations is None and run.is_free
 
     def finish(self, env: list[Any]) -> tuple[Any, ...]:
         """Run every node once; returns the body's outputs."""

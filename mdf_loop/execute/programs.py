@@ -147,7 +147,7 @@ class Programs:
             return None
         if self._draws:
             return self._drawing(ready, values, run)
-        found = ready.made.code.at_once(ready.form, run, values)
+        found = ready.made.code.run_if(ready.form, run, values)
         if found is not None:
             self._ran(ready.made)
         return found
@@ -156,7 +156,7 @@ class Programs:
         """The same where random numbers are drawn, which are put back if it does not come to its end."""
         saved, found = run.stream.save(), None
         try:
-            found = ready.made.code.at_once(ready.form, run, values)
+            found = ready.made.code.run_if(ready.form, run, values)
             return found
         finally:
             if found is None:

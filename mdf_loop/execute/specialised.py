@@ -39,8 +39,6 @@ class Specialised:
         Whether it is machine code that calls no kernel of numpy's.
     is_idle : bool
         Whether it is machine code that does nothing but call such kernels.
-    gives_arrays : bool
-        Whether it is known to give arrays, which nobody else has.
     code : Program or None
         The machine code, which can also be run if it is for what is given.
     """
@@ -53,7 +51,6 @@ class Specialised:
     why: str = ""
     is_alone: bool = False
     is_idle: bool = False
-    gives_arrays: bool = False
     code: Any = None
 
     @property
@@ -99,4 +96,4 @@ def in_machine_code(step: Region, is_block: bool = False) -> Specialised | str:
     log.info("compiled a Step: %d bytes in %.0f ms", call.size, 1000 * seconds)
     work = sum(v.op not in ("const", "item") for v in step.values)
     is_alone, is_idle = not call.outside, 0 < work == len(call.outside)
-    return Specialised(call, step, "", call.size, seconds, "", is_alone, is_idle, call.gives_arrays, call)
+    return Specialised(call, step, size=call.size, seconds=seconds, is_alone=is_alone, is_idle=is_idle, code=call)

@@ -16,6 +16,7 @@ import numpy as np
 
 from mdf_loop.ir import Collected, Scanned
 from mdf_loop.step.guesses import is_guessing
+from mdf_loop.step.lists import OfLists
 from mdf_loop.step.primitives import (
     BOOL,
     INT64,
@@ -28,7 +29,6 @@ from mdf_loop.step.primitives import (
     type_of_result,
 )
 from mdf_loop.step.records import UNKNOWN, Apply, Length, LoopRegion, Reduction, Region, Scope, Shape, Size, Type, Value
-from mdf_loop.step.rows import OfRows
 
 MOST_FOLDED = 1 << 16
 """Elements up to which a constant result is computed while building; larger ones are left to the run."""
@@ -63,7 +63,7 @@ def _is_computed(value: Value) -> bool:
     return value.op not in _STAYS and not isinstance(value.attr, Apply)
 
 
-class Builder(OfRows):
+class Builder(OfLists):
     """Makes the values of a Step.
 
     Attributes

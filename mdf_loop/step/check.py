@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mdf_loop.step.lists import row_of
 from mdf_loop.step.primitives import BOOL, INT64, PRIMITIVES, either_kind, type_of_result
 from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Reduction, Region, Shape, Type, Value
 from mdf_loop.step.structure import regions_of
@@ -39,11 +40,6 @@ def size_of_element(type: Type) -> int:
 
 def _is_index(value: Value) -> bool:
     return value.type.dtype is not None and value.type.shape == () and value.type.kind in "iu"
-
-
-def _row_of(v: Value) -> Type:
-    """The type of a row of an array."""
-    return Type(v.type.dtype, (v.type.shape or ())[1:])
 
 
 def _open_lengths(v: Value) -> bool:
@@ -94,12 +90,12 @@ RULES: dict[str, Sequence[tuple[str, Rule]]] = {
     "rows": [("has one array or none", lambda v: len(v.args) < 2 and v.type.dtype is None)],
     "insert": [
         ("puts in at a whole number", lambda v: len(v.args) == 3 and _is_index(v.args[2])),
-        ("puts in a row", lambda v: _same(_row_of(v.args[0]), v.args[1].type)),
-        ("keeps the rows", lambda v: _same(_row_of(v.args[0]), _row_of(v))),
+        ("puts in a row", lambda v: _same(row_of(v.args[0].type), v.args[1].type)),
+        ("keeps the rows", lambda v: _same(row_of(v.args[0].type), row_of(v.type))),
     ],
     "erase": [
         ("takes out at a whole number", lambda v: len(v.args) == 2 and _is_index(v.args[1])),
-        ("keeps the rows", lambda v: _same(_row_of(v.args[0]), _row_of(v))),
+        ("keeps the rows", lambda v: _same(row_of(v.args[0].type), row_of(v.type))),
     ],
     "length": [("is an int64", lambda v: v.type == Type(INT64, ()) and isinstance(v.attr, int))],
     "concat": [("joins values of its type", lambda v: all(x.type.dtype == v.type.dtype for x in v.args))],

@@ -33,7 +33,7 @@ from mdf_loop.step.constants import of_constants
 from mdf_loop.step.memory import can_be_told
 from mdf_loop.step.primitives import BOOL, INT64
 from mdf_loop.step.records import UNKNOWN, Apply, BranchRegion, LoopRegion, Region, Size, Type, Value
-from mdf_loop.step.sequences import alike, with_rows, with_sequences
+from mdf_loop.step.sequences import alike, collecting, with_lists
 from mdf_loop.step.settling import Settling
 
 Names = dict[str, Value]
@@ -278,7 +278,7 @@ class Lowering:
         if any(name not in scope for name in record.invariant):
             raise CannotLower("a loop whose invariant values are not there")
         record, scanned = with_rows_of(self.b, record, scanned)
-        record, carried, sequences = with_rows(record, carried)
+        record, carried, lists = collecting(record, carried)
         settled = self._settled(record, carried, scanned, scope)
         operator, operands, worth = whole or (None, (), 1 << 62)
         attr = LoopRegion(
@@ -298,7 +298,7 @@ class Lowering:
         given = (x if x is not None else self.b.const(None) for x in (count, condition))
         value = self.b.put_in("loop", (*given, *settled.initial, *scanned, *operands), UNKNOWN, attr)
         types = as_declared(record.body, record.results, types_of_results(attr, settled.types, count, scanned))
-        return with_sequences(self.b, settled.results(self.b.items(value, types)), sequences)
+        return with_lists(self.b, settled.results(self.b.items(value, types)), lists)
 
     def _settled(self, record: Loop, carried: Sequence[Value], scanned: Sequence[Value], scope: Mapping[str, Value]) -> Settling:
         """The body of a loop, as a region whose types hold for every iteration."""

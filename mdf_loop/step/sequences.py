@@ -14,8 +14,8 @@ from dataclasses import replace
 from mdf_loop.ir import Body, Carried, Collected, Loop, Node
 from mdf_loop.ops.registry import facts
 from mdf_loop.step.build import Builder
+from mdf_loop.step.lists import Filling, is_empty, row_of, row_type
 from mdf_loop.step.records import UNKNOWN, Region, Size, Type, Value
-from mdf_loop.step.rows import Filling, is_empty, row_type
 
 
 class CarriedList:
@@ -55,11 +55,11 @@ class CarriedList:
         self._learned = self._found(value, row)
         if not self._is_array:
             return state
-        return self.b.no_rows(Type(self.type.dtype, self.type.shape[1:])) if row is None else value.args[0]  # type: ignore[index]
+        return self.b.no_rows(row_of(self.type)) if row is None else value.args[0]
 
     def _found(self, value: Value, row: Type | None) -> Type | None:
         """The type that its elements turn out to have, unless it is what was known; UNKNOWN if there is none."""
-        known = Type(self.type.dtype, (self.type.shape or ())[1:]) if self._is_array else self.filling.type or row
+        known = row_of(self.type) if self._is_array else self.filling.type or row
         if known is None:
             return None if is_empty(value) else UNKNOWN
         if known.dtype is None or (self._is_array and row != known and not is_empty(value)):
@@ -107,7 +107,7 @@ def _instead(b: Builder, filling: Filling | None, item: Value) -> Value:
     return b.rows(filling=filling)
 
 
-def with_sequences(b: Builder, results: Sequence[Value], places: Sequence[int]) -> Sequence[Value]:
+def with_lists(b: Builder, results: Sequence[Value], places: Sequence[int]) -> Sequence[Value]:
     """The results of a loop that collects what would go into lists, with the lists where they were."""
     found, count = list(results), len(results) - 2 - len(places)  # behind them: how many iterations, the last condition
     rows = [b.rows(x) for x in found[count:-2]]
@@ -117,13 +117,13 @@ def with_sequences(b: Builder, results: Sequence[Value], places: Sequence[int]) 
     return found
 
 
-def with_rows(record: Loop, carried: Sequence[Value]) -> tuple[Loop, list[Value], list[int]]:
-    """The loop that collects what it put behind sequences, last of all.
+def collecting(record: Loop, carried: Sequence[Value]) -> tuple[Loop, list[Value], list[int]]:
+    """The loop that collects what it put behind lists, last of all.
 
     Returns
     -------
     tuple of (Loop, list of Value, list of int)
-        The loop, what it still carries, and the places that the sequences had among carried values.
+        The loop, what it still carries, and the places that the lists had among carried values.
     """
     found, places = record, []
     for k, (value, initial) in enumerate(zip(record.carried, carried, strict=True)):
@@ -143,7 +143,7 @@ def with_rows(record: Loop, carried: Sequence[Value]) -> tuple[Loop, list[Value]
 
 
 def _appending(body: Body, value: Carried) -> Node | None:
-    """The node that puts a value behind a sequence, if nobody else looks at the sequence."""
+    """The node that puts a value behind a list, if nobody else looks at the list."""
     readers = [node for node in body.nodes if {value.input, value.output} & set(node.reads)]
     if len(readers) != 1 or body.outputs.count(value.output) != 1 or value.input in body.outputs:
         return None

@@ -88,7 +88,7 @@ class CompiledLoop:
         if how.compiles_what_pays and not self._is_worth_it(given, lanes):
             return None
         forms = {(each.trip_count is None, each.go is None) for each in given}
-        is_one = len(forms) == 1 and all(map(_are_of_one_kind, zip(*values, strict=True)))
+        is_one = len(forms) == 1 and all(len(set(map(_kind_of, column))) == 1 for column in zip(*values, strict=True))
         made = self.execute.machine_code(first, options) if is_one else None
         if made is None or how.compiles:
             return made
@@ -134,10 +134,6 @@ def _stacked(rows: Sequence[np.ndarray], count: int, longest: int) -> np.ndarray
     for k, row in enumerate(rows):
         found[k, : len(row)] = row
     return found
-
-
-def _are_of_one_kind(column: Sequence[Any]) -> bool:
-    return all(x is column[0] for x in column) or len(set(map(_kind_of, column))) == 1
 
 
 def _kind_of(value: Any) -> Any:

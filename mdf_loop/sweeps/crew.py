@@ -85,7 +85,7 @@ class _Shared:
 
     def __init__(self, count: int, runs: Runs, threads: int) -> None:
         self._count, self._runs, self._threads = count, runs, threads
-        self._behind = self._taken_by = 0
+        self._behind = self._under_way = 0
         self._pace, self._longest = 0.0, FIRST
         self._error: BaseException | None = None
         self.context = contextvars.copy_context()
@@ -106,13 +106,13 @@ class _Shared:
                 self.leave_off(error)
             with self._changed:
                 self._pace = (time.perf_counter() - begun) / (span[1] - span[0])
-                self._taken_by -= 1
+                self._under_way -= 1
                 self._changed.notify_all()
 
     def finish(self) -> None:
         """Wait for others, and raise what went wrong."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._taken_by)
+            self._changed.wait_for(lambda: not self._under_way)
         if self._error is not None:
             raise self._error
 
@@ -127,7 +127,7 @@ class _Shared:
             if start >= self._count:
                 return None
             self._behind = min(start + self._next_length(self._count - start), self._count)
-            self._taken_by += 1
+            self._under_way += 1
             return start, self._behind
 
     def _next_length(self, left: int) -> int:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.random.bit_generator import ISpawnableSeedSequence
 
 from mdf_loop.options import Seed
+from mdf_loop.sweeps.uncollected import uncollected
 
 
 def seed_of(seed: Seed, point: int, trial: int, common_noise: bool = False) -> np.random.SeedSequence:
@@ -80,18 +79,6 @@ class Seeds:
             return [np.random.Generator(np.random.PCG64(_Words(row))) for row in self.words]  # type: ignore[arg-type]
         places = zip(self.points.tolist(), self.trials.tolist(), strict=True)
         return [np.random.default_rng(seed_of(self.seed, point, trial, self.common_noise)) for point, trial in places]
-
-
-@contextlib.contextmanager
-def uncollected() -> Iterator[None]:
-    """Inside, many objects are made that all stay: looking for cycles among them takes as long as making them."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 class _Words(ISpawnableSeedSequence):

@@ -24,8 +24,9 @@ from mdf_loop.sweeps.batched import BatchedLoop
 from mdf_loop.sweeps.columns import Columns
 from mdf_loop.sweeps.compiled import CompiledLoop
 from mdf_loop.sweeps.exact import NotBatched
-from mdf_loop.sweeps.seeds import Seeds, uncollected
+from mdf_loop.sweeps.seeds import Seeds
 from mdf_loop.sweeps.table import Chunk, column_of, holding
+from mdf_loop.sweeps.uncollected import uncollected
 
 if TYPE_CHECKING:
     from mdf_loop.sweeps.task import Task
@@ -80,12 +81,11 @@ class SideBySide:
 
     def _columns(self, task: Task, start: int, stop: int, run: Run) -> Chunk:
         first = start // task.trials
-        with uncollected():
-            points = [task.inputs_of(point) for point in range(first, (stop - 1) // task.trials + 1)]
         which = np.arange(start, stop) // task.trials - first
         seeds = self._seeds(task, start, stop)
         outside = Run(run.options, _Unread(0), deadline=run.deadline, enclosing=run)
         with uncollected():
+            points = [task.inputs_of(point) for point in range(first, (stop - 1) // task.trials + 1)]
             requests = [next(self._begun(inputs, outside)) for inputs in points] if len(self.loops) == 1 else []
         taken = self._taken(task.names, requests[0]) if requests else None
         if taken is None:

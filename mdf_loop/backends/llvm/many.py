@@ -65,11 +65,10 @@ def run_many(
         A run came upon something that the program leaves to others; generators of ``seeds`` may have moved.
     """
     template, count = program.new_table(), len(which)
+    kept = [[_plain(x) for x in program.exact(values)] for values in given]
     tables = np.repeat(template.entries[None], count, axis=0)
-    kept = [_readable(program, k, column) for k, column in enumerate(zip(*given, strict=True))]
-    behind = FIRST_OBJECT + len(kept)
-    for k, column in enumerate(kept):
-        tables[:, FIRST_OBJECT + k] = np.fromiter(map(id, column), np.uint64, len(column))[which if len(column) > 1 else 0]
+    behind = FIRST_OBJECT + len(kept[0])
+    tables[:, FIRST_OBJECT:behind] = np.array([[id(x) for x in values] for values in kept], np.uint64)[which]
     streams = _streams(seeds) if program.draws else None
     if streams is not None:
         tables[:, STREAM] = streams.addresses if isinstance(streams, Streams) else list(map(address_of, streams))
@@ -83,11 +82,9 @@ def run_many(
     return [_column(result, tables) if x is None else x for result, x in zip(program.results, found, strict=True)]
 
 
-def _readable(program: Program, k: int, column: Sequence[Any]) -> list[Any]:
-    """One argument of all runs, as a program reads it; once if it is the same one."""
-    is_one = all(x is column[0] for x in column)
-    exact = [program.exact_at(k, x) for x in (column[:1] if is_one else column)]
-    return [np.ascontiguousarray(x) if isinstance(x, np.ndarray) and x.ndim else x for x in exact]
+def _plain(x: Any) -> Any:
+    """An array whose elements stand row by row."""
+    return np.ascontiguousarray(x) if isinstance(x, np.ndarray) and x.ndim else x
 
 
 def _run(program: Program, tables: np.ndarray, objects: Sequence[Any], pause: Callable[[], None], share: Share) -> None:

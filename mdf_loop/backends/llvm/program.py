@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.llvm import around, control, elementwise, operators, places, products, reductions, rows, views
+from mdf_loop.backends.llvm import around, control, elementwise, lists, operators, places, products, reductions, views
 from mdf_loop.backends.llvm.around import FIRST_OBJECT, FREE, HOLDING, STOPPED, TOO_LONG
 from mdf_loop.backends.llvm.arrays import Array, in_memory, number
 from mdf_loop.backends.llvm.elements import DTYPES, CannotCompile
@@ -33,7 +33,7 @@ from mdf_loop.backends.llvm.text import RARE
 from mdf_loop.backends.python.runtime import FallBack, TooLong
 from mdf_loop.step.records import Region, Type, Value
 
-WRITE = control, elementwise, operators, places, products, reductions, rows, views
+WRITE = control, elementwise, lists, operators, places, products, reductions, views
 """The modules that say how operations are written."""
 
 CODES = FALL_BACK, NO_MEMORY, NOT_PLAIN
@@ -71,7 +71,7 @@ class Program:
         self.table, self.results, self.outside = written.table, written.results, written.e.outside
         self._rooms = [result.room for result in self.results]
         self._has_all_room = None not in self._rooms and not self.lists
-        self._weak = {k for k, param in enumerate(region.params) if param.type.weak and param.type.kind in "bi"}
+        self._weak = [k for k, param in enumerate(region.params) if param.type.weak and param.type.kind in "bi"]
         self._spare: list[Table] = []
         self.gives_arrays = not self.lists and all(result.is_array or not result.is_number for result in self.results)
 
@@ -94,10 +94,10 @@ class Program:
         return self._handed_back(table, found)
 
     def form_of(self, values: Sequence[Any]) -> Form | None:
-        """What tells such values from others, for :meth:`at_once`; None where only Python can."""
+        """What tells such values from others, for :meth:`run_if`; None where only Python can."""
         return Form(values, len(self.results)) if not self.outside and not self._weak and Form.fits(values) else None
 
-    def at_once(self, form: Form, run: Any, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    def run_if(self, form: Form, run: Any, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """Run it, if the values are of the form; None if they are not, or it ends before its end, which running it tells."""
         table = self._spare.pop() if self._spare else self.new_table()
         found = tuple([None if room is None else np.empty(*room) for room in self._rooms])
@@ -139,15 +139,12 @@ class Program:
 
     def exact(self, values: Sequence[Any]) -> Sequence[Any]:
         """Python's own whole numbers as numpy's."""
-        return [self.exact_at(k, x) for k, x in enumerate(values)]
-
-    def exact_at(self, k: int, value: Any) -> Any:
-        """The same for one argument."""
-        if k not in self._weak:
-            return value
-        if type(value) is int and not -1 << 63 <= value < 1 << 63:
-            raise FallBack
-        return np.bool_(value) if type(value) is bool else np.int64(value)
+        given = list(values)
+        for k in self._weak:
+            if type(given[k]) is int and not -1 << 63 <= given[k] < 1 << 63:
+                raise FallBack
+            given[k] = np.bool_(given[k]) if type(given[k]) is bool else np.int64(given[k])
+        return given
 
 
 @functools.cache

@@ -278,16 +278,11 @@ def rows(p: Printer, v: Value) -> str:
     return f"list({p.boxed(v.args[0])})" if v.args else "[]"
 
 
-@writes("insert")
-def insert(p: Printer, v: Value) -> str:
-    """A row more."""
-    return f"{p.source.use(runtime.inserted)}({', '.join(map(p.text, v.args))})"
-
-
-@writes("erase")
-def erase(p: Printer, v: Value) -> str:
-    """A row less."""
-    return f"{p.source.use(runtime.erased)}({', '.join(map(p.text, v.args))})"
+@writes("insert", "erase")
+def with_other_rows(p: Printer, v: Value) -> str:
+    """A row more, or one less."""
+    call = runtime.inserted if v.op == "insert" else runtime.erased
+    return f"{p.source.use(call)}({', '.join(map(p.text, v.args))})"
 
 
 @writes("fraction")

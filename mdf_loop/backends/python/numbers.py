@@ -166,7 +166,7 @@ def may_refuse(value: Value) -> bool:
     return value.type.weak and (value.op not in HARMLESS or unbounded(value) is not None)
 
 
-HELD = {"item", "rows", "length", "insert", "erase"}
+HARMLESS_PLACES = {"item", "rows", "length", "insert", "erase"}
 """What cannot go wrong: places of rows are looked at before."""
 
 
@@ -174,7 +174,7 @@ def stays(value: Value) -> bool:
     """Whether a value is computed even if nobody reads it: what may go wrong has to."""
     if value.op in ("apply", "loop", "branch", "place_in", "gather") or may_refuse(value):
         return True
-    return value.op not in HELD and not all(x.type.is_static for x in (value, *value.args))  # shapes may not fit
+    return value.op not in HARMLESS_PLACES and not all(x.type.is_static for x in (value, *value.args))  # shapes may not fit
 
 
 def unbounded(value: Value) -> Callable[..., Any] | None:

@@ -61,6 +61,11 @@ def _fits(x: Any) -> bool:
     return x.type.is_static and not x.type.weak and not x.type.is_array
 
 
+def _is_empty(x: Any) -> bool:
+    """Whether a value is a list without elements, of which nothing else is known."""
+    return x.op == "rows" and not x.args
+
+
 def _rows(x: Any) -> Any:
     """The array whose rows a list is."""
     if x.op != "rows" or not x.args:
@@ -129,7 +134,7 @@ def _between(b: Any, index: Any, count: Any) -> Any:
 def sequence_erase(b, input_sequence, position=None):
     """An element less: the one at a place, or the last."""
     index = _last(b) if position is None else _number(b, position)
-    if input_sequence.op == "rows" and not input_sequence.args:
+    if _is_empty(input_sequence):
         _in_range(b, index, b.const(np.int64(0)))
         return input_sequence
     rows = _rows(input_sequence)
@@ -139,7 +144,7 @@ def sequence_erase(b, input_sequence, position=None):
 @definition("SequenceLength", since=11)
 def sequence_length(b, input_sequence):
     """The number of elements."""
-    if input_sequence.op == "rows" and not input_sequence.args:
+    if _is_empty(input_sequence):
         return b.const(np.int64(0))
     return b.length(_rows(input_sequence), 0)
 

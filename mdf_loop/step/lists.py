@@ -32,7 +32,7 @@ class Filling:
         self.type = type if self.type in (None, type) else UNKNOWN
 
 
-class OfRows:
+class OfLists:
     """The part of a builder that makes lists."""
 
     put_in: Callable[..., Value]
@@ -62,9 +62,14 @@ def _of_length(type: Type, change: int) -> Type:
     return Type(type.dtype, (length, *others))
 
 
+def row_of(type: Type) -> Type:
+    """The type of a row of an array."""
+    return Type(type.dtype, (type.shape or ())[1:])
+
+
 def row_type(array: Value) -> Type | None:
-    """The type of the rows of an array, if all is known of it."""
-    found = Type(array.type.dtype, (array.type.shape or ())[1:])
+    """The same, if all is known of it."""
+    found = row_of(array.type)
     return found if array.type.shape and found.is_static else None
 
 
