@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 pytest.importorskip("llvmlite")
 
+from step_meaning import evaluate
+
 import mdf_loop
 from mdf_loop import backend, options
 from mdf_loop.backends.python import printer
 from mdf_loop.options import start_run
 from mdf_loop.step.build import type_of_value
-from mdf_loop.step.evaluate import evaluate
 from mdf_loop.step.guesses import guessing
 from mdf_loop.step.lower import lower_graph
 from mdf_loop.step.records import Region, Type, Value

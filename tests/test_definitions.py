@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 import pytest
 from definitions import assert_same, defined, kernel_of, numbers_of, specials
+from step_meaning import evaluate
 
 from mdf_loop.backends.python.printer import program
 from mdf_loop.backends.python.runtime import FallBack
@@ -22,7 +23,6 @@ from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import INJECTED, KERNELS
 from mdf_loop.options import start_run
 from mdf_loop.step.build import type_of_value
-from mdf_loop.step.evaluate import evaluate
 from mdf_loop.step.lower import lower_graph
 from mdf_loop.types.elements import CODES, NAMES, kind_of
 

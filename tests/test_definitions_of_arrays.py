@@ -10,6 +10,7 @@ import pytest
 from definitions import assert_same, defined, kernel_of, specials
 from node_cases import single_node_cases
 from samples import SAMPLES
+from step_meaning import evaluate
 
 from mdf_loop.backends.python.printer import program
 from mdf_loop.backends.python.runtime import FallBack
@@ -19,7 +20,6 @@ from mdf_loop.ops.registry import lookup
 from mdf_loop.options import start_run
 from mdf_loop.readers.onnx.graph import read_model
 from mdf_loop.step.build import type_of_value
-from mdf_loop.step.evaluate import evaluate
 from mdf_loop.step.lower import lower_graph
 from mdf_loop.types.elements import kind_of
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from step_meaning import MEANINGS
 
 from mdf_loop.step.build import Builder, CannotLower
 from mdf_loop.step.check import check
-from mdf_loop.step.evaluate import MEANINGS
 from mdf_loop.step.liveness import is_one_of_two
 from mdf_loop.step.memory import assign
 from mdf_loop.step.primitives import INT64, PRIMITIVES

@@ -8,23 +8,8 @@ from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Apply, BranchRegion, Region, Value
 from mdf_loop.step.structure import regions_of
 
-FRESH = {
-    *(
-        "cast",
-        "pack",
-        "concat",
-        "gather",
-        "broadcast",
-        "put",
-        "insert",
-        "reduce",
-        "dot",
-        "const",
-        "length",
-        "place_in",
-        "as_array",
-    )
-}
+_FRESH = "cast pack concat gather broadcast put insert reduce dot const length place_in as_array"
+FRESH = {*_FRESH.split()}
 """Operations besides the primitives whose result is memory of its own."""
 
 END = 1 << 60

@@ -47,84 +47,55 @@ def _whole(x: Any) -> Any:
     return int(x) if type(x) is float and x.is_integer() else x
 
 
-def _erf(x: Any) -> Any:
-    return error_function(x)
-
-
-PRIMITIVES: dict[str, Primitive] = {"erf": Primitive(_erf, None), "quotient": Primitive(div, None)}
-"""All primitives by name."""
-
-_ROWS: tuple[tuple[str, np.ufunc, Callable[..., Any] | None], ...] = (
-    ("add", np.add, operator.add),
-    ("sub", np.subtract, operator.sub),
-    ("mul", np.multiply, operator.mul),
-    ("div", np.true_divide, operator.truediv),
-    ("floordiv", np.floor_divide, operator.floordiv),
-    ("mod", np.remainder, operator.mod),
-    ("neg", np.negative, operator.neg),
-    ("abs", np.absolute, operator.abs),
-    ("pow", np.power, operator.pow),
-    ("shl", np.left_shift, operator.lshift),
-    ("shr", np.right_shift, operator.rshift),
-    ("and_", np.bitwise_and, operator.and_),
-    ("or_", np.bitwise_or, operator.or_),
-    ("xor", np.bitwise_xor, operator.xor),
-    ("not_", np.invert, operator.invert),
-    ("max", np.maximum, None),
-    ("min", np.minimum, None),
-    ("fmod", np.fmod, None),
-    ("sign", np.sign, None),
-    ("floor", np.floor, None),
-    ("ceil", np.ceil, None),
-    ("rint", np.rint, None),
-    ("trunc", np.trunc, None),
-    ("sqrt", np.sqrt, None),
-    ("cbrt", np.cbrt, None),
-    ("reciprocal", np.reciprocal, None),
-    ("exp", np.exp, None),
-    ("exp2", np.exp2, None),
-    ("expm1", np.expm1, None),
-    ("log", np.log, None),
-    ("log1p", np.log1p, None),
-    ("log2", np.log2, None),
-    ("log10", np.log10, None),
-    ("sin", np.sin, None),
-    ("cos", np.cos, None),
-    ("tan", np.tan, None),
-    ("asin", np.arcsin, None),
-    ("acos", np.arccos, None),
-    ("atan", np.arctan, None),
-    ("sinh", np.sinh, None),
-    ("cosh", np.cosh, None),
-    ("tanh", np.tanh, None),
-    ("asinh", np.arcsinh, None),
-    ("acosh", np.arccosh, None),
-    ("atanh", np.arctanh, None),
-    ("atan2", np.arctan2, None),
-    ("hypot", np.hypot, None),
-    ("copysign", np.copysign, None),
-    ("nextafter", np.nextafter, None),
-    ("ldexp", np.ldexp, None),
-    ("gcd", np.gcd, None),
-    ("lcm", np.lcm, None),
+_OPERATORS: dict[str, tuple[np.ufunc, Callable[..., Any]]] = {
+    "add": (np.add, operator.add),
+    "sub": (np.subtract, operator.sub),
+    "mul": (np.multiply, operator.mul),
+    "div": (np.true_divide, operator.truediv),
+    "floordiv": (np.floor_divide, operator.floordiv),
+    "mod": (np.remainder, operator.mod),
+    "neg": (np.negative, operator.neg),
+    "abs": (np.absolute, operator.abs),
+    "pow": (np.power, operator.pow),
+    "shl": (np.left_shift, operator.lshift),
+    "shr": (np.right_shift, operator.rshift),
+    "and_": (np.bitwise_and, operator.and_),
+    "or_": (np.bitwise_or, operator.or_),
+    "xor": (np.bitwise_xor, operator.xor),
+    "not_": (np.invert, operator.invert),
+}
+_QUESTIONS: dict[str, tuple[np.ufunc, Callable[..., Any]]] = {
+    "lt": (np.less, operator.lt),
+    "le": (np.less_equal, operator.le),
+    "gt": (np.greater, operator.gt),
+    "ge": (np.greater_equal, operator.ge),
+    "eq": (np.equal, operator.eq),
+    "ne": (np.not_equal, operator.ne),
+    "signbit": (np.signbit, np.signbit),
+}
+_OF_THEIR_NAMES = (
+    "fmod sign floor ceil rint trunc sqrt cbrt reciprocal exp exp2 expm1 log log1p log2 log10 sin cos tan sinh cosh tanh "
+    "hypot copysign nextafter ldexp gcd lcm"
 )
-_QUESTIONS: tuple[tuple[str, np.ufunc, Callable[..., Any] | None], ...] = (
-    ("lt", np.less, operator.lt),
-    ("le", np.less_equal, operator.le),
-    ("gt", np.greater, operator.gt),
-    ("ge", np.greater_equal, operator.ge),
-    ("eq", np.equal, operator.eq),
-    ("ne", np.not_equal, operator.ne),
-    ("signbit", np.signbit, None),
-)
-PRIMITIVES |= {name: Primitive(call or ufunc, ufunc) for name, ufunc, call in _ROWS}
-PRIMITIVES |= {name: Primitive(call or ufunc, ufunc, is_question=True) for name, ufunc, call in _QUESTIONS}
+_UFUNCS: dict[str, np.ufunc] = {"max": np.maximum, "min": np.minimum}
+_UFUNCS |= {f"a{name}": getattr(np, f"arc{name}") for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "tan2")}
+_UFUNCS |= {name: getattr(np, name) for name in _OF_THEIR_NAMES.split()}
 _MATH = (
     "acos acosh asin asinh atan atan2 atanh cos cosh sin sinh tan tanh degrees radians hypot exp exp2 expm1 log log10 log1p log2 "
     "sqrt cbrt pow erf erfc gamma lgamma fabs fmod remainder copysign ldexp ceil floor trunc gcd lcm isfinite isinf isnan"
 )
-PRIMITIVES |= {f"math.{name}": Primitive(getattr(math, name), None, is_python=True) for name in _MATH.split()}
-PRIMITIVES |= {f"python.{name}": Primitive(call, None, is_python=True) for name, call in (("whole", _whole), ("round", round))}
+
+PRIMITIVES: dict[str, Primitive] = {
+    "erf": Primitive(error_function, None),
+    "quotient": Primitive(div, None),
+    **{name: Primitive(call, ufunc) for name, (ufunc, call) in _OPERATORS.items()},
+    **{name: Primitive(call, ufunc, is_question=True) for name, (ufunc, call) in _QUESTIONS.items()},
+    **{name: Primitive(ufunc, ufunc) for name, ufunc in _UFUNCS.items()},
+    **{f"math.{name}": Primitive(getattr(math, name), None, is_python=True) for name in _MATH.split()},
+    "python.whole": Primitive(_whole, None, is_python=True),
+    "python.round": Primitive(round, None, is_python=True),
+}
+"""All primitives by name."""
 
 REDUCTIONS: dict[str, np.ufunc] = {
     "sum": np.add,

@@ -117,24 +117,18 @@ def total(function: Callable[..., float], ufunc: np.ufunc) -> Callable[..., floa
     return call
 
 
-def floor(x: float) -> float:
-    """Rounded down; zeros keep their sign."""
-    return math.copysign(float(math.floor(x)), x) if -WHOLE < x < WHOLE else x
+def _rounding(whole: Callable[[float], int]) -> Callable[[float], float]:
+    """A function that rounds a float in one of Python's ways; zeros keep their sign, and what is no finite number stays."""
+
+    @functools.wraps(whole)
+    def rounded(x: float) -> float:
+        return math.copysign(float(whole(x)), x) if -WHOLE < x < WHOLE else x
+
+    return rounded
 
 
-def ceil(x: float) -> float:
-    """Rounded up; zeros keep their sign."""
-    return math.copysign(float(math.ceil(x)), x) if -WHOLE < x < WHOLE else x
-
-
-def trunc(x: float) -> float:
-    """Rounded towards zero; zeros keep their sign."""
-    return math.copysign(float(math.trunc(x)), x)
-
-
-def rint(x: float) -> float:
-    """Rounded to the nearest whole number, halves to the even one; zeros keep their sign."""
-    return math.copysign(float(round(x)), x) if -WHOLE < x < WHOLE else x
+floor, ceil, trunc = _rounding(math.floor), _rounding(math.ceil), _rounding(math.trunc)
+rint = _rounding(round)
 
 
 _FLOAT, _INTEGER = struct.Struct("d"), struct.Struct("q")
