@@ -142,16 +142,16 @@ def _run_kept(
     values = functools.cache(lambda: as_values(given))
     env = functools.cache(lambda: execute.begin(values(), (), run))
 
+    def ordinary() -> tuple[Any, ...]:
+        with np.errstate(all="ignore"):
+            results = [*execute.finish(env())]
+        return tuple(handed_out(results))
+
     def call() -> tuple[Any, ...]:
         if struck is not None:
             raise struck
         results = execute.at_once(values(), run)
-        if results is not None:
-            return tuple(handed_out([*results]))
-        with execute.counted(run.options):
-            with np.errstate(all="ignore"):
-                results = [*execute.finish(env())]
-            return tuple(handed_out(results))
+        return execute.timed(run.options, ordinary) if results is None else tuple(handed_out([*results]))
 
     def begun() -> None:
         run.stream.restore(drawn)

@@ -16,6 +16,7 @@ from mdf_loop.options import options, start_run
 from mdf_loop.readers.onnx.loops import as_loop, loop_record
 from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.records import Apply, LoopRegion, Type
+from mdf_loop.step.settling import Settling
 
 F32, I64, BOOL = np.dtype(np.float32), np.dtype(np.int64), np.dtype(bool)
 ROWS = np.linspace(-1, 1, 12, dtype=np.float32).reshape(6, 2)
@@ -222,3 +223,18 @@ def test_an_inner_loop_whose_count_has_no_known_type_is_stopped(engine, ending):
         loop(4, True, np.float32(1), body=UNTYPED_COUNT, counts=counts)
     assert caught.value.iteration == 3
     assert caught.value.partial == (np.float32(0.5) ** 15,)
+
+
+def test_a_body_that_hands_on_what_it_gets_is_lowered_once_at_every_depth(monkeypatch):
+    """Looking at it a second time, to see that it stays the same, would cost twice as much at each depth."""
+    bodies = []
+    once = Settling._loop_body
+    monkeypatch.setattr(Settling, "_loop_body", lambda self: bodies.append(self) or once(self))
+    inner = "y = Tanh (x)"
+    for depth in range(5):
+        signature = f"b{depth} (int64 i{depth}, bool c{depth}, double x) => (bool d{depth}, double y)"
+        inner = f"y = Loop (two, , x) <body = {signature} {{ d{depth} = Identity (c{depth}) {inner} }}>"
+    text = f"m (int64 i, bool c, double x) => (bool c, double y) <int64 two = {{2}}> {{ {inner} }}"
+    with options(engine="numpy"):
+        loop(3, True, 0.5, body=text)
+    assert len(bodies) == 6

@@ -159,3 +159,30 @@ kernel("Add", since=7)(lambda a, b: a - b)
 assert facts(Node("Add", ("a", "b"), ("c",), opset=18)) == NO_FACTS
 """
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("count", [1, 3, 100])
+@pytest.mark.parametrize(
+    ("shape", "dtype", "own"),
+    [
+        ("[3]", np.float32, lambda x: np.tanh(x).astype(np.float64)),
+        ("", np.float64, lambda x: np.float32(x)),
+        ("", np.float64, lambda x: np.full(2, x)),
+        ("[3]", np.float32, lambda x: np.float32(x[0])),
+    ],
+    ids=["other array", "other number", "array for number", "number for array"],
+)
+def test_what_it_gives_may_be_of_another_type_than_onnx_says(shape, dtype, own, count):
+    """The built-in kernel's type is inferred for it, and looked at when it was called."""
+    kind = "float" if dtype == np.float32 else "double"
+    text = f"""own (int64 i, bool c, {kind}{shape} x) => (bool c, {kind}{shape} y, double seen, {kind} kept)
+        <{kind} half = {{0.5}}> {{ kept = Tanh (x) seen = Cast <to = 11> (kept) y = Mul (x, half) }}"""
+    initial = np.ones(3, dtype) if shape else dtype(1)
+
+    def call():
+        found = mdf_loop.loop(count, True, initial, body=text)
+        return [(np.asarray(x).dtype, np.asarray(x).tolist()) for x in found]
+
+    with replaced("Tanh"):
+        register(replace(lookup("Tanh", 20), run=own, batch=None))
+        assert_same_on_every_engine(call)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.interpret import InterpretedBody
-from mdf_loop.execute.paying import Account, now
+from mdf_loop.execute.paying import Account
 from mdf_loop.execute.program import RUN, Program
 from mdf_loop.execute.programs import Programs
 from mdf_loop.ir import Body
@@ -17,6 +16,8 @@ from mdf_loop.plan.purity import draws
 from mdf_loop.step.lower import lower_graph
 from mdf_loop.step.records import Region, Type
 from mdf_loop.types.fitting import handed_out
+
+T = TypeVar("T")
 
 
 class Graph(InterpretedBody):
@@ -65,17 +66,9 @@ class Graph(InterpretedBody):
         found = self._by_program(env, run)
         return super().finish(env) if found is None else found
 
-    @contextlib.contextmanager
-    def counted(self, options: Options) -> Iterator[None]:
-        """What is done inside counts when it is asked whether machine code pays, where somebody asks."""
-        if self._account.is_over or not options.how.compiles_what_pays:
-            yield
-            return
-        begun = now()
-        try:
-            yield
-        finally:
-            self._account.seconds += now() - begun
+    def timed(self, options: Options, call: Callable[[], T]) -> T:
+        """What a call gives, which counts when it is asked whether machine code pays."""
+        return self._account.timed(options, call)
 
     def _by_program(self, env: list[Any], run: Run) -> tuple[Any, ...] | None:
         """The results that a program gives, if there is one.  What it had computed when Ctrl-C struck nobody knows."""

@@ -6,9 +6,8 @@ This is the living definition.  Every faster engine is tested against it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -21,6 +20,8 @@ from mdf_loop.ir import Body, Loop, Scanned
 from mdf_loop.options import Options, RandomStream, Run
 from mdf_loop.plan.empty import empty_collected
 from mdf_loop.types.fitting import other_kind
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -410,9 +411,9 @@ class InterpretedBody:
         """The outputs, where something is ready that gives them without a step in between; None where nothing is."""
         return None
 
-    def counted(self, options: Options) -> AbstractContextManager[None]:
-        """Around what a run costs, copies of results included, which other ways would write where they stay."""
-        return nullcontext()
+    def timed(self, options: Options, call: Callable[[], T]) -> T:
+        """What a call gives that runs it and copies results, which other ways would write where they stay."""
+        return call()
 
     def begin(self, inputs: Sequence[Any], captured: Sequence[Any], run: Run) -> list[Any]:
         """The values before the first node."""

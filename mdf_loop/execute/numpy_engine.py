@@ -25,7 +25,7 @@ from mdf_loop.execute.blocks import Blocks
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.collect import NUMBERS
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
-from mdf_loop.execute.paying import Account, lasting, now
+from mdf_loop.execute.paying import Account, lasting
 from mdf_loop.execute.programs import Completed, Programs
 from mdf_loop.execute.slices import parts_of
 from mdf_loop.execute.specialised import Specialised
@@ -93,7 +93,7 @@ class NumpyLoop(InterpretedLoop):
         self._programs: dict[tuple[bool, ...], Programs] = {}
         self.account = Account(len(loop.body.nodes))
         self.latest: Blocks | None = None
-        self.last_length, self.last_failure = 0, ""
+        self.last_length, self.last_failure, self.lasted = 0, "", 0
         self.last_program: Specialised | None = None
 
     def begin(self, given: Arguments, run: Run) -> Session:
@@ -138,7 +138,7 @@ class NumpyLoop(InterpretedLoop):
             draws = any(draws_numbers(node) for node in self.loop.body.nodes)
 
             def lower(types: Sequence[Type], obey: bool, opens: bool) -> Region:
-                return lower_loop(self.loop.with_state_carried, types, form[0], form[1] or obey, obey, self.calls.bound)
+                return lower_loop(self.loop.with_state_carried, types, form[0], form[1] or obey, obey, self.calls.bound, is_long)
 
             least = 0 if is_long else LEAST  # room made once is worth it from some iterations on
             self._programs[form] = Programs(lower, draws, has_loops=False, exact=self.calls.exact, least=least)
@@ -146,13 +146,7 @@ class NumpyLoop(InterpretedLoop):
 
     def results(self, given: Arguments, run: Run) -> list[Any]:
         """Run the loop: by a program if it is short, else in blocks."""
-        if self.account.is_over or not run.options.how.compiles_what_pays:  # nobody asks what it has taken
-            return self._results(given, run)
-        begun = now()
-        try:
-            return self._results(given, run)
-        finally:
-            self.account.seconds += now() - begun
+        return self.account.timed(run.options, self._results, given, run)
 
     def _results(self, given: Arguments, run: Run) -> list[Any]:
         hidden, is_compiled = self._hidden(given), self.account.pays(run.options)
@@ -192,9 +186,15 @@ class NumpyLoop(InterpretedLoop):
         if hidden:
             del results[len(given.carried) : len(given.carried) + len(hidden)]
         self._show()
-        self.last_length, self.last_program = int(done), programs.latest
+        self.lasted = self.last_length = int(done)
+        self.last_program = programs.latest
         run.enter(Completed(self, results, int(done), run))
         return results
+
+    def conclude(self, session: Session) -> list[Any]:
+        """The results of an execution that is over."""
+        self.lasted = session.moment.iteration
+        return super().conclude(session)
 
     def _hidden(self, given: Arguments) -> Sequence[Any]:
         """What hidden values begin with."""
@@ -226,9 +226,11 @@ class NumpyLoop(InterpretedLoop):
         count = given.trip_count
         if is_compiled and count is not None and count > FEW_STEPS:
             return False
-        if count is None:
-            return not self.loop.scanned and self.worth_stepping() > FEW_STEPS
-        return 0 < count <= self.worth_stepping()
+        if count is None and self.loop.scanned:
+            return False
+        if self.lasted and self.plan.condition != "given":
+            count = min(self.lasted, count or self.lasted)
+        return 0 < (MANY_STEPS if count is None else count) <= self.worth_stepping()
 
     @property
     def why_not_compiled(self) -> str:

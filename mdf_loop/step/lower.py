@@ -70,11 +70,18 @@ def lower_graph(body: Body, types: Sequence[Type], obey: bool = False, opens: bo
 
 
 def lower_loop(
-    record: Loop, types: Sequence[Type], has_count: bool, obeyed: bool, obey: bool = False, bound: Bind = bind
+    record: Loop,
+    types: Sequence[Type],
+    has_count: bool,
+    obeyed: bool,
+    obey: bool = False,
+    bound: Bind = bind,
+    is_long: bool = False,
 ) -> Region:
     """The Step of one loop: its results, then the number of iterations.
 
-    Parameters are the trip count (any number where there is none), then carried, scanned and captured values.
+    Parameters are the trip count (any number where there is none), then carried, scanned and captured values.  Where it
+    ``is_long``, it has to be known what goes round, if that can be known behind the first iteration.
 
     Raises
     ------
@@ -83,7 +90,7 @@ def lower_loop(
     """
     if not all(map(is_repeatable, record.body.nodes)):
         raise CannotLower("a node may do more than compute")
-    lowering = Lowering(obey, exact=not record.body.typed, bound=bound)
+    lowering = Lowering(obey, exact=not record.body.typed, bound=bound, is_long=is_long)
     params = [lowering.b.param(type, k) for k, type in enumerate(types)]
     n_carried, n_scanned = len(record.carried), len(record.scanned)
     carried, scanned = params[1 : 1 + n_carried], params[1 + n_carried : 1 + n_carried + n_scanned]
@@ -120,10 +127,10 @@ class Lowering:
     may be handed on to somebody who sees the difference.
     """
 
-    def __init__(self, obey: bool, opens: bool = True, exact: bool = False, bound: Bind = bind) -> None:
+    def __init__(self, obey: bool, opens: bool = True, exact: bool = False, bound: Bind = bind, is_long: bool = False) -> None:
         load_kernels()
         self.b, self.obey, self.opens, self.exact, self.bound = Builder(), obey, opens, exact, bound
-        self.depth = 0
+        self.depth, self.is_long = 0, is_long
 
     def body(self, body: Body, scope: Mapping[str, Value]) -> list[Value]:
         """The values of a body's outputs; ``scope`` has its inputs and captures."""
@@ -280,6 +287,8 @@ class Lowering:
         record, scanned = with_rows_of(self.b, record, scanned)
         record, carried, lists = collecting(record, carried)
         settled = self._settled(record, carried, scanned, scope)
+        if self.is_long and not self.depth and settled.would_settle():
+            raise CannotLower("what goes round has its type from the second iteration on")
         operator, operands, worth = whole or (None, (), 1 << 62)
         attr = LoopRegion(
             settled.region,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.ir import Body, Collected, Loop
+from mdf_loop.plan.aliases import without_aliases
 from mdf_loop.step.around import joined, of_its_own, type_of_part
 from mdf_loop.step.build import Builder, CannotLower
 from mdf_loop.step.primitives import BOOL, INT64
@@ -43,13 +44,15 @@ class Settling:
         scanned: Sequence[Value],
         scope: Mapping[str, Value],
     ) -> None:
-        self.b, self.body_of, self.record, self.scanned, self.scope = b, body_of, record, scanned, scope
+        self.b, self.body_of, self.scanned, self.scope = b, body_of, scanned, scope
+        self.record = without_aliases(record).loop
         self.lists: dict[int, CarriedList] = carried_lists(b, carried)
         self.carried, self.initial = list(carried), list(carried)
         self._begin_with_lists()
         self.types = [of_its_own(value.type) for value in self.initial]
         self.going = Type(BOOL, (1,) * len(record.body.type_of(record.condition or "").shape or ()))
-        self.same: dict[int, Value] = {}
+        self.same = self._passed_on()
+        self._then: list[Type] = []
 
     def settle(self) -> None:
         """Find the types that hold and the region; what never changes is outside it."""
@@ -65,6 +68,17 @@ class Settling:
             if self._is_settled(self.region) or attempt >= ROUNDS + len(self.types):
                 return
 
+    def would_settle(self) -> bool:
+        """Whether types hold from the second iteration on of which nothing is known from the first one on."""
+        if all(type.dtype is not None for type in self.types) or any(type.dtype is None for type in self._then):
+            return False
+        mark = self.b.mark()
+        then = [Value("param", (), type) for type in self._then]
+        later = Settling(self.b, self.body_of, self.record, then, self.scanned, self.scope)
+        later.settle()
+        self.b.rewind(mark)
+        return all(type.dtype is not None for type in later.types)
+
     def results(self, items: Sequence[Value]) -> list[Value]:
         """The results of the loop, with lists where they were."""
         return [self.lists[k].behind(x) if k in self.lists else x for k, x in enumerate(items)]
@@ -74,6 +88,14 @@ class Settling:
         if self.lists:
             self.lists, self.same = {}, {}
         self.initial, self.types, self.going = list(self.carried), [UNKNOWN] * len(self.types), UNKNOWN
+
+    def _passed_on(self) -> dict[int, Value]:
+        """What the body hands on as it gets it: nobody has to lower it to see that it stays the same."""
+        record, carried = self.record, enumerate(self.record.carried)
+        same = {k: self.initial[k] for k, c in carried if c.input == c.output and k not in self.lists}
+        if record.keep_going is not None and record.keep_going == record.condition and self.going == Type(BOOL, ()):
+            same[_CONDITION] = self.b.const(np.True_)
+        return same
 
     def _begin_with_lists(self) -> None:
         for k, found in self.lists.items():
@@ -90,13 +112,14 @@ class Settling:
                 del self.lists[k]
             self.initial[k], self.types[k] = found.initial, found.type
         if changed:
-            self.same = {}
+            self.same = self._passed_on()
         return bool(changed)
 
     def _is_settled(self, region: Region) -> bool:
         """Whether types hold and nothing more stays the same; what is known from now on."""
         n, initial = len(self.types), self.initial
         stays, *ends = region.results[: 1 + n]
+        self._then = self._then or [value.type for value in ends]
         params = region.params[1 : 2 + n]
         unchanged = {k: initial[k] for k in range(n) if ends[k] is params[1 + k] and k not in self.same}
         if stays is params[0] and _CONDITION not in self.same and self.going == Type(BOOL, ()):
@@ -104,7 +127,7 @@ class Settling:
         wider = [joined(a, b.type) for a, b in zip(self.types, ends, strict=True)]
         going = joined(self.going, stays.type)
         if wider != self.types or going != self.going:
-            self.types, self.going, self.same = wider, going, {}  # what never changed may do so now
+            self.types, self.going, self.same = wider, going, self._passed_on()  # what never changed may do so now
             return False
         self.same = {**self.same, **unchanged}
         return not unchanged

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mdf_loop.backends.python.numbers import is_native
-from mdf_loop.kernels.sine import FAST, sine_into
+from mdf_loop.kernels.sine import FAST, LEAST, sine, sine_into
 from mdf_loop.step.records import Value
 
 if TYPE_CHECKING:
@@ -97,19 +97,13 @@ def _by_place(p: Printer, v: Value, out: str) -> str:
 
 
 def _is_sine(v: Value) -> bool:
-    return FAST and v.type.dtype == np.float64 and v.type.is_static and bool(v.type.shape)
+    return FAST and v.type.dtype == np.float64 and v.type.is_static and v.type.size >= LEAST
 
 
 def _sine(p: Printer, v: Value, out: str) -> str:
     if out:
         return f"{p.source.use(sine_into)}({p.boxed(v.args[0])}, {out})"
-    return f"{p.source.use(_new_sine)}({p.boxed(v.args[0])})"
-
-
-def _new_sine(x: np.ndarray) -> np.ndarray:
-    out = np.empty_like(x)
-    sine_into(x, out)
-    return out
+    return f"{p.source.use(sine)}({p.boxed(v.args[0])})"
 
 
 PEEPHOLES = (

@@ -275,9 +275,12 @@ class Printer:
         self._guard(name, value, operator)
 
     def _guard(self, name: str, value: Value, operator: Apply) -> None:
-        """What an operator gave, in the form that its type says; a shape that was inferred is looked at."""
-        if is_native(value.type):
-            if not value.type.weak:  # else it is a number of Python's already
-                self.source.line(f"{name} = {name}.item()")
-        elif operator.definition is None and value.type.is_static:
-            self.source.line(f"if {name}.shape != {value.type.shape!r}: raise {self.source.use(runtime.FallBack)}")
+        """What an operator gave, in the form that its type says; a type that was inferred is looked at."""
+        type = value.type
+        if type.dtype is not None and not type.weak and operator.definition is None:
+            is_other = f"{name}.dtype != {self.source.use(type.dtype, 'd')}"
+            if type.is_static:
+                is_other += f" or {name}.shape != {type.shape!r}"
+            self.source.line(f"if {is_other}: raise {self.source.use(runtime.FallBack)}")
+        if is_native(type) and not type.weak:  # else it is a number of Python's already
+            self.source.line(f"{name} = {name}.item()")
