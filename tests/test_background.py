@@ -14,7 +14,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop import backend, options
-from mdf_loop.execute import background, graphs, paying, specialised
+from mdf_loop.execute import background, paying, specialised
 from mdf_loop.execute.background import Order, idle
 from mdf_loop.execute.paying import Account
 from mdf_loop.execute.programs import watched_programs
@@ -135,7 +135,7 @@ def test_copies_of_results_count_when_it_is_asked_whether_machine_code_pays(monk
         clock[0] += 10.0
         return plain(results)
 
-    monkeypatch.setattr(graphs, "now", lambda: clock[0])
+    monkeypatch.setattr(paying.time, "thread_time", lambda: clock[0])
     monkeypatch.setattr(backend, "handed_out", slow)
     turned = backend.prepare(onnx.parser.parse_model(TURNING))
     x = np.arange(6, dtype=np.float32).reshape(2, 3)

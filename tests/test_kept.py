@@ -255,7 +255,7 @@ def test_models_in_the_engine_of_mdf(engine, striking):
             assert k == 0 or "rows" not in known or np.array_equal(known["rows"], error.partial[1])
 
 
-@pytest.mark.parametrize(("engine", "moments"), [("interpret", 3), ("auto", 2)])
+@pytest.mark.parametrize(("engine", "moments"), [("interpret", 3), ("numpy", 2)])
 def test_steps_of_a_scheduled_model(striking, engine, moments):
     """Armed by hand: there is no operator of ours in it.  Few steps are one program, which has no moments inside."""
     model = mdf_loop.load("examples/oscillator.yaml").graphs[0]

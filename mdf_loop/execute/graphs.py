@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.interpret import InterpretedBody
-from mdf_loop.execute.paying import Account
+from mdf_loop.execute.paying import Account, nodes_in
 from mdf_loop.execute.program import RUN, Program
 from mdf_loop.execute.programs import Programs
 from mdf_loop.ir import Body
@@ -26,7 +26,7 @@ class Graph(InterpretedBody):
     def __init__(self, body: Body) -> None:
         super().__init__(body)
         self._found: tuple[Program, Calls] | None = None
-        self._account = Account(len(body.nodes))
+        self._account = Account(nodes_in(body))
 
         def lower(types: Sequence[Type], obey: bool, opens: bool) -> Region:
             return lower_graph(body, types, obey, opens, self._calls().bound)
@@ -75,4 +75,5 @@ class Graph(InterpretedBody):
         if run.options.max_iterations is not None or not run.is_free:
             return None
         values = [env[slot] for slot in (*self.program.inputs, *self.program.captures)]
-        return self._programs.run(values, run, is_compiled=self._account.pays(run.options))
+        account = self._account
+        return self._programs.run(values, run, account.pays_writing(run.options), account.pays(run.options))

@@ -24,8 +24,9 @@ from mdf_loop.execute.block import Batch
 from mdf_loop.execute.blocks import Blocks
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.collect import NUMBERS
+from mdf_loop.execute.first_iterations import ENDLESS, interpret_what_is_cheap, settle
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
-from mdf_loop.execute.paying import Account, lasting
+from mdf_loop.execute.paying import INTERPRETED, Account, lasting, nodes_in
 from mdf_loop.execute.programs import Completed, Programs
 from mdf_loop.execute.slices import parts_of
 from mdf_loop.execute.specialised import Specialised
@@ -49,9 +50,6 @@ SMALLEST, STEPPED = 32, 1 << 12
 
 LARGE = 1 << 19
 """Bytes of a value that goes round from which on a block is worth starting for two iterations: it is written over itself."""
-
-SETTLING = 4
-"""Iterations interpreted at most before the first block, as long as shapes or types change."""
 
 WIDE = 4096
 """Bytes of a value from which on one call of numpy for each iteration costs little beside the work."""
@@ -91,7 +89,7 @@ class NumpyLoop(InterpretedLoop):
         self._blocks: Blocks | None = None
         self._one_by_one: Blocks | None = None
         self._programs: dict[tuple[bool, ...], Programs] = {}
-        self.account = Account(len(loop.body.nodes))
+        self.account = Account(nodes_in(loop.body))
         self.latest: Blocks | None = None
         self.last_length, self.last_failure, self.lasted = 0, "", 0
         self.last_program: Specialised | None = None
@@ -178,8 +176,7 @@ class NumpyLoop(InterpretedLoop):
         found: Sequence[Any] | None = programs.at_once(values, run) if is_compiled else None
         if found is None:
             with np.errstate(all="ignore"):
-                soon = self._is_over_soon(given.trip_count)
-                found = programs.run(values, run, lambda: self._is_short_work(given, is_compiled), soon, is_compiled)
+                found = programs.run(values, run, True, is_compiled, lambda: self._is_short_work(given, is_compiled))
         if found is None:
             return None
         *results, done = found
@@ -219,7 +216,9 @@ class NumpyLoop(InterpretedLoop):
             return False
         if is_compiled:
             return count is None or count > 0
-        return _watching.get() is None and self._is_short_work(given)
+        known = count if count is not None and count < ENDLESS else self.lasted
+        ahead = INTERPRETED * self.account.nodes * known
+        return _watching.get() is None and self.account.pays_writing(options, ahead) and self._is_short_work(given)
 
     def _is_short_work(self, given: Arguments, is_compiled: bool = False) -> bool:
         """Whether running iterations one by one is no slower than planned blocks, the parts of which may be machine code."""
@@ -254,28 +253,18 @@ class NumpyLoop(InterpretedLoop):
             return
         begun, before = time.perf_counter(), session.moment.iteration
         if before == 0:
-            self._settle(session, until)
+            settle(super().iterate, session, self.calls.type, until)
+        if self.latest is None:
+            pays = functools.partial(self.account.pays_writing, session.run.options)
+            interpret_what_is_cheap(super().iterate, session, functools.partial(self._room, session, until), pays, begun)
+        if self._room(session, until) <= 0:
+            super().iterate(session, until)  # says so if the loop would go on beyond its limit
+            return
         if self.plan.refusal or (self.plan.condition != "given" and not session.obeyed):
             super().iterate(session, until)
             return
         done = session.moment.iteration - before
         self._run_blocks(session, until, (time.perf_counter() - begun) / done if done else AHEAD)
-
-    def _settle(self, session: Session, until: int | None) -> None:
-        """Interpret the first iteration, and a few more if what goes round becomes something else in them.
-
-        That a value becomes something else later is seen as well: here it is only to spare blocks in vain.
-        """
-        types = self._types_of_rounds(session)
-        for done in range(1, SETTLING + 1):
-            super().iterate(session, done if until is None else min(done, until))
-            before, types = types, self._types_of_rounds(session)
-            if types == before or not session.goes_on():
-                return
-
-    def _types_of_rounds(self, session: Session) -> list[Type]:
-        values = [*session.moment.carried, *session.moment.hidden]
-        return [self.calls.type(value) for value in values]
 
     def _is_short(self, session: Session, until: int | None) -> bool:
         ends = [end for end in (until, session.given.trip_count) if end is not None]
@@ -325,7 +314,7 @@ class NumpyLoop(InterpretedLoop):
         if stage.is_compiled or not stage.may_compile:
             return
         how, left = session.run.options.how, 0.0
-        if session.given.trip_count is not None and stage.is_paced:
+        if session.given.trip_count is not None and stage.is_paced and self.plan.condition == "given":
             left = stage.pace * room
         if not self.account.pays(session.run.options, time.perf_counter() - stage.begun + left):
             return
@@ -348,7 +337,7 @@ class NumpyLoop(InterpretedLoop):
         if not session.goes_on():
             return 0
         ends = [end for end in (until, session.given.trip_count, session.run.options.max_iterations) if end is not None]
-        return min(ends) - session.moment.iteration if ends else 1 << 30
+        return min(ends) - session.moment.iteration if ends else ENDLESS
 
     def _stage(self, session: Session) -> Stage | None:
         """Hoist: what the first iteration computed and stays the same, and what stays the same from now on."""

@@ -6,16 +6,23 @@ import math
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from mdf_loop.engines import can_compile
 from mdf_loop.execute.interpret import Arguments
+from mdf_loop.ir import Body
 from mdf_loop.options import Options, Run
 
 FIRST, EACH, NODE = 0.055, 0.012, 0.0002
 """Seconds that compiling takes, about (benchmarks/compiling.py): more for the first time in a process, for every body, and for
 each of its nodes."""
+
+WRITING, OF_NODE = 0.0005, 0.0001
+"""Seconds that writing a program takes, about, and for each node: lowering, printing, and Python's own compiler."""
+
+INTERPRETED = 1.5e-6
+"""Seconds that the interpreter spends on a node at the least."""
 
 WATCHED = 0.05
 """Seconds that a block may take, as far as one can tell from the one before, where somebody is told how far the run has come, ten
@@ -43,7 +50,7 @@ class Account:
     Attributes
     ----------
     nodes : int
-        How many nodes there are to compile.
+        How many nodes there are to compile, those of bodies inside as well.
     seconds : float
         What its runs took.
     is_over : bool
@@ -60,7 +67,7 @@ class Account:
     is_over: bool = False
     pace: float = math.inf
     bytes: int = 0
-    clock: Callable[[], float] = time.thread_time
+    clock: Callable[[], float] = field(default_factory=lambda: time.thread_time)
 
     def timed(self, options: Options, call: Callable[..., T], *given: Any) -> T:
         """What a call gives; what it takes is kept where somebody will ask."""
@@ -103,6 +110,10 @@ class Account:
         self.is_over = self.seconds > self.cost and can_compile()
         return self.is_over or (self.seconds + ahead > MARGIN * self.cost and can_compile())
 
+    def pays_writing(self, options: Options, ahead: float = 0.0) -> bool:
+        """Whether programs are to be written: interpreting has taken, or with ``ahead`` will have taken, longer than that."""
+        return not options.how.interprets_first_calls or self.seconds + ahead > WRITING + OF_NODE * self.nodes
+
     def patience(self, left: float) -> float:
         """Seconds that machine code is waited for where the rest of the run would take so many otherwise."""
         return PATIENCE * self.cost if left > MARGIN * self.cost else 0.0
@@ -111,6 +122,11 @@ class Account:
     def cost(self) -> float:
         """Seconds that compiling takes, about."""
         return EACH + NODE * self.nodes + (FIRST if "llvmlite" not in sys.modules else 0.0)
+
+
+def nodes_in(body: Body) -> int:
+    """How many nodes a body has, with those of the bodies inside it."""
+    return sum(1 + sum(nodes_in(inner) for _, inner in node.bodies) for node in body.nodes)
 
 
 def _bytes(given: Arguments) -> int:

@@ -13,18 +13,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from mdf_loop.backends.python.printer import LEAST
 from mdf_loop.backends.python.runtime import Ended, TooLong
 from mdf_loop.errors import PartialResults
 from mdf_loop.execute.background import Order
 from mdf_loop.execute.interpret import InterpretedLoop, Moment
+from mdf_loop.execute.signatures import Signature, Signatures, exact_signature, types_of
 from mdf_loop.execute.specialised import Specialised, in_machine_code, in_python
 from mdf_loop.holding import holding
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Options, Run
-from mdf_loop.step.build import type_of_value
 from mdf_loop.step.guesses import GUESSED, guessing
 from mdf_loop.step.records import Region, Type
 from mdf_loop.step.structure import values_in
@@ -34,9 +32,6 @@ MOST_SIGNATURES = 32
 
 MOST_FAILURES = 3
 """How often a program may fall back before it is given up."""
-
-INTERPRETED = 2
-"""Short calls with one combination of types that engine ``auto`` interprets: writing a program takes longer."""
 
 MOMENT = 0.25
 """Seconds that a call waits at most for machine code that it orders, most of which is there in a tenth of that."""
@@ -58,7 +53,7 @@ class Entry:
     ``why`` it is refused; whether its Step ``guesses`` what a run looks at; what is being compiled in another thread.
     """
 
-    calls: int = 0
+    signature: Signature
     failures: int = 0
     opens: bool = True
     is_refused: bool = False
@@ -105,6 +100,7 @@ class Programs:
     def __init__(self, lower: Lower, draws: bool, has_loops: bool, exact: bool, least: int = LEAST) -> None:
         self._lower, self._draws, self._has_loops, self._exact, self._least = lower, draws, has_loops, exact, least
         self._entries: dict[Any, Entry] = {}
+        self._signatures = Signatures()
         self.latest: Specialised | None = None
         self.why = ""
         self._changes = changes()
@@ -115,25 +111,25 @@ class Programs:
         self,
         values: Sequence[Any],
         run: Run,
+        pays_writing: bool,
+        is_compiled: bool,
         fits_python: Callable[[], bool] = lambda: True,
-        is_over_soon: bool = True,
-        is_compiled: bool = False,
     ) -> tuple[Any, ...] | None:
         """The results for these values, or None: the ordinary way has to find them.
 
-        ``fits_python`` says that running it in Python in one go is no slower than a plan, ``is_over_soon`` that it would be
-        over before a program is written, ``is_compiled`` that it is to be machine code if it can be.
+        ``pays_writing`` says that a program in Python is to be written if there is none, ``is_compiled`` that it is to be machine
+        code if it can be, ``fits_python`` that running it in Python in one go is no slower than a plan.
         """
         self._see_changes()
-        types = tuple(map(_key_of, values))
+        signature = self._signatures.of(values)
         self.why = ""
         if is_compiled and self._fell_back is not run:
-            found = self._by_entry(("jit", types), values, run, self._compiled if run.options.how.compiles else self._ordered)
+            found = self._by_entry(("jit", signature), values, run, self._compiled if run.options.how.compiles else self._ordered)
             if found is not None:
                 return found
         if not fits_python():
             return None
-        return self._by_entry(("python", types), values, run, self._printed, is_over_soon)
+        return self._by_entry(("python", signature), values, run, self._printed, pays_writing)
 
     def again(self, ready: Ready, values: tuple[Any, ...], run: Run) -> tuple[Any, ...] | None:
         """The results by machine code that ran before, if these values are of the same types and lengths; they may be anything.
@@ -171,7 +167,7 @@ class Programs:
         obey, given = run.options.obey_body_condition, tuple(values)
         if self.ready is not None and (found := self.again(self.ready, given, run)) is not None:
             return found
-        entry = self._entries.get((obey, ("jit", tuple(map(_key_of, given)))))
+        entry = self._entries.get((obey, ("jit", self._signatures.of(given))))
         if entry is None or entry.made is None or entry.is_refused or not entry.made.is_alone:
             return None
         found = self._tried(entry, given, run)
@@ -189,8 +185,8 @@ class Programs:
         Nothing is guessed: a run in which a guess is wrong would undo all others.
         """
         self._see_changes()
-        entry = self._entry(("many", tuple(map(_key_of, values))), options)
-        if entry is None or entry.is_refused:
+        entry = self._entry(("many", exact_signature(values)), options)
+        if entry.is_refused:
             return None
         if entry.made is None:
             self._write(entry, values, options, self._compiled)
@@ -200,28 +196,29 @@ class Programs:
         """Forget everything if a user's kernel may have taken the place of one of ours."""
         if self._changes != changes():
             self._entries.clear()
+            self._signatures = Signatures()
             self._changes = changes()
 
-    def _entry(self, how: Any, options: Options) -> Entry | None:
-        """What is known for a combination of types; None if there are too many."""
+    def _entry(self, how: Any, options: Options) -> Entry:
+        """What is known for a combination of types; where there are too many, the oldest is forgotten."""
         key = options.obey_body_condition, how
-        if key not in self._entries and len(self._entries) < MOST_SIGNATURES:
-            self._entries[key] = Entry(guesses=how[0] == "jit")
-        return self._entries.get(key)
+        if key not in self._entries:
+            if len(self._entries) >= MOST_SIGNATURES:
+                self._entries.pop(next(iter(self._entries)), None)
+            self._entries[key] = Entry(how[1], guesses=how[0] == "jit")
+        return self._entries[key]
 
     def _by_entry(
-        self, how: Any, values: Sequence[Any], run: Run, write: Write, is_over_soon: bool = False
+        self, how: Any, values: Sequence[Any], run: Run, write: Write, pays_writing: bool = True
     ) -> tuple[Any, ...] | None:
         options = run.options
         entry = self._entry(how, options)
-        if entry is None:
-            return None
         if entry.is_refused:
             self.why = entry.why or self.why
+            self._signatures.refuse(entry.signature)
             return None
         if entry.made is None:
-            entry.calls += 1
-            if is_over_soon and entry.calls <= INTERPRETED and options.how.interprets_first_calls:
+            if not pays_writing:
                 return None
             self._write(entry, values, options, write)
             if entry.made is None:
@@ -233,7 +230,7 @@ class Programs:
             if write == self._ordered and entry.order is not None:
                 made: Specialised | Order | str | None = entry.order
             else:
-                types = [type_of_value(value, self._exact) for value in values]
+                types = types_of(values, entry.signature, self._exact)
                 with guessing(entry.guesses):
                     region = self._lower(types, options.obey_body_condition, entry.opens)
                 made = write(entry, region)
@@ -303,13 +300,6 @@ class Programs:
         entry.is_refused = entry.failures >= MOST_FAILURES
         if isinstance(error, ValueError | ArithmeticError) and not entry.careful:  # Python may refuse what is nan to numpy
             entry.careful, entry.made = True, None
-
-
-def _key_of(value: Any) -> Any:
-    """What a program depends on of a value."""
-    if isinstance(value, np.ndarray):
-        return value.dtype, value.shape
-    return value.dtype if isinstance(value, np.generic) else type(value)  # a number is no array without dimensions
 
 
 class Completed:

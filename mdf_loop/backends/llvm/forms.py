@@ -10,6 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.step.records import Type
+
+ANY = (1 << 64) - 1
+"""In the place of a length that does not count."""
+
 
 class Form:
     """The types of some objects, and of arrays the element types and lengths.
@@ -20,6 +25,8 @@ class Form:
         Arrays, numbers of numpy's and floats of Python's.
     results : int
         How many results a program gives for them.
+    types : sequence of Type
+        What the program takes: of arrays any length along axes that are open.
 
     Attributes
     ----------
@@ -27,10 +34,11 @@ class Form:
         Where machine code reads it, as long as this object lives.
     """
 
-    def __init__(self, given: Sequence[Any], results: int) -> None:
+    def __init__(self, given: Sequence[Any], results: int, types: Sequence[Type]) -> None:
         words = [len(given), results]
-        for x in given:
-            words += [id(type(x)), *([id(x.dtype), x.ndim, *x.shape] if type(x) is np.ndarray else [0])]
+        for x, type_ in zip(given, types, strict=True):
+            lengths = [n if isinstance(n, int) else ANY for n in type_.shape or ()]
+            words += [id(type(x)), *([id(x.dtype), x.ndim, *lengths] if type(x) is np.ndarray else [0])]
         self._kept = [getattr(x, "dtype", None) for x in given]
         self._words = np.array(words, np.uint64)
         self.address = self._words.ctypes.data
@@ -99,7 +107,9 @@ length:
   %n = load i64, ptr %length_at
   %n_wanted = load i64, ptr %wanted_at
   %same_length = icmp eq i64 %n, %n_wanted
-  br i1 %same_length, label %axis, label %bad
+  %any_length = icmp eq i64 %n_wanted, -1
+  %fits = or i1 %same_length, %any_length
+  br i1 %fits, label %axis, label %bad
 good:
   %after = phi ptr [%rank_at, %kind], [%wanted_at, %axis]
   br label %object

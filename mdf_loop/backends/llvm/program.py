@@ -25,13 +25,13 @@ from mdf_loop.backends.llvm.fusion import is_number
 from mdf_loop.backends.llvm.inlined import inlined
 from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.machine import machine
-from mdf_loop.backends.llvm.objects import ELEMENTS, are_as_expected
+from mdf_loop.backends.llvm.objects import ELEMENTS, LENGTHS, are_as_expected
 from mdf_loop.backends.llvm.operators.foreign import Outside
 from mdf_loop.backends.llvm.randomness import address_of, next_of_pcg
 from mdf_loop.backends.llvm.sweeps import store_all
 from mdf_loop.backends.llvm.text import RARE
 from mdf_loop.backends.python.runtime import FallBack, TooLong
-from mdf_loop.step.records import Region, Type, Value
+from mdf_loop.step.records import Region, Size, Type, Value
 
 WRITE = control, elementwise, lists, operators, places, products, reductions, views
 """The modules that say how operations are written."""
@@ -72,6 +72,7 @@ class Program:
         self._rooms = [result.room for result in self.results]
         self._has_all_room = None not in self._rooms and not self.lists
         self._weak = [k for k, param in enumerate(region.params) if param.type.weak and param.type.kind in "bi"]
+        self._types = [param.type for param in region.params]
         self._spare: list[Table] = []
         self.gives_arrays = not self.lists and all(result.is_array or not result.is_number for result in self.results)
 
@@ -95,7 +96,9 @@ class Program:
 
     def form_of(self, values: Sequence[Any]) -> Form | None:
         """What tells such values from others, for :meth:`run_if`; None where only Python can."""
-        return Form(values, len(self.results)) if not self.outside and not self._weak and Form.fits(values) else None
+        if self.outside or self._weak or not Form.fits(values):
+            return None
+        return Form(values, len(self.results), self._types)
 
     def run_if(self, form: Form, run: Any, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """Run it, if the values are of the form; None if they are not, or it ends before its end, which running it tells."""
@@ -285,6 +288,7 @@ class _Writing:
         self.e = Emitter(region, computer.register_bytes, computer.has_half)
         self.e.has_pairs, self.e.has_dots = computer.has_pairs, computer.has_dots
         self.region = region
+        self.lengths: dict[Size, str] = {}
         self.table = Layout(len(region.params), len(region.results))
         self.results = [self._result(value) for value in region.results]
         self._params()
@@ -318,7 +322,7 @@ class _Writing:
             if not self.e.uses.count(param):
                 continue
             type = param.type
-            if type.dtype is None or not type.is_static:
+            if type.dtype is None or type.shape is None:
                 raise CannotCompile("an argument of unknown type has no compiled form")
             self.e.element(type.dtype)
             self.e.arguments[param] = k
@@ -330,15 +334,27 @@ class _Writing:
         if is_odd:
             self.e.leave_if(is_odd, NOT_PLAIN)
         for param, place in places.items():
-            self.e.known[param] = self._argument(place, param.type)
+            self.e.known[param] = self._argument(param, place)
 
-    def _argument(self, place: str, type: Type) -> Array:
+    def _argument(self, param: Value, place: str) -> Array:
         """A number, or an array whose elements stand row by row."""
+        type = param.type
         assert type.dtype is not None
         if type.shape == ():
             return number(type.dtype, Lanes(self.e.text).load(type.dtype, place, Place()))
-        found = in_memory(type.dtype, [n for n in type.shape or () if isinstance(n, int)], place)
+        shape = [n if isinstance(n, int) else self._length(n, param, axis) for axis, n in enumerate(type.shape or ())]
+        found = in_memory(type.dtype, shape, place)
         return number(type.dtype, self.e.number_of(found), found.shape) if is_number(type) else found
+
+    def _length(self, size: Size, param: Value, axis: int) -> str:
+        """An open length, read out of the array; where several have it, it is looked at whether they do."""
+        text = self.e.text
+        array = self._entry(FIRST_OBJECT + self.e.arguments[param])
+        lengths = text.new(f"load ptr, ptr {text.new(f'getelementptr i8, ptr {array}, i64 {LENGTHS}')}")
+        found = text.new(f"load i64, ptr {text.element_pointer('i64', lengths, axis)}")
+        if size in self.lengths:
+            self.e.leave_if(text.new(f"icmp ne i64 {self.lengths[size]}, {found}"))
+        return self.lengths.setdefault(size, found)
 
     # Results
 
