@@ -25,7 +25,7 @@ from mdf_loop.execute.graphs import Graph
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.execute.keeping import keeping
 from mdf_loop.ir import Body
-from mdf_loop.options import Run, start_run
+from mdf_loop.options import Options, Run, start_run
 from mdf_loop.readers import load_onnx
 from mdf_loop.readers.onnx.graph import read_model
 from mdf_loop.types.declared import check_declared_types
@@ -63,11 +63,12 @@ class LoopRep(BackendRep):
         Raises
         ------
         ArgumentError
-            An input is missing, or there is no such input.
+            An input is missing, or there is no such input or option.
         IterationError, LoopTimeout, LoopInterrupted
             A node failed, ``options(timeout=...)`` was reached, or Ctrl-C: ``.partial`` and ``.iteration`` are those of the
             loop that ran last, ``.outputs`` what is known of the model's.
         """
+        _refuse(kwargs)
         given = self._by_name(inputs)
         if len(given) < len(self._asked):
             given = {**self.body.constants, **given}
@@ -178,7 +179,10 @@ class LoopBackend(Backend):
             The model is broken, there is no such file, or it uses an operator there is no kernel for.
         KindError
             It is neither a model nor a path.
+        ArgumentError
+            There is no such option: an engine is chosen for runs, by ``mdf_loop.options(engine=...)``.
         """
+        _refuse(kwargs)
         if isinstance(model, str | os.PathLike):
             model = load_onnx(model)
         return LoopRep(read_model(model))
@@ -221,6 +225,13 @@ class LoopBackend(Backend):
     def supports_device(cls, device: str) -> bool:
         """Only the CPU."""
         return isinstance(device, str) and device.split(":")[0].upper() == "CPU"
+
+
+def _refuse(named: Mapping[str, Any]) -> None:
+    """Options of other backends, or of runs: they would be taken and count for nothing."""
+    for name in named:
+        where = f"; write: with mdf_loop.options({name}=...)" if name in Options.__dataclass_fields__ else ""
+        raise ArgumentError(f"there is no option {name!r} of a model here{where}")
 
 
 def listed_values(inputs: Any) -> list[Any]:

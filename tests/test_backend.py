@@ -1,10 +1,14 @@
 """Every ONNX node case runs through ``mdf_loop.backend`` and gives the published result."""
 
+import re
+
 import numpy as np
+import onnx.parser
 import pytest
 from node_cases import RANDOM, assert_same, node_cases
 
 from mdf_loop import backend
+from mdf_loop.errors import ArgumentError
 
 EXCLUDED: dict[str, str] = {}
 """Cases that are not run, each with its reason.  The aim is none."""
@@ -22,3 +26,18 @@ def test_node_case(name):
                 assert (actual.shape, actual.dtype) == (np.shape(wanted), np.asarray(wanted).dtype)
             else:
                 assert_same(actual, wanted, case.rtol, case.atol, f"output {k}")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("engine", "with mdf_loop.options(engine=...)"), ("providers", "no option 'providers'")]
+)
+def test_options_that_would_count_for_nothing_are_refused(name, hint):
+    model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 18]> g (float[2] x) => (float[2] y) { y = Add (x, x) }')
+    x = np.ones(2, np.float32)
+    for call in (
+        lambda: backend.prepare(model, **{name: "jit"}),
+        lambda: backend.run_model(model, [x], **{name: "jit"}),
+        lambda: backend.prepare(model).run([x], **{name: "jit"}),
+    ):
+        with pytest.raises(ArgumentError, match=re.escape(hint)):
+            call()
