@@ -145,9 +145,9 @@ class Builder(OfLists):
         if _is_computed(value):
             self._scopes[depth].known[self._key(value)] = value
 
-    def depth_of(self, value: Value) -> int:
-        """How many open regions are around the one in which a value was put."""
-        return self._depths[value]
+    def is_outside(self, value: Value) -> bool:
+        """Whether a value is computed before the region that is open."""
+        return value.op == "const" or self._depths[value] < len(self._scopes) - 1
 
     # Constants and numbers
 

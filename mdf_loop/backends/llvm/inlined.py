@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -18,9 +17,6 @@ from mdf_loop.step.build import Builder
 from mdf_loop.step.check import checked
 from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Region, Type, Value
 from mdf_loop.step.structure import Uses, is_always_true, uses_of
-
-_ONCE = {"loop", "branch", "item", "param", "apply"}
-"""What is never taken for the same as another value."""
 
 
 def inlined(region: Region) -> Region:
@@ -34,8 +30,6 @@ class _Rewriting:
     def __init__(self, uses: Uses) -> None:
         self.b, self.uses = Builder(), uses
         self.now: dict[Value, Value] = {}
-        self.known: list[dict[Any, Value]] = [{}]
-        self.numbers: dict[Any, Value] = {}
         self.round = Round()
 
     def whole(self, region: Region) -> Region:
@@ -53,12 +47,8 @@ class _Rewriting:
         return [self.of(x) for x in region.results]
 
     def of(self, value: Value) -> Value:
-        """The new value; numbers of one type and of the same bits are one."""
-        if value.op != "const":
-            return self.now[value]
-        if not isinstance(value.attr, np.generic):
-            return value
-        return self.numbers.setdefault((value.type, value.attr.tobytes()), value)
+        """The new value."""
+        return value if value.op == "const" else self.now[value]
 
     def _value(self, value: Value) -> None:
         attr = value.attr
@@ -92,34 +82,24 @@ class _Rewriting:
 
     def _inside(self, region: Region, is_loop: bool) -> Region:
         with self.b.region(is_loop=is_loop) as close:
-            self.known.append({})
             self._params(region)
             if is_loop:
                 self.round.enter([self.now[x] for x in region.params])
-            found = close(self._values(region))
-            self.known.pop()
-        return found
+            return close(self._values(region))
 
     def _put(self, value: Value) -> Value:
         args = [self.of(x) for x in value.args]
         if value.op == "dot" and (row := self._row_of_all(value, *args)) is not None:
             return row
-        key = None if value.op in _ONCE else (value.op, tuple(args), value.type, _as_key(value.attr))
-        for scope in self.known if key is not None else ():
-            if key in scope:
-                return scope[key]
-        found = self.b.put_in(value.op, args, value.type, value.attr)
-        if key is not None:
-            self.known[self.b.depth_of(found)][key] = found
-        return found
+        return self.b.put_in(value.op, args, value.type, value.attr)
 
     def _row_of_all(self, value: Value, x: Value, y: Value) -> Value | None:
         """A product of one row of an array with a matrix that stays the same: the row of a product in front of the loop."""
         b, found = self.b, self.round.row(x)
-        if found is None or (y.op != "const" and b.depth_of(y) >= len(self.known) - 1) or y.type.rank != 2:
+        if found is None or not b.is_outside(y) or y.type.rank != 2:
             return None
         whole, where = found
-        if not (whole.op == "const" or b.depth_of(whole) < len(self.known) - 1):
+        if not b.is_outside(whole):
             return None
         if not whole.type.is_static or whole.type.rank not in (2, 3) or not y.type.is_static or not value.type.is_static:
             return None
@@ -193,9 +173,3 @@ FEWEST, MOST_GUESSED = 4, 1024
 
 UNKNOWN_COUNT = -1
 """The number of iterations of a loop that is told when it begins."""
-
-
-def _as_key(attr: Any) -> Any:
-    if isinstance(attr, tuple):
-        return tuple(map(_as_key, attr))
-    return (attr.start, attr.stop, attr.step) if isinstance(attr, slice) else attr
