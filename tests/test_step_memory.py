@@ -94,8 +94,7 @@ def body(shapes, made, ends, last, collected):
 
 def parts(loop):
     """The ends, the last values and the collected ones."""
-    n = 1 + loop.n_carried
-    return loop.body.results[1:n], loop.body.results[n : n + loop.n_last], loop.body.results[n + loop.n_last :]
+    return loop.ends, loop.last, loop.rows
 
 
 def meaning(value, args):

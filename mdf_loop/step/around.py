@@ -12,7 +12,7 @@ from mdf_loop.ir import Body, Loop
 from mdf_loop.step.build import Builder, CannotLower
 from mdf_loop.step.primitives import INT64, either_kind
 from mdf_loop.step.records import UNKNOWN, Length, LoopRegion, Size, Type, Value
-from mdf_loop.step.structure import is_always_true
+from mdf_loop.step.structure import may_end
 
 
 def known_trip_count(record: Loop, count: Value | None, scanned: Sequence[Value]) -> Value | None:
@@ -99,13 +99,12 @@ def joined(one: Type, other: Type) -> Type:
 
 def types_of_results(loop: LoopRegion, carried: Sequence[Type], count: Value | None, scanned: Sequence[Value]) -> list[Type]:
     """The types of what a loop gives: carried values, last values, collected ones, how many iterations, the last condition."""
-    kept = [x.type for x in loop.body.results[1 + loop.n_carried :]]
-    last, rows = kept[: loop.n_last], kept[loop.n_last :]
     n = _number_of_rows(loop, count, scanned)
-    stacked = [_stacked(row, 0 if loop.in_block else what.axis, n) for row, what in zip(rows, loop.collected, strict=True)]
+    whats = zip(loop.rows, loop.collected, strict=True)
+    stacked = [_stacked(row.type, 0 if loop.in_block else what.axis, n) for row, what in whats]
     if not loop.in_block:
         stacked = [Type(t.dtype, t.shape) for t in stacked]
-    return [*map(of_its_own, carried), *last, *stacked, Type(INT64, ()), loop.body.results[0].type]
+    return [*map(of_its_own, carried), *(x.type for x in loop.last), *stacked, Type(INT64, ()), loop.stays.type]
 
 
 def _stacked(row: Type, axis: int, length: Length) -> Type:
@@ -118,7 +117,7 @@ def _stacked(row: Type, axis: int, length: Length) -> Type:
 
 def _number_of_rows(loop: LoopRegion, count: Value | None, scanned: Sequence[Value]) -> Length:
     """How many rows a loop collects: known where nothing ends it early (without iterations, a program falls back)."""
-    if loop.in_block or (loop.obeyed and not is_always_true(loop.body.results[0])):
+    if loop.in_block or may_end(loop):
         return Size("n")
     if count is not None:
         known = [int(np.asarray(count.attr).item())] if count.op == "const" and np.size(count.attr) == 1 else []

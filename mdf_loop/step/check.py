@@ -143,11 +143,10 @@ RULES: dict[str, Sequence[tuple[str, Rule]]] = {
 
 def _is_given(v: Value, attr: LoopRegion) -> bool:
     """Whether carried values begin as what the body says they are, and there is something to take parts of."""
-    n = attr.n_carried
-    initial, states = v.args[2 : 2 + n], attr.body.params[2 : 2 + n]
-    if len(v.args) < 2 + n + len(attr.scanned) or len(states) < n:
+    if len(v.args) < 2 + attr.n_carried + len(attr.scanned) or len(attr.states) < attr.n_carried:
         return False
-    return all(_holds(state.type, x.type) for x, state in zip(initial, states, strict=True))
+    _, _, initial, *_ = attr.split(v.args)
+    return all(_holds(state.type, x.type) for x, state in zip(initial, attr.states, strict=True))
 
 
 def _holds(type: Type, other: Type) -> bool:
@@ -159,8 +158,7 @@ def _hands_on(attr: LoopRegion) -> bool:
     body, n = attr.body, attr.n_carried
     if len(body.params) != 2 + n + len(attr.scanned) or len(body.results) != 1 + n + attr.n_last + len(attr.collected):
         return False
-    pairs = zip(body.params[2 : 2 + n], body.results[1 : 1 + n], strict=True)
-    return all(_holds(state.type, end.type) for state, end in pairs)
+    return all(_holds(state.type, end.type) for state, end in zip(attr.states, attr.ends, strict=True))
 
 
 def checked(region: Region) -> Region:

@@ -57,17 +57,17 @@ def assign(loop: LoopRegion, copied: Collection[Value], least: int = 0) -> Place
         Bytes of an array below which a new one costs no more.
     """
     found, live = Places(), Liveness(loop.body)
-    for k, value in enumerate(loop.body.results[1 + loop.n_carried + loop.n_last :]):
+    for k, value in enumerate(loop.rows):
         is_first = value in copied and value in live.place and value not in found.rows
         if is_first and can_be_told(value) and size_of(value.type) >= least:
             found.rows[value] = k
-    ends = loop.body.results[1 : 1 + loop.n_carried + loop.n_last]
+    ends = loop.ends + loop.last
     handed_on = [x for x in loop.body.results[1:] if x not in copied or x in ends]
-    for k, state in enumerate(loop.body.params[2 : 2 + loop.n_carried]):
+    for k, state in enumerate(loop.states):
         others = [live.roots(x) for n, x in enumerate(handed_on) if n != k]
         if size_of(state.type) >= least and not any(ends[k] in roots or state in roots for roots in others):
             _assign_end(found, live, k, state, ends[k])
-    kept = frozenset[Value]().union(*map(live.roots, [loop.body.results[0], *handed_on]))
+    kept = frozenset[Value]().union(*map(live.roots, [loop.stays, *handed_on]))
     cells = _cells_with_an_owner(found, live, loop)
     for value in loop.body.values:
         is_placed = value in found.over or value in found.turns or value in found.rows
@@ -101,7 +101,7 @@ def _cells_with_an_owner(found: Places, live: Liveness, loop: LoopRegion) -> lis
     """The memory of what goes round, from its last reader to what takes its place, and of rows before they are known."""
     cells = []
     for value, k in found.over.items():
-        state = loop.body.params[2 + k]
+        state = loop.states[k]
         if value.op != "put":
             cells.append(_Cell(found.over, k, value.type, state, live.last_read(state), value))
     for table in (found.turns, found.rows):

@@ -198,13 +198,13 @@ class LoopRegion:
     """The attribute of ``loop``.
 
     Its arguments are the trip count, the condition, the initial carried values, the scanned arrays, then the ``whole``
-    operator's own; its results, read by ``item``, are the carried values, the last values, then the collected ones.
+    operator's own; its results, read by ``item``, are the carried values, the last values, the collected ones, the number of
+    iterations, then the last condition.
 
     Attributes
     ----------
     body : Region
-        Parameters: the iteration number, the condition, the carried values, one part of each scanned array.  Results: the next
-        condition, the next carried values, the last values, the collected values.
+        Its parameters are ``index``, ``going``, ``states`` and ``parts``, its results ``stays``, ``ends``, ``last`` and ``rows``.
     has_count, has_condition : bool
         Whether the first two arguments count; if not they are constants that stand for nothing.
     obeyed : bool
@@ -227,6 +227,56 @@ class LoopRegion:
     in_block: bool = False
     whole: Apply | None = None
     worth: int = 1 << 62
+
+    def split(self, args: Sequence[Value]) -> tuple[Value, Value, Sequence[Value], Sequence[Value], Sequence[Value]]:
+        """Arguments as the trip count, the condition, initial values, scanned arrays and operands of the whole operator."""
+        first, behind = 2 + self.n_carried, 2 + self.n_carried + len(self.scanned)
+        return args[0], args[1], args[2:first], args[first:behind], args[behind:]
+
+    @property
+    def index(self) -> Value:
+        """The iteration number."""
+        return self.body.params[0]
+
+    @property
+    def going(self) -> Value:
+        """The condition by which the iteration began."""
+        return self.body.params[1]
+
+    @property
+    def states(self) -> tuple[Value, ...]:
+        """The carried values."""
+        return self.body.params[2 : 2 + self.n_carried]
+
+    @property
+    def parts(self) -> tuple[Value, ...]:
+        """One part of each scanned array."""
+        return self.body.params[2 + self.n_carried :]
+
+    @property
+    def stays(self) -> Value:
+        """The next condition."""
+        return self.body.results[0]
+
+    @property
+    def ends(self) -> tuple[Value, ...]:
+        """The next carried values."""
+        return self.body.results[1 : 1 + self.n_carried]
+
+    @property
+    def last(self) -> tuple[Value, ...]:
+        """The values of which the loop gives the last ones."""
+        return self.body.results[1 + self.n_carried : 1 + self.n_carried + self.n_last]
+
+    @property
+    def rows(self) -> tuple[Value, ...]:
+        """The collected values."""
+        return self.body.results[1 + self.n_carried + self.n_last :]
+
+    @property
+    def place_of_count(self) -> int:
+        """The place of the number of iterations among the results of the loop."""
+        return len(self.body.results) - 1
 
 
 @dataclass(frozen=True, eq=False)

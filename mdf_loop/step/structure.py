@@ -49,6 +49,11 @@ def is_always_true(value: Value) -> bool:
     return value.op == "const" and value.type.dtype == BOOL and np.size(value.attr) == 1 and bool(np.all(value.attr))
 
 
+def may_end(loop: LoopRegion) -> bool:
+    """Whether the condition of a loop's body may end it."""
+    return loop.obeyed and not is_always_true(loop.stays)
+
+
 def values_in(region: Region) -> Iterator[Value]:
     """The parameters and values of a region and of those inside it."""
     yield from region.params

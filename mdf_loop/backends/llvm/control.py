@@ -17,7 +17,7 @@ from mdf_loop.backends.llvm.registers import can_hold
 from mdf_loop.backends.llvm.sweeps import store_all
 from mdf_loop.backends.llvm.views import row_pointer, viewed
 from mdf_loop.step.records import BranchRegion, LoopRegion, Region, Value
-from mdf_loop.step.structure import is_always_true, regions_of
+from mdf_loop.step.structure import is_always_true, may_end, regions_of
 
 FUEL, OFTEN = 10_000_000, 4096
 """Nanoseconds, as far as one can tell, after which the program looks whether it shall stop; how often it counts them."""
@@ -93,14 +93,10 @@ class _Loop:
         self.e, self.text, self.attr = e, e.text, v.attr
         attr: LoopRegion = v.attr
         self.items = dict(e.items_of(v))
-        self.count, self.condition, *rest = v.args
-        self.initial, self.scanned = rest[: attr.n_carried], rest[attr.n_carried : attr.n_carried + len(attr.scanned)]
-        self.index, self.going, *others = attr.body.params
-        self.states, self.parts = others[: attr.n_carried], others[attr.n_carried :]
-        self.stays, *results = attr.body.results
-        self.ends, kept = results[: attr.n_carried], results[attr.n_carried :]
-        self.last, self.collected = kept[: attr.n_last], kept[attr.n_last :]
-        self.may_end = attr.obeyed and not is_always_true(self.stays)
+        self.count, self.condition, self.initial, self.scanned, _ = attr.split(v.args)
+        self.index, self.going, self.states, self.parts = attr.index, attr.going, attr.states, attr.parts
+        self.stays, self.ends, self.last, self.collected = attr.stays, attr.ends, attr.last, attr.rows
+        self.may_end = may_end(attr)
 
     def write(self) -> None:
         """All of it."""
@@ -275,14 +271,12 @@ class _Loop:
 
     def _finish(self, limit: str, before: str, latch: str) -> None:
         """Names for the results."""
-        e, attr = self.e, self.attr
+        e = self.e
         runs = limit.isdigit() and int(limit) > 0
         done = limit if runs and not self.may_end else self._behind("i64", "0", self.number.following, before, latch, runs)
         truth = self._behind("i1", "true", self.truth.following, before, latch, runs)
         carried = dict(zip(self.changing, self.carried, strict=True))
-        results = [
-            self._end_of(carried[k], before, latch, runs) if k in carried else e.of(self.states[k]) for k in range(attr.n_carried)
-        ]
+        results = [self._end_of(carried[k], before, latch, runs) if k in carried else e.of(x) for k, x in enumerate(self.states)]
         for x in self.lasts:
             results.append(self._last(x, before, latch, runs))
         results += [rows.result(done) for rows in self.rows]
@@ -320,7 +314,7 @@ def work_of(region: Region) -> int:
         elif isinstance(value.attr, LoopRegion):
             count, inner = value.args[0], value.attr
             rounds = int(count.attr) if count.op == "const" and count.attr is not None else GUESSED
-            if inner.obeyed and not is_always_true(inner.body.results[0]):  # it counts for itself if it takes longer
+            if may_end(inner):  # it counts for itself if it takes longer
                 rounds = min(rounds, GUESSED)
             found += min(max(rounds, 1), 1 << 20) * work_of(inner.body)
         else:

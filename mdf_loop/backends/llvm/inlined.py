@@ -16,7 +16,7 @@ from mdf_loop.backends.python.numbers import stays
 from mdf_loop.step.build import Builder
 from mdf_loop.step.check import checked
 from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Region, Type, Value
-from mdf_loop.step.structure import Uses, is_always_true, uses_of
+from mdf_loop.step.structure import Uses, may_end, uses_of
 
 
 def inlined(region: Region) -> Region:
@@ -55,7 +55,7 @@ class _Rewriting:
         if isinstance(attr, LoopRegion):
             self._loop(value, attr)
         elif isinstance(attr, BranchRegion):
-            then, other = (self._inside(region, is_loop=False) for region in (attr.then, attr.other))
+            then, other = (self._inside(region) for region in (attr.then, attr.other))
             self.now[value] = self.b.put_in("branch", [self.of(value.args[0])], value.type, BranchRegion(then, other))
         elif isinstance(attr, Apply) and attr.definition is not None:
             self._definition(value, attr)
@@ -73,18 +73,18 @@ class _Rewriting:
             self.now[item] = results[k]
 
     def _loop(self, value: Value, attr: LoopRegion) -> None:
-        count = 2 + attr.n_carried + len(attr.scanned)  # the operands of the operator as a whole stay behind
-        args = [self.of(x) for x in value.args[:count]]
+        count, condition, initial, scanned, _ = attr.split(value.args)  # the operands of the operator as a whole stay behind
+        args = [self.of(x) for x in (count, condition, *initial, *scanned)]
         outer, self.round = self.round, Round.of(attr, args)
-        body = self._inside(attr.body, is_loop=True)
+        body = self._inside(attr.body, attr)
         self.round = outer
         self.now[value] = self.b.put_in("loop", args, value.type, replace(attr, body=body, whole=None))
 
-    def _inside(self, region: Region, is_loop: bool) -> Region:
-        with self.b.region(is_loop=is_loop) as close:
+    def _inside(self, region: Region, loop: LoopRegion | None = None) -> Region:
+        with self.b.region(is_loop=loop is not None) as close:
             self._params(region)
-            if is_loop:
-                self.round.enter([self.now[x] for x in region.params])
+            if loop is not None:
+                self.round.enter(self.now[loop.index], [self.now[x] for x in loop.parts])
             return close(self._values(region))
 
     def _put(self, value: Value) -> Value:
@@ -127,26 +127,23 @@ class Round:
     scanned: tuple[tuple[Value, bool], ...] = ()
     index: Value | None = None
     parts: dict[Value, tuple[Value, bool]] = field(default_factory=dict)
-    n_carried: int = 0
 
     @classmethod
     def of(cls, attr: LoopRegion, args: Sequence[Value]) -> Round:
         """A loop that runs as often as is known beforehand; another one has no rows."""
-        stays = attr.body.results[0]
-        if attr.obeyed and not is_always_true(stays):
+        if may_end(attr):
             return cls()
-        arrays = args[2 + attr.n_carried :]
+        trip_count, _, _, arrays, _ = attr.split(args)
         lengths = [x.type.shape[0] for x in arrays if x.type.shape]
-        count = args[0].attr if attr.has_count and args[0].op == "const" else lengths[0] if lengths else UNKNOWN_COUNT
+        count = trip_count.attr if attr.has_count and trip_count.op == "const" else lengths[0] if lengths else UNKNOWN_COUNT
         if any(s.axis for s in attr.scanned) or not isinstance(count, int | np.integer):
             return cls()
         scanned = tuple((x, s.reverse) for x, s in zip(arrays, attr.scanned, strict=True))
-        return cls(int(count), scanned, n_carried=attr.n_carried)
+        return cls(int(count), scanned)
 
-    def enter(self, params: Sequence[Value]) -> None:
-        """The parameters of the body."""
-        self.index = params[0]
-        self.parts = dict(zip(params[2 + self.n_carried :], self.scanned, strict=False))
+    def enter(self, index: Value, parts: Sequence[Value]) -> None:
+        """The iteration number, and the parts of scanned arrays."""
+        self.index, self.parts = index, dict(zip(parts, self.scanned, strict=False))
 
     def row(self, x: Value) -> tuple[Value, Value | None] | None:
         """The array of which a value is a row, and the place of the row; None for the one of this iteration."""

@@ -111,13 +111,12 @@ class _Overwriting:
 
     def _loop(self, value: Value, attr: LoopRegion) -> None:
         """A list that a loop alone goes on with stays where it is."""
-        n = attr.n_carried
-        initial, states, ends = value.args[2 : 2 + n], attr.body.params[2 : 2 + n], attr.body.results[1 : 1 + n]
+        (_, _, initial, *_), states, ends = attr.split(value.args), attr.states, attr.ends
         changing = {state for state, end in zip(states, ends, strict=True) if end is not state}
         over = overwriting(attr.body, changing, self.fusion)
         inside = {x for inner in attr.body.values for x in read_by(inner)} | set(attr.body.results)
         for item in self._items_of(value):
-            if item.attr < n and (state := states[item.attr]) in changing and not state.type.is_static:
+            if item.attr < attr.n_carried and (state := states[item.attr]) in changing and not state.type.is_static:
                 x, end = initial[item.attr], ends[item.attr]
                 is_left = x in self.own and x not in inside and value.args.count(x) == 1 and self._is_left_to(value, x)
                 if is_left and stays_over(end, state, over):
@@ -152,8 +151,10 @@ def stays_over(end: Value, state: Value, over: set[Value]) -> bool:
     whole, k = (end.args[0], end.attr) if end.op == "item" else (end, 0)
     if isinstance(whole.attr, BranchRegion):
         return all(stays_over(side.results[k], state, over) for side in (whole.attr.then, whole.attr.other))
-    is_carried = isinstance(whole.attr, LoopRegion) and k < whole.attr.n_carried
-    return is_carried and whole.attr.body.params[2 + k] in over and stays_over(whole.args[2 + k], state, over)
+    if not isinstance(whole.attr, LoopRegion) or k >= whole.attr.n_carried:
+        return False
+    _, _, initial, *_ = whole.attr.split(whole.args)
+    return whole.attr.states[k] in over and stays_over(initial[k], state, over)
 
 
 def replaces_parts(value: Value) -> bool:

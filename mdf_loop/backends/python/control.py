@@ -11,7 +11,7 @@ from mdf_loop.backends.python.numbers import is_native
 from mdf_loop.ir import Collected
 from mdf_loop.step.memory import assign, size_of
 from mdf_loop.step.records import BranchRegion, LoopRegion, Type, Value
-from mdf_loop.step.structure import is_always_true, values_in
+from mdf_loop.step.structure import is_always_true, may_end, values_in
 
 if TYPE_CHECKING:
     from mdf_loop.backends.python.printer import Printer
@@ -46,11 +46,6 @@ def truth(p: Printer, value: Value) -> str:
     return f"{p.source.use(runtime.truth)}({p.boxed(value)})"
 
 
-def place_of_count(attr: LoopRegion) -> int:
-    """The place of the number of iterations among a loop's results."""
-    return attr.n_carried + attr.n_last + len(attr.collected)
-
-
 def write_loop(p: Printer, v: Value) -> None:
     """A ``for`` over a range, or over the parts of scanned arrays."""
     LoopWriter(p, v).write()
@@ -70,14 +65,9 @@ class LoopWriter:
     def __init__(self, p: Printer, v: Value) -> None:
         self.p, self.source, self.attr = p, p.source, v.attr
         attr: LoopRegion = v.attr
-        self.count, self.condition, *rest = v.args
-        ends = attr.n_carried, attr.n_carried + len(attr.scanned)
-        self.initial, self.scanned, self.operands = rest[: ends[0]], rest[ends[0] : ends[1]], rest[ends[1] :]
-        self.index, self.going, *others = attr.body.params
-        self.states, self.parts = others[: attr.n_carried], others[attr.n_carried :]
-        self.stays, *results = attr.body.results
-        self.ends, kept = results[: attr.n_carried], results[attr.n_carried :]
-        self.last, self.collected = kept[: attr.n_last], kept[attr.n_last :]
+        self.count, self.condition, self.initial, self.scanned, self.operands = attr.split(v.args)
+        self.index, self.going, self.states, self.parts = attr.index, attr.going, attr.states, attr.parts
+        self.stays, self.ends, self.last, self.collected = attr.stays, attr.ends, attr.last, attr.rows
         self.items = dict(p.uses.items_of(v))
         self.number = p.source.fresh("i")
         self.limit = p.source.fresh("n")
@@ -85,7 +75,7 @@ class LoopWriter:
         self.gathered = [p.source.fresh("l") for _ in self.collected]
         self.is_limited = attr.has_count or bool(self.scanned)
         self.is_cut = False
-        self.may_end = attr.obeyed and not is_always_true(self.stays)
+        self.may_end = may_end(attr)
         self.most = UNWATCHED if attr.in_block else p.most
         self.in_rows = [self._has_room(x.type) for x in self.collected]
         copied = [x for x, in_rows in zip(self.collected, self.in_rows, strict=True) if in_rows]
@@ -194,8 +184,7 @@ class LoopWriter:
                 source.line(f"{name} = {source.use(np.empty)}(({self.limit}{shape},), {source.use(value.type.dtype, 'd')})")
             else:
                 source.line(f"{name} = []; keep_{name} = {name}.append")
-        done = place_of_count(self.attr)
-        self.counts = self.may_end and (any(self.in_rows) or done in self.items)
+        self.counts = self.may_end and (any(self.in_rows) or self.attr.place_of_count in self.items)
         if self.counts:
             source.line(f"done_{self.number} = {self.limit}")
 
