@@ -104,10 +104,6 @@ class History:
             return list(self.stacked())
         return self.rows()
 
-    def first(self) -> Any:
-        """The value of the first iteration, as kernels take it."""
-        return self.head(1).last()
-
     def last(self) -> Any:
         """The value of the last iteration, as kernels take it; a copy, so that no block is kept alive."""
         if self._array is not None:

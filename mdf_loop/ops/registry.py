@@ -361,7 +361,7 @@ def bind(node: Node) -> Bound:
     _check_inputs(node, *entry.takes)
     attrs = _keywords(entry, node)
     if "rng" in entry.parameters:
-        return Bound(_drawing(entry.run, attrs, node), needs_run=True, keywords=attrs)
+        return Bound(_drawing(entry.run, attrs), needs_run=True, keywords=attrs)
     return Bound(partial(entry.run, **attrs) if attrs else entry.run, keywords=attrs)
 
 
@@ -407,7 +407,7 @@ def _check_inputs(node: Node, least: int, most: int | None) -> None:
         raise MalformedBody(f"{node.op}, version {node.opset} of its domain, takes {count} {inputs}; the node has {given}")
 
 
-def _drawing(run: Call, attrs: dict[str, Any], node: Node) -> Call:
+def _drawing(run: Call, attrs: dict[str, Any]) -> Call:
     """A random kernel that takes its numbers from the run's stream, or from its own seed's."""
     seed = attrs.get("seed")
     identity = object()  # one generator per node and run, also when two nodes look the same

@@ -46,10 +46,6 @@ class Liveness:
         """The last place that reads the memory of a value; before all others if nothing does."""
         return self._last.get(value, -1)
 
-    def readers(self, value: Value, place: int) -> bool:
-        """Whether the memory of a value is read behind a place."""
-        return self.last_read(value) > place
-
     def _read(self, value: Value, place: int) -> None:
         for root in self.roots(value):
             self._last[root] = max(self._last.get(root, -1), place)

@@ -96,15 +96,10 @@ def alike(b: Builder, then: Region, other: Region) -> tuple[Region, Region, dict
             for side, x in zip(sides, pair, strict=True):
                 side[k] = x.args[0] if x.args else b.no_rows(row)
             lists[k] = b.rows
-        elif not rows:  # two empty ones: the one that goes round learns what is put in
+        elif not rows:  # two empty ones, made again behind the branch; the one that goes round learns what is put in
             sides[0][k] = sides[1][k] = b.const(None)
-            lists[k] = functools.partial(_instead, b, max(pair, key=lambda x: x.attr is not None).attr)
+            lists[k] = functools.partial(lambda filling, _: b.rows(filling=filling), pair[0].attr or pair[1].attr)
     return replace(then, results=tuple(sides[0])), replace(other, results=tuple(sides[1])), lists
-
-
-def _instead(b: Builder, filling: Filling | None, item: Value) -> Value:
-    """An empty list in the place of one of which nothing is known; what stands in a branch is not there behind it."""
-    return b.rows(filling=filling)
 
 
 def with_lists(b: Builder, results: Sequence[Value], places: Sequence[int]) -> Sequence[Value]:

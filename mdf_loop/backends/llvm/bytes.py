@@ -18,7 +18,7 @@ from mdf_loop.backends.llvm.emitter import Emitter
 from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.sweeps import width_for
 
-INT32, UINT8 = np.dtype(np.int32), np.dtype(np.uint8)
+INT32 = np.dtype(np.int32)
 
 MOST_TERMS = 32_000
 """Products that a sum may have: with these no sum leaves 32 bits, whatever the numbers are."""

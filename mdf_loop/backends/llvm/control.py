@@ -111,7 +111,7 @@ class _Loop:
         else:
             text.fork(text.new(f"icmp sgt i64 {limit}, 0"), head, after)
         text.start(head)
-        self._enter(arrays, sources, limit)
+        self._enter(arrays, sources)
         e.values(self.attr.body)
         latch = self._leave(limit, before, head, after)
         text.start(after)
@@ -174,7 +174,7 @@ class _Loop:
                 return True
         return False
 
-    def _enter(self, arrays: Sequence[Array], sources: Sequence[str], limit: str) -> None:
+    def _enter(self, arrays: Sequence[Array], sources: Sequence[str]) -> None:
         """The beginning of an iteration."""
         e = self.e
         self.number = Phi(e, "i64", "0")

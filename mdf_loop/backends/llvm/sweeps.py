@@ -39,7 +39,7 @@ def chunks(e: Emitter, length: Length, widest: int, may_overlap: bool) -> Iterat
     if isinstance(length, int):
         yield from _known(e, length, width, may_overlap)
     else:
-        yield from _open(e, length, width, may_overlap)
+        yield from _open(e, length, width)
 
 
 def widths_of(e: Emitter, length: Length, widest: int, may_overlap: bool) -> list[int]:
@@ -69,7 +69,7 @@ def _known(e: Emitter, length: int, width: int, may_overlap: bool) -> Iterator[t
         yield Lanes(e.text, width, rest, mask), Place(str(main), 1)
 
 
-def _open(e: Emitter, length: str, width: int, may_overlap: bool) -> Iterator[tuple[Lanes, Place]]:
+def _open(e: Emitter, length: str, width: int) -> Iterator[tuple[Lanes, Place]]:
     text = e.text
     rest = text.new(f"and i64 {length}, {width - 1}")
     main = text.sub(length, rest)

@@ -188,13 +188,6 @@ def select(p: Printer, v: Value) -> str:
     return f"{p.source.use(np.where)}({p.text(condition)}, {texts[0]}, {texts[1]})"
 
 
-@writes("item")
-def item(p: Printer, v: Value) -> str:
-    """A result of several."""
-    text = f"{p.text(v.args[0])}[{v.attr}]"
-    return f"{text}.item()" if is_native(v.type) else text
-
-
 @writes("pack")
 def pack(p: Printer, v: Value) -> str:
     """A vector of numbers."""
@@ -283,22 +276,6 @@ def with_other_rows(p: Printer, v: Value) -> str:
     """A row more, or one less."""
     call = runtime.inserted if v.op == "insert" else runtime.erased
     return f"{p.source.use(call)}({', '.join(map(p.text, v.args))})"
-
-
-@writes("fraction")
-def fraction(p: Printer, v: Value) -> str:
-    """A float, which has a fraction."""
-    return f"{p.source.use(runtime.with_fraction)}({p.text(v.args[0])})"
-
-
-@writes("window")
-def window(p: Printer, v: Value) -> str:
-    """A part of known length from places on that the run tells."""
-    parts = [
-        f"{p.text(s)} : {p.text(s)} + {n}" if isinstance(n, int) else ":"
-        for s, n in zip(v.args[1:], v.type.shape or (), strict=True)
-    ]
-    return f"{p.boxed(v.args[0])}[{', '.join(parts)}]"
 
 
 @writes("gather")

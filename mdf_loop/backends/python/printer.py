@@ -118,7 +118,7 @@ class Printer:
             control.write_branch(self, value)
         elif value.op == "apply":
             self._applied(value)
-        elif value.op != "item" or value not in self.texts:
+        elif value.op != "item":  # who gives several results names them
             self._expression(value)
 
     def _expression(self, value: Value) -> None:

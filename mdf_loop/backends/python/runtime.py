@@ -20,13 +20,6 @@ class FallBack(Exception):
     """Something a program was not written for: the interpreter runs the same work."""
 
 
-def with_fraction(x: float) -> float:
-    """A float that is no whole number."""
-    if x.is_integer():
-        raise FallBack
-    return x
-
-
 class TooLong(FallBack):
     """A loop has more iterations than one program runs without a pause."""
 

@@ -20,9 +20,6 @@ from mdf_loop.step.records import Apply, Type, Value
 if TYPE_CHECKING:
     from mdf_loop.backends.llvm.emitter import Emitter
 
-Find = Callable[[Any], Any]
-"""How an input is found: given the table of a call."""
-
 
 @dataclass(frozen=True)
 class Area:
