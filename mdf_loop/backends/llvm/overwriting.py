@@ -9,11 +9,8 @@ from collections.abc import Callable, Collection
 
 from mdf_loop.backends.llvm.fusion import ELEMENTWISE, VIEWS, Fusion, is_lazy, is_number
 from mdf_loop.ops.registry import facts
-from mdf_loop.step.liveness import read_by
+from mdf_loop.step.liveness import END, read_by
 from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Region, Value
-
-END = 1 << 60
-"""The place of what is read when an iteration is over."""
 
 
 def overwriting(region: Region, owned: Collection[Value], fusion: Fusion) -> set[Value]:

@@ -15,10 +15,8 @@ from mdf_loop.backends.llvm.arrays import Array, number
 from mdf_loop.backends.llvm.elements import BOOL, FLOAT64, INT64, CannotCompile
 from mdf_loop.backends.llvm.emitter import Emitter, writes
 from mdf_loop.backends.llvm.lanes import Lanes
+from mdf_loop.kernels.wide import EXACT64
 from mdf_loop.step.records import Value
-
-EXACT = 1 << 53
-"""Whole numbers up to which floats hold all of them."""
 
 _CHECKED = {"add": "sadd", "sub": "ssub", "mul": "smul"}
 _PLAIN = {"and_", "or_", "xor", "not_", "lt", "le", "gt", "ge", "eq", "ne", "abs", "neg"}
@@ -77,10 +75,10 @@ class _Weak:
 
     def _leave_where_inexact(self, value: str) -> None:
         """Python compares and divides whole numbers exactly, floats do not hold large ones."""
-        if value.lstrip("-").isdigit() and abs(int(value)) <= EXACT:
+        if value.lstrip("-").isdigit() and abs(int(value)) <= EXACT64:
             return
-        shifted = self.new(f"add i64 {value}, {EXACT}")
-        self.e.leave_if(self.new(f"icmp ugt i64 {shifted}, {2 * EXACT}"))
+        shifted = self.new(f"add i64 {value}, {EXACT64}")
+        self.e.leave_if(self.new(f"icmp ugt i64 {shifted}, {2 * EXACT64}"))
 
     def _plain(self, name: str, args: Sequence[str], dtype: np.dtype) -> str:
         return arithmetic.written(self.lanes, name, dtype, args)

@@ -11,15 +11,13 @@ from mdf_loop.backends.python import numbers, runtime
 from mdf_loop.backends.python.broadcasts import whole_operands
 from mdf_loop.backends.python.numbers import BITS, CASTS, PYTHON_CASTS, SIGNS, end_of, is_native
 from mdf_loop.backends.python.peepholes import shorter
+from mdf_loop.kernels.wide import EXACT64
 from mdf_loop.step.liveness import is_one_of_two
 from mdf_loop.step.primitives import PRIMITIVES, REDUCTIONS
 from mdf_loop.step.records import Reduction, Type, Value
 
 if TYPE_CHECKING:
     from mdf_loop.backends.python.printer import Printer
-
-EXACT = 1 << 53
-"""Whole numbers up to which float64, by which numpy converts numbers of Python's, holds all."""
 
 Write = Callable[["Printer", Value], str]
 WRITERS: dict[str, Write] = {}
@@ -143,7 +141,7 @@ def cast(p: Printer, v: Value) -> str:
     if x.type.is_array:
         return f"{p.boxed(x)}.astype({p.source.use(v.type.dtype, 'd')})[()]"
     if (x.type.weak and v.type.is_number) or (
-        v.type.dtype in (np.float32, np.float16) and is_native(x.type) and (x.type.kind == "f" or p.bound(x) <= EXACT)
+        v.type.dtype in (np.float32, np.float16) and is_native(x.type) and (x.type.kind == "f" or p.bound(x) <= EXACT64)
     ):
         return f"{p.source.use(v.type.dtype.type)}({p.text(x)})"  # type: ignore[union-attr]
     return f"{p.boxed(x)}.astype({p.source.use(v.type.dtype, 'd')})"

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from mdf_loop.backends.python.runtime import expanded
 from mdf_loop.step.records import Type, Value
 
 if TYPE_CHECKING:
@@ -36,9 +35,7 @@ def whole_operands(p: Printer, v: Value, args: list[str], target: str) -> list[s
             args[k] = p.source.use(p.spread(x.attr, Type(x.type.dtype, v.type.shape)), "k")
         elif is_slow and p.is_outside(x):
             name = p.source.fresh("b")
-            p.in_front(
-                f"{name} = {p.source.use(_spread)}({args[k]}, {v.type.shape!r}, {p.source.use(v.args[k].type.dtype, 'd')})"
-            )
+            p.in_front(f"{name} = {p.source.use(expanded)}({p.boxed(x)}, {v.type.shape!r})")
             args[k] = name
     left = [k for k in others if not v.args[k].type.is_number and args[k] == p.boxed(v.args[k])]
     if is_short and len(left) == 1 and target not in args and v.args[left[0]].type.dtype == v.type.dtype:
@@ -57,9 +54,3 @@ def _run(v: Value) -> int:
             return run if run > 1 else longest  # a column beside rows: runs along the rows
         run *= longest
     return run
-
-
-def _spread(x: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    out = np.empty(shape, dtype)
-    out[...] = x
-    return out
