@@ -19,9 +19,9 @@ import mdf_loop
 from mdf_loop import options
 from mdf_loop.backends.llvm.elements import CannotCompile
 from mdf_loop.backends.llvm.program import program
-from mdf_loop.backends.python.runtime import FallBack
 from mdf_loop.errors import ArgumentError
 from mdf_loop.step.build import Builder, type_of_value
+from mdf_loop.step.failing import FallBack
 from mdf_loop.step.records import Type
 
 SHAPES = [(1,), (3,), (7,), (16,), (33,), (130,), (2, 3), (3, 24), (5, 1), (1, 9), (4, 33), (2, 3, 4), (3, 1, 17), (2, 5, 2, 9)]

@@ -16,12 +16,12 @@ from mdf_loop.backends.llvm.operators import table
 from mdf_loop.backends.llvm.program import Program, program
 from mdf_loop.backends.llvm.randomness import drawing
 from mdf_loop.backends.llvm.streams import Streams, can_be_made
-from mdf_loop.backends.python.runtime import FallBack
 from mdf_loop.execute import stepped_part
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.options import RandomStream, options, random_stream
 from mdf_loop.readers import read
 from mdf_loop.readers.onnx.loops import loop_record
+from mdf_loop.step.failing import FallBack
 from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.records import Type
 from mdf_loop.sweeps.compiled import CompiledLoop

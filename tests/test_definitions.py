@@ -16,13 +16,13 @@ from definitions import assert_same, defined, kernel_of, numbers_of, specials
 from step_meaning import evaluate
 
 from mdf_loop.backends.python.printer import program
-from mdf_loop.backends.python.runtime import FallBack
 from mdf_loop.ir import Body, Node
 from mdf_loop.kernels.casting import width
 from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import INJECTED, KERNELS
 from mdf_loop.options import start_run
 from mdf_loop.step.build import type_of_value
+from mdf_loop.step.failing import FallBack
 from mdf_loop.step.lower import lower_graph
 from mdf_loop.types.elements import CODES, NAMES, kind_of
 

@@ -13,13 +13,13 @@ from samples import SAMPLES
 from step_meaning import evaluate
 
 from mdf_loop.backends.python.printer import program
-from mdf_loop.backends.python.runtime import FallBack
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Body, Node
 from mdf_loop.ops.registry import lookup
 from mdf_loop.options import start_run
 from mdf_loop.readers.onnx.graph import read_model
 from mdf_loop.step.build import type_of_value
+from mdf_loop.step.failing import FallBack
 from mdf_loop.step.lower import lower_graph
 from mdf_loop.types.elements import kind_of
 

@@ -8,12 +8,12 @@ import pytest
 
 import mdf_loop
 from mdf_loop.backends.python.printer import program
-from mdf_loop.backends.python.runtime import TooLong
 from mdf_loop.options import start_run
 from mdf_loop.readers import read
 from mdf_loop.readers.onnx.loops import loop_record
 from mdf_loop.step.build import Builder, CannotLower, type_of_value
 from mdf_loop.step.check import IllegalStep, check, checked
+from mdf_loop.step.failing import TooLong
 from mdf_loop.step.liveness import END, Liveness
 from mdf_loop.step.lower import Lowering, lower_loop
 from mdf_loop.step.memory import assign

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mdf_loop.backends.python.printer import LEAST
-from mdf_loop.backends.python.runtime import Ended, TooLong
+from mdf_loop.backends.python.runtime import Ended
 from mdf_loop.errors import PartialResults
 from mdf_loop.execute.background import Order
 from mdf_loop.execute.interpret import InterpretedLoop, Moment
@@ -23,6 +23,7 @@ from mdf_loop.execute.specialised import Specialised, in_machine_code, in_python
 from mdf_loop.holding import holding
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Options, Run
+from mdf_loop.step.failing import TooLong
 from mdf_loop.step.guesses import GUESSED, guessing
 from mdf_loop.step.records import Region, Type
 from mdf_loop.step.structure import values_in

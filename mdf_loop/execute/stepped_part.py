@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.python.runtime import FallBack
 from mdf_loop.execute.background import Order
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.iteration_values import History, NotStackable, type_of_row
@@ -19,6 +18,7 @@ from mdf_loop.plan.invariants import Invariants
 from mdf_loop.plan.purity import draws
 from mdf_loop.plan.schedule import Stepped
 from mdf_loop.step.build import type_of_value
+from mdf_loop.step.failing import FallBack
 from mdf_loop.step.lower import lower_block
 from mdf_loop.step.records import Region, Type
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from mdf_loop.step.failing import may_fail
 from mdf_loop.step.primitives import BOOL
 from mdf_loop.step.records import BranchRegion, LoopRegion, Region, Value
 
@@ -63,8 +64,8 @@ def values_in(region: Region) -> Iterator[Value]:
             yield from values_in(inner)
 
 
-def uses_of(region: Region, stays: Callable[[Value], bool] = lambda value: False) -> Uses:
-    """Who reads what in a region and in those inside it; readers that nobody reads do not count unless they stay."""
+def uses_of(region: Region) -> Uses:
+    """Who reads what in a region and in those inside it; readers that nobody reads do not count unless they may fail."""
     found = Uses()
 
     def look(here: Region) -> None:
@@ -72,7 +73,7 @@ def uses_of(region: Region, stays: Callable[[Value], bool] = lambda value: False
             found.places.setdefault(x, []).append(("", here))
         for value in reversed(here.values):
             found.homes[value] = here
-            if value not in found.places and not stays(value):
+            if value not in found.places and not may_fail(value):
                 continue
             if value.op == "item":
                 found.items.setdefault(value.args[0], []).append(value)

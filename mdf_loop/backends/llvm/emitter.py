@@ -21,7 +21,7 @@ from mdf_loop.backends.llvm.overwriting import changes_length
 from mdf_loop.backends.llvm.registers import can_hold, held
 from mdf_loop.backends.llvm.sweeps import store_all
 from mdf_loop.backends.llvm.text import Text
-from mdf_loop.backends.python.numbers import stays
+from mdf_loop.step.failing import may_fail
 from mdf_loop.step.records import Region, Type, Value
 from mdf_loop.step.structure import uses_of
 
@@ -84,7 +84,7 @@ class Emitter:
     """Which instructions for products of small whole numbers there are."""
 
     def __init__(self, region: Region, register_bytes: int, has_half: bool) -> None:
-        self.text, self.fusion, self.uses = Text(), fused(region), uses_of(region, stays)
+        self.text, self.fusion, self.uses = Text(), fused(region), uses_of(region)
         self.register_bytes, self.has_half = register_bytes, has_half
         self.known: dict[Value, Array] = {}
         self.targets: dict[Value, list[str]] = {}
@@ -107,7 +107,7 @@ class Emitter:
     def values(self, region: Region) -> None:
         """Every value of a region, in order."""
         for value in region.values:
-            is_needed = self.uses.count(value) or stays(value)
+            is_needed = self.uses.count(value) or may_fail(value)
             if value.op == "item" or not is_needed:
                 continue
             write = WRITERS.get(value.op, WRITERS[""])

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from mdf_loop.backends.llvm.opened import opened
-from mdf_loop.backends.python.numbers import stays
 from mdf_loop.step.build import Builder
 from mdf_loop.step.check import checked
 from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Region, Type, Value
@@ -21,7 +20,7 @@ from mdf_loop.step.structure import Uses, may_end, uses_of
 
 def inlined(region: Region) -> Region:
     """The same Step in primitives, as far as there are definitions."""
-    return checked(_Rewriting(uses_of(region, stays)).whole(region))
+    return checked(_Rewriting(uses_of(region)).whole(region))
 
 
 class _Rewriting:

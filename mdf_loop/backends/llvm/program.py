@@ -30,7 +30,7 @@ from mdf_loop.backends.llvm.operators.foreign import Outside
 from mdf_loop.backends.llvm.randomness import address_of, next_of_pcg
 from mdf_loop.backends.llvm.sweeps import store_all
 from mdf_loop.backends.llvm.text import RARE
-from mdf_loop.backends.python.runtime import FallBack, TooLong
+from mdf_loop.step.failing import FallBack, TooLong
 from mdf_loop.step.records import Region, Size, Type, Value
 
 WRITE = control, elementwise, lists, operators, places, products, reductions, views
@@ -43,8 +43,8 @@ CODES = FALL_BACK, NO_MEMORY, NOT_PLAIN
 def program(region: Region, is_block: bool = False) -> Program:
     """The function of a Step, ``program(run, *values) -> results``.
 
-    It raises :class:`~mdf_loop.backends.python.runtime.FallBack` where it cannot tell what is right,
-    :class:`~mdf_loop.backends.python.runtime.TooLong` after about a tenth of a second unless it ``is_block``, whose length others
+    It raises :class:`~mdf_loop.step.failing.FallBack` where it cannot tell what is right,
+    :class:`~mdf_loop.step.failing.TooLong` after about a tenth of a second unless it ``is_block``, whose length others
     have chosen, and ``KeyboardInterrupt``.
 
     Raises

@@ -9,6 +9,7 @@ import numpy as np
 from mdf_loop.backends.python import runtime
 from mdf_loop.backends.python.numbers import is_native
 from mdf_loop.ir import Collected
+from mdf_loop.step.failing import FallBack, TooLong
 from mdf_loop.step.memory import assign, size_of
 from mdf_loop.step.records import BranchRegion, LoopRegion, Type, Value
 from mdf_loop.step.structure import is_always_true, may_end, values_in
@@ -108,7 +109,7 @@ class LoopWriter:
         if self.is_cut or not self.is_limited:
             source.line("else:")
             cut = f"cut_{self.limit} and " if self.is_cut else ""  # no iteration at all, by the condition, is not too many
-            source.line(f"    if {cut}{self.limit}: raise {source.use(runtime.TooLong)}")
+            source.line(f"    if {cut}{self.limit}: raise {source.use(TooLong)}")
         self._finish()
         source.depth -= is_whole
 
@@ -147,7 +148,7 @@ class LoopWriter:
         if self.attr.has_condition and not is_always_true(self.condition):
             source.line(f"if not {truth(p, self.condition)}: {n} = 0")
         if (self.collected or self.last) and not self.attr.in_block:
-            source.line(f"if {n} <= 0: raise {source.use(runtime.FallBack)}")
+            source.line(f"if {n} <= 0: raise {source.use(FallBack)}")
 
     def _count(self) -> None:
         """The trip count; a loop that may end by its condition runs as far as a program goes."""
@@ -164,7 +165,7 @@ class LoopWriter:
             source.line(f"cut_{n} = {n} > {most}")
             source.line(f"if cut_{n}: {n} = {most}")
         elif self.attr.whole is None and p.bound(self.count) > most:
-            source.line(f"if {n} > {most}: raise {source.use(runtime.TooLong)}")
+            source.line(f"if {n} > {most}: raise {source.use(TooLong)}")
 
     def _start(self) -> None:
         """Carried values and room for what is collected."""
@@ -259,7 +260,7 @@ class LoopWriter:
             done = f"done_{self.number} = {self.number} + 1; " if self.counts else ""
             source.line(f"if not {stays}: {done}break")
         elif stays:  # the condition was omitted and does not count: the interpreter says so
-            source.line(f"if not {stays}: raise {source.use(runtime.FallBack)}")
+            source.line(f"if not {stays}: raise {source.use(FallBack)}")
         if source.lines[-1].startswith("    " * (source.depth - 1) + "for "):
             source.line("pass")
 

@@ -93,12 +93,6 @@ WEAK: dict[str, str] = {
 }
 """By primitive: expressions of Python's own numbers, whatever their kinds."""
 
-HARMLESS = {
-    *("add", "sub", "mul", "neg", "abs", "and_", "or_", "xor", "not_", "lt", "le", "gt", "ge", "eq", "ne"),
-    *("cast", "select", "python.whole"),
-}
-"""What Python never refuses, but for numbers without end that become floats."""
-
 CASTS: dict[tuple[str, str], str] = {
     ("i", "f"): "float({0})",
     ("b", "f"): "float({0})",
@@ -155,26 +149,6 @@ def box_of(type: Type) -> Callable[[Any], Any] | None:
     if type.is_array:
         return functools.partial(np.array, dtype=type.dtype) if is_native(type) else np.asarray
     return _BOXES.get(type.dtype) if is_native(type) and not type.weak and type.dtype is not None else None
-
-
-def may_refuse(value: Value) -> bool:
-    """Whether Python may raise an error for it, so that it must be computed where it stands, read or not."""
-    if value.type.dtype is None or not any(x.type.weak for x in value.args):
-        return False
-    if value.op == "cast" or (value.type.kind == "f" and value.op != "select"):
-        return value.op not in HARMLESS or any(x.type.weak and x.type.kind != value.type.kind != "b" for x in value.args)
-    return value.type.weak and (value.op not in HARMLESS or unbounded(value) is not None)
-
-
-HARMLESS_PLACES = {"item", "rows", "length", "insert", "erase"}
-"""What cannot go wrong: places of rows are looked at before."""
-
-
-def stays(value: Value) -> bool:
-    """Whether a value is computed even if nobody reads it: what may go wrong has to."""
-    if value.op in ("apply", "loop", "branch", "place_in", "gather") or may_refuse(value):
-        return True
-    return value.op not in HARMLESS_PLACES and not all(x.type.is_static for x in (value, *value.args))  # shapes may not fit
 
 
 def unbounded(value: Value) -> Callable[..., Any] | None:

@@ -26,6 +26,7 @@ import numpy as np
 from mdf_loop.backends.python import arrays, control, numbers, runtime
 from mdf_loop.backends.python.numbers import box_of, end_of, is_native
 from mdf_loop.backends.python.source import Source
+from mdf_loop.step.failing import TooLong, may_fail, may_refuse
 from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Apply, Region, Type, Value
 from mdf_loop.step.structure import Uses, uses_of
@@ -51,7 +52,7 @@ def program(
     ``is_block`` says that whoever calls it has chosen how many iterations there are, and looks at the clock.
     ``careful`` writes functions that give numpy's infinities and nan where Python's raise errors; they cost more.
 
-    It raises :class:`~mdf_loop.backends.python.runtime.FallBack`, or whatever the kernels raise, where it cannot tell what is
+    It raises :class:`~mdf_loop.step.failing.FallBack`, or whatever the kernels raise, where it cannot tell what is
     right.
     """
     printer = Printer(region, most, least, careful, is_block)
@@ -66,7 +67,7 @@ class Printer:
     def __init__(self, region: Region, most: int, least: int, careful: bool = False, is_block: bool = False) -> None:
         self.is_block = is_block
         self.source, self.most, self.least, self.careful = Source(), most, least, careful
-        self.uses: Uses = uses_of(region, numbers.stays)
+        self.uses: Uses = uses_of(region)
         self.texts: dict[Value, str] = {}
         self.boxes: dict[Value, str] = {}
         self.bounds: dict[Value, int] = {}
@@ -102,13 +103,13 @@ class Printer:
         inside = [value for value in body.values if value.op == "apply" or not is_native(value.type)]
         has_loop = any(value.op == "loop" for value in body.values)
         often = "" if has_loop else f"not {number} & {7 if inside else 255} and "
-        stop = self.source.use(runtime.TooLong)
+        stop = self.source.use(TooLong)
         self.source.line(f"if {often}{self.source.use(time.perf_counter)}() > end: raise {stop}")
 
     def values(self, region: Region) -> None:
         """Every value of a region, in order."""
         for value in region.values:
-            if self.uses.count(value) or numbers.stays(value):
+            if self.uses.count(value) or may_fail(value):
                 self._value(value)
 
     def _value(self, value: Value) -> None:
@@ -136,7 +137,7 @@ class Printer:
         is_light = is_native(value.type) and value.op in PRIMITIVES and self.uses.is_single(value) and len(text) < LONGEST
         if value.op in ("cast", "as_array") and is_native(value.type) and text.isidentifier():
             self.texts[value] = text  # the same number
-        elif is_light and not numbers.may_refuse(value):
+        elif is_light and not may_refuse(value):
             self.texts[value] = f"({text})"
             self.inline.add(value)
         else:

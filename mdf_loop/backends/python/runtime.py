@@ -14,14 +14,7 @@ from mdf_loop.errors import PartialResults
 from mdf_loop.ir import Collected
 from mdf_loop.kernels import expression
 from mdf_loop.options import Run
-
-
-class FallBack(Exception):
-    """Something a program was not written for: the interpreter runs the same work."""
-
-
-class TooLong(FallBack):
-    """A loop has more iterations than one program runs without a pause."""
+from mdf_loop.step.failing import FallBack
 
 
 class Ended(Exception):
