@@ -19,7 +19,7 @@ import numpy as np
 
 from mdf_loop.backends.python.printer import LEAST
 from mdf_loop.errors import IterationError, LoopInterrupted, LoopTimeout, PartialResults
-from mdf_loop.execute.ahead import is_being_compiled, refusal
+from mdf_loop.execute.availability import is_being_compiled, refusal
 from mdf_loop.execute.block import Batch
 from mdf_loop.execute.blocks import Blocks
 from mdf_loop.execute.calls import Calls

@@ -221,7 +221,7 @@ class _Schedule:
         self.writers = {name: k for k, component in enumerate(found) for node in component.nodes for name in node.outputs if name}
         self.writers |= {name: k for k, component in enumerate(found) for name in component.rounds}
         self.bounds = list(self._bounds(deciding))
-        self.ahead = frozenset[int]().union(*map(self._needed_for, self.bounds))
+        self.needed_for_bounds = frozenset[int]().union(*map(self._needed_for, self.bounds))
         self.decider = self._decider()
 
     def parts(self) -> Iterable[Batched | Stepped]:
@@ -240,8 +240,8 @@ class _Schedule:
                     stepped.append(k)
                     ready.add(k)
             decides = self.decider is not None and self._needs_of(self.decider) <= ready and not self.decider <= done
-            first = [k for k in batched if k in self.ahead]  # all others then end where the loop does
-            for chosen in (first, [k for k in batched if k not in self.ahead]):
+            first = [k for k in batched if k in self.needed_for_bounds]  # all others then end where the loop does
+            for chosen in (first, [k for k in batched if k not in self.needed_for_bounds]):
                 if chosen:
                     yield Batched(tuple(unit for k in chosen for unit in self.units[k] or ()))
             if decides:

@@ -313,10 +313,10 @@ def work_of(region: Region) -> int:
             found += max(size * int(terms) // 16, 1)  # type: ignore[arg-type]
         elif isinstance(value.attr, LoopRegion):
             count, inner = value.args[0], value.attr
-            rounds = int(count.attr) if count.op == "const" and count.attr is not None else GUESSED
+            iterations = int(count.attr) if count.op == "const" and count.attr is not None else GUESSED
             if may_end(inner):  # it counts for itself if it takes longer
-                rounds = min(rounds, GUESSED)
-            found += min(max(rounds, 1), 1 << 20) * work_of(inner.body)
+                iterations = min(iterations, GUESSED)
+            found += min(max(iterations, 1), 1 << 20) * work_of(inner.body)
         else:
             found += max(size // 4, 1) + sum(work_of(inner) for inner in regions_of(value))
     return found

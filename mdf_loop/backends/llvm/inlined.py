@@ -29,7 +29,7 @@ class _Rewriting:
     def __init__(self, uses: Uses) -> None:
         self.b, self.uses = Builder(), uses
         self.now: dict[Value, Value] = {}
-        self.round = Round()
+        self.rows = KnownRows()
 
     def whole(self, region: Region) -> Region:
         """All of it."""
@@ -74,16 +74,16 @@ class _Rewriting:
     def _loop(self, value: Value, attr: LoopRegion) -> None:
         count, condition, initial, scanned, _ = attr.split(value.args)  # the operands of the operator as a whole stay behind
         args = [self.of(x) for x in (count, condition, *initial, *scanned)]
-        outer, self.round = self.round, Round.of(attr, args)
+        outer, self.rows = self.rows, KnownRows.of(attr, args)
         body = self._inside(attr.body, attr)
-        self.round = outer
+        self.rows = outer
         self.now[value] = self.b.put_in("loop", args, value.type, replace(attr, body=body, whole=None))
 
     def _inside(self, region: Region, loop: LoopRegion | None = None) -> Region:
         with self.b.region(is_loop=loop is not None) as close:
             self._params(region)
             if loop is not None:
-                self.round.enter(self.now[loop.index], [self.now[x] for x in loop.parts])
+                self.rows.enter(self.now[loop.index], [self.now[x] for x in loop.parts])
             return close(self._values(region))
 
     def _put(self, value: Value) -> Value:
@@ -94,7 +94,7 @@ class _Rewriting:
 
     def _row_of_all(self, value: Value, x: Value, y: Value) -> Value | None:
         """A product of one row of an array with a matrix that stays the same: the row of a product in front of the loop."""
-        b, found = self.b, self.round.row(x)
+        b, found = self.b, self.rows.row(x)
         if found is None or not b.is_outside(y) or y.type.rank != 2:
             return None
         whole, where = found
@@ -104,13 +104,13 @@ class _Rewriting:
             return None
         *rows, terms = (n for n in whole.type.shape or () if isinstance(n, int))
         columns = (y.type.shape or ())[1]
-        if not isinstance(columns, int) or not self.round.is_worth(rows[0]) or math.prod(rows) * columns > MOST_AHEAD:
+        if not isinstance(columns, int) or not self.rows.is_worth(rows[0]) or math.prod(rows) * columns > MOST_AHEAD:
             return None
         flat = b.reshape(whole, (math.prod(rows), terms))
         products = b.put_in("dot", (flat, y), Type(value.type.dtype, (math.prod(rows), columns)))
         stacked = b.reshape(products, (*rows, columns))
         if where is None:
-            where = self.round.place(b, x, rows[0])
+            where = self.rows.place(b, x, rows[0])
         return b.put_in("place", (stacked, where), Type(value.type.dtype, (*rows[1:], columns)))
 
 
@@ -119,7 +119,7 @@ MOST_AHEAD = 1 << 22
 
 
 @dataclass
-class Round:
+class KnownRows:
     """What is known of the loop whose body is being written: which of its values are rows of arrays that are there before."""
 
     count: int = 0
@@ -128,7 +128,7 @@ class Round:
     parts: dict[Value, tuple[Value, bool]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, attr: LoopRegion, args: Sequence[Value]) -> Round:
+    def of(cls, attr: LoopRegion, args: Sequence[Value]) -> KnownRows:
         """A loop that runs as often as is known beforehand; another one has no rows."""
         if may_end(attr):
             return cls()
