@@ -1,5 +1,6 @@
 """The Step: its builder, its table of legality, liveness and memory, its printed form, and programs made of it."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -11,8 +12,9 @@ from mdf_loop.backends.python.printer import program
 from mdf_loop.options import start_run
 from mdf_loop.readers import read
 from mdf_loop.readers.onnx.loops import loop_record
+from mdf_loop.step import records
 from mdf_loop.step.build import Builder, CannotLower, type_of_value
-from mdf_loop.step.check import IllegalStep, check, checked
+from mdf_loop.step.check import RULES, IllegalStep, check, checked
 from mdf_loop.step.failing import TooLong
 from mdf_loop.step.liveness import END, Liveness
 from mdf_loop.step.lower import Lowering, lower_loop
@@ -82,6 +84,11 @@ def test_what_does_not_change_stands_in_front_of_the_loop():
 def test_an_illegal_value_is_found(value, words):
     with pytest.raises(IllegalStep, match=words):
         check(Region((), (value,), ()))
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_operation_is_described(name):
+    assert re.search(rf"^(\w+, )?{name}[, ] ", records.__doc__, re.MULTILINE)
 
 
 def test_a_value_that_is_not_there_yet_is_found():

@@ -11,6 +11,7 @@ param         (of a region)                                           its number
 const                                                                 the number or array
 cast          x                                                       (the type of the value says it; a weak one is Python's)
 bitcast       x                                                       (the same bits in the type of the value)
+fraction      x                                                       (a float of Python's that has a fraction; a guess)
 as_array      a number                                                (an array without dimensions)
 select        condition, x, y
 reshape       x, open lengths of the shape                            :class:`Shape`
@@ -26,6 +27,7 @@ length        x                                                       the axis
 concat        arrays                                                  the axis
 gather        x, index                                                the axis
 place         x, one number for each leading axis                     (``x[i, j]``; indices are in range)
+place_in      a place, a length                                       (the place counted from the front, if it is inside)
 put           x, update, one number for each leading axis             (x, with ``x[i, j] = update``)
 reduce        x                                                       :class:`Reduction`
 dot           x, y                                                    (the product of matrices, as numpy's matmul)
