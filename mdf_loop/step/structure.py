@@ -64,6 +64,30 @@ def values_in(region: Region) -> Iterator[Value]:
             yield from values_in(inner)
 
 
+def recurring(loop: LoopRegion) -> set[Value]:
+    """What of a loop's body, and of the regions inside it, needs the iteration before: the rest could run for many at once."""
+    ends = dict(zip(loop.states, loop.ends, strict=True))
+    left = {state for state in loop.states if ends[state] is not state}
+    while True:
+        found = set(left)
+        _computed_from(loop.body, found)
+        if not (shifted := {state for state in left if ends[state] not in found}):
+            return found
+        left -= shifted
+
+
+def _computed_from(region: Region, found: set[Value]) -> None:
+    """Put in what values of a region are computed from those that are in."""
+    for value in region.values:
+        if not found.isdisjoint(value.args):
+            found.add(value)
+        for inner in regions_of(value):
+            _computed_from(inner, found)
+            if value in found or not found.isdisjoint(inner.results):
+                found |= {value, *inner.params}
+                _computed_from(inner, found)
+
+
 def uses_of(region: Region) -> Uses:
     """Who reads what in a region and in those inside it; readers that nobody reads do not count unless they may fail."""
     found = Uses()

@@ -22,7 +22,7 @@ from mdf_loop.backends.llvm.registers import can_hold, held
 from mdf_loop.backends.llvm.sweeps import store_all
 from mdf_loop.backends.llvm.text import Text
 from mdf_loop.step.failing import may_fail
-from mdf_loop.step.records import Region, Type, Value
+from mdf_loop.step.records import LoopRegion, Region, Type, Value
 from mdf_loop.step.structure import uses_of
 
 Write = Callable[["Emitter", Value], Array]
@@ -78,7 +78,13 @@ class Emitter:
         Parameters of the program, by number.
     packed : dict
         Matrices whose columns have been put together for products: pointers.
+    loops : list of (LoopRegion, str)
+        The loops around what is being written, and how many iterations they have at the most.
+    new_numbers : callable
+        Gives room for so many numbers in the table: the place of the first one.
     """
+
+    new_numbers: Callable[[int], int]
 
     has_pairs = has_dots = False
     """Which instructions for products of small whole numbers there are."""
@@ -99,6 +105,7 @@ class Emitter:
         self.draws = False
         self.arguments: dict[Value, int] = {}
         self.packed: dict[Value, str] = {}
+        self.loops: list[tuple[LoopRegion, str]] = []
         self._stack = 0
         self._constants: dict[Any, Array] = {}
 
@@ -257,7 +264,7 @@ class Emitter:
         return text.new(f"load ptr, ptr {memory}")
 
     def result_room(self, place: int, dtype: np.dtype, shape: Sequence[Length]) -> str:
-        """Room for a result whose lengths the run has found."""
+        """Room for an array of Python's whose lengths the run has found."""
         text = self.text
         for k, n in enumerate(shape):
             text.line(f"store i64 {n}, ptr {text.element_pointer('i64', '%table', place + k)}")

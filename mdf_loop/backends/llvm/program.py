@@ -118,7 +118,7 @@ class Program:
         """A run did not come to its end: nothing of it stays."""
         if table.error is not None and not isinstance(table.error, Exception):
             raise table.error
-        table.arrays = {}
+        table.arrays.clear()
         self._spare.append(table)
 
     def _handed_back(self, table: Table, found: Sequence[Any]) -> tuple[Any, ...]:
@@ -128,8 +128,7 @@ class Program:
             results[k] = list(results[k])
         if self.outside:
             table.given, table.run = (), None
-        if table.arrays:
-            table.arrays = {}
+        table.arrays.clear()
         self._spare.append(table)
         return tuple(results)
 
@@ -201,7 +200,6 @@ class Table:
         self.arrays: dict[int, np.ndarray] = {}
         self._open, self._leave = _OPEN(self._new), _LEAVE(self._run_outside)
         start = -self.scratch.ctypes.data % 64
-        self._calls = [x.prepared(self.scratch[start:]) for x in outside]
         self.given: Sequence[Any] = ()
         self.run: Any = None
         self.error: BaseException | None = None
@@ -215,6 +213,7 @@ class Table:
         self.address = self.entries.ctypes.data
         self.buffer = memoryview(self.entries.view(np.uint8))  # type: ignore[arg-type]
         self._pack = struct.Struct(f"={layout.objects}Q").pack_into
+        self._calls = [x.prepared(self.scratch[start:], self.arrays, self.buffer) for x in outside]
 
     def filled(self, call: Callable[[int], int], given: Sequence[Any], found: Sequence[Any]) -> int:
         """Call the function with these objects."""
@@ -230,7 +229,7 @@ class Table:
             return 1
 
     def _new(self, place: int, rank: int, kind: int) -> int | None:
-        """Room for a result whose lengths the run has found: the array.  The program asks for it."""
+        """Room for an array whose lengths the run has found: the array.  The program asks for it."""
         shape = struct.unpack_from(f"={rank}q", self.buffer, 8 * place)
         try:
             array = np.empty(shape, DTYPES[kind])
@@ -290,6 +289,7 @@ class _Writing:
         self.region = region
         self.lengths: dict[Size, str] = {}
         self.table = Layout(len(region.params), len(region.results))
+        self.e.new_numbers = self.table.new_numbers
         self.results = [self._result(value) for value in region.results]
         self._params()
         self._targets()
