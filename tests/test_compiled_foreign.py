@@ -249,6 +249,67 @@ def test_what_strikes_within_a_kernel_ends_the_loop(kind):
         np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
+BEST = """<ir_version: 9, opset_import: ["": 18]>
+    b (int64 i, bool go) => (on, {gives}) <int64[1] zero = {{0}}, int64[1] one = {{1}}> {{
+        on = Identity (go)  length = Gather (lengths, i)  at = Unsqueeze (length, zero)
+        s = Slice (x, zero, at, {axis})  k = Gather (counts, i)  wanted = Unsqueeze (k, zero)
+        a, b = TopK <axis = {axis_number}, largest = {largest}> (s, wanted)  {reads}
+    }}"""
+READ = {
+    "both": (
+        "p, q",
+        "f = Cast<to=11>(a) g = Cast<to=11>(b) v = ReduceSum<keepdims=0>(f) p = Identity(v) q = ReduceMax<keepdims=0>(g)",
+    ),
+    "values": ("p, q", "f = Cast<to=11>(a) p = ReduceSum<keepdims=0>(f) q = Shape(a)"),
+    "places": ("p, q", "g = Cast<to=11>(b) j = Mul(g, g) p = ReduceSum<keepdims=0>(j) q = Shape(b)"),
+}
+
+
+def best(axis, largest, reads):
+    gives, nodes = READ[reads]
+    name = "zero" if axis == 0 else "one"
+    return BEST.format(axis=name, axis_number=axis, largest=largest, gives=gives, reads=nodes)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "uint8"])
+@pytest.mark.parametrize(("axis", "largest", "reads"), [(0, 1, "both"), (0, 0, "values"), (1, 1, "places"), (1, 0, "both")])
+def test_the_best_elements_of_which_only_the_run_knows_how_many(axis, largest, reads, dtype, caplog):
+    x = RNG.integers(0, 90, (3, 200)).astype(dtype)
+    if dtype.startswith("f"):
+        x[0, 5] = x[2, 150] = np.nan
+    lengths = np.array([1, 2, 3, 2]) if axis == 0 else np.array([1, 7, 127, 128, 129, 200, 200, 64])
+    x = x if axis else np.ascontiguousarray(x[:, :5])
+    counts = np.where(np.arange(len(lengths)) % 3 == 2, (lengths + 1) // 2, lengths)
+    is_same_of(best(axis, largest, reads), caplog, len(lengths), x=x, lengths=lengths, counts=counts)
+
+
+def is_same_of(body, caplog, count, **given):
+    found = {}
+    for engine in ("interpret", "jit"):
+        caplog.clear()
+        with caplog.at_level(logging.DEBUG, "mdf_loop"), options(engine=engine):
+            found[engine] = mdf_loop.loop(count, True, body=body, **given)
+    assert not [r.message for r in caplog.records if "not compiled" in r.message or "given up" in r.message]
+    for a, b in zip(found["jit"], found["interpret"], strict=True):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+@pytest.mark.parametrize("k", [0, -1, 8, 1 << 40, -(1 << 63)])
+def test_no_more_elements_than_there_are(k):
+    said = []
+    for engine in ("interpret", "jit"):
+        with options(engine=engine):
+            lengths, counts = np.full(60, 7), np.full(60, 3)
+            counts[57] = k
+            try:
+                body = best(0, 1, "values")
+                said.append(str(mdf_loop.loop(60, True, body=body, x=np.arange(9.0), lengths=lengths, counts=counts)))
+            except LoopError as error:
+                said.append((error.iteration, str(error)))
+    assert said[0] == said[1]
+
+
 MANY = """
 import resource, sys
 sys.path.insert(0, "tests")

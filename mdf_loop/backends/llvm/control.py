@@ -52,7 +52,7 @@ def branch(e: Emitter, v: Value) -> Array:
     text.start(after)
     (yes, yes_block, no, no_block) = ends
     for k, item in items.items():
-        e.known[item] = _met(e, [(yes[k], yes_block), (no[k], no_block)])  # type: ignore[index, list-item]
+        e.known[item] = met_array(e, [(yes[k], yes_block), (no[k], no_block)])  # type: ignore[index, list-item]
     return number(INT64, "0")
 
 
@@ -63,7 +63,7 @@ def _result(e: Emitter, item: Value, x: Array) -> Array:
     return x if x.memory else e.materialised(x)
 
 
-def _met(e: Emitter, sides: Sequence[tuple[Array, str]]) -> Array:
+def met_array(e: Emitter, sides: Sequence[tuple[Array, str]]) -> Array:
     """What one of several blocks gave."""
     first, other = sides[0][0], sides[1][0]
     if first.dtype != other.dtype or len(first.shape) != len(other.shape):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from mdf_loop.backends.llvm.arithmetic import written
 from mdf_loop.backends.llvm.arrays import Array, Length, in_memory
+from mdf_loop.backends.llvm.control import met_array
 from mdf_loop.backends.llvm.elements import INT64, element
 from mdf_loop.backends.llvm.emitter import Emitter
 from mdf_loop.backends.llvm.lanes import Lanes, Place
+from mdf_loop.backends.llvm.operators.foreign import kernel_results
 from mdf_loop.backends.llvm.operators.table import Call, gives
 from mdf_loop.backends.llvm.sweeps import rows
-from mdf_loop.backends.llvm.views import viewed
+from mdf_loop.backends.llvm.views import limited, viewed
 
 MOST = 128
 """Elements up to which putting each where it belongs is fast enough."""
@@ -19,15 +21,43 @@ MOST = 128
 def top_k(call: Call) -> tuple[Array, Array]:
     """The k best elements along an axis and their places, the best first, equal ones by place."""
     e, x = call.e, call.input(0)
-    (k,) = call.known(1, "k") or [0]
+    (k,) = call.numbers(1, "k")
     axis = call.axis(len(x.shape), -1)
-    if not 0 < k <= MOST or element(x.dtype).kind not in "fiu":
+    if element(x.dtype).kind not in "fiu" or (isinstance(k, int) and not 0 < k <= MOST):
         raise call.refuse(f"of {k} elements")
     length = x.shape[axis]
+    if isinstance(k, str):
+        return _few_or_many(call, k, x, axis)
     if isinstance(length, str):
         e.leave_if(e.text.new(f"icmp slt i64 {length}, {k}"))
     elif length < k:
         raise call.refuse("of more elements than there are")
+    return _few(call, k, x, axis)
+
+
+def _few_or_many(call: Call, k: str, x: Array, axis: int) -> tuple[Array, Array]:
+    """The best elements of which only the run knows how many: the kernel finds many, and says what is wrong."""
+    e, text = call.e, call.e.text
+    highest = limited(e, str(x.shape[axis]), str(MOST), "smin")
+    few, many, after = text.label("few"), text.label("many"), text.label("best")
+    text.fork(text.new(f"icmp ule i64 {k}, {highest}"), few, many)  # what is negative is many
+    text.start(few)
+    ours = [y if y.memory else e.materialised(y) for y in _few(call, k, x, axis)]
+    end = text.block
+    text.jump(after)
+    text.start(many)
+    kernel_results(e, call.v)
+    theirs = {n: e.known[item] for n, item in e.items_of(call.v)}
+    other = text.block
+    text.jump(after)
+    text.start(after)
+    values, places = (met_array(e, [(y, end), (theirs[n], other)]) if n in theirs else y for n, y in enumerate(ours))
+    return values, places  # of which nobody reads one that is not theirs
+
+
+def _few(call: Call, k: Length, x: Array, axis: int) -> tuple[Array, Array]:
+    """The best elements, one put among the others after the other."""
+    e, length = call.e, x.shape[axis]
     order = [*(n for n in range(len(x.shape)) if n != axis), axis]
     turned = x if axis == len(x.shape) - 1 else _turned(x, order)
     source = e.memory_of(turned)
@@ -51,7 +81,7 @@ def _turned(x: Array, order: list[int]) -> Array:
 class _Best:
     """The best elements of rows, kept in order where they stay."""
 
-    def __init__(self, e: Emitter, call: Call, k: int, results: tuple[Array, Array]) -> None:
+    def __init__(self, e: Emitter, call: Call, k: Length, results: tuple[Array, Array]) -> None:
         self.e, self.text, self.k, self.dtype = e, e.text, k, results[0].dtype
         self.values, self.places = (y.memory for y in results)
         self.is_largest = bool(call.attrs.get("largest", 1))
