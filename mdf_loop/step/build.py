@@ -131,7 +131,8 @@ class Builder(OfLists):
     def _key(value: Value) -> Hashable:
         """What is the same for values that are computed in the same way; constant numbers count for what they are."""
         args = [(x.type, repr(x.attr)) if x.op == "const" and x.type.is_number else x for x in value.args]
-        return value.op, *args, repr(value.attr), value.type.dtype, value.type.weak, value.type.is_array
+        type, lengths = value.type, tuple(n for n in value.type.shape or () if isinstance(n, int))  # a window's are nowhere else
+        return value.op, *args, repr(value.attr), type.dtype, lengths, type.weak, type.is_array
 
     def _put(self, value: Value) -> None:
         """A value that does not change from iteration to iteration belongs in front of the loop."""
