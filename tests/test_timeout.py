@@ -63,7 +63,7 @@ def test_loops_of_every_kind(engine):
         assert timed_out(lambda: mdf_loop.compile(COUNT)(ENDLESS, True, 0.0, one=1)).iteration > 0
         rows = np.arange(1e6)
         scanned = "b (double s, double x) => (double t, double t2) { u = Tanh (s) t = Add (u, x) t2 = Mul (t, t) }"
-        error = timed_out(lambda: mdf_loop.scan(0.0, rows, num_scan_inputs=1, body=scanned))
+        error = timed_out(lambda: mdf_loop.scan(0.0, rows, num_scan_inputs=1, body=scanned), timeout=20)
         assert 0 < error.iteration == len(error.partial[1])
         error = timed_out(lambda: mdf_loop.loop(ENDLESS, True, 0.0, body=lambda i, c, s: (True, s + 1, s)))
         assert (error.partial[0], len(error.partial[1])) == (error.iteration, error.iteration)
