@@ -68,7 +68,8 @@ class LoopRep(BackendRep):
             A node failed, ``options(timeout=...)`` was reached, or Ctrl-C: ``.partial`` and ``.iteration`` are those of the
             loop that ran last, ``.outputs`` what is known of the model's.
         """
-        _refuse(kwargs)
+        if kwargs:
+            _refuse(kwargs)
         given = self._by_name(inputs)
         if len(given) < len(self._asked):
             given = {**self.body.constants, **given}
