@@ -84,7 +84,8 @@ class NumpyLoop(InterpretedLoop):
     def _make_ready(self, loop: Loop, unseen: int | None) -> None:
         """Look kernels up, now or anew; the plan follows when it is needed."""
         super().__init__(loop, unseen)
-        self.__dict__.pop("_is_light", None)
+        for name in ("_is_light", "_may_end"):
+            self.__dict__.pop(name, None)
         self.calls = Calls(self.program)
         self._blocks: Blocks | None = None
         self._one_by_one: Blocks | None = None
@@ -118,6 +119,10 @@ class NumpyLoop(InterpretedLoop):
         return self._blocks
 
     @functools.cached_property
+    def _may_end(self) -> bool:
+        return self.plan.condition != "given"
+
+    @functools.cached_property
     def _is_light(self) -> bool:
         return all(is_light(node) for node in self.plan.varying)
 
@@ -144,6 +149,8 @@ class NumpyLoop(InterpretedLoop):
 
     def results(self, given: Arguments, run: Run) -> list[Any]:
         """Run the loop: by a program if it is short, else in blocks."""
+        if not run.options.how.compiles_what_pays:  # nobody asks what it takes
+            return self._results(given, run)
         return self.account.timed(run.options, self._results, given, run)
 
     def _results(self, given: Arguments, run: Run) -> list[Any]:
@@ -216,9 +223,11 @@ class NumpyLoop(InterpretedLoop):
             return False
         if is_compiled:
             return count is None or count > 0
-        known = count if count is not None and count < ENDLESS else self.lasted
-        ahead = INTERPRETED * self.account.nodes * known
-        return _watching.get() is None and self.account.pays_writing(options, ahead) and self._is_short_work(given)
+        if options.how.interprets_first_calls:
+            known = count if count is not None and count < ENDLESS else self.lasted
+            if not self.account.pays_writing(options, INTERPRETED * self.account.nodes * known):
+                return False
+        return _watching.get() is None and self._is_short_work(given)
 
     def _is_short_work(self, given: Arguments, is_compiled: bool = False) -> bool:
         """Whether running iterations one by one is no slower than planned blocks, the parts of which may be machine code."""
@@ -227,7 +236,7 @@ class NumpyLoop(InterpretedLoop):
             return False
         if count is None and self.loop.scanned:
             return False
-        if self.lasted and self.plan.condition != "given":
+        if self.lasted and self._may_end:
             count = min(self.lasted, count or self.lasted)
         return 0 < (MANY_STEPS if count is None else count) <= self.worth_stepping()
 
