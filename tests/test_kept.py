@@ -275,9 +275,13 @@ def test_steps_of_a_scheduled_model(striking, engine, moments):
     struck = set()
     for at in strikes(lambda: call(12), armed, 2 * MOST):
         strike = armed(at)
-        with pytest.raises(LoopInterrupted) as info:
+        try:
             strike(lambda: call(12))
-        error = info.value
+        except LoopInterrupted as interrupted:
+            error = interrupted
+        else:
+            assert strike.place is None  # caches are warmer than when instructions were counted: it was over before
+            continue
         struck.add(error.iteration)
         if error.iteration:
             assert set(error.outputs) == set(known(error.iteration))
