@@ -7,7 +7,7 @@ import pytest
 from mdf_loop import backend, options
 from mdf_loop.execute import programs
 from mdf_loop.execute.programs import watched_programs
-from mdf_loop.execute.signatures import MANY_LENGTHS, Signature, Signatures, types_of
+from mdf_loop.execute.signatures import MANY_LENGTHS, Signatures, types_of
 
 HEAD = '<ir_version: 8, opset_import: ["": 18]> g (double[n] x, double[m] y) => '
 CONSTANTS = "<int64 zero = {0}, int64[1] first = {0}, int64[1] one = {1}, double half = {0.5}, int64 three = {3}, bool yes = {1}>"
@@ -90,7 +90,7 @@ def test_the_oldest_program_is_forgotten_where_there_are_too_many(monkeypatch):
 
 
 def of(signatures, *shapes):
-    return tuple(key[1] for key in signatures.of([np.zeros(shape) for shape in shapes]).keys)
+    return tuple(key[1] for key in signatures.of([np.zeros(shape) for shape in shapes]))
 
 
 def test_axes_that_change_together_have_one_length():
@@ -117,6 +117,6 @@ def test_what_cannot_be_open_is_not_asked_for_again():
 def test_equal_open_lengths_are_one_size():
     given = [np.zeros((3, 4)), np.float32(1), np.zeros(3), 2.0]
     f8, f4 = np.dtype("f8"), np.dtype("f4")
-    a, b, c, d = types_of(given, Signature(((f8, (-1, 4)), f4, (f8, (-1,)), float)), exact=False)
+    a, b, c, d = types_of(given, ((f8, (-1, 4)), f4, (f8, (-1,)), float), exact=False)
     assert a.shape[0] is c.shape[0]
     assert (a.shape[1], b.shape, d.weak) == (4, (), True)

@@ -149,8 +149,6 @@ class NumpyLoop(InterpretedLoop):
 
     def results(self, given: Arguments, run: Run) -> list[Any]:
         """Run the loop: by a program if it is short, else in blocks."""
-        if not run.options.how.compiles_what_pays:  # nobody asks what it takes
-            return self._results(given, run)
         return self.account.timed(run.options, self._results, given, run)
 
     def _results(self, given: Arguments, run: Run) -> list[Any]:

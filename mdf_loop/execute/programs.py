@@ -18,7 +18,7 @@ from mdf_loop.backends.python.runtime import Ended
 from mdf_loop.errors import PartialResults
 from mdf_loop.execute.background import Order
 from mdf_loop.execute.interpret import InterpretedLoop, Moment
-from mdf_loop.execute.signatures import Signature, Signatures, types_of
+from mdf_loop.execute.signatures import Signature, Signatures, exact_signature, types_of
 from mdf_loop.execute.specialised import Specialised, in_machine_code, in_python
 from mdf_loop.holding import holding
 from mdf_loop.ops.registry import changes
@@ -186,7 +186,7 @@ class Programs:
         Nothing is guessed: a run in which a guess is wrong would undo all others.
         """
         self._see_changes()
-        entry = self._entry(("many", self._signatures.exact(values)), options)
+        entry = self._entry(("many", exact_signature(values)), options)
         if entry.is_refused:
             return None
         if entry.made is None:

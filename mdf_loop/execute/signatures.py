@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,61 +18,35 @@ MANY_LENGTHS = 6
 MOST_KNOWN = 1 << 12
 """Combinations of lengths that are looked up rather than worked out again."""
 
-Keys = tuple[Any, ...]
+Signature = tuple[Any, ...]
 """For each value its element type and shape, or its type if it is a number; lengths below 0 are open, and equal ones the same."""
-
-
-@dataclass(frozen=True, eq=False)
-class Signature:
-    """What one program is for.  There is one object for the same keys: it is found in tables without looking at them."""
-
-    keys: Keys
-
-    @property
-    def is_open(self) -> bool:
-        """Whether some lengths are open."""
-        return any(type(key) is tuple and any(n < 0 for n in key[1]) for key in self.keys)
 
 
 class Signatures:
     """The signatures of all values that one graph or loop was given."""
 
     def __init__(self) -> None:
-        self._known: dict[Keys, Signature] = {}
-        self._made: dict[Keys, Signature] = {}
+        self._known: dict[Signature, Signature] = {}
         self._labels: dict[Hashable, tuple[int, list[Hashable]]] = {}
-        self._refused: set[Keys] = set()
+        self._refused: set[Signature] = set()
 
     def of(self, values: Sequence[Any]) -> Signature:
         """The signature of the program that is for these values."""
-        exact = tuple(map(_exact, values))
+        exact = exact_signature(values)
         found = self._known.get(exact)
         if found is None:
-            self._bound()
-            found = self._known[exact] = self._one(self._of_new(exact))
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            found = self._known[exact] = self._of_new(exact)
         return found
-
-    def exact(self, values: Sequence[Any]) -> Signature:
-        """The signature of values with all their lengths."""
-        self._bound()
-        return self._one(tuple(map(_exact, values)))
 
     def refuse(self, signature: Signature) -> None:
         """There is no program with such open lengths: from now on each combination has its own."""
-        if signature.is_open:
-            self._refused.add(signature.keys)
+        if _is_open(signature):
+            self._refused.add(signature)
             self._known.clear()
 
-    def _one(self, keys: Keys) -> Signature:
-        return self._made.setdefault(keys, Signature(keys))
-
-    def _bound(self) -> None:
-        """Forget what was worked out where it is too much."""
-        if len(self._made) >= MOST_KNOWN or len(self._known) >= MOST_KNOWN:
-            self._known.clear()
-            self._made.clear()
-
-    def _of_new(self, exact: Keys) -> Keys:
+    def _of_new(self, exact: Signature) -> Signature:
         lengths = [n for key in exact if type(key) is tuple for n in key[1]]
         if 0 in lengths:  # without elements everything is different
             return exact
@@ -86,17 +60,21 @@ class Signatures:
         return exact if opened in self._refused else opened
 
 
+def exact_signature(values: Sequence[Any]) -> Signature:
+    """The signature of values with all their lengths."""
+    return tuple(map(_exact, values))
+
+
 def types_of(values: Sequence[Any], signature: Signature, exact: bool) -> list[Type]:
     """The types of values, with open lengths where the signature has them; ``exact`` as in :func:`type_of_value`."""
     sizes: dict[int, Size] = {}
 
     def opened(type: Type, key: Any) -> Type:
+        if not _is_open((key,)):
+            return type
         return replace(type, shape=tuple(n if n >= 0 else sizes.setdefault(n, Size()) for n in key[1]))
 
-    types = [type_of_value(value, exact) for value in values]
-    if not signature.is_open:
-        return types
-    return [opened(of, key) if of.shape else of for of, key in zip(types, signature.keys, strict=True)]
+    return [opened(type_of_value(value, exact), key) for value, key in zip(values, signature, strict=True)]
 
 
 def _exact(value: Any) -> Any:
@@ -104,6 +82,10 @@ def _exact(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.dtype, value.shape
     return value.dtype if isinstance(value, np.generic) else type(value)  # a number is no array without dimensions
+
+
+def _is_open(signature: Signature) -> bool:
+    return any(type(key) is tuple and any(n < 0 for n in key[1]) for key in signature)
 
 
 def _refined(labels: Sequence[Hashable], lengths: Sequence[int]) -> list[Hashable]:
@@ -115,8 +97,8 @@ def _refined(labels: Sequence[Hashable], lengths: Sequence[int]) -> list[Hashabl
     ]
 
 
-def _with_labels(exact: Keys, labels: Sequence[Hashable]) -> Keys:
-    """Keys with a number below 0 for each label that is no length, in the order in which they come."""
+def _with_labels(exact: Signature, labels: Sequence[Hashable]) -> Signature:
+    """A signature with a number below 0 for each label that is no length, in the order in which they come."""
     numbers: dict[Hashable, int] = {}
     found = iter([x if type(x) is int else numbers.setdefault(x, -1 - len(numbers)) for x in labels])
     return tuple((key[0], tuple(next(found) for _ in key[1])) if type(key) is tuple else key for key in exact)
