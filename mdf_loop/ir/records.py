@@ -6,7 +6,7 @@ nodes, and whoever wants the consumers of a value builds that dict in one line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -147,7 +147,7 @@ class Body:
     nodes : tuple of Node
         In an order in which they can run; every name is written once.
     constants : mapping of str to array
-        Initializers and Constant nodes.
+        Initializers and Constant nodes: values that are the same in every run.  No input is among them.
     captures : tuple of str
         Names read from outside.
     types : mapping of str to ValueType
@@ -159,6 +159,9 @@ class Body:
         (MDF graphs and Python functions).
     state : tuple of State
         Hidden values that go round; the body's caller does not see them.
+    defaults : mapping of str to array
+        Values of inputs that the caller may leave out.  Whoever runs the body gives every input, so only what calls a whole
+        model, and what writes it to a file, reads them.
     """
 
     name: str
@@ -171,6 +174,30 @@ class Body:
     opsets: Mapping[str, int] = field(default_factory=dict)
     typed: bool = True
     state: tuple[State, ...] = ()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """Constants, and defaults of inputs: what a file writes down."""
+        return {**self.constants, **self.defaults} if self.defaults else self.constants
+
+    def with_values(self, values: Mapping[str, Any]) -> Body:
+        """The same body with these values: those of inputs are defaults, all others constants."""
+        constants = {name: value for name, value in values.items() if name not in self.inputs}
+        return replace(self, constants=constants, defaults={name: values[name] for name in values if name in self.inputs})
+
+    def taking(self, count: int, named: Collection[str] = ()) -> Body:
+        """The same body for a caller that gives it so many inputs in order, where all others have defaults.
+
+        Files of ONNX's first versions list each initializer of a body among its inputs.  Of the others, those that the caller
+        gives by name are captured, and the rest are constants.
+        """
+        needed = tuple(name for name in self.inputs if name not in self.defaults)
+        if not self.defaults or len(self.inputs) == count or len(needed) != count:
+            return self
+        constants = {name: value for name, value in self.values.items() if name not in named}
+        captures = (*self.captures, *(name for name in self.defaults if name in named))
+        return replace(self, inputs=needed, constants=constants, captures=captures, defaults={})
 
     def type_of(self, name: str) -> ValueType:
         """What is declared of a value; an empty ValueType where nothing is."""
@@ -180,6 +207,7 @@ class Body:
         lines = [f"{self.name} ({', '.join(map(self._declared, self.inputs))}) => ({', '.join(self.outputs)}) {{"]
         if self.captures:
             lines.append(f"  captures {', '.join(self.captures)}")
+        lines += [f"  default {name} = {_shown(value)}" for name, value in self.defaults.items()]
         lines += [f"  {name} = {_shown(value)}" for name, value in self.constants.items()]
         lines += [f"  state {s.input} = {_shown(s.initial)}, then {s.output}" for s in self.state]
         for node in self.nodes:

@@ -77,7 +77,7 @@ class MdfModel(Model):
         if self.typed is not None:
             body, names = self.typed.body, names_of(self.graph)
             named = [(names.get(id, id), id) for id in body.inputs]
-            return Ports({n: Input(n, body.type_of(i), body.constants.get(i), "input of the graph") for n, i in named})
+            return Ports({n: Input(n, body.type_of(i), body.defaults.get(i), "input of the graph") for n, i in named})
         found, places = dict[str, Input](), list(free_places(self.graph))
         ids = [id for _, id, *_ in places]
         for node, id, owner, attribute in places:

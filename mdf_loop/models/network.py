@@ -37,7 +37,7 @@ class NetworkModel(Model):
         """What it takes."""
         body = self.prepared.body
         names = getattr(self.prepared, "inputs", body.inputs)
-        return Ports({name: Input(name, body.type_of(name), body.constants.get(name), "input of the graph") for name in names})
+        return Ports({name: Input(name, body.type_of(name), body.defaults.get(name), "input of the graph") for name in names})
 
     @cached_property
     def outputs(self) -> Mapping[str, Output]:  # type: ignore[override]

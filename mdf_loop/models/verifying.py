@@ -312,7 +312,7 @@ def needed_in(graph: Any) -> dict[str, ValueType]:
 
 
 def _without_default(body: Body) -> Iterator[str]:
-    return (name for name in body.inputs if name not in body.constants)
+    return (name for name in body.inputs if name not in body.defaults)
 
 
 def _of_port(port: Any) -> ValueType:

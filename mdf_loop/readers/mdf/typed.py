@@ -115,7 +115,7 @@ def finished(reader: GraphReader, body: Body, kind: str = "branch") -> Body:
         fixed = ((body.inputs[0], DTYPES[7]), (body.inputs[1], DTYPES[9]), (body.outputs[0], DTYPES[9]))
         types = {**{name: ValueType(dtype) for name, dtype in fixed}, **types}
     body = Body(**{**vars(body), "types": types})
-    return Body(**{**vars(body), "constants": settled(body, (reader.graph.id,))})
+    return body.with_values(settled(body, (reader.graph.id,)))
 
 
 def is_typed(graph: Any) -> bool:
@@ -197,7 +197,8 @@ class GraphReader:
         local = {*self.signature.inputs, *self.constants, *(name for node in self.nodes for name in node.outputs)}
         reads = [name for node in self.nodes for name in node.reads] + list(outputs)
         captures = tuple(dict.fromkeys(name for name in reads if name and name not in local))
-        return Body(self.graph.id, self.signature.inputs, outputs, tuple(self.nodes), self.constants, captures, {}, self.opsets)
+        body = Body(self.graph.id, self.signature.inputs, outputs, tuple(self.nodes), {}, captures, {}, self.opsets)
+        return body.with_values(self.constants)
 
     def value_name(self, name: str) -> str:
         """The name in the body of what a port's name stands for."""

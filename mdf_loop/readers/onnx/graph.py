@@ -111,7 +111,7 @@ def _assemble(
     constants: dict[str, Any],
     types: dict[str, ValueType],
 ) -> Body:
-    """Put the parts of a graph together: constants aside, captures found, well-formedness checked."""
+    """Put the parts of a graph together: constants aside, defaults of inputs apart from them, captures found, all checked."""
     _check_texts((*inputs, *outputs, *constants), path)
     nodes, together = [], Together()
     for proto in protos:
@@ -129,7 +129,8 @@ def _assemble(
     local = set(inputs) | set(constants) | written
     reads = [name for node in nodes for name in node.reads] + list(outputs)
     captures = tuple(dict.fromkeys(name for name in reads if name and name not in local))
-    return check_body(Body(path[-1], inputs, outputs, tuple(nodes), constants, captures, types, dict(opsets)), path)
+    body = Body(path[-1], inputs, outputs, tuple(nodes), {}, captures, types, dict(opsets))
+    return check_body(body.with_values(constants), path)
 
 
 def _check_texts(texts: Iterable[Any], path: tuple[str, ...]) -> None:
@@ -191,10 +192,19 @@ def _node(proto: onnx.NodeProto, opsets: Mapping[str, int], path: tuple[str, ...
             raise MalformedBody(f"two attributes are called {attribute.name!r}", where)
         attrs[attribute.name] = read_attribute(attribute, opsets, where)
     attrs = _fitting(attrs, schema_of(proto.op_type, opset, domain), where)
+    if not domain and proto.op_type in CONTROL:
+        count = _given_to_bodies(proto, opset)
+        attrs = {name: value.taking(count) if isinstance(value, Body) else value for name, value in attrs.items()}
     inner = [body for body in attrs.values() if isinstance(body, Body)]
     captures = tuple(dict.fromkeys(name for body in inner for name in body.captures))
     made = Node(proto.op_type, tuple(proto.input), tuple(proto.output), attrs, proto.name, opset, domain, captures)
     return as_loop(made, path[-1])
+
+
+def _given_to_bodies(proto: onnx.NodeProto, opset: int) -> int:
+    """How many inputs a node gives to its bodies; a Loop tells them iteration and condition, Scan 8 has lengths in front."""
+    count = {"If": 0, "Loop": max(len(proto.input), 2)}.get(proto.op_type, len(proto.input))
+    return count - (proto.op_type == "Scan" and opset < 9)
 
 
 def _title(proto: onnx.NodeProto) -> str:
