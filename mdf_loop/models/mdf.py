@@ -183,7 +183,11 @@ class MdfModel(Model):
         """The graph."""
         return self.graph
 
+    def _names_of_its_own(self) -> Iterable[str]:
+        return self.inputs if self.typed is not None else ()
+
     def refuse_how(self, how: Mapping[str, Any]) -> None:
+        super().refuse_how(how)
         without = [name for name in ("time_increment", "collect") if name in how]
         if without and "steps" not in how:
             raise ArgumentError(f"{' and '.join(without)} without steps; steps is how many times the model is evaluated")

@@ -58,9 +58,8 @@ class NetworkModel(Model):
         return self.prepared.body.inputs
 
     def refuse_how(self, how: Mapping[str, Any]) -> None:
+        super().refuse_how(how)
         for name in ("steps", "time_increment", "collect"):
-            if name in how and name in self.prepared.body.inputs:
-                raise ArgumentError(f"{name} is an argument of sweep; give the input of that name in over={{{name!r}: [...]}}")
             if name in how:
                 raise ArgumentError(f"{name} is for MDF models, and the model has no input of that name")
 

@@ -56,13 +56,20 @@ class Said:
     time_increment: float | None
     collect: bool
 
+    def given(self) -> dict[str, Any]:
+        """The arguments that say something else than they do by themselves."""
+        usual = {"common_noise": False, "fill": float("nan"), "on_error": "keep", "workers": 1, "collect": False}
+        return {name: value for name, value in vars(self).items() if str(value) != str(usual.get(name))}
+
 
 def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
     """What :func:`mdf_loop.sweep` gives; see there."""
     xarray()
+    model = prepare(model)
+    model.refuse_how(said.given())
     said = _completed(said)
     run = start_run(said.seed)
-    task = _task(prepare(model), grid_of(over), inputs, said, run.stream.seed)
+    task = _task(model, grid_of(over), inputs, said, run.stream.seed)
     workers = _counted("workers", said.workers)
     length = _chunk_of(task, said)
     table = Table(task.rows, said.fill)
@@ -94,8 +101,6 @@ def _completed(said: Said) -> Said:
 def _task(model: Model, grid: Grid, inputs: Mapping[str, Any], said: Said, seed: Seed) -> Task:
     """The work that is asked for."""
     _refuse_unknown(model, grid, inputs)
-    how = {"steps": said.steps, "time_increment": said.time_increment, "collect": said.collect or None}
-    model.refuse_how({name: value for name, value in how.items() if value is not None})
     if said.on_error not in ("keep", "raise"):
         raise ArgumentError(f"on_error must be 'keep' or 'raise'; got {said.on_error!r}")
     if not isinstance(said.fill, int | float | np.number):

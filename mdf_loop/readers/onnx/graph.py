@@ -119,7 +119,7 @@ def _assemble(
         _check_texts((proto.op_type, proto.domain, proto.name, *proto.input, *proto.output, *attributes), path)
         try:
             if proto.op_type == "Constant" and proto.domain in ("", "ai.onnx"):
-                _add_constant(constants, inputs, proto, path)
+                _add_constant(constants, inputs, proto, opsets, path)
             else:
                 nodes.append(_node(proto, opsets, path))
         except LoopError as error:
@@ -140,22 +140,24 @@ def _check_texts(texts: Iterable[Any], path: tuple[str, ...]) -> None:
             raise MalformedBody(f"the name {text!r} is not UTF-8 text", path)
 
 
-def _add_constant(constants: dict[str, Any], inputs: tuple[str, ...], proto: onnx.NodeProto, path: tuple[str, ...]) -> None:
+def _add_constant(
+    constants: dict[str, Any], inputs: tuple[str, ...], proto: onnx.NodeProto, opsets: Mapping[str, int], path: tuple[str, ...]
+) -> None:
     where = (*path, _title(proto))
     if len(proto.output) != 1:
         raise MalformedBody(f"a Constant has exactly one output, this one has {len(proto.output)}", where)
     name = proto.output[0]
     if name in constants or name in inputs:
         raise MalformedBody(f"writes {name!r}, which is already written; each name is written once", where)
-    constants[name] = _constant(proto, where)
+    constants[name] = _constant(proto, opsets, where)
 
 
-def _constant(proto: onnx.NodeProto, path: tuple[str, ...]) -> Any:
+def _constant(proto: onnx.NodeProto, opsets: Mapping[str, int], path: tuple[str, ...]) -> Any:
     """The value of a Constant node: exactly one of its ``value`` attributes."""
     if len(proto.attribute) != 1:
         raise MalformedBody(f"a Constant has exactly one value attribute, this one has {len(proto.attribute)}", path)
     (attribute,) = proto.attribute
-    value = read_attribute(attribute, {}, path)
+    value = read_attribute(attribute, opsets, path)
     makers: dict[str, Any] = {
         "value": lambda: value,
         "sparse_value": lambda: value,
