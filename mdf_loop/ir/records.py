@@ -6,7 +6,7 @@ nodes, and whoever wants the consumers of a value builds that dict in one line.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -160,8 +160,8 @@ class Body:
     state : tuple of State
         Hidden values that go round; the body's caller does not see them.
     defaults : mapping of str to array
-        Values of inputs that the caller may leave out.  Whoever runs the body gives every input, so only what calls a whole
-        model, and what writes it to a file, reads them.
+        Values of inputs, and of captures, that the caller may leave out.  What runs a body gives it all of them, so only
+        what is called by users, and what writes a body to a file, reads these.
     """
 
     name: str
@@ -186,18 +186,24 @@ class Body:
         constants = {name: value for name, value in values.items() if name not in self.inputs}
         return replace(self, constants=constants, defaults={name: values[name] for name in values if name in self.inputs})
 
-    def taking(self, count: int, named: Collection[str] = ()) -> Body:
-        """The same body for a caller that gives it so many inputs in order, where all others have defaults.
+    def taking(self, count: int | None) -> Body:
+        """The same body for a caller that gives it so many inputs in order: of more, those that have defaults are captured.
 
-        Files of ONNX's first versions list each initializer of a body among its inputs.  Of the others, those that the caller
-        gives by name are captured, and the rest are constants.
+        Files of ONNX's first versions list each initializer of a body among its inputs.  None is as many as have no default.
         """
         needed = tuple(name for name in self.inputs if name not in self.defaults)
-        if not self.defaults or len(self.inputs) == count or len(needed) != count:
+        if not self.defaults or count == len(self.inputs) or count not in (None, len(needed)):
             return self
-        constants = {name: value for name, value in self.values.items() if name not in named}
-        captures = (*self.captures, *(name for name in self.defaults if name in named))
-        return replace(self, inputs=needed, constants=constants, captures=captures, defaults={})
+        return replace(self, inputs=needed, captures=(*self.captures, *self.defaults))
+
+    def closed(self, given: Container[str] = ()) -> Body:
+        """The same body, in which captured values that have defaults, and are not given, are constants."""
+        left = {name: value for name, value in self.defaults.items() if name in self.captures and name not in given}
+        defaults = {name: value for name, value in self.defaults.items() if name in self.inputs}
+        if len(defaults) == len(self.defaults):
+            return self
+        captures = tuple(name for name in self.captures if name not in left)
+        return replace(self, captures=captures, constants={**self.constants, **left}, defaults=defaults)
 
     def type_of(self, name: str) -> ValueType:
         """What is declared of a value; an empty ValueType where nothing is."""

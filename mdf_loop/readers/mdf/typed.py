@@ -35,7 +35,7 @@ from mdf_loop.readers.mdf.edges import order_nodes
 from mdf_loop.readers.mdf.signature import Port, Signature
 from mdf_loop.readers.mdf.type_text import read_type_text
 from mdf_loop.readers.mdf.written import attribute, declared_array, settled, written_attribute
-from mdf_loop.readers.onnx.loops import as_loop
+from mdf_loop.readers.onnx.loops import as_loop, given_to_bodies
 from mdf_loop.readers.onnx.opsets import refuse_internal
 from mdf_loop.types.elements import DTYPES
 from mdf_loop.types.schemas import LARGEST_VERSION, schema_of
@@ -255,11 +255,13 @@ class GraphReader:
         outputs = self._outputs(node, holder)
         captures: list[str] = []
         read: set[str] = set()
+        there = {thing.id for thing in (*node.input_ports, *node.parameters)}
         n_carried = len(inputs) - {"Loop": 2, "Scan": attrs.get("num_scan_inputs", 0)}.get(op, len(inputs)) if bodies else 0
         for key in bodies:
             body = self._body(node, holder, key, n_carried, path)
             if body is None:
                 return self._opaque(node)
+            body = body.taking(given_to_bodies(op, version, len(inputs))).closed(there)
             read.update(body.captures)
             names = {name: self._captured(node, name, body) for name in body.captures}
             attrs[key] = rename_captures(body, names)

@@ -18,7 +18,7 @@ from mdf_loop.ir import Body, Node, ValueType
 from mdf_loop.ir.check import check_body
 from mdf_loop.ops.registry import version_of
 from mdf_loop.readers.onnx.inlining import inline_functions
-from mdf_loop.readers.onnx.loops import as_loop
+from mdf_loop.readers.onnx.loops import as_loop, given_to_bodies
 from mdf_loop.readers.onnx.opsets import (
     CONTROL,
     DEFAULT_OPSET,
@@ -195,18 +195,12 @@ def _node(proto: onnx.NodeProto, opsets: Mapping[str, int], path: tuple[str, ...
         attrs[attribute.name] = read_attribute(attribute, opsets, where)
     attrs = _fitting(attrs, schema_of(proto.op_type, opset, domain), where)
     if not domain and proto.op_type in CONTROL:
-        count = _given_to_bodies(proto, opset)
-        attrs = {name: value.taking(count) if isinstance(value, Body) else value for name, value in attrs.items()}
+        count = given_to_bodies(proto.op_type, opset, len(proto.input))
+        attrs = {name: value.taking(count).closed() if isinstance(value, Body) else value for name, value in attrs.items()}
     inner = [body for body in attrs.values() if isinstance(body, Body)]
     captures = tuple(dict.fromkeys(name for body in inner for name in body.captures))
     made = Node(proto.op_type, tuple(proto.input), tuple(proto.output), attrs, proto.name, opset, domain, captures)
     return as_loop(made, path[-1])
-
-
-def _given_to_bodies(proto: onnx.NodeProto, opset: int) -> int:
-    """How many inputs a node gives to its bodies; a Loop tells them iteration and condition, Scan 8 has lengths in front."""
-    count = {"If": 0, "Loop": max(len(proto.input), 2)}.get(proto.op_type, len(proto.input))
-    return count - (proto.op_type == "Scan" and opset < 9)
 
 
 def _title(proto: onnx.NodeProto) -> str:
