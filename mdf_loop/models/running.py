@@ -59,8 +59,8 @@ def run(
         A ``.zarr`` folder to which what is recorded is written while the model runs, so that it need not fit into memory.
     **inputs : array_like
         Values by name.  For MDF the name of an input port without an edge, or of a parameter; ``node.name``
-        where several nodes have one of that name, or where it is the name of an argument above.  For ONNX and
-        OpenVINO the name of an input.
+        where several nodes have one of that name, or where it is the name of an argument above.  For ONNX, OpenVINO
+        and converted models the name of an input, also where that is the name of an argument above.
 
     Returns
     -------
