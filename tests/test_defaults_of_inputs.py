@@ -1,6 +1,7 @@
 """Inputs with defaults in bodies, what is no input at all, and inputs called like anything."""
 
 import numpy as np
+import onnx
 import pytest
 from engines import ENGINES
 from given_values import with_defaults
@@ -12,6 +13,7 @@ from mdf_loop import backend, options
 from mdf_loop.errors import MalformedBody
 from mdf_loop.ir import Body
 from mdf_loop.ir.check import check_body
+from mdf_loop.models.verifying import verify
 
 F = np.float32
 
@@ -91,6 +93,17 @@ def test_an_input_of_a_body_with_a_default_may_be_given_by_name(engine):
             assert mdf_loop.run(graph)["y"] == mdf_loop.run(graph, steps=2)["y"] == 1 + 3 * added
             assert mdf_loop.run(mdf_loop.to_onnx(graph))["y"] == 1 + 3 * added
             assert mdf_loop.run(graph, w=7.0)["y"] == 22
+
+
+@pytest.mark.parametrize("version", [3, 8])
+def test_verify_gives_onnxruntime_what_has_a_default(version, tmp_path):
+    pytest.importorskip("onnxruntime")
+    plain = parser.parse_model(f'<ir_version: {version}, opset_import: ["": 17]> g (float x) => (float y) {{ y = Add (x, x) }}')
+    onnx.save(with_defaults(plain, {"x": F(5)}), tmp_path / "m.onnx")
+    report = verify(tmp_path / "m.onnx", {"x": 3.0})
+    assert report.reference["y"] == 6
+    assert not report.disagreements
+    assert report.findings["y", "onnxruntime"] == "same"
 
 
 def test_a_shape_that_a_default_decides_is_not_declared():

@@ -140,14 +140,11 @@ _cache = Cache()
 
 def read_once(source: Any, n_carried: int | None, kind: str, count: int | None = None) -> Body:
     """Read a body, or find it read; ``count`` is how many inputs a Scan is given, where that is known."""
-    if kind == "loop" and n_carried is not None:
-        count = 2 + n_carried
+    count = {"loop": None if n_carried is None else 2 + n_carried, "branch": 0}.get(kind, count)
     key = fingerprint(source)
     if key is None:
-        return read(source, n_carried, kind).taking(0 if kind == "branch" else count)
-    return _cache.body(
-        (key, n_carried, kind, count), lambda: read(_own(source), n_carried, kind).taking(0 if kind == "branch" else count)
-    )
+        return read(source, n_carried, kind).taking(count)
+    return _cache.body((key, n_carried, kind, count), lambda: read(_own(source), n_carried, kind).taking(count))
 
 
 def _own(source: Any) -> Any:
