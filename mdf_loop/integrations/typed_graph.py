@@ -134,7 +134,7 @@ class TypedNode:
         """Make the operator ready to run; its inputs are the values of the ports."""
         inputs = tuple(dict.fromkeys(self._values.values()))
         needed = {name for part in body.nodes for name in part.reads} | set(self._outputs.values())
-        constants = {name: body.constants[name] for name in needed if name in body.constants and name not in inputs}
+        constants = {name: value for name, value in body.values.items() if name in needed and name not in inputs}
         types = {name: body.types[name] for name in needed if name in body.types}
         outputs = tuple(self._outputs.values())
         self._execute = InterpretedBody(
