@@ -61,7 +61,7 @@ Span = tuple[int, int]
 
 
 def begun(path: Any) -> int | None:
-    """The seed of the sweep whose checkpoint is there, as a number, with which a call without one goes on; None if it has none."""
+    """The seed of the sweep whose checkpoint is there, as a number; a call without one goes on with it."""
     try:
         seed = said_in(place_of(path))["lines"]["seed"].strip("'")
     except (MalformedBody, KeyError):

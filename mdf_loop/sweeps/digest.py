@@ -25,6 +25,7 @@ from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.readers.opening import read_bytes
 from mdf_loop.sweeps.grid import Grid
+from mdf_loop.sweeps.reducing import reduce_in_words
 from mdf_loop.sweeps.task import Task
 from mdf_loop.version import __version__
 
@@ -54,9 +55,8 @@ def lines_of(task: Task) -> Lines:
         "inputs": dict(task.inputs),
         "seed": seed_text(task.seed),
         "common_noise": task.common_noise,
-        "outputs": task.names,
-        "reduce": task.reduce,
-        "trials": "any" if task.reduce is None else task.trials,
+        "outputs": ", ".join(task.names),
+        "reduce": reduce_in_words(task.reduce),
         "fill": float(task.fill),
         "steps": task.wish.steps,
         "time_increment": None if increment is None else float(increment),
@@ -64,6 +64,8 @@ def lines_of(task: Task) -> Lines:
         "engine": task.engine,
         "options": {name: value for name, value in task.options.items() if name != "engine"},
     }
+    if task.reduce is not None:
+        asked["trials"] = task.trials
     try:
         return _gathered(_lines(asked, ""))
     except (pickle.PicklingError, AttributeError, TypeError, ValueError, RecursionError) as error:
@@ -75,18 +77,20 @@ def lines_of(task: Task) -> Lines:
 
 def differences(there: Lines, here: Lines) -> str:
     """What differs, in words; empty where nothing does."""
-    found = []
-    for name in dict.fromkeys([*there, *here]):
-        was, now = there.get(name), here.get(name)
-        if was is None:
-            found.append(f"it has no {name}, which is {_shown(now)} here")
-        elif now is None:
-            found.append(f"its {name} is {_shown(was)}, here there is none")
-        elif was != now:
-            was, now = _shown(was), _shown(now)
-            found.append(f"its {name} is {was}, here it is {now if was != now else 'another one'}")
+    names = [name for name in dict.fromkeys([*there, *here]) if there.get(name) != here.get(name)]
+    within = {name[:k] for name in names for k, letter in enumerate(name) if letter == "."}
+    found = [_difference(name, there.get(name), here.get(name)) for name in names if name not in within]
     more = f"; and {len(found) - FEW} more" if len(found) > FEW else ""
     return "; ".join(found[:FEW]) + more
+
+
+def _difference(name: str, there: str | None, here: str | None) -> str:
+    was, now = _shown(there), _shown(here)
+    if there is None:
+        return f"it has no {name}, which is {now} here"
+    if here is None:
+        return f"its {name} is {was}, here there is none"
+    return f"its {name} is {was}, here it is {now if was != now else 'another one'}"
 
 
 def digest_of_points(grid: Grid, first: int, behind: int) -> str:

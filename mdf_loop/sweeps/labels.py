@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,7 +60,12 @@ class Labels:
     @property
     def points(self) -> int:
         """How many points there are."""
-        return int(np.prod([size for dim, size in zip(self.dims, self.shape, strict=True) if dim != "trial"], dtype=np.int64))
+        return math.prod(size for dim, size in zip(self.dims, self.shape, strict=True) if dim != "trial")
+
+    @property
+    def rows(self) -> int:
+        """How many rows the results have."""
+        return self.points if self.is_reduced else self.points * self.trials
 
     @property
     def grid(self) -> str:
