@@ -127,6 +127,7 @@ class Checkpoint:
         self._seen, self._new, self._damaged = set[str](), list[str](), dict[str, Exception]()
         self._own, self._claims = dict[Span, str](), dict[Span, str]()
         self._at, self._looked, self._took, self._is_shared = 0, 0.0, 0.0, False
+        self._done, self._was_complete = f"complete_{task.size}_of_{task.trials}", False
         while not self._begin([name for name in self.place.names() if not name.startswith(UNFINISHED)]):
             continue  # another job began at the same time
 
@@ -199,6 +200,9 @@ class Checkpoint:
                 self._set_aside(name, error)
                 continue
             yield from self._untaken(name, chunk)
+        if self._was_complete and not self.is_complete:
+            self._damaged[""] = MalformedBody(f"{np.count_nonzero(~self._taken)} runs are missing that were done")
+        self._was_complete = False
         if self._damaged:
             what, self._damaged = what_is_wrong(self.place, self._damaged), {}
             warn_user(f"{what}. What is there of it is kept under names that end in {DAMAGED!r}, and it is made again")
@@ -245,6 +249,7 @@ class Checkpoint:
         claims = [found for name in names if (found := _CLAIM.fullmatch(name)) and found[4] != self._job]
         self._claims = {(int(c[1]), int(c[2])): c[4] for c in claims if int(c[3]) == self.task.trials}
         new = [name for name in chunk_names(names) if name not in self._seen]
+        self._was_complete |= not self._looked and self._done in names
         self._is_shared |= bool(claims or (new and self._seen))
         self._seen.update(new)
         self._new = new[::-1] + self._new
@@ -322,6 +327,7 @@ class Checkpoint:
             self.place.remove(name)
         self._own.clear()
         if is_done:
+            self.place.write(self._done, b"")
             for name in self.place.names():
                 if name.startswith(UNFINISHED) or _CLAIM.fullmatch(name):
                     self.place.remove(name)
