@@ -105,7 +105,8 @@ from mdf_loop.sweeps.digest import digest_of, lines_of
 from mdf_loop.sweeps.task import Task
 from mdf_loop.models.model import Wish
 for path in {[str(DIFFUSION), str(ROOT / "examples" / "openvino_loop.xml")]!r}:
-    task = Task(mdf_loop.prepare(path), dict(a="".join(["x", "y"]), b={{"x", "y", "z"}}), wish=Wish(outputs=frozenset("abcdefgh")))
+    given = dict(a="".join(["x", "y"]), b={{"x", "y", "z"}})
+    task = Task(mdf_loop.prepare(path), given, wish=Wish(outputs=frozenset("abcdefgh")))
     print(digest_of(lines_of(task)))
 """
     found = {
