@@ -127,9 +127,10 @@ class Checkpoint:
         self._seen, self._new, self._damaged = set[str](), list[str](), dict[str, Exception]()
         self._own, self._claims = dict[Span, str](), dict[Span, str]()
         self._at, self._looked, self._took, self._is_shared = 0, 0.0, 0.0, False
-        self._done, self._was_complete = f"complete_{task.size}_of_{task.trials}", False
+        self._done = f"complete_{task.size}_of_{task.trials}"
         while not self._begin([name for name in self.place.names() if not name.startswith(UNFINISHED)]):
             continue  # another job began at the same time
+        self._missing = self._not_there(self.place.names())
 
     def _begin(self, names: list[str]) -> bool:
         """See that the folder is that of this sweep, and says so; False if another job was faster."""
@@ -200,12 +201,21 @@ class Checkpoint:
                 self._set_aside(name, error)
                 continue
             yield from self._untaken(name, chunk)
-        if self._was_complete and not self.is_complete:
-            self._damaged[""] = MalformedBody(f"{np.count_nonzero(~self._taken)} runs are missing that were done")
-        self._was_complete = False
+        if self._missing:
+            self._damaged[""], self._missing = MalformedBody(f"{self._missing} runs are missing that were done"), 0
         if self._damaged:
             what, self._damaged = what_is_wrong(self.place, self._damaged), {}
             warn_user(f"{what}. What is there of it is kept under names that end in {DAMAGED!r}, and it is made again")
+
+    def _not_there(self, names: list[str]) -> int:
+        """How many runs no chunk has although all were done."""
+        there = np.zeros(self.task.size if self._done in names else 0, bool)
+        for name in chunk_names(names) if len(there) else ():
+            start, stop, trials = numbers_of(name)
+            if start < stop <= self.task.grid.size * trials:
+                for first, behind, _ in parts_of(name, self.task.trials):
+                    there[first:behind] = True
+        return int(np.count_nonzero(~there))
 
     def _untaken(self, name: str, chunk: Chunk) -> Iterator[tuple[Span, Chunk]]:
         """The parts of a chunk that were not given yet."""
@@ -249,7 +259,6 @@ class Checkpoint:
         claims = [found for name in names if (found := _CLAIM.fullmatch(name)) and found[4] != self._job]
         self._claims = {(int(c[1]), int(c[2])): c[4] for c in claims if int(c[3]) == self.task.trials}
         new = [name for name in chunk_names(names) if name not in self._seen]
-        self._was_complete |= not self._looked and self._done in names
         self._is_shared |= bool(claims or (new and self._seen))
         self._seen.update(new)
         self._new = new[::-1] + self._new

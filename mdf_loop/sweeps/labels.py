@@ -76,11 +76,12 @@ class Labels:
 
     def described(self, row: int) -> str:
         """A row in words."""
-        place = dict(zip(self.dims, np.unravel_index(row, tuple(self.shape)), strict=True)) if self.dims else {}
+        point, trial = (row, 0) if self.is_reduced else divmod(row, self.trials)
+        lead = {dim: size for dim, size in zip(self.dims, self.shape, strict=True) if dim != "trial"}
+        place = dict(zip(lead, np.unravel_index(point, tuple(lead.values())), strict=True)) if lead else {}
         values = [f"{name}={known[place[dim]]}" for name, (dim, known) in self.coordinates.items() if name != "trial"]
-        point = row // self.trials if "trial" in self.dims else row
         words = [f"point {point} ({', '.join(values)})"] if values else []
-        return ", ".join([*words, *([f"trial {place['trial']}"] if "trial" in place else [])]) or "the run"
+        return ", ".join(words if self.is_reduced else [*words, f"trial {trial}"])
 
 
 def labels_of_sweep(task: Task, run: Run, has_trials: bool) -> Labels:
