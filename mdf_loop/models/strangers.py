@@ -111,9 +111,9 @@ def _files_in(place: Path) -> Iterator[tuple[Path, os.stat_result]]:
 def _described(path: Path) -> dict[str, Any]:
     """What a file of zarr says of a group or an array."""
     with opened(path, "a part of a .zarr folder") as file:
-        text = file.read(MOST_JSON + 1)
+        text = file.read() if os.fstat(file.fileno()).st_size <= MOST_JSON else b"null"
     try:
-        found = json.loads(text) if len(text) <= MOST_JSON else None
+        found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise MalformedBody(f"{shortened(path)!r} cannot be read: {error}") from error
     if not isinstance(found, dict):
