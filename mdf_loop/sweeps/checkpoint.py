@@ -270,7 +270,7 @@ class Checkpoint:
     def take(self, most: int) -> Span | None:
         """The next runs for this job, at most so many; None if others have done the rest.
 
-        Other jobs are told.  What they work at comes last, for they may be dead.
+        Other jobs see what is taken.  What they work at comes last, because they may be dead.
         """
         unit = self.task.trials if self.task.reduce is not None else 1
         most = max(most // unit, 1) * unit
@@ -330,7 +330,7 @@ class Checkpoint:
             self.place.remove(self._own.pop(span))
 
     def close(self) -> None:
-        """Take back what this job claimed; when all is done, nobody needs what jobs left behind that were killed."""
+        """Take back what this job claimed; when all is done, remove what killed jobs left."""
         is_done = self.is_complete and not self._own
         for name in self._own.values():
             self.place.remove(name)
