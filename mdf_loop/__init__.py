@@ -15,12 +15,12 @@ from mdf_loop.errors import LoopError
 from mdf_loop.integrations.mdf import register, unregister
 from mdf_loop.models.opening import prepare
 from mdf_loop.models.running import run
-from mdf_loop.models.saving import open_results as open
 from mdf_loop.ops.registry import kernel
 from mdf_loop.options import options
 from mdf_loop.pictures.drawing import draw
 from mdf_loop.plots.plot import plot
 from mdf_loop.readers.python.control import body
+from mdf_loop.sweeps.reading import open
 from mdf_loop.sweeps.sweep import sweep
 from mdf_loop.version import __version__ as __version__
 

@@ -1,6 +1,7 @@
 """Object code on disk: what is found there is what was written there, by us, for this machine; anything else is not there."""
 
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -97,6 +98,30 @@ def test_links_are_not_followed_and_the_folder_is_the_users_own(kept, tmp_path):
     place.rename(elsewhere)
     place.symlink_to(elsewhere)
     assert kept.read(KEY) is None
+
+
+@owned
+@pytest.mark.parametrize("kind", ["pipe", "socket", "directory", "link to a device"])
+def test_what_is_no_file_is_no_entry_and_nothing_waits_for_it(kind, kept):
+    place = the_file(kept)
+    place.unlink()
+    if kind == "pipe":
+        os.mkfifo(place)
+    elif kind == "socket":
+        here = os.getcwd()
+        os.chdir(kept.path)  # the name of a socket is short
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind("s")
+        os.chdir(here)
+        os.rename(kept.path / "s", place)
+    elif kind == "directory":
+        place.mkdir()
+    else:
+        place.symlink_to("/dev/zero")
+    assert kept.read(KEY) is None
+    if kind != "directory":
+        kept.write(KEY, CONTENT)
+        assert kept.read(KEY) == CONTENT
 
 
 def test_folders_that_cannot_be_are_no_cache(tmp_path, caplog):

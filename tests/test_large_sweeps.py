@@ -49,8 +49,11 @@ def test_a_checkpoint_is_gone_on_with(tmp_path, monkeypatch):
     [
         ({"seed": 2}, "its seed is 1, here it is 2"),
         ({"over": {"drift": [0.0, 1.0]}}, "its grid is"),
-        ({"trials": 5}, "its trials is 4, here it is 5"),
-        ({"noise": 0.5}, "its content is"),
+        ({"noise": 0.5}, r"it has no inputs\.noise, which is 0\.5 here"),
+        ({"fill": -1.0}, r"its fill is nan, here it is -1\.0"),
+        ({"outputs": "path"}, "its outputs is evidence, reaction_time, path, here it is path"),
+        ({"common_noise": True}, "its common_noise is False, here it is True"),
+        ({"reduce": "mean"}, "its reduce is None, here it is mean"),
     ],
 )
 def test_a_checkpoint_of_another_sweep_is_refused(change, message, tmp_path):
@@ -97,14 +100,14 @@ def test_a_sweep_is_known_again_in_another_process(tmp_path):
     """Whatever the order of sets there, which is that of hashes."""
     pytest.importorskip("zarr")
     code = f"""
-import sys, mdf_loop
-from mdf_loop.sweeps.grid import grid_of
+import mdf_loop
+from mdf_loop.sweeps.digest import digest_of, lines_of
 from mdf_loop.sweeps.task import Task
 from mdf_loop.models.model import Wish
 for path in {[str(DIFFUSION), str(ROOT / "examples" / "openvino_loop.xml")]!r}:
-    model = mdf_loop.prepare(path)
-    grid = grid_of({{"drift": [0.0, 1.0]}})
-    print(Task(model, dict(a="".join(["x", "y"]), b="xy"), grid, wish=Wish(outputs=frozenset("abcdefgh"))).fingerprint())
+    given = dict(a="".join(["x", "y"]), b={{"x", "y", "z"}})
+    task = Task(mdf_loop.prepare(path), given, wish=Wish(outputs=frozenset("abcdefgh")))
+    print(digest_of(lines_of(task)))
 """
     found = {
         subprocess.run(
@@ -134,31 +137,6 @@ def test_a_call_without_a_seed_goes_on_with_that_of_the_checkpoint(tmp_path):
     assert mdf_loop.sweep(DIFFUSION, OVER, trials=2, checkpoint=path).identical(first)
     with mdf_loop.options(seed=1), pytest.raises(LoopError, match="here it is 1"):
         mdf_loop.sweep(DIFFUSION, OVER, trials=2, checkpoint=path)
-
-
-def test_a_cluster_of_another_size_goes_on_with_the_chunks_of_the_checkpoint(tmp_path, monkeypatch):
-    pytest.importorskip("zarr")
-    from mdf_loop.sweeps import running
-
-    class Cluster:
-        def __init__(self, workers):
-            self.workers = workers
-
-        def scheduler_info(self):
-            return {"workers": dict.fromkeys(range(self.workers))}
-
-    spans = []
-    monkeypatch.setattr(running, "on_cluster", lambda task, found, *_: spans.append(list(found)) or running.here(task, found))
-    said = {"trials": 4, "seed": 1, "checkpoint": tmp_path / "c.zarr"}
-
-    def stop(done, size):
-        raise KeyboardInterrupt
-
-    with pytest.raises(LoopInterrupted):
-        mdf_loop.sweep(DIFFUSION, OVER, client=Cluster(1), progress=stop, **said)
-    found = mdf_loop.sweep(DIFFUSION, OVER, client=Cluster(3), **said)
-    assert spans[1] == spans[0][1:]
-    assert found.identical(mdf_loop.sweep(DIFFUSION, OVER, trials=4, seed=1))
 
 
 def test_a_checkpoint_refuses_what_it_would_not_know_again(tmp_path):

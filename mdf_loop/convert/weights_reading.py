@@ -99,7 +99,7 @@ class Archive:
     """
 
     def __init__(self, file: BinaryIO, label: str) -> None:
-        size = os.fstat(file.fileno()).st_size
+        size = file.seek(0, os.SEEK_END)
         self.label, self.left = label, ANY + PER_BYTE * size
         self._zip = zipfile.ZipFile(file)
         if sum(entry.compress_size for entry in self._zip.infolist()) > size:

@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import FileError, LoopError, warn_user
+from mdf_loop.errors import FileError, LoopError, MalformedBody, warn_user
 from mdf_loop.models.results import About, Results
 from mdf_loop.models.saving import IN_FOLDER, IN_ZARR, SAID, VALUE, VALUES, said_of
+from mdf_loop.models.strangers import zarr_attributes
 from mdf_loop.models.written import NotWritable
 
 
@@ -40,7 +41,7 @@ class Folder:
     """
 
     def __init__(self, path: Any, about: About, names: Sequence[str]) -> None:
-        self.place, self.about, self.names = Path(path), about, names
+        self.place, self.about, self.names = Path(path).expanduser(), about, names
         if self.place.suffix != ".zarr":
             raise LoopError(f"record_to is the name of a .zarr folder; got {str(path)!r}")
         try:
@@ -53,15 +54,15 @@ class Folder:
 
     def _holds_results(self) -> bool:
         try:
-            return str(self._zarr.open_group(self.place, mode="r").attrs.get(SAID)).startswith("{")
-        except Exception:  # of a folder that is nothing of zarr's
+            return str(zarr_attributes(self.place).get(SAID)).startswith("{")
+        except MalformedBody:  # a folder that is nothing of zarr's
             return False
 
     @cached_property
     def group(self) -> Any:
         """The group of zarr; what was there is gone."""
         with writing(self.place):
-            group = self._zarr.open_group(self.place, mode="w")
+            group = self._zarr.open_group(self.place, mode="w", zarr_format=3)
         self._write(group, Results({}, self.about), {name: {"kind": IN_ZARR} for name in self.names})
         return group
 

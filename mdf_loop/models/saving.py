@@ -19,8 +19,9 @@ from mdf_loop.errors import FileError, LoopError, MalformedBody
 from mdf_loop.files import replacing, sync_folder, write_npz
 from mdf_loop.models.labelled import dataset, labels_of, seed_text, xarray
 from mdf_loop.models.results import About, Results
+from mdf_loop.models.strangers import refuse_strange, zarr_attributes
 from mdf_loop.models.written import Said, read_again, written
-from mdf_loop.readers.opening import as_path
+from mdf_loop.readers.opening import as_path, shortened
 
 SAID, VALUE, VALUES = "mdf_loop", "value_{}", "mdf_loop_values"
 """Names in a file: what there is, as JSON, the arrays, and the group of arrays beside what was recorded to a folder."""
@@ -47,36 +48,22 @@ def save(results: Results, path: Any) -> None:
     write_dataset(made.assign(values).assign_attrs({SAID: json.dumps(said)}), place)
 
 
-def open_results(path: Any, /) -> Any:
-    """Read results: what :meth:`Results.save`, ``record_to`` and ``mdf-loop run`` wrote, or a Dataset of a sweep.
-
-    Parameters
-    ----------
-    path : str or path-like
-        A ``.npz``, ``.nc`` or ``.zarr`` file.
-
-    Returns
-    -------
-    Results, or xarray.Dataset
-        As it was written: results by :meth:`Results.save`; by ``record_to``, also of a run that was killed (what was recorded
-        stays in the file until it is read); outputs alone, of a ``.npz`` of arrays.  A Dataset by ``mdf-loop sweep`` or xarray.
-
-    Raises
-    ------
-    MalformedBody
-        There is no such file, or no results in it.
-
-    Examples
-    --------
-    >>> import mdf_loop, tempfile
-    >>> path = tempfile.mkdtemp() + "/run.npz"
-    >>> mdf_loop.run("examples/drift_diffusion.yaml", seed=7).save(path)
-    >>> mdf_loop.open(path).iterations
-    250
-    """
+def open_results(path: Any) -> Any:
+    """What a file of results holds; see :func:`mdf_loop.open`."""
     place = _place(path)
-    found = _of_archive(place) if place.suffix == ".npz" else _of_folder(place)
-    return _of_dataset(place) if found is None else found
+    try:
+        if place.suffix == ".npz":
+            return _of_archive(place)
+        if not place.exists():
+            raise MalformedBody(f"there is no file {os.fspath(place)!r}")
+        _need(place)
+        said = _said_of_recording(place)
+        refuse_strange(place, "" if said is None else VALUES)
+        return _of_dataset(place) if said is None else _of_recording(place, said)
+    except LoopError:
+        raise
+    except Exception as error:  # what it says may be anything, and zarr, HDF5 and xarray have errors of every kind
+        raise MalformedBody(f"{shortened(place)!r} holds no results of a run: {error or type(error).__name__}") from error
 
 
 def _results(said: Mapping[str, Any], arrays: Mapping[int, np.ndarray], place: Path) -> Results:
@@ -133,35 +120,31 @@ def _of_archive(place: Path) -> Results:
         return _results(said, {k: archive.array(VALUE.format(k)) for k in range(count)}, place)
 
 
-def _of_folder(place: Path) -> Results | None:
-    """Results of a folder that a run was recorded to; None for any other file.  What was recorded is read when asked for."""
-    if place.suffix != ".zarr" or not place.exists():
-        return None
-    xarray()
+def _said_of_recording(place: Path) -> dict[str, Any] | None:
+    """What is known of a run that was recorded to a folder; None for any other file."""
+    text = str(zarr_attributes(place).get(SAID)) if place.suffix == ".zarr" else ""
+    said = _parsed(text, place) if text.startswith("{") else {}
+    return said if said.get(IN_FOLDER) is True else None
+
+
+def _of_recording(place: Path, said: dict[str, Any]) -> Results:
+    """Results of a run that was recorded to a folder; what was recorded is read when asked for."""
     import zarr
 
     with _told(place):
-        try:
-            group = zarr.open_group(place, mode="r")
-            said = json.loads(str(group.attrs[SAID]))
-            if said[IN_FOLDER] is not True:
-                return None
-            held = group.get(VALUES, {})
-            arrays = {int(name[6:]): np.asarray(held[name][...]) for name in held}
-            kinds = {name: value["kind"] for name, value in said["recorded"].items()}
-        except (ValueError, KeyError, TypeError, AttributeError, FileNotFoundError, RecursionError):
-            return None
-    said["recorded"] = {name: value for name, value in said["recorded"].items() if kinds[name] != IN_ZARR}
-    results = _results(said, arrays, place)
-    there = {name: group[name] for name, kind in kinds.items() if kind == IN_ZARR and name in group}
+        group = zarr.open_group(place, mode="r", zarr_format=3, use_consolidated=False)
+        held = group.get(VALUES, {})
+        arrays = {int(name[6:]): np.asarray(held[name][...]) for name in held}
+        kinds = {name: value["kind"] for name, value in said["recorded"].items()}
+        said["recorded"] = {name: value for name, value in said["recorded"].items() if kinds[name] != IN_ZARR}
+        results = _results(said, arrays, place)
+        there = {name: group[name] for name, kind in kinds.items() if kind == IN_ZARR and name in group}
     results.about.recorded = {name: there.get(name, results.recorded.get(name)) for name in kinds}
     return results
 
 
 def _of_dataset(place: Path) -> Any:
     """Results, or a labelled Dataset, in memory."""
-    if not place.exists():
-        raise MalformedBody(f"there is no file {os.fspath(place)!r}")
     with _told(place), _opened(place) as found:
         if SAID not in found.attrs:
             raise MalformedBody(f"{os.fspath(place)!r} holds no results of a run")
@@ -195,7 +178,7 @@ def _with_errors(found: Any) -> Any:
 @contextlib.contextmanager
 def _opened(place: Path) -> Iterator[Any]:
     if place.suffix == ".zarr":
-        with xarray().open_zarr(place, consolidated=False) as found:
+        with xarray().open_zarr(place, consolidated=False, zarr_format=3) as found:
             yield found
     else:
         with xarray().open_dataset(place, engine="h5netcdf") as found:
@@ -241,9 +224,7 @@ def write_dataset(made: Any, place: Path) -> None:
     FileError
         It cannot be written; what was there is unchanged.
     """
-    package = "zarr" if place.suffix == ".zarr" else "h5netcdf"
-    if importlib.util.find_spec(package) is None:
-        raise LoopError(f'a {place.suffix} file needs {package}: pip install "mdf-loop[sweep]"')
+    package = _need(place)
     target = Path(os.path.realpath(place))
     beside = target.with_name(f".mdf-loop-{os.urandom(8).hex()}{place.suffix}")
     with _told(place):
@@ -251,12 +232,21 @@ def write_dataset(made: Any, place: Path) -> None:
             if package == "zarr":
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # zarr's, about texts in other programs
-                    made.to_zarr(beside, mode="w", consolidated=False)
+                    made.to_zarr(beside, mode="w", consolidated=False, zarr_format=3)
             else:
                 made.to_netcdf(beside, engine="h5netcdf")
             _put(beside, target)
         finally:
             _remove(beside)
+
+
+def _need(place: Path) -> str:
+    """The package that such a file needs; xarray is there as well."""
+    xarray()
+    package = "zarr" if place.suffix == ".zarr" else "h5netcdf"
+    if importlib.util.find_spec(package) is None:
+        raise LoopError(f'a {place.suffix} file needs {package}: pip install "mdf-loop[sweep]"')
+    return package
 
 
 def _put(beside: Path, target: Path) -> None:

@@ -70,12 +70,20 @@ def read_again(said: Said, arrays: Mapping[int, np.ndarray]) -> Any:
         return int(said["digits"], 16)
     try:
         array, dtype = arrays[said["place"]], NAMES.get(said["dtype"], None)
-        array = array.astype(object) if said["dtype"] == "string" else _as(array, dtype or np.dtype(said["dtype"]))
+        array = array.astype(object) if said["dtype"] == "string" else _as(array, dtype or _numeric(said["dtype"]))
     except (KeyError, TypeError, ValueError) as error:
         raise MalformedBody(f"the file of results is damaged: {error}") from error
     if kind == "array":
         return array
     return array[()] if kind == "scalar" else PYTHON[str(kind)](array.item())
+
+
+def _numeric(name: str) -> np.dtype:
+    """One of numpy's types of numbers and times; others may have elements of any size."""
+    dtype = np.dtype(name)
+    if dtype.kind not in "biufcmM":
+        raise ValueError(f"there are no values of type {name!r:.50}")
+    return dtype
 
 
 def _put_together(kind: str, items: list[Any], said: Said) -> Any:

@@ -55,6 +55,13 @@ def reduce_of(said: Any, outputs: Iterable[str]) -> Reduce | None:
     return _one(said)
 
 
+def reduce_in_words(reduce: Reduce | None) -> Any:
+    """A reduction as it was asked for: functions of :data:`KNOWN` by their names."""
+    if isinstance(reduce, Mapping):
+        return {name: reduce_in_words(function) for name, function in reduce.items()}
+    return next((name for name, function in KNOWN.items() if function is reduce), reduce)
+
+
 QUANTILE = "quantile"
 """The dimension of quantiles."""
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.counts import counted
 from mdf_loop.errors import ArgumentError, KindError, LoopInterrupted, PartialResults
-from mdf_loop.models.labelled import DIMENSIONS, Axes, attributes, seed_text, xarray
+from mdf_loop.models.labelled import xarray
 from mdf_loop.models.model import HOW, Model, Wish, suggest_argument, unknown_name
 from mdf_loop.models.opening import prepare
-from mdf_loop.models.results import About, chosen_options
 from mdf_loop.options import Run, Seed, current_options, part_of, start_run
 from mdf_loop.sweeps.checkpoint import Checkpoint, begun
 from mdf_loop.sweeps.grid import Grid, grid_of
-from mdf_loop.sweeps.reducing import QUANTILE, keeps_rows, levels_of, reduce_of
+from mdf_loop.sweeps.labels import labelled, labels_of_sweep
+from mdf_loop.sweeps.reducing import reduce_of
 from mdf_loop.sweeps.table import Chunk, Table
 from mdf_loop.sweeps.task import Task
 from mdf_loop.sweeps.workers import Span, chunks_of, helped, here, in_threads, on_cluster
@@ -71,31 +71,27 @@ def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
     run = start_run(said.seed)
     task = _task(model, grid_of(over), inputs, said, run.stream.seed)
     workers = _counted("workers", said.workers)
-    length = _chunk_of(task, said)
+    length, labels = _chunk_of(task, said), labels_of_sweep(task, run, said.trials is not None)
     table = Table(task.rows, said.fill)
-    saved = None if said.checkpoint is None else Checkpoint(said.checkpoint, _said(task, length))
+    saved = None if said.checkpoint is None else Checkpoint(said.checkpoint, task, labels)
     found = chunked(task, length, run, workers, said.client, saved)
-    has_trials = said.trials is not None
     try:
         with part_of(run):
             _fill(table, task, found, said.progress)
     except (PartialResults, KeyboardInterrupt) as error:
         ended = error if isinstance(error, PartialResults) else LoopInterrupted("interrupted")
-        ended.results = labelled(task, table, run, has_trials)
+        ended.results = labelled(labels, table, _errors(task, table))
         if ended is error:
             raise
         raise ended from error
-    return labelled(task, table, run, has_trials)
+    return labelled(labels, table, _errors(task, table))
 
 
 def _completed(said: Said) -> Said:
-    """What is left open as the checkpoint has it, so that the same call goes on, with any number of workers."""
-    if said.checkpoint is None:
+    """A seed that is left open as the checkpoint has it, so that the same call goes on."""
+    if said.checkpoint is None or said.seed is not None or current_options().seed is not None:
         return said
-    seed, chunk = begun(said.checkpoint)
-    if said.seed is None and current_options().seed is None:
-        said = replace(said, seed=seed)
-    return replace(said, chunk=chunk) if said.chunk is None else said
+    return replace(said, seed=begun(said.checkpoint))
 
 
 def _task(model: Model, grid: Grid, inputs: Mapping[str, Any], said: Said, seed: Seed) -> Task:
@@ -128,23 +124,27 @@ def chunked(
     task: Task, length: int, run: Run, workers: int = 1, client: Any = None, saved: Checkpoint | None = None
 ) -> Iterator[tuple[Span, Chunk]]:
     """All chunks of a task, as they are done; those of a checkpoint first."""
-    spans = chunks_of(task, length)
-    if saved is not None:
-        there = saved.done()
-        yield from (pair for pair in saved.chunks() if pair[0] in set(spans))
-        spans = [span for span in spans if span not in there]
+    if saved is None:
+        yield from _spread(task, chunks_of(task, length), run, workers, client)
+        return
+    try:
+        while not saved.is_complete:
+            yield from saved.chunks()
+            for span, chunk in _spread(task, iter(partial(saved.take, length), None), run, workers, client):
+                saved.write(span, chunk)
+                yield span, chunk
+                yield from saved.chunks()
+    finally:
+        saved.close()
+
+
+def _spread(task: Task, spans: Iterable[Span], run: Run, workers: int, client: Any) -> Iterator[tuple[Span, Chunk]]:
+    """Chunks from whoever runs them."""
     if client is not None:
-        found = on_cluster(task, spans, client, run.deadline)
-    elif workers > 1 and len(spans) == 1:
-        found = helped(task, spans[0], workers)
-    elif workers > 1:
-        found = in_threads(task, spans, workers)
-    else:
-        found = here(task, spans)
-    for span, chunk in found:
-        if saved is not None:
-            saved.write(span, chunk)
-        yield span, chunk
+        return on_cluster(task, spans, client, run.deadline)
+    if workers > 1 and isinstance(spans, list) and len(spans) == 1:
+        return helped(task, spans[0], workers)
+    return in_threads(task, spans, workers) if workers > 1 else here(task, spans)
 
 
 def _fill(table: Table, task: Task, found: Iterable[tuple[Span, Chunk]], progress: Progress | None) -> None:
@@ -155,40 +155,6 @@ def _fill(table: Table, task: Task, found: Iterable[tuple[Span, Chunk]], progres
         done += stop - start
         if progress is not None:
             progress(done, task.size)
-
-
-def labelled(task: Task, table: Table, run: Run, has_trials: bool) -> Any:
-    """The results as a Dataset."""
-    arrays, ragged = table.finish()
-    grid, is_reduced = task.grid, task.reduce is not None
-    lead, shape = grid.dims, grid.shape
-    coordinates = grid.coordinates()
-    if has_trials and not is_reduced:
-        lead, shape = (*lead, "trial"), (*shape, task.trials)
-        coordinates["trial"] = np.arange(task.trials)
-    variables: dict[str, Any] = {}
-    axes, collected = Axes(lead), task.model.collected(task.wish)
-    for name in task.names:
-        rows = arrays.get(name)
-        if rows is None:
-            if is_reduced and isinstance(task.reduce, Mapping) and name not in task.reduce:
-                continue
-            rows = np.full(task.rows, table.fill)
-        label = f"output {name}" if name in {*coordinates, *DIMENSIONS, QUANTILE} else name
-        rows = rows.reshape((*shape, *rows.shape[1:]))
-        levels = levels_of(task.reduce, name)
-        more = () if levels is None or rows.ndim == len(shape) else (axes.along(QUANTILE, levels, label),)
-        variables[label] = axes.of(label, rows.shape, name in collected and keeps_rows(task.reduce, name), more=more), rows
-        if name in ragged:
-            variables[f"{label}_length"] = lead, ragged[name].reshape(shape)
-    about = About(task.model.name, seed=task.seed, inputs=task.inputs, options=chosen_options(run))
-    known = {"errors": _errors(task, table), "complete": int(table.done.sum()), "common_noise": bool(task.common_noise)}
-    known["engine"] = task.engine
-    said = {**attributes(about), **known}
-    for name in ("iterations", "stop", "every"):
-        said.pop(name)
-    said["errors"] = said["errors"] if said["errors"] else []
-    return xarray().Dataset(variables, axes.coordinates | coordinates, {**said, "common_noise": int(said["common_noise"])})
 
 
 def _errors(task: Task, table: Table) -> list[str]:
@@ -232,23 +198,3 @@ def _counted(name: str, count: Any) -> int:
 def _share(size: int, chunks: int) -> int:
     """How many runs a chunk has, for so many chunks."""
     return max(min(-(-size // max(chunks, 1)), CHUNK), 1)
-
-
-def _said(task: Task, length: int) -> dict[str, Any]:
-    """What tells a sweep from others, for a checkpoint."""
-    grid = json.dumps([[name, [str(value) for value in values]] for name, (_, values) in task.grid.axes])
-    return {
-        "model": task.model.name,
-        "seed": seed_text(task.seed),
-        "trials": task.trials,
-        "grid": grid if len(grid) <= LONGEST_GRID else f"{len(task.grid.axes)} inputs, {task.grid.size} points",
-        "outputs": list(task.names),
-        "steps": task.wish.steps,
-        "time_increment": None if task.wish.time_increment is None else float(task.wish.time_increment),
-        "chunk": length,
-        "content": task.fingerprint(),
-    }
-
-
-LONGEST_GRID = 2000
-"""Characters of a grid that is said in full."""

@@ -67,8 +67,9 @@ def sweep(
     chunk : int, optional
         How many runs are run at once; what they give is all that takes memory beside the result.
     checkpoint : str or path-like, optional
-        A ``.zarr`` folder to which each chunk is written when it is complete.  The same call later goes on there, with the
-        seed and the length of chunks that it has, unless others are given.
+        A ``.zarr`` folder, or an address that fsspec knows, to which each chunk is written when it is complete.  The same call
+        later goes on there, with the seed that it has unless another is given; so do more trials, and other jobs at the same
+        time.  :func:`mdf_loop.open` shows what is done.
     progress : callable, optional
         Called with how many runs are done, and of how many, after each chunk.
     steps, time_increment, collect

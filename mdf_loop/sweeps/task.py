@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.engines import ENGINES, can_compile
-from mdf_loop.errors import ArgumentError, LoopError, LoopInterrupted, LoopTimeout
+from mdf_loop.errors import LoopError, LoopInterrupted, LoopTimeout
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.options import OPTIONS, RandomStream, Run, Seed, current_options, options, part_of, random_stream, start_run
 from mdf_loop.sweeps.crew import current_crew
-from mdf_loop.sweeps.digest import digest_of
 from mdf_loop.sweeps.engine import engine_of
 from mdf_loop.sweeps.grid import Grid
 from mdf_loop.sweeps.reducing import Reduce, reduced
@@ -210,21 +208,3 @@ class Task:
         """The options of whoever began the sweep; streams come from the seeds of the runs alone."""
         with options(**{**self.options, "seed": None, "engine": self.engine}), random_stream(RandomStream(0)):
             yield
-
-    def fingerprint(self) -> str:
-        """What tells this sweep from any other: its model, grid, seed and all that its numbers depend on.
-
-        Raises
-        ------
-        ArgumentError
-            There is something in it that is nothing but itself, such as a function without a name.
-        """
-        asked = dict(self.inputs), self.grid, self.trials, self.wish, self.common_noise, self.reduce
-        chosen = repr(sorted({**self.options, "engine": self.engine}.items()))
-        try:
-            return digest_of((self.model, asked, repr(seed_of(self.seed, 0, 0)), chosen))
-        except (pickle.PicklingError, AttributeError, TypeError, ValueError) as error:
-            raise ArgumentError(
-                f"a checkpoint has to know this sweep again, which it cannot: {error}; functions are known by their names, "
-                "so define them in a module with def"
-            ) from error

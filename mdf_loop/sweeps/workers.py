@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any
 
@@ -28,7 +28,7 @@ def chunks_of(task: Task, length: int) -> list[Span]:
     return [(start, min(start + length, task.size)) for start in range(0, task.size, length)]
 
 
-def here(task: Task, spans: Sequence[Span]) -> Iterator[tuple[Span, Chunk]]:
+def here(task: Task, spans: Iterable[Span]) -> Iterator[tuple[Span, Chunk]]:
     """One chunk after the other."""
     for span in spans:
         yield span, task.run(*span)
@@ -48,7 +48,7 @@ def helped(task: Task, span: Span, workers: int) -> Iterator[tuple[Span, Chunk]]
     yield span, chunk
 
 
-def in_threads(task: Task, spans: Sequence[Span], workers: int) -> Iterator[tuple[Span, Chunk]]:
+def in_threads(task: Task, spans: Iterable[Span], workers: int) -> Iterator[tuple[Span, Chunk]]:
     """Chunks in several threads, as they are done: numpy and compiled loops let go of Python's lock while they compute."""
     todo, crew = iter(spans), Crew(workers)
 
@@ -78,7 +78,7 @@ def in_threads(task: Task, spans: Sequence[Span], workers: int) -> Iterator[tupl
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def on_cluster(task: Task, spans: Sequence[Span], client: Any, deadline: Deadline | None) -> Iterator[tuple[Span, Chunk]]:
+def on_cluster(task: Task, spans: Iterable[Span], client: Any, deadline: Deadline | None) -> Iterator[tuple[Span, Chunk]]:
     """Chunks as tasks of a cluster, as they are done; a worker that dies costs the time of its chunks.
 
     Raises

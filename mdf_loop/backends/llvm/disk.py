@@ -35,6 +35,10 @@ ABANDONED = 3600.0
 
 MAGIC = b"mdf_loop object code 1\n"
 
+READING = os.O_RDONLY
+for _flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):  # no links, and no waiting for who writes to a pipe
+    READING |= getattr(os, _flag, 0)
+
 _NAME = re.compile(r"[0-9a-f]{64}\.object|\.[0-9a-f]{16}\.tmp")
 
 log = logging.getLogger(__name__)
@@ -68,7 +72,7 @@ class Disk:
         place = self._place(key)
         try:
             self._check_folder()
-            with open(os.open(place, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
+            with open(os.open(place, READING), "rb") as file:
                 _check_owner(os.fstat(file.fileno()), stat.S_ISREG)
                 found = file.read()
         except FileNotFoundError:

@@ -1,0 +1,121 @@
+"""``open``: results of runs and of sweeps, from files, folders and checkpoints."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mdf_loop.errors import LoopError, MalformedBody, in_words, warn_user
+from mdf_loop.models.saving import open_results
+from mdf_loop.readers.opening import as_path
+from mdf_loop.sweeps.checkpoint import Place, holds_checkpoint, said_in, what_is_wrong
+from mdf_loop.sweeps.chunk_files import chunk_names, numbers_of, parts_of, read_chunk, rows_between
+from mdf_loop.sweeps.digest import digest_of, digest_of_points
+from mdf_loop.sweeps.grid import Grid
+from mdf_loop.sweeps.labels import Labels, labelled
+from mdf_loop.sweeps.places import place_of
+from mdf_loop.sweeps.table import Chunk, Table
+
+ANY, PER_BYTE = 1 << 30, 1 << 12
+"""A Dataset may take so many bytes however little is done, and so many more for each byte that is there."""
+
+
+def open(path: Any, /) -> Any:
+    """Read results: what :meth:`Results.save`, ``record_to``, ``checkpoint`` and ``mdf-loop run`` wrote, or a Dataset of a sweep.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A ``.npz``, ``.nc`` or ``.zarr`` file, or the address of a checkpoint.
+
+    Returns
+    -------
+    Results, or xarray.Dataset
+        As it was written: results by :meth:`Results.save`; by ``record_to``, also of a run that was killed (what was recorded
+        stays in the file until it is read); outputs alone, of a ``.npz`` of arrays.  A Dataset by ``mdf-loop sweep`` or xarray.
+        A Dataset of a checkpoint, also of a sweep that goes on: ``.attrs["complete"]`` is how many runs are done.
+
+    Raises
+    ------
+    MalformedBody
+        There is no such file, or no results in it, or it is of a kind that may do more than hold numbers.
+
+    Examples
+    --------
+    >>> import mdf_loop, tempfile
+    >>> path = tempfile.mkdtemp() + "/run.npz"
+    >>> mdf_loop.run("examples/drift_diffusion.yaml", seed=7).save(path)
+    >>> mdf_loop.open(path).iterations
+    250
+    """
+    text = path if isinstance(path, str) else os.fspath(as_path(path, "a file of results"))
+    if "://" in text or text.rstrip("/").endswith(".zarr"):
+        place = place_of(path)
+        if holds_checkpoint(place.names()):
+            return _done(place)
+        if "://" in text:
+            raise MalformedBody(f"{text!r} holds no checkpoint of a sweep; other results are opened from files of this machine")
+    return open_results(Path(text).expanduser())
+
+
+def _done(place: Place) -> Any:
+    """What is done of a sweep."""
+    said = said_in(place)
+    labels, belongs, grid = said["labels"], digest_of(said["lines"]), _grid_of(said)
+    damaged: dict[str, Exception] = {}
+    chunks: dict[str, Chunk] = {}
+    for name in chunk_names(place.names()):
+        try:
+            chunks[name] = _chunk(place, name, labels, belongs, grid)
+        except MalformedBody as error:
+            damaged[name] = error
+    if damaged:
+        warn_user(f"{what_is_wrong(place, damaged)}. They count as runs that are not done")
+    _refuse_huge(place, labels, chunks)
+    try:
+        table = Table(labels.rows, labels.fill)
+        for name, chunk in chunks.items():
+            _add(table, name, chunk, labels)
+        return labelled(labels, table, [f"{labels.described(row)}: {error}" for row, error in sorted(table.errors.items())])
+    except LoopError:
+        raise
+    except Exception as error:  # what labels say may be anything
+        raise MalformedBody(f"{str(place)!r} holds no results of a sweep: {error}") from error
+
+
+def _grid_of(said: Mapping[str, Any]) -> Grid | None:
+    """The points of a sweep, where its labels tell them exactly."""
+    labels = said["labels"]
+    lead = [(dim, size) for dim, size in zip(labels.dims, labels.shape, strict=True) if dim != "trial"]
+    axes = [(name, (dim, tuple(values.tolist()))) for name, (dim, values) in labels.coordinates.items() if name != "trial"]
+    grid = Grid(tuple(dim for dim, _ in lead), tuple(size for _, size in lead), tuple(axes))
+    try:
+        return grid if digest_of_points(grid, 0, grid.size) == said["digest"] else None
+    except (ValueError, IndexError, KeyError, MemoryError):
+        return None
+
+
+def _chunk(place: Place, name: str, labels: Labels, belongs: str, grid: Grid | None) -> Chunk:
+    start, stop, trials = numbers_of(name)
+    if not start < stop <= labels.points * trials:
+        raise MalformedBody(f"{name} is for runs that this sweep does not have")
+    points = None if grid is None else digest_of_points(grid, start // trials, (stop - 1) // trials + 1)
+    count = (stop - start) // trials if labels.is_reduced else stop - start
+    return read_chunk(place.read(name), name, count, belongs, points)
+
+
+def _refuse_huge(place: Place, labels: Labels, chunks: Mapping[str, Chunk]) -> None:
+    """See that the Dataset is not much larger than what is there."""
+    columns = [rows for chunk in chunks.values() for rows, _ in chunk.columns.values()]
+    row = max((rows[:1].nbytes for rows in columns), default=0) * max(len(labels.names), 1) + 1
+    if labels.rows * row > ANY + PER_BYTE * sum(rows.nbytes for rows in columns):
+        raise MalformedBody(f"{str(place)!r} says that it has {in_words(labels.rows)} runs; too little is done to show them")
+
+
+def _add(table: Table, name: str, chunk: Chunk, labels: Labels) -> None:
+    for first, behind, at in parts_of(name, labels.trials):
+        unit = labels.trials if labels.is_reduced else 1
+        rows = rows_between(chunk, at // unit, (at + behind - first) // unit)
+        table.add(first // unit, rows, (behind - first) // unit)
