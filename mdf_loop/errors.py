@@ -123,6 +123,12 @@ LONGEST = 400
 """Characters of somebody else's message that are repeated."""
 
 
+def in_node(error: BaseException, node: str) -> None:
+    """Say in which node of an MDF graph an error came up; ``error.mdf_node`` is that of the outermost graph."""
+    error.mdf_node = node  # type: ignore[attr-defined]
+    error.add_note(f"in MDF node {node!r}")
+
+
 class Together:
     """Errors in parts of one thing: each part is looked at before the first error is raised, with the others in it."""
 

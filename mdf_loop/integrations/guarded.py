@@ -22,7 +22,7 @@ import numpy as np
 from graph_scheduler.time import TimeScale
 from modeci_mdf import execution_engine
 
-from mdf_loop.errors import LONGEST, IterationError, LoopError, MalformedBody, UnsupportedOp, did_you_mean, malformed
+from mdf_loop.errors import LONGEST, IterationError, LoopError, MalformedBody, UnsupportedOp, did_you_mean, in_node, malformed
 from mdf_loop.holding import holding
 from mdf_loop.integrations.evaluator import arithmetic, compute
 from mdf_loop.kernels.bounds import elements_of, refuse_elements, total
@@ -229,13 +229,15 @@ def naming(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, *args, **kwargs)
         except LoopError as error:
             if _work.get() != NOBODY:
-                error.add_note(f"in MDF node {self.node.id!r}")
+                in_node(error, self.node.id)
             raise
         except Exception as error:
             if _work.get() == NOBODY:
                 raise
             what = _message(error) or type(error).__name__
-            raise IterationError(f"MDF node {self.node.id!r} failed in MDF's engine: {what}") from error
+            failed = IterationError(f"MDF node {self.node.id!r} failed in MDF's engine: {what}")
+            failed.mdf_node = self.node.id  # type: ignore[attr-defined]
+            raise failed from error
 
     return evaluate
 
@@ -323,11 +325,16 @@ def refuse_keywords(condition: Any, path: tuple[str, ...]) -> None:
     if not _is_condition(found) or not isinstance(given, Mapping):
         return
     taken = inspect.signature(found).parameters.values()
-    names = [parameter.name for parameter in taken if parameter.kind is not parameter.VAR_POSITIONAL]
-    unknown = [name for name in given if name not in names]
+    names = [parameter.name for parameter in taken]  # MDF hands a list to *args, too
+    known = {*names, *("dependencies" for name in names if name == "dependency")}  # MDF's preferred name of it
+    unknown = [name for name in given if name not in known]
     if unknown and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken):
         takes, meant = ", ".join(names) or "nothing", did_you_mean(unknown[0], names)
         raise MalformedBody(f"{kind} takes {takes}; it is given {', '.join(unknown)}{meant}", path)
+    said = {*given, *("dependency" for name in given if name == "dependencies")}
+    needed = [p.name for p in taken if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty]
+    if missing := [name for name in needed if name not in said]:
+        raise MalformedBody(f"{kind} takes {', '.join(names)}; it is not given {', '.join(missing)}", path)
 
 
 def _conditions() -> list[str]:

@@ -14,7 +14,7 @@ import numpy as np
 from modeci_mdf import execution_engine
 from modeci_mdf.functions.standard import create_python_expression, mdf_functions
 
-from mdf_loop.errors import LoopError, PartialResults
+from mdf_loop.errors import LoopError, PartialResults, in_node
 from mdf_loop.integrations.evaluator import _parsed, arithmetic
 from mdf_loop.integrations.mdf import BODIES, run_function
 from mdf_loop.models.node_loops import LOOP, SCAN, NodeLoop, Request
@@ -142,7 +142,7 @@ class DirectNode:
         except PartialResults as error:
             function = SCAN if loop.is_scan else LOOP
             error.add_note(f"in MDF parameter or function {id!r} ({function})")
-            error.add_note(f"in MDF node {self.id!r}")
+            in_node(error, self.id)
             if error.partial is not None:
                 scope[id] = error.partial if len(error.partial) != 1 else error.partial[0]
             self._publish_known(scope, sent)
