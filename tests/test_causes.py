@@ -80,7 +80,7 @@ def test_a_condition_that_is_wrong_is_blamed(condition, told, tmp_path):
 def test_names_of_a_node_that_never_runs_are_not_the_cause(tmp_path):
     nodes = {
         "n": {"parameters": {"a": {"value": "1/0"}}, "output_ports": {"o": {"value": "a"}}},
-        "late": {"parameters": {"b": {"value": "what + 1"}}, "output_ports": {"p": {"value": "b"}}},
+        "late": {"parameters": {"b": {"value": 1}}, "output_ports": {"p": {"value": "what + 1"}}},
     }
     conditions = {"node_specific": {"late": {"type": "AfterNCalls", "kwargs": {"dependency": "n", "n": 100}}}}
     path = tmp_path / "m.json"

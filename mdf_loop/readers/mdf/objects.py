@@ -48,7 +48,7 @@ def _fields(cls: Any) -> tuple[tuple[str, Any], ...]:
     MDF does not look at texts without a validator either, such as versions: its own exporters write numbers there.
     """
     fields: Any = getattr(cls, "__attrs_attrs__", ())
-    texts = (str, typing.Optional[str])
+    texts = (str, str | None)
     return tuple((f.name, f.type) for f in fields if f.name not in FREE and (f.validator or f.type not in texts))
 
 
