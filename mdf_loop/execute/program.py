@@ -154,9 +154,18 @@ def _too_few(given: int, step: Step) -> ValueError:
 def _describe(step: Step, env: list[Any], error: Exception) -> str:
     node = step.node
     name = f"{node.called} {node.name!r}" if node.name else f"{node.called} -> {', '.join(filter(None, node.outputs))}"
-    values = (env[slot] for slot in step.reads if slot != RUN)
+    values = [env[slot] for slot in step.reads if slot != RUN]
     given = ", ".join(describe_value(value) for value in values if not isinstance(value, Hidden))
-    return f"{name} failed on ({given}): {_told(error)}"
+    return f"{name} failed on ({given}): {_told(error)}{_meant(node, values)}"
+
+
+def _meant(node: Node, values: Sequence[Any]) -> str:
+    """A hint where a text stands among numbers."""
+    for name, value in zip(node.inputs, values, strict=False):
+        text = np.asarray(value).item() if np.shape(value) == () and isinstance(value, np.ndarray | np.generic | str) else None
+        if isinstance(text, str):
+            return f"; {name!r} is the text {text[:40]!r}, no number"
+    return ""
 
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")

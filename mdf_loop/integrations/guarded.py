@@ -65,6 +65,11 @@ def is_guarded() -> bool:
     return _work.get() in (MODEL, BODY)
 
 
+def runs_body() -> bool:
+    """Whether MDF's engine runs the body of a loop now."""
+    return _work.get() == BODY
+
+
 def _message(error: Exception) -> str:
     text = " ".join(str(error).split())
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
@@ -72,12 +77,13 @@ def _message(error: Exception) -> str:
 
 def replacements() -> list[tuple[Any, str, Any]]:
     """What is replaced in MDF's engine for this: (owner, attribute, new value)."""
-    graph, node, port = (getattr(execution_engine, f"Evaluable{name}") for name in ("Graph", "Node", "Input"))
+    graph, node, port, out = (getattr(execution_engine, f"Evaluable{name}") for name in ("Graph", "Node", "Input", "Output"))
     return [
         (execution_engine, "evaluate_params_modelspec", _by_the_list(execution_engine.evaluate_params_modelspec)),
         (execution_engine, "actr_funcs", Listed(execution_engine.actr_funcs)),
         (graph, "evaluate_edge", _weighing(graph.evaluate_edge)),
         (node, "evaluate", naming(node.evaluate)),
+        (out, "evaluate", _naming_port(out.evaluate)),
         (port, "set_input_value", _reducing(port.set_input_value)),
     ]
 
@@ -218,6 +224,21 @@ def _reducing(original: Callable[..., Any]) -> Callable[..., Any]:
         original(self, value)
 
     return set_input_value
+
+
+def _naming_port(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``EvaluableOutput.evaluate``: errors say at which port they came up."""
+
+    @functools.wraps(original)
+    def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(self, *args, **kwargs)
+        except LoopError as error:
+            if _work.get() != NOBODY:
+                error.add_note(f"in output port {self.output_port.id!r}")
+            raise
+
+    return evaluate
 
 
 def naming(original: Callable[..., Any]) -> Callable[..., Any]:

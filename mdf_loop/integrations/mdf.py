@@ -7,10 +7,12 @@ MDF has no place for functions from outside, so ``register`` replaces a few of i
 from __future__ import annotations
 
 import ast
+import contextlib
 import difflib
 import functools
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 import graph_scheduler.condition
@@ -22,7 +24,8 @@ from modeci_mdf.functions.standard import mdf_functions
 
 from mdf_loop.calls.calling import if_, loop, required, run_if, run_loop, scan
 from mdf_loop.calls.prepared import read_once
-from mdf_loop.errors import LoopError, MalformedBody, did_you_mean
+from mdf_loop.errors import IterationLimit, LoopError, MalformedBody, did_you_mean
+from mdf_loop.holding import holding
 from mdf_loop.integrations import (
     guarded,
     mdf_engine,  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
@@ -215,10 +218,24 @@ def run_function(
         captured = _captured(tuple(bodies.values()), 0, "branch", {**values, **known})
         return run_if(values.get("cond"), bodies, captured)
     except (LoopError, KeyboardInterrupt) as error:
+        if isinstance(error, IterationLimit) and error.partial is not None and (cut := _cut.get()) is not None:
+            cut.append(name)
+            return error.partial if len(error.partial) != 1 else error.partial[0]
         error.add_note(f"in MDF parameter or function {name!r} ({function})")
         for hint in (*_misspelt(args or {}, BODIES[function]), *_close(error, known)):
             error.add_note(hint)
         raise
+
+
+_cut: ContextVar[list[str] | None] = ContextVar("mdf_loop_cut_loops", default=None)
+
+
+@contextlib.contextmanager
+def cutting_loops() -> Iterator[list[str]]:
+    """Inside the ``with`` a loop that reaches ``max_iterations`` gives what it has; the names of those that did."""
+    cut = list[str]()
+    with holding(_cut, cut):
+        yield cut
 
 
 def _misspelt(args: Mapping[str, Any], bodies: Iterable[str]) -> Iterator[str]:
