@@ -140,7 +140,8 @@ def _taking_over_parameters(original: Callable[..., Any]) -> Callable[..., Any]:
     def evaluate(self: Any, parameters: dict[str, Any], time_increment: Any = None, array_format: str = "numpy") -> Any:
         parameter = self.parameter
         if parameter.value is not None or parameter.function not in FUNCTIONS:
-            return original(self, parameters, time_increment=time_increment, array_format=array_format)
+            with _noted(parameter.id):
+                return original(self, parameters, time_increment=time_increment, array_format=array_format)
         stepped = stepped_of(self)
         self.curr_value = run_function(parameter.function, parameter.args, parameters, parameter.id, array_format, stepped)
         for condition in parameter.conditions:
@@ -151,6 +152,16 @@ def _taking_over_parameters(original: Callable[..., Any]) -> Callable[..., Any]:
     return evaluate
 
 
+@contextlib.contextmanager
+def _noted(name: str) -> Iterator[None]:
+    """Errors of ours say in which parameter or function they came up."""
+    try:
+        yield
+    except LoopError as error:
+        error.add_note(f"in MDF parameter or function {name!r}")
+        raise
+
+
 def _taking_over_functions(original: Callable[..., Any]) -> Callable[..., Any]:
     """``EvaluableFunction.evaluate``: likewise for a Function of a node."""
 
@@ -158,7 +169,8 @@ def _taking_over_functions(original: Callable[..., Any]) -> Callable[..., Any]:
     def evaluate(self: Any, parameters: dict[str, Any] | None = None, array_format: str = "numpy") -> Any:
         function = self.function
         if function.function not in FUNCTIONS:
-            return original(self, parameters, array_format)
+            with _noted(function.id):
+                return original(self, parameters, array_format)
         known, stepped = {} if parameters is None else parameters, stepped_of(self)
         self.curr_value = run_function(function.function, function.args, known, function.id, array_format, stepped)
         return self.curr_value

@@ -37,16 +37,19 @@ def is_required_as(thing: Any, name: str) -> bool:
 
 
 def open_ports(graph: Any) -> list[tuple[str, Any]]:
-    """Input ports that nothing gives a value, neither an edge nor a default nor a shape, and that are read; with their nodes."""
+    """Ports and parameters that are read and have no value: no edge, default, shape, function; each with its node."""
     fed = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
-    return [
-        (node.id, port)
-        for node in graph.nodes
-        for port in node.input_ports
-        if port.default_value is None
-        and (node.id, port.id) not in fed
-        and (is_required(port) or (not port.shape and _is_read(port.id, node)))
-    ]
+    ports = [(node, port) for node in graph.nodes for port in node.input_ports if (node.id, port.id) not in fed]
+    found = [(node, port) for node, port in ports if port.default_value is None and not port.shape and _is_read(port.id, node)]
+    found += [(node, port) for node, port in ports if port.default_value is None and is_required(port)]
+    found += [(n, p) for n in graph.nodes for p in n.parameters if _is_nothing(p) and _is_read(p.id, n)]
+    return list({(node.id, place.id): (node.id, place) for node, place in found}.values())
+
+
+def _is_nothing(parameter: Any) -> bool:
+    """Whether a parameter says nothing of what it is."""
+    said = (parameter.value, parameter.function, parameter.default_initial_value, parameter.time_derivative)
+    return all(each is None for each in said) and not parameter.conditions
 
 
 def required_ports(graph: Any) -> list[tuple[str, Any]]:
@@ -106,7 +109,7 @@ def refuse_without_value(graph: Any, given: Container[str]) -> None:
     ArgumentError
     """
     missing = [
-        said_of_missing(node, port.id)
+        said_of_missing(node, port)
         for node, port in required_ports(graph)
         if not is_required(port) and port.id not in given and f"{node}.{port.id}" not in given
     ]
@@ -114,12 +117,13 @@ def refuse_without_value(graph: Any, given: Container[str]) -> None:
         raise ArgumentError("; ".join(missing))
 
 
-def said_of_missing(node: str, port: str) -> str:
-    """What is said of an input that has no value, and how to give it one."""
-    return (
-        f"input {port!r} of node {node!r} has no value: no default, and no edge leads to it. Give it: run(..., {port}=...), "
-        f"--set {port}=... on the command line; or write default_value: into the model"
-    )
+def said_of_missing(node: str, place: Any) -> str:
+    """What is said of an input or parameter that has no value, and how to give it one."""
+    is_port, name = hasattr(place, "default_value"), place.id
+    what = f"input {name!r} of node {node!r} has no value: no default, and no edge leads to it"
+    what = what if is_port else f"parameter {name!r} of node {node!r} has no value"
+    key = "default_value" if is_port else "value"
+    return f"{what}. Give it: run(..., {name}=...), --set {name}=... on the command line; or write {key}: into the model"
 
 
 def warn_of_zeros(graph: Any, given: Container[str]) -> None:
@@ -127,7 +131,7 @@ def warn_of_zeros(graph: Any, given: Container[str]) -> None:
     needed = required_ports(graph)
     for node, port in open_ports(graph):
         if (node, port) not in needed and port.id not in given and f"{node}.{port.id}" not in given:
-            warn_user(f"{said_of_missing(node, port.id)}. MDF's engine takes 0 for it")
+            warn_user(f"{said_of_missing(node, port)}. MDF's engine takes 0 for it")
 
 
 def _message(missing: Sequence[tuple[str, Any]]) -> str:

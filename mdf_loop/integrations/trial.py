@@ -6,6 +6,7 @@ those of a run, but their kinds are: of what goes wrong there only that counts w
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -23,6 +24,10 @@ MOST, SECONDS = 1000, 2.0
 """Iterations after which a loop is cut short, and how long all may take: less than anybody waits for."""
 
 
+_RANKS = re.compile("invalid index to scalar|too many indices")
+"""What numpy says of an index that is wrong whatever the lengths are."""
+
+
 def wrong_with_inputs(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding]:
     """Input ports that have no value: of which a run would be an error, and of which MDF takes 0 for it."""
     if is_typed(graph):
@@ -31,7 +36,7 @@ def wrong_with_inputs(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding]
     for node, port in open_ports(graph):
         if port.id in given or f"{node}.{port.id}" in given:
             continue
-        place, said = (str(graph.id), node, port.id), said_of_missing(node, port.id)
+        place, said = (str(graph.id), node, port.id), said_of_missing(node, port)
         if (node, port) in needed:
             yield Finding(ERROR, f"{'/'.join(place)}: {said}", place)
         else:
@@ -73,6 +78,8 @@ def _is_of_kinds(error: BaseException | None) -> bool:
     """Whether an error follows from types, names or structure, whatever the numbers are."""
     while error is not None:
         if isinstance(error, TypeError | MalformedBody | UnsupportedOp | NameError):
+            return True
+        if isinstance(error, IndexError) and _RANKS.search(str(error)):
             return True
         error = error.__cause__
     return False

@@ -61,8 +61,10 @@ def _of_thing(thing: Any, known: list[str], functions: Mapping[str, Any]) -> Ite
     local = [*known, *(arguments if not function else ())]
     for attribute in ("value", "default_initial_value", "time_derivative"):
         yield from (f"it reads {said}" for said in _unknown(getattr(thing, attribute, None), local))
-        if _is_text(getattr(thing, attribute, None), local):
-            yield f"its {attribute} is the text {excerpt(getattr(thing, attribute))}, {NO_VALUE}"
+        if _is_text(text := getattr(thing, attribute, None), local):
+            yield f"its {attribute} is the text {excerpt(text)}, {NO_VALUE}"
+        elif isinstance(text, str) and text in ("true", "false") and text not in local:
+            yield f"its {attribute} is the text {text!r}; without quotes it is a boolean"
     said = _attributes(function)
     for key, value in arguments.items():
         if key in said:
@@ -70,6 +72,8 @@ def _of_thing(thing: Any, known: list[str], functions: Mapping[str, Any]) -> Ite
         yield from (f"argument {key!r} reads {said}" for said in _unknown(value, known))
         if function in CONTROL and isinstance(value, str) and value and value not in known and not is_python(value):
             yield f"argument {key!r}: {BRACES if is_onnx_text(value) else f'the text {excerpt(value)} is no expression'}"
+        elif function and isinstance(value, str) and value in ("true", "false") and value not in known:
+            yield f"argument {key!r} is the text {value!r}; without quotes it is a boolean"
         elif function and function not in CONTROL and _is_text(value, known):
             yield f"argument {key!r} is the text {excerpt(value)}, {NO_VALUE}"
 
