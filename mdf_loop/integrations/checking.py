@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mdf_loop.backend import prepare
 from mdf_loop.convert.file_text import decoded, line_of, parse
 from mdf_loop.convert.files import find_files, load, model_as_written, model_of
 from mdf_loop.convert.locating import line_in_text, line_of_error, line_of_names, thing_of
@@ -84,7 +85,10 @@ def check(path: Path, given: Mapping[str, Any] | None = None) -> list[Problem]:
 
 def _unreadable(path: Path) -> list[Problem]:
     try:
-        load(path)
+        if path.suffix.lower() == ".onnx":
+            prepare(path)  # which looks at its types
+        else:
+            load(path)
     except LoopError as error:
         return [Problem(ERROR, str(error), line_of_error(path, error))]
     return []

@@ -39,7 +39,10 @@ _work: contextvars.ContextVar[str] = contextvars.ContextVar("mdf_loop_engine_wor
 MOST_IN_PORTS = 1 << 28
 """Elements in the input ports of a graph, by their shapes: the weights of the largest models that MDF publishes have half."""
 
-HINT = "; options(trusted=True), or --trusted on the command line, hands such texts to Python's eval: only for models that you trust as you trust a program"
+HINT = (
+    "; options(trusted=True), or --trusted on the command line, hands such texts to Python's eval: only for models that you "
+    "trust as you trust a program"
+)
 
 
 @contextlib.contextmanager

@@ -104,6 +104,7 @@ def _replacements() -> list[tuple[Any, str, Any]]:
         (onnx_functions, "if", if_),
         (execution_engine, "evaluate_onnx_expr", _taking_over_expressions(execution_engine.evaluate_onnx_expr)),
         (parameter, "evaluate", keeping_partial(_taking_over_parameters(parameter.evaluate))),
+        (parameter, "get_current_value", _noting_parameters(parameter.get_current_value)),
         (function, "evaluate", keeping_partial(_taking_over_functions(function.evaluate))),
         (node, "evaluate", ending_in_time(guarded.naming(node.evaluate))),
         (node, "__init__", _ordering_captures(node.__init__)),
@@ -160,6 +161,17 @@ def _noted(name: str) -> Iterator[None]:
     except LoopError as error:
         error.add_note(f"in MDF parameter or function {name!r}")
         raise
+
+
+def _noting_parameters(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``EvaluableParameter.get_current_value``, by which MDF evaluates parameters first: errors say in which one they came up."""
+
+    @functools.wraps(original)
+    def get_current_value(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with _noted(self.parameter.id):
+            return original(self, *args, **kwargs)
+
+    return get_current_value
 
 
 def _taking_over_functions(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -119,20 +119,28 @@ class DirectNode:
             scope[id] = default if edge is None else _weighed(edge, sent[edge.sender, edge.sender_port])
             if id in given:
                 scope[id] = given[id]
-        for id, text in self.before:
-            scope[id] = given[id] if id in given else text(scope) if text is not None else None
-        for id, action in (*self.functions, *self.after):
-            if isinstance(action, NodeLoop):
-                scope[id] = yield from self._requested(id, action, scope, sent)
-            elif id not in given:
-                scope[id] = action(scope, run)
-            elif isinstance(action, _Conditional):
-                scope[id] = action.changed(scope, given[id])
+        id = ""
+        try:
+            for id, text in self.before:
+                scope[id] = given[id] if id in given else text(scope) if text is not None else None
+            for id, action in (*self.functions, *self.after):
+                if isinstance(action, NodeLoop):
+                    scope[id] = yield from self._requested(id, action, scope, sent)
+                elif id not in given:
+                    scope[id] = action(scope, run)
+                elif isinstance(action, _Conditional):
+                    scope[id] = action.changed(scope, given[id])
+        except LoopError as error:
+            if not hasattr(error, "mdf_node"):
+                error.add_note(f"in MDF parameter or function {id!r}")
+                in_node(error, self.id)
+            raise
         for port, text in self.outputs:
             try:
                 sent[self.id, port] = text(scope)
             except LoopError as error:
-                error.add_note(f"in output port {port!r} of MDF node {self.id!r}")
+                error.add_note(f"in output port {port!r}")
+                in_node(error, self.id)
                 raise
         return scope
 
