@@ -13,7 +13,7 @@ import numpy as np
 
 from mdf_loop.counts import LARGEST
 from mdf_loop.errors import ArgumentError, IterationError, KindError, MalformedBody, UnsupportedOp, in_words
-from mdf_loop.execute.interpret import Arguments, InterpretedBody, one_boolean, part_starts, truth
+from mdf_loop.execute.interpret import Arguments, InterpretedBody, no_boolean, part_starts, truth
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.program import describe_value
 from mdf_loop.ir import Loop, Node
@@ -72,14 +72,8 @@ def condition(cond: Any) -> bool | None:
     if cond is None or type(cond) is bool:
         return cond
     array = np.asarray(cond)
-    if array.shape not in ((), (1,)):
-        raise KindError(
-            f"the condition cond must be one boolean, a scalar or of shape [1]; got {describe_value(array)}{one_boolean(array)}"
-        )
-    if array.dtype.kind == "f":
-        raise KindError(
-            f"the condition cond must be one boolean; got {describe_value(array)}{_excerpt(array)}; write true or false"
-        )
+    if array.shape not in ((), (1,)) or array.dtype.kind == "f":
+        raise no_boolean("the condition cond", array, "write true or false")
     return truth(cond, "the condition cond")
 
 

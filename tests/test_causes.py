@@ -26,11 +26,11 @@ def test_a_version_may_be_a_number(version):
 
 
 def test_versions_that_are_none():
-    assert [version_in(said) for said in (18, np.int32(18), "18", 18.0)] == [18] * 4
-    assert [version_in(said) for said in (0, -1, True, 1.5, "1.5", "x", None, 1 << 40, "9" * 30, float("inf"))] == [None] * 10
+    assert [version_in(said) for said in (18, np.int32(18), 18.0)] == [18] * 3
+    assert [version_in(said) for said in (0, -1, True, 1.5, "18", "x", None, 1 << 40, float("inf"))] == [None] * 9
 
 
-@pytest.mark.parametrize("opset", [20, np.int64(20), "20", 20.0])
+@pytest.mark.parametrize("opset", [20, np.int64(20), 20.0])
 def test_the_version_of_a_body(opset):
     said = {"inputs": ["i", "go", "x"], "outputs": ["go", "y"], "opset": opset}
     body = {"metadata": said, "nodes": {"k": {"input_ports": {"x": {}}, "output_ports": {"y": {"value": "x + 1"}}}}}

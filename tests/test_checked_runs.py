@@ -97,7 +97,6 @@ WRONG = {
     "power in let": (EQUATIONS, "k: dt * 2", "k: dt ^ 2", "k: dt ^ 2", r"a power is written \*\*"),
     "text": (EQUATIONS, "dt: {value: 0.1}", "dt: {value: '20 ms'}", "dt: {", "'20 ms', which is no number"),
     "text as a start": (EQUATIONS, "{value: 0.0}", "{value: '5 mV'}", "start: {", "'5 mV', which is no number"),
-    "text as a default": (EQUATIONS, "default_value: 1.0", "default_value: 5 mV", "while:", "'5 mV', no number"),
     "vector": (EQUATIONS, "start: {value: 0.0}", "start: {value: [0.0, 0.0]}", "while:", "any.* or all"),
     "shapes": (EQUATIONS, "dt: {value: 0.1}", "dt: {value: [0.1, 0.2]}", "while:", "one boolean"),
     "shapes of two": (EQUATIONS, "w: w + k", "w: ones(3) @ ones(2)", "w: ones", "failed on"),

@@ -14,7 +14,7 @@ import typer
 from rich.text import Text
 
 from mdf_loop.cli.tables import console
-from mdf_loop.errors import LoopError
+from mdf_loop.errors import LoopError, hints_of
 
 
 @contextlib.contextmanager
@@ -73,6 +73,7 @@ def report(error: BaseException, as_json: bool, options: Collection[str] = ()) -
     file = getattr(error, "file", None)
     line = _line(file, error) if file is not None else None
     notes = [note for note in getattr(error, "__notes__", ()) if line is None or note != f"in {file}"]
+    notes = list(dict.fromkeys([*hints_of(error), *notes]))
     message = as_typed("; ".join([str(error) or "interrupted", *notes]), options)
     if as_json:
         told = {"type": type(error).__name__, "message": message, "file": None if file is None else str(file), "line": line}

@@ -356,15 +356,18 @@ def truth(value: Any, what: str) -> bool:
         return bool(value)
     array = np.asarray(value)
     if array.size != 1 or not (array.dtype == bool or (array.dtype.kind in "iu" and array.item() in (0, 1))):
-        raise KindError(f"{what} must be one boolean, a scalar or of shape [1]; got {describe_value(array)}{one_boolean(array)}")
+        raise no_boolean(what, array)
     return bool(array.item())
 
 
-def one_boolean(given: np.ndarray) -> str:
-    """What a condition that is no boolean was probably meant to be."""
-    several = "any(...) or all(...) makes one of several" if given.size > 1 else ""
-    number = "" if given.dtype.kind in "bOUS" else "a comparison, such as x > 0, is one"
-    return "".join(f"; {hint}" for hint in (several, number) if hint)
+def no_boolean(what: str, given: np.ndarray, meant: str = "a comparison, such as x > 0, is one") -> KindError:
+    """The error for a condition that is no boolean, with notes that say what was probably meant."""
+    error = KindError(f"{what} must be one boolean, a scalar or of shape [1]; got {describe_value(given)}")
+    if given.size > 1:
+        error.add_note("any(...) or all(...) makes one of several")
+    if given.dtype.kind not in "bOUS":
+        error.add_note(meant)
+    return error
 
 
 def part_of(scanned: Scanned, array: np.ndarray) -> Callable[[int], Any]:

@@ -17,7 +17,7 @@ from mdf_loop.convert.file_text import decoded, line_of, parse
 from mdf_loop.convert.files import find_files, load, model_as_written, model_of
 from mdf_loop.convert.locating import line_in_text, line_of_error, line_of_names, thing_of
 from mdf_loop.convert.weights import SUFFIXES
-from mdf_loop.errors import LoopError, LoopWarning
+from mdf_loop.errors import LoopError, LoopWarning, hints_of
 from mdf_loop.integrations.checking_graphs import wrong_with_graph
 from mdf_loop.integrations.findings import ERROR, NOTE, WARNING, Finding
 from mdf_loop.integrations.salvaging import Salvaged, salvaged
@@ -126,14 +126,15 @@ def _of_content(rest: Salvaged, path: Path, given: Mapping[str, Any]) -> Iterato
 def _is_told(error: LoopError, graph: Any, found: Sequence[Finding]) -> bool:
     """Whether something is told already of the place where a run failed."""
     place = (str(graph.id), getattr(error, "mdf_node", ""), thing_of(error))
+    if any(f"{each.names[-1]!r} is the text" in str(error) for each in found):
+        return True
     return bool(place[-1]) and any(each.names == place and "nothing reads it" not in each.message for each in found)
 
 
 def _of_run(error: LoopError, graph: Any, path: Path) -> Problem:
     """What a run of the model would end with."""
-    hints = [note for note in getattr(error, "__notes__", ()) if not note.startswith("in ")]
     node, thing = getattr(error, "mdf_node", ""), thing_of(error)
-    said = "; ".join([str(error), *hints])
+    said = "; ".join([str(error), *hints_of(error)])
     place = "/".join(filter(None, (str(graph.id), node, thing)))
     return Problem(ERROR, said if said.startswith(f"{graph.id}/") or not node else f"{place}: {said}", line_of_error(path, error))
 

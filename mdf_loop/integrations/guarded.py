@@ -84,6 +84,7 @@ def replacements() -> list[tuple[Any, str, Any]]:
         (graph, "evaluate_edge", _weighing(graph.evaluate_edge)),
         (node, "evaluate", naming(node.evaluate)),
         (out, "evaluate", _naming_port(out.evaluate)),
+        (port, "evaluate", _reading_numbers(port.evaluate)),
         (port, "set_input_value", _reducing(port.set_input_value)),
     ]
 
@@ -224,6 +225,29 @@ def _reducing(original: Callable[..., Any]) -> Callable[..., Any]:
         original(self, value)
 
     return set_input_value
+
+
+TEXTS = ("string", "str", "text")
+"""Types of ports whose default may be a text."""
+
+
+def number_or(port: Any) -> Any:
+    """The default of an input port; a text that is a number is that number, unless the port declares a text."""
+    value = port.default_value
+    number = number_in(value) if isinstance(value, str) and (port.type or "").lower() not in TEXTS else None
+    return value if number is None else number
+
+
+def _reading_numbers(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``EvaluableInput.evaluate``: the same for defaults in MDF's engine."""
+
+    @functools.wraps(original)
+    def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        value = original(self, *args, **kwargs)
+        is_default = is_guarded() and isinstance(value, str) and value is self.input_port.default_value
+        return number_or(self.input_port) if is_default else value
+
+    return evaluate
 
 
 def _naming_port(original: Callable[..., Any]) -> Callable[..., Any]:

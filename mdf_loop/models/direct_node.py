@@ -16,6 +16,7 @@ from modeci_mdf.functions.standard import create_python_expression, mdf_function
 
 from mdf_loop.errors import LoopError, PartialResults, in_node
 from mdf_loop.integrations.evaluator import _parsed, arithmetic
+from mdf_loop.integrations.guarded import number_or
 from mdf_loop.integrations.mdf import BODIES, run_function
 from mdf_loop.models.node_loops import LOOP, SCAN, NodeLoop, Request
 from mdf_loop.models.texts import NotDirect, Scope, Text, argument_of, element_in, value_of
@@ -197,7 +198,7 @@ def _starting(scope: Scope, run: Run) -> Any:
 def _default(port: Any) -> Any:
     """What MDF's engine takes for a port that no edge ends in."""
     if port.default_value is not None:
-        return port.default_value
+        return number_or(port)
     is_float = (port.reduce or "overwrite") != "overwrite" or (port.type and "float" in port.type)
     try:
         return np.full(port.shape, 0.0 if is_float else 0)

@@ -22,8 +22,8 @@ def schema_of(op: str, opset: int, domain: str = "") -> Any:
 
 
 def version_in(said: Any) -> int | None:
-    """The version that a model says: a whole number, of Python or numpy, or the text of one; None for anything else."""
-    if (isinstance(said, str) and said.isdecimal() and len(said) < 11) or (isinstance(said, float) and said.is_integer()):
+    """The version that a model says: a whole number, of Python or numpy; None for anything else."""
+    if isinstance(said, float) and said.is_integer():
         said = int(said)
     is_whole = isinstance(said, int | np.integer) and not isinstance(said, bool)
     return int(said) if is_whole and 0 < said <= LARGEST_VERSION else None

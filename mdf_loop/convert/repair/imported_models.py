@@ -284,7 +284,8 @@ def _require(graph: Any) -> None:
 
 def _opset(model: Any, bodies: list[Any]) -> int:
     """The version of ONNX that all operators in bodies are written for; the usual one where it may be that."""
-    said, newest = version_in(model.onnx_opset_version), onnx.defs.onnx_opset_version()
+    written, newest = model.onnx_opset_version, onnx.defs.onnx_opset_version()
+    said = version_in(int(written) if isinstance(written, str) and written.isdecimal() else written)
     versions = [*([] if said is None else [said]), DEFAULT_OPSET, *range(DEFAULT_OPSET + 1, newest + 1)]
     versions += range(DEFAULT_OPSET - 1, 0, -1)
     nodes = [node for body in bodies for node in body.nodes if function_of(node) is not None]
