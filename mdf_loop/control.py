@@ -13,9 +13,9 @@ import numpy as np
 
 from mdf_loop.counts import LARGEST
 from mdf_loop.errors import ArgumentError, IterationError, KindError, MalformedBody, UnsupportedOp, in_words
-from mdf_loop.execute.interpret import Arguments, InterpretedBody, no_boolean, part_starts, truth
+from mdf_loop.execute.interpret import Arguments, InterpretedBody, part_starts, truth
 from mdf_loop.execute.numpy_engine import NumpyLoop
-from mdf_loop.execute.program import describe_value
+from mdf_loop.execute.program import describe_value, no_boolean
 from mdf_loop.ir import Loop, Node
 from mdf_loop.ops.registry import Kernel, register, say
 from mdf_loop.ops.rows import Bound

@@ -14,7 +14,7 @@ import numpy as np
 from mdf_loop.constants import read_only
 from mdf_loop.errors import IterationError, IterationLimit, KindError, LoopInterrupted, MalformedBody, PartialResults
 from mdf_loop.execute.collect import Gathered, Gathering
-from mdf_loop.execute.program import RUN, Program, describe_value
+from mdf_loop.execute.program import RUN, Program, no_boolean
 from mdf_loop.execute.unrun import Types
 from mdf_loop.ir import Body, Loop, Scanned
 from mdf_loop.options import Options, RandomStream, Run
@@ -358,16 +358,6 @@ def truth(value: Any, what: str) -> bool:
     if array.size != 1 or not (array.dtype == bool or (array.dtype.kind in "iu" and array.item() in (0, 1))):
         raise no_boolean(what, array)
     return bool(array.item())
-
-
-def no_boolean(what: str, given: np.ndarray, meant: str = "a comparison, such as x > 0, is one") -> KindError:
-    """The error for a condition that is no boolean, with notes that say what was probably meant."""
-    error = KindError(f"{what} must be one boolean, a scalar or of shape [1]; got {describe_value(given)}")
-    if given.size > 1:
-        error.add_note("any(...) or all(...) makes one of several")
-    if given.dtype.kind not in "bOUS":
-        error.add_note(meant)
-    return error
 
 
 def part_of(scanned: Scanned, array: np.ndarray) -> Callable[[int], Any]:

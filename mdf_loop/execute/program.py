@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.constants import unchangeable
-from mdf_loop.errors import IterationError, LoopError, PartialResults, Together
+from mdf_loop.errors import IterationError, KindError, LoopError, PartialResults, Together
 from mdf_loop.ir import Body, Node
 from mdf_loop.ir.check import title
 from mdf_loop.kernels import load_kernels
@@ -192,3 +192,13 @@ def describe_value(value: Any) -> str:
     if isinstance(value, list):
         return f"sequence of {len(value)}"
     return type(value).__name__
+
+
+def no_boolean(what: str, given: np.ndarray, meant: str = "a comparison, such as x > 0, is one") -> KindError:
+    """The error for a condition that is no boolean, with notes that say what was probably meant."""
+    error = KindError(f"{what} must be one boolean, a scalar or of shape [1]; got {describe_value(given)}")
+    if given.size > 1:
+        error.add_note("any(...) or all(...) makes one of several")
+    if given.dtype.kind not in "bOUS":
+        error.add_note(meant)
+    return error
