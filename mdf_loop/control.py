@@ -15,7 +15,7 @@ from mdf_loop.counts import LARGEST
 from mdf_loop.errors import ArgumentError, IterationError, KindError, MalformedBody, UnsupportedOp, in_words
 from mdf_loop.execute.interpret import Arguments, InterpretedBody, part_starts, truth
 from mdf_loop.execute.numpy_engine import NumpyLoop
-from mdf_loop.execute.program import describe_value
+from mdf_loop.execute.program import describe_value, no_boolean
 from mdf_loop.ir import Loop, Node
 from mdf_loop.ops.registry import Kernel, register, say
 from mdf_loop.ops.rows import Bound
@@ -72,8 +72,8 @@ def condition(cond: Any) -> bool | None:
     if cond is None or type(cond) is bool:
         return cond
     array = np.asarray(cond)
-    if array.shape not in ((), (1,)):
-        raise KindError(f"the condition cond must be one boolean, a scalar or of shape [1]; got {describe_value(array)}")
+    if array.shape not in ((), (1,)) or array.dtype.kind == "f":
+        raise no_boolean("the condition cond", array, "write true or false")
     return truth(cond, "the condition cond")
 
 

@@ -123,6 +123,22 @@ LONGEST = 400
 """Characters of somebody else's message that are repeated."""
 
 
+def in_node(error: BaseException, node: str) -> None:
+    """Say in which node of an MDF graph an error came up; ``error.mdf_node`` is that of the outermost graph."""
+    error.mdf_node = node  # type: ignore[attr-defined]
+    error.add_note(f"in MDF node {node!r}")
+
+
+def hints_of(error: BaseException) -> list[str]:
+    """What the notes of an error and its causes say besides where it came up."""
+    hints = list[str]()
+    while True:
+        hints += [note for note in getattr(error, "__notes__", ()) if not note.startswith("in ")]
+        if not isinstance(error.__cause__, LoopError):
+            return list(dict.fromkeys(hints))
+        error = error.__cause__
+
+
 class Together:
     """Errors in parts of one thing: each part is looked at before the first error is raised, with the others in it."""
 

@@ -172,7 +172,7 @@ TYPES = [
         "output 't' is declared float, but 't' is computed as double",
     ),
     ("u = Neg (t)", "u = Cast <to = 7> (t)", "output 'u' is declared double, but 'u' is computed as int64"),
-    ("double s)", "int64 s)", "is declared double, but 't' is computed as int64"),
+    ("double s)", "int64 s)", "'s' is int64 and 'one' is double, but Add takes operands of one type"),
 ]
 
 

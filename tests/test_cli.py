@@ -116,7 +116,32 @@ def test_trusted_holds_for_every_command_that_reads_a_model(monkeypatch, command
 
 def test_max_iterations_stops_a_loop(model_file, capsys):
     assert run_main("run", model_file, "--max-iterations", "2") == 1
-    assert "options(max_iterations=2) stops it here" in capsys.readouterr().err
+    assert "--max-iterations 2 stops it here" in capsys.readouterr().err
+
+
+def test_options_are_named_as_they_are_typed():
+    from mdf_loop.cli.problems import as_typed
+
+    said = "options(timeout=2) stops it; options(max_iterations=...) or options(trusted=True), not options(engine='jit')"
+    assert as_typed(said, {"timeout", "max_iterations", "trusted"}) == (
+        "--timeout 2 stops it; --max-iterations or --trusted, not options(engine='jit')"
+    )
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_warnings_are_paragraphs_without_lines_of_python(flags, tmp_path, capsys):
+    path = tmp_path / "m.yaml"
+    node = "{input_ports: {x: {}}, parameters: {k: {value: 1e3}, y: {value: x * k}}, output_ports: {y: {value: y}}}"
+    path.write_text(f"m: {{graphs: {{g: {{nodes: {{n: {node}}}}}}}}}")
+    assert run_main("run", path, *flags) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 2
+    assert "1e3 is a text in YAML 1.1" in told[0]
+    assert "input 'x' of node 'n' has no value" in told[1]
+    for line in told:
+        assert "LoopWarning" not in line
+        assert ".py" not in line
+        assert line.startswith('{"warning": ' if flags else "mdf-loop: warning: ")
 
 
 def test_ops_lists_every_operator(capsys):
@@ -244,7 +269,7 @@ def test_timeout(tmp_path, capsys):
     assert code == 1
     assert wrote is not None
     assert wrote.get("total", 0.0) == len(wrote.get("rows", ()))
-    assert "options(timeout=0.3) stops it here" in capsys.readouterr().err
+    assert "--timeout 0.3 stops it here" in capsys.readouterr().err
 
 
 def test_ctrl_c_writes_partial_results_too(tmp_path, capsys, monkeypatch):

@@ -1,5 +1,7 @@
 """What a body declares of its element types is what it computes, or it is refused before it runs."""
 
+import itertools
+
 import numpy as np
 import onnx.parser
 import pytest
@@ -198,3 +200,53 @@ def test_bodies_inside_are_held_to_it_by_every_engine(kind, count, engine, tmp_p
             else:
                 with pytest.raises(mdf_loop.LoopError, match="is declared int64, but is computed as float64"):
                     mdf_loop.run(path)
+
+
+# Operands: what onnx's own inference refuses is refused
+
+MIXED = """<ir_version: 10, opset_import: ["": 18]> main ({a} a, {b} b, bool c) => ({y} y)
+<{w} w = {{2}}> {{ {nodes} }}"""
+NODES = {
+    "binary": "y = Add (a, b)",
+    "initializer": "t = Mul (a, w) y = Sub (t, b)",
+    "variadic": "y = Max (a, w, b)",
+    "chosen": "y = Where (c, a, b)",
+    "branches": "y = If (c) <then_branch = p () => ({y} s) {{ s = Add (a, b) }}, "
+    "else_branch = q () => ({y} s) {{ s = Neg (a) }}>",
+    "loop": "n = Constant <value_int = 2> () y = Loop (n, c, a) <body = l (int64 i, bool g, {a} s) => (bool g, {y} t) "
+    "{{ t = Add (s, b) }}>",
+    "cast": "t = Cast <to = 1> (b) u = Cast <to = 1> (w) s = Mul (t, u) y = Div (s, a)",
+    "made": "t = Shape (a) u = ReduceSum <keepdims = 0> (t) y = Add (u, b)",
+}
+
+
+@pytest.mark.parametrize("nodes", NODES.values(), ids=NODES)
+def test_what_onnx_infers_to_be_of_two_types_is_refused(nodes):
+    found = []
+    for a, b, w, y in itertools.product(("float", "double", "int64"), repeat=4):
+        kinds = {"a": a, "b": b, "w": w, "y": y}
+        model = onnx.parser.parse_model(MIXED.format(nodes=nodes.format(**kinds), **kinds))
+        refused = []
+        for look in (lambda m: onnx.shape_inference.infer_shapes(m, check_type=True, strict_mode=True), backend.prepare):
+            try:
+                look(model)
+            except (onnx.shape_inference.InferenceError, MalformedBody):
+                refused.append(True)
+            else:
+                refused.append(False)
+        assert refused[0] == refused[1], kinds
+        found.append(refused[1])
+    assert {*found} == {True, False}
+
+
+@pytest.mark.parametrize("engine", ["interpret", "numpy", "jit", "auto"])
+def test_operands_of_two_types_are_named(engine):
+    body = {"onnx": "b (int64 i, bool go, float x) => (bool go, float y) { y = Add (x, i) }"}
+    told = "b: node Add -> y: 'x' is float and 'i' is int64, but Add takes operands of one type"
+    with mdf_loop.options(engine=engine), pytest.raises(MalformedBody, match=told):
+        mdf_loop.loop(2, True, np.float32(1), body=body)
+    with mdf_loop.options(engine=engine), pytest.raises(MalformedBody, match=told):
+        mdf_loop.scan(np.float32(1), np.ones(2), num_scan_inputs=1, body={"onnx": TWO})
+
+
+TWO = "b (float x, int64 i) => (float y) { y = Add (x, i) }"

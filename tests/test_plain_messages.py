@@ -158,7 +158,6 @@ def test_conditions_that_are_not_there(tmp_path, kind, keyword, message):
             "its default is the text 'half', no number; a text that is meant as one declares type: string",
         ),
         ("0.5}}", "half, type: float}}", "error", "its default is the text 'half', no number; declared is float"),
-        ("0.5}}", "half, type: string}}", "", ""),
         ("0.5}}", "'0.5'}}", "", ""),
         ("{value: 1.0}", "{value: [1.0, a]}", "error", "'a' among its numbers is a text"),
         ("{value: 1.0}", "{value: [[1.0], [1.0, 2.0]]}", "error", "its rows differ in length; an array has rows of one length"),

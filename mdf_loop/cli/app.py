@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from typing import Annotated
 
 import typer
 
 from mdf_loop.cli import bench, cache, check, convert, doctor, draw, explain, new, ops, run, sweep, verify
-from mdf_loop.cli.problems import report
+from mdf_loop.cli.problems import report, telling_warnings
 from mdf_loop.errors import LoopError
 
 app = typer.Typer(
@@ -45,10 +46,19 @@ def _top(
 def main(arguments: list[str] | None = None) -> None:
     """Entry point: errors that we raise on purpose become one paragraph on stderr and exit code 1."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    as_json, options = "--json" in arguments, _options_of(arguments)
     try:
-        app(arguments, prog_name="mdf-loop", standalone_mode=True)
+        with telling_warnings(as_json, options):
+            app(arguments, prog_name="mdf-loop", standalone_mode=True)
     except (LoopError, KeyboardInterrupt, OSError) as error:
         if "--debug" in arguments:
             raise
-        report(error, "--json" in arguments)
+        report(error, as_json, options)
         sys.exit(1)
+
+
+def _options_of(arguments: list[str]) -> set[str]:
+    """The options of the command that is called, by their names in Python."""
+    name = next((argument for argument in arguments if not argument.startswith("-")), "")
+    command = next((each.callback for each in app.registered_commands if getattr(each.callback, "__name__", "") == name), None)
+    return set() if command is None else set(inspect.signature(command).parameters)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mdf_loop.cli.parameters import Debug, File, Json, Trusted
+from mdf_loop.cli.parameters import Debug, File, Input, Json, Set, Trusted, given_inputs
 from mdf_loop.cli.problems import at_work
 from mdf_loop.cli.values import as_json
 
@@ -15,21 +15,23 @@ from mdf_loop.cli.values import as_json
 def check(
     file: File,
     strict: Annotated[bool, typer.Option("--strict", help="Take warnings for errors.")] = False,
+    set_: Set = None,
+    input_: Input = None,
     trusted: Trusted = False,
     json_: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Look at a model without running it, and tell all that is wrong, with lines; exit code 1 if something is.
+    """Tell all that is wrong with a model, with lines; exit code 1 if something is.
 
-    Keys and names that are not there (with what was probably meant), functions, bodies, declared types, and what
-    nothing reads or reaches.
+    Keys and names that are not there (with what was probably meant), functions, bodies, declared types, inputs without a
+    value, and what nothing reads or reaches; then what a run would refuse, with loops cut short.
     """
     from mdf_loop.integrations.checking import ERROR
     from mdf_loop.integrations.checking import check as look_at
     from mdf_loop.options import options
 
     with at_work(file), options(trusted=trusted):
-        found = look_at(file)
+        found = look_at(file, given_inputs(set_, input_))
     if json_:
         as_json({"file": str(file), "problems": [asdict(problem) for problem in found]})
     else:

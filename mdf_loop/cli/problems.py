@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import typer
+from rich.text import Text
 
-from mdf_loop.errors import LoopError
+from mdf_loop.cli.tables import console
+from mdf_loop.errors import LoopError, hints_of
 
 
 @contextlib.contextmanager
@@ -34,12 +38,43 @@ def iterations(count: int) -> str:
     return f"{count} iteration{'' if count == 1 else 's'} of the outermost loop"
 
 
-def report(error: BaseException, as_json: bool) -> None:
-    """Tell of an error: a paragraph, or one JSON object."""
+@contextlib.contextmanager
+def telling_warnings(as_json: bool, options: Collection[str]) -> Iterator[None]:
+    """Tell of warnings as of errors, in paragraphs of their own: the lines of Python that they come from help nobody here."""
+
+    def tell(message: Warning | str, *_: object) -> None:
+        said = as_typed(str(message), options)
+        if as_json:
+            print(json.dumps({"warning": {"message": said}}), file=sys.stderr)
+        else:
+            console(stderr=True).print(Text.assemble("mdf-loop: ", ("warning: ", "yellow"), said), soft_wrap=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = tell  # type: ignore[assignment]
+        yield
+
+
+def as_typed(message: str, options: Collection[str]) -> str:
+    """A message with options as they are typed: ``--timeout 2`` for ``options(timeout=2)``."""
+
+    def typed(found: re.Match[str]) -> str:
+        name, value = f"--{found[1].replace('_', '-')}", found[2].removesuffix("...")
+        known = found[1] in options
+        return found[0] if not known else name if value in ("", "True") else f"{name} {value}"
+
+    return _OPTION.sub(typed, message)
+
+
+_OPTION = re.compile(r"options\((\w+)=([^()]*)\)(?:,(?: or)? (?:--\w+ on the command line|on the command line --\w+))?")
+
+
+def report(error: BaseException, as_json: bool, options: Collection[str] = ()) -> None:
+    """Tell of an error: a paragraph, or one JSON object; ``options`` are those of the command, by their names in Python."""
     file = getattr(error, "file", None)
     line = _line(file, error) if file is not None else None
     notes = [note for note in getattr(error, "__notes__", ()) if line is None or note != f"in {file}"]
-    message = "; ".join([str(error) or "interrupted", *notes])
+    notes = list(dict.fromkeys([*hints_of(error), *notes]))
+    message = as_typed("; ".join([str(error) or "interrupted", *notes]), options)
     if as_json:
         told = {"type": type(error).__name__, "message": message, "file": None if file is None else str(file), "line": line}
         print(json.dumps({"error": told}), file=sys.stderr)

@@ -7,8 +7,9 @@ and merged maps of YAML repeat is counted before it is made.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from json.decoder import WHITESPACE, scanstring  # type: ignore[attr-defined]
 from typing import Any
@@ -40,8 +41,17 @@ def decoded(raw: bytes) -> str:
         raise ValueError(f"line {line}: it is no text in UTF-8: there is a byte {raw[error.start]:#04x}") from error
 
 
-def parse(text: str, suffix: str) -> Any:
+Told = Callable[[int, str], None]
+
+
+def parse(text: str, suffix: str, tell: Told | None = None) -> Any:
     """What a file says, in dicts and lists.
+
+    Parameters
+    ----------
+    text, suffix : str
+    tell : callable, optional
+        Gets the line, and what is to be said of it, for each number that other readers of YAML take for a text.
 
     Raises
     ------
@@ -49,7 +59,7 @@ def parse(text: str, suffix: str) -> Any:
         It is neither JSON nor YAML, as ``suffix`` asks; it has one key twice; it is nested too deep or repeats too much.
     """
     most = SOME_VALUES + VALUES_PER_CHARACTER * len(text)
-    content = _parse_json(text) if suffix == ".json" else _parse_yaml(text, most)
+    content = _parse_json(text) if suffix == ".json" else _parse_yaml(text, most, tell)
     if _measure(content, 0, {}, most)[0] > most:
         raise ValueError(f"its aliases repeat more than {most} values")
     return content
@@ -77,14 +87,21 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _parse_yaml(text: str, most: int) -> Any:
+def _parse_yaml(text: str, most: int, tell: Told | None) -> Any:
     depth = 0
     try:
         for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > DEEPEST:  # before anything is made of it: libyaml's composer would end the process
                 raise _marked(_too_deep(), event)
-        return yaml.load(text, Loader=_loader(most))
+        loader = _loader(most)(text)
+        try:
+            content = loader.get_single_data()
+        finally:
+            loader.dispose()
+        for node in sorted(loader.numbers, key=lambda node: node.start_mark.line) if tell is not None else ():
+            tell(node.start_mark.line + 1, _of_number(node.value))  # type: ignore[misc]
+        return content
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
@@ -108,6 +125,7 @@ def _loader(most: int) -> Any:
             super().__init__(stream)
             self.flat: dict[int, bool] = {}
             self.merged = 0
+            self.numbers: list[yaml.ScalarNode] = []
 
         def flatten_mapping(self, node: Any) -> None:
             """Put merged maps (``<<``) into a map: counted before they are copied."""
@@ -117,6 +135,8 @@ def _loader(most: int) -> Any:
                 return
             self.flat[id(node)] = False
             _refuse_twins(node)
+            for key, _ in node.value:
+                key.style = key.style or "'"  # a key is never a number because it looks like one
             for target in _merged_maps(node):
                 self.flatten_mapping(target)
                 self.merged += len(target.value)
@@ -127,7 +147,28 @@ def _loader(most: int) -> Any:
 
     for kind in ("int", "float"):
         Loader.add_constructor(f"tag:yaml.org,2002:{kind}", _short_number(getattr(Loader, f"construct_yaml_{kind}")))
+    Loader.add_constructor("tag:yaml.org,2002:str", _text_or_number)
     return Loader
+
+
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")
+"""Numbers of YAML 1.2 and of JSON; YAML 1.1, which PyYAML reads, wants a point and a sign in front of the exponent."""
+
+
+def _text_or_number(loader: Any, node: Any) -> str | float:
+    """A text; without quotes 1e9 is the number that its author meant."""
+    text = loader.construct_yaml_str(node)
+    if node.style or len(text) > LONGEST_NUMBER or not _NUMBER.fullmatch(text):
+        return text
+    loader.numbers.append(node)
+    return float(text)
+
+
+def _of_number(text: str) -> str:
+    digits, exponent = re.split("[eE]", text)
+    point, sign = "" if "." in digits else ".0", "" if exponent[0] in "+-" else "+"
+    written = f"{digits}{point}e{sign}{exponent}"
+    return f"{text} is a text in YAML 1.1, which other programs read; here it is the number: write {written}"
 
 
 def _marked(problem: str, node: Any) -> yaml.MarkedYAMLError:

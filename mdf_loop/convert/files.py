@@ -15,7 +15,7 @@ from mdf_loop.convert.repair.imported_models import mend
 from mdf_loop.convert.repair.shapes import mend_written_shapes
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.convert.weights_reading import read_weights
-from mdf_loop.errors import LoopError, MalformedBody
+from mdf_loop.errors import LoopError, MalformedBody, warn_user
 from mdf_loop.readers.mdf.structure import Misplaced, check_model
 from mdf_loop.readers.opening import as_path, inside, read_bytes
 
@@ -99,7 +99,7 @@ def read_content(path: Path) -> Any:
     raw = read_bytes(path, WHAT)
     try:
         text = decoded(raw)
-        content = parse(text, path.suffix.lower())
+        content = parse(text, path.suffix.lower(), lambda line, said: warn_user(f"{os.fspath(path)}:{line}: {said}"))
     except ValueError as error:
         raise MalformedBody(f"{os.fspath(path)!r} is not {WHAT}: {_message(error)}") from error
     _check(content, text, path)

@@ -17,6 +17,10 @@ Place = tuple[Any, ...]
 
 _SAID = re.compile(r"line (\d+)")
 _QUOTED = re.compile(r"'([^'\s]+)'")
+_NODE = re.compile(r"(?:condition|\b[a-z_0-9]+) '([^'\s~]+)(?:~\d+)?'")
+"""A node of a body that a message tells of, by what it computes: ``divide 'x_next~2' failed``."""
+
+_THING = re.compile(r"in (?:MDF parameter or function|output port) '([^']+)'.*")
 _IN_TEXT = re.compile(r"\(line: (\d+)")
 
 
@@ -40,8 +44,37 @@ def line_of_error(path: Path, error: BaseException) -> int | None:
     content = parse(text, path.suffix.lower())
     if (line := _in_text(text, content, path.suffix.lower(), str(error))) is not None:
         return line
-    place = _followed(content, _names(error))
+    place = _in_equations(content, error) or _followed(content, _names(error))
     return line_of(text, path.suffix.lower(), place) if place else None
+
+
+def thing_of(error: BaseException) -> str:
+    """The parameter, function or port of a node in which an error came up, as its notes say; empty if none does."""
+    found = (_THING.fullmatch(note) for note in getattr(error, "__notes__", ()))
+    return next((match[1] for match in reversed([*found]) if match), "")
+
+
+def _in_equations(content: Any, error: BaseException) -> Place:
+    """The place of the equation that failed, or of its body; empty where a node fails at something else."""
+    node, thing = getattr(error, "mdf_node", ""), thing_of(error)
+    place = _in_graphs(content, ["nodes", node, thing]) if node and thing else ()
+    if "iteration" not in str(error) or place[-1:] != (thing,):
+        return ()
+    said = _at(content, place)
+    source = (said.get("args") or {}).get("body", "body") if isinstance(said, dict) else None
+    body = (*place[:-1], source) if isinstance(source, str) else (*place, "args", "body")
+    if not isinstance(_at(content, body), dict):
+        return ()
+    names = ["while" if name == "goes_on" else name for name in _NODE.findall(str(error))]
+    found = (_nearest(_at(content, body), key) for name in names for key in (name, name.removesuffix("_next")))
+    return (*body, *next((inner for inner in found if inner), ()))
+
+
+def _at(content: Any, place: Place) -> Any:
+    """What stands in a place; None where nothing does."""
+    for key in place:
+        content = content.get(key) if isinstance(content, dict) else None
+    return content
 
 
 def line_of_names(path: Path, names: Sequence[str]) -> int | None:

@@ -14,7 +14,7 @@ import numpy as np
 from mdf_loop.constants import read_only
 from mdf_loop.errors import IterationError, IterationLimit, KindError, LoopInterrupted, MalformedBody, PartialResults
 from mdf_loop.execute.collect import Gathered, Gathering
-from mdf_loop.execute.program import RUN, Program, describe_value
+from mdf_loop.execute.program import RUN, Program, no_boolean
 from mdf_loop.execute.unrun import Types
 from mdf_loop.ir import Body, Loop, Scanned
 from mdf_loop.options import Options, RandomStream, Run
@@ -356,7 +356,7 @@ def truth(value: Any, what: str) -> bool:
         return bool(value)
     array = np.asarray(value)
     if array.size != 1 or not (array.dtype == bool or (array.dtype.kind in "iu" and array.item() in (0, 1))):
-        raise KindError(f"{what} must be one boolean, a scalar or of shape [1]; got {describe_value(array)}")
+        raise no_boolean(what, array)
     return bool(array.item())
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.constants import unchangeable
-from mdf_loop.errors import IterationError, LoopError, PartialResults, Together
+from mdf_loop.errors import IterationError, KindError, LoopError, PartialResults, Together
 from mdf_loop.ir import Body, Node
 from mdf_loop.ir.check import title
 from mdf_loop.kernels import load_kernels
@@ -154,9 +154,18 @@ def _too_few(given: int, step: Step) -> ValueError:
 def _describe(step: Step, env: list[Any], error: Exception) -> str:
     node = step.node
     name = f"{node.called} {node.name!r}" if node.name else f"{node.called} -> {', '.join(filter(None, node.outputs))}"
-    values = (env[slot] for slot in step.reads if slot != RUN)
+    values = [env[slot] for slot in step.reads if slot != RUN]
     given = ", ".join(describe_value(value) for value in values if not isinstance(value, Hidden))
-    return f"{name} failed on ({given}): {_told(error)}"
+    return f"{name} failed on ({given}): {_told(error)}{_meant(node, values)}"
+
+
+def _meant(node: Node, values: Sequence[Any]) -> str:
+    """A hint where a text stands among numbers."""
+    for name, value in zip(node.inputs, values, strict=False):
+        text = np.asarray(value).item() if np.shape(value) == () and isinstance(value, np.ndarray | np.generic | str) else None
+        if isinstance(text, str):
+            return f"; {name!r} is the text {text[:40]!r}, no number"
+    return ""
 
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -183,3 +192,13 @@ def describe_value(value: Any) -> str:
     if isinstance(value, list):
         return f"sequence of {len(value)}"
     return type(value).__name__
+
+
+def no_boolean(what: str, given: np.ndarray, meant: str = "a comparison, such as x > 0, is one") -> KindError:
+    """The error for a condition that is no boolean, with notes that say what was probably meant."""
+    error = KindError(f"{what} must be one boolean, a scalar or of shape [1]; got {describe_value(given)}")
+    if given.size > 1:
+        error.add_note("any(...) or all(...) makes one of several")
+    if given.dtype.kind not in "bOUS":
+        error.add_note(meant)
+    return error

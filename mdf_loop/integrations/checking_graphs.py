@@ -97,7 +97,8 @@ def _texts(thing: Any) -> Iterator[Any]:
     for attribute in ("value", "default_initial_value", "time_derivative", "args"):
         yield getattr(thing, attribute, None)
     for condition in getattr(thing, "conditions", None) or ():
-        yield from (condition.test, condition.value)
+        is_dict = isinstance(condition, dict)  # as MDF's engine reads them as well
+        yield from (condition.get(key) if is_dict else getattr(condition, key) for key in ("test", "value"))
 
 
 def _words(value: Any) -> set[str]:

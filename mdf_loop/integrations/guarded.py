@@ -22,7 +22,7 @@ import numpy as np
 from graph_scheduler.time import TimeScale
 from modeci_mdf import execution_engine
 
-from mdf_loop.errors import LONGEST, IterationError, LoopError, MalformedBody, UnsupportedOp, did_you_mean, malformed
+from mdf_loop.errors import LONGEST, IterationError, LoopError, MalformedBody, UnsupportedOp, did_you_mean, in_node, malformed
 from mdf_loop.holding import holding
 from mdf_loop.integrations.evaluator import arithmetic, compute
 from mdf_loop.kernels.bounds import elements_of, refuse_elements, total
@@ -65,6 +65,11 @@ def is_guarded() -> bool:
     return _work.get() in (MODEL, BODY)
 
 
+def runs_body() -> bool:
+    """Whether MDF's engine runs the body of a loop now."""
+    return _work.get() == BODY
+
+
 def _message(error: Exception) -> str:
     text = " ".join(str(error).split())
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
@@ -72,12 +77,14 @@ def _message(error: Exception) -> str:
 
 def replacements() -> list[tuple[Any, str, Any]]:
     """What is replaced in MDF's engine for this: (owner, attribute, new value)."""
-    graph, node, port = (getattr(execution_engine, f"Evaluable{name}") for name in ("Graph", "Node", "Input"))
+    graph, node, port, out = (getattr(execution_engine, f"Evaluable{name}") for name in ("Graph", "Node", "Input", "Output"))
     return [
         (execution_engine, "evaluate_params_modelspec", _by_the_list(execution_engine.evaluate_params_modelspec)),
         (execution_engine, "actr_funcs", Listed(execution_engine.actr_funcs)),
         (graph, "evaluate_edge", _weighing(graph.evaluate_edge)),
         (node, "evaluate", naming(node.evaluate)),
+        (out, "evaluate", _naming_port(out.evaluate)),
+        (port, "evaluate", _reading_numbers(port.evaluate)),
         (port, "set_input_value", _reducing(port.set_input_value)),
     ]
 
@@ -220,6 +227,44 @@ def _reducing(original: Callable[..., Any]) -> Callable[..., Any]:
     return set_input_value
 
 
+TEXTS = ("string", "str", "text")
+"""Types of ports whose default may be a text."""
+
+
+def number_or(port: Any) -> Any:
+    """The default of an input port; a text that is a number is that number, unless the port declares a text."""
+    value = port.default_value
+    number = number_in(value) if isinstance(value, str) and (port.type or "").lower() not in TEXTS else None
+    return value if number is None else number
+
+
+def _reading_numbers(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``EvaluableInput.evaluate``: the same for defaults in MDF's engine."""
+
+    @functools.wraps(original)
+    def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        value = original(self, *args, **kwargs)
+        is_default = is_guarded() and isinstance(value, str) and value is self.input_port.default_value
+        return number_or(self.input_port) if is_default else value
+
+    return evaluate
+
+
+def _naming_port(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``EvaluableOutput.evaluate``: errors say at which port they came up."""
+
+    @functools.wraps(original)
+    def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(self, *args, **kwargs)
+        except LoopError as error:
+            if _work.get() != NOBODY:
+                error.add_note(f"in output port {self.output_port.id!r}")
+            raise
+
+    return evaluate
+
+
 def naming(original: Callable[..., Any]) -> Callable[..., Any]:
     """``EvaluableNode.evaluate``: errors say in which node they came up."""
 
@@ -229,13 +274,15 @@ def naming(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, *args, **kwargs)
         except LoopError as error:
             if _work.get() != NOBODY:
-                error.add_note(f"in MDF node {self.node.id!r}")
+                in_node(error, self.node.id)
             raise
         except Exception as error:
             if _work.get() == NOBODY:
                 raise
             what = _message(error) or type(error).__name__
-            raise IterationError(f"MDF node {self.node.id!r} failed in MDF's engine: {what}") from error
+            failed = IterationError(f"MDF node {self.node.id!r} failed in MDF's engine: {what}")
+            failed.mdf_node = self.node.id  # type: ignore[attr-defined]
+            raise failed from error
 
     return evaluate
 
@@ -323,11 +370,16 @@ def refuse_keywords(condition: Any, path: tuple[str, ...]) -> None:
     if not _is_condition(found) or not isinstance(given, Mapping):
         return
     taken = inspect.signature(found).parameters.values()
-    names = [parameter.name for parameter in taken if parameter.kind is not parameter.VAR_POSITIONAL]
-    unknown = [name for name in given if name not in names]
+    names = [parameter.name for parameter in taken]  # MDF hands a list to *args, too
+    known = {*names, *("dependencies" for name in names if name == "dependency")}  # MDF's preferred name of it
+    unknown = [name for name in given if name not in known]
     if unknown and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken):
         takes, meant = ", ".join(names) or "nothing", did_you_mean(unknown[0], names)
         raise MalformedBody(f"{kind} takes {takes}; it is given {', '.join(unknown)}{meant}", path)
+    said = {*given, *("dependency" for name in given if name == "dependencies")}
+    needed = [p.name for p in taken if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty]
+    if missing := [name for name in needed if name not in said]:
+        raise MalformedBody(f"{kind} takes {', '.join(names)}; it is not given {', '.join(missing)}", path)
 
 
 def _conditions() -> list[str]:

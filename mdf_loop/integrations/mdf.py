@@ -7,10 +7,12 @@ MDF has no place for functions from outside, so ``register`` replaces a few of i
 from __future__ import annotations
 
 import ast
+import contextlib
 import difflib
 import functools
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 import graph_scheduler.condition
@@ -22,7 +24,8 @@ from modeci_mdf.functions.standard import mdf_functions
 
 from mdf_loop.calls.calling import if_, loop, required, run_if, run_loop, scan
 from mdf_loop.calls.prepared import read_once
-from mdf_loop.errors import LoopError, MalformedBody, did_you_mean
+from mdf_loop.errors import IterationLimit, LoopError, MalformedBody, did_you_mean
+from mdf_loop.holding import holding
 from mdf_loop.integrations import (
     guarded,
     mdf_engine,  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
@@ -101,6 +104,7 @@ def _replacements() -> list[tuple[Any, str, Any]]:
         (onnx_functions, "if", if_),
         (execution_engine, "evaluate_onnx_expr", _taking_over_expressions(execution_engine.evaluate_onnx_expr)),
         (parameter, "evaluate", keeping_partial(_taking_over_parameters(parameter.evaluate))),
+        (parameter, "get_current_value", _noting_parameters(parameter.get_current_value)),
         (function, "evaluate", keeping_partial(_taking_over_functions(function.evaluate))),
         (node, "evaluate", ending_in_time(guarded.naming(node.evaluate))),
         (node, "__init__", _ordering_captures(node.__init__)),
@@ -137,7 +141,8 @@ def _taking_over_parameters(original: Callable[..., Any]) -> Callable[..., Any]:
     def evaluate(self: Any, parameters: dict[str, Any], time_increment: Any = None, array_format: str = "numpy") -> Any:
         parameter = self.parameter
         if parameter.value is not None or parameter.function not in FUNCTIONS:
-            return original(self, parameters, time_increment=time_increment, array_format=array_format)
+            with _noted(parameter.id):
+                return original(self, parameters, time_increment=time_increment, array_format=array_format)
         stepped = stepped_of(self)
         self.curr_value = run_function(parameter.function, parameter.args, parameters, parameter.id, array_format, stepped)
         for condition in parameter.conditions:
@@ -148,6 +153,27 @@ def _taking_over_parameters(original: Callable[..., Any]) -> Callable[..., Any]:
     return evaluate
 
 
+@contextlib.contextmanager
+def _noted(name: str) -> Iterator[None]:
+    """Errors of ours say in which parameter or function they came up."""
+    try:
+        yield
+    except LoopError as error:
+        error.add_note(f"in MDF parameter or function {name!r}")
+        raise
+
+
+def _noting_parameters(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``EvaluableParameter.get_current_value``, by which MDF evaluates parameters first: errors say in which one they came up."""
+
+    @functools.wraps(original)
+    def get_current_value(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with _noted(self.parameter.id):
+            return original(self, *args, **kwargs)
+
+    return get_current_value
+
+
 def _taking_over_functions(original: Callable[..., Any]) -> Callable[..., Any]:
     """``EvaluableFunction.evaluate``: likewise for a Function of a node."""
 
@@ -155,7 +181,8 @@ def _taking_over_functions(original: Callable[..., Any]) -> Callable[..., Any]:
     def evaluate(self: Any, parameters: dict[str, Any] | None = None, array_format: str = "numpy") -> Any:
         function = self.function
         if function.function not in FUNCTIONS:
-            return original(self, parameters, array_format)
+            with _noted(function.id):
+                return original(self, parameters, array_format)
         known, stepped = {} if parameters is None else parameters, stepped_of(self)
         self.curr_value = run_function(function.function, function.args, known, function.id, array_format, stepped)
         return self.curr_value
@@ -215,10 +242,24 @@ def run_function(
         captured = _captured(tuple(bodies.values()), 0, "branch", {**values, **known})
         return run_if(values.get("cond"), bodies, captured)
     except (LoopError, KeyboardInterrupt) as error:
+        if isinstance(error, IterationLimit) and error.partial is not None and (cut := _cut.get()) is not None:
+            cut.append(name)
+            return error.partial if len(error.partial) != 1 else error.partial[0]
         error.add_note(f"in MDF parameter or function {name!r} ({function})")
         for hint in (*_misspelt(args or {}, BODIES[function]), *_close(error, known)):
             error.add_note(hint)
         raise
+
+
+_cut: ContextVar[list[str] | None] = ContextVar("mdf_loop_cut_loops", default=None)
+
+
+@contextlib.contextmanager
+def cutting_loops() -> Iterator[list[str]]:
+    """Inside the ``with`` a loop that reaches ``max_iterations`` gives what it has; the names of those that did."""
+    cut = list[str]()
+    with holding(_cut, cut):
+        yield cut
 
 
 def _misspelt(args: Mapping[str, Any], bodies: Iterable[str]) -> Iterator[str]:

@@ -106,14 +106,15 @@ def _evaluated(graph: Any, places: Places) -> dict[str, Any]:
 def raise_plainly(error: BaseException, graph: Any) -> NoReturn:
     """Raise what is wrong with the names of a graph, and what came of it as the cause; without that, the error itself.
 
-    An error that keeps results stays, and says the names first.
+    Where a node failed only its names can be the cause: conditions are made before the first node is evaluated.  An error that
+    keeps results stays, and says the names first.
     """
-    found = Together()
+    found, failed = Together(), getattr(error, "mdf_node", "")
     for unknown in unknown_names(graph):
         is_told = isinstance(error, UnsupportedOp) and str(error).startswith(f"{'/'.join(unknown.place)}:")
-        if not is_told:  # what cannot run at all needs no other arguments
+        if not is_told and failed in ("", unknown.place[1]):  # what cannot run at all needs no other arguments
             found.add(MalformedBody(unknown.said, unknown.place))
-    for place, condition in conditions_of(graph):
+    for place, condition in conditions_of(graph) if not failed else ():
         try:
             refuse_keywords(condition, place)
         except MalformedBody as wrong:

@@ -17,7 +17,7 @@ from typing import Any
 
 from mdf_loop.backend import LoopRep, as_value, run_kept
 from mdf_loop.convert.restoring import input_ids, names_of
-from mdf_loop.errors import LoopError, PartialResults
+from mdf_loop.errors import LoopError, PartialResults, in_node
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.ir import Body, Node
 from mdf_loop.options import start_run
@@ -153,7 +153,7 @@ class TypedNode:
         try:
             results = run_kept(self._execute, tuple(given.values()), start_run())
         except (LoopError, KeyboardInterrupt) as error:
-            error.add_note(f"in MDF node {self.node.id!r}")
+            in_node(error, self.node.id)
             known = getattr(error, "outputs", None) or {}
             for id, port in self.evaluable_outputs.items():
                 port.curr_value = known.get(self._outputs[id])

@@ -17,7 +17,7 @@ from mdf_loop.execute.keeping import keeping
 from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
 from mdf_loop.integrations.mdf import register
 from mdf_loop.integrations.quiet import quiet_mdf
-from mdf_loop.integrations.required import is_required
+from mdf_loop.integrations.required import required_ports
 from mdf_loop.models.direct_node import DirectNode, Outputs
 from mdf_loop.models.node_loops import Request
 from mdf_loop.models.texts import NotDirect
@@ -64,7 +64,7 @@ class DirectGraph:
         except LoopError as error:
             raise NotDirect(str(error)) from error
         self.id, self.places = graph.id, output_ports(graph)
-        self.required = [(node.id, port.id) for node in graph.nodes for port in node.input_ports if is_required(port)]
+        self.required = [(node, port.id) for node, port in required_ports(graph)]
         if any(place not in _ports(graph) for place in self.places.values()):
             raise NotDirect("an output is not there")
 

@@ -14,8 +14,9 @@ import numpy as np
 from modeci_mdf import execution_engine
 from modeci_mdf.functions.standard import create_python_expression, mdf_functions
 
-from mdf_loop.errors import LoopError, PartialResults
+from mdf_loop.errors import LoopError, PartialResults, in_node
 from mdf_loop.integrations.evaluator import _parsed, arithmetic
+from mdf_loop.integrations.guarded import number_or
 from mdf_loop.integrations.mdf import BODIES, run_function
 from mdf_loop.models.node_loops import LOOP, SCAN, NodeLoop, Request
 from mdf_loop.models.texts import NotDirect, Scope, Text, argument_of, element_in, value_of
@@ -119,20 +120,28 @@ class DirectNode:
             scope[id] = default if edge is None else _weighed(edge, sent[edge.sender, edge.sender_port])
             if id in given:
                 scope[id] = given[id]
-        for id, text in self.before:
-            scope[id] = given[id] if id in given else text(scope) if text is not None else None
-        for id, action in (*self.functions, *self.after):
-            if isinstance(action, NodeLoop):
-                scope[id] = yield from self._requested(id, action, scope, sent)
-            elif id not in given:
-                scope[id] = action(scope, run)
-            elif isinstance(action, _Conditional):
-                scope[id] = action.changed(scope, given[id])
+        id = ""
+        try:
+            for id, text in self.before:
+                scope[id] = given[id] if id in given else text(scope) if text is not None else None
+            for id, action in (*self.functions, *self.after):
+                if isinstance(action, NodeLoop):
+                    scope[id] = yield from self._requested(id, action, scope, sent)
+                elif id not in given:
+                    scope[id] = action(scope, run)
+                elif isinstance(action, _Conditional):
+                    scope[id] = action.changed(scope, given[id])
+        except LoopError as error:
+            if not hasattr(error, "mdf_node"):
+                error.add_note(f"in MDF parameter or function {id!r}")
+                in_node(error, self.id)
+            raise
         for port, text in self.outputs:
             try:
                 sent[self.id, port] = text(scope)
             except LoopError as error:
-                error.add_note(f"in output port {port!r} of MDF node {self.id!r}")
+                error.add_note(f"in output port {port!r}")
+                in_node(error, self.id)
                 raise
         return scope
 
@@ -142,7 +151,7 @@ class DirectNode:
         except PartialResults as error:
             function = SCAN if loop.is_scan else LOOP
             error.add_note(f"in MDF parameter or function {id!r} ({function})")
-            error.add_note(f"in MDF node {self.id!r}")
+            in_node(error, self.id)
             if error.partial is not None:
                 scope[id] = error.partial if len(error.partial) != 1 else error.partial[0]
             self._publish_known(scope, sent)
@@ -189,7 +198,7 @@ def _starting(scope: Scope, run: Run) -> Any:
 def _default(port: Any) -> Any:
     """What MDF's engine takes for a port that no edge ends in."""
     if port.default_value is not None:
-        return port.default_value
+        return number_or(port)
     is_float = (port.reduce or "overwrite") != "overwrite" or (port.type and "float" in port.type)
     try:
         return np.full(port.shape, 0.0 if is_float else 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
@@ -16,14 +16,14 @@ from mdf_loop.convert.scheduled.schedule import output_ports
 from mdf_loop.errors import ArgumentError, FileError, IterationError, PartialResults, malformed
 from mdf_loop.execute.interpret import Progress
 from mdf_loop.integrations.inside import constants, told_apart, with_constants
-from mdf_loop.integrations.required import is_required_as
+from mdf_loop.integrations.required import is_required_as, open_ports, refuse_without_value, required_ports, warn_of_zeros
 from mdf_loop.integrations.running import free_places, needs_no_scheduler, raise_plainly, refuse_nothing, run_graph
 from mdf_loop.integrations.scheduled_loops import ScheduledLoops, Stepping
 from mdf_loop.integrations.typed_graph import prepare_typed
 from mdf_loop.models.direct import DirectGraph, Given
 from mdf_loop.models.model import Found, Model, Wish, unknown_name
 from mdf_loop.models.node_loops import Request
-from mdf_loop.models.ports import Input, Output, Ports, declared, type_of
+from mdf_loop.models.ports import Input, Output, Ports, declared, inputs_of_graph, type_of
 from mdf_loop.models.results import stop_of
 from mdf_loop.models.texts import NotDirect
 from mdf_loop.options import OPTIONS, Run, part_of, random_stream
@@ -77,8 +77,9 @@ class MdfModel(Model):
         if self.typed is not None:
             body, names = self.typed.body, names_of(self.graph)
             named = [(names.get(id, id), id) for id in body.inputs]
-            return Ports({n: Input(n, body.type_of(i), body.defaults.get(i), "input of the graph") for n, i in named})
+            return inputs_of_graph(body, named)
         found, places = dict[str, Input](), list(free_places(self.graph))
+        needed = {(node, port.id) for node, port in required_ports(self.graph)}
         ids = [id for _, id, *_ in places]
         for node, id, owner, attribute in places:
             name = id if ids.count(id) == 1 else f"{node}.{id}"
@@ -86,7 +87,7 @@ class MdfModel(Model):
             said = declared(getattr(owner, "type", None), getattr(owner, "shape", None))
             text = isinstance(default, str)
             known = said if default is None or text else type_of(default)
-            found[name] = Input(name, known, default, f"node {node}, {kind} {id}")
+            found[name] = Input(name, known, default, f"node {node}, {kind} {id}", (node, id) in needed)
         return Ports(found)
 
     @cached_property
@@ -148,6 +149,22 @@ class MdfModel(Model):
                 if given.setdefault((node, id), name) != name:
                     raise ArgumentError(f"{given[node, id]!r} and {name!r} are the same input; give it once")
 
+    def refuse_missing(self, names: Collection[str]) -> None:
+        """See that each input that has no value is among those that are given, and tell of zeros that MDF takes for others.
+
+        Raises
+        ------
+        ArgumentError, MalformedBody
+        """
+        if self.typed is None and self._open:
+            refuse_without_value(self.graph, names)
+            warn_of_zeros(self.graph, names)
+
+    @cached_property
+    def _open(self) -> bool:
+        """Whether there are inputs without a value."""
+        return bool(open_ports(self.graph))
+
     def with_constants(self, values: Mapping[str, Any]) -> MdfModel:
         """The same model with other values of constants; the last one that was asked for is kept.
 
@@ -205,6 +222,7 @@ class MdfModel(Model):
             return self.with_constants(inside).evaluate(inputs, run, wish)
         if not is_typed(self.graph):
             refuse_nothing(inputs)
+            self.refuse_missing(inputs)
         if wish.record:
             from mdf_loop.models.recording import recorded_run
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -103,6 +103,16 @@ class Model:
         ------
         ArgumentError
         """
+
+    def refuse_missing(self, names: Collection[str]) -> None:
+        """See that each input that is required is among those that are given.
+
+        Raises
+        ------
+        ArgumentError
+        """
+        if missing := [name for name, port in self.inputs.items() if port.required and name not in names]:
+            raise ArgumentError(f"the model takes inputs ({', '.join(self.inputs)}); missing: {', '.join(missing)}")
 
     def __call__(self, /, **arguments: Any) -> Results:
         """Run the model: ``model(...)`` is ``mdf_loop.run(..., ...)`` and takes what that takes.

@@ -11,7 +11,7 @@ from mdf_loop.errors import ArgumentError
 from mdf_loop.integrations.running import refuse_options
 from mdf_loop.models.mdf import of_outermost
 from mdf_loop.models.model import Found, Model, Wish
-from mdf_loop.models.ports import Input, Output, Ports
+from mdf_loop.models.ports import Input, Output, Ports, inputs_of_graph
 from mdf_loop.options import Run, part_of, random_stream
 
 
@@ -37,7 +37,7 @@ class NetworkModel(Model):
         """What it takes."""
         body = self.prepared.body
         names = getattr(self.prepared, "inputs", body.inputs)
-        return Ports({name: Input(name, body.type_of(name), body.defaults.get(name), "input of the graph") for name in names})
+        return inputs_of_graph(body, [(name, name) for name in names])
 
     @cached_property
     def outputs(self) -> Mapping[str, Output]:  # type: ignore[override]

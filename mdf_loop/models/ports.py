@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.ir import ValueType
+from mdf_loop.ir import Body, ValueType
 
 
 @dataclass(frozen=True)
@@ -25,15 +25,18 @@ class Input:
         What it is if it is not given; None if it has to be given.
     place : str
         Where it stands in the model, such as ``"node decision, parameter bound"``.
+    required : bool
+        Whether a run is an error without it; MDF takes zeros for some ports that have no default.
     """
 
     name: str
     type: ValueType
     default: Any
     place: str
+    required: bool = False
 
     def __str__(self) -> str:
-        default = "" if self.default is None else f" = {shown(self.default)}"
+        default = f" = {shown(self.default)}" if self.default is not None else ", required" if self.required else ""
         return f"{self.name}: {self.type}{default} ({self.place})"
 
     def __repr__(self) -> str:
@@ -72,6 +75,12 @@ class Ports(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return "\n".join(map(str, self._ports.values())) or "none"
+
+
+def inputs_of_graph(body: Body, named: Iterable[tuple[str, str]]) -> Ports:
+    """The inputs of a graph of operators, each by a name and by its name in the graph."""
+    known = body.defaults
+    return Ports({n: Input(n, body.type_of(i), known.get(i), "input of the graph", i not in known) for n, i in named})
 
 
 def type_of(value: Any) -> ValueType:

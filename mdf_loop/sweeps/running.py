@@ -179,6 +179,7 @@ def _refuse_unknown(model: Model, grid: Grid, inputs: Mapping[str, Any]) -> None
     if both := sorted(set(swept) & set(inputs)):
         raise ArgumentError(f"{', '.join(both)}: swept over, and given as well")
     model.refuse_twice((*swept, *inputs))
+    model.refuse_missing((*swept, *inputs))
 
 
 def _kept(model: Model, outputs: Any) -> frozenset[str] | None:

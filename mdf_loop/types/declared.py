@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from mdf_loop.errors import MalformedBody
-from mdf_loop.ir import Body
+from mdf_loop.ir import Body, Node
 from mdf_loop.ir.check import title
 from mdf_loop.types.elements import NAMES
 from mdf_loop.types.required import Groups, Key, element_dtype, visit_body
@@ -42,13 +42,32 @@ def check_declared_types(body: Body, carried: Iterable[tuple[str, str]] = ()) ->
 class _Computed(Groups):
     """What operators give, from the declared types of inputs on; the declarations of other values are held against it."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside: list[str] = []
+
     def declare(self, body: Body, scope: Mapping[str, Key]) -> None:
         """Take over what is declared of the inputs."""
+        self.inside.append(body.name)
         for name in body.inputs:
             self.know(scope[name], element_dtype(body.type_of(name)))
 
+    def operate(self, node: Node, keys: list[Key]) -> None:
+        """See that operands that have one type by the operator's schema have one type as they are computed."""
+        known = {key: self.dtype[root] for key in keys if (root := self.find(key)) in self.dtype}
+        first = next(iter(known), None)
+        for key, dtype in known.items():
+            if first is not None and dtype != known[first]:
+                raise MalformedBody(
+                    f"node {title(node)}: {first[1]!r} is {_word(known[first])} and {key[1]!r} is {_word(dtype)}, but "
+                    f"{node.op} takes operands of one type; put a Cast in front of it",
+                    (self.inside[-1],),
+                )
+        self.unite(keys)
+
     def leave(self, body: Body, scope: Mapping[str, Key]) -> None:
         """Compare what is declared with what is computed."""
+        self.inside.pop()
         given = {*body.inputs, *body.captures}
         for name, kind in body.types.items():
             declared = element_dtype(kind)

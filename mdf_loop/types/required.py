@@ -50,6 +50,10 @@ class Groups:
             if other in self.allowed:
                 self.allow(roots[0], self.allowed[other])
 
+    def operate(self, node: Node, keys: list[Key]) -> None:
+        """These operands and results of a node have one element type."""
+        self.unite(keys)
+
     def know(self, key: Key, dtype: np.dtype | None) -> None:
         """This value's element type is known."""
         if dtype is not None:
@@ -191,7 +195,7 @@ def _visit_node(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
                 variables.setdefault(formal.type_str, []).append(scope[name])
     constraints = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
     for variable, keys in variables.items():
-        groups.unite(keys)
+        groups.operate(node, keys)
         _constrain(groups, keys, constraints.get(variable, [variable]))
     if node.outputs and node.outputs[0]:
         groups.know(scope[node.outputs[0]], said_type(node))

@@ -39,7 +39,7 @@ from mdf_loop.readers.mdf.signature import ports_of, said_names
 from mdf_loop.readers.mdf.typed import function_of, is_typed
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
 from mdf_loop.types.elements import DTYPES
-from mdf_loop.types.schemas import schema_of
+from mdf_loop.types.schemas import schema_of, version_in
 
 REQUIRED = "required"
 """In the metadata of an input port: the model cannot run without a value for it."""
@@ -284,9 +284,9 @@ def _require(graph: Any) -> None:
 
 def _opset(model: Any, bodies: list[Any]) -> int:
     """The version of ONNX that all operators in bodies are written for; the usual one where it may be that."""
-    said = str(model.onnx_opset_version or "")
-    newest = onnx.defs.onnx_opset_version()
-    versions = [*([int(said)] if said.isdigit() else []), DEFAULT_OPSET, *range(DEFAULT_OPSET + 1, newest + 1)]
+    written, newest = model.onnx_opset_version, onnx.defs.onnx_opset_version()
+    said = version_in(int(written) if isinstance(written, str) and written.isdecimal() else written)
+    versions = [*([] if said is None else [said]), DEFAULT_OPSET, *range(DEFAULT_OPSET + 1, newest + 1)]
     versions += range(DEFAULT_OPSET - 1, 0, -1)
     nodes = [node for body in bodies for node in body.nodes if function_of(node) is not None]
     return next((version for version in versions if all(_fits(node, version) for node in nodes)), DEFAULT_OPSET)

@@ -32,6 +32,7 @@ from mdf_loop.readers.mdf.signature import Port, Signature, ports_of, read_signa
 from mdf_loop.readers.mdf.structure import check_edges, check_graph_content
 from mdf_loop.readers.mdf.typed import read_typed
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
+from mdf_loop.types.schemas import version_in
 
 
 def read_mdf_graph(source: Any, read: Read, n_carried: int | None = None, kind: str = "loop") -> Body:
@@ -102,8 +103,7 @@ def _read_whole(graph: Any, read: Read) -> Body:
     outputs = ports_of(graph).ends
     ids = Counter(port for _, port in outputs)
     names = tuple(port if ids[port] == 1 else f"{node}.{port}" for node, port in outputs)
-    opset = metadata.get("opset", DEFAULT_OPSET)
-    signature = Signature((), {}, outputs, names, opset if type(opset) is int and opset > 0 else DEFAULT_OPSET)
+    signature = Signature((), {}, outputs, names, version_in(metadata.get("opset")) or DEFAULT_OPSET)
     read_body = _each_once(read)
     try:
         body = _compiled(graph, signature, read_body)

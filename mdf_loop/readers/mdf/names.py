@@ -11,6 +11,7 @@ from mdf_loop.errors import did_you_mean
 from mdf_loop.readers.expressions.calls import BUILTINS, MODULES
 from mdf_loop.readers.expressions.text import BRACES, excerpt, is_onnx_text, is_python, number_in, variables
 from mdf_loop.readers.mdf.node import CONTROL
+from mdf_loop.types.schemas import LARGEST_VERSION, schema_of
 
 ALWAYS = {"t", "true", "false", "inf", "nan", "pi", "e"} | set(MODULES)
 """What MDF's engine knows, or reads as a text or number, wherever it stands."""
@@ -60,10 +61,38 @@ def _of_thing(thing: Any, known: list[str], functions: Mapping[str, Any]) -> Ite
     local = [*known, *(arguments if not function else ())]
     for attribute in ("value", "default_initial_value", "time_derivative"):
         yield from (f"it reads {said}" for said in _unknown(getattr(thing, attribute, None), local))
+        text = getattr(thing, attribute, None)
+        if isinstance(text, str) and _is_text(text, local):
+            yield f"its {attribute} is the text {excerpt(text)}, {NO_VALUE}"
+        elif isinstance(text, str) and text in ("true", "false") and text not in local:
+            yield f"its {attribute} is the text {text!r}; without quotes it is a boolean"
+    said = _attributes(function)
     for key, value in arguments.items():
+        if key in said:
+            continue
         yield from (f"argument {key!r} reads {said}" for said in _unknown(value, known))
         if function in CONTROL and isinstance(value, str) and value and value not in known and not is_python(value):
             yield f"argument {key!r}: {BRACES if is_onnx_text(value) else f'the text {excerpt(value)} is no expression'}"
+        elif function and isinstance(value, str) and value in ("true", "false") and value not in known:
+            yield f"argument {key!r} is the text {value!r}; without quotes it is a boolean"
+        elif function and function not in CONTROL and _is_text(value, known):
+            yield f"argument {key!r} is the text {excerpt(value)}, {NO_VALUE}"
+
+
+NO_VALUE = "which is no number and no expression"
+
+
+def _is_text(source: Any, known: Collection[str]) -> bool:
+    """Whether a value is a text of which MDF's engine can make nothing."""
+    return isinstance(source, str) and source not in ("", *known) and number_in(source) is None and not is_python(source)
+
+
+def _attributes(function: Any) -> Collection[str]:
+    """The attributes of an operator of ONNX, which may be texts."""
+    if not isinstance(function, str) or not function.startswith("onnx::") or function in CONTROL:
+        return ()
+    schema = schema_of(function.removeprefix("onnx::"), LARGEST_VERSION)
+    return () if schema is None else schema.attributes
 
 
 def _of_function(

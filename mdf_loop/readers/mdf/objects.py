@@ -15,7 +15,7 @@ from mdf_loop.errors import MalformedBody
 
 Path = tuple[str, ...]
 
-FREE = ("value", "default_value", "default_initial_value", "time_derivative", "shape", "test", "generating_application", "format")
+FREE = ("value", "default_value", "default_initial_value", "time_derivative", "shape", "test")
 """Fields that hold values and expressions, or what is mended."""
 
 
@@ -43,9 +43,13 @@ def check_structure(thing: Any, path: Path = ()) -> None:
 
 @functools.cache
 def _fields(cls: Any) -> tuple[tuple[str, Any], ...]:
-    """The fields of one of MDF's classes that are looked at, and what they hold."""
+    """The fields of one of MDF's classes that are looked at, and what they hold.
+
+    MDF does not look at texts without a validator either, such as versions: its own exporters write numbers there.
+    """
     fields: Any = getattr(cls, "__attrs_attrs__", ())
-    return tuple((field.name, field.type) for field in fields if field.name not in FREE)
+    texts = (str, str | None)
+    return tuple((f.name, f.type) for f in fields if f.name not in FREE and (f.validator or f.type not in texts))
 
 
 def _checked(value: Any, kind: Any, name: str, path: Path) -> Iterator[tuple[Any, Path]]:

@@ -25,7 +25,7 @@ from typing import Any
 
 from mdf_loop.errors import MalformedBody, in_words
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
-from mdf_loop.types.schemas import LARGEST_VERSION
+from mdf_loop.types.schemas import version_in
 
 Port = tuple[str, str]
 """A port: the ids of its node and of itself."""
@@ -140,9 +140,9 @@ def said_names(graph: Any, key: str) -> tuple[str, ...] | None:
 
 
 def _opset(metadata: Mapping[str, Any], path: tuple[str, ...]) -> int:
-    opset = metadata.get("opset", DEFAULT_OPSET)
-    if not isinstance(opset, int) or isinstance(opset, bool) or not 1 <= opset <= LARGEST_VERSION:
-        raise MalformedBody(f"metadata opset must be a whole number from 1 on; got {in_words(opset)}", path)
+    said = metadata.get("opset", DEFAULT_OPSET)
+    if (opset := version_in(said)) is None:
+        raise MalformedBody(f"metadata opset must be a whole number from 1 on; got {in_words(said)}", path)
     return opset
 
 

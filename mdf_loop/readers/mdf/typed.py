@@ -38,7 +38,7 @@ from mdf_loop.readers.mdf.written import attribute, declared_array, settled, wri
 from mdf_loop.readers.onnx.loops import as_loop, given_to_bodies
 from mdf_loop.readers.onnx.opsets import refuse_internal
 from mdf_loop.types.elements import DTYPES
-from mdf_loop.types.schemas import LARGEST_VERSION, schema_of
+from mdf_loop.types.schemas import schema_of, version_in
 
 ReadBody = Callable[[Any, int, str], Body | None]
 
@@ -150,9 +150,10 @@ def _type(name: str, text: Any, graph: Any) -> ValueType:
 def _opsets(graph: Any) -> dict[str, int]:
     """The versions of domains other than ONNX's own."""
     said = (graph.metadata or {}).get("opsets") or {}
-    if not isinstance(said, Mapping) or not all(type(v) is int and 0 < v <= LARGEST_VERSION for v in said.values()):
+    versions = {str(domain): version_in(v) for domain, v in said.items()} if isinstance(said, Mapping) else {"": None}
+    if None in versions.values():
         raise MalformedBody(f"metadata opsets must be a dict from domains to versions; got {said!r}", (graph.id,))
-    return {str(domain): version for domain, version in said.items()}
+    return {domain: version for domain, version in versions.items() if version is not None}
 
 
 class GraphReader:
@@ -278,9 +279,10 @@ class GraphReader:
     def _version(self, node: Any, op: str, domain: str, path: tuple[str, ...]) -> int:
         """The version of a node's operator: its own, or that of its domain in the graph."""
         refuse_internal(domain, op, path)
-        said = (node.metadata or {}).get(OPSET)
-        if said is not None and (type(said) is not int or not 0 < said <= LARGEST_VERSION):
-            raise MalformedBody(f"metadata opset must be a whole number from 1 on; got {in_words(said)}", path)
+        written = (node.metadata or {}).get(OPSET)
+        said = version_in(written)
+        if written is not None and said is None:
+            raise MalformedBody(f"metadata opset must be a whole number from 1 on; got {in_words(written)}", path)
         if said is None and domain not in self.opsets:
             raise MalformedBody(f"metadata opsets must say the version of {domain!r}", path)
         return version_of(op, self.opsets[domain] if said is None else said, domain)

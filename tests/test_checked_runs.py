@@ -1,0 +1,167 @@
+"""What ``run`` refuses ``check`` finds, with the line of the equation; of models that run it says nothing."""
+
+import json
+import re
+
+import onnx.parser
+import pytest
+import yaml
+from test_cli import run_main
+
+import mdf_loop
+from mdf_loop.errors import LoopError
+from mdf_loop.integrations.checking import check
+
+EQUATIONS = """
+m:
+  format: ModECI MDF v0.4
+  graphs:
+    g:
+      nodes:
+        n:
+          input_ports:
+            threshold: {default_value: 1.0}
+          parameters:
+            dt: {value: 0.1}
+            start: {value: 0.0}
+            body:
+              value:
+                let:
+                  k: dt * 2
+                carried:
+                  v: v + dt
+                  w: w + k
+                collected:
+                  path: v
+                while: v < threshold
+            run:
+              function: onnx::Loop
+              args: {M: 5000, cond: true, v: start, w: 1.0, body: body}
+          output_ports:
+            v: {value: "run[0]"}
+            path: {value: "run[2]"}
+"""
+SCAN = """
+m:
+  graphs:
+    g:
+      nodes:
+        n:
+          parameters:
+            rows: {value: [1.0, 2.0, 3.0]}
+            start: {value: 0.0}
+            body:
+              value:
+                carried:
+                  v: v + row
+                collected:
+                  path: v * 2
+                scanned: [row]
+            run:
+              function: onnx::Scan
+              args: {num_scan_inputs: 1, v: start, rows: rows, body: body}
+          output_ports:
+            v: {value: "run[0]"}
+"""
+TWO = (
+    EQUATIONS
+    + """
+        o:
+          input_ports:
+            x: {}
+          parameters:
+            gain: {value: 2.0}
+            kept:
+              value:
+                carried:
+                  y: y * gain
+                while: y < 100
+            turn:
+              function: onnx::Loop
+              args: {M: 7000, cond: true, y: x, body: kept}
+            z: {value: x * gain}
+          output_ports:
+            y: {value: turn}
+            z: {value: z}
+      edges:
+        e: {sender: n, sender_port: v, receiver: o, receiver_port: x}
+"""
+)
+
+WRONG = {
+    "float condition": (EQUATIONS, "while: v < threshold", "while: threshold - v", "while:", "a comparison, such as x > 0"),
+    "cond": (EQUATIONS, "cond: true", "cond: 1.0", "run:", "write true or false"),
+    "whole cond": (EQUATIONS, "cond: true", "cond: 3", "run:", "cond must be one boolean"),
+    "text as cond": (EQUATIONS, "cond: true", "cond: 'true'", "run:", "without quotes it is a boolean"),
+    "power": (EQUATIONS, "v: v + dt", "v: v + dt ^ 2", "v: v + dt ^ 2", r"a power is written \*\*"),
+    "power in let": (EQUATIONS, "k: dt * 2", "k: dt ^ 2", "k: dt ^ 2", r"a power is written \*\*"),
+    "text": (EQUATIONS, "dt: {value: 0.1}", "dt: {value: '20 ms'}", "dt: {", "'20 ms', which is no number"),
+    "text as a start": (EQUATIONS, "{value: 0.0}", "{value: '5 mV'}", "start: {", "'5 mV', which is no number"),
+    "vector": (EQUATIONS, "start: {value: 0.0}", "start: {value: [0.0, 0.0]}", "while:", "any.* or all"),
+    "shapes": (EQUATIONS, "dt: {value: 0.1}", "dt: {value: [0.1, 0.2]}", "while:", "one boolean"),
+    "shapes of two": (EQUATIONS, "w: w + k", "w: ones(3) @ ones(2)", "w: ones", "failed on"),
+    "name": (EQUATIONS, "w: w + k", "w: w + kk", "body:", "reads 'kk'"),
+    "result": (EQUATIONS, '"run[2]"', '"run[3]"', "path: {", "has 3 results"),
+    "count": (EQUATIONS, "M: 5000", "M: 2.5", "run:", "whole number"),
+    "no value": (EQUATIONS, "{default_value: 1.0}", "{}", "threshold: {", "input 'threshold' of node 'n' has no value"),
+    "no number": (EQUATIONS, "dt: {value: 0.1}", "dt: {}", "dt: {", "parameter 'dt' of node 'n' has no value"),
+    "scanned number": (SCAN, "[1.0, 2.0, 3.0]", "3.0", "run:", "axis"),
+    "in a scan": (SCAN, "path: v * 2", "path: v ^ 2", "path: v ^ 2", r"a power is written \*\*"),
+    "behind a cut loop": (TWO, "y: y * gain", "y: y ^ gain", "y: y ^ gain", r"a power is written \*\*"),
+    "condition behind one": (TWO, "while: y < 100", "while: 100 - y", "while: 100", "a comparison, such as x > 0"),
+    "expression behind one": (TWO, "value: x * gain", "value: x * gain + 'a'", "z: {value: x", "add"),
+}
+
+
+@pytest.mark.parametrize("suffix", [".yaml", ".json"])
+@pytest.mark.parametrize("case", WRONG.values(), ids=WRONG)
+def test_what_run_refuses_is_found_with_its_line(case, suffix, tmp_path, capsys):
+    text, right, wrong, place, told = case
+    assert right in text
+    text = text.replace(right, wrong, 1)
+    if suffix == ".json":
+        text, place = json.dumps(yaml.safe_load(text), indent=1), f'"{place.split(":")[0]}": '
+    path = tmp_path / f"m{suffix}"
+    path.write_text(text)
+    with pytest.raises(LoopError):
+        mdf_loop.run(path)
+    problem = next(problem for problem in check(path) if problem.kind == "error")
+    assert re.search(told, problem.message)
+    assert place in text.split("\n")[problem.line - 1]
+    assert run_main("check", path) == 1
+    assert f"{path}:{problem.line}: error: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", [EQUATIONS, SCAN, TWO])
+def test_models_that_run_are_fine(text, tmp_path):
+    path = tmp_path / "m.yaml"
+    path.write_text(text)
+    assert mdf_loop.run(path)
+    assert check(path) == []
+
+
+def test_inputs_can_be_given(tmp_path, capsys):
+    path = tmp_path / "m.yaml"
+    path.write_text(EQUATIONS.replace("{default_value: 1.0}", "{}"))
+    assert [problem.kind for problem in check(path)] == ["note", "error"]
+    assert check(path, {"threshold": 1.0}) == check(path, {"n.threshold": 1.0}) == []
+    assert run_main("check", path, "--set", "threshold=1") == 0
+    assert run_main("check", path, "--set", "threshold=[1, 2]") == 1
+    assert "any(...) or all(...)" in capsys.readouterr().out
+
+
+def test_numbers_behind_a_loop_that_was_cut_short_are_not_blamed(tmp_path):
+    """What follows a long loop in a trial is not what follows it in a run."""
+    path = tmp_path / "m.yaml"
+    text = TWO.replace("z: {value: x * gain}", "z: {value: 1 // (1 if x > 0.5 else 0)}")
+    path.write_text(text.replace("v: v + dt", "v: v + dt / 200"))
+    assert mdf_loop.run(path)["z"] == 1
+    assert check(path) == []
+
+
+def test_types_that_a_network_declares(tmp_path):
+    text = '<ir_version: 10, opset_import: ["": 18]> g (float x) => (float y) <double w = {2}> { y = Mul (x, w) }'
+    path = tmp_path / "m.onnx"
+    onnx.save(onnx.parser.parse_model(text), path)
+    (problem,) = check(path)
+    assert "'x' is float and 'w' is double, but Mul takes operands of one type" in problem.message
