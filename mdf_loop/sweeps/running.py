@@ -14,7 +14,7 @@ from mdf_loop.errors import ArgumentError, KindError, LoopInterrupted, PartialRe
 from mdf_loop.models.labelled import DIMENSIONS, Axes, attributes, seed_text, xarray
 from mdf_loop.models.model import HOW, Model, Wish, suggest_argument, unknown_name
 from mdf_loop.models.opening import prepare
-from mdf_loop.models.results import About, chosen_options
+from mdf_loop.models.results import About
 from mdf_loop.options import Run, Seed, current_options, part_of, start_run
 from mdf_loop.sweeps.checkpoint import Checkpoint, begun
 from mdf_loop.sweeps.grid import Grid, grid_of
@@ -181,7 +181,7 @@ def labelled(task: Task, table: Table, run: Run, has_trials: bool) -> Any:
         variables[label] = axes.of(label, rows.shape, name in collected and keeps_rows(task.reduce, name), more=more), rows
         if name in ragged:
             variables[f"{label}_length"] = lead, ragged[name].reshape(shape)
-    about = About(task.model.name, seed=task.seed, inputs=task.inputs, options=chosen_options(run))
+    about = About(task.model.name, seed=task.seed, inputs=task.inputs, options=dict(run.options.chosen))
     known = {"errors": _errors(task, table), "complete": int(table.done.sum()), "common_noise": bool(task.common_noise)}
     known["engine"] = task.engine
     said = {**attributes(about), **known}
