@@ -297,10 +297,12 @@ def engines(ours: Callable[[int], object]) -> dict[str, Callable[[], object]]:
 
 def diffusions(drifts: np.ndarray, made: dict[str, Any]) -> dict[str, Callable[[], object]]:
     """All ways to run the drift-diffusion model; what has to be compiled is."""
-    model = mdf_loop.prepare(DIFFUSION)
+    model, operators = mdf_loop.prepare(DIFFUSION), mdf_loop.prepare(mdf_loop.to_onnx(DIFFUSION))
 
-    def ours(workers: int) -> object:
+    def ours(workers: int, model: Any = model) -> object:
         return mdf_loop.sweep(model, {"drift": drifts}, trials=100, seed=1, outputs=["reaction_time"], workers=workers)
+
+    as_onnx = {f"engine {engine}, as ONNX": under(engine, lambda: ours(1, operators)) for engine in ("jit", "numpy")}
 
     under("jit", lambda: mdf_loop.sweep(model, {"drift": [0.0, 1.0]}, seed=1, outputs=["reaction_time"]))()
     by_hand: dict[str, Callable[[], object]] = {}
@@ -309,7 +311,7 @@ def diffusions(drifts: np.ndarray, made: dict[str, Any]) -> dict[str, Callable[[
         by_hand[NUMBA[streams]] = lambda run=run, streams=streams: diffusion_by_numba(run, drifts, 100, streams)  # type: ignore[misc]
     by_hand["numpy"] = lambda: diffusion_by_plain_numpy(drifts, 100)
     by_hand["numpy, what has ended left out"] = lambda: diffusion_by_numpy(drifts, 100)
-    return {**engines(ours), **by_hand}
+    return {**engines(ours), **as_onnx, **by_hand}
 
 
 def accumulators(trials: int, made: dict[str, Any]) -> dict[str, Callable[[], object]]:

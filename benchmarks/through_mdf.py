@@ -2,7 +2,7 @@
 
 python benchmarks/through_mdf.py [--engine NAME] [--steps N]
 
-And the cost of one call: a planned body of one node, run for a single iteration.
+And the cost of one call: a planned body of one node, run for a single iteration; and a prepared ONNX model, next to the backend.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from timing import machine  # isort: skip  (sets the number of threads before numpy loads)
@@ -22,10 +23,14 @@ from workloads.record import Workload
 from workloads.simulations import fitzhugh_nagumo
 from workloads.writing import Writing
 
+import mdf_loop
 from mdf_loop import loop
 from mdf_loop.integrations.quiet import quiet_mdf
 
 MILLISECONDS, LIMIT_MS, LIMIT_US = 1e3, 1.0, 12.0
+ABOVE_US = {"prepare(...)(...)": 10.0, "run(path, ...)": 25.0}
+
+ONNX_MODEL = Path(__file__).parent / "exported" / "jax_fitzhugh_nagumo.onnx"
 
 
 def loop_model(work: Workload) -> Model:
@@ -89,6 +94,22 @@ def bare_call(work: Workload, engine: str) -> Callable[[], Any]:
     return lambda: context.run(loop, *given, body=body, **work.captured)
 
 
+def onnx_calls(engine: str) -> dict[str, Callable[[], Any]]:
+    """Ways to call one ONNX model that is prepared, or was read before."""
+    context, model, rep = with_engine(engine), mdf_loop.prepare(ONNX_MODEL), mdf_loop.backend.prepare(ONNX_MODEL)
+    arrays = np.load(ONNX_MODEL.with_suffix(".npz"))
+    given = {name: arrays[f"in{k}"] for k, name in enumerate(model.inputs)}
+    calls: dict[str, Callable[[], Any]] = {
+        "backend.prepare(...).run": lambda: context.run(rep.run, given),
+        "prepare(...)(...)": lambda: context.run(model, **given),
+        "run(path, ...)": lambda: context.run(mdf_loop.run, ONNX_MODEL, **given),
+    }
+    for call in calls.values():
+        for _ in range(50):
+            call()
+    return calls
+
+
 def single_iteration(rank: int) -> Workload:
     """One node, one carried value, one iteration."""
     w = Writing("single", f"int64 i, bool go, double{'[3]' * (rank > 0)} y")
@@ -121,6 +142,12 @@ def main() -> None:
         call()
         us = 1e6 * min(in_turns({"call": call}, said.seconds / 4)["call"])
         print(f"one call, one iteration, {name}: {us:.1f} us (limit {LIMIT_US} us): {'ok' if us <= LIMIT_US else 'slow'}")
+    best = {name: 1e6 * min(times) for name, times in in_turns(onnx_calls(said.engine), said.seconds).items()}
+    backend_run = best.pop("backend.prepare(...).run")
+    print(f"one call of {ONNX_MODEL.name}: backend.prepare(...).run {backend_run:.1f} us")
+    for name, us in best.items():
+        above = us - backend_run
+        print(f"  {name:34}{us:8.1f} us, {us / backend_run:.1f} x, {above:.1f} us above (limit {ABOVE_US[name]} us)")
 
 
 if __name__ == "__main__":

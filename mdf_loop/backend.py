@@ -30,22 +30,37 @@ from mdf_loop.readers import load_onnx
 from mdf_loop.readers.onnx.graph import read_model
 from mdf_loop.types.declared import check_declared_types
 from mdf_loop.types.fitting import as_tensor, fit_values, handed_out, handed_out_partly
-from mdf_loop.types.required import asked_types
+from mdf_loop.types.required import Asked, asked_types
 
 
 class LoopRep(BackendRep):
-    """A model ready to run."""
+    """A model ready to run.
+
+    Attributes
+    ----------
+    body : Body
+    graph : Graph
+        What runs it.
+    keeps : bool
+        Whether a run leaves something to the next one.
+    """
+
+    keeps = False
 
     def __init__(self, body: Body) -> None:
         if body.captures:
             raise MalformedBody(f"reads {', '.join(map(repr, body.captures))}, which nothing in the model provides", (body.name,))
         self.body = body
-        self._execute = Graph(body)  # finds what is wrong with nodes, so it comes first
+        self.graph = Graph(body)  # finds what is wrong with nodes, so it comes first
         check_declared_types(body)
         self._needed = [name for name in body.inputs if name not in body.defaults]
         self._names = tuple(body.inputs)
         self._all = frozenset(self._names)
         self._asked = [f"input {name!r}" for name in body.inputs]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what was made of the body when it was asked for: models are known again by what they are pickled as."""
+        return {name: value for name, value in vars(self).items() if name not in ("_fitting", "_plain")}
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Run the model.
@@ -70,11 +85,26 @@ class LoopRep(BackendRep):
         """
         if kwargs:
             _refuse(kwargs)
-        given = self._by_name(inputs)
-        if len(given) < len(self._asked):
+        return self.run_in(start_run(), inputs)
+
+    def run_in(self, run: Run, inputs: Any) -> tuple[Any, ...]:
+        """The same in a run that has begun."""
+        return run_kept(self.graph, self._in_order(self._by_name(inputs)), run, self._as_values)
+
+    def values(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """What its graph is run with: values without a type of their own by name, and those that inputs have by themselves.
+
+        Raises
+        ------
+        ArgumentError, KindError
+            An input is missing, there is no such input, or a value cannot become what the model declares.
+        """
+        return self._as_values(self._in_order(self._by_name(self.fit(inputs))))
+
+    def _in_order(self, given: Mapping[str, Any]) -> tuple[Any, ...]:
+        if len(given) < len(self._names):
             given = {**self.body.defaults, **given}
-        values = tuple([given[name] for name in self._names])
-        return run_kept(self._execute, values, start_run(), self._as_values)
+        return tuple([given[name] for name in self._names])
 
     def _as_values(self, given: Sequence[Any]) -> list[Any]:
         return [as_value(value, what) for value, what in zip(given, self._asked, strict=True)]
@@ -87,9 +117,24 @@ class LoopRep(BackendRep):
         KindError
             A value cannot become what the model declares.
         """
-        asked = asked_types(self.body)
-        known = {name: value for name, value in inputs.items() if name in asked}
-        return {**inputs, **fit_values(asked, known)}
+        plain = self._plain
+        for name, value in inputs.items():
+            if type(value) is not np.ndarray or value.dtype is not plain.get(name):
+                break
+        else:
+            return dict(inputs)
+        known = {name: value for name, value in inputs.items() if name in self._fitting}
+        return {**inputs, **fit_values(self._fitting, known)}
+
+    @functools.cached_property
+    def _fitting(self) -> dict[str, Asked]:
+        """What is asked of each input: it follows from the body alone."""
+        return asked_types(self.body)
+
+    @functools.cached_property
+    def _plain(self) -> dict[str, np.dtype]:
+        """The element types of inputs whose values need no fitting if they are arrays of that type."""
+        return {name: asked.dtype for name, asked in self._fitting.items() if asked.dtype is not None and not asked.sequence}
 
     def _by_name(self, inputs: Any) -> Mapping[str, Any]:
         if type(inputs) is dict or isinstance(inputs, Mapping):
@@ -141,30 +186,46 @@ def _run_kept(
     """The same if it has not been run just so before, or something ``struck`` while it was."""
     run.finish = handed_out_partly
     drawn = run.stream.save()
-    values = functools.cache(lambda: as_values(given))
-    env = functools.cache(lambda: execute.begin(values(), (), run))
+    begins = _Begun(execute, given, run, as_values)
 
     def ordinary() -> tuple[Any, ...]:
         with np.errstate(all="ignore"):
-            results = [*execute.finish(env())]
+            results = [*execute.finish(begins.env)]
         return tuple(handed_out(results))
 
     def call() -> tuple[Any, ...]:
         if struck is not None:
             raise struck
-        results = execute.at_once(values(), run)
+        results = execute.at_once(begins.values, run)
         return execute.timed(run.options, ordinary) if results is None else tuple(handed_out([*results]))
 
     def begun() -> None:
         run.stream.restore(drawn)
         with np.errstate(all="ignore"), contextlib.suppress(PartialResults):
-            execute.interrupt(env())
+            execute.interrupt(begins.env)
 
     def known(error: PartialResults) -> dict[str, Any]:
-        found = execute.known(env(), run, error.partial)
+        found = execute.known(begins.env, run, error.partial)
         return dict(zip(found, handed_out_partly([*found.values()]), strict=True))
 
     return keeping(run, call, known, begun)
+
+
+class _Begun:
+    """What a run begins with, made when it is asked for: what is wrong with a value is an error of the call."""
+
+    def __init__(self, *given: Any) -> None:
+        self._execute, self._given, self._run, self._as_values = given
+
+    @functools.cached_property
+    def values(self) -> list[Any]:
+        """The inputs as the executor wants them."""
+        return self._as_values(self._given)
+
+    @functools.cached_property
+    def env(self) -> list[Any]:
+        """The values before the first node."""
+        return self._execute.begin(self.values, (), self._run)
 
 
 class LoopBackend(Backend):

@@ -119,6 +119,17 @@ class LoopNode:
         record = self.record
         if record.batched:
             return self._of_rows(run, values)
+        given = self.arguments(run, *values)
+        results = self.execute(given, run)
+        if self.watches:
+            results = self._not_out_of_parts(results, values[0], given)
+        if record.last:
+            self._refuse_missing(results)
+        return results
+
+    def arguments(self, run: Run, *values: Any) -> Arguments:
+        """What the loop is run with, of what the node is given."""
+        record = self.record
         count, go, carried, scanned, invariant, captured = record.split(values)
         limit, goes = self._trip_count(count), condition(go)
         goes = True if goes is None and record.obeys else goes
@@ -127,13 +138,7 @@ class LoopNode:
         if scanned:
             parts = shared_length(record, scanned) if count is None else min(numbers_of_parts(record, scanned))
             most = parts if limit is None else min(limit, parts)
-        results = self.execute(Arguments(most, goes, carried, scanned, invariant, captured), run)
-        if self.watches:
-            is_short = count is not None and (limit is None or limit > parts)
-            results = self._not_out_of_parts(results, is_short and goes, limit, scanned)
-        if record.last:
-            self._refuse_missing(results)
-        return results
+        return Arguments(most, goes, carried, scanned, invariant, captured)
 
     def _trip_count(self, value: Any) -> int | None:
         """The trip count; None for no limit."""
@@ -159,13 +164,12 @@ class LoopNode:
                 "Give a trip count, or set options(max_iterations=...) to stop it there"
             )
 
-    def _not_out_of_parts(
-        self, results: tuple[Any, ...], may_run_out: bool | None, count: int | None, scanned: Sequence[Any]
-    ) -> tuple[Any, ...]:
+    def _not_out_of_parts(self, results: tuple[Any, ...], m: Any, given: Arguments) -> tuple[Any, ...]:
         """The results without the condition that was watched, unless the loop would have gone on behind the last part."""
-        stays = results[self.place]
-        if may_run_out and (stays is None or truth(stays, "the body's condition")):
-            parts = numbers_of_parts(self.record, scanned)
+        stays, count = results[self.place], self._trip_count(m)
+        is_short = m is not None and (count is None or count > (given.trip_count or 0))
+        if is_short and given.go and (stays is None or truth(stays, "the body's condition")):
+            parts = numbers_of_parts(self.record, given.scanned)
             wanted = "has no limit" if count is None else f"is {count}"
             error = IterationError(
                 f"the loop goes on, as its trip count {wanted}, but a sliced input has no more parts: "

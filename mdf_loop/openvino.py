@@ -18,6 +18,7 @@ from mdf_loop.backend import LoopRep, as_value, listed_values
 from mdf_loop.calls.explain import explained
 from mdf_loop.errors import ArgumentError, PartialResults
 from mdf_loop.execute.program import describe_value
+from mdf_loop.options import Run, start_run
 from mdf_loop.readers.openvino.ir import OpenvinoModel, read_openvino
 
 
@@ -38,6 +39,7 @@ class OpenvinoRep(LoopRep):
         self.outputs = model.outputs
         self._kept: dict[str, Any] = {}
         self._needed = list(self.inputs)
+        self.keeps = bool(hidden)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Run the model.
@@ -59,18 +61,32 @@ class OpenvinoRep(LoopRep):
         IterationError, LoopTimeout, LoopInterrupted
             As :meth:`mdf_loop.backend.LoopRep.run`.
         """
+        if kwargs:
+            return super().run(inputs, **kwargs)
+        return self._run(start_run(), inputs, self._kept)
+
+    def run_in(self, run: Run, inputs: Any) -> tuple[Any, ...]:
+        """The same in a run that has begun, and finds the variables as they are at first."""
+        return self._run(run, inputs, {})
+
+    def values(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """What its graph is run with, where it has no variables; see :meth:`LoopRep.values`."""
+        self._check(self._by_name(self.fit(inputs)))
+        return super().values(inputs)
+
+    def _run(self, run: Run, inputs: Any, kept: dict[str, Any]) -> tuple[Any, ...]:
         given = self._by_name(inputs)
         self._check(given)
-        hidden = {variable.input: self._kept.get(variable.id) for variable in self._model.variables}
+        hidden = {variable.input: kept.get(variable.id) for variable in self._model.variables}
         try:
-            results = super().run(given | hidden)
+            results = super().run_in(run, given | hidden)
         except PartialResults as error:
             names = dict(zip(self.body.outputs, self.outputs, strict=False))
             error.outputs = {names[name]: value for name, value in (error.outputs or {}).items() if name in names}
             raise
         for variable in self._model.variables:
             if variable.output is not None:
-                self._kept[variable.id] = results[variable.output]
+                kept[variable.id] = results[variable.output]
         return results[: len(self.outputs)]
 
     def reset(self) -> None:
@@ -87,7 +103,7 @@ class OpenvinoRep(LoopRep):
         steps : bool
             Show the Steps that programs are made of as well.
         """
-        loops = [loop for step in self._execute.program.steps for loop in getattr(step.bound.call, "loops", ())]
+        loops = [loop for step in self.graph.program.steps for loop in getattr(step.bound.call, "loops", ())]
         return "\n".join(explained(loop, source, steps) for loop in loops)
 
     def fit(self, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,9 @@ def convert(
     target: Annotated[Path, typer.Argument(metavar="OUT", help="What to write: .yaml or .json for MDF, .onnx for ONNX.")],
     body: Annotated[str, typer.Option("--body", help="Bodies of loops in MDF: mdf for MDF graphs, onnx for ONNX text.")] = "mdf",
     inline: Annotated[int, typer.Option("--inline", help="Larger weights go to a .npz file beside the MDF file.")] = 1024,
-    inputs: Annotated[list[str] | None, typer.Option("--as-input", help="A port or parameter that ONNX gets as input.")] = None,
+    inputs: Annotated[
+        list[str] | None, typer.Option("--as-input", help="A parameter that is an input in ONNX, as ports are.")
+    ] = None,
     steps: Steps = None,
     time_increment: TimeIncrement = None,
     trusted: Trusted = False,

@@ -9,6 +9,7 @@ from typing import Any
 import onnx
 from onnx import checker, helper, shape_inference
 
+from mdf_loop.convert.named_values import Named
 from mdf_loop.convert.restoring import with_onnx_names
 from mdf_loop.errors import MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, ValueType
@@ -21,7 +22,7 @@ FIRST_WITH_INITIALIZERS = 4
 
 
 def written_as_onnx(
-    body: Body, inputs: Mapping[str, tuple[Any, ValueType]], names: Sequence[str], defaults: Mapping[str, Any] | None = None
+    body: Body, inputs: Mapping[str, tuple[Any, ValueType]], names: Sequence[str], defaults: Mapping[str, Named] | None = None
 ) -> Body:
     """A body of an MDF graph in operators of ONNX alone.
 
@@ -33,14 +34,16 @@ def written_as_onnx(
         For each of them a value that it might have, and its type.
     names : sequence of str
         What the outputs are called.
-    defaults : mapping of str to array, optional
-        Values of inputs that may be left out.
+    defaults : mapping of str to Named, optional
+        Inputs that may be left out: their values, and what they are called.
     """
     from mdf_loop.convert.expressions.bodies import lower  # 50 ms, which importing mdf_loop does not have to take
 
     lowered = lower(body, inputs)
-    lowered = replace(lowered, defaults={name: value for name, value in (defaults or {}).items() if name in body.captures})
-    return with_onnx_names(lowered, names=dict(zip(lowered.outputs, names, strict=True)))
+    known = {name: each for name, each in (defaults or {}).items() if name in inputs}
+    lowered = replace(lowered, defaults={name: each.array for name, each in known.items()})
+    called = {name: each.name for name, each in known.items()}
+    return with_onnx_names(lowered, names=called | dict(zip(lowered.outputs, names, strict=True)))
 
 
 def write_checked(body: Body, ir_version: int = 0) -> onnx.ModelProto:

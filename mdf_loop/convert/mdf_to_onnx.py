@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import copy
+import logging
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-from modeci_mdf.mdf import InputPort
 from onnx.serialization import registry
 
 from mdf_loop.convert.checked import write_checked, written_as_onnx
 from mdf_loop.convert.files import load
+from mdf_loop.convert.named_values import Named, asked_for, freed, named_values
 from mdf_loop.convert.repair.shapes import usable
 from mdf_loop.convert.restoring import IR_VERSION, doc_string_of, with_onnx_names
-from mdf_loop.errors import ArgumentError, IterationLimit, KindError, MalformedBody, UnsupportedOp
+from mdf_loop.errors import ArgumentError, IterationLimit, KindError, LoopError, MalformedBody, UnsupportedOp, warn_user
 from mdf_loop.files import replacing
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.options import RandomStream, options, random_stream
@@ -31,6 +31,8 @@ from mdf_loop.readers.mdf.signature import ports_of
 from mdf_loop.readers.mdf.typed import OPSET, has_conditions, is_typed
 from mdf_loop.types.schemas import LARGEST_VERSION
 from mdf_loop.writers.onnx_graph import domains_of
+
+log = logging.getLogger(__name__)
 
 MOST_PASSES = 100_000
 """Passes of a scheduled model up to which it is run to see whether whole numbers stay in 64 bits."""
@@ -53,8 +55,8 @@ def to_onnx(
     path : str or path-like, optional
         Write the ONNX model to this file as well.
     inputs : sequence of str
-        Input ports with a default value, and parameters, that become inputs of the ONNX model too: by their ids, or as
-        ``node.id``.  Their values are initializers of the same names, so they may be left out.
+        Parameters that become inputs of the ONNX model too, by their ids or as ``node.id``.  Input ports with a default value
+        are inputs anyway.  The values of both are initializers of the same names, so they may be left out.
     steps : int, optional
         How many times the model is evaluated, as in :func:`mdf_loop.run`: its stateful parameters and its conditions of
         graph-scheduler become one Loop.  A model with conditions is evaluated once if this is not said.
@@ -163,12 +165,50 @@ def read_whole(graph: Any, inputs: Sequence[str] = ()) -> Body:
         if has_conditions(graph):
             raise UnsupportedOp(f"graph {graph.id!r} has conditions, which ONNX cannot express")
         return _with_opsets_said(with_onnx_names(read(graph, kind="branch"), graph), graph)
-    graph, values = _freed(graph, inputs)
-    body = read_as_it_is(graph, read)
+    known = named_values(graph)
+    chosen = asked_for(known, inputs)
+    asked = [each for each in known if each.is_port or each in chosen]
+    read_as_it_is(freed(graph, chosen)[0], read)  # Python's lists are joined by +, not added: an input does not say what it is
+    try:
+        return _written(graph, asked, [each for each in known if each not in asked])
+    except LoopError as reason:
+        return _written_where_possible(graph, chosen, [each for each in known if each not in chosen], reason)
+
+
+def _written_where_possible(graph: Any, chosen: Sequence[Named], others: Sequence[Named], reason: LoopError) -> Body:
+    """The body of a graph that needs to know some of its numbers while it is written."""
+    inputs, constants = list(chosen), list[Named]()
+    found = _written(graph, inputs, constants)
+    for each in others:
+        added = inputs if each.is_port else constants
+        added.append(each)
+        try:
+            found = _written(graph, inputs, constants)
+        except LoopError as error:
+            added.remove(each)
+            if each.is_port:
+                warn_user(f"{each.name!r} is no input of the ONNX model, where it is always {each.value!r}: {error}")
+    log.debug("graph %r: not every number keeps its name in ONNX: %s", graph.id, reason)
+    return found
+
+
+def _written(graph: Any, inputs: Sequence[Named], constants: Sequence[Named]) -> Body:
+    """The body of a graph: ``inputs`` are inputs that may be left out, ``constants`` initializers, both with their names."""
     ends = ports_of(graph).ends
     ids = Counter(port for _, port in ends)
     names = tuple(port if ids[port] == 1 else f"{node}.{port}" for node, port in ends)
-    return written_as_onnx(body, _inputs(graph, body, values), names, values)
+    graph, values = freed(graph, [*inputs, *constants])
+    body = read_as_it_is(graph, read)
+    inside = {each.name for each in constants}
+    offered = [name for name, each in values.items() if each.name not in inside]  # whether something reads them or not
+    written = written_as_onnx(body, _inputs(graph, (*offered, *body.captures), values), names, values)
+    held = {name: value for name, value in written.defaults.items() if name in inside}
+    return replace(
+        written,
+        inputs=tuple(name for name in written.inputs if name not in inside),
+        defaults={name: value for name, value in written.defaults.items() if name not in inside},
+        constants={**written.constants, **held},
+    )
 
 
 def _with_opsets_said(body: Body, graph: Any) -> Body:
@@ -184,42 +224,14 @@ def _ir_version(model: Any) -> int:
     return said if type(said) is int and 0 < said <= LARGEST_VERSION else 0
 
 
-def _freed(graph: Any, names: Sequence[str]) -> tuple[Any, dict[str, Any]]:
-    """A graph in which some ports and parameters have lost their values, and these values by their ids."""
-    graph, values = (copy.deepcopy(graph) if names else graph), {}
-    fed = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
-    for name in names:
-        found = [
-            place for node in graph.nodes for place in _places(node, fed) if name in (place[1].id, f"{node.id}.{place[1].id}")
-        ]
-        if len(found) != 1:
-            raise ArgumentError(f"there {'are several values' if found else 'is no value'} {name!r} that could be an input")
-        node, thing, value = found[0]
-        if thing in node.parameters:
-            node.parameters.remove(thing)
-            node.input_ports.append(InputPort(id=thing.id, shape=np.shape(value), type=np.asarray(value).dtype.name))
-        else:
-            thing.default_value, thing.type, thing.shape = None, np.asarray(value).dtype.name, np.shape(value)
-        values[thing.id] = np.asarray(value)
-    return graph, values
-
-
-def _places(node: Any, fed: set[tuple[str, str]]) -> Iterator[tuple[Any, Any, Any]]:
-    """What has a value in a node, that is no expression: the node, the port or parameter, and the value."""
-    for port in node.input_ports:
-        if port.default_value is not None and (node.id, port.id) not in fed and not isinstance(port.default_value, str | dict):
-            yield node, port, port.default_value
-    for parameter in node.parameters:
-        others = (parameter.default_initial_value, parameter.function, parameter.time_derivative)
-        if parameter.value is not None and not isinstance(parameter.value, str | dict) and others == (None, None, None):
-            yield node, parameter, parameter.value
-
-
-def _inputs(graph: Any, body: Body, values: Mapping[str, Any]) -> dict[str, tuple[Any, ValueType]]:
+def _inputs(graph: Any, names: Iterable[str], values: Mapping[str, Named]) -> dict[str, tuple[Any, ValueType]]:
     """A sample and the type of each value that a graph needs, from its ports: numbers in MDF are float64."""
-    ports = {port.id: port for node in graph.nodes for port in node.input_ports if port.id in body.captures}
-    inputs = {}
-    for name in body.captures:
+    ports = {port.id: port for node in graph.nodes for port in node.input_ports}
+    inputs = dict[str, tuple[Any, ValueType]]()
+    for name in dict.fromkeys(names):
+        if name in values:
+            inputs[name] = values[name].sample, values[name].type
+            continue
         if name not in ports:
             raise MalformedBody(f"nothing gives a value to {name!r}", (graph.id,))
         shape = ports[name].shape if usable(ports[name].shape) else ()
@@ -227,5 +239,5 @@ def _inputs(graph: Any, body: Body, values: Mapping[str, Any]) -> dict[str, tupl
             dtype = np.dtype(ports[name].type or float)
         except TypeError:
             dtype = np.dtype(float)
-        inputs[name] = values.get(name, np.ones(shape, dtype)), ValueType(dtype, tuple(shape))
+        inputs[name] = np.ones(shape, dtype), ValueType(dtype, tuple(shape))
     return inputs

@@ -10,6 +10,7 @@ from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.execute.paying import Account, nodes_in
 from mdf_loop.execute.program import RUN, Program
 from mdf_loop.execute.programs import Programs
+from mdf_loop.execute.specialised import Specialised
 from mdf_loop.ir import Body
 from mdf_loop.options import Options, Run
 from mdf_loop.plan.purity import draws
@@ -51,6 +52,10 @@ class Graph(InterpretedBody):
     def at_once(self, inputs: Sequence[Any], run: Run) -> Sequence[Any] | None:
         """The outputs by machine code that is there, of a graph that captures nothing."""
         return self._programs.at_once(inputs, run) if self._may_be_compiled(run) else None
+
+    def machine_code(self, inputs: Sequence[Any], options: Options) -> Specialised | None:
+        """What engine ``jit`` runs for such inputs, called with them; None if there is none."""
+        return self._programs.machine_code(inputs, options) if options.max_iterations is None else None
 
     @staticmethod
     def _may_be_compiled(run: Run) -> bool:

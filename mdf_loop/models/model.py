@@ -21,12 +21,15 @@ from mdf_loop.errors import (
 from mdf_loop.errors import IterationLimit as Limit
 from mdf_loop.models.html_tables import model_html
 from mdf_loop.models.ports import Input, Output
-from mdf_loop.models.results import About, Results, chosen_options
+from mdf_loop.models.results import About, Results
 from mdf_loop.options import Run, Seed, options, start_run
 from mdf_loop.types.fitting import handed_out
 
 HOW = {"steps": None, "time_increment": None, "collect": False, "trials": None, "record": None, "every": 1, "record_to": None}
 """The arguments of a call that are no inputs, and what they are by themselves."""
+
+ARGUMENTS = frozenset({*HOW, "seed"})
+"""All of them."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,7 @@ class Model:
             with options(seed=seed):
                 return self.run_once(inputs, None, wish)
         run, wish = start_run(), wish or PLAIN
-        about = About(self.name, seed=run.stream.seed, inputs=inputs, every=wish.every, options=chosen_options(run))
+        about = About(self.name, seed=run.stream.seed, inputs=inputs, every=wish.every, options=dict(run.options.chosen))
         if wish.record_to is not None:
             from mdf_loop.models.recorded_folder import Folder
 
@@ -246,10 +249,12 @@ class Model:
 
     def _told_apart(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """What is said of how to run, and the inputs; a model of ONNX may have inputs of such names."""
+        if ARGUMENTS.isdisjoint(arguments):
+            return {}, dict(arguments)
         known = self._names_of_its_own()
         how, inputs = dict[str, Any](), dict[str, Any]()
         for name, value in arguments.items():
-            if (name in HOW or name == "seed") and name not in known:
+            if name in ARGUMENTS and name not in known:
                 if value is not None and value is not HOW.get(name):
                     how[name] = value
             else:

@@ -12,7 +12,7 @@ from mdf_loop.integrations.running import refuse_options
 from mdf_loop.models.mdf import of_outermost
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.models.ports import Input, Output, Ports, inputs_of_graph
-from mdf_loop.options import Run, part_of, random_stream
+from mdf_loop.options import Run, in_run
 
 
 class NetworkModel(Model):
@@ -45,7 +45,7 @@ class NetworkModel(Model):
         body = self.prepared.body
         return Ports({name: Output(name, body.type_of(name), "output of the graph") for name in self._output_names})
 
-    @property
+    @cached_property
     def _output_names(self) -> tuple[str, ...]:
         return tuple(getattr(self.prepared, "outputs", self.prepared.body.outputs))
 
@@ -70,9 +70,6 @@ class NetworkModel(Model):
 
             return recorded_network(self, inputs, run, wish)
         given = self.prepared.fit(inputs)
-        refuse_options(given, set(self.prepared.body.inputs))
-        if hasattr(self.prepared, "reset"):
-            self.prepared.reset()
-        with part_of(run), random_stream(run.stream):
-            results = self.prepared.run(given)
+        refuse_options(given, self.prepared.body.inputs)
+        results = in_run(run, self.prepared.run_in, run, given)
         return Found(dict(zip(self._output_names, results, strict=True)), *of_outermost(run))

@@ -71,7 +71,7 @@ def prepare(model: Any, /) -> Model:
     if isinstance(model, Model):
         return model
     if isinstance(model, str | os.PathLike):
-        return _kept.file(Path(model))
+        return _kept.file(model)
     if hasattr(model, "SerializeToString") and hasattr(model, "graph"):
         return _kept.object(model, lambda: NetworkModel(prepare_onnx(model)))
     if not hasattr(model, "graphs") and not hasattr(model, "nodes"):
@@ -118,21 +118,22 @@ class Kept:
     """The models used last, by content; a file with the stamps of all files that were read for it."""
 
     def __init__(self) -> None:
-        self._entries: OrderedDict[Hashable, tuple[Model, list[tuple[Path, Stamp]], int]] = OrderedDict()
+        self._entries: OrderedDict[Hashable, tuple[Model, list[tuple[str, Stamp]], int]] = OrderedDict()
         self._lock, self._size = lock(), 0
 
-    def file(self, path: Path) -> Model:
+    def file(self, path: str | os.PathLike[str]) -> Model:
         """The model in a file, read again if that or a file it names has changed."""
-        key = ("file", os.path.abspath(path), os.fspath(path), current_options().trusted)
+        place, said = os.path.abspath(path), os.fspath(path)
+        key = ("file", place, said, current_options().trusted)
         with self._lock:
             entry = self._entries.get(key)
-            if entry is not None and all(_stamp(place) == stamp for place, stamp in entry[1]):
+            if entry is not None and all(_stamp(each) == stamp for each, stamp in entry[1]):
                 self._entries.move_to_end(key)
                 return entry[0]
-        before = _stamp(path)
+        before = _stamp(place)
         with noted_files() as files:
-            model = _read(path)
-        stamps = [(place, _stamp(place)) for place in dict.fromkeys((path, *map(Path, files), *_bodies_in(model)))]
+            model = _read(Path(said))
+        stamps = [(each, _stamp(each)) for each in dict.fromkeys((place, *map(os.path.abspath, files), *_bodies_in(model)))]
         if before == stamps[0][1]:  # nobody wrote it meanwhile
             self._keep(key, model, stamps)
         return model
@@ -157,7 +158,7 @@ class Kept:
             self._entries.clear()
             self._size = 0
 
-    def _keep(self, key: Hashable, model: Model, stamps: list[tuple[Path, Stamp]]) -> None:
+    def _keep(self, key: Hashable, model: Model, stamps: list[tuple[str, Stamp]]) -> None:
         size = _size(model)
         if size > MOST_BYTES:
             return
@@ -184,7 +185,7 @@ def _size(model: Model) -> int:
         return MOST_BYTES // MOST
 
 
-def _bodies_in(model: Model) -> Iterator[Path]:
+def _bodies_in(model: Model) -> Iterator[str]:
     """The files that hold bodies of an MDF model: they are read when its loops run first."""
     todo, seen = [vars(model).get("graph")], set[int]()
     while todo:
@@ -194,7 +195,7 @@ def _bodies_in(model: Model) -> Iterator[Path]:
         seen.add(id(found))
         if isinstance(found, dict):
             if isinstance(found.get("onnx_file"), str):
-                yield Path(found["onnx_file"])
+                yield found["onnx_file"]
             todo += found.values()
         elif isinstance(found, list | tuple):
             todo += found
@@ -207,12 +208,12 @@ def _bodies_in(model: Model) -> Iterator[Path]:
             ]
 
 
-def _stamp(path: Path) -> Stamp:
+def _stamp(path: str) -> Stamp:
     try:
         found = os.stat(path)
     except (OSError, ValueError):
         return None
-    return os.path.abspath(path), found.st_size, found.st_mtime_ns
+    return path if os.path.isabs(path) else os.path.abspath(path), found.st_size, found.st_mtime_ns
 
 
 _kept = Kept()

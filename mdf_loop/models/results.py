@@ -8,7 +8,7 @@ from typing import Any
 
 from mdf_loop.errors import MissingOutput, did_you_mean
 from mdf_loop.models.html_tables import results_html
-from mdf_loop.options import OPTIONS, PLAIN, Run, Seed
+from mdf_loop.options import Seed
 
 
 @dataclass
@@ -167,11 +167,3 @@ class Results(dict[str, Any]):
 def stop_of(iterations: int, trip_count: int | None) -> str:
     """Why a loop ended that was not broken off."""
     return "trip count" if trip_count is not None and iterations >= trip_count else "condition"
-
-
-def chosen_options(run: Run) -> dict[str, Any]:
-    """The options of a run that are not what they are by themselves; not the seed, nor who is told of its progress."""
-    if run.options is PLAIN:
-        return {}
-    named = ((name, getattr(run.options, name)) for name in sorted(OPTIONS - {"seed", "progress"}))
-    return {name: value for name, value in named if value != getattr(PLAIN, name)}

@@ -1,4 +1,4 @@
-"""One loop run for many lanes by machine code: one lane after the other, each what engine ``jit`` makes of it alone.
+"""A loop or a whole graph run for many lanes by machine code: one lane after the other, each as engine ``jit`` runs it alone.
 
 The program is the one of a single run, but for collected values that nobody wants; many runs of it are one call, without
 anything of Python's in between, and without Python's lock where nothing outside of the program is called.
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.engines import can_compile
+from mdf_loop.execute.graphs import Graph
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.many import run_many
 from mdf_loop.execute.numpy_engine import NumpyLoop, program_values
@@ -68,16 +69,11 @@ class CompiledLoop:
         made = self._program(given, values, len(which), run)
         if made is None:
             return None
-        try:
-            with np.errstate(all="ignore"):
-                found = run_many(made.call, values, which, seeds, lambda: _pause(run), current_crew().share)
-                if found is None:
-                    generators = seeds.generators() if seeds is not None else []
-                    return self._one_by_one(made.call, [values[k] for k in which], generators, run)
-        except (FallBack, TooLong) as error:
-            raise NotBatched("machine code leaves something to others") from error
-        *results, lengths = found
-        return Columns(list(results[: self.first]), [None] * len(self.places), lengths)
+        results, rows = many(made, values, which, seeds, run)
+        if results is None:
+            return self._of_rows(rows)
+        *found, lengths = results
+        return Columns(list(found[: self.first]), [None] * len(self.places), lengths)
 
     def _program(self, given: Sequence[Arguments], values: Sequence[Sequence[Any]], lanes: int, run: Run) -> Specialised | None:
         """The machine code of all lanes, if there is some and it shall be used."""
@@ -88,8 +84,7 @@ class CompiledLoop:
         if how.compiles_what_pays and not self._is_worth_it(given, lanes):
             return None
         forms = {(each.trip_count is None, each.go is None) for each in given}
-        is_one = len(forms) == 1 and all(len(set(map(_kind_of, column))) == 1 for column in zip(*values, strict=True))
-        made = self.execute.machine_code(first, options) if is_one else None
+        made = self.execute.machine_code(first, options) if len(forms) == 1 and _are_of_one_kind(values) else None
         if made is None or how.compiles:
             return made
         return made if adds_up_little(made.step) else None
@@ -105,25 +100,96 @@ class CompiledLoop:
             return False
         return True
 
-    def _one_by_one(
-        self, call: Callable[..., Any], values: Sequence[Sequence[Any]], generators: Sequence[np.random.Generator], run: Run
-    ) -> Columns:
-        """Lanes whose results only the run tells how long they are, or that call something outside."""
-        rows: list[Any] = [None] * len(values)
-
-        def some(start: int, stop: int) -> None:
-            for k in range(start, stop):
-                _pause(run)
-                part = Run(run.options, RandomStream.over(generators[k]) if generators else RandomStream(0))
-                rows[k] = call(part, *values[k])
-
-        current_crew().share(len(values), some)
+    def _of_rows(self, rows: Sequence[Sequence[Any]]) -> Columns:
+        """What lanes gave that were called one by one."""
         *columns, lengths = zip(*rows, strict=True)
         longest, count = int(max(lengths)), len(rows)
         collected: list[np.ndarray | None] = []
         for place in self.places:
             collected.append(None if place is None else _stacked(columns[place], count, longest))
         return Columns([np.stack(column) for column in columns[: self.first]], collected, np.array(lengths))
+
+
+class CompiledGraph:
+    """A whole graph made ready for many lanes: one program with its loops inside.
+
+    Parameters
+    ----------
+    graph : Graph
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+    def run(
+        self, given: Sequence[Sequence[Any]], which: np.ndarray, seeds: Seeds | None, run: Run, is_exact: bool
+    ) -> list[Any] | None:
+        """Each output in all lanes, as far as it goes; None if there is another way to take.
+
+        Parameters
+        ----------
+        given : sequence of sequences
+            Inputs of the graph.
+        which : array of int
+            For each lane, which of them are its.
+        seeds : Seeds, optional
+            Of the random stream of each lane, if the graph draws.
+        run : Run
+        is_exact : bool
+            Whether all engines give the same bits: engine ``auto`` compiles what pays.
+
+        Raises
+        ------
+        NotBatched, LoopTimeout
+            As those of :class:`CompiledLoop`.
+        """
+        how = run.options.how
+        pays = how.compiles_what_pays and is_exact and len(which) * UNKNOWN >= WORTH
+        if not (how.compiles or pays) or not can_compile() or not _are_of_one_kind(given):
+            return None
+        made = self.graph.machine_code(given[0], run.options)
+        if made is None or (pays and not adds_up_little(made.step)):
+            return None
+        results, rows = many(made, given, which, seeds, run)
+        return list(zip(*rows, strict=True)) if results is None else list(results)
+
+
+def many(
+    made: Specialised, values: Sequence[Sequence[Any]], which: np.ndarray, seeds: Seeds | None, run: Run
+) -> tuple[Sequence[np.ndarray] | None, Sequence[Any]]:
+    """The results of a program in all lanes, each as one array; or None and those of each lane, where their lengths differ.
+
+    Raises
+    ------
+    NotBatched
+        A lane came upon something that only running it alone finds out.
+    LoopTimeout
+    """
+    try:
+        with np.errstate(all="ignore"):
+            found = run_many(made.call, values, which, seeds, lambda: _pause(run), current_crew().share)
+            if found is not None:
+                return found, ()
+            generators = seeds.generators() if seeds is not None else []
+            return None, _one_by_one(made.call, [values[k] for k in which], generators, run)
+    except (FallBack, TooLong) as error:
+        raise NotBatched("machine code leaves something to others") from error
+
+
+def _one_by_one(
+    call: Callable[..., Any], values: Sequence[Sequence[Any]], generators: Sequence[np.random.Generator], run: Run
+) -> list[Any]:
+    """Lanes whose results only the run tells how long they are, or that call something outside."""
+    rows: list[Any] = [None] * len(values)
+
+    def some(start: int, stop: int) -> None:
+        for k in range(start, stop):
+            _pause(run)
+            part = Run(run.options, RandomStream.over(generators[k]) if generators else RandomStream(0))
+            rows[k] = call(part, *values[k])
+
+    current_crew().share(len(values), some)
+    return rows
 
 
 def _stacked(rows: Sequence[np.ndarray], count: int, longest: int) -> np.ndarray:
@@ -134,6 +200,11 @@ def _stacked(rows: Sequence[np.ndarray], count: int, longest: int) -> np.ndarray
     for k, row in enumerate(rows):
         found[k, : len(row)] = row
     return found
+
+
+def _are_of_one_kind(values: Sequence[Sequence[Any]]) -> bool:
+    """Whether the values of all lanes have the same types and shapes."""
+    return all(len(set(map(_kind_of, column))) == 1 for column in zip(*values, strict=True))
 
 
 def _kind_of(value: Any) -> Any:

@@ -8,10 +8,8 @@ code, where it can be had.
 from __future__ import annotations
 
 from mdf_loop.engines import ENGINES, settled_engine
-from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
-from mdf_loop.models.recorded_names import body_of
-from mdf_loop.sweeps.exact import NotBatched, adds_terms_up, refuse_inexact
+from mdf_loop.sweeps.sources import source_of
 
 
 def engine_of(chosen: str, model: Model) -> str:
@@ -29,16 +27,6 @@ def engine_of(chosen: str, model: Model) -> str:
 
 
 def _is_the_same_in_all(model: Model) -> bool:
-    """Whether the loops of a model give the same bits in all engines."""
-    direct = model.direct if isinstance(model, MdfModel) else None
-    if direct is None or any(node.has_branches for node in direct.nodes):
-        return False
-    try:
-        for loop in (loop for node in direct.nodes for loop in node.loops.values()):
-            body = body_of(loop)
-            refuse_inexact(body)
-            if adds_terms_up(body):
-                return False
-    except NotBatched:
-        return False
-    return True
+    """Whether a model gives the same bits in all engines."""
+    source = source_of(model)
+    return source is not None and source.is_exact

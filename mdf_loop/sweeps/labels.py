@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.models.labelled import DIMENSIONS, Axes, attributes, xarray
-from mdf_loop.models.results import About, chosen_options
+from mdf_loop.models.results import About
 from mdf_loop.options import Run
 from mdf_loop.sweeps.reducing import QUANTILE, keeps_rows, levels_of
 from mdf_loop.sweeps.table import Table
@@ -94,7 +94,7 @@ def labels_of_sweep(task: Task, run: Run, has_trials: bool) -> Labels:
     collected = task.model.collected(task.wish)
     names = [name for name in task.names if not isinstance(reduce, Mapping) or name in reduce]
     levels = {name: found for name in names if (found := levels_of(reduce, name)) is not None}
-    about = About(task.model.name, seed=task.seed, inputs=task.inputs, options=chosen_options(run))
+    about = About(task.model.name, seed=task.seed, inputs=task.inputs, options=dict(run.options.chosen))
     attrs = {**attributes(about), "common_noise": int(task.common_noise), "engine": task.engine}
     for name in ("iterations", "stop", "every"):
         attrs.pop(name)

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mdf_loop.control import refuse_endless
 from mdf_loop.errors import LoopError, LoopTimeout
-from mdf_loop.ir import Loop
-from mdf_loop.models.direct import DirectGraph, Evaluation
-from mdf_loop.models.mdf import MdfModel
+from mdf_loop.models.direct import Evaluation
 from mdf_loop.models.model import Model, Wish
 from mdf_loop.models.node_loops import Request
-from mdf_loop.models.recorded_names import body_of
 from mdf_loop.models.results import stop_of
-from mdf_loop.options import RandomStream, Run
-from mdf_loop.plan.purity import draws
+from mdf_loop.options import Run
 from mdf_loop.sweeps.batched import BatchedLoop
 from mdf_loop.sweeps.columns import Columns
 from mdf_loop.sweeps.compiled import CompiledLoop
 from mdf_loop.sweeps.exact import NotBatched
 from mdf_loop.sweeps.seeds import Seeds
+from mdf_loop.sweeps.sources import Evaluated, Unread, results_in, source_of
 from mdf_loop.sweeps.table import Chunk, column_of, holding
 from mdf_loop.sweeps.uncollected import uncollected
 
@@ -39,26 +35,24 @@ class SideBySide:
 
     Parameters
     ----------
-    model : MdfModel
-    direct : DirectGraph
-    wish : Wish
+    model : Model
+    source : Evaluated
     """
 
-    def __init__(self, model: MdfModel, direct: DirectGraph, wish: Wish) -> None:
-        self.model, self.direct, self.wish = model, direct, wish
+    def __init__(self, model: Model, source: Evaluated) -> None:
+        self.model, self.source = model, source
         self._made: dict[Any, tuple[Any, Any]] = {}
-        self.loops = [loop for node in direct.nodes for loop in node.loops.values()]
 
     @classmethod
     def of(cls, model: Model, wish: Wish) -> SideBySide | None:
         """The model, if its runs can be run side by side."""
-        if not isinstance(model, MdfModel) or wish.steps is not None or wish.record:
+        if wish.steps is not None or wish.record:
             return None
-        known = vars(model).setdefault("side_by_side", {})
-        if wish not in known:
-            direct = model.direct
-            known[wish] = cls(model, direct, wish) if direct is not None and any(node.loops for node in direct.nodes) else None
-        return known[wish]
+        known = vars(model).setdefault("side_by_side", [])
+        if not known:
+            source = source_of(model)
+            known.append(cls(model, source) if source is not None and source.has_many else None)
+        return known[0]
 
     def run(self, task: Task, start: int, stop: int, run: Run) -> Chunk | None:
         """The outputs of some runs; None if they have to be run one by one.
@@ -80,58 +74,34 @@ class SideBySide:
         return None
 
     def _columns(self, task: Task, start: int, stop: int, run: Run) -> Chunk:
-        first = start // task.trials
+        first, source = start // task.trials, self.source
         which = np.arange(start, stop) // task.trials - first
         seeds = self._seeds(task, start, stop)
-        outside = Run(run.options, _Unread(0), deadline=run.deadline, enclosing=run)
+        outside = Run(run.options, Unread(0), deadline=run.deadline, enclosing=run)
         with uncollected():
             points = [task.inputs_of(point) for point in range(first, (stop - 1) // task.trials + 1)]
-            requests = [next(self._begun(inputs, outside)) for inputs in points] if len(self.loops) == 1 else []
-        taken = self._taken(task.names, requests[0]) if requests else None
-        if taken is None:
-            return self._stepwise([self._begun(points[k], outside) for k in which], seeds, run, task)
-        wanted = {place for place in taken.values() if place is not None}
-        columns = self._looped(requests, which, seeds, run, wanted)
-        found = {name: _column(columns, place, task.fill) for name, place in taken.items()}
-        return Chunk(found, {}, columns.lengths, _stops(requests, which, columns.lengths))
+            alone = source.loops == 1 and source.is_stepped
+            requests = [next(source.steps(inputs, outside)) for inputs in points] if alone else []
+        taken = source.taken(task.names, requests[0]) if requests else None
+        if taken is not None:
+            wanted = {place for place in taken.values() if place is not None}
+            columns = self._looped(requests, which, seeds, run, wanted)
+            found = {name: _column(columns, place, task.fill) for name, place in taken.items()}
+            return Chunk(found, {}, columns.lengths, _stops(requests, which, columns.lengths))
+        whole = source.whole(points, which, seeds, run)
+        if whole is not None:
+            return Chunk({name: column_of(whole[name], task.fill) for name in task.names})
+        return self._stepwise([source.steps(points[k], outside) for k in which], seeds, run, task)
 
     def _seeds(self, task: Task, start: int, stop: int) -> Seeds | None:
-        """The seeds of the runs, if their loops draw."""
-        if not self.draws:
+        """The seeds of the runs, if they draw."""
+        if not self.source.draws:
             return None
         return Seeds(task.seed, *np.divmod(np.arange(start, stop), task.trials), task.common_noise)
 
-    @cached_property
-    def draws(self) -> bool:
-        """Whether a loop draws random numbers."""
-        return any(draws(node) for loop in self.loops for node in body_of(loop).nodes)
-
-    def _begun(self, inputs: Any, outside: Run) -> Evaluation:
-        """An evaluation of the model, which is run by ``outside`` but for its loops."""
-        given = self.model.places_given(inputs)
-        if given is None:
-            raise NotBatched("an input is not that of one place")
-        return self.direct.steps(given, outside, {})
-
-    def _taken(self, names: tuple[str, ...], request: Request) -> dict[str, int] | None:
-        """The results of the only loop that the outputs are; None if there is more to them."""
-        if len(self.direct.nodes[-1].loops) != 1:
-            return None
-        nodes = {node.id: node for node in self.direct.nodes}
-        loop, count, found = self.loops[0].place, _count(request.prepared.record), dict[str, int]()
-        for name in names:
-            node, port = self.direct.places[name]
-            element = nodes[node].elements[port]
-            if element is None and count == 1:  # the loop's only result has no place in a tuple
-                element = nodes[node].texts[port], 0
-            if element is None or f"{node}.{element[0]}" != loop:
-                return None
-            found[name] = element[1]
-        return found
-
     def _stepwise(self, begun: list[Evaluation], seeds: Seeds | None, run: Run, task: Task) -> Chunk:
         """Evaluate all runs up to their next loop, run those loops at once, and so on."""
-        if len(self.loops) > 1 and seeds is not None:
+        if self.source.loops > 1 and seeds is not None:
             raise NotBatched("several loops draw from one stream")
         outputs: list[Any] = [None] * len(begun)
         waiting: dict[int, Request] = {}
@@ -146,7 +116,7 @@ class SideBySide:
                 raise NotBatched("a loop that draws is not run by all")
             which = np.arange(len(lanes))
             columns = self._looped(requests, which, seeds, run, None)
-            if len(self.loops) == 1 and len(lanes) == len(begun):
+            if self.source.loops == 1 and len(lanes) == len(begun):
                 chunk.iterations, chunk.stops = columns.lengths, _stops(requests, which, columns.lengths)
             for row, k in enumerate(lanes):
                 results = columns.results(row)
@@ -168,7 +138,7 @@ class SideBySide:
         prepared = requests[0].prepared
         for request in requests:
             _refuse_other(request, prepared, run)
-        count = _count(prepared.record)
+        count = results_in(prepared.record)
         keeps = tuple(wanted is None or k in wanted for k in range(count))
         arguments = [request.arguments for request in requests]
         compiled = self._ready(prepared, keeps, lambda: CompiledLoop(prepared.record, keeps)).run(arguments, which, seeds, run)
@@ -185,19 +155,6 @@ class SideBySide:
         if known is None:
             known = self._made[id(prepared), how] = prepared, make()
         return known[1]
-
-
-class _Unread(RandomStream):
-    """The stream of what stands around loops: nothing draws from it, or every run needs its own."""
-
-    def shared(self) -> np.random.Generator:
-        """Something draws."""
-        raise NotBatched("random numbers are drawn outside of loops")
-
-
-def _count(record: Loop) -> int:
-    """How many results a loop has."""
-    return len(record.carried) + len(record.last) + len(record.collected)
 
 
 def _refuse_other(request: Request, prepared: Any, run: Run) -> None:

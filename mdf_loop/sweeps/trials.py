@@ -10,7 +10,7 @@ import numpy as np
 from mdf_loop.counts import counted
 from mdf_loop.errors import ArgumentError
 from mdf_loop.models.model import Model, Wish
-from mdf_loop.models.results import About, Results, chosen_options
+from mdf_loop.models.results import About, Results
 from mdf_loop.options import RandomStream, Run, Seed, part_of, start_run
 from mdf_loop.sweeps.table import Table, column_of
 from mdf_loop.sweeps.task import Task
@@ -37,7 +37,7 @@ def run_trials(model: Model, trials: Any, seed: Seed | None, wish: Wish, inputs:
     run = start_run(seed)
     task = Task(model, dict(inputs), trials=int(trials), seed=run.stream.seed, wish=wish, stops=True)
     about = About(
-        model.name, seed=run.stream.seed, inputs=inputs, every=wish.every, options=chosen_options(run), trials=int(trials)
+        model.name, seed=run.stream.seed, inputs=inputs, every=wish.every, options=dict(run.options.chosen), trials=int(trials)
     )
     with part_of(run):
         if wish.record:

@@ -6,7 +6,19 @@ import importlib
 
 from .target import Target
 
-MODULES = ("bodies", "changing", "given", "operators", "files", "expressions", "mdf_loops", "scheduled", "damaged", "checked")
+MODULES = (
+    "bodies",
+    "changing",
+    "given",
+    "operators",
+    "files",
+    "expressions",
+    "mdf_loops",
+    "scheduled",
+    "damaged",
+    "checked",
+    "swept",
+)
 
 
 def targets(only: list[str] | None = None) -> dict[str, Target]:

@@ -1,0 +1,153 @@
+"""The numbers of an MDF graph that have a name - default values of input ports, parameters - as values of an ONNX model.
+
+Each becomes a port that nothing feeds, so that what is written reads it by its name instead of holding its number.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from modeci_mdf.mdf import Edge, InputPort, Node, OutputPort
+
+from mdf_loop.convert.repair.shapes import usable
+from mdf_loop.errors import ArgumentError
+from mdf_loop.ir import ValueType
+from mdf_loop.readers.mdf.signature import ports_of
+
+
+@dataclass(frozen=True, eq=False)
+class Named:
+    """A number or an array with a name.
+
+    Attributes
+    ----------
+    node, id : str
+        Where it stands.
+    name : str
+        What it is called in the ONNX model: its id, or ``node.id`` where something else has that.
+    is_port : bool
+        Whether it is the default value of an input port, rather than a parameter.
+    value : object
+    shape : tuple or None
+        What the port declares.
+    """
+
+    node: str
+    id: str
+    name: str
+    is_port: bool
+    value: Any
+    shape: tuple[int, ...] | None
+
+    @property
+    def array(self) -> np.ndarray:
+        """The value as an initializer."""
+        return np.asarray(self.value)
+
+    @property
+    def sample(self) -> Any:
+        """The value as expressions meet it: a number of Python's has no type of its own."""
+        return self.value if isinstance(self.value, bool | int | float) else self.array
+
+    @property
+    def type(self) -> ValueType:
+        """What an input says: lengths only where the port declares them."""
+        return ValueType(self.array.dtype, self.shape or (None,) * self.array.ndim)
+
+
+def named_values(graph: Any) -> list[Named]:
+    """All of a graph, ports first."""
+    places, ports = [*_places(graph)], ports_of(graph)
+    ids = Counter(id for _, id, *_ in places) + Counter({id for _, id in (*ports.needy, *ports.ends)})
+    found = [Named(node, id, id if ids[id] == 1 else f"{node}.{id}", *others) for node, id, *others in places]
+    return sorted(found, key=lambda each: not each.is_port)
+
+
+def _places(graph: Any) -> Iterator[tuple[Any, ...]]:
+    free = set(ports_of(graph).free)
+    for node in graph.nodes:
+        for port in node.input_ports:
+            if (node.id, port.id) in free and _is_number(port.default_value):
+                value = _typed(port.default_value, port.type)
+                yield node.id, port.id, True, value, tuple(port.shape) if port.shape and usable(port.shape) else None
+        for parameter in node.parameters:
+            others = (
+                parameter.default_initial_value,
+                parameter.function,
+                parameter.time_derivative,
+                parameter.conditions or None,
+            )
+            if _is_number(parameter.value) and others == (None, None, None, None):
+                yield node.id, parameter.id, False, parameter.value, np.shape(parameter.value)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether something is a number or an array that an initializer can hold."""
+    if not isinstance(value, bool | int | float | list | tuple | np.ndarray | np.generic):
+        return False
+    try:
+        return np.asarray(value).dtype.kind in "biuf"
+    except ValueError:  # its rows do not have the same length
+        return False
+
+
+def _typed(value: Any, declared: Any) -> Any:
+    """A whole number that a port calls a float as one, so that it may be given fractions."""
+    is_whole = np.asarray(value).dtype.kind in "iu"
+    if not is_whole or declared not in ("float", "float64", "double"):
+        return value
+    return float(value) if isinstance(value, int) else np.asarray(value, np.float64)
+
+
+def asked_for(known: Sequence[Named], names: Sequence[str]) -> list[Named]:
+    """Those of some names, each an id or ``node.id``.
+
+    Raises
+    ------
+    ArgumentError
+        There is none of a name, or there are several.
+    """
+    chosen = []
+    for name in names:
+        found = [each for each in known if name in (each.id, f"{each.node}.{each.id}")]
+        if len(found) != 1:
+            raise ArgumentError(f"there {'are several values' if found else 'is no value'} {name!r} that could be an input")
+        chosen += found
+    return chosen
+
+
+def freed(graph: Any, values: Sequence[Named]) -> tuple[Any, dict[str, Named]]:
+    """A copy of a graph in which ports without a value stand for these values, and which port, by its id, stands for which."""
+    graph = copy.deepcopy(graph)
+    nodes, taken = {node.id: node for node in graph.nodes}, {id for _, id in ports_of(graph).needy}
+    found = dict[str, Named]()
+    for each in values:
+        node = nodes[each.node]
+        ports = {port.id: port for port in node.input_ports}
+        if each.is_port:
+            ports[each.id].default_value = None
+        else:
+            node.parameters = [parameter for parameter in node.parameters if parameter.id != each.id]
+            node.input_ports.append(InputPort(id=each.id))
+        name = each.id
+        if name != each.name or name in taken:
+            name = _sent_from_outside(graph, each, taken)
+        taken.add(name)
+        found[name] = each
+    return graph, found
+
+
+def _sent_from_outside(graph: Any, each: Named, taken: set[str]) -> str:
+    """Let a node that does nothing else send a value: ports without an edge that are called alike are one input."""
+    name = f"{each.node}_{each.id}"
+    while name in taken or any(name == node.id for node in graph.nodes):
+        name += "_"
+    sender = Node(id=name, input_ports=[InputPort(id=name)], output_ports=[OutputPort(id=name, value=name)])
+    graph.nodes.insert(0, sender)
+    graph.edges.append(Edge(id=name, sender=name, sender_port=name, receiver=each.node, receiver_port=each.id))
+    return name

@@ -1,0 +1,253 @@
+"""What is run side by side: models as steps between loops, or as one program.
+
+A model of MDF and a graph of operators - of ONNX, of OpenVINO, or of MDF that came from ONNX - are both evaluated as generators:
+each yields the loops that it reaches and is sent their results, so that the same loop of many runs can be run at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from mdf_loop.backend import LoopRep
+from mdf_loop.calls.prepared import PreparedLoop
+from mdf_loop.convert.restoring import input_ids, names_of
+from mdf_loop.ir import Body, Loop
+from mdf_loop.models.direct import DirectGraph, Evaluation
+from mdf_loop.models.mdf import MdfModel
+from mdf_loop.models.model import Model
+from mdf_loop.models.network import NetworkModel
+from mdf_loop.models.node_loops import Request
+from mdf_loop.models.recorded_names import body_of
+from mdf_loop.ops.registry import facts
+from mdf_loop.options import RandomStream, Run
+from mdf_loop.plan.purity import draws
+from mdf_loop.sweeps.compiled import CompiledGraph
+from mdf_loop.sweeps.exact import NotBatched, adds_terms_up, refuse_inexact
+from mdf_loop.sweeps.seeds import Seeds
+
+
+class Evaluated(Protocol):
+    """A model whose runs are evaluated between its loops.
+
+    Attributes
+    ----------
+    loops : int
+        How many loops it has.
+    draws : bool
+        Whether it draws random numbers.
+    is_exact : bool
+        Whether each engine gives the same bits, in lanes as well.
+    is_stepped : bool
+        Whether it is evaluated between its loops as each run alone is.
+    has_many : bool
+        Whether there is anything to run side by side.
+    """
+
+    loops: int
+
+    @property
+    def is_stepped(self) -> bool: ...
+
+    @property
+    def has_many(self) -> bool: ...
+
+    @property
+    def draws(self) -> bool: ...
+
+    @property
+    def is_exact(self) -> bool: ...
+
+    def steps(self, inputs: Mapping[str, Any], outside: Run) -> Evaluation:
+        """An evaluation, which is run by ``outside`` but for its loops."""
+
+    def taken(self, names: Sequence[str], request: Request) -> dict[str, int] | None:
+        """Which results of its only loop the outputs are; None if there is more to them."""
+
+    def whole(
+        self, points: Sequence[Mapping[str, Any]], which: np.ndarray, seeds: Seeds | None, run: Run
+    ) -> Mapping[str, Any] | None:
+        """The outputs of all runs by one program, each a column of them; None if there is none."""
+
+
+class Unread(RandomStream):
+    """The stream of what stands around loops: nothing draws from it, or every run needs its own."""
+
+    def shared(self) -> np.random.Generator:
+        """Something draws."""
+        raise NotBatched("random numbers are drawn outside of loops")
+
+
+def source_of(model: Model) -> Evaluated | None:
+    """How the runs of a model are evaluated; None if each has to be left to the model."""
+    known = vars(model).get("evaluated")
+    if known is None:
+        known = vars(model)["evaluated"] = _made(model) or ()
+    return known or None
+
+
+def _made(model: Model) -> Evaluated | None:
+    if isinstance(model, NetworkModel):
+        return None if model.prepared.keeps else OfOperators(model.prepared, {}, tuple(model.outputs))
+    if not isinstance(model, MdfModel):
+        return None
+    if model.typed is not None:
+        names = names_of(model.graph)
+        return OfOperators(model.typed, input_ids(model.graph), tuple(names.get(id, id) for id in model.typed.body.outputs))
+    return None if model.direct is None else OfNodes(model, model.direct)
+
+
+class OfNodes:
+    """A model of MDF, evaluated node by node."""
+
+    def __init__(self, model: MdfModel, direct: DirectGraph) -> None:
+        self.model, self.direct = model, direct
+        self._loops = [loop for node in direct.nodes for loop in node.loops.values()]
+        self.loops = len(self._loops)
+        self.has_many, self.is_stepped = bool(self._loops), True
+
+    @cached_property
+    def draws(self) -> bool:
+        """Whether a loop draws random numbers."""
+        return any(draws(node) for loop in self._loops for node in body_of(loop).nodes)
+
+    @cached_property
+    def is_exact(self) -> bool:
+        """Whether its loops give the same bits in all engines."""
+        return not any(node.has_branches for node in self.direct.nodes) and _are_exact(*map(body_of, self._loops))
+
+    def steps(self, inputs: Mapping[str, Any], outside: Run) -> Evaluation:
+        """An evaluation, which is run by ``outside`` but for its loops."""
+        given = self.model.places_given(inputs)
+        if given is None:
+            raise NotBatched("an input is not that of one place")
+        return self.direct.steps(given, outside, {})
+
+    def taken(self, names: Sequence[str], request: Request) -> dict[str, int] | None:
+        """The results of the only loop that the outputs are; None if there is more to them."""
+        if len(self.direct.nodes[-1].loops) != 1:
+            return None
+        nodes = {node.id: node for node in self.direct.nodes}
+        count, found = results_in(request.prepared.record), dict[str, int]()
+        for name in names:
+            node, port = self.direct.places[name]
+            element = nodes[node].elements[port]
+            if element is None and count == 1:  # the loop's only result has no place in a tuple
+                element = nodes[node].texts[port], 0
+            if element is None or f"{node}.{element[0]}" != request.place:
+                return None
+            found[name] = element[1]
+        return found
+
+    def whole(self, points: Any, which: Any, seeds: Any, run: Any) -> None:
+        """MDF's own functions have no program."""
+
+
+class OfOperators:
+    """A graph of operators.
+
+    Parameters
+    ----------
+    rep : LoopRep
+    ids : mapping of str to str
+        What inputs are called in its body, where a model calls them otherwise.
+    outputs : sequence of str
+        What the model calls its outputs.
+    """
+
+    def __init__(self, rep: LoopRep, ids: Mapping[str, str], outputs: Sequence[str]) -> None:
+        self.rep, self.ids, self.outputs = rep, ids, outputs
+        self.nodes = [node for node in rep.body.nodes if node.loop is None]
+        self.loops = len(rep.body.nodes) - len(self.nodes)
+        self._whole = CompiledGraph(rep.graph)
+        self._prepared: dict[int, PreparedLoop] = {}
+
+    @cached_property
+    def draws(self) -> bool:
+        """Whether it draws random numbers, anywhere."""
+        return any(map(draws, self.rep.body.nodes))
+
+    has_many = True
+
+    @property
+    def is_stepped(self) -> bool:
+        """What stands around loops is part of one program in engine jit, which may give other bits."""
+        return self.is_exact
+
+    @cached_property
+    def is_exact(self) -> bool:
+        """Whether everything in it gives the same bits in all engines, and random numbers are drawn in loops alone."""
+        body = self.rep.body
+        loops = [node.loop.body for node in body.nodes if node.loop is not None]
+        return not any(map(draws, self.nodes)) and _are_exact(replace(body, nodes=tuple(self.nodes)), *loops)
+
+    def steps(self, inputs: Mapping[str, Any], outside: Run) -> Evaluation:
+        """An evaluation, which is run by ``outside`` but for its loops."""
+        if not self.is_exact:
+            raise NotBatched("what stands around its loops may differ in the last place")
+        env = self.rep.graph.begin(self.rep.values(self._named(inputs)), (), outside)
+        program = self.rep.graph.program
+        for k, step in enumerate(program.steps):
+            given = [env[slot] for slot in step.reads]
+            results = step.bound.call(*given) if step.node.loop is None else (yield self._request(k, step.bound.call, given))
+            results = results if isinstance(results, tuple) else (results,)
+            for slot, value in zip(step.writes, results, strict=False):
+                env[slot] = value
+        return dict(zip(self.outputs, (env[slot] for slot in program.outputs), strict=False))
+
+    def _named(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Inputs by their names in the body."""
+        return {self.ids.get(name, name): value for name, value in inputs.items()}
+
+    def _request(self, k: int, loop: Any, given: Sequence[Any]) -> Request:
+        """A loop to be run, if its results are all there is to its node."""
+        if loop.watches or loop.record.batched:
+            raise NotBatched("a loop looks at its parts once more when it is over")
+        arguments = loop.arguments(*given)
+        prepared = self._prepared.setdefault(k, PreparedLoop(loop.record, loop.execute, {}))
+        return Request(str(k), prepared, arguments)
+
+    def taken(self, names: Sequence[str], request: Request) -> dict[str, int] | None:
+        """The results of the only loop that the outputs are; None if there is more to them."""
+        body = self.rep.body
+        results = dict(zip(body.nodes[int(request.place)].outputs, range(results_in(request.prepared.record)), strict=False))
+        same = {
+            node.outputs[0]: node.inputs[0]
+            for node in self.nodes
+            if (rule := facts(node).alias) and rule(*[None] * len(node.inputs))
+        }
+        found = dict[str, int]()
+        for name, value in zip(self.outputs, body.outputs, strict=False):
+            while value in same:
+                value = same[value]
+            if name in names and value not in results:
+                return None
+            found[name] = results.get(value, 0)
+        return {name: found[name] for name in names}
+
+    def whole(
+        self, points: Sequence[Mapping[str, Any]], which: np.ndarray, seeds: Seeds | None, run: Run
+    ) -> Mapping[str, Any] | None:
+        """The outputs of all runs by one program, each a column of them; None if there is none."""
+        given = [self.rep.values(self._named(inputs)) for inputs in points]
+        found = self._whole.run(given, which, seeds, run, self.is_exact)
+        return None if found is None else dict(zip(self.outputs, found, strict=False))
+
+
+def results_in(record: Loop) -> int:
+    """How many results a loop has."""
+    return len(record.carried) + len(record.last) + len(record.collected)
+
+
+def _are_exact(*bodies: Body) -> bool:
+    """Whether the nodes of bodies give the same bits in all engines."""
+    try:
+        for body in bodies:
+            refuse_inexact(body)
+    except NotBatched:
+        return False
+    return not any(map(adds_terms_up, bodies))
