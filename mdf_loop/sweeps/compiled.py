@@ -6,8 +6,10 @@ anything of Python's in between, and without Python's lock where nothing outside
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,8 +48,10 @@ class CompiledLoop:
         self.execute = NumpyLoop(replace(loop, collected=kept))
         self.places = [self.first + sum(keeps[:k]) if keep else None for k, keep in enumerate(keeps)]
 
-    def run(self, given: Sequence[Arguments], which: np.ndarray, seeds: Seeds | None, run: Run) -> Columns | None:
-        """Run the loop in all lanes; None if engine ``auto`` or ``jit`` has another way to take.
+    def run(
+        self, given: Sequence[Arguments], which: np.ndarray, seeds: Seeds | None, run: Run, seconds: float = math.inf
+    ) -> Columns | None:
+        """Run the loop in all lanes, or in the first ones; None if engine ``auto`` or ``jit`` has another way to take.
 
         Parameters
         ----------
@@ -57,6 +61,8 @@ class CompiledLoop:
         seeds : Seeds, optional
             Of the random stream of each lane, if the loop draws.
         run : Run
+        seconds : float
+            After which no further lane is begun.
 
         Raises
         ------
@@ -64,16 +70,16 @@ class CompiledLoop:
             A lane came upon something that only running it alone finds out.
         LoopTimeout
         """
-        values = [program_values(each) for each in given]
+        values, share = [program_values(each) for each in given], partial(current_crew().share, seconds=seconds)
         made = self._program(given, values, len(which), run)
         if made is None:
             return None
         try:
             with np.errstate(all="ignore"):
-                found = run_many(made.call, values, which, seeds, lambda: _pause(run), current_crew().share)
+                found = run_many(made.call, values, which, seeds, lambda: _pause(run), share)
                 if found is None:
                     generators = seeds.generators() if seeds is not None else []
-                    return self._one_by_one(made.call, [values[k] for k in which], generators, run)
+                    return self._one_by_one(made.call, [values[k] for k in which], generators, run, share)
         except (FallBack, TooLong) as error:
             raise NotBatched("machine code leaves something to others") from error
         *results, lengths = found
@@ -106,7 +112,12 @@ class CompiledLoop:
         return True
 
     def _one_by_one(
-        self, call: Callable[..., Any], values: Sequence[Sequence[Any]], generators: Sequence[np.random.Generator], run: Run
+        self,
+        call: Callable[..., Any],
+        values: Sequence[Sequence[Any]],
+        generators: Sequence[np.random.Generator],
+        run: Run,
+        share: Callable[[int, Callable[[int, int], None]], int],
     ) -> Columns:
         """Lanes whose results only the run tells how long they are, or that call something outside."""
         rows: list[Any] = [None] * len(values)
@@ -117,7 +128,7 @@ class CompiledLoop:
                 part = Run(run.options, RandomStream.over(generators[k]) if generators else RandomStream(0))
                 rows[k] = call(part, *values[k])
 
-        current_crew().share(len(values), some)
+        rows = rows[: share(len(values), some)]
         *columns, lengths = zip(*rows, strict=True)
         longest, count = int(max(lengths)), len(rows)
         collected: list[np.ndarray | None] = []

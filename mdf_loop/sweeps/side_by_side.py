@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -60,8 +61,8 @@ class SideBySide:
             known[wish] = cls(model, direct, wish) if direct is not None and any(node.loops for node in direct.nodes) else None
         return known[wish]
 
-    def run(self, task: Task, start: int, stop: int, run: Run) -> Chunk | None:
-        """The outputs of some runs; None if they have to be run one by one.
+    def run(self, task: Task, start: int, stop: int, run: Run, seconds: float = math.inf) -> Chunk | None:
+        """The outputs of some runs, or of the first of them; None if they have to be run one by one.
 
         Raises
         ------
@@ -70,7 +71,7 @@ class SideBySide:
         if run.options.trusted:
             return None
         try:
-            return self._columns(task, start, stop, run)
+            return self._columns(task, start, stop, run, seconds)
         except LoopTimeout:
             raise
         except (NotBatched, LoopError) as reason:
@@ -79,7 +80,7 @@ class SideBySide:
             log.debug("%s: runs are run one by one: %r", self.model.name, error, exc_info=True)
         return None
 
-    def _columns(self, task: Task, start: int, stop: int, run: Run) -> Chunk:
+    def _columns(self, task: Task, start: int, stop: int, run: Run, seconds: float) -> Chunk:
         first = start // task.trials
         which = np.arange(start, stop) // task.trials - first
         seeds = self._seeds(task, start, stop)
@@ -91,9 +92,9 @@ class SideBySide:
         if taken is None:
             return self._stepwise([self._begun(points[k], outside) for k in which], seeds, run, task)
         wanted = {place for place in taken.values() if place is not None}
-        columns = self._looped(requests, which, seeds, run, wanted)
-        found = {name: _column(columns, place, task.fill) for name, place in taken.items()}
-        return Chunk(found, {}, columns.lengths, _stops(requests, which, columns.lengths))
+        columns = self._looped(requests, which, seeds, run, wanted, seconds)
+        found = {name: _column(columns, place, task.padding) for name, place in taken.items()}
+        return Chunk(found, {}, columns.lengths, _stops(requests, which[: len(columns.lengths)], columns.lengths))
 
     def _seeds(self, task: Task, start: int, stop: int) -> Seeds | None:
         """The seeds of the runs, if their loops draw."""
@@ -151,7 +152,7 @@ class SideBySide:
             for row, k in enumerate(lanes):
                 results = columns.results(row)
                 self._go_on(k, begun[k], tuple(results) if len(results) != 1 else results[0], waiting, outputs)
-        chunk.columns = {name: column_of([row[name] for row in outputs], task.fill) for name in task.names}
+        chunk.columns = {name: column_of([row[name] for row in outputs], task.padding) for name in task.names}
         return chunk
 
     @staticmethod
@@ -162,16 +163,23 @@ class SideBySide:
             outputs[k] = end.value
 
     def _looped(
-        self, requests: list[Request], which: np.ndarray, seeds: Seeds | None, run: Run, wanted: set[int] | None
+        self,
+        requests: list[Request],
+        which: np.ndarray,
+        seeds: Seeds | None,
+        run: Run,
+        wanted: set[int] | None,
+        seconds: float = math.inf,
     ) -> Columns:
-        """Run one loop in all lanes; ``which`` says which of the requests is a lane's."""
+        """Run one loop in all lanes, or as many as machine code runs in some time; ``which`` is the request of each."""
         prepared = requests[0].prepared
         for request in requests:
             _refuse_other(request, prepared, run)
         count = _count(prepared.record)
         keeps = tuple(wanted is None or k in wanted for k in range(count))
         arguments = [request.arguments for request in requests]
-        compiled = self._ready(prepared, keeps, lambda: CompiledLoop(prepared.record, keeps)).run(arguments, which, seeds, run)
+        machine = self._ready(prepared, keeps, lambda: CompiledLoop(prepared.record, keeps))
+        compiled = machine.run(arguments, which, seeds, run, seconds)
         if compiled is not None:
             return compiled
         how = run.options.how
