@@ -32,7 +32,7 @@ def on_cluster(task: Task, pieces: Pieces, client: Any, deadline: Deadline | Non
     cluster = _Cluster(client, task)
     try:
         while True:
-            while len(cluster.under_way) < cluster.most and (asked := pieces.take(cluster.threads)) is not None:
+            while len(cluster.under_way) < cluster.most and (asked := pieces.take(max(cluster.threads, 1))) is not None:
                 cluster.begin(asked)
             if not cluster.under_way:
                 return

@@ -14,7 +14,7 @@ from mdf_loop.sweeps.table import Ran, Span
 Asked = tuple[int, int] | tuple[int, int, float]
 """A piece to be run: its first run, the one after its last, and how long it may take if the clock decides."""
 
-FIRST = 256
+FIRST = 1024
 """Runs in a piece before anything is known of their pace: vectorised, they take hardly longer than one."""
 
 SOON, LONG, SHORT = 0.1, 1.0, 0.03
