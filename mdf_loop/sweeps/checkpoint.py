@@ -14,7 +14,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -186,7 +186,7 @@ class Checkpoint:
         """Whether all runs are done, or under way here."""
         return bool(self._taken.all())
 
-    def chunks(self) -> Iterator[tuple[Span, Chunk]]:
+    def chunks(self) -> Generator[tuple[Span, Chunk]]:
         """The runs that are done and were not given yet, in parts that do not overlap.
 
         What is damaged is set aside, with a warning.

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.errors import LoopError
 from mdf_loop.models.labelled import DIMENSIONS, Axes, attributes, xarray
 from mdf_loop.models.results import About, chosen_options
 from mdf_loop.options import Run
 from mdf_loop.sweeps.merging import Merged, Merging
-from mdf_loop.sweeps.reducing import QUANTILE, keeps_rows, made_of, reduce_of, reduction_of
+from mdf_loop.sweeps.reducing import QUANTILE, keeps_rows, made_of, one_of, reduction_of
 from mdf_loop.sweeps.table import Table
 from mdf_loop.sweeps.task import Task
 
@@ -63,7 +64,7 @@ class Labels:
     @property
     def merging(self) -> Merging | None:
         """How the trials of a point are reduced, if they are."""
-        known = {name: reduce_of(said, ()) or lost for name, said in self.reduces.items()}
+        known = {name: lost if said is None else one_of(said) for name, said in self.reduces.items()}
         return Merging(known, self.trials) if known else None
 
     @property

@@ -60,8 +60,8 @@ def reduce_of(said: Any, outputs: Iterable[str]) -> Reduce | None:
         for name in said:
             if name not in known:
                 raise unknown_name("reduce is for outputs that are kept; there is none called", str(name), known)
-        return {name: _one(value) for name, value in said.items()}
-    return _one(said)
+        return {name: one_of(value) for name, value in said.items()}
+    return one_of(said)
 
 
 def reduce_in_words(reduce: Reduce | None) -> Any:
@@ -99,7 +99,8 @@ def _each(reduce: Reduce) -> Iterator[One]:
     yield from reduce.values() if isinstance(reduce, Mapping) else (reduce,)
 
 
-def _one(said: Any) -> One:
+def one_of(said: Any) -> One:
+    """What ``reduce`` says of one output; see :func:`reduce_of`."""
     if callable(said):
         return said
     if isinstance(said, str) and said in KNOWN:
