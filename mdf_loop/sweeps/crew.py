@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from mdf_loop.errors import LoopInterrupted
 from mdf_loop.holding import holding
 
-FIRST, MORE = 16, 4
-"""Runs that are taken at most before anybody knows how long one takes, and how many times as many then, each time."""
+FIRST, MORE = 1, 4
+"""Runs that are taken before it is known how long one takes, and how many times as many at most then, each time."""
 
 SHORTEST, LONGEST = 0.0002, 0.05
 """Seconds that the runs which are taken at once shall last: so long that taking them is nothing beside it, so short that Ctrl-C

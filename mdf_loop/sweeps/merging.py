@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import LoopError
-from mdf_loop.sweeps.moments import NOTHING, Moments
+from mdf_loop.sweeps.moments import MOMENTS, NOTHING, Moments
 from mdf_loop.sweeps.reducing import One, Reduce, needs_all, reduction_of
 from mdf_loop.sweeps.table import Chunk, Span, Table, column_of
 
@@ -145,7 +145,9 @@ class Merging:
                     made = blocks.moments(one, name, column, there)
                     columns |= {f"{name}/{part}": (made.columns[f"{name}/{part}"], None) for part in one.parts}
                 elif one is not None:
-                    columns[f"{name}/{VALUE}"] = column_of(list(blocks.whole(one, name, column, there)))
+                    values = list(blocks.whole(one, name, column, there))
+                    if any(value is not None for value in values):
+                        columns[f"{name}/{VALUE}"] = column_of(values)
         return replace(chunk, columns=columns, iterations=None, stops=None)
 
     def parts_of(self, span: Span, chunk: Chunk) -> Parts:
@@ -219,9 +221,12 @@ class _Blocks:
         self, one: Callable[[np.ndarray], Any], name: str, column: tuple[np.ndarray, Any], there: np.ndarray
     ) -> Iterator[Any]:
         """What is made of all trials of each point that are there; None where there is none."""
-        rows, trials = column[0], self.merging.trials
+        (rows, lengths), trials = column, self.merging.trials
         for k in range(0, self.count, trials):
-            point = rows[k : k + trials][there[k : k + trials]]
+            known = there[k : k + trials]
+            point = rows[k : k + trials][known]
+            if lengths is not None and rows.ndim > 1:
+                point = point[:, : lengths[k : k + trials][known].max(initial=0)]  # other points may be longer
             try:
                 yield np.asarray(one(point)) if len(point) else None
             except Exception as error:
@@ -258,7 +263,7 @@ class Merged:
 
     def __init__(self, merging: Merging, points: int, fill: Any = np.nan) -> None:
         self.merging, self.fill = merging, fill
-        self.table = Table(points, fill)
+        self.table = Table(points)
         self.errors: dict[int, str] = {}
         self.complete = 0
         self._open = Parts(np.zeros(0, np.int64), np.zeros(0, np.int64), {})
@@ -292,7 +297,14 @@ class Merged:
             self._open = self.merging.paired(self._open, left)
         self._write(self._open)
         self._open = self._open.some(np.zeros(len(self._open.first), bool))
-        return self.table.finish()[0], {}
+        return {name: self._finished(name, rows) for name, rows in self.table.finish()[0].items()}, {}
+
+    def _finished(self, name: str, rows: np.ndarray) -> np.ndarray:
+        if reduction_of(self.merging.reduce, name) == MOMENTS["count"]:
+            return np.nan_to_num(rows).astype(np.int64)
+        if not self.table.done.all() and not np.isnan(self.fill):
+            rows[~self.table.done] = self.fill
+        return rows
 
     def _close(self, first: int) -> None:
         """Reduce the runs of a group that are there."""
@@ -316,35 +328,40 @@ class Merged:
         self.table.done[points] = True
         for name in dict.fromkeys(column.rpartition("/")[0] for column in parts.columns):
             one: One | None = reduction_of(self.merging.reduce, name)
-            made = one.made(parts.state(name, one.parts)) if isinstance(one, Moments) else parts.columns[f"{name}/{VALUE}"]
             with np.errstate(all="ignore"):
-                self.table.put(points, name, made)
+                made = one.made(parts.state(name, one.parts)) if isinstance(one, Moments) else parts.columns[f"{name}/{VALUE}"]
+            self.table.put(points, name, made)
 
 
 def _joined(a: Parts, b: Parts) -> Parts:
     """Parts of both; what one of them has nothing of is filled up."""
+    if not len(a.first) or not len(b.first):
+        return b if len(b.first) else a
     columns = dict[str, np.ndarray]()
     for name in dict.fromkeys([*a.columns, *b.columns]):
-        nothing = NOTHING.get(name.rpartition("/")[2], np.nan)
-        known = [each.columns[name] for each in (a, b) if name in each.columns and len(each.first)]
-        if not known:
-            continue
+        part = name.rpartition("/")[2]
+        nothing = NOTHING.get(part, np.nan)
+        known = [each.columns[name] for each in (a, b) if name in each.columns]
         if len({rows.ndim for rows in known}) > 1:
             raise LoopError(f"output {name.rpartition('/')[0]!r} has other axes in some runs than in others; leave it out")
         shape = tuple(max(sizes) for sizes in zip(*(rows.shape[1:] for rows in known), strict=True))
-        rows = [_wide(each.columns.get(name), len(each.first), shape, nothing, known[0].dtype) for each in (a, b)]
+        rows = [
+            _wide(each.columns.get(name), len(each.first), shape, nothing, known[0].dtype, part == "count") for each in (a, b)
+        ]
         columns[name] = np.concatenate(rows)
     return Parts(np.concatenate([a.first, b.first]), np.concatenate([a.level, b.level]), columns)
 
 
-def _wide(rows: np.ndarray | None, count: int, shape: tuple[int, ...], nothing: float, dtype: np.dtype) -> np.ndarray:
-    """Rows of a larger shape; ``rows`` is None where there are none."""
+def _wide(
+    rows: np.ndarray | None, count: int, shape: tuple[int, ...], nothing: float, dtype: np.dtype, is_count: bool
+) -> np.ndarray:
+    """Rows of a larger shape; ``rows`` is None where there are none.  Whole numbers that are not all there become floats."""
     if rows is not None and rows.shape[1:] == shape:
         return rows
     dtype = dtype if rows is None else rows.dtype
-    if count and np.isnan(nothing) and dtype.kind in "biu":
+    if not is_count and dtype.kind in "biu":
         dtype = np.dtype(np.float64)
-    found = np.full((count, *shape), nothing if count else 0, dtype)
+    found = np.full((count, *shape), nothing, dtype)
     if rows is not None:
         index: Any = tuple(map(slice, rows.shape))
         found[index] = rows

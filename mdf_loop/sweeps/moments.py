@@ -69,14 +69,14 @@ class Moments:
         return {"count": count, "mean": mean, "spread": np.select(choose, [a["spread"], b["spread"]], spread)}
 
     def made(self, state: State) -> np.ndarray:
-        """The number itself; NaN where nothing is there, of which a sum is 0."""
+        """The number itself; NaN where nothing is there."""
         if self.name == "count":
             return state["count"]
         if "extreme" in self.parts:
             return state["extreme"]
         count = state["count"]
         if self.name == "sum":
-            return np.where(count > 0, state["total"], state["total"].dtype.type(0))
+            return state["total"] if count.all() else np.where(count > 0, state["total"], np.nan)
         over = state["total"] if self.name == "mean" else state["spread"]
         found = (over / count).astype(over.dtype)
         return np.sqrt(found) if self.name == "std" else found

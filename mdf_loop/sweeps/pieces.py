@@ -20,8 +20,8 @@ FIRST = 1024
 SOON, LONG, SHORT = 0.1, 1.0, 0.03
 """Seconds of the first piece, of those after it, and of the shortest ones that workers get when little is left."""
 
-MORE = 32
-"""How many times as long as the last piece the next one may be."""
+MORE, FAR = 32, 4
+"""How many times as long as the last piece the next one may be; the same where that follows from two pieces."""
 
 LARGEST = 1 << 17, 1 << 27
 """Runs of a piece at most, and bytes of what they give."""
@@ -69,6 +69,8 @@ class Uncut:
     def give_back(self, start: int, stop: int) -> None:
         """They come next."""
         self.left += stop - start
+        if self._spans and self._spans[-1][0] == stop:
+            stop = self._spans.pop()[1]
         self._spans.append((start, stop))
 
 
@@ -84,31 +86,41 @@ class Pieces:
 
     def __init__(self, source: Source, length: int | None = None) -> None:
         self._source, self._given = source, length
-        self._length, self._least = FIRST, 1
-        self._ran, self._pace = 0, 0.0
+        self._length = FIRST
+        self._count, self._seconds = 0, 0.0
 
     def take(self, workers: int = 1) -> Asked | None:
         """The next piece for one of some workers; None if there are no more."""
         span = self._source.take(self._given or self._by_the_clock(workers))
         if span is None or self._given:
             return span
-        return (*span, LONG if self._pace else SOON)
+        return (*span, LONG if self._count else SOON)
 
     def took(self, asked: Asked | Span, ran: Ran) -> None:
         """Learn from a piece how long the next ones may be."""
         start, stop = ran.span
         if stop < asked[1]:
             self._source.give_back(stop, asked[1])
-        count, pace = stop - start, (stop - start) / max(ran.seconds, 1e-9)
-        if count < self._ran and pace < self._pace / 1.5:  # a piece takes its time however short it is: longer ones pay
-            self._least = self._ran
-        self._ran, self._pace = count, pace
+        count = stop - start
         room = LARGEST[1] * count // max(ran.bytes, 1)
-        self._length = max(min(int(pace * LONG), MORE * count, LARGEST[0], room), min(self._least, room), 1)
+        self._length = max(min(self._fitting(count, ran.seconds), MORE * count, LARGEST[0], room), 1)
+        self._count, self._seconds = count, ran.seconds
+
+    def _fitting(self, count: int, seconds: float) -> int:
+        """How many runs take about a second.
+
+        Runs that are vectorised have a time that any number of them takes.  Where that is long, a piece takes twice as long.
+        """
+        if seconds > 1.2 * LONG and self._count not in (0, count):
+            each = (seconds - self._seconds) / (count - self._count)
+            fixed = seconds - each * count
+            if each <= 0 or fixed > LONG / 2:
+                return int(min(fixed / max(each, 1e-9), FAR * max(count, self._count)))
+        return int(LONG * count / max(seconds, 1e-9))
 
     def _by_the_clock(self, workers: int) -> int:
         """How many runs a worker takes: less towards the end, so that all end together."""
         if workers == 1:
             return self._length
-        part, shortest = -(-self._source.left // (2 * workers)), int(self._pace * SHORT)
+        part, shortest = -(-self._source.left // (2 * workers)), int(self._count * SHORT / max(self._seconds, 1e-9))
         return max(min(self._length, max(part, shortest)), 1)

@@ -100,6 +100,7 @@ def _completed(said: Said) -> Said:
 def _task(model: Model, grid: Grid, inputs: Mapping[str, Any], said: Said, seed: Seed) -> Task:
     """The work that is asked for."""
     _refuse_unknown(model, grid, inputs)
+    _refuse_texts(model, grid)
     how = {"steps": said.steps, "time_increment": said.time_increment, "collect": said.collect or None}
     model.refuse_how({name: value for name, value in how.items() if value is not None})
     if said.on_error not in ("keep", "raise"):
@@ -168,6 +169,24 @@ def _refuse_unknown(model: Model, grid: Grid, inputs: Mapping[str, Any]) -> None
     if both := sorted(set(swept) & set(inputs)):
         raise ArgumentError(f"{', '.join(both)}: swept over, and given as well")
     model.refuse_twice((*swept, *inputs))
+
+
+def _refuse_texts(model: Model, grid: Grid) -> None:
+    """See that no text is among numbers, or where a number belongs: each run of it would fail."""
+    types = {name.rpartition(".")[2]: port.type for name, port in model.inputs.items()}
+    for name, (_, values) in grid.axes:
+        texts = [k for k, value in enumerate(values) if _is_text(value)]
+        dtype = types[name.rpartition(".")[2]].dtype
+        if texts and (len(texts) < len(values) or (dtype is not None and dtype.kind in "biuf")):
+            what = f"the text {values[texts[0]]!r}" if isinstance(values[texts[0]], str) else f"{values[texts[0]]!r}"
+            raise ArgumentError(f"over[{name!r}] is numbers or texts, not both; value {texts[0]} is {what}, which is no number")
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value is a text, or has one in it, or is nothing."""
+    if isinstance(value, list | tuple):
+        return any(map(_is_text, value))
+    return value is None or isinstance(value, str | bytes) or (isinstance(value, np.ndarray) and value.dtype.kind in "US")
 
 
 def _kept(model: Model, outputs: Any) -> frozenset[str] | None:

@@ -23,7 +23,7 @@ from mdf_loop.options import RandomStream, Run
 from mdf_loop.plan.purity import draws
 from mdf_loop.sweeps.batched import BatchedLoop
 from mdf_loop.sweeps.columns import Columns
-from mdf_loop.sweeps.compiled import CompiledLoop
+from mdf_loop.sweeps.compiled import UNKNOWN, CompiledLoop
 from mdf_loop.sweeps.exact import NotBatched
 from mdf_loop.sweeps.seeds import Seeds
 from mdf_loop.sweeps.table import Chunk, column_of, holding
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from mdf_loop.sweeps.task import Task
 
 log = logging.getLogger(__name__)
+
+WHOLE, PACE, FEW = 1.0, 2e7, 64
+"""Where there is less time than these seconds, as many lanes are run as end in it at so many iterations a second, but these at
+least: vectorised they take hardly longer than one."""
 
 
 class SideBySide:
@@ -171,7 +175,7 @@ class SideBySide:
         wanted: set[int] | None,
         seconds: float = math.inf,
     ) -> Columns:
-        """Run one loop in all lanes, or as many as machine code runs in some time; ``which`` is the request of each."""
+        """Run one loop in all lanes, or in the first that end in some time; ``which`` is the request of each."""
         prepared = requests[0].prepared
         for request in requests:
             _refuse_other(request, prepared, run)
@@ -182,6 +186,9 @@ class SideBySide:
         compiled = machine.run(arguments, which, seeds, run, seconds)
         if compiled is not None:
             return compiled
+        if seconds < WHOLE:
+            which = which[: max(int(seconds * PACE / max(each.trip_count or UNKNOWN for each in arguments)), FEW)]
+            seeds = seeds and seeds.first(len(which))
         how = run.options.how
         compiles = how.compiles or how.compiles_what_pays
         batched = self._ready(prepared, compiles, lambda: BatchedLoop(prepared.record, compiles))

@@ -27,7 +27,7 @@ def sweep(
     client: Any = None,
     chunk: int | None = None,
     checkpoint: Any = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: bool | Callable[[int, int], Any] | None = None,
     steps: int | None = None,
     time_increment: float | None = None,
     collect: bool = False,
