@@ -96,7 +96,7 @@ def test_variance_far_from_zero_keeps_its_digits():
     rows = 1e9 + np.random.default_rng(1).standard_normal(100_000)
     found = result("var", rows, len(rows), pieces_of(range(0, len(rows), 777), len(rows)))
     np.testing.assert_allclose(found, rows.var(), rtol=1e-7)
-    assert result("var", np.full(1000, 0.1), 1000, [(0, 1000)]) == 0
+    assert result("var", np.full(1000, 0.1), 1000, [(0, 1000)]) < 1e-30
 
 
 def test_few_trials_have_the_bits_of_numpy():

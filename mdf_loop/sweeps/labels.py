@@ -82,7 +82,8 @@ class Labels:
         if not self.reduces:
             return [f"{self.described(row)}: {errors[row]}" for row in sorted(errors)]
         first = {run // self.trials: run for run in sorted(errors, reverse=True)}
-        return [f"{self.described(point)}, trial {run % self.trials}: {errors[run]}" for point, run in sorted(first.items())]
+        places = {run: [self.described(point), f"trial {run % self.trials}"] for point, run in sorted(first.items())}
+        return [f"{', '.join(filter(None, place))}: {errors[run]}" for run, place in places.items()]
 
     @property
     def grid(self) -> str:
@@ -93,12 +94,12 @@ class Labels:
 
     def described(self, row: int) -> str:
         """A row in words."""
-        point, trial = (row, 0) if self.is_reduced else divmod(row, self.trials)
+        point, trial = (row, 0) if self.reduces else divmod(row, self.trials)
         lead = {dim: size for dim, size in zip(self.dims, self.shape, strict=True) if dim != "trial"}
         place = dict(zip(lead, np.unravel_index(point, tuple(lead.values())), strict=True)) if lead else {}
         values = [f"{name}={known[place[dim]]}" for name, (dim, known) in self.coordinates.items() if name != "trial"]
         words = [f"point {point} ({', '.join(values)})"] if values else []
-        return ", ".join(words if self.is_reduced else [*words, f"trial {trial}"])
+        return ", ".join(words if self.reduces else [*words, f"trial {trial}"])
 
 
 def labels_of_sweep(task: Task, run: Run, has_trials: bool) -> Labels:
