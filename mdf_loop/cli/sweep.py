@@ -127,9 +127,10 @@ FAILED = r"\d+ of .* runs failed"
 
 
 def _content(found: Any) -> dict[str, Any]:
-    return {
+    outputs = {
         str(name): {"dims": list(variable.dims), "values": plain(variable.values)} for name, variable in found.data_vars.items()
     }
+    return {"outputs": outputs, **{name: found.attrs[name] for name in ("errors", "failed", "complete")}}
 
 
 def summary(title: str, found: Any) -> Table:
@@ -180,8 +181,7 @@ def sweep(
     with at_work(file), options(trusted=trusted, timeout=timeout):
         found = run_sweep(file, over or [], given_inputs(set_, input_), output, how, outputs, reduce, quiet)
     if json_:
-        told = {name: found.attrs[name] for name in ("errors", "failed", "complete")}
-        as_json({"file": str(file), "sizes": dict(found.sizes), "outputs": _content(found), **told})
+        as_json({"file": str(file), "sizes": dict(found.sizes), **_content(found)})
     else:
         console().print(summary(file.name, found))
     if _say_failed(found):
