@@ -42,7 +42,7 @@ class LoopRep(BackendRep):
         self.body = body
         self._execute = Graph(body)  # finds what is wrong with nodes, so it comes first
         check_declared_types(body)
-        self._needed = [name for name in body.inputs if name not in body.constants]
+        self._needed = [name for name in body.inputs if name not in body.defaults]
         self._names = tuple(body.inputs)
         self._all = frozenset(self._names)
         self._asked = [f"input {name!r}" for name in body.inputs]
@@ -72,7 +72,7 @@ class LoopRep(BackendRep):
             _refuse(kwargs)
         given = self._by_name(inputs)
         if len(given) < len(self._asked):
-            given = {**self.body.constants, **given}
+            given = {**self.body.defaults, **given}
         values = tuple([given[name] for name in self._names])
         return run_kept(self._execute, values, start_run(), self._as_values)
 

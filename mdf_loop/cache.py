@@ -175,7 +175,7 @@ def size_of(value: Any) -> int:
 def _inside(value: Any) -> Iterator[Any]:
     """What a value holds, if it is a collection or a record."""
     if isinstance(value, Body):
-        yield from (value.constants, value.state, *(node.attrs for node in value.nodes if node.attrs))
+        yield from (value.values, value.state, *(node.attrs for node in value.nodes if node.attrs))
     elif isinstance(value, Mapping):
         yield from value.keys()
         yield from value.values()

@@ -169,7 +169,7 @@ def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **n
         carried, captured = [*values, Gathered()], [*_untyped(named), Called(body)]
         arguments = Arguments(shared_length(prepared.record, scanned), True, carried, scanned, captured=captured)
     else:
-        prepared = prepare_scan(read_once(body, n_carried, "scan"), n_scanned, attrs)
+        prepared = prepare_scan(read_once(body, n_carried, "scan", len(inputs)), n_scanned, attrs)
         arguments = prepared.arguments(inputs, named)
     return results_of(prepared, arguments, start_run())
 

@@ -29,7 +29,7 @@ class Compiled:
         record = prepared.record
         self._is_plain = {"M", "cond"}.isdisjoint(record.body.captures)
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
         """Run the loop; arguments, results and errors as :func:`mdf_loop.loop` and :func:`mdf_loop.scan` have them."""
         record = self._prepared.record
         if self._is_scan:

@@ -39,6 +39,11 @@ class PreparedLoop:
         """The body inputs that a call gives values, in order: carried ones, then scanned ones."""
         return [*(c.input for c in self.record.carried), *(s.input for s in self.record.scanned)]
 
+    @cached_property
+    def by_default(self) -> Mapping[str, Any]:
+        """What is captured where a call does not give it."""
+        return {name: value for name, value in self.record.body.defaults.items() if name in self.record.body.captures}
+
     def arguments(self, inputs: Sequence[Any], named: Mapping[str, Any], count: Any = None, go: Any = None) -> Arguments:
         """What the loop is run with.
 
@@ -60,7 +65,7 @@ class PreparedLoop:
         if len(inputs) != len(names):
             given = f"{len(inputs)} value{'s' * (len(inputs) != 1)} given"
             raise ArgumentError(f"{record.name}: {given}, body {record.body.name!r} takes {len(names)}: {', '.join(names)}")
-        values, captured = self._fitted(inputs, named)
+        values, captured = self._fitted(inputs, {**self.by_default, **named} if self.by_default else named)
         carried, scanned = values[: len(record.carried)], values[len(record.carried) :]
         if not record.body.typed:
             carried = [*map(_as_it_goes_round, carried)]
@@ -124,7 +129,8 @@ class PreparedBranch:
         """The captures, made into what this branch asks for, or the ``other`` one where this one leaves it open."""
         stated = {name: asked for name, asked in other.asked.items() if asked.dtype is not None}
         asked = {name: stated.get(name, asked) if asked.dtype is None else asked for name, asked in self.asked.items()}
-        values = fit_to(self.body, asked, {name: named[name] for name in self.body.captures})
+        given = {**self.body.defaults, **named}
+        values = fit_to(self.body, asked, {name: given[name] for name in self.body.captures})
         return [values[name] for name in self.body.captures]
 
 
@@ -132,12 +138,13 @@ _cache = Cache()
 """Bodies that were read, and the loops and branches made of them."""
 
 
-def read_once(source: Any, n_carried: int | None, kind: str) -> Body:
-    """Read a body, or find it read."""
+def read_once(source: Any, n_carried: int | None, kind: str, count: int | None = None) -> Body:
+    """Read a body, or find it read; ``count`` is how many inputs a Scan is given, where that is known."""
+    count = {"loop": None if n_carried is None else 2 + n_carried, "branch": 0}.get(kind, count)
     key = fingerprint(source)
     if key is None:
-        return read(source, n_carried, kind)
-    return _cache.body((key, n_carried, kind), lambda: read(_own(source), n_carried, kind))
+        return read(source, n_carried, kind).taking(count)
+    return _cache.body((key, n_carried, kind, count), lambda: read(_own(source), n_carried, kind).taking(count))
 
 
 def _own(source: Any) -> Any:
@@ -208,7 +215,7 @@ def captured_values(body: Body, named: Mapping[str, Any], where: str) -> dict[st
     ArgumentError
         A value was given that the body does not read.
     """
-    missing = [name for name in body.captures if name not in named]
+    missing = [name for name in body.captures if name not in named and name not in body.defaults]
     if missing:
         one = len(missing) == 1
         error = MissingCapture(
@@ -223,7 +230,7 @@ def captured_values(body: Body, named: Mapping[str, Any], where: str) -> dict[st
             f"{where}: body {body.name!r} reads no outer value {_listed(unknown)}; it reads "
             f"{_listed(body.captures) if body.captures else 'none'}"
         )
-    return {name: named[name] for name in body.captures}
+    return {name: named[name] for name in body.captures if name in named}
 
 
 def _not_computed(body: Body, missing: Sequence[str]) -> str:

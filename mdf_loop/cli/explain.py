@@ -34,9 +34,9 @@ def explain(
     with at_work(file), options(trusted=trusted):
         inputs = given_inputs(set_, input_) | stepping(steps, time_increment)
         if json_:
-            as_json({"file": str(file), "loops": plans_of(file, **inputs)})
+            as_json({"file": str(file), "loops": plans_of(file, inputs)})
             return
-        texts = explain_model(file, source=source, show_steps=show_steps, **inputs)
+        texts = explain_model(file, inputs, source, show_steps)
     out = console()
     for text in texts:
         out.print(text, markup=False, highlight=False, soft_wrap=True)

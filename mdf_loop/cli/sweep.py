@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 import warnings
@@ -84,6 +85,8 @@ def run_sweep(
 
     if output is not None and output.suffix not in (".nc", ".zarr"):
         raise MalformedBody(f"a sweep is written to a .nc or .zarr file; got {str(output)!r}")
+    if taken := sorted(inputs.keys() & inspect.signature(over_grid).parameters.keys()):
+        raise MalformedBody(f"--set {taken[0]}: that is an argument of a sweep; give the input by --over, or as node.{taken[0]}")
     said = {name: value for name, value in how.items() if value is not None}
     if outputs is not None:
         said["outputs"] = [name.strip() for name in outputs.split(",")]

@@ -39,8 +39,7 @@ def written_as_onnx(
     from mdf_loop.convert.expressions.bodies import lower  # 50 ms, which importing mdf_loop does not have to take
 
     lowered = lower(body, inputs)
-    constants = {name: value for name, value in (defaults or {}).items() if name in body.captures}
-    lowered = replace(lowered, constants={**lowered.constants, **constants})
+    lowered = replace(lowered, defaults={name: value for name, value in (defaults or {}).items() if name in body.captures})
     return with_onnx_names(lowered, names=dict(zip(lowered.outputs, names, strict=True)))
 
 
@@ -68,19 +67,21 @@ def write_checked(body: Body, ir_version: int = 0) -> onnx.ModelProto:
     if model.ir_version < FIRST_WITH_INITIALIZERS:
         constants_as_nodes(model.graph)
     try:
-        _infer_outputs(model)
+        _infer_outputs(model, body)
         checker.check_model(_checkable(model), full_check=True)
     except Exception as error:
         raise MalformedBody(f"ONNX's checker refuses the model: {_message(error)}", (body.name,)) from error
     return model
 
 
-def _infer_outputs(model: onnx.ModelProto) -> None:
+def _infer_outputs(model: onnx.ModelProto, body: Body) -> None:
     """Declare the outputs whose types or shapes are not known, as far as ONNX can infer them."""
     open_outputs = [value for value in model.graph.output if _lacks_shape(value.type) or value.type.WhichOneof("value") is None]
     if not open_outputs:
         return
-    inferred = {value.name: value.type for value in shape_inference.infer_shapes(model).graph.output}
+    # Inference would take the default of an input for its value.
+    bare = write_model(replace(body, defaults={})) if body.defaults else model
+    inferred = {value.name: value.type for value in shape_inference.infer_shapes(bare).graph.output}
     for value in open_outputs:
         value.type.CopyFrom(inferred[value.name])
 

@@ -149,7 +149,7 @@ class GraphWriter:
         for name in dict.fromkeys((*body.inputs, *body.constants, *outputs)):
             self.naming.value(name)
         for name, value in body.constants.items():
-            if self.reads[name] > 1 and name not in self.given:
+            if self.reads[name] > 1:
                 self._constant_node(name, value)
         for node in body.nodes:
             self._node(node)
@@ -159,8 +159,8 @@ class GraphWriter:
                 self.types[self.naming[name]] = write_type_text(body.type_of(name))
         if is_whole:
             for name in body.inputs:
-                if name in body.constants and not self.reads[name]:
-                    self._constant_node(name, body.constants[name])  # of an input that may be left out
+                if name in body.defaults and not self.reads[name]:
+                    self._constant_node(name, body.defaults[name])  # no port could hold it
         self.graph.id = id
         self.graph.metadata = self._metadata(ids)
         if is_whole:
@@ -233,15 +233,14 @@ class GraphWriter:
     def _give(self, node: Any, name: str) -> None:
         """Give a node a value: a port with an edge or without, or a constant of its own."""
         id = self.naming[name]
-        is_input = name in self.given
-        if name in self.body.constants and not is_input and name not in self.senders:
+        if name in self.body.constants and name not in self.senders:
             node.parameters.append(Parameter(id=id, value=_written(self.body.constants[name])))
             self._declare(f"{node.id}.{id}", self.body.constants[name])
             return
         port = InputPort(id=id, **_said(self.body.type_of(name)))
-        if is_input and name in self.body.constants:
-            port.default_value = _written(self.body.constants[name])
-            self._declare(f"{node.id}.{id}", self.body.constants[name])  # the input's own type may leave its shape open
+        if name in self.body.defaults:
+            port.default_value = _written(self.body.defaults[name])
+            self._declare(f"{node.id}.{id}", self.body.defaults[name])  # the input's own type may leave its shape open
         node.input_ports.append(port)
         if name in self.senders:
             sender = self.senders[name]

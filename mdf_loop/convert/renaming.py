@@ -35,6 +35,7 @@ def renamed(body: Body, new: Callable[[str], str], known: Container[str], change
         outputs=names(body.outputs),
         nodes=tuple(map(node_of, body.nodes)),
         constants={new(name): value for name, value in body.constants.items()},
+        defaults={new(name): value for name, value in body.defaults.items()},
         captures=names(body.captures),
         types={new(name): kind for name, kind in body.types.items() if name in known},
     )

@@ -81,7 +81,7 @@ def _said(error: LoopError) -> str:
 
 def _of_captures(body: Body, known: set[str], place: tuple[str, ...]) -> Iterator[Finding]:
     for captured in body.captures:
-        if captured not in known:
+        if captured not in known and captured not in body.defaults:
             said = f"{'/'.join(place)}: the body reads {captured!r}, which the node does not have{did_you_mean(captured, known)}"
             yield Finding(ERROR, said, place)
 

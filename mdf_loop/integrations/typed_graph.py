@@ -123,7 +123,7 @@ class TypedNode:
         self._values = {port.id: _value_of(reader, node, port) for port in node.input_ports}
         self._outputs = {port.id: reader.names[node.id, port.id] for port in node.output_ports}
         self._defaults = {
-            port.id: body.constants.get(self._values[port.id], port.default_value)
+            port.id: body.values.get(self._values[port.id], port.default_value)
             for port in node.input_ports
             if port.default_value is not None
         }
@@ -134,11 +134,11 @@ class TypedNode:
         """Make the operator ready to run; its inputs are the values of the ports."""
         inputs = tuple(dict.fromkeys(self._values.values()))
         needed = {name for part in body.nodes for name in part.reads} | set(self._outputs.values())
-        constants = {name: body.constants[name] for name in needed if name in body.constants and name not in inputs}
+        constants = {name: value for name, value in body.values.items() if name in needed and name not in inputs}
         types = {name: body.types[name] for name in needed if name in body.types}
         outputs = tuple(self._outputs.values())
         self._execute = InterpretedBody(
-            replace(body, inputs=inputs, outputs=outputs, constants=constants, captures=(), types=types)
+            replace(body, inputs=inputs, outputs=outputs, constants=constants, captures=(), types=types, defaults={})
         )
 
     def evaluate(self, time_increment: Any = None, array_format: str = "numpy") -> None:

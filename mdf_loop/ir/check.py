@@ -16,7 +16,7 @@ Item = TypeVar("Item")
 def check_body(body: Body, path: tuple[str, ...] = ()) -> Body:
     """Return ``body`` if it is well-formed, with its nodes in an order in which they can run.
 
-    Every name is written once, every value a node reads is an input, a constant, a capture or the output
+    Every name is written once, no input is a constant, every value a node reads is an input, a constant, a capture or the output
     of another node, no node needs what it writes itself, and every output of the body is one of those values.
 
     Raises
@@ -32,6 +32,10 @@ def check_body(body: Body, path: tuple[str, ...] = ()) -> Body:
             raise MalformedBody(f"two inputs are called {name!r}", path)
         given.add(name)
     known |= given
+    if clash := sorted(given & set(body.constants)):
+        raise MalformedBody(f"{clash[0]!r} is an input and a constant; a value that an input has by itself is a default", path)
+    if unknown := sorted(set(body.defaults) - given):
+        raise MalformedBody(f"{unknown[0]!r} has a default, but is no input", path)
     hidden = {state.input for state in body.state}
     if clash := sorted(hidden & known):
         raise MalformedBody(f"{clash[0]!r} is hidden state and something else as well", path)

@@ -6,7 +6,7 @@ nodes, and whoever wants the consumers of a value builds that dict in one line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -147,7 +147,7 @@ class Body:
     nodes : tuple of Node
         In an order in which they can run; every name is written once.
     constants : mapping of str to array
-        Initializers and Constant nodes.
+        Initializers and Constant nodes: values that are the same in every run.  No input is among them.
     captures : tuple of str
         Names read from outside.
     types : mapping of str to ValueType
@@ -159,6 +159,9 @@ class Body:
         (MDF graphs and Python functions).
     state : tuple of State
         Hidden values that go round; the body's caller does not see them.
+    defaults : mapping of str to array
+        Values of inputs, and of captures, that the caller may leave out.  What runs a body gives it all of them, so only
+        what is called by users, and what writes a body to a file, reads these.
     """
 
     name: str
@@ -171,6 +174,36 @@ class Body:
     opsets: Mapping[str, int] = field(default_factory=dict)
     typed: bool = True
     state: tuple[State, ...] = ()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """Constants, and defaults of inputs: what a file writes down."""
+        return {**self.constants, **self.defaults} if self.defaults else self.constants
+
+    def with_values(self, values: Mapping[str, Any]) -> Body:
+        """The same body with these values: those of inputs are defaults, all others constants."""
+        constants = {name: value for name, value in values.items() if name not in self.inputs}
+        return replace(self, constants=constants, defaults={name: values[name] for name in values if name in self.inputs})
+
+    def taking(self, count: int | None) -> Body:
+        """The same body for a caller that gives it so many inputs in order: of more, those that have defaults are captured.
+
+        Files of ONNX's first versions list each initializer of a body among its inputs.  None is as many as have no default.
+        """
+        needed = tuple(name for name in self.inputs if name not in self.defaults)
+        if not self.defaults or count == len(self.inputs) or count not in (None, len(needed)):
+            return self
+        return replace(self, inputs=needed, captures=(*self.captures, *self.defaults))
+
+    def closed(self, given: Container[str] = ()) -> Body:
+        """The same body, in which captured values that have defaults, and are not given, are constants."""
+        left = {name: value for name, value in self.defaults.items() if name in self.captures and name not in given}
+        defaults = {name: value for name, value in self.defaults.items() if name in self.inputs}
+        if len(defaults) == len(self.defaults):
+            return self
+        captures = tuple(name for name in self.captures if name not in left)
+        return replace(self, captures=captures, constants={**self.constants, **left}, defaults=defaults)
 
     def type_of(self, name: str) -> ValueType:
         """What is declared of a value; an empty ValueType where nothing is."""
@@ -180,6 +213,7 @@ class Body:
         lines = [f"{self.name} ({', '.join(map(self._declared, self.inputs))}) => ({', '.join(self.outputs)}) {{"]
         if self.captures:
             lines.append(f"  captures {', '.join(self.captures)}")
+        lines += [f"  default {name} = {_shown(value)}" for name, value in self.defaults.items()]
         lines += [f"  {name} = {_shown(value)}" for name, value in self.constants.items()]
         lines += [f"  state {s.input} = {_shown(s.initial)}, then {s.output}" for s in self.state]
         for node in self.nodes:

@@ -19,17 +19,19 @@ SEED = 0
 """Of the values that are drawn for inputs that are not given."""
 
 
-def explain_model(model: Any, source: bool = False, show_steps: bool = False, **inputs: Any) -> list[str]:
+def explain_model(
+    model: Any, inputs: Mapping[str, Any] | None = None, source: bool = False, show_steps: bool = False
+) -> list[str]:
     """The plan of each loop that a model runs, in words.
 
     Parameters
     ----------
     model
         As :func:`mdf_loop.run` takes it.
-    source : bool
-    **inputs : array_like
+    inputs : mapping, optional
         As :func:`mdf_loop.run` takes them, ``steps`` and ``time_increment`` among them.  Those that the model needs and
         that are not given are drawn by their declared types, as ``mdf-loop verify`` draws them.
+    source, show_steps : bool
 
     Returns
     -------
@@ -42,13 +44,13 @@ def explain_model(model: Any, source: bool = False, show_steps: bool = False, **
     LoopError
         The model cannot be run.
     """
-    return explain_prepared(prepare(model), source, show_steps, **inputs)
+    return explain_prepared(prepare(model), inputs or {}, source, show_steps)
 
 
-def explain_prepared(model: Model, source: bool = False, show_steps: bool = False, **inputs: Any) -> list[str]:
+def explain_prepared(model: Model, inputs: Mapping[str, Any], source: bool = False, show_steps: bool = False) -> list[str]:
     """The same of a model that is prepared."""
     with watched_programs() as graphs:
-        loops = loops_of(model, **inputs)
+        loops = loops_of(model, inputs)
     of_loops = {id(loop.last_program) for loop in loops}
     whole = [explained_graph(graph, source, show_steps) for graph in graphs if id(graph.latest) not in of_loops]
     return [*whole, *(explained(loop, source, show_steps) for loop in loops)] or [_nothing(model, inputs)]
@@ -64,12 +66,12 @@ def _nothing(model: Model, inputs: Mapping[str, Any]) -> str:
     return "no Loop or Scan ran"
 
 
-def plans_of(model: Any, **inputs: Any) -> list[dict[str, Any]]:
+def plans_of(model: Any, inputs: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The same for programs: what :func:`mdf_loop.calls.explain.plan_content` says of each loop."""
-    return [plan_content(loop) for loop in loops_of(prepare(model), **inputs)]
+    return [plan_content(loop) for loop in loops_of(prepare(model), inputs)]
 
 
-def loops_of(model: Model, **inputs: Any) -> list[NumpyLoop]:
+def loops_of(model: Model, inputs: Mapping[str, Any]) -> list[NumpyLoop]:
     """The loops that a prepared model runs, without those inside another one; see :func:`explain_model`."""
     with watched_loops() as loops:
         model(**{**_missing(model, inputs), **inputs})

@@ -77,7 +77,7 @@ class MdfModel(Model):
         if self.typed is not None:
             body, names = self.typed.body, names_of(self.graph)
             named = [(names.get(id, id), id) for id in body.inputs]
-            return Ports({n: Input(n, body.type_of(i), body.constants.get(i), "input of the graph") for n, i in named})
+            return Ports({n: Input(n, body.type_of(i), body.defaults.get(i), "input of the graph") for n, i in named})
         found, places = dict[str, Input](), list(free_places(self.graph))
         ids = [id for _, id, *_ in places]
         for node, id, owner, attribute in places:
@@ -183,7 +183,11 @@ class MdfModel(Model):
         """The graph."""
         return self.graph
 
+    def _names_of_its_own(self) -> Iterable[str]:
+        return self.inputs if self.typed is not None else ()
+
     def refuse_how(self, how: Mapping[str, Any]) -> None:
+        super().refuse_how(how)
         without = [name for name in ("time_increment", "collect") if name in how]
         if without and "steps" not in how:
             raise ArgumentError(f"{' and '.join(without)} without steps; steps is how many times the model is evaluated")

@@ -104,7 +104,7 @@ class Model:
         ArgumentError
         """
 
-    def __call__(self, **arguments: Any) -> Results:
+    def __call__(self, /, **arguments: Any) -> Results:
         """Run the model: ``model(...)`` is ``mdf_loop.run(..., ...)`` and takes what that takes.
 
         Returns
@@ -168,7 +168,7 @@ class Model:
         """The outputs that have a row for each iteration of a loop, or for each step, as far as is known after a run."""
         return ()
 
-    def explain(self, source: bool = False, show_steps: bool = False, **inputs: Any) -> str:
+    def explain(self, /, source: bool = False, show_steps: bool = False, **inputs: Any) -> str:
         """How the loops of the model run, in words; the model is run once for that.
 
         Parameters
@@ -189,7 +189,9 @@ class Model:
         from mdf_loop.calls.explain import Explanations
         from mdf_loop.models.explaining import explain_prepared
 
-        return Explanations.of(explain_prepared(self, source, show_steps, **inputs))
+        asked = {"source": source, "show_steps": show_steps}
+        inputs |= {name: value for name, value in asked.items() if not isinstance(value, bool)}  # which is an input of that name
+        return Explanations.of(explain_prepared(self, inputs, source is True, show_steps is True))
 
     @property
     def drawn(self) -> Any:
@@ -238,7 +240,7 @@ class Model:
         how, inputs = dict[str, Any](), dict[str, Any]()
         for name, value in arguments.items():
             if (name in HOW or name == "seed") and name not in known:
-                if value is not HOW.get(name):
+                if value is not None and value is not HOW.get(name):
                     how[name] = value
             else:
                 inputs[name] = value
@@ -246,7 +248,7 @@ class Model:
         return how, inputs
 
     def _names_of_its_own(self) -> Iterable[str]:
-        """Inputs that may be called like an argument."""
+        """Inputs that may be called like an argument: those of ONNX, which have no other name."""
         return ()
 
     def refuse_how(self, how: Mapping[str, Any]) -> None:
@@ -256,6 +258,9 @@ class Model:
         ------
         ArgumentError
         """
+        for name in how:
+            if name in self._names_of_its_own():
+                raise ArgumentError(f"{name} is an argument of sweep; give the input of that name in over={{{name!r}: [...]}}")
 
     @staticmethod
     def _wish(how: Mapping[str, Any]) -> Wish:

@@ -37,7 +37,7 @@ class NetworkModel(Model):
         """What it takes."""
         body = self.prepared.body
         names = getattr(self.prepared, "inputs", body.inputs)
-        return Ports({name: Input(name, body.type_of(name), body.constants.get(name), "input of the graph") for name in names})
+        return Ports({name: Input(name, body.type_of(name), body.defaults.get(name), "input of the graph") for name in names})
 
     @cached_property
     def outputs(self) -> Mapping[str, Output]:  # type: ignore[override]
@@ -58,9 +58,8 @@ class NetworkModel(Model):
         return self.prepared.body.inputs
 
     def refuse_how(self, how: Mapping[str, Any]) -> None:
+        super().refuse_how(how)
         for name in ("steps", "time_increment", "collect"):
-            if name in how and name in self.prepared.body.inputs:
-                raise ArgumentError(f"{name} is an argument of sweep; give the input of that name in over={{{name!r}: [...]}}")
             if name in how:
                 raise ArgumentError(f"{name} is for MDF models, and the model has no input of that name")
 

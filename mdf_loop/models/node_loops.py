@@ -124,7 +124,7 @@ class NodeLoop:
             raise NotDirect("the number of scanned inputs is no number")
         attrs = {key: listed(key, value) for key, text in self._attrs.items() if (value := text(scope)) is not None}
         n_carried = self.n_carried = len(inputs) - count
-        prepared = prepare_scan(read_once(self.source, n_carried, "scan"), count, attrs)
+        prepared = prepare_scan(read_once(self.source, n_carried, "scan", len(inputs)), count, attrs)
         names = prepared.record.body.inputs
         if len(names) != len(inputs):
             raise NotDirect("the number of inputs is another one")

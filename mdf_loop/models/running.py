@@ -17,11 +17,11 @@ def run(
     *,
     steps: int | None = None,
     time_increment: float | None = None,
-    collect: bool = False,
+    collect: bool | None = None,
     seed: Seed | None = None,
     trials: int | None = None,
     record: str | Sequence[str] | None = None,
-    every: int = 1,
+    every: int | None = None,
     record_to: str | os.PathLike | None = None,
     **inputs: Any,
 ) -> Results:
@@ -42,7 +42,7 @@ def run(
     time_increment : float, optional
         By how much time goes on from one step to the next, for parameters with a ``time_derivative``.  The first step
         has none: it gives the initial values, as in MDF's own examples.
-    collect : bool
+    collect : bool, optional
         Return each output's values of all steps, along a new first axis, in place of the last one.  An output whose node
         first runs in a later step is an array of objects, with None for the steps before.
     seed : int or numpy.random.SeedSequence, optional
@@ -53,14 +53,14 @@ def run(
     record : str or sequence of str, optional
         Values to be kept once an iteration, pass or step: ``node.name`` for a port or parameter of a node, or for a value
         inside the loop of a node; ``node.loop.name`` where the node has several, or the loop has loops inside.
-    every : int
-        Keep the first of so many iterations: 10 keeps iterations 0, 10, 20 ...
+    every : int, optional
+        Keep the first of so many iterations: 10 keeps iterations 0, 10, 20 ...  By itself it is 1.
     record_to : str or path-like, optional
         A ``.zarr`` folder to which what is recorded is written while the model runs, so that it need not fit into memory.
     **inputs : array_like
         Values by name.  For MDF the name of an input port without an edge, or of a parameter; ``node.name``
-        where several nodes have one of that name, or where it is the name of an argument above.  For ONNX and
-        OpenVINO the name of an input.
+        where several nodes have one of that name, or where it is the name of an argument above.  For ONNX, OpenVINO
+        and converted models the name of an input, also where that is the name of an argument above.
 
     Returns
     -------
@@ -93,6 +93,6 @@ def run(
     array([0.565, 0.691, 1.038])
     """
     how = {"time_increment": time_increment, "seed": seed, "trials": trials, "record": record, "record_to": record_to}
-    how |= {"steps": steps, "collect": collect or None, "every": every if every != 1 else None}
+    how |= {"steps": steps, "collect": collect, "every": every}
     said = {name: value for name, value in how.items() if value is not None}
     return prepare(model)(**said, **inputs)

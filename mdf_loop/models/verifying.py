@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.backend import prepare
+from mdf_loop.convert.checked import FIRST_WITH_INITIALIZERS
 from mdf_loop.convert.files import load
 from mdf_loop.convert.mdf_to_onnx import to_onnx
 from mdf_loop.convert.restoring import names_of
@@ -206,6 +207,7 @@ def onnxruntime_session(
     settings.log_severity_level = 4
     is_onnx = path.suffix.lower() == ".onnx"
     written = onnx.load(path) if is_onnx else _written(model, inputs, how or {})
+    written.ir_version = max(written.ir_version, FIRST_WITH_INITIALIZERS)  # in older files a default cannot be replaced
     fitted = prepare(written).fit({name: value for name, value in inputs.items() if name in _inputs(written)})
     session = onnxruntime.InferenceSession(written.SerializeToString(), settings)
     return session, {name: _fed(value) for name, value in fitted.items()}
@@ -312,7 +314,7 @@ def needed_in(graph: Any) -> dict[str, ValueType]:
 
 
 def _without_default(body: Body) -> Iterator[str]:
-    return (name for name in body.inputs if name not in body.constants)
+    return (name for name in body.inputs if name not in body.defaults)
 
 
 def _of_port(port: Any) -> ValueType:

@@ -129,7 +129,7 @@ def infer_types(body: Body, given: Mapping[str, ValueType]) -> dict[str, ValueTy
     types |= {name: given[name] for name in body.captures if name in given}
     types |= {name: type_of_value(value) for name, value in body.constants.items() if name not in types}
     outputs = {name: ValueType() for name in body.outputs if name not in types}
-    typed = replace(body, types={**body.types, **types, **outputs})
+    typed = replace(body, types={**body.types, **types, **outputs}, defaults={})  # what an input is by itself says nothing
     try:
         model = onnx.shape_inference.infer_shapes(write_model(typed, given), data_prop=True)
     except Exception:  # inference is a help: what it cannot do stays open

@@ -49,14 +49,21 @@ class Said:
     time_increment: float | None
     collect: bool
 
+    def given(self) -> dict[str, Any]:
+        """The arguments that say something else than they do by themselves."""
+        usual = {"common_noise": False, "fill": float("nan"), "on_error": "keep", "workers": 1, "collect": False}
+        return {name: value for name, value in vars(self).items() if str(value) != str(usual.get(name))}
+
 
 def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
     """What :func:`mdf_loop.sweep` gives; see there."""
     xarray()
     with _told(said.progress):
+        model = prepare(model)
+        model.refuse_how(said.given())
         said = _completed(said)
         run = start_run(said.seed)
-        task = _task(prepare(model), grid_of(over), inputs, said, run.stream.seed)
+        task = _task(model, grid_of(over), inputs, said, run.stream.seed)
         workers, length = _counted("workers", said.workers), _length_of(said)
         labels, table = labels_of_sweep(task, run, said.trials is not None), task.table()
         saved = None if said.checkpoint is None else Checkpoint(said.checkpoint, task, labels)
@@ -101,8 +108,6 @@ def _task(model: Model, grid: Grid, inputs: Mapping[str, Any], said: Said, seed:
     """The work that is asked for."""
     _refuse_unknown(model, grid, inputs)
     _refuse_texts(model, grid)
-    how = {"steps": said.steps, "time_increment": said.time_increment, "collect": said.collect or None}
-    model.refuse_how({name: value for name, value in how.items() if value is not None})
     if said.on_error not in ("keep", "raise"):
         raise ArgumentError(f"on_error must be 'keep' or 'raise'; got {said.on_error!r}")
     if not isinstance(said.fill, int | float | np.number):

@@ -78,7 +78,7 @@ def sweep(
     steps, time_increment, collect
         As :func:`mdf_loop.run` takes them.
     **inputs : array_like
-        What every run is given.
+        What every run is given; what has the name of an argument above stands in ``over``.
 
     Returns
     -------

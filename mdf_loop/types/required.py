@@ -163,7 +163,7 @@ def visit_body(groups: Groups, body: Body, outer: dict[str, Key]) -> dict[str, K
     local = (*body.inputs, *body.constants, *(s.input for s in body.state), *(o for n in body.nodes for o in n.outputs))
     scope |= {name: (number, name) for name in local}
     groups.declare(body, scope)
-    for name, value in body.constants.items():
+    for name, value in body.values.items():
         groups.hold(scope[name], value)
     for node in body.nodes:
         _visit_node(groups, node, scope)

@@ -60,7 +60,7 @@ def constants_as_nodes(graph: onnx.GraphProto) -> None:
 
 
 def write_graph(body: Body) -> onnx.GraphProto:
-    """A body as a GraphProto; constants become initializers.
+    """A body as a GraphProto; constants, and defaults of inputs, become initializers.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def write_graph(body: Body) -> onnx.GraphProto:
     """
     if body.state:
         raise UnsupportedOp(f"body {body.name!r} has hidden state ({body.state[0].input}), which an ONNX graph cannot have")
-    tensors = {name: value for name, value in body.constants.items() if isinstance(value, np.ndarray | np.generic)}
+    tensors = {name: value for name, value in body.values.items() if isinstance(value, np.ndarray | np.generic)}
     return helper.make_graph(
         [write_node(node) for node in body.nodes],
         body.name,

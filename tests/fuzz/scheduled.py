@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import random
 import re
@@ -18,6 +19,7 @@ from scheduled_models import by_mdf
 import mdf_loop
 from mdf_loop.engines import ENGINES
 from mdf_loop.errors import LoopError
+from mdf_loop.integrations.running import free_places
 
 from . import grammar
 from .outcome import compare_values, to_the_bit, within
@@ -31,11 +33,15 @@ NO_ORDER = re.compile("no particular order|have no order|whichever comes first")
 
 @dataclass
 class GraphCase:
-    """A graph, how many evaluations of it, and the time between them."""
+    """A graph, how many evaluations of it, and the time between them; and values that runs are given, ``node.id``.
+
+    While they are given, others stand in the graph.
+    """
 
     graph: Any
     steps: int
     increment: float | None
+    given: tuple[str, ...] = ()
 
 
 def make(choose: random.Random) -> GraphCase:
@@ -43,7 +49,28 @@ def make(choose: random.Random) -> GraphCase:
     graph = generated_graph(choose.getrandbits(48))
     for node in graph.nodes:
         _vary(choose, graph, node)
-    return GraphCase(graph, choose.choice([1, 2, 3, 5, 9, 25]), choose.choice([None, None, 0.1, 0.5, 1]))
+    given = tuple(name for name in _numbers(graph) if choose.random() < 0.3)
+    return GraphCase(graph, choose.choice([1, 2, 3, 5, 9, 25]), choose.choice([None, None, 0.1, 0.5, 1]), given)
+
+
+def _numbers(graph: Any) -> dict[str, tuple[Any, str]]:
+    """The places of a graph that hold a number which a run may be given: by name, owner and attribute."""
+    places = {f"{node}.{id}": (owner, attribute) for node, id, owner, attribute in free_places(graph)}
+    return {name: place for name, place in places.items() if type(getattr(*place)) in (int, float)}
+
+
+@contextlib.contextmanager
+def others_in_place(case: GraphCase) -> Iterator[dict[str, Any]]:
+    """What is given; meanwhile other numbers of the same types stand in the graph."""
+    found = {name: place for name, place in _numbers(case.graph).items() if name in case.given}
+    feed = {name: getattr(*place) for name, place in found.items()}
+    try:
+        for name, (owner, attribute) in found.items():
+            setattr(owner, attribute, feed[name] + type(feed[name])(1.25))
+        yield feed
+    finally:
+        for name, (owner, attribute) in found.items():
+            setattr(owner, attribute, feed[name])
 
 
 def _vary(choose: random.Random, graph: Any, node: Any) -> None:
@@ -81,17 +108,19 @@ def check(case: GraphCase, settings: Settings) -> None:
         except Exception:
             expected = None  # MDF's engine cannot run it
         for engine in ("interpret", *settings.engines):
-            _check_engine(case, engine, expected)
+            _check_engine(case, engine, expected, {})
+            with others_in_place(case) as feed:
+                _check_engine(case, engine, expected, feed)
         if expected is not None:
             _check_onnx(case, expected)
 
 
-def _check_engine(case: GraphCase, engine: str, expected: dict[str, Any] | None) -> None:
+def _check_engine(case: GraphCase, engine: str, expected: dict[str, Any] | None, feed: dict[str, Any]) -> None:
     more = {} if case.increment is None else {"time_increment": case.increment}
     try:
         with mdf_loop.options(engine=engine), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            actual = mdf_loop.run(case.graph, steps=case.steps, **more)
+            actual = mdf_loop.run(case.graph, steps=case.steps, **more, **feed)
     except LoopError as error:
         if expected is None or any(NO_ORDER.search(str(warned.message)) for warned in caught):
             return
@@ -140,6 +169,8 @@ def smaller(case: GraphCase) -> Iterator[GraphCase]:
             yield replace(case, steps=steps)
     if case.increment is not None:
         yield replace(case, increment=None)
+    for name in case.given:
+        yield replace(case, given=tuple(other for other in case.given if other != name))
     for change in _changes(case.graph):
         graph = copy.deepcopy(case.graph)
         change(graph)
@@ -186,6 +217,7 @@ from modeci_mdf.mdf import Graph
 import mdf_loop
 
 sys.path.insert(0, {str(ROOT / "tests")!r})
+from fuzz.scheduled import GraphCase, others_in_place
 from scheduled_models import by_mdf
 
 TEXT = """
@@ -199,8 +231,10 @@ different = False
 for engine in {("interpret", *FAST)!r}:
     with mdf_loop.options(engine=engine):
         actual = repr(mdf_loop.run(graph, steps=steps, **more))
-    print(engine, actual)
-    different |= actual != expected
+        with others_in_place(GraphCase(graph, steps, increment, {case.given})) as feed:
+            given = repr(mdf_loop.run(graph, steps=steps, **more, **feed))
+    print(engine, actual, given)
+    different |= actual != expected or given != expected
 sys.exit(different)
 '''
 

@@ -6,7 +6,7 @@ import importlib
 
 from .target import Target
 
-MODULES = ("bodies", "changing", "operators", "files", "expressions", "mdf_loops", "scheduled", "damaged", "pieces")
+MODULES = ("bodies", "changing", "given", "operators", "files", "expressions", "mdf_loops", "scheduled", "damaged", "pieces")
 
 
 def targets(only: list[str] | None = None) -> dict[str, Target]:

@@ -215,7 +215,7 @@ class _Search:
             dtype = next((dtype for dtype in DTYPES.values() if self.groups.may_be(self.scope[name], dtype)), None)
             given[name] = ValueType(dtype, written.get(name))
         try:
-            found = infer_types(Body(**{**vars(self.bare), "constants": settled(self.bare)}), given)
+            found = infer_types(self.bare.with_values(settled(self.bare)), given)
         except LoopError:  # what cannot be inferred is not known
             found = {}
         inferred = {name: _plain(kind.shape) for name, kind in found.items() if name not in self.bare.captures}

@@ -43,7 +43,7 @@ def control(reader: NodeReader, thing: Any, path: tuple[str, ...], op: str, args
     values = {key: _argument(reader, thing, source) for key, source in args.items() if key not in BODIES[op]}
     if op == "If":
         condition, others = values.pop("cond", None), {key: value for key, value in values.items() if value is not None}
-        bodies = {key: _body(reader, args, key, path, 0, "branch") for key in BODIES[op]}
+        bodies = {key: _body(reader, args, key, path, 0, "branch").taking(0) for key in BODIES[op]}
         return _add(reader, thing, op, [condition], bodies, {}, others)
     first: list[Value | None] = []
     attrs: dict[str, Any] = {}
@@ -55,7 +55,7 @@ def control(reader: NodeReader, thing: Any, path: tuple[str, ...], op: str, args
         }
     inputs = _in_order(values, path)
     n_carried = len(inputs) - attrs.get("num_scan_inputs", 0)
-    body = _body(reader, args, "body", path, n_carried, op.lower())
+    body = _body(reader, args, "body", path, n_carried, op.lower()).taking(len(first) + len(inputs))
     return _add(reader, thing, op, [*first, *inputs], {"body": body}, attrs, {})
 
 
@@ -114,6 +114,7 @@ def _add(
 ) -> Value:
     """Add the node, whose bodies capture values of the node of MDF."""
     base = reader.base(thing)
+    bodies = {key: body.closed({*reader.scope, *others, *reader.builder.inputs}) for key, body in bodies.items()}
     given = functools.partial(_captured, reader, others=others)
     value = add_control(reader.builder, base, op, inputs, bodies, attrs, given, reader.path[0])
     if value.items is None:

@@ -294,7 +294,8 @@ def _captures(parameter: Any, node: Any, read_body: ReadBody) -> Iterator[str]:
         try:
             if source is not None:
                 n_carried = len(set(args) - {"M", "cond", "body"})
-                yield from read_body(source, n_carried, "branch" if "branch" in key else "loop").captures
+                body = read_body(source, n_carried, "branch" if "branch" in key else "loop")
+                yield from (*body.captures, *body.defaults)
         except (LoopError, NotCompiled):  # said with all its circumstances when the parameter is read
             continue
 

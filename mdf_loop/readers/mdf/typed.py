@@ -35,7 +35,7 @@ from mdf_loop.readers.mdf.edges import order_nodes
 from mdf_loop.readers.mdf.signature import Port, Signature
 from mdf_loop.readers.mdf.type_text import read_type_text
 from mdf_loop.readers.mdf.written import attribute, declared_array, settled, written_attribute
-from mdf_loop.readers.onnx.loops import as_loop
+from mdf_loop.readers.onnx.loops import as_loop, given_to_bodies
 from mdf_loop.readers.onnx.opsets import refuse_internal
 from mdf_loop.types.elements import DTYPES
 from mdf_loop.types.schemas import LARGEST_VERSION, schema_of
@@ -115,7 +115,7 @@ def finished(reader: GraphReader, body: Body, kind: str = "branch") -> Body:
         fixed = ((body.inputs[0], DTYPES[7]), (body.inputs[1], DTYPES[9]), (body.outputs[0], DTYPES[9]))
         types = {**{name: ValueType(dtype) for name, dtype in fixed}, **types}
     body = Body(**{**vars(body), "types": types})
-    return Body(**{**vars(body), "constants": settled(body, (reader.graph.id,))})
+    return body.with_values(settled(body, (reader.graph.id,)))
 
 
 def is_typed(graph: Any) -> bool:
@@ -197,7 +197,8 @@ class GraphReader:
         local = {*self.signature.inputs, *self.constants, *(name for node in self.nodes for name in node.outputs)}
         reads = [name for node in self.nodes for name in node.reads] + list(outputs)
         captures = tuple(dict.fromkeys(name for name in reads if name and name not in local))
-        return Body(self.graph.id, self.signature.inputs, outputs, tuple(self.nodes), self.constants, captures, {}, self.opsets)
+        body = Body(self.graph.id, self.signature.inputs, outputs, tuple(self.nodes), {}, captures, {}, self.opsets)
+        return body.with_values(self.constants)
 
     def value_name(self, name: str) -> str:
         """The name in the body of what a port's name stands for."""
@@ -254,11 +255,13 @@ class GraphReader:
         outputs = self._outputs(node, holder)
         captures: list[str] = []
         read: set[str] = set()
+        there = {thing.id for thing in (*node.input_ports, *node.parameters)}
         n_carried = len(inputs) - {"Loop": 2, "Scan": attrs.get("num_scan_inputs", 0)}.get(op, len(inputs)) if bodies else 0
         for key in bodies:
             body = self._body(node, holder, key, n_carried, path)
             if body is None:
                 return self._opaque(node)
+            body = body.taking(given_to_bodies(op, version, len(inputs))).closed(there)
             read.update(body.captures)
             names = {name: self._captured(node, name, body) for name in body.captures}
             attrs[key] = rename_captures(body, names)

@@ -57,7 +57,7 @@ def _text(value: Any) -> str | bytes:
 
 
 def settled(body: Body, path: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The constants of a body as arrays: of the type that their readers ask for, or ONNX's usual one.
+    """Constants and defaults of a body as arrays: of the type that their readers ask for, or ONNX's usual one.
 
     A float is float32 where nothing says more, an integer int64.
     """
@@ -66,11 +66,11 @@ def settled(body: Body, path: tuple[str, ...] = ()) -> dict[str, Any]:
     name = ""
     try:
         for kind in ("float", "integer"):  # where both kinds meet, the integers are floats
-            for name, value in body.constants.items():
+            for name, value in body.values.items():
                 if not isinstance(value, np.ndarray) and name not in body.types and written_kind(value) == kind:
                     groups.know(scope[name], _usual(kind, groups.allowed.get(groups.find(scope[name]))))
         arrays = {}
-        for name, value in body.constants.items():
+        for name, value in body.values.items():
             declared = body.types.get(name)
             dtype = groups.dtype.get(groups.find(scope[name]))
             arrays[name] = written_array(value, dtype) if declared is None else declared_array(value, declared)

@@ -18,7 +18,7 @@ from mdf_loop.ir import Body, Node, ValueType
 from mdf_loop.ir.check import check_body
 from mdf_loop.ops.registry import version_of
 from mdf_loop.readers.onnx.inlining import inline_functions
-from mdf_loop.readers.onnx.loops import as_loop
+from mdf_loop.readers.onnx.loops import as_loop, given_to_bodies
 from mdf_loop.readers.onnx.opsets import (
     CONTROL,
     DEFAULT_OPSET,
@@ -111,7 +111,7 @@ def _assemble(
     constants: dict[str, Any],
     types: dict[str, ValueType],
 ) -> Body:
-    """Put the parts of a graph together: constants aside, captures found, well-formedness checked."""
+    """Put the parts of a graph together: constants aside, defaults of inputs apart from them, captures found, all checked."""
     _check_texts((*inputs, *outputs, *constants), path)
     nodes, together = [], Together()
     for proto in protos:
@@ -119,7 +119,7 @@ def _assemble(
         _check_texts((proto.op_type, proto.domain, proto.name, *proto.input, *proto.output, *attributes), path)
         try:
             if proto.op_type == "Constant" and proto.domain in ("", "ai.onnx"):
-                _add_constant(constants, inputs, proto, path)
+                _add_constant(constants, inputs, proto, opsets, path)
             else:
                 nodes.append(_node(proto, opsets, path))
         except LoopError as error:
@@ -129,7 +129,8 @@ def _assemble(
     local = set(inputs) | set(constants) | written
     reads = [name for node in nodes for name in node.reads] + list(outputs)
     captures = tuple(dict.fromkeys(name for name in reads if name and name not in local))
-    return check_body(Body(path[-1], inputs, outputs, tuple(nodes), constants, captures, types, dict(opsets)), path)
+    body = Body(path[-1], inputs, outputs, tuple(nodes), {}, captures, types, dict(opsets))
+    return check_body(body.with_values(constants), path)
 
 
 def _check_texts(texts: Iterable[Any], path: tuple[str, ...]) -> None:
@@ -139,22 +140,24 @@ def _check_texts(texts: Iterable[Any], path: tuple[str, ...]) -> None:
             raise MalformedBody(f"the name {text!r} is not UTF-8 text", path)
 
 
-def _add_constant(constants: dict[str, Any], inputs: tuple[str, ...], proto: onnx.NodeProto, path: tuple[str, ...]) -> None:
+def _add_constant(
+    constants: dict[str, Any], inputs: tuple[str, ...], proto: onnx.NodeProto, opsets: Mapping[str, int], path: tuple[str, ...]
+) -> None:
     where = (*path, _title(proto))
     if len(proto.output) != 1:
         raise MalformedBody(f"a Constant has exactly one output, this one has {len(proto.output)}", where)
     name = proto.output[0]
     if name in constants or name in inputs:
         raise MalformedBody(f"writes {name!r}, which is already written; each name is written once", where)
-    constants[name] = _constant(proto, where)
+    constants[name] = _constant(proto, opsets, where)
 
 
-def _constant(proto: onnx.NodeProto, path: tuple[str, ...]) -> Any:
+def _constant(proto: onnx.NodeProto, opsets: Mapping[str, int], path: tuple[str, ...]) -> Any:
     """The value of a Constant node: exactly one of its ``value`` attributes."""
     if len(proto.attribute) != 1:
         raise MalformedBody(f"a Constant has exactly one value attribute, this one has {len(proto.attribute)}", path)
     (attribute,) = proto.attribute
-    value = read_attribute(attribute, {}, path)
+    value = read_attribute(attribute, opsets, path)
     makers: dict[str, Any] = {
         "value": lambda: value,
         "sparse_value": lambda: value,
@@ -191,6 +194,9 @@ def _node(proto: onnx.NodeProto, opsets: Mapping[str, int], path: tuple[str, ...
             raise MalformedBody(f"two attributes are called {attribute.name!r}", where)
         attrs[attribute.name] = read_attribute(attribute, opsets, where)
     attrs = _fitting(attrs, schema_of(proto.op_type, opset, domain), where)
+    if not domain and proto.op_type in CONTROL:
+        count = given_to_bodies(proto.op_type, opset, len(proto.input))
+        attrs = {name: value.taking(count).closed() if isinstance(value, Body) else value for name, value in attrs.items()}
     inner = [body for body in attrs.values() if isinstance(body, Body)]
     captures = tuple(dict.fromkeys(name for body in inner for name in body.captures))
     made = Node(proto.op_type, tuple(proto.input), tuple(proto.output), attrs, proto.name, opset, domain, captures)

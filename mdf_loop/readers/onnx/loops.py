@@ -201,6 +201,11 @@ def bodies_of(node: Node, *keys: str) -> list[Body]:
     return found
 
 
+def given_to_bodies(op: str, opset: int, count: int) -> int:
+    """How many inputs a node with so many gives to its bodies: a Loop at least two, a Scan of opset 8 not its first."""
+    return {"If": 0, "Loop": max(count, 2)}.get(op, count - (op == "Scan" and opset < 9))
+
+
 def counted(count: int, noun: str) -> str:
     """A number of things in words."""
     return f"{count} {noun}{'s' * (count != 1)}"

@@ -29,7 +29,7 @@ class TracedFunction:
         self.function = function
         functools.update_wrapper(self, function)
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
         """Call the function itself."""
         return self.function(*args, **named)
 
