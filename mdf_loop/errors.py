@@ -39,9 +39,12 @@ class LoopError(Exception):
     ----------
     others : tuple of LoopError
         What else is wrong with the same source, as far as it was looked at.
+    results : Results, Dataset or None
+        What was complete of trials or of a sweep that this ended.
     """
 
     others: tuple[LoopError, ...] = ()
+    results: Any = None
 
     def _repr_html_(self) -> str:
         """What a notebook shows of it."""

@@ -30,29 +30,35 @@ ENDLESS = 1 << 53
 
 @dataclass(frozen=True)
 class Report:
-    """How far a run has come.
+    """How far a run has come, or a sweep.
 
     Attributes
     ----------
     name : str
-        What messages call its outermost loop.
+        What messages call its outermost loop; the model of a sweep.
     iteration : int
-        How many iterations of that are complete.
+        How many iterations of that are complete, or runs of the sweep.
     total : int or None
-        How many there will be at most; None where nobody knows.
+        How many there will be at most; None where that is not known.
     seconds : float
         Since the run began.
+    unit : str
+        What is counted: ``"iterations"`` or ``"runs"``.
+    before : int
+        How many of them another call had completed: those of a checkpoint.
     """
 
     name: str
     iteration: int
     total: int | None
     seconds: float
+    unit: str = "iterations"
+    before: int = 0
 
     @property
     def rate(self) -> float:
-        """Iterations in a second."""
-        return self.iteration / self.seconds if self.seconds > 0 else 0.0
+        """Iterations, or runs, in a second."""
+        return (self.iteration - self.before) / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def left(self) -> float | None:
@@ -62,7 +68,7 @@ class Report:
     def __str__(self) -> str:
         of = "" if self.total is None else f" of {self.total}"
         left = "" if self.left is None else f", {_time(self.left)} left"
-        return f"{self.name}: {self.iteration}{of} iterations, {self.rate:.4g} a second{left}"
+        return f"{self.name}: {self.iteration}{of} {self.unit}, {self.rate:.4g} a second{left}"
 
 
 class Listener(Protocol):
@@ -122,8 +128,45 @@ class Watch:
             return
         name, iteration, total = found
         total = None if total is None or total >= ENDLESS else total
-        if self.listener(Report(name, iteration, total, now - self.started)) is False:
-            raise LoopStopped("the function given as options(progress=...) stops it here")
+        _tell(self.listener, Report(name, iteration, total, now - self.started))
+
+
+class Tally:
+    """Counts the runs of a sweep that are done, and reports each time.
+
+    Parameters
+    ----------
+    listener : callable or None
+    name : str
+    total : int
+    before : int
+        How many runs another call has done.
+    """
+
+    def __init__(self, listener: Listener | None, name: str, total: int, before: int = 0) -> None:
+        self._listener, self._name, self._total = listener, name, total
+        self._done = self._before = before
+        self._started = time.monotonic()
+        if isinstance(listener, Bar):
+            self(0)  # the bar is there before the first run is done
+
+    def __call__(self, more: int) -> None:
+        """So many more runs are done.
+
+        Raises
+        ------
+        LoopStopped
+            The listener wants that.
+        """
+        self._done += more
+        if self._listener is not None:
+            seconds = time.monotonic() - self._started
+            _tell(self._listener, Report(self._name, self._done, self._total, seconds, "runs", self._before))
+
+
+def _tell(listener: Listener, report: Report) -> None:
+    if listener(report) is False:
+        raise LoopStopped("the function given as options(progress=...) stops it here")
 
 
 class Bar:
@@ -196,7 +239,7 @@ def _in_notebook(report: Report) -> tuple[Callable[[Report], None], Callable[[],
         warnings.simplefilter("ignore", TqdmWarning)
         from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
-    bar = tqdm(total=report.total, desc=report.name, unit=" iterations", leave=False)
+    bar = tqdm(total=report.total, desc=report.name, unit=f" {report.unit}", initial=report.before, leave=False)
 
     def show(report: Report) -> None:
         bar.total = report.total

@@ -35,7 +35,7 @@ def test_exactly_the_runs_are_computed_that_are_not_there(tmp_path_factory, whol
     first, there = Checkpoint(place, task, labels), np.zeros((6, 4), bool)
     for start, count in spans:
         span = start, min(start + count, 24)
-        first.write(span, task.run(*span))
+        first.write(*task.run(*span).chunks[0])
         there.reshape(-1)[slice(*span)] = True
     task, labels = whole_of(trials)
     second, expected = Checkpoint(place, task, labels), np.zeros((6, trials), bool)
@@ -43,7 +43,7 @@ def test_exactly_the_runs_are_computed_that_are_not_there(tmp_path_factory, whol
     done = np.zeros(6 * trials, int)
     for (start, stop), chunk in second.chunks():
         done[start:stop] += 1
-        np.testing.assert_array_equal(chunk.columns["evidence"][0], task.run(start, stop).columns["evidence"][0])
+        np.testing.assert_array_equal(chunk.columns["evidence"][0], task.run(start, stop).chunks[0][1].columns["evidence"][0])
     assert (done.reshape(6, trials) == expected).all()
     while (span := second.take(length)) is not None:
         assert span[1] - span[0] <= length
@@ -75,7 +75,7 @@ def test_jobs_share_the_work(whole_of, tmp_path):
         list(job.chunks())
         if turn >= 3 and under_way:
             other, span = under_way.pop(0)
-            other.write(span, task.run(*span))
+            other.write(*task.run(*span).chunks[0])
         if (span := job.take(3 + turn % 3)) is not None:
             taken.append(span)
             under_way.append((job, span))
@@ -106,7 +106,7 @@ def test_leftovers_are_removed_when_all_is_done_and_not_before(whole_of, tmp_pat
     (place / "claim_0_5_of_4_0123456789abcdef").write_bytes(b"")
     while (span := job.take(10)) is not None:
         assert (place / ".tmp-0123-chunk_0_5_of_4.npz").exists()
-        job.write(span, task.run(*span))
+        job.write(*task.run(*span).chunks[0])
     job.close()
     assert sorted(path.suffix for path in place.iterdir() if not path.name.startswith("complete")) == [".json", *[".npz"] * 4]
 
@@ -123,7 +123,7 @@ def test_a_part_whose_beginnings_another_job_removes_is_written_all_the_same(who
 
     monkeypatch.setattr(os, "replace", tidied)
     span = job.take(24)
-    job.write(span, task.run(*span))
+    job.write(*task.run(*span).chunks[0])
     assert removed
     assert len(list((tmp_path / "c.zarr").glob("chunk_*.npz"))) == 1
 

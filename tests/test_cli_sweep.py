@@ -1,5 +1,6 @@
 """``mdf-loop sweep``, and trials and recordings of ``mdf-loop run``."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from test_cli import run_main
 
 import mdf_loop
+from mdf_loop.sweeps.pieces import FIRST
 from mdf_loop.sweeps.task import Task
 
 MODEL = Path(__file__).parent.parent / "examples" / "drift_diffusion.yaml"
@@ -41,6 +43,7 @@ def test_a_sweep_is_written_with_labels(suffix, tmp_path, capsys):
         (["--over", "drft=1"], "did you mean 'drift'"),
         (["--over", "drift=1", "--reduce", "0.1,x"], "--reduce: '0.1,x' is no list of quantiles"),
         (["--over", "drift=1", "--on-error", "stop"], "on_error must be 'keep' or 'raise'; got 'stop'"),
+        (["--over", 'drift=[1, "a"]'], "is numbers or texts, not both; value 1 is the text 'a'"),
         (["--over", "drift=1", "--collect"], "collect without steps"),
         (["--over", "drift=1", "-o", "out.csv"], "a sweep is written to a .nc or .zarr file"),
     ],
@@ -85,14 +88,27 @@ def test_a_run_that_could_not_be_written_does_not_begin(tmp_path, monkeypatch, c
 
 def test_the_command_says_what_stands_for_what_is_not_there(tmp_path, capsys):
     pytest.importorskip("h5netcdf")
-    said = ["--over", 'drift=[1.0, "a", 2.0]', "--seed", "1", "--outputs", "reaction_time,path", "--fill", "-1", "--quiet"]
+    said = ["--over", "bound=[1.0, [1.0, 2.0], 0.5]", "--seed", "1", "--outputs", "reaction_time,path", "--fill", "-1", "--quiet"]
     assert run_main("sweep", MODEL, *said, "-o", tmp_path / "s.nc") == 0
-    assert "failed: point 1 (drift=a), trial 0: value 'drift' must be float64" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "mdf-loop: 1 of 3 runs failed" in told
+    assert "failed: point 1 (bound=[1.0, 2.0]), trial 0: iteration 0 of Loop" in told
+    assert "LoopWarning" not in told
     found = mdf_loop.open(tmp_path / "s.nc")
     assert (found.reaction_time > 0).values.tolist() == [True, False, True]
     assert (found.path[1] == -1).all()
     assert run_main("sweep", MODEL, *said, "--on-error", "raise") == 1
-    assert "in point 1 (drift=a), trial 0" in capsys.readouterr().err
+    assert "in point 1 (bound=[1.0, 2.0]), trial 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"], ["--reduce", "mean"]], ids=str)
+def test_a_sweep_of_which_all_runs_fail_is_a_failure(flags, capsys):
+    assert run_main("sweep", MODEL, "--over", "bound=[[1, 2], [3, 4]]", "--trials", "2", "--quiet", *flags) == 1
+    told = capsys.readouterr()
+    assert "mdf-loop: 4 of 4 runs failed" in told.err
+    assert told.err.count("\nfailed: point") == (2 if "--reduce" in flags else 4)
+    if "--json" in flags:
+        assert json.loads(told.out)["failed"] == 4
 
 
 def test_the_command_keeps_the_outputs_of_all_steps(tmp_path, capsys):
@@ -118,3 +134,30 @@ def test_a_sweep_that_ends_early_is_written(tmp_path, capsys, monkeypatch):
     assert run_main("sweep", MODEL, *said) != 0
     assert "4 runs are complete: written to" in capsys.readouterr().err
     assert mdf_loop.open(tmp_path / "s.nc").reaction_time.notnull().sum() == 4
+
+
+def test_trials_that_end_early_are_written(tmp_path, capsys, monkeypatch):
+    def interrupted(self, *span, original=Task.run):
+        if span[0]:
+            raise KeyboardInterrupt
+        return original(self, *span)
+
+    monkeypatch.setattr(Task, "run", interrupted)
+    path = tmp_path / "r.npz"
+    assert run_main("run", MODEL, "--trials", str(FIRST * 3), "--set", "drift=9", "--no-progress", "-o", path) == 130
+    assert "of " in capsys.readouterr().err
+    with np.load(path) as found:
+        assert 0 < len(found["reaction_time"]) < FIRST * 3
+
+
+def test_a_terminal_gets_one_bar_with_the_runs(monkeypatch, capsys):
+    from mdf_loop import progress
+
+    shown = []
+    monkeypatch.setattr(progress, "_display", lambda _: (shown.append, lambda: None))
+    said = ["--over", "drift=3", "--trials", "6", "--chunk", "3", "--outputs", "evidence"]
+    assert run_main("sweep", MODEL, *said) == 0
+    assert [(report.iteration, report.total, report.unit) for report in shown] == [(0, 6, "runs"), (3, 6, "runs"), (6, 6, "runs")]
+    assert run_main("sweep", MODEL, *said, "--quiet") == 0
+    assert len(shown) == 3
+    capsys.readouterr()

@@ -124,9 +124,11 @@ def _write(path: Path, outputs: dict[str, Any], results: Results) -> None:
 
 def _write_partial(path: Path, error: PartialResults) -> None:
     """Write what is known of the outputs of a model that ended early, and say so."""
+    trials = None if error.results is None else error.results.about.trials
     done = "" if error.iteration is None else f" after {iterations(error.iteration)}"
-    if not error.outputs:
+    outputs, done = (error.outputs, done) if trials is None else (error.results, f" of {trials} trials")
+    if not outputs:
         print(f"mdf-loop: no output was known{done}, so {str(path)!r} is not written", file=sys.stderr)
         return
-    _write(path, error.outputs, error.results)
-    print(f"mdf-loop: {', '.join(error.outputs)}{done}: written to {str(path)!r}", file=sys.stderr)
+    _write(path, outputs, error.results)
+    print(f"mdf-loop: {', '.join(outputs)}{done}: written to {str(path)!r}", file=sys.stderr)

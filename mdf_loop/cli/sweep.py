@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterator
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from mdf_loop.cli.parameters import (
@@ -35,7 +32,7 @@ from mdf_loop.cli.parameters import (
 from mdf_loop.cli.problems import at_work
 from mdf_loop.cli.tables import console, table
 from mdf_loop.cli.values import as_json, plain
-from mdf_loop.errors import MalformedBody, PartialResults
+from mdf_loop.errors import LoopError, LoopWarning, MalformedBody, PartialResults
 
 
 def axis(text: str) -> tuple[str, list[Any]]:
@@ -96,9 +93,10 @@ def run_sweep(
     if reduce is not None:
         said["reduce"] = reduction(reduce)
     try:
-        with _bar(is_quiet) as told:
-            found = over_grid(file, dict(map(axis, over)) or None, progress=told, **said, **inputs)
-    except PartialResults as error:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", FAILED, LoopWarning)  # the command says it itself
+            found = over_grid(file, dict(map(axis, over)) or None, progress=not is_quiet, **said, **inputs)
+    except (PartialResults, LoopError) as error:
         if output is not None and error.results is not None:
             write_dataset(writable(error.results), output)
             print(f"mdf-loop: {error.results.attrs['complete']} runs are complete: written to {str(output)!r}", file=sys.stderr)
@@ -124,24 +122,18 @@ def reduction(text: str) -> str | list[float]:
         raise MalformedBody(f"--reduce: {text!r} is no list of quantiles ({error}); 0.1,0.5,0.9 and mean are") from error
 
 
-@contextlib.contextmanager
-def _bar(is_quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal: runs, how many of how many, and the time left."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=is_quiet or not console.is_terminal, transient=True) as bar:
-        task = bar.add_task("runs", total=None)
-        yield lambda done, size: bar.update(task, completed=done, total=size)
-
-
 FEW = 5
-"""Errors that are told in full."""
+"""Errors that are shown in full."""
+
+FAILED = r"\d+ of .* runs failed"
+"""How the warning of a sweep begins."""
 
 
 def _content(found: Any) -> dict[str, Any]:
-    return {
+    outputs = {
         str(name): {"dims": list(variable.dims), "values": plain(variable.values)} for name, variable in found.data_vars.items()
     }
+    return {"outputs": outputs, **{name: found.attrs[name] for name in ("errors", "failed", "complete")}}
 
 
 def summary(title: str, found: Any) -> Table:
@@ -170,7 +162,7 @@ def sweep(
     reduce: Annotated[str | None, typer.Option("--reduce", help="Of the trials of a point: mean, or quantiles 0.1,0.9.")] = None,
     checkpoint: Annotated[Path | None, typer.Option("--checkpoint", help="A .zarr folder to go on from.")] = None,
     workers: Annotated[int, typer.Option("--workers", help="Threads.")] = 1,
-    chunk: Annotated[int | None, typer.Option("--chunk", help="Runs that are run at once.")] = None,
+    chunk: Annotated[int | None, typer.Option("--chunk", help="Runs in a piece; by itself about a second of them.")] = None,
     steps: Steps = None,
     time_increment: TimeIncrement = None,
     collect: Collect = False,
@@ -192,8 +184,18 @@ def sweep(
     with at_work(file), options(trusted=trusted, timeout=timeout):
         found = run_sweep(file, over or [], given_inputs(set_, input_), output, how, outputs, reduce, quiet)
     if json_:
-        as_json({"file": str(file), "sizes": dict(found.sizes), "outputs": _content(found), "errors": found.attrs["errors"]})
-        return
-    console().print(summary(file.name, found))
+        as_json({"file": str(file), "sizes": dict(found.sizes), **_content(found)})
+    else:
+        console().print(summary(file.name, found))
+    if _say_failed(found):
+        raise typer.Exit(1)
+
+
+def _say_failed(found: Any) -> bool:
+    """Say how many runs failed, and why the first ones did; whether all did."""
+    failed, runs = found.attrs["failed"], found.attrs["complete"]
+    if failed:
+        print(f"mdf-loop: {failed} of {runs} runs failed", file=sys.stderr)
     for error in found.attrs["errors"][:FEW]:
-        Console(stderr=True).print(f"failed: {error}", markup=False, highlight=False, soft_wrap=True)
+        print(f"failed: {error}", file=sys.stderr)
+    return bool(failed == runs)

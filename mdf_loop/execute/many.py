@@ -14,7 +14,7 @@ def run_many(
     which: np.ndarray,
     seeds: Any,
     pause: Callable[[], None],
-    share: Callable[[int, Callable[[int, int], None]], None],
+    share: Callable[[int, Callable[[int, int], None]], int],
 ) -> list[np.ndarray] | None:
     """The results of many runs of a program, each as one array; None if each has to be called by itself.
 

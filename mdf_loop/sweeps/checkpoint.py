@@ -14,7 +14,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,6 @@ from mdf_loop.sweeps.chunk_files import (
     numbers_of,
     parts_of,
     read_chunk,
-    rows_between,
     sealed,
     unsealed,
     written_chunk,
@@ -187,7 +186,7 @@ class Checkpoint:
         """Whether all runs are done, or under way here."""
         return bool(self._taken.all())
 
-    def chunks(self) -> Iterator[tuple[Span, Chunk]]:
+    def chunks(self) -> Generator[tuple[Span, Chunk]]:
         """The runs that are done and were not given yet, in parts that do not overlap.
 
         What is damaged is set aside, with a warning.
@@ -222,19 +221,21 @@ class Checkpoint:
         if chunk.errors and self.task.stops:
             return  # run again, so that it is raised
         for first, behind, at in parts_of(name, self.task.trials):
-            free = np.flatnonzero(~self._taken[first:behind])
+            free, can_be_cut = np.flatnonzero(~self._taken[first:behind]), self.task.rows_in(first, behind) == behind - first
             for part in np.split(free, np.flatnonzero(np.diff(free) > 1) + 1) if len(free) else ():
                 low, high = int(part[0]), int(part[-1]) + 1
+                if not can_be_cut and high - low < behind - first:
+                    continue  # what is made of trials
                 self._taken[first + low : first + high] = True
-                yield (first + low, first + high), rows_between(chunk, *self.task.rows_of(at + low, at + high))
+                yield (first + low, first + high), chunk.part(at + low, at + high) if can_be_cut else chunk
 
     def _read(self, name: str) -> Chunk:
         """A chunk, if it is what was written for this sweep."""
         start, stop, trials = numbers_of(name)
         if not start < stop <= self.task.grid.size * trials:
             raise MalformedBody(f"{name} is for runs that this sweep does not have")
-        first, behind = self.task.rows_of(start, stop)
-        return read_chunk(self.place.read(name), name, behind - first, self._belongs, self._points(start, stop, trials))
+        rows = self.task.rows_in(start, stop)
+        return read_chunk(self.place.read(name), name, rows, self._belongs, self._points(start, stop, trials))
 
     def _is_ours(self, name: str) -> bool:
         try:
@@ -272,8 +273,6 @@ class Checkpoint:
 
         Other jobs see what is taken.  What they work at comes last, because they may be dead.
         """
-        unit = self.task.trials if self.task.reduce is not None else 1
-        most = max(most // unit, 1) * unit
         while True:
             self._look(self._is_shared)
             done = [numbers_of(name)[:2] for name in self._new]
@@ -281,6 +280,7 @@ class Checkpoint:
             span = free or self._next(most, done)
             if span is None:
                 return None
+            span = span[0], span[1] if span[1] - span[0] < most else self.task.fitted(*span)
             name = f"claim_{span[0]}_{span[1]}_of_{self.task.trials}_{self._job}"
             self.place.write(name, b"")
             self._look(self._is_shared or not self._at)
@@ -326,8 +326,18 @@ class Checkpoint:
         if name not in self._seen:
             self.place.write(name, written_chunk(name, chunk, self._belongs, self._points(*span, self.task.trials)))
             self._seen.add(name)
-        if span in self._own:
-            self.place.remove(self._own.pop(span))
+        for own in [own for own in self._own if own[1] == span[1]]:
+            self.place.remove(self._own.pop(own))
+
+    @property
+    def left(self) -> int:
+        """How many runs are neither done nor under way here."""
+        return int(self._taken.size - np.count_nonzero(self._taken))
+
+    def give_back(self, start: int, stop: int) -> None:
+        """The last runs of those that were taken are not done: they come next."""
+        self._taken[start:stop], self._at = False, start
+        self._own = {(a, start if b == stop else b): name for (a, b), name in self._own.items()}
 
     def close(self) -> None:
         """Take back what this job claimed; when all is done, remove what killed jobs left."""

@@ -111,7 +111,8 @@ def read_chunk(content: bytes, name: str, count: int, belongs: str, points: str 
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise MalformedBody(f"{name} cannot be read: {error}") from error
     shapes = {rows.shape[:1] for rows, _ in columns.values()} | {more.shape for _, more in columns.values() if more is not None}
-    if shapes - {(count,)} or not all(0 <= k < count for k in errors):
+    start, stop, _ = numbers_of(name)
+    if shapes - {(count,)} or not all(0 <= k < stop - start for k in errors):
         raise MalformedBody(f"{name} has other runs than its name says")
     return Chunk(columns, errors)
 
@@ -132,12 +133,3 @@ def parts_of(name: str, trials: int) -> Iterator[tuple[int, int, int]]:
         first, behind, move = max(start, point * there), min(stop, (point + 1) * there), point * (trials - there)
         if first + move < (point + 1) * trials:
             yield first + move, min(behind + move, (point + 1) * trials), first - start
-
-
-def rows_between(chunk: Chunk, first: int, behind: int) -> Chunk:
-    """Some rows of a chunk."""
-    columns = {
-        name: (rows[first:behind], None if lengths is None else lengths[first:behind])
-        for name, (rows, lengths) in chunk.columns.items()
-    }
-    return Chunk(columns, {k - first: error for k, error in chunk.errors.items() if first <= k < behind})

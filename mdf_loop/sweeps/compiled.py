@@ -6,8 +6,10 @@ anything of Python's in between, and without Python's lock where nothing outside
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,8 +49,10 @@ class CompiledLoop:
         self.execute = NumpyLoop(replace(loop, collected=kept))
         self.places = [self.first + sum(keeps[:k]) if keep else None for k, keep in enumerate(keeps)]
 
-    def run(self, given: Sequence[Arguments], which: np.ndarray, seeds: Seeds | None, run: Run) -> Columns | None:
-        """Run the loop in all lanes; None if engine ``auto`` or ``jit`` has another way to take.
+    def run(
+        self, given: Sequence[Arguments], which: np.ndarray, seeds: Seeds | None, run: Run, seconds: float = math.inf
+    ) -> Columns | None:
+        """Run the loop in all lanes, or in the first ones; None if engine ``auto`` or ``jit`` has another way to take.
 
         Parameters
         ----------
@@ -58,6 +62,8 @@ class CompiledLoop:
         seeds : Seeds, optional
             Of the random stream of each lane, if the loop draws.
         run : Run
+        seconds : float
+            After which no further lane is begun.
 
         Raises
         ------
@@ -69,7 +75,7 @@ class CompiledLoop:
         made = self._program(given, values, len(which), run)
         if made is None:
             return None
-        results, rows = many(made, values, which, seeds, run)
+        results, rows = many(made, values, which, seeds, run, seconds)
         if results is None:
             return self._of_rows(rows)
         *found, lengths = results
@@ -122,9 +128,15 @@ class CompiledGraph:
         self.graph = graph
 
     def run(
-        self, given: Sequence[Sequence[Any]], which: np.ndarray, seeds: Seeds | None, run: Run, is_exact: bool
+        self,
+        given: Sequence[Sequence[Any]],
+        which: np.ndarray,
+        seeds: Seeds | None,
+        run: Run,
+        is_exact: bool,
+        seconds: float = math.inf,
     ) -> list[Any] | None:
-        """Each output in all lanes, as far as it goes; None if there is another way to take.
+        """Each output in all lanes, or in the first ones, as far as it goes; None if there is another way to take.
 
         Parameters
         ----------
@@ -137,6 +149,8 @@ class CompiledGraph:
         run : Run
         is_exact : bool
             Whether all engines give the same bits: engine ``auto`` compiles what pays.
+        seconds : float
+            After which no further lane is begun.
 
         Raises
         ------
@@ -150,12 +164,12 @@ class CompiledGraph:
         made = self.graph.machine_code(given[0], run.options)
         if made is None or (pays and not adds_up_little(made.step)):
             return None
-        results, rows = many(made, given, which, seeds, run)
+        results, rows = many(made, given, which, seeds, run, seconds)
         return list(zip(*rows, strict=True)) if results is None else list(results)
 
 
 def many(
-    made: Specialised, values: Sequence[Sequence[Any]], which: np.ndarray, seeds: Seeds | None, run: Run
+    made: Specialised, values: Sequence[Sequence[Any]], which: np.ndarray, seeds: Seeds | None, run: Run, seconds: float
 ) -> tuple[Sequence[np.ndarray] | None, Sequence[Any]]:
     """The results of a program in all lanes, each as one array; or None and those of each lane, where their lengths differ.
 
@@ -165,19 +179,24 @@ def many(
         A lane came upon something that only running it alone finds out.
     LoopTimeout
     """
+    share = partial(current_crew().share, seconds=seconds)
     try:
         with np.errstate(all="ignore"):
-            found = run_many(made.call, values, which, seeds, lambda: _pause(run), current_crew().share)
+            found = run_many(made.call, values, which, seeds, lambda: _pause(run), share)
             if found is not None:
                 return found, ()
             generators = seeds.generators() if seeds is not None else []
-            return None, _one_by_one(made.call, [values[k] for k in which], generators, run)
+            return None, _one_by_one(made.call, [values[k] for k in which], generators, run, share)
     except (FallBack, TooLong) as error:
         raise NotBatched("machine code leaves something to others") from error
 
 
 def _one_by_one(
-    call: Callable[..., Any], values: Sequence[Sequence[Any]], generators: Sequence[np.random.Generator], run: Run
+    call: Callable[..., Any],
+    values: Sequence[Sequence[Any]],
+    generators: Sequence[np.random.Generator],
+    run: Run,
+    share: Callable[[int, Callable[[int, int], None]], int],
 ) -> list[Any]:
     """Lanes whose results only the run tells how long they are, or that call something outside."""
     rows: list[Any] = [None] * len(values)
@@ -188,8 +207,7 @@ def _one_by_one(
             part = Run(run.options, RandomStream.over(generators[k]) if generators else RandomStream(0))
             rows[k] = call(part, *values[k])
 
-    current_crew().share(len(values), some)
-    return rows
+    return rows[: share(len(values), some)]
 
 
 def _stacked(rows: Sequence[np.ndarray], count: int, longest: int) -> np.ndarray:

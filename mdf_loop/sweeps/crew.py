@@ -7,6 +7,7 @@ the other are therefore taken a few at a time, by whoever has nothing else to do
 from __future__ import annotations
 
 import contextvars
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,8 +16,8 @@ from contextlib import contextmanager
 from mdf_loop.errors import LoopInterrupted
 from mdf_loop.holding import holding
 
-FIRST, MORE = 16, 4
-"""Runs that are taken at most before anybody knows how long one takes, and how many times as many then, each time."""
+FIRST, MORE = 1, 4
+"""Runs that are taken before it is known how long one takes, and how many times as many at most then, each time."""
 
 SHORTEST, LONGEST = 0.0002, 0.05
 """Seconds that the runs which are taken at once shall last: so long that taking them is nothing beside it, so short that Ctrl-C
@@ -41,15 +42,21 @@ class Crew:
         self._changed = threading.Condition()
         self._is_over = False
 
-    def share(self, count: int, runs: Runs) -> None:
-        """Do some runs, together with whoever helps; what goes wrong in any thread is raised here."""
-        work = _Shared(count, runs, self.size)
+    def share(self, count: int, runs: Runs, seconds: float = math.inf) -> int:
+        """Do some runs, together with the threads that help; what goes wrong in any thread is raised here.
+
+        Returns
+        -------
+        int
+            How many are done: the first ones, and fewer than ``count`` where the seconds are over.
+        """
+        work = _Shared(count, runs, self.size, seconds)
         with self._changed:
             self._shared.append(work)
             self._changed.notify_all()
         try:
             work.go_on()
-            work.finish()
+            return work.finish()
         except BaseException as error:  # Ctrl-C may strike anywhere
             work.leave_off(error)
             raise
@@ -83,8 +90,9 @@ class Crew:
 class _Shared:
     """Runs that several threads take from, each with the options and streams of the one that shares them."""
 
-    def __init__(self, count: int, runs: Runs, threads: int) -> None:
+    def __init__(self, count: int, runs: Runs, threads: int, seconds: float) -> None:
         self._count, self._runs, self._threads = count, runs, threads
+        self._end = time.perf_counter() + seconds
         self._behind = self._under_way = 0
         self._pace, self._longest = 0.0, FIRST
         self._error: BaseException | None = None
@@ -109,12 +117,13 @@ class _Shared:
                 self._under_way -= 1
                 self._changed.notify_all()
 
-    def finish(self) -> None:
-        """Wait for others, and raise what went wrong."""
+    def finish(self) -> int:
+        """Wait for others, raise what went wrong, and say how many are done."""
         with self._changed:
             self._changed.wait_for(lambda: not self._under_way)
         if self._error is not None:
             raise self._error
+        return self._behind
 
     def leave_off(self, error: BaseException) -> None:
         """Take nothing more."""
@@ -124,6 +133,8 @@ class _Shared:
     def _take(self) -> tuple[int, int] | None:
         with self._changed:
             start = self._behind
+            if start and time.perf_counter() >= self._end:
+                self._count = start
             if start >= self._count:
                 return None
             self._behind = min(start + self._next_length(self._count - start), self._count)

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.errors import LoopError
 from mdf_loop.models.labelled import DIMENSIONS, Axes, attributes, xarray
 from mdf_loop.models.results import About
 from mdf_loop.options import Run
-from mdf_loop.sweeps.reducing import QUANTILE, keeps_rows, levels_of
+from mdf_loop.sweeps.merging import Merged, Merging
+from mdf_loop.sweeps.reducing import QUANTILE, keeps_rows, made_of, one_of, reduction_of
 from mdf_loop.sweeps.table import Table
 from mdf_loop.sweeps.task import Task
 
@@ -34,16 +36,14 @@ class Labels:
         The outputs.
     by_iteration : sequence of str
         Those whose first axis is that of iterations, or steps.
-    levels : mapping of str to sequence of float
-        The levels of the outputs that are quantiles.
     trials : int
         Runs at each point.
     attrs : mapping
         Attributes of the Dataset.
     fill : float
         What stands where there is no value.
-    is_reduced : bool
-        Whether there is a row for each point, and not for each trial.
+    reduces : mapping of str to (str, list of float or None)
+        What is made of the trials of a point, output by output: None for a function of the caller's.
     """
 
     dims: Sequence[str]
@@ -52,10 +52,9 @@ class Labels:
     names: Sequence[str]
     by_iteration: Sequence[str]
     trials: int
-    levels: Mapping[str, Sequence[float]] = field(default_factory=dict)
     attrs: Mapping[str, Any] = field(default_factory=dict)
     fill: float = np.nan
-    is_reduced: bool = False
+    reduces: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def points(self) -> int:
@@ -63,9 +62,28 @@ class Labels:
         return math.prod(size for dim, size in zip(self.dims, self.shape, strict=True) if dim != "trial")
 
     @property
+    def merging(self) -> Merging | None:
+        """How the trials of a point are reduced, if they are."""
+        known = {name: lost if said is None else one_of(said) for name, said in self.reduces.items()}
+        return Merging(known, self.trials) if known else None
+
+    @property
     def rows(self) -> int:
         """How many rows the results have."""
-        return self.points if self.is_reduced else self.points * self.trials
+        return self.points if self.reduces else self.points * self.trials
+
+    def table(self) -> Table | Merged:
+        """What the results are filled in."""
+        merging = self.merging
+        return Table(self.rows, self.fill) if merging is None else Merged(merging, self.points, self.fill)
+
+    def failed(self, errors: Mapping[int, str]) -> list[str]:
+        """What went wrong, each with its place; of trials that are reduced the first at each point."""
+        if not self.reduces:
+            return [f"{self.described(row)}: {errors[row]}" for row in sorted(errors)]
+        first = {run // self.trials: run for run in sorted(errors, reverse=True)}
+        places = {run: [self.described(point), f"trial {run % self.trials}"] for point, run in sorted(first.items())}
+        return [f"{', '.join(filter(None, place))}: {errors[run]}" for run, place in places.items()]
 
     @property
     def grid(self) -> str:
@@ -76,12 +94,12 @@ class Labels:
 
     def described(self, row: int) -> str:
         """A row in words."""
-        point, trial = (row, 0) if self.is_reduced else divmod(row, self.trials)
+        point, trial = (row, 0) if self.reduces else divmod(row, self.trials)
         lead = {dim: size for dim, size in zip(self.dims, self.shape, strict=True) if dim != "trial"}
         place = dict(zip(lead, np.unravel_index(point, tuple(lead.values())), strict=True)) if lead else {}
         values = [f"{name}={known[place[dim]]}" for name, (dim, known) in self.coordinates.items() if name != "trial"]
         words = [f"point {point} ({', '.join(values)})"] if values else []
-        return ", ".join(words if self.is_reduced else [*words, f"trial {trial}"])
+        return ", ".join(words if self.reduces else [*words, f"trial {trial}"])
 
 
 def labels_of_sweep(task: Task, run: Run, has_trials: bool) -> Labels:
@@ -93,16 +111,21 @@ def labels_of_sweep(task: Task, run: Run, has_trials: bool) -> Labels:
         coordinates["trial"] = ("trial", np.arange(task.trials))
     collected = task.model.collected(task.wish)
     names = [name for name in task.names if not isinstance(reduce, Mapping) or name in reduce]
-    levels = {name: found for name in names if (found := levels_of(reduce, name)) is not None}
+    reduces = {} if reduce is None else {name: made_of(reduction_of(reduce, name)) for name in names}
     about = About(task.model.name, seed=task.seed, inputs=task.inputs, options=dict(run.options.chosen))
     attrs = {**attributes(about), "common_noise": int(task.common_noise), "engine": task.engine}
     for name in ("iterations", "stop", "every"):
         attrs.pop(name)
     rows = [name for name in names if name in collected and keeps_rows(reduce, name)]
-    return Labels(dims, shape, coordinates, names, rows, task.trials, levels, attrs, float(task.fill), reduce is not None)
+    return Labels(dims, shape, coordinates, names, rows, task.trials, attrs, float(task.fill), reduces)
 
 
-def labelled(labels: Labels, table: Table, errors: Sequence[str]) -> Any:
+def lost(_: np.ndarray) -> Any:
+    """A function of the caller's, of which the labels do not say what it makes."""
+    raise LoopError("what a function makes of trials is not known without it")
+
+
+def labelled(labels: Labels, table: Table | Merged, errors: Sequence[str]) -> Any:
     """The rows of a table as a Dataset."""
     arrays, ragged = table.finish()
     lead, shape = tuple(labels.dims), tuple(labels.shape)
@@ -114,10 +137,10 @@ def labelled(labels: Labels, table: Table, errors: Sequence[str]) -> Any:
             rows = np.full(table.count, table.fill)
         label = f"output {name}" if name in {*labels.coordinates, *DIMENSIONS, QUANTILE} else name
         rows = rows.reshape((*shape, *rows.shape[1:]))
-        levels = labels.levels.get(name)
-        more = () if levels is None or rows.ndim == len(shape) else (axes.along(QUANTILE, levels, label),)
+        levels = labels.reduces.get(name)
+        more = () if not isinstance(levels, list) or rows.ndim == len(shape) else (axes.along(QUANTILE, levels, label),)
         variables[label] = axes.of(label, rows.shape, name in labels.by_iteration, more=more), rows
         if name in ragged:
             variables[f"{label}_length"] = lead, ragged[name].reshape(shape)
-    attrs = {**labels.attrs, "errors": list(errors), "complete": int(table.done.sum())}
+    attrs = {**labels.attrs, "errors": list(errors), "failed": len(table.errors), "complete": table.complete}
     return xarray().Dataset(variables, axes.coordinates | dict(labels.coordinates), attrs)

@@ -11,10 +11,11 @@ from mdf_loop.errors import LoopError, MalformedBody, in_words, warn_user
 from mdf_loop.models.saving import open_results
 from mdf_loop.readers.opening import as_path
 from mdf_loop.sweeps.checkpoint import Place, holds_checkpoint, said_in, what_is_wrong
-from mdf_loop.sweeps.chunk_files import chunk_names, numbers_of, parts_of, read_chunk, rows_between
+from mdf_loop.sweeps.chunk_files import chunk_names, numbers_of, parts_of, read_chunk
 from mdf_loop.sweeps.digest import digest_of, digest_of_points
 from mdf_loop.sweeps.grid import Grid
 from mdf_loop.sweeps.labels import Labels, labelled
+from mdf_loop.sweeps.merging import Merged
 from mdf_loop.sweeps.places import place_of
 from mdf_loop.sweeps.table import Chunk, Table
 
@@ -75,10 +76,10 @@ def _done(place: Place) -> Any:
         warn_user(f"{what_is_wrong(place, damaged)}. They count as runs that are not done")
     _refuse_huge(place, labels, chunks)
     try:
-        table = Table(labels.rows, labels.fill)
+        table = labels.table()
         for name, chunk in chunks.items():
             _add(table, name, chunk, labels)
-        return labelled(labels, table, [f"{labels.described(row)}: {error}" for row, error in sorted(table.errors.items())])
+        return labelled(labels, table, labels.failed(table.errors))
     except LoopError:
         raise
     except Exception as error:  # what labels say may be anything
@@ -102,7 +103,7 @@ def _chunk(place: Place, name: str, labels: Labels, belongs: str, grid: Grid | N
     if not start < stop <= labels.points * trials:
         raise MalformedBody(f"{name} is for runs that this sweep does not have")
     points = None if grid is None else digest_of_points(grid, start // trials, (stop - 1) // trials + 1)
-    count = (stop - start) // trials if labels.is_reduced else stop - start
+    count = stop - start if labels.merging is None else labels.merging.rows_in(start, stop)
     return read_chunk(place.read(name), name, count, belongs, points)
 
 
@@ -114,8 +115,11 @@ def _refuse_huge(place: Place, labels: Labels, chunks: Mapping[str, Chunk]) -> N
         raise MalformedBody(f"{str(place)!r} says that it has {in_words(labels.rows)} runs; too little is done to show them")
 
 
-def _add(table: Table, name: str, chunk: Chunk, labels: Labels) -> None:
+def _add(table: Table | Merged, name: str, chunk: Chunk, labels: Labels) -> None:
+    start, stop, _ = numbers_of(name)
+    if isinstance(table, Merged):
+        if table.merging.is_whole(start, stop) or None not in labels.reduces.values():
+            table.add(start, chunk, stop - start)  # what a function makes of the trials of a point cannot be made without it
+        return
     for first, behind, at in parts_of(name, labels.trials):
-        unit = labels.trials if labels.is_reduced else 1
-        rows = rows_between(chunk, at // unit, (at + behind - first) // unit)
-        table.add(first // unit, rows, (behind - first) // unit)
+        table.add(first, chunk.part(at, at + behind - first), behind - first)

@@ -1,32 +1,41 @@
-"""What is made of the trials of a point: a mean, quantiles, or what a function says."""
+"""What is made of the trials of a point: a mean, quantiles, or what a function makes of them."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from mdf_loop.errors import ArgumentError
 from mdf_loop.models.model import unknown_name
-from mdf_loop.sweeps.table import Chunk, column_of
+from mdf_loop.sweeps.moments import MOMENTS, Moments
 
-Reduce = Callable[[np.ndarray], Any] | Mapping[str, Callable[[np.ndarray], Any]]
-"""A function of an array whose first axis are trials, for all outputs or by name."""
+Function = Callable[[np.ndarray], Any]
+"""Makes something of an array whose first axis are the trials of a point."""
 
-KNOWN: dict[str, Callable[[np.ndarray], Any]] = {
-    "mean": partial(np.nanmean, axis=0),
-    "median": partial(np.nanmedian, axis=0),
-    "std": partial(np.nanstd, axis=0),
-    "var": partial(np.nanvar, axis=0),
-    "min": partial(np.nanmin, axis=0),
-    "max": partial(np.nanmax, axis=0),
-    "sum": partial(np.nansum, axis=0),
-}
+One: TypeAlias = "Moments | Function"
+Reduce: TypeAlias = "One | Mapping[str, One]"
+"""For all outputs, or by name."""
+
+MEDIAN = partial(np.nanmedian, axis=0)
+KNOWN: dict[str, One] = {"mean": MOMENTS["mean"], "median": MEDIAN, **MOMENTS}
 """Reductions by name; values that are not there do not count."""
+
+QUANTILE = "quantile"
+"""The dimension of quantiles."""
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """Quantiles of some levels, along a first axis."""
+
+    levels: tuple[float, ...]
+
+    def __call__(self, values: np.ndarray) -> np.ndarray:
+        return np.nanquantile(values, self.levels, axis=0)
 
 
 def reduce_of(said: Any, outputs: Iterable[str]) -> Reduce | None:
@@ -51,8 +60,8 @@ def reduce_of(said: Any, outputs: Iterable[str]) -> Reduce | None:
         for name in said:
             if name not in known:
                 raise unknown_name("reduce is for outputs that are kept; there is none called", str(name), known)
-        return {name: _one(value) for name, value in said.items()}
-    return _one(said)
+        return {name: one_of(value) for name, value in said.items()}
+    return one_of(said)
 
 
 def reduce_in_words(reduce: Reduce | None) -> Any:
@@ -62,27 +71,36 @@ def reduce_in_words(reduce: Reduce | None) -> Any:
     return next((name for name, function in KNOWN.items() if function is reduce), reduce)
 
 
-QUANTILE = "quantile"
-"""The dimension of quantiles."""
+def made_of(one: One | None) -> str | list[float] | None:
+    """What can stand in a file of what is made of an output: a name, levels of quantiles, or None for a caller's function."""
+    if isinstance(one, Quantiles):
+        return list(one.levels)
+    said = reduce_in_words(one)
+    return said if isinstance(said, str) else None
 
 
-def keeps_rows(reduce: Reduce | None, name: str) -> bool:
-    """Whether what is made of an output has its axes but for that of the trials: nobody knows what a function makes."""
-    function = _for(reduce, name)
-    return function is None or function in KNOWN.values() or isinstance(function, Quantiles)
-
-
-def levels_of(reduce: Reduce | None, name: str) -> tuple[float, ...] | None:
-    """The levels of the quantiles that are made of an output; None if it is something else."""
-    function = _for(reduce, name)
-    return function.levels if isinstance(function, Quantiles) else None
-
-
-def _for(reduce: Reduce | None, name: str) -> Callable[[np.ndarray], Any] | None:
+def reduction_of(reduce: Reduce | None, name: str) -> One | None:
+    """What is made of an output; None for nothing."""
     return reduce.get(name) if isinstance(reduce, Mapping) else reduce
 
 
-def _one(said: Any) -> Callable[[np.ndarray], Any]:
+def needs_all(reduce: Reduce) -> bool:
+    """Whether something is made of all trials of a point at once, which moments are not."""
+    return any(not isinstance(each, Moments) for each in _each(reduce))
+
+
+def keeps_rows(reduce: Reduce | None, name: str) -> bool:
+    """Whether what is made of an output has its axes but for that of the trials: what a function makes is not known."""
+    found = reduction_of(reduce, name)
+    return found is None or found is MEDIAN or isinstance(found, Moments | Quantiles)
+
+
+def _each(reduce: Reduce) -> Iterator[One]:
+    yield from reduce.values() if isinstance(reduce, Mapping) else (reduce,)
+
+
+def one_of(said: Any) -> One:
+    """What ``reduce`` says of one output; see :func:`reduce_of`."""
     if callable(said):
         return said
     if isinstance(said, str) and said in KNOWN:
@@ -92,38 +110,3 @@ def _one(said: Any) -> Callable[[np.ndarray], Any]:
         if levels.ndim == 1 and levels.size and levels.dtype.kind in "iuf" and ((levels >= 0) & (levels <= 1)).all():
             return Quantiles(tuple(levels.tolist()))
     raise ArgumentError(f"reduce is {', '.join(KNOWN)}, quantiles from 0 to 1, or a function of an array; got {said!r}")
-
-
-@dataclass(frozen=True)
-class Quantiles:
-    """Quantiles of some levels, along a first axis."""
-
-    levels: tuple[float, ...]
-
-    def __call__(self, values: np.ndarray) -> np.ndarray:
-        return np.nanquantile(values, self.levels, axis=0)
-
-
-def reduced(reduce: Reduce, columns: Mapping[str, Any], errors: Mapping[int, str], trials: int) -> Chunk:
-    """A chunk of whole points, a row for each."""
-    found: dict[str, Any] = {}
-    failed = np.array(sorted(errors), np.intp)
-    for name, (rows, _) in columns.items():
-        function = _for(reduce, name)
-        if function is None:
-            continue
-        points = rows.reshape(len(rows) // trials, trials, *rows.shape[1:])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # points without a single value
-            made = [_made(function, point, failed[failed // trials == k] % trials) for k, point in enumerate(points)]
-        found[name] = column_of(made)
-    by_point: dict[int, str] = {}
-    for k in sorted(errors):
-        by_point.setdefault(k // trials, f"trial {k % trials}: {errors[k]}")
-    return Chunk(found, by_point)
-
-
-def _made(function: Callable[[np.ndarray], Any], values: np.ndarray, failed: np.ndarray) -> Any:
-    """What a function makes of the trials of a point that did not fail."""
-    left = np.delete(values, failed, axis=0) if len(failed) else values
-    return np.asarray(function(left)) if len(left) else None

@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.counts import counted
-from mdf_loop.errors import ArgumentError, KindError, LoopInterrupted, PartialResults
+from mdf_loop.errors import ArgumentError, KindError, in_words, warn_user
 from mdf_loop.models.labelled import xarray
 from mdf_loop.models.model import HOW, Model, Wish, suggest_argument, unknown_name
 from mdf_loop.models.opening import prepare
-from mdf_loop.options import Run, Seed, current_options, part_of, start_run
+from mdf_loop.options import Run, Seed, current_options, options, start_run
+from mdf_loop.progress import Bar, Tally
 from mdf_loop.sweeps.checkpoint import Checkpoint, begun
+from mdf_loop.sweeps.clusters import on_cluster
+from mdf_loop.sweeps.filling import fill, keeping
 from mdf_loop.sweeps.grid import Grid, grid_of
 from mdf_loop.sweeps.labels import labelled, labels_of_sweep
+from mdf_loop.sweeps.merging import Merged
+from mdf_loop.sweeps.pieces import Pieces, Uncut
 from mdf_loop.sweeps.reducing import reduce_of
-from mdf_loop.sweeps.table import Chunk, Table
+from mdf_loop.sweeps.table import Chunk, Span, Table
 from mdf_loop.sweeps.task import Task
-from mdf_loop.sweeps.workers import Span, chunks_of, helped, here, in_threads, on_cluster
-
-CHUNK = 1 << 15
-"""Runs in a chunk, unless somebody says otherwise."""
-
-CHUNKS = 4
-"""Chunks for each thread: fewer keep Python's lock for less time, more let threads end together."""
-
-SHARED = 1 << 14
-"""Runs that a chunk has at least which threads share: one for each thread would only be prepared more often."""
-
-Progress = Callable[[int, int], None]
-"""Called with how many runs are done, and of how many."""
+from mdf_loop.sweeps.workers import here, in_threads
 
 
 @dataclass(frozen=True)
@@ -51,7 +44,7 @@ class Said:
     client: Any
     chunk: int | None
     checkpoint: Any
-    progress: Progress | None
+    progress: Any
     steps: int | None
     time_increment: float | None
     collect: bool
@@ -65,26 +58,43 @@ class Said:
 def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
     """What :func:`mdf_loop.sweep` gives; see there."""
     xarray()
-    model = prepare(model)
-    model.refuse_how(said.given())
-    said = _completed(said)
-    run = start_run(said.seed)
-    task = _task(model, grid_of(over), inputs, said, run.stream.seed)
-    workers = _counted("workers", said.workers)
-    length, labels = _chunk_of(task, said), labels_of_sweep(task, run, said.trials is not None)
-    table = Table(task.rows, said.fill)
-    saved = None if said.checkpoint is None else Checkpoint(said.checkpoint, task, labels)
-    found = chunked(task, length, run, workers, said.client, saved)
-    try:
-        with part_of(run):
-            _fill(table, task, found, said.progress)
-    except (PartialResults, KeyboardInterrupt) as error:
-        ended = error if isinstance(error, PartialResults) else LoopInterrupted("interrupted")
-        ended.results = labelled(labels, table, _errors(task, table))
-        if ended is error:
-            raise
-        raise ended from error
+    with _told(said.progress):
+        model = prepare(model)
+        model.refuse_how(said.given())
+        said = _completed(said)
+        run = start_run(said.seed)
+        task = _task(model, grid_of(over), inputs, said, run.stream.seed)
+        workers, length = _counted("workers", said.workers), _length_of(said)
+        labels, table = labels_of_sweep(task, run, said.trials is not None), task.table()
+        saved = None if said.checkpoint is None else Checkpoint(said.checkpoint, task, labels)
+        with keeping(lambda: labelled(labels, table, _errors(task, table))):
+            before = 0 if saved is None else fill(table, saved.chunks(), run)
+            pieces = Pieces(saved or Uncut(task.size, task.fitted), length)
+            found = _found(task, pieces, run, workers, said.client, saved)
+            fill(table, found, run, Tally(run.options.progress or None, task.model.name, task.size, before))
+    _warn_of_failed(task, table)
     return labelled(labels, table, _errors(task, table))
+
+
+@contextlib.contextmanager
+def _told(asked: Any) -> Iterator[None]:
+    """Who is told how far the sweep is: whom ``options(progress=)`` says, unless the sweep's own argument says otherwise."""
+    if asked is None:
+        yield
+        return
+    chosen = asked
+    if callable(asked) and not isinstance(asked, Bar):
+        chosen = lambda report: asked(report.iteration, report.total)  # noqa: E731
+    with options(progress=chosen):
+        yield
+
+
+def _warn_of_failed(task: Task, table: Table | Merged) -> None:
+    """Say how many runs failed, and why the first one did."""
+    if table.errors:
+        first = min(table.errors)
+        many = f"{len(table.errors)} of {in_words(task.size)} runs"
+        warn_user(f"{many} failed; the first, {task.described(first)}: {table.errors[first]}")
 
 
 def _completed(said: Said) -> Said:
@@ -97,6 +107,7 @@ def _completed(said: Said) -> Said:
 def _task(model: Model, grid: Grid, inputs: Mapping[str, Any], said: Said, seed: Seed) -> Task:
     """The work that is asked for."""
     _refuse_unknown(model, grid, inputs)
+    _refuse_texts(model, grid)
     if said.on_error not in ("keep", "raise"):
         raise ArgumentError(f"on_error must be 'keep' or 'raise'; got {said.on_error!r}")
     if not isinstance(said.fill, int | float | np.number):
@@ -107,61 +118,45 @@ def _task(model: Model, grid: Grid, inputs: Mapping[str, Any], said: Said, seed:
     return Task(model, inputs, grid, trials, seed, wish, said.common_noise, reduce, said.fill, stops)
 
 
-def _chunk_of(task: Task, said: Said) -> int:
-    """How many runs a chunk has."""
+def _length_of(said: Said) -> int | None:
+    """How many runs a chunk has, if the caller says so; the clock decides otherwise."""
     if said.client is not None and not hasattr(said.client, "scheduler_info"):
         raise KindError(f"client must be a dask.distributed.Client; got {type(said.client).__name__}")
-    if said.chunk is not None:
-        return _counted("chunk", said.chunk)
-    if said.client is not None:
-        return _share(task.size, 8 * len(said.client.scheduler_info()["workers"]))
-    if said.workers > 1 and said.checkpoint is None:  # which goes on with other workers as well
-        return max(_share(task.size, said.workers), SHARED) if task.shares else _share(task.size, CHUNKS * said.workers)
-    return CHUNK
+    return None if said.chunk is None else _counted("chunk", said.chunk)
 
 
-def chunked(
-    task: Task, length: int, run: Run, workers: int = 1, client: Any = None, saved: Checkpoint | None = None
-) -> Iterator[tuple[Span, Chunk]]:
-    """All chunks of a task, as they are done; those of a checkpoint first."""
+def _found(
+    task: Task, pieces: Pieces, run: Run, workers: int, client: Any, saved: Checkpoint | None
+) -> Generator[tuple[Span, Chunk]]:
+    """What is left of a task, as it is done, here or by other jobs with the same checkpoint."""
     if saved is None:
-        yield from _spread(task, chunks_of(task, length), run, workers, client)
+        yield from _spread(task, pieces, run, workers, client)
         return
     try:
         while not saved.is_complete:
+            with contextlib.closing(_spread(task, pieces, run, workers, client)) as found:
+                for span, chunk in found:
+                    saved.write(span, chunk)
+                    yield span, chunk
+                    yield from saved.chunks()
             yield from saved.chunks()
-            for span, chunk in _spread(task, iter(partial(saved.take, length), None), run, workers, client):
-                saved.write(span, chunk)
-                yield span, chunk
-                yield from saved.chunks()
     finally:
         saved.close()
 
 
-def _spread(task: Task, spans: Iterable[Span], run: Run, workers: int, client: Any) -> Iterator[tuple[Span, Chunk]]:
-    """Chunks from whoever runs them."""
+def _spread(task: Task, pieces: Pieces, run: Run, workers: int, client: Any) -> Generator[tuple[Span, Chunk]]:
+    """Pieces by whom the caller says."""
     if client is not None:
-        return on_cluster(task, spans, client, run.deadline)
-    if workers > 1 and isinstance(spans, list) and len(spans) == 1:
-        return helped(task, spans[0], workers)
-    return in_threads(task, spans, workers) if workers > 1 else here(task, spans)
+        return on_cluster(task, pieces, client, run.deadline)
+    return in_threads(task, pieces, workers) if workers > 1 else here(task, pieces)
 
 
-def _fill(table: Table, task: Task, found: Iterable[tuple[Span, Chunk]], progress: Progress | None) -> None:
-    done = 0
-    for (start, stop), chunk in found:
-        first, behind = task.rows_of(start, stop)
-        table.add(first, chunk, behind - first)
-        done += stop - start
-        if progress is not None:
-            progress(done, task.size)
-
-
-def _errors(task: Task, table: Table) -> list[str]:
-    """What went wrong, each with its place."""
+def _errors(task: Task, table: Table | Merged) -> list[str]:
+    """What went wrong, each with its place; of trials that are reduced the first at each point."""
+    failed = sorted(table.errors)
     if task.reduce is not None:
-        return [f"point {row}, {error}" for row, error in sorted(table.errors.items())]
-    return [f"{task.described(row)}: {error}" for row, error in sorted(table.errors.items())]
+        failed = list({run // task.trials: run for run in reversed(failed)}.values())[::-1]
+    return [f"{task.described(run)}: {table.errors[run]}" for run in failed]
 
 
 def _refuse_unknown(model: Model, grid: Grid, inputs: Mapping[str, Any]) -> None:
@@ -182,6 +177,24 @@ def _refuse_unknown(model: Model, grid: Grid, inputs: Mapping[str, Any]) -> None
     model.refuse_missing((*swept, *inputs))
 
 
+def _refuse_texts(model: Model, grid: Grid) -> None:
+    """See that no text is among numbers, or where a number belongs: each run of it would fail."""
+    types = {name.rpartition(".")[2]: port.type for name, port in model.inputs.items()}
+    for name, (_, values) in grid.axes:
+        texts = [k for k, value in enumerate(values) if _is_text(value)]
+        dtype = types[name.rpartition(".")[2]].dtype
+        if texts and (len(texts) < len(values) or (dtype is not None and dtype.kind in "biuf")):
+            what = f"the text {values[texts[0]]!r}" if isinstance(values[texts[0]], str) else f"{values[texts[0]]!r}"
+            raise ArgumentError(f"over[{name!r}] is numbers or texts, not both; value {texts[0]} is {what}, which is no number")
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value is a text, or has one in it, or is nothing."""
+    if isinstance(value, list | tuple):
+        return any(map(_is_text, value))
+    return value is None or isinstance(value, str | bytes) or (isinstance(value, np.ndarray) and value.dtype.kind in "US")
+
+
 def _kept(model: Model, outputs: Any) -> frozenset[str] | None:
     if outputs is None:
         return None
@@ -194,8 +207,3 @@ def _kept(model: Model, outputs: Any) -> frozenset[str] | None:
 
 def _counted(name: str, count: Any) -> int:
     return 1 if count is None else counted(name, count)
-
-
-def _share(size: int, chunks: int) -> int:
-    """How many runs a chunk has, for so many chunks."""
-    return max(min(-(-size // max(chunks, 1)), CHUNK), 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from mdf_loop.models.results import stop_of
 from mdf_loop.options import Run
 from mdf_loop.sweeps.batched import BatchedLoop
 from mdf_loop.sweeps.columns import Columns
-from mdf_loop.sweeps.compiled import CompiledLoop
+from mdf_loop.sweeps.compiled import UNKNOWN, CompiledLoop
 from mdf_loop.sweeps.exact import NotBatched
 from mdf_loop.sweeps.seeds import Seeds
 from mdf_loop.sweeps.sources import Evaluated, Unread, results_in, source_of
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from mdf_loop.sweeps.task import Task
 
 log = logging.getLogger(__name__)
+
+WHOLE, PACE, FEW = 1.0, 2e7, 64
+"""Where there is less time than these seconds, as many lanes are run as end in it at so many iterations a second, but these at
+least: vectorised they take hardly longer than one."""
 
 
 class SideBySide:
@@ -54,8 +59,8 @@ class SideBySide:
             known.append(cls(model, source) if source is not None and source.has_many else None)
         return known[0]
 
-    def run(self, task: Task, start: int, stop: int, run: Run) -> Chunk | None:
-        """The outputs of some runs; None if they have to be run one by one.
+    def run(self, task: Task, start: int, stop: int, run: Run, seconds: float = math.inf) -> Chunk | None:
+        """The outputs of some runs, or of the first of them; None if they have to be run one by one.
 
         Raises
         ------
@@ -64,7 +69,7 @@ class SideBySide:
         if run.options.trusted:
             return None
         try:
-            return self._columns(task, start, stop, run)
+            return self._columns(task, start, stop, run, seconds)
         except LoopTimeout:
             raise
         except (NotBatched, LoopError) as reason:
@@ -73,7 +78,7 @@ class SideBySide:
             log.debug("%s: runs are run one by one: %r", self.model.name, error, exc_info=True)
         return None
 
-    def _columns(self, task: Task, start: int, stop: int, run: Run) -> Chunk:
+    def _columns(self, task: Task, start: int, stop: int, run: Run, seconds: float) -> Chunk:
         first, source = start // task.trials, self.source
         which = np.arange(start, stop) // task.trials - first
         seeds = self._seeds(task, start, stop)
@@ -85,12 +90,12 @@ class SideBySide:
         taken = source.taken(task.names, requests[0]) if requests else None
         if taken is not None:
             wanted = {place for place in taken.values() if place is not None}
-            columns = self._looped(requests, which, seeds, run, wanted)
-            found = {name: _column(columns, place, task.fill) for name, place in taken.items()}
-            return Chunk(found, {}, columns.lengths, _stops(requests, which, columns.lengths))
-        whole = source.whole(points, which, seeds, run)
+            columns = self._looped(requests, which, seeds, run, wanted, seconds)
+            found = {name: _column(columns, place, task.padding) for name, place in taken.items()}
+            return Chunk(found, {}, columns.lengths, _stops(requests, which[: len(columns.lengths)], columns.lengths))
+        whole = source.whole(points, which, seeds, run, seconds)
         if whole is not None:
-            return Chunk({name: column_of(whole[name], task.fill) for name in task.names})
+            return Chunk({name: column_of(whole[name], task.padding) for name in task.names})
         return self._stepwise([source.steps(points[k], outside) for k in which], seeds, run, task)
 
     def _seeds(self, task: Task, start: int, stop: int) -> Seeds | None:
@@ -121,7 +126,7 @@ class SideBySide:
             for row, k in enumerate(lanes):
                 results = columns.results(row)
                 self._go_on(k, begun[k], tuple(results) if len(results) != 1 else results[0], waiting, outputs)
-        chunk.columns = {name: column_of([row[name] for row in outputs], task.fill) for name in task.names}
+        chunk.columns = {name: column_of([row[name] for row in outputs], task.padding) for name in task.names}
         return chunk
 
     @staticmethod
@@ -132,18 +137,28 @@ class SideBySide:
             outputs[k] = end.value
 
     def _looped(
-        self, requests: list[Request], which: np.ndarray, seeds: Seeds | None, run: Run, wanted: set[int] | None
+        self,
+        requests: list[Request],
+        which: np.ndarray,
+        seeds: Seeds | None,
+        run: Run,
+        wanted: set[int] | None,
+        seconds: float = math.inf,
     ) -> Columns:
-        """Run one loop in all lanes; ``which`` says which of the requests is a lane's."""
+        """Run one loop in all lanes, or in the first that end in some time; ``which`` is the request of each."""
         prepared = requests[0].prepared
         for request in requests:
             _refuse_other(request, prepared, run)
         count = results_in(prepared.record)
         keeps = tuple(wanted is None or k in wanted for k in range(count))
         arguments = [request.arguments for request in requests]
-        compiled = self._ready(prepared, keeps, lambda: CompiledLoop(prepared.record, keeps)).run(arguments, which, seeds, run)
+        machine = self._ready(prepared, keeps, lambda: CompiledLoop(prepared.record, keeps))
+        compiled = machine.run(arguments, which, seeds, run, seconds)
         if compiled is not None:
             return compiled
+        if seconds < WHOLE:
+            which = which[: max(int(seconds * PACE / max(each.trip_count or UNKNOWN for each in arguments)), FEW)]
+            seeds = seeds and seeds.first(len(which))
         how = run.options.how
         compiles = how.compiles or how.compiles_what_pays
         batched = self._ready(prepared, compiles, lambda: BatchedLoop(prepared.record, compiles))

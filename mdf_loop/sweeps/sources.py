@@ -69,9 +69,9 @@ class Evaluated(Protocol):
         """Which results of its only loop the outputs are; None if there is more to them."""
 
     def whole(
-        self, points: Sequence[Mapping[str, Any]], which: np.ndarray, seeds: Seeds | None, run: Run
+        self, points: Sequence[Mapping[str, Any]], which: np.ndarray, seeds: Seeds | None, run: Run, seconds: float
     ) -> Mapping[str, Any] | None:
-        """The outputs of all runs by one program, each a column of them; None if there is none."""
+        """The outputs of all runs, or of the first that begin in time, by one program, each a column; None if there is none."""
 
 
 class Unread(RandomStream):
@@ -143,7 +143,7 @@ class OfNodes:
             found[name] = element[1]
         return found
 
-    def whole(self, points: Any, which: Any, seeds: Any, run: Any) -> None:
+    def whole(self, points: Any, which: Any, seeds: Any, run: Any, seconds: float) -> None:
         """MDF's own functions have no program."""
 
 
@@ -230,11 +230,11 @@ class OfOperators:
         return {name: found[name] for name in names}
 
     def whole(
-        self, points: Sequence[Mapping[str, Any]], which: np.ndarray, seeds: Seeds | None, run: Run
+        self, points: Sequence[Mapping[str, Any]], which: np.ndarray, seeds: Seeds | None, run: Run, seconds: float
     ) -> Mapping[str, Any] | None:
-        """The outputs of all runs by one program, each a column of them; None if there is none."""
+        """The outputs of all runs, or of the first that begin in time, by one program, each a column; None if there is none."""
         given = [self.rep.values(self._named(inputs)) for inputs in points]
-        found = self._whole.run(given, which, seeds, run, self.is_exact)
+        found = self._whole.run(given, which, seeds, run, self.is_exact, seconds)
         return None if found is None else dict(zip(self.outputs, found, strict=False))
 
 

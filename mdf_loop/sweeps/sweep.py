@@ -27,7 +27,7 @@ def sweep(
     client: Any = None,
     chunk: int | None = None,
     checkpoint: Any = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: bool | Callable[[int, int], Any] | None = None,
     steps: int | None = None,
     time_increment: float | None = None,
     collect: bool = False,
@@ -53,25 +53,28 @@ def sweep(
     outputs : sequence of str, optional
         Those that are kept.
     reduce : str, sequence of float, callable or mapping, optional
-        What is kept of the trials of a point: ``"mean"``, ``"median"``, ``"std"``, ``"var"``, ``"min"``, ``"max"``,
-        ``"sum"``; quantiles such as ``[0.1, 0.5, 0.9]``; a function of an array whose first axis are trials; or one of
-        these for each output that is kept.
+        What is kept of the trials of a point: ``"mean"``, ``"std"``, ``"var"``, ``"min"``, ``"max"``, ``"sum"`` or ``"count"``,
+        which are merged over the pieces of a sweep, so that memory does not grow with the number of trials; ``"median"``,
+        quantiles such as ``[0.1, 0.5, 0.9]``, or a function of an array whose first axis are trials, which need all trials of
+        a point at once; or one of these for each output that is kept.
     fill : number
         What fills up outputs of runs that are shorter than others, and stands for runs that failed.
     on_error : {"keep", "raise"}
-        Whether the sweep goes on behind a run that fails: its outputs are ``fill`` and ``attrs["errors"]`` says why.
+        Whether the sweep goes on after a run that fails: its outputs are ``fill``, ``attrs["errors"]`` says why,
+        ``attrs["failed"]`` how many runs failed, and a :class:`~mdf_loop.errors.LoopWarning` says both.
     workers : int
         How many threads run chunks.
     client : dask.distributed.Client, optional
         Whose workers run chunks instead.
     chunk : int, optional
-        How many runs are run at once; what they give is all that takes memory beside the result.
+        How many runs are run at once.  Without it the clock decides: a tenth of a second at first, then about a second.
     checkpoint : str or path-like, optional
         A ``.zarr`` folder, or an address that fsspec knows, to which each chunk is written when it is complete.  The same call
         later goes on there, with the seed that it has unless another is given; so do more trials, and other jobs at the same
         time.  :func:`mdf_loop.open` shows what is done.
-    progress : callable, optional
-        Called with how many runs are done, and of how many, after each chunk.
+    progress : bool or callable, optional
+        True shows a bar, as ``options(progress=True)`` does.  A function is called after each piece with how many runs are done,
+        and of how many; if it returns False the sweep stops with :class:`~mdf_loop.errors.LoopStopped`.
     steps, time_increment, collect
         As :func:`mdf_loop.run` takes them.
     **inputs : array_like
@@ -88,10 +91,13 @@ def sweep(
     ------
     ArgumentError, KindError
         An argument is not what it must be; there is no such input or output.
-    LoopTimeout, LoopInterrupted
-        ``options(timeout=...)``, which is for the whole sweep, or Ctrl-C: ``.results`` is the Dataset of what is complete.
+    LoopTimeout, LoopInterrupted, LoopStopped
+        ``options(timeout=...)``, which is for the whole sweep, Ctrl-C, or a function that returned False.
     LoopError
-        A run failed with ``on_error="raise"``; xarray is not installed; or the checkpoint is that of another sweep.
+        A run failed with ``on_error="raise"``; xarray is not installed; the cluster cannot be reached; or the checkpoint is
+        that of another sweep.
+
+    Whatever ends a sweep early has ``.results``: the Dataset of what is complete.
 
     Examples
     --------

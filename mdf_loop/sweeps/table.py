@@ -12,6 +12,9 @@ from mdf_loop.errors import ArgumentError, LoopError, in_words
 from mdf_loop.models.labelled import rectangular
 from mdf_loop.models.written import widened
 
+Span = tuple[int, int]
+"""The first of some runs, and the one after the last."""
+
 
 @dataclass
 class Chunk:
@@ -31,6 +34,38 @@ class Chunk:
     errors: dict[int, str] = field(default_factory=dict)
     iterations: np.ndarray | None = None
     stops: np.ndarray | None = None
+
+    def part(self, start: int, stop: int) -> Chunk:
+        """Some of the runs."""
+        columns = {
+            name: (rows[start:stop], None if lengths is None else lengths[start:stop])
+            for name, (rows, lengths) in self.columns.items()
+        }
+        errors = {k - start: error for k, error in self.errors.items() if start <= k < stop}
+        notes = (None if each is None else each[start:stop] for each in (self.iterations, self.stops))
+        return Chunk(columns, errors, *notes)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What became of a piece of a sweep.
+
+    Attributes
+    ----------
+    span : Span
+        The runs that are done: the first ones of those that were asked for.
+    chunks : list of (Span, Chunk)
+        What they gave.
+    seconds : float
+        How long they took.
+    bytes : int
+        How large what they gave was before anything was made of it.
+    """
+
+    span: Span
+    chunks: list[tuple[Span, Chunk]]
+    seconds: float
+    bytes: int
 
 
 def column_of(rows: Sequence[Any], fill: Any = np.nan) -> tuple[np.ndarray, np.ndarray | None]:
@@ -99,14 +134,23 @@ class Table:
     def add(self, start: int, chunk: Chunk, count: int) -> None:
         """Fill in the rows from ``start`` on."""
         for name, (rows, lengths) in chunk.columns.items():
-            array = self._room(name, widened(rows))
-            index: Any = (slice(start, start + len(rows)), *map(slice, rows.shape[1:]))
-            array[index] = widened(rows)
+            self.put(slice(start, start + len(rows)), name, rows)
             if lengths is not None:
                 known = self.lengths.setdefault(name, np.zeros(self.count, np.int64))
                 known[start : start + len(rows)] = lengths
         self.errors |= {start + k: error for k, error in chunk.errors.items()}
         self.done[start : start + count] = True
+
+    def put(self, where: slice | np.ndarray, name: str, rows: np.ndarray) -> None:
+        """Fill in some rows of one output."""
+        array = self._room(name, widened(rows))
+        index: Any = (where, *map(slice, rows.shape[1:]))
+        array[index] = widened(rows)
+
+    @property
+    def complete(self) -> int:
+        """How many runs are done."""
+        return int(self.done.sum())
 
     def _room(self, name: str, rows: np.ndarray) -> np.ndarray:
         """The array of an output, made larger or of a wider type where these rows need it."""
@@ -131,10 +175,12 @@ class Table:
 
     def finish(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """The arrays, and the lengths of those outputs whose runs differ in length."""
-        if not self.done.all():
+        missing = ~self.done
+        missing[list(self.errors)] = True
+        if missing.any():
             for name, array in self.arrays.items():
                 wide = array.astype(holding(array.dtype, self.fill), copy=False)
-                wide[~self.done] = _filling(self.fill, wide.dtype)
+                wide[missing] = _filling(self.fill, wide.dtype)
                 self.arrays[name] = wide
         ragged = {
             name: lengths for name, lengths in self.lengths.items() if (lengths[self.done] != self.arrays[name].shape[1]).any()

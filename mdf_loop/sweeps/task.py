@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.engines import ENGINES, can_compile
 from mdf_loop.errors import LoopError, LoopInterrupted, LoopTimeout
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Found, Model, Wish
@@ -19,11 +20,12 @@ from mdf_loop.options import OPTIONS, RandomStream, Run, Seed, current_options, 
 from mdf_loop.sweeps.crew import current_crew
 from mdf_loop.sweeps.engine import engine_of
 from mdf_loop.sweeps.grid import Grid
-from mdf_loop.sweeps.reducing import Reduce, reduced
+from mdf_loop.sweeps.merging import Merged, Merging
+from mdf_loop.sweeps.reducing import Reduce
 from mdf_loop.sweeps.scheduled_lanes import run_points
 from mdf_loop.sweeps.seeds import seed_of
 from mdf_loop.sweeps.side_by_side import SideBySide
-from mdf_loop.sweeps.table import Chunk, column_of
+from mdf_loop.sweeps.table import Chunk, Ran, Span, Table, column_of
 
 log = logging.getLogger(__name__)
 
@@ -88,10 +90,27 @@ class Task:
         """How many runs there are."""
         return self.grid.size * self.trials
 
+    @cached_property
+    def merging(self) -> Merging | None:
+        """How the trials of a point are reduced, if they are."""
+        return None if self.reduce is None else Merging(self.reduce, self.trials)
+
+    def table(self) -> Table | Merged:
+        """What the results are filled in."""
+        return Table(self.size, self.fill) if self.merging is None else Merged(self.merging, self.grid.size, self.fill)
+
+    def fitted(self, start: int, stop: int) -> int:
+        """Where a piece ends that shall end at ``stop`` or shortly before."""
+        return stop if self.merging is None else self.merging.fitted(start, stop)
+
+    def rows_in(self, start: int, stop: int) -> int:
+        """How many rows the chunk of some runs has."""
+        return stop - start if self.merging is None else self.merging.rows_in(start, stop)
+
     @property
-    def rows(self) -> int:
-        """How many rows the result has: one for each run, or for each point."""
-        return self.grid.size if self.reduce is not None else self.size
+    def padding(self) -> Any:
+        """What fills up rows: what counts in a mean is never it."""
+        return self.fill if self.merging is None else np.nan
 
     def place(self, k: int) -> tuple[int, int]:
         """Point and trial of a run."""
@@ -105,39 +124,52 @@ class Task:
         """What the runs at a point are given."""
         return {**self.inputs, **self.grid.inputs(point)}
 
-    def rows_of(self, start: int, stop: int) -> tuple[int, int]:
-        """The rows that some runs fill."""
-        return (start // self.trials, stop // self.trials) if self.reduce is not None else (start, stop)
-
-    def run(self, start: int, stop: int) -> Chunk:
-        """Run some of the runs.
+    def run(self, start: int, stop: int, seconds: float = math.inf) -> Ran:
+        """Run some of the runs: those that are begun within some seconds, at least one.
 
         Raises
         ------
         LoopTimeout, LoopInterrupted
-            Nothing of the chunk is kept.
+            Nothing of these runs is kept.
         LoopError
             A run failed, and that ends everything.
         """
+        begun = time.perf_counter()
         with self.chosen():
-            run = start_run()
-            chunk = self._run(start, stop, run)
-        return chunk if self.reduce is None else reduced(self.reduce, chunk.columns, chunk.errors, self.trials)
+            chunk, count = self._run(start, stop, start_run(), seconds)
+        size = sum(rows.nbytes for rows, _ in chunk.columns.values())
+        span = start, start + count
+        return Ran(span, list(self._reduced(span, chunk)), time.perf_counter() - begun, size)
 
-    def _run(self, start: int, stop: int, run: Run) -> Chunk:
+    def _reduced(self, span: Span, chunk: Chunk) -> Iterator[tuple[Span, Chunk]]:
+        """The chunk, or what is made of its trials; trials of a group that is not whole stay as they are."""
+        start = span[0]
+        for first, behind in [span] if self.merging is None else self.merging.split(span):
+            part = chunk if (first, behind) == span else chunk.part(first - start, behind - start)
+            if self.merging is not None and self.merging.is_whole(first, behind):
+                there = np.ones(behind - first, bool)
+                there[list(part.errors)] = False
+                part = self.merging.reduced(first, part, there)
+            yield (first, behind), part
+
+    def _run(self, start: int, stop: int, run: Run, seconds: float) -> tuple[Chunk, int]:
+        """What some runs gave, and how many of them are done."""
         many = SideBySide.of(self.model, self.wish)
         if many is not None and stop - start > 1:
-            found = many.run(self, start, stop, run)
+            found = many.run(self, start, stop, run, seconds)
             if found is not None:
-                return found
+                return found, stop - start if found.iterations is None else len(found.iterations)
         many_steps = self._at_many_points(start, stop, run)
         if many_steps is not None:
-            return many_steps
-        runs = self._one_by_one(start, stop, run)
+            return many_steps, stop - start
+        runs = self._one_by_one(start, stop, run, seconds)
+        return self._chunk_of(runs), len(runs)
+
+    def _chunk_of(self, runs: list[Found | str]) -> Chunk:
         errors = {k: found for k, found in enumerate(runs) if isinstance(found, str)}
         rows = {name: [None if isinstance(found, str) else found.outputs.get(name) for found in runs] for name in self.names}
         known = {name: column for name, column in rows.items() if any(row is not None for row in column)}
-        columns = {name: column_of(column, self.fill) for name, column in known.items()}
+        columns = {name: column_of(column, self.padding) for name, column in known.items()}
         iterations = [None if isinstance(found, str) else found.iterations for found in runs]
         if not all(isinstance(count, int) for count in iterations):
             return Chunk(columns, errors)
@@ -162,15 +194,14 @@ class Task:
         rows = {name: found[name][np.arange(start, stop) // self.trials - first] for name in self.names}
         return Chunk({name: (row, _lengths(row)) for name, row in rows.items()})
 
-    def _one_by_one(self, start: int, stop: int, run: Run) -> list[Found | str]:
+    def _one_by_one(self, start: int, stop: int, run: Run, seconds: float) -> list[Found | str]:
         found: list[Any] = [None] * (stop - start)
 
         def some(first: int, behind: int) -> None:
             for k in range(first, behind):
                 found[k] = self._alone(start + k, run)
 
-        current_crew().share(len(found), some)
-        return found
+        return found[: current_crew().share(len(found), some, seconds)]
 
     def _alone(self, k: int, run: Run) -> Found | str:
         """What one run gave, or what went wrong."""
@@ -197,14 +228,8 @@ class Task:
         """The engine of all runs."""
         return engine_of(self.options["engine"], self.model)
 
-    @property
-    def shares(self) -> bool:
-        """Whether the runs of one chunk are likely to be done by several threads, which is so in machine code."""
-        how = ENGINES[self.engine]
-        return (how.compiles or how.compiles_what_pays) and can_compile() and SideBySide.of(self.model, self.wish) is not None
-
     @contextlib.contextmanager
     def chosen(self) -> Iterator[None]:
         """The options of whoever began the sweep; streams come from the seeds of the runs alone."""
-        with options(**{**self.options, "seed": None, "engine": self.engine}), random_stream(RandomStream(0)):
+        with options(**{**self.options, "seed": None, "progress": None, "engine": self.engine}), random_stream(RandomStream(0)):
             yield

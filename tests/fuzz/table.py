@@ -18,6 +18,7 @@ MODULES = (
     "damaged",
     "checked",
     "swept",
+    "pieces",
 )
 
 

@@ -12,8 +12,9 @@ from mdf_loop.backends.llvm.program import Program, Result, Table, error_of
 from mdf_loop.backends.llvm.randomness import address_of
 from mdf_loop.backends.llvm.streams import Streams, can_be_made
 
-Share = Callable[[int, Callable[[int, int], None]], None]
-"""Does so many runs, calling what runs some of them, from one on, up to another: perhaps in several threads."""
+Share = Callable[[int, Callable[[int, int], None]], int]
+"""Does so many runs, calling what runs some of them, from one on, up to another, perhaps in several threads; returns how many of
+the first ones are done."""
 
 
 class Seeds(Protocol):
@@ -44,7 +45,7 @@ def run_many(
     pause: Callable[[], None],
     share: Share,
 ) -> list[np.ndarray]:
-    """The results of many runs, each an array with a row for each run.
+    """The results of many runs, each an array with a row for each run that ``share`` had done.
 
     Parameters
     ----------
@@ -78,8 +79,9 @@ def run_many(
         rooms.append(None if result.is_number else list(found[k]))
         if not result.is_number:
             tables[:, behind + k] = np.fromiter(map(id, rooms[k]), np.uint64, count)
-    _run(program, tables, (kept, streams, found, rooms), pause, share)
-    return [_column(result, tables) if x is None else x for result, x in zip(program.results, found, strict=True)]
+    done = _run(program, tables, (kept, streams, found, rooms), pause, share)
+    pairs = zip(program.results, found, strict=True)
+    return [_column(result, tables[:done]) if x is None else x[:done] for result, x in pairs]
 
 
 def _plain(x: Any) -> Any:
@@ -87,7 +89,7 @@ def _plain(x: Any) -> Any:
     return np.ascontiguousarray(x) if isinstance(x, np.ndarray) and x.ndim else x
 
 
-def _run(program: Program, tables: np.ndarray, objects: Sequence[Any], pause: Callable[[], None], share: Share) -> None:
+def _run(program: Program, tables: np.ndarray, objects: Sequence[Any], pause: Callable[[], None], share: Share) -> int:
     """Run all, some at a time, so that Ctrl-C and the time are seen in between; each thread has memory of its own.
 
     ``objects`` are what the tables hold the addresses of: they stay as long as any thread runs.
@@ -103,7 +105,7 @@ def _run(program: Program, tables: np.ndarray, objects: Sequence[Any], pause: Ca
         if code:
             raise error_of(code)
 
-    share(len(tables), runs)
+    return share(len(tables), runs)
 
 
 def _column(result: Result, tables: np.ndarray) -> np.ndarray:

@@ -1,0 +1,126 @@
+"""Which runs of a sweep come next: pieces that take about a second, or are as long as the caller says.
+
+A piece that is done is kept, whatever happens next.  How long the next one is follows from the pace of the last one; runs that
+are calls of machine code or of a model end by the clock as well, so that a piece may end before its last run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from mdf_loop.sweeps.table import Ran, Span
+
+Asked = tuple[int, int] | tuple[int, int, float]
+"""A piece to be run: its first run, the one after its last, and how long it may take if the clock decides."""
+
+FIRST = 1024
+"""Runs in a piece before anything is known of their pace: vectorised, they take hardly longer than one."""
+
+SOON, LONG, SHORT = 0.1, 1.0, 0.03
+"""Seconds of the first piece, of those after it, and of the shortest ones that workers get when little is left."""
+
+MORE, FAR = 32, 4
+"""How many times as long as the last piece the next one may be; the same where that follows from two pieces."""
+
+LARGEST = 1 << 17, 1 << 27
+"""Runs of a piece at most, and bytes of what they give."""
+
+
+class Source(Protocol):
+    """The runs that are left, whoever knows them: a checkpoint that several jobs share, or :class:`Uncut`."""
+
+    @property
+    def left(self) -> int:
+        """How many they are."""
+
+    def take(self, most: int, /) -> Span | None:
+        """Some of them, in a row; None if there are no more."""
+
+    def give_back(self, start: int, stop: int, /) -> None:
+        """Some that were taken are left after all: the last of their piece."""
+
+
+class Uncut:
+    """All runs up to a number, in order.
+
+    Parameters
+    ----------
+    size : int
+    fitted : callable, optional
+        ``fitted(start, stop)`` is where a piece ends that shall end there or shortly before.
+    """
+
+    def __init__(self, size: int, fitted: Callable[[int, int], int] = lambda _, stop: stop) -> None:
+        self.left, self._fitted = size, fitted
+        self._spans = [(0, size)]
+
+    def take(self, most: int) -> Span | None:
+        """The next ones."""
+        if not self._spans:
+            return None
+        start, stop = self._spans.pop()
+        end = stop if stop - start <= most else self._fitted(start, start + most)
+        self.left -= end - start
+        if end < stop:
+            self._spans.append((end, stop))
+        return start, end
+
+    def give_back(self, start: int, stop: int) -> None:
+        """They come next."""
+        self.left += stop - start
+        if self._spans and self._spans[-1][0] == stop:
+            stop = self._spans.pop()[1]
+        self._spans.append((start, stop))
+
+
+class Pieces:
+    """Pieces of the runs that are left.
+
+    Parameters
+    ----------
+    source : Source
+    length : int, optional
+        How many runs a piece has; the clock decides otherwise.
+    """
+
+    def __init__(self, source: Source, length: int | None = None) -> None:
+        self._source, self._given = source, length
+        self._length = FIRST
+        self._count, self._seconds = 0, 0.0
+
+    def take(self, workers: int = 1) -> Asked | None:
+        """The next piece for one of some workers; None if there are no more."""
+        span = self._source.take(self._given or self._by_the_clock(workers))
+        if span is None or self._given:
+            return span
+        return (*span, LONG if self._count else SOON)
+
+    def took(self, asked: Asked | Span, ran: Ran) -> None:
+        """Learn from a piece how long the next ones may be."""
+        start, stop = ran.span
+        if stop < asked[1]:
+            self._source.give_back(stop, asked[1])
+        count = stop - start
+        room = LARGEST[1] * count // max(ran.bytes, 1)
+        self._length = max(min(self._fitting(count, ran.seconds), MORE * count, LARGEST[0], room), 1)
+        self._count, self._seconds = count, ran.seconds
+
+    def _fitting(self, count: int, seconds: float) -> int:
+        """How many runs take about a second.
+
+        Runs that are vectorised have a time that any number of them takes.  Where that is long, a piece takes twice as long.
+        """
+        if seconds > 1.2 * LONG and self._count not in (0, count):
+            each = (seconds - self._seconds) / (count - self._count)
+            fixed = seconds - each * count
+            if each <= 0 or fixed > LONG / 2:
+                return int(min(fixed / max(each, 1e-9), FAR * max(count, self._count)))
+        return int(LONG * count / max(seconds, 1e-9))
+
+    def _by_the_clock(self, workers: int) -> int:
+        """How many runs a worker takes: less towards the end, so that all end together."""
+        if workers == 1:
+            return self._length
+        part, shortest = -(-self._source.left // (2 * workers)), int(self._count * SHORT / max(self._seconds, 1e-9))
+        return max(min(self._length, max(part, shortest)), 1)

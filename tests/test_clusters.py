@@ -1,0 +1,115 @@
+"""Clusters of dask whose workers come late, go, and come again: the same bits, and errors that keep what is complete."""
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.errors import LoopError, LoopInterrupted
+
+pytest.importorskip("xarray")
+distributed = pytest.importorskip("distributed")
+
+DIFFUSION = Path(__file__).parent.parent / "examples" / "drift_diffusion.yaml"
+HOW = {"seed": 1, "outputs": ["reaction_time"]}
+OVER = {"drift": np.linspace(1, 3, 4)}
+
+
+def cluster_of(workers, **how):
+    known = {"threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    return distributed.LocalCluster(n_workers=workers, **known | how)
+
+
+def swept(client, trials, **how):
+    return mdf_loop.sweep(DIFFUSION, OVER, trials=trials, client=client, **HOW, **how)
+
+
+def expected(trials, **how):
+    return mdf_loop.sweep(DIFFUSION, OVER, trials=trials, **HOW, **how)
+
+
+def test_no_worker_yet_is_waiting(caplog):
+    with cluster_of(0) as cluster, distributed.Client(cluster) as client:
+        threading.Timer(2, lambda: cluster.scale(2)).start()
+        with caplog.at_level("INFO", "mdf_loop"):
+            found = swept(client, 50)
+    assert found.identical(expected(50))
+    assert "no worker of the cluster is there; waiting for one" in caplog.text
+    assert "2 threads of workers are there" in caplog.text
+
+
+@pytest.mark.parametrize("reduce", [None, "std"])
+def test_workers_that_come_late_work_too(reduce):
+    with cluster_of(1) as cluster, distributed.Client(cluster) as client:
+        seen = []
+
+        def told(done, size):
+            seen.append(sum(bool(w.processing) for w in cluster.scheduler.workers.values()))
+            if len(seen) == 3:
+                cluster.scale(4)
+                client.wait_for_workers(4)
+
+        found = swept(client, 2000, chunk=40, reduce=reduce, progress=told)
+    assert max(seen) >= 3
+    assert found.identical(expected(2000, chunk=8000, reduce=reduce))
+
+
+def test_all_workers_may_die_and_come_again():
+    with cluster_of(2, processes=True) as cluster, distributed.Client(cluster) as client:
+        calls = []
+
+        def told(done, size):
+            calls.append(done)
+            if len(calls) == 3:
+                for worker in cluster.workers.values():
+                    os.kill(worker.pid, signal.SIGKILL)
+
+        found = swept(client, 300, chunk=50, progress=told)
+    assert len(calls) == 24
+    assert found.identical(expected(300))
+
+
+def test_a_client_that_is_closed_is_an_error_with_what_is_complete():
+    with cluster_of(1) as cluster:
+        client = distributed.Client(cluster)
+        calls = []
+
+        def told(done, size):
+            calls.append(done)
+            if len(calls) == 2:
+                client.close()
+
+        with pytest.raises(LoopError) as info:
+            swept(client, 500, chunk=20, progress=told)
+    assert info.value.results.attrs["complete"] == calls[-1] == 40
+
+
+def test_ctrl_c_keeps_pieces_and_cancels_the_others():
+    with cluster_of(2) as cluster, distributed.Client(cluster) as client:
+
+        def told(done, size):
+            if done >= 60:
+                raise KeyboardInterrupt
+
+        with pytest.raises(LoopInterrupted) as info:
+            swept(client, 5000, chunk=20, progress=told)
+        assert 60 <= info.value.results.attrs["complete"] < 5000
+        again = swept(client, 20)
+    assert again.identical(expected(20))
+
+
+def broken(values):
+    """A function that no worker can run."""
+    raise ZeroDivisionError("here")
+
+
+def test_what_goes_wrong_in_a_worker_is_an_error_of_ours():
+    with cluster_of(1) as cluster, distributed.Client(cluster) as client:
+        with pytest.raises(LoopError, match="reduce of output 'reaction_time', of 5 trials at point 0: ZeroDivisionError"):
+            swept(client, 5, reduce=broken)
+        with pytest.raises(mdf_loop.LoopError, match="bound"):
+            mdf_loop.sweep(DIFFUSION, {"bound": [[1.0, 2.0]]}, client=client, on_error="raise")
