@@ -16,14 +16,17 @@ and the same as a mapping, for model files::
     while: abs(x) < bound
 
 Names on the right of ``let`` and of carried values are values as the iteration found them, all of them, so equations can
-be written in any order.  ``collect`` and ``while`` see what the iteration made.  Any other name is captured.
+be written in any order.  ``collect`` and ``while`` see what the iteration made.  Any other name is captured; a few are numbers
+(:data:`NUMBERS`) or the iteration number unless ``captured: [tau]`` says that they come from outside, as do all names that a
+node of MDF or a call has.
 """
 
 from __future__ import annotations
 
 import ast
+import keyword
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,7 +35,7 @@ from mdf_loop.ir import Body
 from mdf_loop.ir.check import check_body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import KERNELS
-from mdf_loop.readers.expressions.calls import BUILTINS, MODULES, op_of
+from mdf_loop.readers.expressions.calls import BUILTINS, op_of
 from mdf_loop.readers.expressions.expression import Compiler
 from mdf_loop.readers.expressions.text import parse, variables
 from mdf_loop.readers.expressions.values import DOMAIN, Builder, Findings, NotCompiled, Number, Value
@@ -40,14 +43,22 @@ from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 
 CARRIED, COLLECTED, WHILE, LET, INDEX, SCANNED = "carried", "collected", "while", "let", "index", "scanned"
 
+CAPTURED = "captured"
+
 EQUATIONS = "equations"
 """What a body of equations is called."""
 
-KEYS = (CARRIED, COLLECTED, WHILE, LET, INDEX, SCANNED)
+KEYS = (CARRIED, COLLECTED, WHILE, LET, INDEX, SCANNED, CAPTURED)
 """What a mapping may say."""
 
 NUMBERS = {"pi": "math.pi", "tau": "math.tau", "inf": "math.inf", "nan": "math.nan"}
-"""Names that are numbers, unless the body has a value of that name."""
+"""Names that are numbers, unless the body or what is around it has a value of that name."""
+
+USUAL_INDEX = "i"
+"""What the iteration number is called, unless something else has that name."""
+
+AMBIENT = frozenset({*NUMBERS, USUAL_INDEX})
+"""Names that mean something in every body: those of values around it win over them."""
 
 DRAWS = {"noise": ("numpy.random.randn", "numpy.random.normal"), "uniform": ("numpy.random.rand", "numpy.random.uniform")}
 """Random numbers: ``noise()`` is one, ``noise(x)`` as many as x has elements."""
@@ -60,8 +71,8 @@ ARRAY_FUNCTIONS: dict[str, tuple[str, str | None]] = {
 }
 """Functions that Python has too, and that mean numpy's here: of one array, and of several."""
 
-_LINE = re.compile(r"\s*(?:(let|collect)\s+)?([A-Za-z_]\w*)\s*:(?!:)\s*(.*)", re.DOTALL)
-_START = re.compile(r"\s*(?:#[^\n]*\n\s*)*(?:(?:let|collect)\s+)?[A-Za-z_]\w*\s*:(?:\s|$)")
+_LINE = re.compile(r"\s*(?:(let|collect)\s+)?([^\W\d]\w*)\s*:(?!:)\s*(.*)", re.DOTALL)
+_START = re.compile(r"\s*(?:#[^\n]*\n\s*)*(?:(?:let|collect)\s+)?[^\W\d]\w*\s*:(?:\s|$)")
 _BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 
 
@@ -73,14 +84,21 @@ class Equations:
     collected: dict[str, str] = field(default_factory=dict)
     let: dict[str, str] = field(default_factory=dict)
     going: str | None = None
-    index: str = "i"
+    index: str = ""
     scanned: tuple[str, ...] = ()
+    captured: tuple[str, ...] = ()
     lines: dict[str, int] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
         """What an iteration begins with."""
         return (*self.carried, *self.scanned)
+
+    def as_mapping(self, captured: Iterable[str]) -> dict[str, Any]:
+        """The same as a mapping, in which further names are captured."""
+        parts: dict[str, Any] = {CARRIED: self.carried, COLLECTED: self.collected, LET: self.let}
+        parts |= {WHILE: self.going, INDEX: self.index, SCANNED: [*self.scanned], CAPTURED: [*self.captured, *captured]}
+        return {key: part for key, part in parts.items() if part}
 
 
 def is_equations(source: Any) -> bool:
@@ -89,6 +107,31 @@ def is_equations(source: Any) -> bool:
         said = [key for key in (CARRIED, COLLECTED) if key in source]
         return bool(said) and not any(isinstance(source[key], Mapping) and "nodes" in source[key] for key in said)
     return isinstance(source, str) and "=>" not in source and _START.match(source) is not None
+
+
+def equations_in(source: Any) -> Equations:
+    """What a body of equations says, as text or as a mapping.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    return _of_text(source) if isinstance(source, str) else _of_mapping(source)
+
+
+def within(source: Any, names: Container[str]) -> Any:
+    """A body with values of such names around it: equations say that they capture those which mean something else."""
+    around = [name for name in sorted(AMBIENT) if name in names]
+    if not around or not is_equations(source):
+        return source
+    try:
+        said = equations_in(source)
+    except MalformedBody:  # which is told when it is read
+        return source
+    texts = " ".join(text for *_, text in _texts(said))
+    local = {*said.names, *said.let, *said.captured, said.index}
+    captured = [name for name in around if name not in local and re.search(rf"\b{name}\b", texts)]
+    return said.as_mapping(captured) if captured else source
 
 
 def read_equations(source: Any, kind: str = "loop") -> Body:
@@ -113,7 +156,7 @@ def read_equations(source: Any, kind: str = "loop") -> Body:
         It calls a function there is none of.
     """
     load_kernels()
-    said = _of_text(source) if isinstance(source, str) else _of_mapping(source)
+    said = equations_in(source)
     _check_names(said)
     findings = Findings()
     while True:
@@ -181,7 +224,7 @@ class _Reader:
 
     def _trees(self, known: set[str]) -> dict[str, ast.expr]:
         """The expressions by place, but for those that are none: what is wrong with them is kept."""
-        trees = {}
+        trees, known = {}, {*known, *self.said.captured}
         for place, name, text in _texts(self.said):
             try:
                 trees[place] = self._tree(text, known, place, name)
@@ -286,16 +329,20 @@ def _check_names(said: Equations) -> None:
     MalformedBody
     """
     seen: dict[str, str] = {}
-    meanings = [("carried", said.carried), ("let", said.let), ("scanned", said.scanned), ("the iteration number", [said.index])]
-    for what, names in meanings:
+    index = [said.index] if said.index else []
+    meanings = [("carried", said.carried), ("let", said.let), ("scanned", said.scanned), ("the iteration number", index)]
+    for what, names in (*meanings, ("captured", said.captured)):
         for name in names:
-            if name in seen and not (what.startswith("the") and said.index == "i"):
+            if name in seen:
                 raise MalformedBody(f"equations: {name!r} is {seen[name]} and {what} as well")
-            if name in (*MODULES, *BUILTINS):
-                raise MalformedBody(f"equations: {name!r} is a function or module of expressions; another name is needed")
-            seen.setdefault(name, what)
-    if said.index in (*said.names, *said.let):  # which the usual name gives way to
-        said.index = _unused("iteration", set(seen))
+            if keyword.iskeyword(name):
+                meant = "index: k" if what.startswith("the") else f"{name}_"
+                raise MalformedBody(
+                    f"equations: {name!r} ({what}) is a word of Python, which no expression can read; rename it: {meant}"
+                )
+            seen[name] = what
+    if not said.index:
+        said.index = USUAL_INDEX if USUAL_INDEX not in seen else _unused("iteration", set(seen))
     if not said.carried and not said.collected:
         raise MalformedBody("equations: nothing is carried and nothing collected; write a line such as x: x + 1")
 
@@ -305,13 +352,19 @@ def _of_mapping(source: Mapping[str, Any]) -> Equations:
         meant = "".join(did_you_mean(name, KEYS) for name in unknown)
         raise MalformedBody(f"a body of equations has {', '.join(KEYS)}; unknown: {', '.join(unknown)}{meant}")
     parts = {key: _part(source.get(key), key) for key in (CARRIED, COLLECTED, LET)}
-    going, index, scanned = source.get(WHILE), source.get(INDEX, "i"), source.get(SCANNED) or ()
-    scanned = (scanned,) if isinstance(scanned, str) else tuple(scanned) if isinstance(scanned, list | tuple) else (scanned,)
-    for name in (index, *scanned):
-        if not isinstance(name, str) or not name.isidentifier():
-            raise MalformedBody(f"equations: index is a name, and scanned are names; got {name!r}")
+    going, index = source.get(WHILE), source.get(INDEX)
     text = None if going is None else _expression(going, WHILE)
-    return Equations(parts[CARRIED], parts[COLLECTED], parts[LET], text, index, scanned)
+    scanned, captured = (_listed(source.get(key) or (), key) for key in (SCANNED, CAPTURED))
+    return Equations(parts[CARRIED], parts[COLLECTED], parts[LET], text, "".join(_listed(index or (), INDEX)), scanned, captured)
+
+
+def _listed(names: Any, key: str) -> tuple[str, ...]:
+    """Names: one, or a list of them."""
+    listed = tuple(names) if isinstance(names, list | tuple) and key != INDEX else (names,) if names else ()
+    for name in listed:
+        if not isinstance(name, str) or not name.isidentifier():
+            raise MalformedBody(f"equations: {key} {'is a name' if key == INDEX else 'are names'}; got {name!r}")
+    return listed
 
 
 def _part(content: Any, key: str) -> dict[str, str]:
@@ -373,7 +426,7 @@ def _take(said: Equations, word: str, name: str, text: str, number: int) -> None
     if taken:
         raise MalformedBody(f"equations, line {number}: {name} was said before")
     said.lines[{"": f"carried {name}", "while": "while"}.get(word, f"{word} {name}")] = number
-    if not all(part.isidentifier() for part in (said.index, *said.scanned)):
+    if not all(part.isidentifier() for part in (said.index or USUAL_INDEX, *said.scanned)):
         raise MalformedBody(f"equations, line {number}: {text!r} is no name")
 
 

@@ -11,7 +11,10 @@ of ``numpy.<f>``, ``math.<f>`` and a few of Python's own functions: those with a
 from __future__ import annotations
 
 import ast
+import io
+import keyword
 import re
+import tokenize
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -76,11 +79,11 @@ def parse(text: str, path: tuple[str, ...] = (), change: Callable[[ast.expr], as
     """
     refuse_length(text, path)
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        tree = tree_of(text)
     except SyntaxError as error:
         refuse_onnx_text(text, path)
         where = f", column {error.offset}" if error.offset else ""
-        raise MalformedBody(f"expression {excerpt(text)}{where}: {error.msg}", path) from error
+        raise MalformedBody(f"expression {excerpt(text)}{where}: {error.msg}{_of_keyword(text)}", path) from error
     except (ValueError, MemoryError, RecursionError) as error:
         raise MalformedBody(f"expression {excerpt(text)} cannot be read: {str(error) or type(error).__name__}", path) from error
     if change is not None:
@@ -88,6 +91,38 @@ def parse(text: str, path: tuple[str, ...] = (), change: Callable[[ast.expr], as
         tree = change(tree)
     _check(tree, text, path)
     return tree
+
+
+def tree_of(text: str) -> ast.expr:
+    """The syntax tree of an expression, with names as they are written: Python takes some letters for others (NFKC).
+
+    Raises
+    ------
+    SyntaxError, ValueError, MemoryError, RecursionError
+        As ``ast.parse``.
+    """
+    text = text.strip()
+    tree = ast.parse(text, mode="eval").body
+    if not text.isascii():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name | ast.Attribute):
+                written = (ast.get_source_segment(text, node) or "").rpartition(".")[2].strip()
+                setattr(node, "id" if isinstance(node, ast.Name) else "attr", written)
+    return tree
+
+
+_WORDS = {"and", "or", "not", "if", "else", "in", "is", "True", "False", "None"}
+"""Words of Python that expressions have."""
+
+
+def _of_keyword(text: str) -> str:
+    """What to do about a name that Python takes for a word of its own."""
+    try:
+        tokens = [token.string for token in tokenize.generate_tokens(io.StringIO(text).readline)]
+    except (tokenize.TokenError, SyntaxError):
+        return ""
+    found = next((token for token in tokens if keyword.iskeyword(token) and token not in _WORDS), None)
+    return f"; {found!r} is a word of Python, which no expression can read: rename it, such as {found}_" if found else ""
 
 
 def is_python(text: str) -> bool:

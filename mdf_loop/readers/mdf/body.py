@@ -23,6 +23,7 @@ from mdf_loop.ir import Body, ValueType
 from mdf_loop.ir.check import check_body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.expressions.values import DOMAIN, Builder, Findings, NotCompiled, Number, Unavailable, Value
+from mdf_loop.readers.mdf.by_place import graph_by_place
 from mdf_loop.readers.mdf.edges import Course, order_nodes, port_value
 from mdf_loop.readers.mdf.engine_body import engine_body
 from mdf_loop.readers.mdf.node import NodeReader, default_of
@@ -71,6 +72,7 @@ def _read(graph: Any, read: Read, n_carried: int | None, kind: str) -> Body:
     check_graph(graph)
     signature = read_signature(graph, n_carried, kind)
     read_body = _each_once(read)
+    graph = graph_by_place(graph, read_body)
     if "types" in (graph.metadata or {}):
         return check_body(read_typed(graph, signature, read_body, kind), (graph.id,))
     try:
@@ -105,6 +107,7 @@ def _read_whole(graph: Any, read: Read) -> Body:
     opset = metadata.get("opset", DEFAULT_OPSET)
     signature = Signature((), {}, outputs, names, opset if type(opset) is int and opset > 0 else DEFAULT_OPSET)
     read_body = _each_once(read)
+    graph = graph_by_place(graph, read_body)
     try:
         body = _compiled(graph, signature, read_body)
     except NotCompiled as reason:
@@ -114,13 +117,13 @@ def _read_whole(graph: Any, read: Read) -> Body:
 
 def _each_once(read: Read) -> Read:
     """The same, but that nothing is read a second time."""
-    bodies: dict[Any, Body] = {}
+    bodies: dict[Any, tuple[Any, Body]] = {}  # sources are kept: of one that is gone another could take the id
 
     def read_body(inner: Any, n_carried: int, kind: str) -> Body:
         key = (id(inner), n_carried, kind)
         if key not in bodies:
-            bodies[key] = read(inner, n_carried, kind)
-        return bodies[key]
+            bodies[key] = inner, read(inner, n_carried, kind)
+        return bodies[key][1]
 
     return read_body
 
