@@ -21,7 +21,7 @@ from mdf_loop.calls.prepared import (
     prepare_scan,
     read_once,
 )
-from mdf_loop.control import condition, refuse_endless, shared_length, trip_count
+from mdf_loop.control import condition, shared_length, trip_count
 from mdf_loop.errors import ArgumentError, KindError, in_words
 from mdf_loop.execute.collect import Gathered
 from mdf_loop.execute.interpret import Arguments
@@ -97,7 +97,7 @@ def run_loop(m: Any, cond: Any, carried: list[Any], body: Any, named: dict[str, 
     """
     prepared, arguments = prepared_loop(m, cond, carried, body, named, is_listed)
     run = start_run()
-    refuse_endless(arguments.trip_count, arguments.go, run, prepared.record.name)
+    prepared.endless.refuse(arguments, run)
     return results_of(prepared, arguments, run)
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from mdf_loop.calls.calling import given_arguments, is_callable, listed, required, results_of
 from mdf_loop.calls.explain import Explanation, explained
 from mdf_loop.calls.prepared import PreparedLoop, prepare_loop, prepare_scan, read_once
-from mdf_loop.control import refuse_endless
 from mdf_loop.errors import ArgumentError
 from mdf_loop.ir import Loop
 from mdf_loop.options import start_run
@@ -54,7 +53,7 @@ class Compiled:
         else:
             count, go, inputs, named = given_arguments(args, named, [record.body])
         arguments, run = self._prepared.arguments(inputs, named, count, go), start_run()
-        refuse_endless(arguments.trip_count, arguments.go, run, record.name)
+        self._prepared.endless.refuse(arguments, run)
         return results_of(self._prepared, arguments, run)
 
     @property

@@ -27,7 +27,7 @@ import ast
 import keyword
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mdf_loop.errors import LoopError, MalformedBody, Together, UnsupportedOp, did_you_mean, in_words
@@ -195,7 +195,8 @@ class _Reader:
         collected = [self._settled(f"collect {name}", name, after, False) for name in said.collected]
         going = [self._value("while", "goes_on", after) if said.going else Value(self.condition)] if self.kind == "loop" else []
         self.together.settle()
-        return builder.finish(EQUATIONS, [*going, *new.values(), *collected], {"": DEFAULT_OPSET, DOMAIN: 1})
+        made = builder.finish(EQUATIONS, [*going, *new.values(), *collected], {"": DEFAULT_OPSET, DOMAIN: 1})
+        return replace(made, ends=said.going is not None)
 
     def _value(self, place: str, base: str, scope: Mapping[str, Value]) -> Value:
         """A value; what is wrong with its expression is kept, and something stands for it."""

@@ -10,8 +10,6 @@ A graph whose metadata says ``types`` is something else: an ONNX graph (:mod:`md
 
 from __future__ import annotations
 
-import copy
-import difflib
 from collections import Counter
 from collections.abc import Container, Mapping
 from typing import Any
@@ -26,11 +24,12 @@ from mdf_loop.readers.expressions.values import DOMAIN, Builder, Findings, NotCo
 from mdf_loop.readers.mdf.by_place import graph_by_place
 from mdf_loop.readers.mdf.edges import Course, order_nodes, port_value
 from mdf_loop.readers.mdf.engine_body import engine_body
+from mdf_loop.readers.mdf.given_graphs import as_graph
 from mdf_loop.readers.mdf.node import NodeReader, default_of
 from mdf_loop.readers.mdf.node import ReadBody as Read
 from mdf_loop.readers.mdf.objects import check_structure
 from mdf_loop.readers.mdf.signature import Port, Signature, ports_of, read_signature
-from mdf_loop.readers.mdf.structure import check_edges, check_graph_content
+from mdf_loop.readers.mdf.structure import check_edges
 from mdf_loop.readers.mdf.typed import read_typed
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
 
@@ -126,47 +125,6 @@ def _each_once(read: Read) -> Read:
         return bodies[key][1]
 
     return read_body
-
-
-def as_graph(source: Any) -> Any:
-    """An MDF graph, from any of the forms it comes in.
-
-    Raises
-    ------
-    MalformedBody
-        It is none.
-    """
-    if not isinstance(source, Mapping):
-        return source
-    if "nodes" in source:
-        return _structured(dict(source), str(source.get("id", "body")))
-    if len(source) != 1:
-        raise MalformedBody(
-            f'a body in a dict is {{"onnx": text}}, {{"onnx_file": path}} or {{"graph_<id>": graph}}; got keys '
-            f"{', '.join(map(repr, source)) or 'none'}"
-        )
-    ((key, content),) = source.items()
-    if not isinstance(content, Mapping):
-        if hasattr(content, "nodes") and hasattr(content, "edges"):
-            return content
-        close = difflib.get_close_matches(str(key), ("onnx", "onnx_file", "carried"), 1)
-        meant = f"; did you mean {close[0]!r} for {key!r}?" if close else ""
-        raise MalformedBody(f"a graph is a dict with nodes; got {type(content).__name__}{meant}", (str(key),))
-    return _structured(dict(content), str(key).removeprefix("graph_"))
-
-
-def _structured(content: dict[str, Any], name: str) -> Any:
-    """A Graph, from what JSON or YAML make of one."""
-    from modeci_mdf.mdf import Graph
-    from modelspec.base_types import converter
-
-    check_graph_content(content, (name,))
-    try:
-        graph = converter.structure(copy.deepcopy(content), Graph)  # a copy, for this writes into it
-    except Exception as error:
-        raise MalformedBody(f"is no MDF graph: {error.args[0] if error.args else error}", (name,)) from error
-    graph.id = name
-    return graph
 
 
 def check_graph(graph: Any) -> None:

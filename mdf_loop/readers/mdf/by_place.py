@@ -18,6 +18,7 @@ from mdf_loop.ir import Body
 from mdf_loop.readers.expressions.equations import AMBIENT, equations_in, is_equations, within
 from mdf_loop.readers.expressions.text import LONGEST, refuse_depth, tree_of
 from mdf_loop.readers.expressions.values import NotCompiled
+from mdf_loop.readers.mdf.given_graphs import as_graph
 from mdf_loop.readers.onnx.loops import SCAN_ATTRIBUTES
 
 LOOPS = {"onnx::Loop": "loop", "onnx::Scan": "scan"}
@@ -137,8 +138,6 @@ class _Copied:
 
 def _inside(source: Any, read: Read, names: Iterable[str]) -> Any:
     """A body in which names of values around it win; any other value as it is."""
-    from mdf_loop.readers.mdf.body import as_graph
-
     if not isinstance(source, Mapping) or is_equations(source):
         return within(source, frozenset(names)) if isinstance(source, Mapping) else source
     if len(source) != 1 or not str(key := next(iter(source))).startswith("graph_"):
