@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from mdf_loop.errors import ArgumentError, LoopError
 from mdf_loop.execute.interpret import Arguments, InterpretedBody, truth
-from mdf_loop.ir import Loop, Node
+from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.options import Run
 from mdf_loop.plan.invariants import lasting
 from mdf_loop.progress import ENDLESS
@@ -27,7 +27,7 @@ class Endless:
     def __init__(self, loop: Loop) -> None:
         self.loop, self._condition = loop, None
         if loop.keep_going is not None and loop.keep_going in lasting(loop):
-            self._condition = _computing(loop, loop.keep_going)
+            self._condition = computing(loop.body, [loop.keep_going])
 
     def is_sure(self, values: Mapping[str, Any], run: Run) -> bool:
         """Whether each iteration gives a true condition; ``values`` are those that do not change, as far as they are known."""
@@ -92,15 +92,15 @@ def _condition(loop: Loop, is_ignored: bool) -> str:
     return "the body hands the condition on as it is" if passed else "the body's condition is always true"
 
 
-def _computing(loop: Loop, name: str) -> InterpretedBody:
-    """What computes a value that lasts: a body of the nodes that it takes, whose inputs are what it reads from outside."""
-    needed, nodes = {name}, list[Node]()
-    for node in reversed(loop.body.nodes):
-        if needed.intersection(node.outputs):
+def computing(body: Body, outputs: Iterable[str], known: Container[str] = ()) -> InterpretedBody:
+    """What computes some values: a body of the nodes that it takes, whose inputs are what it reads from outside, or is known."""
+    needed, nodes = set(outputs), list[Node]()
+    for node in reversed(body.nodes):
+        if any(output in needed and output not in known for output in node.outputs):
             nodes.append(node)
             needed.update(node.reads)
-    made = {output for node in nodes for output in node.outputs}
-    inputs = tuple(sorted(needed - made - loop.body.constants.keys() - {""}))
+    made = {output for node in nodes for output in node.outputs if output not in known}
+    inputs = tuple(sorted(needed - made - body.constants.keys() - {""}))
     return InterpretedBody(
-        replace(loop.body, inputs=inputs, outputs=(name,), nodes=tuple(nodes[::-1]), captures=(), state=(), types={})
+        replace(body, inputs=inputs, outputs=tuple(outputs), nodes=tuple(nodes[::-1]), captures=(), state=(), types={})
     )
