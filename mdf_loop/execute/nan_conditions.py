@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -10,28 +11,11 @@ import numpy as np
 
 from mdf_loop.errors import LoopError
 from mdf_loop.execute.endless import computing
-from mdf_loop.execute.interpret import Arguments
+from mdf_loop.execute.interpret import Arguments, InterpretedBody
 from mdf_loop.ir import Loop
+from mdf_loop.ops.registry import facts
 from mdf_loop.options import Run
-
-COMPARISONS = {
-    *("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"),
-    *("less", "less_equal", "greater", "greater_equal", "equal"),
-}
-"""Operators that give false for nan."""
-
-JOINING = {
-    *("And", "Or", "Not", "Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "ReduceMin", "ReduceMax", "If"),
-    *("and", "or", "not", "tensor", "choose", "builtins.bool", "numpy.logical_and", "numpy.logical_or", "numpy.logical_not"),
-    *("numpy.all", "numpy.any"),
-}
-"""Operators that make a condition of comparisons."""
-
-MAKING_NAN = {
-    *("Div", "Mod", "Sqrt", "Log", "Pow", "Sub", "Asin", "Acos", "Acosh", "Atanh", "ReduceMean"),
-    *("divide", "remainder", "power", "subtract", "numpy.sqrt", "numpy.log", "math.sqrt", "math.log", "numpy.mean"),
-}
-"""Operators that may give nan for numbers; others hardly do."""
+from mdf_loop.plan.purity import is_pure
 
 MOST = 1 << 16
 """Elements of a value that is looked at: a loop must not cost more for this."""
@@ -47,12 +31,17 @@ class Compared:
 
     def __init__(self, loop: Loop) -> None:
         self.loop = loop
-        compared, read, ops = _compared(loop)
+        self._compared, read = _compared(loop)
         self.carried = [(k, c.input) for k, c in enumerate(loop.carried) if read & {c.input, c.output}]
         self.captured = [(k, name) for k, name in enumerate(loop.body.captures) if name in read]
-        self._computed = None
-        if not ops.isdisjoint(MAKING_NAN):
-            self._computed = computing(loop.body, sorted(compared), {c.output for c in loop.carried})
+
+    @functools.cached_property
+    def _computed(self) -> InterpretedBody | None:
+        """What computes the values that are compared; None where they are there, or cannot be had twice."""
+        loop = self.loop
+        known = {c.output for c in loop.carried}.union(loop.body.captures, loop.body.constants)
+        made = None if self._compared <= known else computing(loop.body, sorted(self._compared), known)
+        return made if made is not None and all(map(is_pure, made.body.nodes)) else None
 
     def warn_of_nan(self, results: Sequence[Any], given: Arguments, run: Run, lasted: int) -> None:
         """Say that the condition compared nan, if that ended the loop: behind ``lasted`` iterations."""
@@ -97,7 +86,7 @@ def _plain(value: Any) -> Any:
 
 def _is_usual(value: Any) -> bool:
     """Whether a value is one of which hardly any operator makes nan: looking closer takes longer than a short loop."""
-    return not isinstance(value, float | int) or 0 < value < math.inf
+    return not isinstance(value, float | int) or 0 < abs(value) < math.inf
 
 
 def _has_nan(value: Any) -> bool:
@@ -106,18 +95,15 @@ def _has_nan(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind in "fc" and value.size <= MOST and bool(np.isnan(value).any())
 
 
-def _compared(loop: Loop) -> tuple[set[str], set[str], set[str]]:
-    """What comparisons behind the condition compare, all that this is computed of, and by which operators."""
-    joined, compared, known = {loop.keep_going or ""}, set[str](), {c.output for c in loop.carried}
-    read, ops = set[str](), set[str]()
+def _compared(loop: Loop) -> tuple[set[str], set[str]]:
+    """What comparisons behind the condition compare, and all that this is computed of: back to what is carried or captured."""
+    joined, compared, read = {loop.keep_going or ""}, set[str](), set[str]()
+    known = {c.output for c in loop.carried}
     for node in reversed(loop.body.nodes):
         if joined.intersection(node.outputs):
-            if node.op in COMPARISONS:
-                compared.update(node.reads)
-                read.update(node.reads)
-            elif node.op in JOINING:
-                joined.update(node.reads)
-        if read.intersection(node.outputs) - known:
+            compares = facts(node).compares
+            compared.update(node.reads if compares else ())
+            joined.update(() if compares else node.reads)
+        if read.intersection(node.outputs) - known or compared.intersection(node.outputs) - known:
             read.update(node.reads)
-            ops.add(node.op)
-    return compared, read, ops
+    return compared, read | compared
