@@ -37,7 +37,7 @@ from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.readers.expressions.calls import BUILTINS, op_of
 from mdf_loop.readers.expressions.expression import Compiler
-from mdf_loop.readers.expressions.text import parse, variables
+from mdf_loop.readers.expressions.text import as_name, parse, variables
 from mdf_loop.readers.expressions.values import DOMAIN, Builder, Findings, NotCompiled, Number, Value
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 
@@ -188,7 +188,7 @@ class _Reader:
     def body(self) -> Body:
         """Everything, in order."""
         said, builder = self.said, self.builder
-        for name in said.let:
+        for name in self._lets():
             self.begin[name] = self._value(f"let {name}", name, self.begin)
         new = {name: self._settled(f"carried {name}", f"{name}_next", self.begin) for name in said.carried}
         after = {**self.begin, **new}
@@ -197,6 +197,21 @@ class _Reader:
         self.together.settle()
         made = builder.finish(EQUATIONS, [*going, *new.values(), *collected], {"": DEFAULT_OPSET, DOMAIN: 1})
         return replace(made, ends=said.going is not None)
+
+    def _lets(self) -> list[str]:
+        """The names of ``let``, each behind those that it reads; those that read each other where they stand."""
+        ordered: list[str] = []
+
+        def add(name: str, waiting: tuple[str, ...]) -> None:
+            for read in variables(self.trees[place]) if (place := f"let {name}") in self.trees else ():
+                if read in self.said.let and read not in (*ordered, *waiting):
+                    add(read, (*waiting, read))
+            if name not in ordered:
+                ordered.append(name)
+
+        for name in self.said.let:
+            add(name, (name,))
+        return ordered
 
     def _value(self, place: str, base: str, scope: Mapping[str, Value]) -> Value:
         """A value; what is wrong with its expression is kept, and something stands for it."""
@@ -365,7 +380,7 @@ def _listed(names: Any, key: str) -> tuple[str, ...]:
     for name in listed:
         if not isinstance(name, str) or not name.isidentifier():
             raise MalformedBody(f"equations: {key} {'is a name' if key == INDEX else 'are names'}; got {name!r}")
-    return listed
+    return tuple(map(as_name, listed))
 
 
 def _part(content: Any, key: str) -> dict[str, str]:
@@ -381,7 +396,7 @@ def _part(content: Any, key: str) -> dict[str, str]:
             raise MalformedBody(
                 f"equations: {key} has the name {name!r}; a name has letters, digits and _, and a colon behind it: x: x + 1"
             )
-    return {name: _expression(text, f"{key} {name}") for name, text in content.items()}
+    return {as_name(name): _expression(text, f"{key} {name}") for name, text in content.items()}
 
 
 def _expression(text: Any, where: str) -> str:
@@ -414,13 +429,14 @@ def _read_line(said: Equations, line: str, number: int) -> None:
 
 def _take(said: Equations, word: str, name: str, text: str, number: int) -> None:
     """Add one line."""
+    name = as_name(name)
     if not word and name == WHILE:
         word, name, taken = "while", "while", said.going is not None
         said.going = text
     elif not word and name == INDEX:
-        said.index, taken = text, False
+        said.index, taken = as_name(text), False
     elif not word and name in (SCANNED, "scan"):
-        said.scanned, taken = tuple(part.strip() for part in text.split(",")), bool(said.scanned)
+        said.scanned, taken = tuple(as_name(part.strip()) for part in text.split(",")), bool(said.scanned)
     else:
         part = {"": said.carried, "let": said.let, "collect": said.collected}[word]
         taken, part[name] = name in part, text

@@ -15,6 +15,7 @@ import io
 import keyword
 import re
 import tokenize
+import unicodedata
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -94,21 +95,19 @@ def parse(text: str, path: tuple[str, ...] = (), change: Callable[[ast.expr], as
 
 
 def tree_of(text: str) -> ast.expr:
-    """The syntax tree of an expression, with names as they are written: Python takes some letters for others (NFKC).
+    """The syntax tree of an expression.
 
     Raises
     ------
     SyntaxError, ValueError, MemoryError, RecursionError
         As ``ast.parse``.
     """
-    text = text.strip()
-    tree = ast.parse(text, mode="eval").body
-    if not text.isascii():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Name | ast.Attribute):
-                written = (ast.get_source_segment(text, node) or "").rpartition(".")[2].strip()
-                setattr(node, "id" if isinstance(node, ast.Name) else "attr", written)
-    return tree
+    return ast.parse(text.strip(), mode="eval").body
+
+
+def as_name(text: str) -> str:
+    """A name as Python has it in expressions: some letters are others there (NFKC)."""
+    return text if text.isascii() else unicodedata.normalize("NFKC", text)
 
 
 _WORDS = {"and", "or", "not", "if", "else", "in", "is", "True", "False", "None"}

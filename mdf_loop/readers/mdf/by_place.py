@@ -16,7 +16,7 @@ from typing import Any
 from mdf_loop.errors import ArgumentError, LoopError, MalformedBody, did_you_mean
 from mdf_loop.ir import Body
 from mdf_loop.readers.expressions.equations import AMBIENT, equations_in, is_equations, within
-from mdf_loop.readers.expressions.text import LONGEST, refuse_depth, tree_of
+from mdf_loop.readers.expressions.text import LONGEST, as_name, refuse_depth, tree_of, variables
 from mdf_loop.readers.expressions.values import NotCompiled
 from mdf_loop.readers.mdf.given_graphs import as_graph
 from mdf_loop.readers.onnx.loops import SCAN_ATTRIBUTES
@@ -102,7 +102,36 @@ def node_by_place(node: Any, read: Read, path: tuple[str, ...] = (), around: Ite
             results |= {thing.id: found} if found is not None else {}
     if results:
         _say_places(made, results, (*path, node.id))
+    made.order(_in_order(made.node.parameters))
     return made.node
+
+
+def _in_order(parameters: Sequence[Any]) -> list[Any]:
+    """Parameters, each behind those that its first value reads: MDF takes them as they stand, and has none of a later one."""
+    ordered: dict[str, Any] = {}
+    named = {parameter.id: parameter for parameter in parameters}
+
+    def add(parameter: Any, waiting: tuple[str, ...]) -> None:
+        initial = parameter.default_initial_value
+        reads = _reads(parameter.value if initial is None else initial)
+        for name in () if parameter.id in reads else reads:
+            if name in named and name not in ordered and name not in waiting:
+                add(named[name], (*waiting, name))
+        ordered[parameter.id] = parameter
+
+    for parameter in parameters:
+        if parameter.id not in ordered:
+            add(parameter, (parameter.id,))
+    return [*ordered.values()] if len(ordered) == len(parameters) else [*parameters]
+
+
+def _reads(text: Any) -> list[str]:
+    if not isinstance(text, str) or len(text) > LONGEST:
+        return []
+    try:
+        return variables(tree_of(text))
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return []
 
 
 class _Copied:
@@ -128,6 +157,12 @@ class _Copied:
             for kind in ("parameters", "functions", "output_ports"):
                 setattr(self.node, kind, [own if each is thing else each for each in getattr(self.node, kind)])
         setattr(own, attribute, value)
+
+    def order(self, parameters: list[Any]) -> None:
+        """Put the parameters in another order."""
+        if any(a is not b for a, b in zip(parameters, self.node.parameters, strict=True)):
+            self.node = self.node if self._own else copy.copy(self.node)
+            self.node.parameters = parameters
 
     def argument(self, thing: Any, key: str, value: Any) -> None:
         """Set an argument of a parameter or function."""
@@ -168,8 +203,8 @@ def _arranged(made: _Copied, thing: Any, kind: str, read: Read, path: tuple[str,
             said = equations_in(source)
         except MalformedBody:  # which is told when it is read
             return None
-        names = said.names if kind == "scan" else (*said.carried,)
-        order = names if _by_name(names, keys, path) else ()
+        spelt = {as_name(key): key for key in keys}
+        order = [spelt[name] for name in _by_name(said.carried, said.scanned if kind == "scan" else (), [*spelt], path)]
         results = Results((*said.carried, *said.collected), len(said.carried))
     if order and [*order] != keys:
         first = {key: value for key, value in args.items() if key in NO_VALUES}
@@ -187,17 +222,23 @@ def _names_in(source: Any, kind: str, args: Mapping[str, Any], read: Read) -> Se
     return inputs[2:] if kind == "loop" else inputs
 
 
-def _by_name(names: Sequence[str], keys: Sequence[str], path: tuple[str, ...]) -> bool:
-    """Whether values are given by the names that equations have, rather than by place.
+def _by_name(carried: Iterable[str], scanned: Iterable[str], keys: Sequence[str], path: tuple[str, ...]) -> Sequence[str]:
+    """The arguments in the order of the values that equations name; none where no name is one of theirs.
+
+    What is scanned is often called otherwise than its parts: those of other names go on by place.
 
     Raises
     ------
     ArgumentError
-        Some are, others are not.
+        Some names are those of the equations, others are not.
     """
-    if not set(names) & set(keys) or set(names) == set(keys):
-        return set(names) == set(keys)
+    names = (*carried, *scanned)
+    if not set(names) & set(keys):
+        return ()
     unknown, missing = [key for key in keys if key not in names], [name for name in names if name not in keys]
+    if len(unknown) == len(missing) and set(missing) <= set(scanned):
+        parts = dict(zip(missing, unknown, strict=True))
+        return [parts.get(name, name) for name in names]
     said = [f"the equations have no {key!r}{did_you_mean(key, [*missing, 'M', 'cond', 'body'])}" for key in unknown]
     said += [f"{', '.join(map(repr, missing))} {'has' if len(missing) == 1 else 'have'} no initial value"] if missing else []
     raise ArgumentError(f"{'/'.join(path)}: {'; '.join(said)}; args give values by name: {', '.join(names)}")
