@@ -77,8 +77,8 @@ class PreparedLoop:
             carried = [*map(_as_it_goes_round, carried)]
         if record.scanned:
             return Arguments(shared_length(record, scanned), True, carried, scanned, captured=captured)
-        goes = condition(go)
-        return Arguments(trip_count(count), True if goes is None and record.obeys else goes, carried, captured=captured)
+        limit, goes = trip_count(count), condition(go)
+        return Arguments(limit, True if goes is None and record.obeys else goes, carried, captured=captured)
 
     def _fitted(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
         """Inputs and captures as the body asks for them; arrays and numbers of types that fitted before need no look."""

@@ -331,9 +331,9 @@ class InterpretedLoop:
 
 
 _IGNORED = (
-    "{}: the body's condition turned false, but the loop's own condition was omitted, so the loop goes on, as the text of "
-    "ONNX says. Exporters of Python's break (onnxscript's for ... break) mean it to end there, as it does in onnxruntime: "
-    "options(obey_body_condition=True), or --obey-body-condition on the command line"
+    "{}: the body's condition turned false, but the loop's own condition was omitted, so the ONNX text "
+    "goes on; options(obey_body_condition=True) stops there, as onnxruntime does. Exporters of Python's break (onnxscript's "
+    "for ... break) mean it to stop there; on the command line that is --obey-body-condition"
 )
 
 

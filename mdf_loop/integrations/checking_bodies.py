@@ -121,7 +121,7 @@ def _of_end(body: Body, node: Any, thing: Any, place: tuple[str, ...]) -> Iterat
         prepared = prepare_loop(body, len(carried))
         goes = True if go is None and prepared.record.obeys else condition(go)
         given = Arguments(trip_count(count), goes, carried, captured=[_number(known.get(name)) for name in body.captures])
-    except LoopError:
+    except (LoopError, ValueError, TypeError):
         return  # which is told with the values
     try:
         prepared.endless.refuse(given, start_run())
@@ -131,7 +131,7 @@ def _of_end(body: Body, node: Any, thing: Any, place: tuple[str, ...]) -> Iterat
 
 def _number(value: Any) -> Any:
     """A value that the model says; None for what is computed."""
-    return None if value is None or isinstance(value, str | dict) else np.asarray(value)
+    return np.asarray(value) if isinstance(value, bool | int | float | np.ndarray) else None
 
 
 def _contradictions(body: Any, function: str, args: Any) -> list[tuple[str, np.dtype, np.dtype]]:

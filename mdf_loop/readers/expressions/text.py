@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp
-from mdf_loop.readers.expressions.calls import BUILTINS, dotted, op_of
+from mdf_loop.readers.expressions.calls import BUILTINS, MODULES, dotted, op_of
 
 LONGEST, MOST_PARTS, DEEPEST = 100_000, 20_000, 100
 """Characters, syntax nodes and nesting that an expression may have: nobody writes more by hand."""
@@ -229,7 +229,8 @@ def excerpt(text: str) -> str:
 def variables(tree: ast.expr) -> list[str]:
     """The names an expression reads, modules and functions that it calls left out."""
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    bases = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
+    dots = [n.value for n in ast.walk(tree) if isinstance(n, ast.Attribute)]
+    bases = {id(base) for base in dots if isinstance(base, ast.Name) and base.id in MODULES}
     return [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called | bases]
 
 

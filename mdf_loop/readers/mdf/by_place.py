@@ -233,14 +233,14 @@ def _by_name(carried: Iterable[str], scanned: Iterable[str], keys: Sequence[str]
         Some names are those of the equations, others are not.
     """
     names = (*carried, *scanned)
-    if not set(names) & set(keys):
-        return ()
+    if not set(names) & set(keys) or len(names) != len(keys):
+        return ()  # how many there must be is told when the body is prepared
     unknown, missing = [key for key in keys if key not in names], [name for name in names if name not in keys]
     if len(unknown) == len(missing) and set(missing) <= set(scanned):
         parts = dict(zip(missing, unknown, strict=True))
         return [parts.get(name, name) for name in names]
     said = [f"the equations have no {key!r}{did_you_mean(key, [*missing, 'M', 'cond', 'body'])}" for key in unknown]
-    said += [f"{', '.join(map(repr, missing))} {'has' if len(missing) == 1 else 'have'} no initial value"] if missing else []
+    said += [f"{', '.join(map(repr, missing))} {'has' if len(missing) == 1 else 'have'} no initial value"]
     raise ArgumentError(f"{'/'.join(path)}: {'; '.join(said)}; args give values by name: {', '.join(names)}")
 
 
