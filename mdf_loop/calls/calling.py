@@ -29,7 +29,7 @@ from mdf_loop.execute.keeping import keeping
 from mdf_loop.holding import holding
 from mdf_loop.ir import Body
 from mdf_loop.options import Run, part_of, random_stream, start_run
-from mdf_loop.readers.expressions.equations import within
+from mdf_loop.readers.expressions.equation_texts import within
 from mdf_loop.readers.forms import arranged, is_read
 from mdf_loop.readers.onnx.loops import SCAN_ATTRIBUTES
 from mdf_loop.readers.python.control import is_traced, traced_if, traced_loop, traced_scan

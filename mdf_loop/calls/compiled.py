@@ -14,7 +14,7 @@ from mdf_loop.calls.prepared import PreparedLoop, prepare_loop, prepare_scan, re
 from mdf_loop.errors import ArgumentError
 from mdf_loop.ir import Loop
 from mdf_loop.options import start_run
-from mdf_loop.readers.expressions.equations import AMBIENT, within
+from mdf_loop.readers.expressions.equation_texts import AMBIENT, within
 from mdf_loop.readers.forms import arranged
 from mdf_loop.readers.onnx.loops import SCAN_ATTRIBUTES
 

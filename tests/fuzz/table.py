@@ -6,7 +6,7 @@ import importlib
 
 from .target import Target
 
-MODULES = ("bodies", "changing", "given", "operators", "files", "expressions", "mdf_loops", "scheduled")
+MODULES = ("bodies", "changing", "given", "operators", "files", "expressions", "mdf_loops", "scheduled", "names")
 
 
 def targets(only: list[str] | None = None) -> dict[str, Target]:

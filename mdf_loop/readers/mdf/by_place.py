@@ -15,7 +15,7 @@ from typing import Any
 
 from mdf_loop.errors import ArgumentError, LoopError, MalformedBody, did_you_mean
 from mdf_loop.ir import Body
-from mdf_loop.readers.expressions.equations import AMBIENT, equations_in, is_equations, within
+from mdf_loop.readers.expressions.equation_texts import AMBIENT, equations_in, is_equations, within
 from mdf_loop.readers.expressions.text import LONGEST, as_name, refuse_depth, tree_of, variables
 from mdf_loop.readers.expressions.values import NotCompiled
 from mdf_loop.readers.mdf.given_graphs import as_graph

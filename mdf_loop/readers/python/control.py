@@ -15,7 +15,7 @@ from mdf_loop.errors import ArgumentError, KindError, MalformedBody
 from mdf_loop.ir import Body
 from mdf_loop.ir.check import check_body
 from mdf_loop.kernels import load_kernels
-from mdf_loop.readers.expressions.equations import within
+from mdf_loop.readers.expressions.equation_texts import within
 from mdf_loop.readers.expressions.values import DOMAIN, Builder, Findings, Number, Value
 from mdf_loop.readers.forms import arranged, is_read
 from mdf_loop.readers.mdf.control import add_control
