@@ -21,10 +21,10 @@ KEYS = (CARRIED, COLLECTED, WHILE, LET, INDEX, SCANNED, CAPTURED)
 NUMBERS = {"pi": "math.pi", "tau": "math.tau", "inf": "math.inf", "nan": "math.nan"}
 """Names that are numbers, unless the body or what is around it has a value of that name."""
 
-USUAL_INDEX = "i"
-"""What the iteration number is called, unless something else has that name."""
+INDICES = ("i", "iteration")
+"""What the iteration number is called: the first that nothing else is called."""
 
-AMBIENT = frozenset({*NUMBERS, USUAL_INDEX})
+AMBIENT = frozenset({*NUMBERS, *INDICES})
 """Names that mean something in every body: those of values around it win over them."""
 
 _LINE = re.compile(r"\s*(?:(let|collect)\s+)?([^\W\d]\w*)\s*:(?!:)\s*(.*)", re.DOTALL)
@@ -125,8 +125,7 @@ def check_names(said: Equations) -> None:
                 )
             seen[name] = what
     if not said.index:
-        words = {word for *_, text in texts_of(said) for word in re.findall(r"\w+", text)}
-        said.index = USUAL_INDEX if USUAL_INDEX not in seen else unused("iteration", {*seen, *words})
+        said.index = next((name for name in INDICES if name not in seen), "") or unused(INDICES[-1], set(seen))
     if not said.carried and not said.collected:
         raise MalformedBody("equations: nothing is carried and nothing collected; write a line such as x: x + 1")
 
@@ -211,7 +210,7 @@ def _take(said: Equations, word: str, name: str, text: str, number: int) -> None
     if taken:
         raise MalformedBody(f"equations, line {number}: {name} was said before")
     said.lines[{"": f"carried {name}", "while": "while"}.get(word, f"{word} {name}")] = number
-    if not all(part.isidentifier() for part in (said.index or USUAL_INDEX, *said.scanned)):
+    if not all(part.isidentifier() for part in (said.index or INDICES[0], *said.scanned)):
         raise MalformedBody(f"equations, line {number}: {text!r} is no name")
 
 
