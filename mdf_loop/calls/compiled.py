@@ -37,8 +37,8 @@ class Compiled:
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         """Run the loop; arguments, results and errors as :func:`mdf_loop.loop` and :func:`mdf_loop.scan` have them."""
         source = self._source if AMBIENT.isdisjoint(named) else within(self._source, named)
-        self._prepared = self._usual if source is self._source else self._prepare(source)
-        record = self._prepared.record
+        prepared = self._prepared = self._usual if source is self._source else self._prepare(source)
+        record = prepared.record
         if self._is_scan:
             count, go = None, True
             inputs, named = arranged(record.body.inputs, args, named, record.body.captures, "scan")
@@ -52,9 +52,9 @@ class Compiled:
             count, go, *inputs = args
         else:
             count, go, inputs, named = given_arguments(args, named, [record.body])
-        arguments, run = self._prepared.arguments(inputs, named, count, go), start_run()
-        self._prepared.endless.refuse(arguments, run)
-        return results_of(self._prepared, arguments, run)
+        arguments, run = prepared.arguments(inputs, named, count, go), start_run()
+        prepared.endless.refuse(arguments, run)
+        return results_of(prepared, arguments, run)
 
     @property
     def record(self) -> Loop:

@@ -44,7 +44,7 @@ from mdf_loop.readers.expressions.equation_texts import (
     unused,
 )
 from mdf_loop.readers.expressions.expression import Compiler
-from mdf_loop.readers.expressions.text import parse, variables
+from mdf_loop.readers.expressions.text import DEEPEST, parse, variables
 from mdf_loop.readers.expressions.values import DOMAIN, Builder, Findings, NotCompiled, Number, Value
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 
@@ -135,7 +135,7 @@ class _Reader:
 
         def add(name: str, waiting: tuple[str, ...]) -> None:
             for read in variables(self.trees[place]) if (place := f"let {name}") in self.trees else ():
-                if read in self.said.let and read not in (*ordered, *waiting):
+                if read in self.said.let and read not in (*ordered, *waiting) and len(waiting) < DEEPEST:
                     add(read, (*waiting, read))
             if name not in ordered:
                 ordered.append(name)

@@ -16,7 +16,7 @@ from typing import Any
 from mdf_loop.errors import ArgumentError, LoopError, MalformedBody, did_you_mean
 from mdf_loop.ir import Body
 from mdf_loop.readers.expressions.equation_texts import AMBIENT, equations_in, is_equations, within
-from mdf_loop.readers.expressions.text import LONGEST, as_name, refuse_depth, tree_of, variables
+from mdf_loop.readers.expressions.text import DEEPEST, LONGEST, as_name, refuse_depth, tree_of, variables
 from mdf_loop.readers.expressions.values import NotCompiled
 from mdf_loop.readers.mdf.given_graphs import as_graph
 from mdf_loop.readers.onnx.loops import SCAN_ATTRIBUTES
@@ -115,7 +115,7 @@ def _in_order(parameters: Sequence[Any]) -> list[Any]:
         initial = parameter.default_initial_value
         reads = _reads(parameter.value if initial is None else initial)
         for name in () if parameter.id in reads else reads:
-            if name in named and name not in ordered and name not in waiting:
+            if name in named and name not in (*ordered, *waiting) and len(waiting) < DEEPEST:
                 add(named[name], (*waiting, name))
         ordered[parameter.id] = parameter
 
