@@ -14,7 +14,7 @@ from mdf_loop.calls.prepared import PreparedLoop, prepare_loop, prepare_scan, re
 from mdf_loop.errors import ArgumentError
 from mdf_loop.ir import Loop
 from mdf_loop.options import start_run
-from mdf_loop.readers.expressions.equation_texts import AMBIENT, within
+from mdf_loop.readers.expressions.equation_texts import AMBIENT, is_equations, within
 from mdf_loop.readers.forms import arranged
 from mdf_loop.readers.onnx.loops import SCAN_ATTRIBUTES
 
@@ -28,7 +28,8 @@ class Compiled:
     """
 
     def __init__(self, source: Any, prepare: Callable[[Any], PreparedLoop], is_scan: bool) -> None:
-        self._source, self._prepare, self._is_scan = source, prepare, is_scan
+        self._prepare, self._is_scan = prepare, is_scan
+        self._source = source if is_equations(source) else None  # others mean the same whatever is given
         self._prepared = self._usual = prepare(source)
         body = self._prepared.record.body
         self._is_plain = {"M", "cond"}.isdisjoint(body.captures)
