@@ -13,6 +13,7 @@ import numpy as np
 
 from mdf_loop.counts import LARGEST
 from mdf_loop.errors import ArgumentError, IterationError, KindError, MalformedBody, UnsupportedOp, in_words
+from mdf_loop.execute.endless import Endless
 from mdf_loop.execute.interpret import Arguments, InterpretedBody, part_starts, truth
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.program import describe_value, no_boolean
@@ -81,22 +82,6 @@ def _excerpt(array: np.ndarray) -> str:
     return f" ({in_words(array.item())})" if array.size == 1 else ""
 
 
-def refuse_endless(count: int | None, go: bool | None, run: Run, name: str) -> None:
-    """A loop with neither M nor cond never ends by itself, whatever its body says.
-
-    Raises
-    ------
-    ArgumentError
-        And no option makes it end.
-    """
-    unlimited = count is None and go is None
-    if unlimited and run.options.max_iterations is None and not run.options.obey_body_condition:
-        raise ArgumentError(
-            f"{name}: both M and cond are omitted, so this loop would never end. Give M or cond, or set "
-            "options(max_iterations=...) to stop it there, or options(obey_body_condition=True) to let the body end it"
-        )
-
-
 class LoopNode:
     """A loop as a node, ready to run: what the node is given becomes the arguments of the loop here, and nowhere else."""
 
@@ -106,7 +91,7 @@ class LoopNode:
             raise UnsupportedOp(f"{title(node)} has one attribute, its record; got {', '.join(node.attrs) or 'none'}")
         if len(node.inputs) != record.n_inputs:
             raise MalformedBody(f"{record.name} has {len(node.inputs)} inputs; its record takes {record.n_inputs}")
-        self.record, self.wanted = record, node.outputs
+        self.record, self.wanted, self.endless = record, node.outputs, Endless(record)
         # Only the last condition tells whether a loop that ran out of parts would have gone on.
         self.watches = record.unlimited and bool(record.scanned) and record.keep_going is not None
         self.place = len(record.carried) + len(record.last)
@@ -133,7 +118,7 @@ class LoopNode:
         count, go, carried, scanned, invariant, captured = record.split(values)
         limit, goes = self._trip_count(count), condition(go)
         goes = True if goes is None and record.obeys else goes
-        self._refuse_endless(limit, goes, invariant, run)
+        self.endless.refuse(Arguments(limit, goes, carried, scanned, invariant, captured), run)
         most = limit
         if scanned:
             parts = shared_length(record, scanned) if count is None else min(numbers_of_parts(record, scanned))
@@ -148,21 +133,6 @@ class LoopNode:
         if count < -1:
             raise ArgumentError(f"{self.record.name}: the trip count is {count}; it must be 0 or more, or -1 for no limit")
         return None
-
-    def _refuse_endless(self, count: int | None, goes: bool | None, invariant: Sequence[Any], run: Run) -> None:
-        """A loop without a limit whose condition nothing can change never ends by itself."""
-        record = self.record
-        if goes is None:
-            refuse_endless(count, goes, run, record.name)
-        if not record.unlimited or count is not None or record.keep_going is None or not goes:
-            return
-        fixed = {**record.body.constants, **dict(zip(record.invariant, invariant, strict=True))}
-        is_endless = record.keep_going in fixed and truth(fixed[record.keep_going], "the body's condition")
-        if is_endless and run.options.max_iterations is None:
-            raise ArgumentError(
-                f"{record.name}: the trip count is -1 and the body's condition is always true, so this loop would never end. "
-                "Give a trip count, or set options(max_iterations=...) to stop it there"
-            )
 
     def _not_out_of_parts(self, results: tuple[Any, ...], m: Any, given: Arguments) -> tuple[Any, ...]:
         """The results without the condition that was watched, unless the loop would have gone on behind the last part."""

@@ -78,7 +78,7 @@ def test_new_replaces_nothing_unless_told_to(tmp_path, monkeypatch, capsys):
 
 
 WRONG = [
-    ("value: 'run[0]'", "value: 'runn[0]'", "left:", "error", "reads 'runn', which the node does not have; did you mean 'run'?"),
+    ("value: run.x", "value: runn.x", "left:", "error", "reads 'runn', which the node does not have; did you mean 'run'?"),
     ("rate * x", "rats * x", "body:", "error", "the body reads 'rats', which the node does not have; did you mean 'rate'?"),
     ("x - dt * rate * x", "x - dt * rate *", "x: x - dt", "error", "invalid syntax"),
     ("x: x - dt", "x: sqr(x) - dt", "x: sqr", "error", "there is no function 'sqr'; did you mean 'sqrt'?"),

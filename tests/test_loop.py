@@ -50,7 +50,8 @@ def test_omitted_condition_ignores_the_bodys_condition_and_says_so_once():
     assert (x.tolist(), numbers.tolist()) == (2.5, [0, 1, 2, 3, 4])
     assert [str(w.message) for w in record] == [
         "iteration 1 of Loop: the body's condition turned false, but the loop's own condition was omitted, so the ONNX text "
-        "goes on; options(obey_body_condition=True) stops there, as onnxruntime does"
+        "goes on; options(obey_body_condition=True) stops there, as onnxruntime does. Exporters of Python's break (onnxscript's "
+        "for ... break) mean it to stop there; on the command line that is --obey-body-condition"
     ]
     assert record[0].filename == __file__, "the warning must point at the user's line"
     assert issubclass(LoopWarning, UserWarning)

@@ -205,11 +205,16 @@ def test_broken_graphs_are_refused_by_name(name):
         read_mdf_graph(body, 1)
 
 
-def test_a_name_that_mdf_knows_only_later_is_explained():
+def test_a_parameter_may_read_one_that_stands_behind_it():
     body = stepping([Parameter(id="p", value="q * 2"), Parameter(id="q", value=3)], y="p")
+    assert "q" not in read_mdf_graph(body, 1).captures
+
+
+def test_a_name_that_mdf_knows_only_later_is_explained():
+    body = stepping([Parameter(id="p", value="q * 2 + r"), Parameter(id="q", value="p")], y="p")
     with pytest.raises(MalformedBody) as caught:
         read_mdf_graph(body, 1)
-    assert "'p' cannot read 'q', unless it is stateful" in caught.value.__notes__[0]
+    assert "'q' cannot read 'p', unless it is stateful" in caught.value.__notes__[0]
 
 
 @pytest.mark.parametrize(

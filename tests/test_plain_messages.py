@@ -62,7 +62,7 @@ BOTH = [
         10,
         "g/a/rate: linear takes variable0, slope, intercept; it is not given intercept",
     ),
-    ("'run[1]'", "run.path", 18, "g/a/path: expression 'run.path', column 1: the attribute .path"),
+    ("'run[1]'", "run.paht", 18, "g/a/path: 'paht' is no result of the equations; did you mean 'path'?; the results are x, path"),
     ("carried:", "caried:", 11, "unknown: caried; did you mean 'carried'?"),
     ("collected:", "collect:", 11, "unknown: collect; did you mean 'collected'?"),
     (

@@ -21,7 +21,7 @@ from mdf_loop.calls.prepared import (
     prepare_scan,
     read_once,
 )
-from mdf_loop.control import condition, refuse_endless, shared_length, trip_count
+from mdf_loop.control import condition, shared_length, trip_count
 from mdf_loop.errors import ArgumentError, KindError, in_words
 from mdf_loop.execute.collect import Gathered
 from mdf_loop.execute.interpret import Arguments
@@ -29,7 +29,8 @@ from mdf_loop.execute.keeping import keeping
 from mdf_loop.holding import holding
 from mdf_loop.ir import Body
 from mdf_loop.options import Run, part_of, random_stream, start_run
-from mdf_loop.readers.forms import is_read
+from mdf_loop.readers.expressions.equation_texts import within
+from mdf_loop.readers.forms import arranged, is_read
 from mdf_loop.readers.onnx.loops import SCAN_ATTRIBUTES
 from mdf_loop.readers.python.control import is_traced, traced_if, traced_loop, traced_scan
 from mdf_loop.types.fitting import as_tensor, as_untyped, handed_out, handed_out_partly
@@ -46,7 +47,7 @@ def loop(*args: Any, body: Any = None, **named: Any) -> Any:
         Condition before the first iteration; None or "" means omitted.
     *v_initial : array_like
         Initial values of the carried values.  ``M``, ``cond`` and ``v_initial`` (one value, or a tuple or
-        list of them) may be given by keyword as well.
+        list of them) may be given by keyword as well, and so may each carried value, by the body's name for it.
     body : graph, ONNX text, path, MDF graph, dict or callable
         What runs each iteration, see :mod:`mdf_loop.readers`.  A callable is
         ``(i, cond, *carried) -> (cond, *carried, *collected)``.
@@ -96,7 +97,7 @@ def run_loop(m: Any, cond: Any, carried: list[Any], body: Any, named: dict[str, 
     """
     prepared, arguments = prepared_loop(m, cond, carried, body, named, is_listed)
     run = start_run()
-    refuse_endless(arguments.trip_count, arguments.go, run, prepared.record.name)
+    prepared.endless.refuse(arguments, run)
     return results_of(prepared, arguments, run)
 
 
@@ -110,7 +111,8 @@ def prepared_loop(
         captured = [*_untyped(named), Called(body)]
         arguments = Arguments(trip_count(m), condition(cond), [*values, Gathered()], captured=captured)
         return prepare_loop(inner, len(carried) + 1), arguments
-    inner = read_once(body, len(carried), "loop")
+    inner = read_once(within(body, named), len(carried), "loop")
+    carried, named = arranged(inner.inputs[2:], carried, named, inner.captures, "loop")
     if is_listed and len(inner.inputs) == 3 and len(carried) != 1:
         carried = [carried]  # a list was meant as one vector
     prepared = prepare_loop(inner, len(carried))
@@ -156,11 +158,15 @@ def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **n
     """
     required(body, "scan", "body", named)
     attrs = {name: listed(name, axes) for name in SCAN_ATTRIBUTES if (axes := named.pop(name, None)) is not None}
+    inner = None
+    if not is_callable(body):
+        inner = read_once(within(body, named), _carried_by(inputs, num_scan_inputs), "scan", len(inputs))
+        inputs, named = arranged(inner.inputs, inputs, named, inner.captures, "scan")  # type: ignore[assignment]
     n_scanned = _scanned_count(num_scan_inputs, len(inputs))
     n_carried = len(inputs) - n_scanned
     if is_traced(*inputs, *named.values(), body):
         return traced_scan(inputs, n_scanned, attrs, body, named)
-    if is_callable(body):
+    if inner is None:
         _refuse_output_axes(attrs)
         inner = made_once(scan_body, name_of(body), n_carried, n_scanned, tuple(named))
         prepared = prepare_scan(inner, n_scanned, attrs)
@@ -169,7 +175,7 @@ def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **n
         carried, captured = [*values, Gathered()], [*_untyped(named), Called(body)]
         arguments = Arguments(shared_length(prepared.record, scanned), True, carried, scanned, captured=captured)
     else:
-        prepared = prepare_scan(read_once(body, n_carried, "scan", len(inputs)), n_scanned, attrs)
+        prepared = prepare_scan(inner, n_scanned, attrs)
         arguments = prepared.arguments(inputs, named)
     return results_of(prepared, arguments, start_run())
 
@@ -249,7 +255,7 @@ def run_if(cond: Any, sources: dict[str, Any], named: dict[str, Any]) -> Any:
 def _branch(source: Any, name: str, named: dict[str, Any]) -> PreparedBranch:
     if is_callable(required(source, "if_", name)):
         return prepare_branch(made_once(branch_body, name_of(source), tuple(named), f"the function {name}"), name)
-    return prepare_branch(read_once(source, 0, "branch"), name)
+    return prepare_branch(read_once(within(source, named), 0, "branch"), name)
 
 
 def _loop_arguments(given: list[Any], named: dict[str, Any]) -> tuple[Any, Any, list[Any], bool]:
@@ -268,6 +274,7 @@ def _loop_arguments(given: list[Any], named: dict[str, Any]) -> tuple[Any, Any, 
 def given_arguments(args: Sequence[Any], named: dict[str, Any], bodies: list[Body]) -> tuple[Any, Any, list[Any], dict[str, Any]]:
     """M, cond, the carried values and the captures of a call of a loop whose bodies are known."""
     m, cond, carried, is_listed = _loop_arguments(list(args), named)
+    carried, named = arranged(bodies[0].inputs[2:], carried, named, bodies[0].captures, "loop")
     if is_listed and len(bodies[0].inputs) == 3 and len(carried) != 1:
         carried = [carried]  # a list was meant as one vector
     return m, cond, carried, _of_same_name(bodies, named, M=m, cond=cond)
@@ -322,6 +329,11 @@ def listed(name: str, axes: Any) -> tuple[int, ...]:
     if not all(isinstance(value, int | np.integer) and not isinstance(value, bool) for value in values):
         raise KindError(f"{name} must be whole numbers, one for each value; got {in_words(axes)}")
     return tuple(int(value) for value in values)
+
+
+def _carried_by(inputs: Sequence[Any], n_scanned: Any) -> int | None:
+    """How many values a Scan carries, as far as the call says that."""
+    return len(inputs) - int(n_scanned) if isinstance(n_scanned, int | np.integer) and len(inputs) >= n_scanned else None
 
 
 def _scanned_count(count: Any, available: int) -> int:

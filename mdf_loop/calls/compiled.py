@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,10 +11,11 @@ import numpy as np
 from mdf_loop.calls.calling import given_arguments, is_callable, listed, required, results_of
 from mdf_loop.calls.explain import Explanation, explained
 from mdf_loop.calls.prepared import PreparedLoop, prepare_loop, prepare_scan, read_once
-from mdf_loop.control import refuse_endless
 from mdf_loop.errors import ArgumentError
 from mdf_loop.ir import Loop
 from mdf_loop.options import start_run
+from mdf_loop.readers.expressions.equation_texts import AMBIENT, is_equations, within
+from mdf_loop.readers.forms import arranged
 from mdf_loop.readers.onnx.loops import SCAN_ATTRIBUTES
 
 _BY_NAME = {"M", "cond", "v_initial"}
@@ -24,29 +27,35 @@ class Compiled:
     Call it as :func:`mdf_loop.loop` or :func:`mdf_loop.scan`, without ``body``.
     """
 
-    def __init__(self, prepared: PreparedLoop, is_scan: bool) -> None:
-        self._prepared, self._is_scan = prepared, is_scan
-        record = prepared.record
-        self._is_plain = {"M", "cond"}.isdisjoint(record.body.captures)
+    def __init__(self, source: Any, prepare: Callable[[Any], PreparedLoop], is_scan: bool) -> None:
+        self._prepare, self._is_scan = prepare, is_scan
+        self._source = source if is_equations(source) else None  # others mean the same whatever is given
+        self._prepared = self._usual = prepare(source)
+        body = self._prepared.record.body
+        self._is_plain = {"M", "cond"}.isdisjoint(body.captures)
+        self._by_name = {*_BY_NAME, *body.inputs, *AMBIENT} - {*body.captures}
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         """Run the loop; arguments, results and errors as :func:`mdf_loop.loop` and :func:`mdf_loop.scan` have them."""
-        record = self._prepared.record
+        source = self._source if AMBIENT.isdisjoint(named) else within(self._source, named)
+        prepared = self._prepared = self._usual if source is self._source else self._prepare(source)
+        record = prepared.record
         if self._is_scan:
-            count, go, inputs = None, True, list(args)
+            count, go = None, True
+            inputs, named = arranged(record.body.inputs, args, named, record.body.captures, "scan")
         elif (
             self._is_plain
             and len(args) > 1
             and type(args[0]) is not str
             and type(args[1]) is not str
-            and named.keys().isdisjoint(_BY_NAME)
+            and named.keys().isdisjoint(self._by_name)
         ):
             count, go, *inputs = args
         else:
             count, go, inputs, named = given_arguments(args, named, [record.body])
-        arguments, run = self._prepared.arguments(inputs, named, count, go), start_run()
-        refuse_endless(arguments.trip_count, arguments.go, run, record.name)
-        return results_of(self._prepared, arguments, run)
+        arguments, run = prepared.arguments(inputs, named, count, go), start_run()
+        prepared.endless.refuse(arguments, run)
+        return results_of(prepared, arguments, run)
 
     @property
     def record(self) -> Loop:
@@ -118,14 +127,20 @@ def compile(body: Any, *, num_scan_inputs: int | None = None, **attributes: Any)
     if num_scan_inputs is None:
         if attributes:
             raise ArgumentError(f"compile: {', '.join(sorted(attributes))} belong to a Scan; give num_scan_inputs as well")
-        inner = read_once(body, None, "loop")
-        return Compiled(prepare_loop(inner, max(len(inner.inputs) - 2, 0)), is_scan=False)
+        return Compiled(body, _loop_of, is_scan=False)
     if unknown := sorted(set(attributes) - set(SCAN_ATTRIBUTES)):
         raise ArgumentError(f"compile: a Scan has no attribute {', '.join(unknown)}; it has {', '.join(SCAN_ATTRIBUTES)}")
-    inner = read_once(body, None, "scan")
-    if not isinstance(num_scan_inputs, int | np.integer) or not 1 <= num_scan_inputs <= len(inner.inputs):
-        raise ArgumentError(
-            f"compile: num_scan_inputs must be a whole number from 1 to {len(inner.inputs)}; got {num_scan_inputs!r}"
-        )
     attrs = {name: listed(name, axes) for name, axes in attributes.items() if axes is not None}
-    return Compiled(prepare_scan(inner, int(num_scan_inputs), attrs), is_scan=True)
+    return Compiled(body, functools.partial(_scan_of, num_scan_inputs, attrs), is_scan=True)
+
+
+def _loop_of(body: Any) -> PreparedLoop:
+    inner = read_once(body, None, "loop")
+    return prepare_loop(inner, max(len(inner.inputs) - 2, 0))
+
+
+def _scan_of(n_scanned: Any, attrs: Mapping[str, tuple[int, ...]], body: Any) -> PreparedLoop:
+    inner = read_once(body, None, "scan")
+    if not isinstance(n_scanned, int | np.integer) or not 1 <= n_scanned <= len(inner.inputs):
+        raise ArgumentError(f"compile: num_scan_inputs must be a whole number from 1 to {len(inner.inputs)}; got {n_scanned!r}")
+    return prepare_scan(inner, int(n_scanned), attrs)

@@ -14,6 +14,7 @@ import numpy as np
 from mdf_loop.cache import Cache, fingerprint
 from mdf_loop.control import condition, shared_length, trip_count
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, MissingCapture
+from mdf_loop.execute.endless import Endless
 from mdf_loop.execute.interpret import Arguments, InterpretedBody
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.program import Hidden
@@ -33,6 +34,11 @@ class PreparedLoop:
     execute: NumpyLoop
     asked: Mapping[str, Asked]
     fitting: dict[tuple[Any, ...], tuple[int, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def endless(self) -> Endless:
+        """What there is to say about its end before it runs."""
+        return Endless(self.record)
 
     @cached_property
     def names(self) -> list[str]:
@@ -71,7 +77,8 @@ class PreparedLoop:
             carried = [*map(_as_it_goes_round, carried)]
         if record.scanned:
             return Arguments(shared_length(record, scanned), True, carried, scanned, captured=captured)
-        return Arguments(trip_count(count), condition(go), carried, captured=captured)
+        limit, goes = trip_count(count), condition(go)
+        return Arguments(limit, True if goes is None and record.obeys else goes, carried, captured=captured)
 
     def _fitted(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
         """Inputs and captures as the body asks for them; arrays and numbers of types that fitted before need no look."""

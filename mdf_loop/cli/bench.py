@@ -7,7 +7,19 @@ from typing import Annotated, Any
 
 import typer
 
-from mdf_loop.cli.parameters import Debug, File, Input, Json, Set, Steps, TimeIncrement, Trusted, given_inputs, stepping
+from mdf_loop.cli.parameters import (
+    Debug,
+    File,
+    Input,
+    Json,
+    ObeyBodyCondition,
+    Set,
+    Steps,
+    TimeIncrement,
+    Trusted,
+    given_inputs,
+    stepping,
+)
 from mdf_loop.cli.problems import at_work
 from mdf_loop.cli.tables import bars, console, table
 from mdf_loop.cli.values import as_json
@@ -22,6 +34,7 @@ def bench(
     time_increment: TimeIncrement = None,
     seconds: Annotated[float, typer.Option("--seconds", min=0.0, help="How long to run in each engine.")] = 1.0,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the inputs that are not given, and of random operators.")] = 0,
+    obey_body_condition: ObeyBodyCondition = False,
     trusted: Trusted = False,
     json_: Json = False,
     debug: Debug = False,
@@ -33,7 +46,7 @@ def bench(
     from mdf_loop.models.benching import bench as measure
     from mdf_loop.options import options
 
-    with at_work(file), options(trusted=trusted):
+    with at_work(file), options(trusted=trusted, obey_body_condition=obey_body_condition):
         found = measure(file, given_inputs(set_, input_), seconds, seed, stepping(steps, time_increment))
     if json_:
         as_json({"file": str(file), "timings": [asdict(timing) for timing in found]})

@@ -6,7 +6,19 @@ from typing import Annotated
 
 import typer
 
-from mdf_loop.cli.parameters import Debug, File, Input, Json, Set, Steps, TimeIncrement, Trusted, given_inputs, stepping
+from mdf_loop.cli.parameters import (
+    Debug,
+    File,
+    Input,
+    Json,
+    ObeyBodyCondition,
+    Set,
+    Steps,
+    TimeIncrement,
+    Trusted,
+    given_inputs,
+    stepping,
+)
 from mdf_loop.cli.problems import at_work
 from mdf_loop.cli.tables import console
 from mdf_loop.cli.values import as_json
@@ -20,6 +32,7 @@ def explain(
     time_increment: TimeIncrement = None,
     source: Annotated[bool, typer.Option("--source", help="Show the Python of programs, too.")] = False,
     show_steps: Annotated[bool, typer.Option("--show-steps", help="Show the Steps that programs are made of, too.")] = False,
+    obey_body_condition: ObeyBodyCondition = False,
     trusted: Trusted = False,
     json_: Json = False,
     debug: Debug = False,
@@ -31,7 +44,7 @@ def explain(
     from mdf_loop.models.explaining import explain_model, plans_of
     from mdf_loop.options import options
 
-    with at_work(file), options(trusted=trusted):
+    with at_work(file), options(trusted=trusted, obey_body_condition=obey_body_condition):
         inputs = given_inputs(set_, input_) | stepping(steps, time_increment)
         if json_:
             as_json({"file": str(file), "loops": plans_of(file, inputs)})

@@ -40,14 +40,14 @@ NAME:
                   t: t + dt
                 collected:           # kept of every iteration: these see the new values
                   path: x
-                while: x > enough    # goes on as long as this is true, and at most M times
+                while: x > enough    # goes on as long as this is true
             run:
               function: onnx::Loop
-              args: {M: 10000, cond: true, x: start, t: 0.0, body: body}
-          output_ports:              # first what was carried, then what was collected
-            left: {value: 'run[0]'}
-            time: {value: 'run[1]'}
-            path: {value: 'run[2]'}
+              args: {M: 10000, x: start, t: 0.0, body: body}   # at most M times; x and t start there
+          output_ports:              # what was carried, as it ended, and what was collected: by their names
+            left: {value: run.x}
+            time: {value: run.t}
+            path: {value: run.path}
 """
 
 

@@ -28,6 +28,10 @@ OnError = Annotated[
     str | None, typer.Option("--on-error", metavar="keep|raise", help="Go on behind a run that fails (keep), or stop.")
 ]
 Trusted = Annotated[bool, typer.Option("--trusted", help="Let the model do what only trusted models may; see options().")]
+ObeyBodyCondition = Annotated[
+    bool,
+    typer.Option("--obey-body-condition", help="Let a loop's body end it where the model omits the condition, as onnxruntime."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs; errors on stderr too.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 """Every command takes ``--json`` and ``--debug``; :func:`mdf_loop.cli.app.main` looks for them too."""

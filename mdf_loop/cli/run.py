@@ -15,6 +15,7 @@ from mdf_loop.cli.parameters import (
     File,
     Input,
     Json,
+    ObeyBodyCondition,
     Record,
     RecordTo,
     Seed,
@@ -57,6 +58,7 @@ def run(
     progress: Annotated[
         bool | None, typer.Option("--progress/--no-progress", help="Show how far it has come; by itself after two seconds.")
     ] = None,
+    obey_body_condition: ObeyBodyCondition = False,
     trusted: Trusted = False,
     json_: Json = False,
     debug: Debug = False,
@@ -69,7 +71,7 @@ def run(
         inputs = given_inputs(set_, input_) | stepping(steps, time_increment, collect=collect or None)
         inputs |= recording(trials, record, every, record_to)
         how = {"seed": seed, "max_iterations": max_iterations, "timeout": timeout, "trusted": trusted}
-        how["progress"] = _listener(progress)
+        how |= {"obey_body_condition": obey_body_condition, "progress": _listener(progress)}
         _refuse_other(file, output)
         results = _run(file, inputs, how, output)
         outputs = {**results, **results.recorded}

@@ -21,6 +21,7 @@ from mdf_loop.cli.parameters import (
     Fill,
     Input,
     Json,
+    ObeyBodyCondition,
     OnError,
     Set,
     Steps,
@@ -171,6 +172,7 @@ def sweep(
     common_noise: Annotated[bool, typer.Option("--common-noise", help="The same random numbers at every point.")] = False,
     timeout: Annotated[float | None, typer.Option("--timeout", help="Stop after so many seconds.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No bar.")] = False,
+    obey_body_condition: ObeyBodyCondition = False,
     trusted: Trusted = False,
     json_: Json = False,
     debug: Debug = False,
@@ -179,9 +181,9 @@ def sweep(
     from mdf_loop.options import options
 
     how: dict[str, Any] = {"trials": trials, "seed": seed, "checkpoint": checkpoint, "workers": workers, "chunk": chunk}
-    how |= {"steps": steps, "time_increment": time_increment, "common_noise": common_noise}
-    how |= {"collect": collect, "fill": fill, "on_error": on_error}
-    with at_work(file), options(trusted=trusted, timeout=timeout):
+    how |= {"steps": steps, "time_increment": time_increment, "common_noise": common_noise, "collect": collect}
+    how |= {"fill": fill, "on_error": on_error}
+    with at_work(file), options(trusted=trusted, timeout=timeout, obey_body_condition=obey_body_condition):
         found = run_sweep(file, over or [], given_inputs(set_, input_), output, how, outputs, reduce, quiet)
     if json_:
         as_json({"file": str(file), "sizes": dict(found.sizes), **_content(found)})

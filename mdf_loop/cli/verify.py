@@ -9,7 +9,19 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from mdf_loop.cli.parameters import Debug, File, Input, Json, Set, Steps, TimeIncrement, Trusted, given_inputs, stepping
+from mdf_loop.cli.parameters import (
+    Debug,
+    File,
+    Input,
+    Json,
+    ObeyBodyCondition,
+    Set,
+    Steps,
+    TimeIncrement,
+    Trusted,
+    given_inputs,
+    stepping,
+)
 from mdf_loop.cli.problems import at_work
 from mdf_loop.cli.tables import console, table
 from mdf_loop.cli.values import as_json, describe
@@ -24,6 +36,7 @@ def verify(
     time_increment: TimeIncrement = None,
     rtol: Annotated[float, typer.Option("--rtol", help="Relative tolerance.")] = 1e-5,
     atol: Annotated[float, typer.Option("--atol", help="Absolute tolerance.")] = 1e-6,
+    obey_body_condition: ObeyBodyCondition = False,
     trusted: Trusted = False,
     json_: Json = False,
     debug: Debug = False,
@@ -32,7 +45,7 @@ def verify(
     from mdf_loop.models.verifying import verify as compare
     from mdf_loop.options import options
 
-    with at_work(file), options(trusted=trusted):
+    with at_work(file), options(trusted=trusted, obey_body_condition=obey_body_condition):
         how = stepping(steps, time_increment)
         report = compare(file, given_inputs(set_, input_), seed, rtol, atol, **({"how": how} if how else {}))
     if json_:

@@ -26,6 +26,7 @@ from mdf_loop.ir import Body, ValueType
 from mdf_loop.options import RandomStream, options, random_stream
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf.body import read_whole as read_as_it_is
+from mdf_loop.readers.mdf.by_place import graph_by_place
 from mdf_loop.readers.mdf.objects import check_structure
 from mdf_loop.readers.mdf.signature import ports_of
 from mdf_loop.readers.mdf.typed import OPSET, has_conditions, is_typed
@@ -94,6 +95,7 @@ def to_onnx(
     model = load(model) if isinstance(model, str | os.PathLike) else model
     graph = _graph(model)
     check_structure(graph)
+    graph = graph_by_place(graph, read)
     if steps is None and time_increment is None and (is_typed(graph) or not has_conditions(graph)):
         written = write_checked(read_whole(graph, inputs), _ir_version(model))
         written.doc_string, written.graph.doc_string = doc_string_of(model), doc_string_of(graph)
@@ -151,7 +153,7 @@ def _graph(model: Any) -> Any:
         if len(model.graphs) != 1:
             names = ", ".join(repr(graph.id) for graph in model.graphs) or "none"
             raise ArgumentError(f"the model {model.id!r} has {len(model.graphs)} graphs ({names}); give one of them")
-        return model.graphs[0]
+        model = model.graphs[0]
     if not hasattr(model, "nodes"):
         raise KindError(f"to_onnx takes an MDF model or graph, or the path of one; got {type(model).__name__}")
     return model

@@ -332,7 +332,8 @@ class InterpretedLoop:
 
 _IGNORED = (
     "{}: the body's condition turned false, but the loop's own condition was omitted, so the ONNX text "
-    "goes on; options(obey_body_condition=True) stops there, as onnxruntime does"
+    "goes on; options(obey_body_condition=True) stops there, as onnxruntime does. Exporters of Python's break (onnxscript's "
+    "for ... break) mean it to stop there; on the command line that is --obey-body-condition"
 )
 
 

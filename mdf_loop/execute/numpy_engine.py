@@ -26,6 +26,7 @@ from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.collect import NUMBERS
 from mdf_loop.execute.first_iterations import ENDLESS, interpret_what_is_cheap, settle
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
+from mdf_loop.execute.nan_conditions import Compared
 from mdf_loop.execute.paying import INTERPRETED, Account, lasting, nodes_in
 from mdf_loop.execute.programs import Completed, Programs
 from mdf_loop.execute.slices import parts_of
@@ -86,7 +87,7 @@ class NumpyLoop(InterpretedLoop):
         super().__init__(loop, unseen)
         for name in ("_is_light", "_may_end"):
             self.__dict__.pop(name, None)
-        self.calls = Calls(self.program)
+        self.calls, self.compared = Calls(self.program), Compared(loop)
         self._blocks: Blocks | None = None
         self._one_by_one: Blocks | None = None
         self._programs: dict[tuple[bool, ...], Programs] = {}
@@ -149,7 +150,9 @@ class NumpyLoop(InterpretedLoop):
 
     def results(self, given: Arguments, run: Run) -> list[Any]:
         """Run the loop: by a program if it is short, else in blocks."""
-        return self.account.timed(run.options, self._results, given, run)
+        results = self.account.timed(run.options, self._results, given, run)
+        self.compared.warn_of_nan(results, given, run, self.lasted)
+        return results
 
     def _results(self, given: Arguments, run: Run) -> list[Any]:
         hidden, is_compiled = self._hidden(given), self.account.pays(run.options)

@@ -9,11 +9,16 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.calls.prepared import prepare_branch, prepare_loop, prepare_scan, read_once
-from mdf_loop.errors import LoopError, did_you_mean
+from mdf_loop.control import condition, trip_count
+from mdf_loop.errors import ArgumentError, LoopError, did_you_mean
+from mdf_loop.execute.interpret import Arguments
 from mdf_loop.integrations.findings import ERROR, NOTE, WARNING, Finding
 from mdf_loop.integrations.mdf import signature_of
 from mdf_loop.integrations.salvaging import Gap
 from mdf_loop.ir import Body
+from mdf_loop.options import start_run
+from mdf_loop.readers.mdf.by_place import NO_VALUES
+from mdf_loop.readers.mdf.control import STEPPED
 from mdf_loop.readers.mdf.structure import called
 from mdf_loop.types.required import contradictions
 
@@ -55,6 +60,7 @@ def wrong_with_bodies(graph: Any, node: Any, thing: Any, gaps: Sequence[Gap]) ->
             if body is not None and not gaps:
                 yield from _of_results(node, thing, len(body.outputs) - (kind == "loop"), place[:2])
                 yield from _of_captures(body, known, place)
+                yield from _of_end(body, node, thing, (*place[:2], thing.id)) if kind == "loop" else ()
 
 
 def _read(source: Any, thing: Any, place: tuple[str, ...]) -> tuple[Body | None, list[Finding]]:
@@ -98,6 +104,34 @@ def _of_results(node: Any, thing: Any, results: int, place: tuple[str, ...]) -> 
             yield Finding(
                 ERROR, f"{where}: {port.value} is not there; {thing.id} has {results} results, from 0 on", (*place, port.id)
             )
+
+
+def _of_end(body: Body, node: Any, thing: Any, place: tuple[str, ...]) -> Iterator[Finding]:
+    """A loop that nothing ends, with the values that the model says; one that runs in steps may be one."""
+    if STEPPED in (thing.metadata or {}) or STEPPED in (node.metadata or {}):
+        return
+    known = {port.id: port.default_value for port in node.input_ports}
+    known |= {parameter.id: parameter.value for parameter in node.parameters}
+    args = {key: known.get(value, value) if isinstance(value, str) else value for key, value in (thing.args or {}).items()}
+    count, go = (None if args.get(key) == "" else args.get(key) for key in ("M", "cond"))
+    if any(isinstance(value, str) for value in (count, go)):
+        return
+    carried = [_number(value) for key, value in args.items() if key not in NO_VALUES]
+    try:
+        prepared = prepare_loop(body, len(carried))
+        goes = True if go is None and prepared.record.obeys else condition(go)
+        given = Arguments(trip_count(count), goes, carried, captured=[_number(known.get(name)) for name in body.captures])
+    except (LoopError, ValueError, TypeError):
+        return  # which is told with the values
+    try:
+        prepared.endless.refuse(given, start_run())
+    except ArgumentError as error:
+        yield Finding(ERROR, f"{'/'.join(place)}: {error}", place)
+
+
+def _number(value: Any) -> Any:
+    """A value that the model says; None for what is computed."""
+    return np.asarray(value) if isinstance(value, bool | int | float | np.ndarray) else None
 
 
 def _contradictions(body: Any, function: str, args: Any) -> list[tuple[str, np.dtype, np.dtype]]:

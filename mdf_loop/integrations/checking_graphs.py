@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from mdf_loop.errors import MalformedBody
+from mdf_loop.calls.prepared import read_once
+from mdf_loop.errors import LoopError, MalformedBody
 from mdf_loop.integrations.checking_bodies import wrong_with_bodies
 from mdf_loop.integrations.checking_values import wrong_with_conditions, wrong_with_texts, wrong_with_values
 from mdf_loop.integrations.findings import ERROR, NOTE, WARNING, Finding
 from mdf_loop.integrations.salvaging import Salvaged
 from mdf_loop.integrations.typed_graph import graph_signature
+from mdf_loop.readers.mdf.by_place import node_by_place
 from mdf_loop.readers.mdf.names import unknown_names
 from mdf_loop.readers.mdf.node import CONTROL
 from mdf_loop.readers.mdf.typed import is_typed
@@ -30,7 +33,9 @@ def wrong_with_graph(graph: Any, rest: Salvaged, is_mended: bool) -> Iterator[Fi
         Whether the model was read as models are; otherwise only bodies are looked at.
     """
     id, said = str(graph.id), _conditions(graph)
-    open_nodes = {node.id for node in graph.nodes if rest.in_node(id, node.id)}
+    graph, unnamed = _by_place(graph)
+    yield from unnamed
+    open_nodes = {node.id for node in graph.nodes if rest.in_node(id, node.id)} | {found.names[1] for found in unnamed}
     for node in graph.nodes:
         for thing in (*node.functions, *node.parameters):
             if thing.function in CONTROL:
@@ -53,6 +58,27 @@ def wrong_with_graph(graph: Any, rest: Salvaged, is_mended: bool) -> Iterator[Fi
         yield Finding(NOTE, f"{id}: which nodes are reached is looked at when what is wrong in the graph is mended", (id,))
     else:
         yield from _unreached(graph)
+
+
+def _by_place(graph: Any) -> tuple[Any, list[Finding]]:
+    """A graph whose loops match values by place, and which names they do not have."""
+    nodes, found = [], []
+    for node in graph.nodes:
+        place = (str(graph.id), node.id)
+        try:
+            nodes.append(node_by_place(node, read_once, place[:1]))
+        except LoopError as error:
+            nodes.append(node)
+            found.append(Finding(ERROR, str(error), (*place, *_things_in(error, place))))
+    graph = copy.copy(graph)
+    graph.nodes = nodes
+    return graph, found
+
+
+def _things_in(error: LoopError, place: tuple[str, ...]) -> tuple[str, ...]:
+    """The parameter, function or port of a node that an error is about."""
+    said = str(error).removeprefix(f"{'/'.join(place)}/")
+    return (said.partition(":")[0],) if said != str(error) else ()
 
 
 def _of_signature(graph: Any) -> Iterator[Finding]:
@@ -103,7 +129,7 @@ def _texts(thing: Any) -> Iterator[Any]:
 
 def _words(value: Any) -> set[str]:
     """Every name in a value and what is inside it."""
-    return set(re.findall(r"[A-Za-z_]\w*", str(value)))
+    return set(re.findall(r"[^\W\d]\w*", str(value)))
 
 
 def _unreached(graph: Any) -> Iterator[Finding]:

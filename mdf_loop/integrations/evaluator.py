@@ -21,8 +21,8 @@ from mdf_loop.kernels import load_kernels
 from mdf_loop.kernels.bounds import refuse_broadcast, refuse_elements, total
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.options import current_stream
-from mdf_loop.readers.expressions.calls import BUILTINS, SEQUENCES, bind, dotted, dtype_named, op_of
 from mdf_loop.readers.expressions.calls import OPERATORS as NUMPY_OPERATORS
+from mdf_loop.readers.expressions.calls import SEQUENCES, bind, dotted, dtype_named, op_of
 from mdf_loop.readers.expressions.text import CONSTANTS, OPERATORS, is_python, parse, refuse_length
 from mdf_loop.readers.expressions.values import DOMAIN
 
@@ -150,8 +150,6 @@ class Evaluation:
 
     def _call(self, tree: ast.Call) -> Any:
         name = dotted(tree.func) or ""
-        if name in BUILTINS and name in self.scope:
-            raise TypeError(f"{name!r} is a value here, it cannot be called")
         args: list[Any] = [*tree.args]
         count = None
         if name in SEQUENCES and args:

@@ -42,6 +42,7 @@ from mdf_loop.options import RandomStream, part_of, random_stream, start_run
 from mdf_loop.readers import is_text
 from mdf_loop.readers.expressions.text import refuse_onnx_text
 from mdf_loop.readers.forms import is_read
+from mdf_loop.readers.mdf.by_place import NO_VALUES, node_by_place
 from mdf_loop.readers.onnx.loops import SCAN_ATTRIBUTES
 
 FUNCTIONS = {"onnx::Loop": "loop", "onnx::Scan": "scan", "onnx::If": "if"}
@@ -337,6 +338,7 @@ def _ordering_captures(original: Callable[..., Any]) -> Callable[..., Any]:
             refuse_onnx_text(thing.value, (node.id, thing.id))
             for key, value in (thing.args or {}).items():
                 refuse_onnx_text(value, (node.id, thing.id, key))
+        node = node_by_place(node, read_once)
         original(self, node, verbose)
         mark_stepped(self)
         for parameter in node.parameters:
@@ -373,14 +375,11 @@ def _captures_of(parameter: Any, node: Any) -> set[str]:
 
 def signature_of(function: str, args: Mapping[str, Any]) -> tuple[int, str]:
     """How many values a function's body carries, and what the body is for, from the arguments as they are written."""
-    given = sum(_count(value) for key, value in args.items() if key not in _NOT_CARRIED)
+    given = sum(_count(value) for key, value in args.items() if key not in NO_VALUES)
     if function == "onnx::Scan":
         scanned = args.get("num_scan_inputs")
         return (given - scanned if isinstance(scanned, int) else 0), "scan"
     return (0, "branch") if function == "onnx::If" else (given, "loop")
-
-
-_NOT_CARRIED = {"M", "cond", "body", "num_scan_inputs", *SCAN_ATTRIBUTES}
 
 
 def _count(value: Any) -> int:

@@ -162,6 +162,8 @@ class Body:
     defaults : mapping of str to array
         Values of inputs, and of captures, that the caller may leave out.  What runs a body gives it all of them, so only
         what is called by users, and what writes a body to a file, reads these.
+    ends : bool
+        Whether it says itself when a loop ends, so that an omitted condition is a true one (``while`` in equations).
     """
 
     name: str
@@ -175,6 +177,7 @@ class Body:
     typed: bool = True
     state: tuple[State, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    ends: bool = False
 
     @property
     def values(self) -> Mapping[str, Any]:

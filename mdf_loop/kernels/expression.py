@@ -23,7 +23,7 @@ import numpy as np
 
 from mdf_loop.kernels.bounds import refuse_bits, refuse_digits, refuse_matmul, refuse_unbounded
 from mdf_loop.ops.batching import Result, Rule, all_stacked, elementwise, matmul
-from mdf_loop.ops.registry import Kernel, kernel, register
+from mdf_loop.ops.registry import Kernel, kernel, register, say
 from mdf_loop.types.elements import kind_of
 
 DOMAIN = "mdf"
@@ -76,6 +76,9 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 
 for _op, _run in OPERATORS.items():
     operation(_op, _run)
+
+for _op in ("less", "less_equal", "greater", "greater_equal", "equal"):
+    say(_op, domain=DOMAIN, compares=True)
 
 
 @kernel("matmul", domain=DOMAIN, batch=matmul)

@@ -46,5 +46,7 @@ def is_inf(x, *, detect_negative=1, detect_positive=1):
     return found
 
 
+for _op in ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"):
+    say(_op, compares=True)
 say("And", accumulates="logical_and")
 say("Or", accumulates="logical_or")

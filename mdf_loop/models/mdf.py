@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.backend import LoopRep
+from mdf_loop.calls.prepared import read_once
 from mdf_loop.convert.restoring import input_ids, names_of
 from mdf_loop.convert.scheduled.schedule import output_ports
 from mdf_loop.errors import ArgumentError, FileError, IterationError, PartialResults, malformed
@@ -27,6 +28,7 @@ from mdf_loop.models.ports import Input, Output, Ports, declared, inputs_of_grap
 from mdf_loop.models.results import stop_of
 from mdf_loop.models.texts import NotDirect
 from mdf_loop.options import OPTIONS, Run, part_of, random_stream
+from mdf_loop.readers.mdf.by_place import graph_by_place
 from mdf_loop.readers.mdf.signature import said_names
 from mdf_loop.readers.mdf.typed import is_typed
 
@@ -44,7 +46,7 @@ class MdfModel(Model):
     """
 
     def __init__(self, graph: Any, name: str = "", source: str = "") -> None:
-        self.graph, self.name, self.source = graph, name or str(graph.id), source
+        self.graph, self.name, self.source = graph_by_place(graph, read_once), name or str(graph.id), source
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as its graph: whoever unpickles it plans it anew."""

@@ -8,7 +8,6 @@ from typing import Any
 
 from mdf_loop.calls.calling import listed, results_of
 from mdf_loop.calls.prepared import PreparedLoop, prepare_loop, prepare_scan, read_once
-from mdf_loop.control import refuse_endless
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.models.texts import NotDirect, Scope, Text, argument_of
 from mdf_loop.options import Run
@@ -36,7 +35,7 @@ class Request:
     def run(self, run: Run) -> Any:
         """Run it as a part of a run of the whole model."""
         part = part_of_model(run)
-        refuse_endless(self.arguments.trip_count, self.arguments.go, part, self.prepared.record.name)
+        self.prepared.endless.refuse(self.arguments, part)
         return results_of(self.prepared, self.arguments, part)
 
 

@@ -56,6 +56,8 @@ class Facts:
         It is its first input with parts replaced.
     chooses : bool
         It runs one of two bodies without inputs, ``Bound.branches``, as its only input says.
+    compares : bool
+        It compares numbers, and is false for nan.
     draws : callable or None
         ``draws(*inputs)``, with inputs that are known, says which of ONNX's random operators draws the same numbers: its name and
         attributes, the type being float64; None if there is none.
@@ -73,6 +75,7 @@ class Facts:
     multiplies_matrices: bool = False
     replaces_parts: bool = False
     chooses: bool = False
+    compares: bool = False
     draws: Callable[..., tuple[str, dict[str, Any]] | None] | None = None
     results: Callable[..., list[tuple[np.dtype | None, tuple[int | None, ...] | None]]] | None = None
 

@@ -16,6 +16,7 @@ from mdf_loop.ir import Body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.models.model import Model
 from mdf_loop.readers import read
+from mdf_loop.readers.mdf.by_place import graph_by_place
 from mdf_loop.readers.mdf.objects import check_structure
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed
 
@@ -212,4 +213,4 @@ def _only_graph(model: Any) -> Any:
     graphs = getattr(model, "graphs", [model])
     if len(graphs) != 1:
         raise KindError(f"the model {model.id!r} has {len(graphs)} graphs; draw one of them")
-    return graphs[0]
+    return graph_by_place(graphs[0], read)

@@ -44,6 +44,13 @@ def invariants(loop: Loop) -> Invariants:
     return Invariants(frozenset(always), frozenset(_closed(body.nodes, always | settled) - always))
 
 
+def lasting(loop: Loop) -> set[str]:
+    """What is the same in every iteration as long as each one gives a true condition."""
+    body = loop.body
+    unchanged = {name for name, output in loop.goes_round.items() if name == output}
+    return _closed(body.nodes, {*body.constants, *body.captures, *loop.invariant, *unchanged, loop.condition or ""})
+
+
 def _closed(nodes: Iterable[Node], same: set[str]) -> set[str]:
     """With the outputs of pure nodes that read nothing else."""
     same = set(same)

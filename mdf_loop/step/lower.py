@@ -16,6 +16,7 @@ from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import Kernel, bind, lookup
 from mdf_loop.ops.rows import Bound
+from mdf_loop.plan.invariants import lasting
 from mdf_loop.plan.purity import is_repeatable
 from mdf_loop.plan.result_types import result_types
 from mdf_loop.step.allowed import allows
@@ -257,6 +258,8 @@ class Lowering:
         obeyed = record.obeys or condition is not None or self.obey
         if count is None and not record.scanned and not (obeyed and record.keep_going is not None):
             raise CannotLower("a loop that never ends by itself")
+        if count is None and not record.scanned and record.keep_going in lasting(record):
+            raise CannotLower("a loop whose condition is always the same, which is refused where it begins")
         captured = {name: names[name] for name in record.body.captures}
         whole = None
         if not self.depth:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdf_loop.control import refuse_endless
 from mdf_loop.errors import LoopError, LoopTimeout
 from mdf_loop.models.direct import Evaluation
 from mdf_loop.models.model import Model, Wish
@@ -177,7 +176,7 @@ def _refuse_other(request: Request, prepared: Any, run: Run) -> None:
     given, record = request.arguments, prepared.record
     if request.prepared is not prepared:
         raise NotBatched("the loops of two runs have other forms")
-    refuse_endless(given.trip_count, given.go, run, record.name)
+    prepared.endless.refuse(given, run)
     obeyed = given.go is not None or run.options.obey_body_condition
     if given.go is False or given.trip_count == 0 or (record.keep_going and not obeyed):
         raise NotBatched("a loop has no iteration, or ignores its condition")

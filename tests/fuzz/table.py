@@ -19,6 +19,7 @@ MODULES = (
     "checked",
     "swept",
     "pieces",
+    "names",
 )
 
 

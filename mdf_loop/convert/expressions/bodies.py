@@ -236,6 +236,7 @@ def _inside(emitter: Emitter, node: Node, loop: Loop, goes_round: _Round, others
 def _lower_loop(emitter: Emitter, node: Node, loop: Loop, inputs: Sequence[Traced | None]) -> Sequence[Traced]:
     """A Loop or Scan; hidden values of its body are carried as well."""
     count, condition, first, scanned, *_ = loop.split(inputs)
+    condition = Traced("", True, is_known=True) if condition is None and loop.obeys and not loop.scanned else condition
     carried, given = ([value for value in values if value is not None] for values in (first, scanned))
     if len(carried) < len(first) or len(given) < len(scanned):
         where = "/".join((*emitter.path, node.name))

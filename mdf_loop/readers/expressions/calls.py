@@ -72,8 +72,6 @@ def op_of(name: str) -> str | None:
 def call(compiler: Compiler, tree: ast.Call, out: str) -> Value:
     """The value of a function call."""
     name = dotted(tree.func) or ""
-    if name in BUILTINS and name in compiler.scope:
-        raise compiler.error(tree, f"{name!r} is a value here, it cannot be called")
     op = op_of(name)
     assert op is not None  # checked when the expression was parsed
     if name in BUILTINS and not tree.keywords:

@@ -16,38 +16,42 @@ and the same as a mapping, for model files::
     while: abs(x) < bound
 
 Names on the right of ``let`` and of carried values are values as the iteration found them, all of them, so equations can
-be written in any order.  ``collect`` and ``while`` see what the iteration made.  Any other name is captured.
+be written in any order.  ``collect`` and ``while`` see what the iteration made.  Any other name is captured; a few are numbers
+(:data:`NUMBERS`) or the iteration number unless ``captured: [tau]`` says that they come from outside, as do all names that a
+node of MDF or a call has.
 """
 
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from mdf_loop.errors import LoopError, MalformedBody, Together, UnsupportedOp, did_you_mean, in_words
+from mdf_loop.errors import LoopError, MalformedBody, Together, UnsupportedOp, did_you_mean
 from mdf_loop.ir import Body
 from mdf_loop.ir.check import check_body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import KERNELS
-from mdf_loop.readers.expressions.calls import BUILTINS, MODULES, op_of
+from mdf_loop.readers.expressions.calls import BUILTINS, op_of
+from mdf_loop.readers.expressions.equation_texts import (
+    NUMBERS,
+    Equations,
+    check_names,
+    equations_in,
+    is_equations,
+    texts_of,
+    unused,
+)
 from mdf_loop.readers.expressions.expression import Compiler
-from mdf_loop.readers.expressions.text import parse, variables
+from mdf_loop.readers.expressions.text import DEEPEST, parse, variables
 from mdf_loop.readers.expressions.values import DOMAIN, Builder, Findings, NotCompiled, Number, Value
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 
-CARRIED, COLLECTED, WHILE, LET, INDEX, SCANNED = "carried", "collected", "while", "let", "index", "scanned"
+__all__ = ["EQUATIONS", "is_equations", "read_equations"]
 
 EQUATIONS = "equations"
 """What a body of equations is called."""
-
-KEYS = (CARRIED, COLLECTED, WHILE, LET, INDEX, SCANNED)
-"""What a mapping may say."""
-
-NUMBERS = {"pi": "math.pi", "tau": "math.tau", "inf": "math.inf", "nan": "math.nan"}
-"""Names that are numbers, unless the body has a value of that name."""
 
 DRAWS = {"noise": ("numpy.random.randn", "numpy.random.normal"), "uniform": ("numpy.random.rand", "numpy.random.uniform")}
 """Random numbers: ``noise()`` is one, ``noise(x)`` as many as x has elements."""
@@ -59,36 +63,6 @@ ARRAY_FUNCTIONS: dict[str, tuple[str, str | None]] = {
     "max": ("numpy.max", "numpy.maximum"),
 }
 """Functions that Python has too, and that mean numpy's here: of one array, and of several."""
-
-_LINE = re.compile(r"\s*(?:(let|collect)\s+)?([A-Za-z_]\w*)\s*:(?!:)\s*(.*)", re.DOTALL)
-_START = re.compile(r"\s*(?:#[^\n]*\n\s*)*(?:(?:let|collect)\s+)?[A-Za-z_]\w*\s*:(?:\s|$)")
-_BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
-
-
-@dataclass
-class Equations:
-    """What a body says, each part in its order; the texts of expressions by name."""
-
-    carried: dict[str, str] = field(default_factory=dict)
-    collected: dict[str, str] = field(default_factory=dict)
-    let: dict[str, str] = field(default_factory=dict)
-    going: str | None = None
-    index: str = "i"
-    scanned: tuple[str, ...] = ()
-    lines: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What an iteration begins with."""
-        return (*self.carried, *self.scanned)
-
-
-def is_equations(source: Any) -> bool:
-    """Whether a source is a body of equations: a mapping with their keys, or text that begins with one."""
-    if isinstance(source, Mapping):
-        said = [key for key in (CARRIED, COLLECTED) if key in source]
-        return bool(said) and not any(isinstance(source[key], Mapping) and "nodes" in source[key] for key in said)
-    return isinstance(source, str) and "=>" not in source and _START.match(source) is not None
 
 
 def read_equations(source: Any, kind: str = "loop") -> Body:
@@ -113,8 +87,8 @@ def read_equations(source: Any, kind: str = "loop") -> Body:
         It calls a function there is none of.
     """
     load_kernels()
-    said = _of_text(source) if isinstance(source, str) else _of_mapping(source)
-    _check_names(said)
+    said = equations_in(source)
+    check_names(said)
     findings = Findings()
     while True:
         findings.changed = False
@@ -135,7 +109,7 @@ class _Reader:
         self.trees = self._trees(inner)
         free = {name for tree in self.trees.values() for name in variables(tree)} - inner
         captured = sorted(free)
-        self.condition = _unused("condition", {*inner, *captured})
+        self.condition = unused("condition", {*inner, *captured})
         first = {"loop": (said.index, self.condition), "scan": (), "branch": ()}[kind]
         entering = () if kind == "branch" else said.names
         self.builder = Builder(findings, (*first, *entering), captured, DEFAULT_OPSET)
@@ -145,14 +119,30 @@ class _Reader:
     def body(self) -> Body:
         """Everything, in order."""
         said, builder = self.said, self.builder
-        for name in said.let:
+        for name in self._lets():
             self.begin[name] = self._value(f"let {name}", name, self.begin)
         new = {name: self._settled(f"carried {name}", f"{name}_next", self.begin) for name in said.carried}
         after = {**self.begin, **new}
         collected = [self._settled(f"collect {name}", name, after, False) for name in said.collected]
         going = [self._value("while", "goes_on", after) if said.going else Value(self.condition)] if self.kind == "loop" else []
         self.together.settle()
-        return builder.finish(EQUATIONS, [*going, *new.values(), *collected], {"": DEFAULT_OPSET, DOMAIN: 1})
+        made = builder.finish(EQUATIONS, [*going, *new.values(), *collected], {"": DEFAULT_OPSET, DOMAIN: 1})
+        return replace(made, ends=said.going is not None)
+
+    def _lets(self) -> list[str]:
+        """The names of ``let``, each behind those that it reads; those that read each other where they stand."""
+        ordered: list[str] = []
+
+        def add(name: str, waiting: tuple[str, ...]) -> None:
+            for read in variables(self.trees[place]) if (place := f"let {name}") in self.trees else ():
+                if read in self.said.let and read not in (*ordered, *waiting) and len(waiting) < DEEPEST:
+                    add(read, (*waiting, read))
+            if name not in ordered:
+                ordered.append(name)
+
+        for name in self.said.let:
+            add(name, (name,))
+        return ordered
 
     def _value(self, place: str, base: str, scope: Mapping[str, Value]) -> Value:
         """A value; what is wrong with its expression is kept, and something stands for it."""
@@ -173,7 +163,7 @@ class _Reader:
         return self.builder.tensor(value, base, floating=value.number >= Number.FLOAT) if is_carried else value
 
     def _text(self, place: str) -> str:
-        return next(text for found, _, text in _texts(self.said) if found == place)
+        return next(text for found, _, text in texts_of(self.said) if found == place)
 
     def _path(self, place: str) -> tuple[str, ...]:
         line = self.said.lines.get(place)
@@ -181,8 +171,8 @@ class _Reader:
 
     def _trees(self, known: set[str]) -> dict[str, ast.expr]:
         """The expressions by place, but for those that are none: what is wrong with them is kept."""
-        trees = {}
-        for place, name, text in _texts(self.said):
+        trees, known = {}, {*known, *self.said.captured}
+        for place, name, text in texts_of(self.said):
             try:
                 trees[place] = self._tree(text, known, place, name)
             except LoopError as error:
@@ -262,132 +252,3 @@ def _dotted(name: str, tree: ast.AST) -> Any:
     for part in rest:
         made = _at(ast.Attribute(made, part, ast.Load()), tree)
     return made
-
-
-def _texts(said: Equations) -> Iterator[tuple[str, str, str]]:
-    """Every expression: its place, its name and its text."""
-    for word, texts in (("let", said.let), ("carried", said.carried), ("collect", said.collected)):
-        yield from ((f"{word} {name}", name, text) for name, text in texts.items())
-    if said.going is not None:
-        yield "while", "while", said.going
-
-
-def _unused(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name
-
-
-def _check_names(said: Equations) -> None:
-    """See that each name has one meaning.
-
-    Raises
-    ------
-    MalformedBody
-    """
-    seen: dict[str, str] = {}
-    meanings = [("carried", said.carried), ("let", said.let), ("scanned", said.scanned), ("the iteration number", [said.index])]
-    for what, names in meanings:
-        for name in names:
-            if name in seen and not (what.startswith("the") and said.index == "i"):
-                raise MalformedBody(f"equations: {name!r} is {seen[name]} and {what} as well")
-            if name in (*MODULES, *BUILTINS):
-                raise MalformedBody(f"equations: {name!r} is a function or module of expressions; another name is needed")
-            seen.setdefault(name, what)
-    if said.index in (*said.names, *said.let):  # which the usual name gives way to
-        said.index = _unused("iteration", set(seen))
-    if not said.carried and not said.collected:
-        raise MalformedBody("equations: nothing is carried and nothing collected; write a line such as x: x + 1")
-
-
-def _of_mapping(source: Mapping[str, Any]) -> Equations:
-    if unknown := sorted(set(map(str, source)) - set(KEYS)):
-        meant = "".join(did_you_mean(name, KEYS) for name in unknown)
-        raise MalformedBody(f"a body of equations has {', '.join(KEYS)}; unknown: {', '.join(unknown)}{meant}")
-    parts = {key: _part(source.get(key), key) for key in (CARRIED, COLLECTED, LET)}
-    going, index, scanned = source.get(WHILE), source.get(INDEX, "i"), source.get(SCANNED) or ()
-    scanned = (scanned,) if isinstance(scanned, str) else tuple(scanned) if isinstance(scanned, list | tuple) else (scanned,)
-    for name in (index, *scanned):
-        if not isinstance(name, str) or not name.isidentifier():
-            raise MalformedBody(f"equations: index is a name, and scanned are names; got {name!r}")
-    text = None if going is None else _expression(going, WHILE)
-    return Equations(parts[CARRIED], parts[COLLECTED], parts[LET], text, index, scanned)
-
-
-def _part(content: Any, key: str) -> dict[str, str]:
-    if content is None:
-        return {}
-    if not isinstance(content, Mapping):
-        example = f"{{{'path: x' if key == COLLECTED else 'x: x + 1'}}}"
-        raise MalformedBody(
-            f"equations: {key} is a mapping from names to expressions, such as {example}; got {in_words(content)[:60]}"
-        )
-    for name in content:
-        if not isinstance(name, str) or not name.isidentifier():
-            raise MalformedBody(
-                f"equations: {key} has the name {name!r}; a name has letters, digits and _, and a colon behind it: x: x + 1"
-            )
-    return {name: _expression(text, f"{key} {name}") for name, text in content.items()}
-
-
-def _expression(text: Any, where: str) -> str:
-    """The text of an expression; a number alone is one, and so are true and false of YAML."""
-    if not isinstance(text, str | bool | int | float):
-        raise MalformedBody(f"equations: {where} is an expression; got {in_words(text)[:60]}")
-    return text if isinstance(text, str) else repr(text)
-
-
-def _of_text(text: str) -> Equations:
-    said, together = Equations(), Together()
-    for number, line in _lines(text):
-        try:
-            _read_line(said, line, number)
-        except MalformedBody as error:
-            together.add(error)
-    together.settle()
-    return said
-
-
-def _read_line(said: Equations, line: str, number: int) -> None:
-    found = _LINE.fullmatch(line)
-    if found is None:
-        raise MalformedBody(f"equations, line {number}: {line.strip()!r} is none: x: expression, collect x: ..., while: ...")
-    word, name, expression = found.groups()
-    if not expression.strip():
-        raise MalformedBody(f"equations, line {number}: {name} has no expression")
-    _take(said, word or "", name, expression.strip(), number)
-
-
-def _take(said: Equations, word: str, name: str, text: str, number: int) -> None:
-    """Add one line."""
-    if not word and name == WHILE:
-        word, name, taken = "while", "while", said.going is not None
-        said.going = text
-    elif not word and name == INDEX:
-        said.index, taken = text, False
-    elif not word and name in (SCANNED, "scan"):
-        said.scanned, taken = tuple(part.strip() for part in text.split(",")), bool(said.scanned)
-    else:
-        part = {"": said.carried, "let": said.let, "collect": said.collected}[word]
-        taken, part[name] = name in part, text
-    if taken:
-        raise MalformedBody(f"equations, line {number}: {name} was said before")
-    said.lines[{"": f"carried {name}", "while": "while"}.get(word, f"{word} {name}")] = number
-    if not all(part.isidentifier() for part in (said.index, *said.scanned)):
-        raise MalformedBody(f"equations, line {number}: {text!r} is no name")
-
-
-def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines without comments, those put together that a bracket joins, each with its number."""
-    joined, start, depth = "", 0, 0
-    for number, raw in enumerate(text.split("\n"), 1):
-        line = raw.partition("#")[0].rstrip()
-        start = start if joined else number
-        joined = f"{joined} {line.strip()}" if joined else line
-        depth += sum(_BRACKETS.get(letter, 0) for letter in line)
-        if depth <= 0 and joined.strip():
-            yield start, joined
-        if depth <= 0:
-            joined, depth = "", 0
-    if joined.strip():
-        raise MalformedBody(f"equations, line {start}: a bracket is never closed")

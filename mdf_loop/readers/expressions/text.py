@@ -11,12 +11,16 @@ of ``numpy.<f>``, ``math.<f>`` and a few of Python's own functions: those with a
 from __future__ import annotations
 
 import ast
+import io
+import keyword
 import re
+import tokenize
+import unicodedata
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp
-from mdf_loop.readers.expressions.calls import BUILTINS, dotted, op_of
+from mdf_loop.readers.expressions.calls import BUILTINS, MODULES, dotted, op_of
 
 LONGEST, MOST_PARTS, DEEPEST = 100_000, 20_000, 100
 """Characters, syntax nodes and nesting that an expression may have: nobody writes more by hand."""
@@ -76,11 +80,11 @@ def parse(text: str, path: tuple[str, ...] = (), change: Callable[[ast.expr], as
     """
     refuse_length(text, path)
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        tree = tree_of(text)
     except SyntaxError as error:
         refuse_onnx_text(text, path)
         where = f", column {error.offset}" if error.offset else ""
-        raise MalformedBody(f"expression {excerpt(text)}{where}: {error.msg}", path) from error
+        raise MalformedBody(f"expression {excerpt(text)}{where}: {error.msg}{_of_keyword(text)}", path) from error
     except (ValueError, MemoryError, RecursionError) as error:
         raise MalformedBody(f"expression {excerpt(text)} cannot be read: {str(error) or type(error).__name__}", path) from error
     if change is not None:
@@ -88,6 +92,36 @@ def parse(text: str, path: tuple[str, ...] = (), change: Callable[[ast.expr], as
         tree = change(tree)
     _check(tree, text, path)
     return tree
+
+
+def tree_of(text: str) -> ast.expr:
+    """The syntax tree of an expression.
+
+    Raises
+    ------
+    SyntaxError, ValueError, MemoryError, RecursionError
+        As ``ast.parse``.
+    """
+    return ast.parse(text.strip(), mode="eval").body
+
+
+def as_name(text: str) -> str:
+    """A name as Python has it in expressions: some letters are others there (NFKC)."""
+    return text if text.isascii() else unicodedata.normalize("NFKC", text)
+
+
+_WORDS = {"and", "or", "not", "if", "else", "in", "is", "True", "False", "None"}
+"""Words of Python that expressions have."""
+
+
+def _of_keyword(text: str) -> str:
+    """What to do about a name that Python takes for a word of its own."""
+    try:
+        tokens = [token.string for token in tokenize.generate_tokens(io.StringIO(text).readline)]
+    except (tokenize.TokenError, SyntaxError):
+        return ""
+    found = next((token for token in tokens if keyword.iskeyword(token) and token not in _WORDS), None)
+    return f"; {found!r} is a word of Python, which no expression can read: rename it, such as {found}_" if found else ""
 
 
 def is_python(text: str) -> bool:
@@ -195,7 +229,8 @@ def excerpt(text: str) -> str:
 def variables(tree: ast.expr) -> list[str]:
     """The names an expression reads, modules and functions that it calls left out."""
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    bases = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
+    dots = [n.value for n in ast.walk(tree) if isinstance(n, ast.Attribute)]
+    bases = {id(base) for base in dots if isinstance(base, ast.Name) and base.id in MODULES}
     return [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called | bases]
 
 

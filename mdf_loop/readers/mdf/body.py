@@ -10,8 +10,6 @@ A graph whose metadata says ``types`` is something else: an ONNX graph (:mod:`md
 
 from __future__ import annotations
 
-import copy
-import difflib
 from collections import Counter
 from collections.abc import Container, Mapping
 from typing import Any
@@ -23,13 +21,15 @@ from mdf_loop.ir import Body, ValueType
 from mdf_loop.ir.check import check_body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.expressions.values import DOMAIN, Builder, Findings, NotCompiled, Number, Unavailable, Value
+from mdf_loop.readers.mdf.by_place import graph_by_place
 from mdf_loop.readers.mdf.edges import Course, order_nodes, port_value
 from mdf_loop.readers.mdf.engine_body import engine_body
+from mdf_loop.readers.mdf.given_graphs import as_graph
 from mdf_loop.readers.mdf.node import NodeReader, default_of
 from mdf_loop.readers.mdf.node import ReadBody as Read
 from mdf_loop.readers.mdf.objects import check_structure
 from mdf_loop.readers.mdf.signature import Port, Signature, ports_of, read_signature
-from mdf_loop.readers.mdf.structure import check_edges, check_graph_content
+from mdf_loop.readers.mdf.structure import check_edges
 from mdf_loop.readers.mdf.typed import read_typed
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
 from mdf_loop.types.schemas import version_in
@@ -72,6 +72,7 @@ def _read(graph: Any, read: Read, n_carried: int | None, kind: str) -> Body:
     check_graph(graph)
     signature = read_signature(graph, n_carried, kind)
     read_body = _each_once(read)
+    graph = graph_by_place(graph, read_body)
     if "types" in (graph.metadata or {}):
         return check_body(read_typed(graph, signature, read_body, kind), (graph.id,))
     try:
@@ -105,6 +106,7 @@ def _read_whole(graph: Any, read: Read) -> Body:
     names = tuple(port if ids[port] == 1 else f"{node}.{port}" for node, port in outputs)
     signature = Signature((), {}, outputs, names, version_in(metadata.get("opset")) or DEFAULT_OPSET)
     read_body = _each_once(read)
+    graph = graph_by_place(graph, read_body)
     try:
         body = _compiled(graph, signature, read_body)
     except NotCompiled as reason:
@@ -114,56 +116,15 @@ def _read_whole(graph: Any, read: Read) -> Body:
 
 def _each_once(read: Read) -> Read:
     """The same, but that nothing is read a second time."""
-    bodies: dict[Any, Body] = {}
+    bodies: dict[Any, tuple[Any, Body]] = {}  # sources are kept: of one that is gone another could take the id
 
     def read_body(inner: Any, n_carried: int, kind: str) -> Body:
         key = (id(inner), n_carried, kind)
         if key not in bodies:
-            bodies[key] = read(inner, n_carried, kind)
-        return bodies[key]
+            bodies[key] = inner, read(inner, n_carried, kind)
+        return bodies[key][1]
 
     return read_body
-
-
-def as_graph(source: Any) -> Any:
-    """An MDF graph, from any of the forms it comes in.
-
-    Raises
-    ------
-    MalformedBody
-        It is none.
-    """
-    if not isinstance(source, Mapping):
-        return source
-    if "nodes" in source:
-        return _structured(dict(source), str(source.get("id", "body")))
-    if len(source) != 1:
-        raise MalformedBody(
-            f'a body in a dict is {{"onnx": text}}, {{"onnx_file": path}} or {{"graph_<id>": graph}}; got keys '
-            f"{', '.join(map(repr, source)) or 'none'}"
-        )
-    ((key, content),) = source.items()
-    if not isinstance(content, Mapping):
-        if hasattr(content, "nodes") and hasattr(content, "edges"):
-            return content
-        close = difflib.get_close_matches(str(key), ("onnx", "onnx_file", "carried"), 1)
-        meant = f"; did you mean {close[0]!r} for {key!r}?" if close else ""
-        raise MalformedBody(f"a graph is a dict with nodes; got {type(content).__name__}{meant}", (str(key),))
-    return _structured(dict(content), str(key).removeprefix("graph_"))
-
-
-def _structured(content: dict[str, Any], name: str) -> Any:
-    """A Graph, from what JSON or YAML make of one."""
-    from modeci_mdf.mdf import Graph
-    from modelspec.base_types import converter
-
-    check_graph_content(content, (name,))
-    try:
-        graph = converter.structure(copy.deepcopy(content), Graph)  # a copy, for this writes into it
-    except Exception as error:
-        raise MalformedBody(f"is no MDF graph: {error.args[0] if error.args else error}", (name,)) from error
-    graph.id = name
-    return graph
 
 
 def check_graph(graph: Any) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from mdf_loop.errors import did_you_mean
 from mdf_loop.readers.expressions.calls import BUILTINS, MODULES
-from mdf_loop.readers.expressions.text import BRACES, excerpt, is_onnx_text, is_python, number_in, variables
+from mdf_loop.readers.expressions.text import BRACES, excerpt, is_onnx_text, is_python, number_in, tree_of, variables
 from mdf_loop.readers.mdf.node import CONTROL
 from mdf_loop.types.schemas import LARGEST_VERSION, schema_of
 
@@ -116,8 +115,7 @@ def _unknown(source: Any, known: Iterable[str]) -> Iterator[str]:
     if not isinstance(source, str) or source in known or not source or number_in(source) is not None:
         return
     try:
-        tree = ast.parse(source.strip(), mode="eval").body
-        names = variables(tree)
+        names = variables(tree_of(source))
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return  # a text, or what is told when it is read
     for name in dict.fromkeys(names):

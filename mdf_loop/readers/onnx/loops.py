@@ -103,7 +103,7 @@ def loop_record(body: Body, n_carried: int, name: str = "Loop") -> Loop:
         condition=body.inputs[1],
         keep_going=body.outputs[0],
         name=name,
-        obeys=False,
+        obeys=body.ends,
     )
 
 

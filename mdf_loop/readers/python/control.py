@@ -15,8 +15,9 @@ from mdf_loop.errors import ArgumentError, KindError, MalformedBody
 from mdf_loop.ir import Body
 from mdf_loop.ir.check import check_body
 from mdf_loop.kernels import load_kernels
+from mdf_loop.readers.expressions.equation_texts import within
 from mdf_loop.readers.expressions.values import DOMAIN, Builder, Findings, Number, Value
-from mdf_loop.readers.forms import is_read
+from mdf_loop.readers.forms import arranged, is_read
 from mdf_loop.readers.mdf.control import add_control
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 from mdf_loop.readers.python.tracing import Trace, Traced, current
@@ -191,12 +192,13 @@ def is_traced(*values: Any) -> bool:
 
 def traced_loop(m: Any, cond: Any, carried: Sequence[Any], source: Any, named: Mapping[str, Any]) -> Any:
     """``mdf_loop.loop`` inside a traced function: a node with a body."""
-    first = [None if value is None else value for value in (m, cond)]
-    return _control("Loop", [*first, *carried], {"body": (source, len(carried), "loop")}, {}, named)
+    source, carried, named = _by_place(source, len(carried), "loop", carried, named)
+    return _control("Loop", [m, cond, *carried], {"body": (source, len(carried), "loop")}, {}, named)
 
 
 def traced_scan(inputs: Sequence[Any], n_scanned: int, attrs: Mapping[str, Any], source: Any, named: Mapping[str, Any]) -> Any:
     """``mdf_loop.scan`` inside a traced function."""
+    source, inputs, named = _by_place(source, len(inputs) - n_scanned, "scan", inputs, named)
     bodies = {"body": (source, len(inputs) - n_scanned, "scan")}
     return _control("Scan", list(inputs), bodies, {"num_scan_inputs": n_scanned, **attrs}, named)
 
@@ -222,6 +224,18 @@ def _control(
     if missing:
         raise here.refused(f"starts a {op} whose body reads {missing[0]!r} from outside, which is not given")
     return here.wrap(add_control(here.builder, op.lower(), op, values, bodies, attrs, given.__getitem__, here.code.co_name))
+
+
+def _by_place(
+    source: Any, n_carried: int, kind: str, given: Sequence[Any], named: Mapping[str, Any]
+) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
+    """A body that is read, and its values in its order; what Python calls takes them by place."""
+    if callable(source):
+        return source, given, named
+    from mdf_loop.readers import read
+
+    made = read(within(source, named), n_carried, kind)
+    return made, *arranged(made.inputs[2:] if kind == "loop" else made.inputs, given, named, made.captures, kind)
 
 
 def _inner(source: Any, n_carried: int, kind: str) -> tuple[Body, Mapping[str, Value]]:

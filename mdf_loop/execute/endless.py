@@ -1,0 +1,106 @@
+"""Loops that provably never end: nothing counts their iterations, and each one gives the same true condition."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import ArgumentError, LoopError
+from mdf_loop.execute.interpret import Arguments, InterpretedBody, truth
+from mdf_loop.ir import Body, Loop, Node
+from mdf_loop.options import Run
+from mdf_loop.plan.invariants import lasting
+from mdf_loop.progress import ENDLESS
+
+
+class Endless:
+    """What there is to say about the end of a loop before it runs.
+
+    Parameters
+    ----------
+    loop : Loop
+    """
+
+    def __init__(self, loop: Loop) -> None:
+        self.loop, self._condition = loop, None
+        if loop.keep_going is not None and loop.keep_going in lasting(loop):
+            self._condition = computing(loop.body, [loop.keep_going])
+
+    def is_sure(self, values: Mapping[str, Any], run: Run) -> bool:
+        """Whether each iteration gives a true condition; ``values`` are those that do not change, as far as they are known."""
+        if self.loop.keep_going is None:
+            return True
+        if self._condition is None:
+            return False
+        known = {**values, self.loop.condition or "": np.True_}
+        inputs = [known.get(name) for name in self._condition.body.inputs]
+        if any(value is None for value in inputs):
+            return False
+        try:
+            with np.errstate(all="ignore"):
+                return truth(self._condition(inputs, (), run)[0], "the condition")
+        except (LoopError, ValueError, TypeError, ArithmeticError, IndexError):  # which its first iteration tells
+            return False
+
+    def refuse(self, given: Arguments, run: Run) -> None:
+        """See that something ends a loop.
+
+        Raises
+        ------
+        ArgumentError
+            Nothing does, and no option either.
+        """
+        loop, options, count, is_omitted = self.loop, run.options, given.trip_count, given.go is None
+        if given.go is False or options.max_iterations is not None or loop.scanned:
+            return
+        is_ignored = is_omitted and not options.obey_body_condition
+        if count is None and is_ignored:
+            raise ArgumentError(
+                f"{loop.name}: both M and cond are omitted, so this loop would never end. Give M or cond, or set "
+                "options(max_iterations=...) to stop it there, or options(obey_body_condition=True) to let the body end it"
+            )
+        if options.timeout is not None or (count is not None and count < ENDLESS):
+            return
+        if is_ignored or self.is_sure(self._lasting_values(given), run):
+            raise ArgumentError(
+                f"{loop.name}: {_limit(loop, count)} and {_condition(loop, is_ignored)}, so this loop would never end. Give "
+                f"{'a trip count' if loop.unlimited else 'M'}, a condition that the body computes (in equations while: ...), or "
+                "set options(max_iterations=...) or options(timeout=...) to stop it there"
+            )
+
+    def _lasting_values(self, given: Arguments) -> dict[str, Any]:
+        loop = self.loop
+        carried = zip(loop.carried, given.carried, strict=True)
+        values = {c.input: value for c, value in carried if c.input == c.output}
+        values |= dict(zip(loop.invariant, given.invariant, strict=True))
+        return values | dict(zip(loop.body.captures, given.captured, strict=True))
+
+
+def _limit(loop: Loop, count: int | None) -> str:
+    if count is not None:
+        return f"M is {count}"
+    return "the trip count is -1" if loop.unlimited else "M is omitted"
+
+
+def _condition(loop: Loop, is_ignored: bool) -> str:
+    if is_ignored:
+        return "cond is omitted"
+    passed = loop.keep_going is not None and loop.keep_going == loop.condition
+    return "the body hands the condition on as it is" if passed else "the body's condition is always true"
+
+
+def computing(body: Body, outputs: Iterable[str], known: Container[str] = ()) -> InterpretedBody:
+    """What computes some values: a body of the nodes that it takes, whose inputs are what it reads from outside, or is known."""
+    needed, nodes = set(outputs), list[Node]()
+    for node in reversed(body.nodes):
+        if any(output in needed and output not in known for output in node.outputs):
+            nodes.append(node)
+            needed.update(node.reads)
+    made = {output for node in nodes for output in node.outputs if output not in known}
+    inputs = tuple(sorted(needed - made - body.constants.keys() - {""}))
+    return InterpretedBody(
+        replace(body, inputs=inputs, outputs=tuple(outputs), nodes=tuple(nodes[::-1]), captures=(), state=(), types={})
+    )

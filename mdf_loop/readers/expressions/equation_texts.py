@@ -1,0 +1,230 @@
+"""What bodies of equations say: text or a mapping, read into names and the texts of their expressions."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mdf_loop.errors import MalformedBody, Together, did_you_mean, in_words
+from mdf_loop.readers.expressions.text import as_name
+
+CARRIED, COLLECTED, WHILE, LET, INDEX, SCANNED = "carried", "collected", "while", "let", "index", "scanned"
+
+CAPTURED = "captured"
+
+KEYS = (CARRIED, COLLECTED, WHILE, LET, INDEX, SCANNED, CAPTURED)
+"""What a mapping may say."""
+
+NUMBERS = {"pi": "math.pi", "tau": "math.tau", "inf": "math.inf", "nan": "math.nan"}
+"""Names that are numbers, unless the body or what is around it has a value of that name."""
+
+INDICES = ("i", "iteration")
+"""What the iteration number is called: the first that nothing else is called."""
+
+AMBIENT = frozenset({*NUMBERS, *INDICES})
+"""Names that mean something in every body: those of values around it win over them."""
+
+_LINE = re.compile(r"\s*(?:(let|collect)\s+)?([^\W\d]\w*)\s*:(?!:)\s*(.*)", re.DOTALL)
+_START = re.compile(r"\s*(?:#[^\n]*\n\s*)*(?:(?:let|collect)\s+)?[^\W\d]\w*\s*:(?:\s|$)")
+_BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
+
+
+@dataclass
+class Equations:
+    """What a body says, each part in its order; the texts of expressions by name."""
+
+    carried: dict[str, str] = field(default_factory=dict)
+    collected: dict[str, str] = field(default_factory=dict)
+    let: dict[str, str] = field(default_factory=dict)
+    going: str | None = None
+    index: str = ""
+    scanned: tuple[str, ...] = ()
+    captured: tuple[str, ...] = ()
+    lines: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What an iteration begins with."""
+        return (*self.carried, *self.scanned)
+
+    def as_mapping(self, captured: Iterable[str]) -> dict[str, Any]:
+        """The same as a mapping, in which further names are captured."""
+        parts: dict[str, Any] = {CARRIED: self.carried, COLLECTED: self.collected, LET: self.let}
+        parts |= {WHILE: self.going, INDEX: self.index, SCANNED: [*self.scanned], CAPTURED: [*self.captured, *captured]}
+        return {key: part for key, part in parts.items() if part}
+
+
+def is_equations(source: Any) -> bool:
+    """Whether a source is a body of equations: a mapping with their keys, or text that begins with one."""
+    if isinstance(source, Mapping):
+        said = [key for key in (CARRIED, COLLECTED) if key in source]
+        return bool(said) and not any(isinstance(source[key], Mapping) and "nodes" in source[key] for key in said)
+    return isinstance(source, str) and "=>" not in source and _START.match(source) is not None
+
+
+def equations_in(source: Any) -> Equations:
+    """What a body of equations says, as text or as a mapping.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    return _of_text(source) if isinstance(source, str) else _of_mapping(source)
+
+
+def within(source: Any, names: Container[str]) -> Any:
+    """A body with values of such names around it: equations say that they capture those which mean something else."""
+    around = [name for name in sorted(AMBIENT) if name in names]
+    if not around or not is_equations(source):
+        return source
+    try:
+        said = equations_in(source)
+    except MalformedBody:  # which is told when it is read
+        return source
+    texts = " ".join(text for *_, text in texts_of(said))
+    local = {*said.names, *said.let, *said.captured, said.index}
+    captured = [name for name in around if name not in local and re.search(rf"\b{name}\b", texts)]
+    return said.as_mapping(captured) if captured else source
+
+
+def texts_of(said: Equations) -> Iterator[tuple[str, str, str]]:
+    """Every expression: its place, its name and its text."""
+    for word, texts in (("let", said.let), ("carried", said.carried), ("collect", said.collected)):
+        yield from ((f"{word} {name}", name, text) for name, text in texts.items())
+    if said.going is not None:
+        yield "while", "while", said.going
+
+
+def unused(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def check_names(said: Equations) -> None:
+    """See that each name has one meaning.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    seen: dict[str, str] = {}
+    index = [said.index] if said.index else []
+    meanings = [("carried", said.carried), ("let", said.let), ("scanned", said.scanned), ("the iteration number", index)]
+    for what, names in (*meanings, ("captured", said.captured)):
+        for name in names:
+            if name in seen:
+                raise MalformedBody(f"equations: {name!r} is {seen[name]} and {what} as well")
+            if keyword.iskeyword(name):
+                meant = "index: k" if what.startswith("the") else f"{name}_"
+                raise MalformedBody(
+                    f"equations: {name!r} ({what}) is a word of Python, which no expression can read; rename it: {meant}"
+                )
+            seen[name] = what
+    if not said.index:
+        said.index = next((name for name in INDICES if name not in seen), "") or unused(INDICES[-1], set(seen))
+    if not said.carried and not said.collected:
+        raise MalformedBody("equations: nothing is carried and nothing collected; write a line such as x: x + 1")
+
+
+def _of_mapping(source: Mapping[str, Any]) -> Equations:
+    if unknown := sorted(set(map(str, source)) - set(KEYS)):
+        meant = "".join(did_you_mean(name, KEYS) for name in unknown)
+        raise MalformedBody(f"a body of equations has {', '.join(KEYS)}; unknown: {', '.join(unknown)}{meant}")
+    parts = {key: _part(source.get(key), key) for key in (CARRIED, COLLECTED, LET)}
+    going, index = source.get(WHILE), source.get(INDEX)
+    text = None if going is None else _expression(going, WHILE)
+    scanned, captured = (_listed(source.get(key) or (), key) for key in (SCANNED, CAPTURED))
+    return Equations(parts[CARRIED], parts[COLLECTED], parts[LET], text, "".join(_listed(index or (), INDEX)), scanned, captured)
+
+
+def _listed(names: Any, key: str) -> tuple[str, ...]:
+    """Names: one, or a list of them."""
+    listed = tuple(names) if isinstance(names, list | tuple) and key != INDEX else (names,) if names else ()
+    for name in listed:
+        if not isinstance(name, str) or not name.isidentifier():
+            raise MalformedBody(f"equations: {key} {'is a name' if key == INDEX else 'are names'}; got {name!r}")
+    return tuple(map(as_name, listed))
+
+
+def _part(content: Any, key: str) -> dict[str, str]:
+    if content is None:
+        return {}
+    if not isinstance(content, Mapping):
+        example = f"{{{'path: x' if key == COLLECTED else 'x: x + 1'}}}"
+        raise MalformedBody(
+            f"equations: {key} is a mapping from names to expressions, such as {example}; got {in_words(content)[:60]}"
+        )
+    for name in content:
+        if not isinstance(name, str) or not name.isidentifier():
+            raise MalformedBody(
+                f"equations: {key} has the name {name!r}; a name has letters, digits and _, and a colon behind it: x: x + 1"
+            )
+    return {as_name(name): _expression(text, f"{key} {name}") for name, text in content.items()}
+
+
+def _expression(text: Any, where: str) -> str:
+    """The text of an expression; a number alone is one, and so are true and false of YAML."""
+    if not isinstance(text, str | bool | int | float):
+        raise MalformedBody(f"equations: {where} is an expression; got {in_words(text)[:60]}")
+    return text if isinstance(text, str) else repr(text)
+
+
+def _of_text(text: str) -> Equations:
+    said, together = Equations(), Together()
+    for number, line in _lines(text):
+        try:
+            _read_line(said, line, number)
+        except MalformedBody as error:
+            together.add(error)
+    together.settle()
+    return said
+
+
+def _read_line(said: Equations, line: str, number: int) -> None:
+    found = _LINE.fullmatch(line)
+    if found is None:
+        raise MalformedBody(f"equations, line {number}: {line.strip()!r} is none: x: expression, collect x: ..., while: ...")
+    word, name, expression = found.groups()
+    if not expression.strip():
+        raise MalformedBody(f"equations, line {number}: {name} has no expression")
+    _take(said, word or "", name, expression.strip(), number)
+
+
+def _take(said: Equations, word: str, name: str, text: str, number: int) -> None:
+    """Add one line."""
+    name = as_name(name)
+    if not word and name == WHILE:
+        word, name, taken = "while", "while", said.going is not None
+        said.going = text
+    elif not word and name == INDEX:
+        said.index, taken = as_name(text), False
+    elif not word and name in (SCANNED, "scan"):
+        said.scanned, taken = tuple(as_name(part.strip()) for part in text.split(",")), bool(said.scanned)
+    else:
+        part = {"": said.carried, "let": said.let, "collect": said.collected}[word]
+        taken, part[name] = name in part, text
+    if taken:
+        raise MalformedBody(f"equations, line {number}: {name} was said before")
+    said.lines[{"": f"carried {name}", "while": "while"}.get(word, f"{word} {name}")] = number
+    if not all(part.isidentifier() for part in (said.index or INDICES[0], *said.scanned)):
+        raise MalformedBody(f"equations, line {number}: {text!r} is no name")
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines without comments, those put together that a bracket joins, each with its number."""
+    joined, start, depth = "", 0, 0
+    for number, raw in enumerate(text.split("\n"), 1):
+        line = raw.partition("#")[0].rstrip()
+        start = start if joined else number
+        joined = f"{joined} {line.strip()}" if joined else line
+        depth += sum(_BRACKETS.get(letter, 0) for letter in line)
+        if depth <= 0 and joined.strip():
+            yield start, joined
+        if depth <= 0:
+            joined, depth = "", 0
+    if joined.strip():
+        raise MalformedBody(f"equations, line {start}: a bracket is never closed")

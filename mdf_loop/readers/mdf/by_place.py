@@ -1,0 +1,321 @@
+"""Initial values and results of loops by name, in the nodes of MDF, made into those by place that all else goes on with.
+
+``args: {t: 0.0, v: v_rest}`` over ``carried: {v: ..., t: ...}`` becomes ``{v: v_rest, t: 0.0}``, ``run.t`` becomes ``run[1]``,
+and equations in a node that has a ``tau`` say that they capture it.  A graph in which names and places agree stays as it is.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mdf_loop.errors import ArgumentError, LoopError, MalformedBody, did_you_mean
+from mdf_loop.ir import Body
+from mdf_loop.readers.expressions.equation_texts import AMBIENT, equations_in, is_equations, within
+from mdf_loop.readers.expressions.text import DEEPEST, LONGEST, as_name, refuse_depth, tree_of, variables
+from mdf_loop.readers.expressions.values import NotCompiled
+from mdf_loop.readers.mdf.given_graphs import as_graph
+from mdf_loop.readers.onnx.loops import SCAN_ATTRIBUTES
+
+LOOPS = {"onnx::Loop": "loop", "onnx::Scan": "scan"}
+"""Functions whose values and results have names, and what their bodies are for."""
+
+NO_VALUES = {"M", "cond", "body", "num_scan_inputs", *SCAN_ATTRIBUTES}
+"""Arguments of a loop that are no values of its body."""
+
+Read = Callable[[Any, int, str], Body]
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of a loop over equations: names in their order, those of carried values first."""
+
+    names: tuple[str, ...]
+    n_carried: int
+
+    def place(self, name: str) -> int:
+        """The place of a result.
+
+        Raises
+        ------
+        MalformedBody
+            There is none of that name, or two are.
+        """
+        if self.names.count(name) != 1:
+            said = "is carried and collected" if name in self.names else "is no result of the equations"
+            raise MalformedBody(
+                f"{name!r} {said}{did_you_mean(name, self.names)}; the results are {', '.join(self.names)}, from [0] on"
+            )
+        return self.names.index(name)
+
+    def contradicts(self, name: str, place: int) -> bool:
+        """Whether another result of the same part has the name: sorting a file would exchange the two."""
+        if self.names.count(name) != 1 or place >= len(self.names):
+            return False
+        there = self.names.index(name)
+        return there != place and (there < self.n_carried) == (place < self.n_carried)
+
+
+def graph_by_place(graph: Any, read: Read, around: Iterable[str] = ()) -> Any:
+    """A graph whose loops match values by place; itself if they do.
+
+    Parameters
+    ----------
+    graph : modeci_mdf.mdf.Graph
+    read : callable
+        Reads a body: ``read(source, n_carried, kind)``.
+    around : iterable of str
+        Names of values around the graph that its bodies may read.
+
+    Raises
+    ------
+    ArgumentError, MalformedBody
+        A loop is given a value by a name that its equations do not have, or a result is read that they do not have.
+    """
+    nodes = [node_by_place(node, read, (str(graph.id),), around) for node in graph.nodes]
+    if all(made is node for made, node in zip(nodes, graph.nodes, strict=True)):
+        return graph
+    graph = copy.copy(graph)
+    graph.nodes = nodes
+    return graph
+
+
+def node_by_place(node: Any, read: Read, path: tuple[str, ...] = (), around: Iterable[str] = ()) -> Any:
+    """A node of a graph, likewise."""
+    things = (*node.parameters, *node.functions)
+    names = AMBIENT & {*around, *(port.id for port in node.input_ports), *(thing.id for thing in things)}
+    made = _Copied(node)
+    if names:
+        for thing in things:
+            made.put(thing, "value", _inside(thing.value, read, names))
+            for key, source in (thing.args or {}).items():
+                made.argument(thing, key, _inside(source, read, names))
+    results = dict[str, Results]()
+    for thing in made.things():
+        kind = LOOPS.get(thing.function or "") if thing.value is None else None
+        if kind is not None:
+            found = _arranged(made, thing, kind, read, (*path, node.id, thing.id))
+            results |= {thing.id: found} if found is not None else {}
+    if results:
+        _say_places(made, results, (*path, node.id))
+    made.order(_in_order(made.node.parameters))
+    return made.node
+
+
+def _in_order(parameters: Sequence[Any]) -> list[Any]:
+    """Parameters, each behind those that its first value reads: MDF takes them as they stand, and has none of a later one."""
+    ordered: dict[str, Any] = {}
+    named = {parameter.id: parameter for parameter in parameters}
+
+    def add(parameter: Any, waiting: tuple[str, ...]) -> None:
+        initial = parameter.default_initial_value
+        reads = _reads(parameter.value if initial is None else initial)
+        for name in () if parameter.id in reads else reads:
+            if name in named and name not in (*ordered, *waiting) and len(waiting) < DEEPEST:
+                add(named[name], (*waiting, name))
+        ordered[parameter.id] = parameter
+
+    for parameter in parameters:
+        if parameter.id not in ordered:
+            add(parameter, (parameter.id,))
+    return [*ordered.values()] if len(ordered) == len(parameters) else [*parameters]
+
+
+def _reads(text: Any) -> list[str]:
+    if not isinstance(text, str) or len(text) > LONGEST:
+        return []
+    try:
+        return variables(tree_of(text))
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return []
+
+
+class _Copied:
+    """A node that is copied once something in it changes."""
+
+    def __init__(self, node: Any) -> None:
+        self.node, self._own = node, dict[int, Any]()
+
+    def things(self) -> list[Any]:
+        """Its parameters and functions, as they are now."""
+        return [*self.node.parameters, *self.node.functions]
+
+    def put(self, thing: Any, attribute: str, value: Any) -> None:
+        """Set an attribute of a port, parameter or function."""
+        if value is getattr(thing, attribute, None):
+            return
+        if not self._own:
+            self.node = copy.copy(self.node)
+        own = self._own.get(id(thing))
+        if own is None:
+            own = copy.copy(thing)
+            self._own[id(thing)] = self._own[id(own)] = own
+            for kind in ("parameters", "functions", "output_ports"):
+                setattr(self.node, kind, [own if each is thing else each for each in getattr(self.node, kind)])
+        setattr(own, attribute, value)
+
+    def order(self, parameters: list[Any]) -> None:
+        """Put the parameters in another order."""
+        if any(a is not b for a, b in zip(parameters, self.node.parameters, strict=True)):
+            self.node = self.node if self._own else copy.copy(self.node)
+            self.node.parameters = parameters
+
+    def argument(self, thing: Any, key: str, value: Any) -> None:
+        """Set an argument of a parameter or function."""
+        args = self._own.get(id(thing), thing).args
+        if value is not args[key]:
+            self.put(thing, "args", {**args, key: value})
+
+
+def _inside(source: Any, read: Read, names: Iterable[str]) -> Any:
+    """A body in which names of values around it win; any other value as it is."""
+    if not isinstance(source, Mapping) or is_equations(source):
+        return within(source, frozenset(names)) if isinstance(source, Mapping) else source
+    if len(source) != 1 or not str(key := next(iter(source))).startswith("graph_"):
+        return source
+    try:
+        graph = as_graph(source)
+        made = graph_by_place(graph, read, names)
+    except LoopError:  # which is told when it is read
+        return source
+    return source if made is graph else {key: made}
+
+
+def _arranged(made: _Copied, thing: Any, kind: str, read: Read, path: tuple[str, ...]) -> Results | None:
+    """Put the values of a loop in the order of its body; what its results are called, if its body says that."""
+    args = thing.args or {}
+    source = args.get("body", "body")
+    held = {parameter.id: parameter.value for parameter in made.node.parameters}
+    source = held.get(source) if isinstance(source, str) else source
+    keys = [key for key in args if key not in NO_VALUES]
+    if not isinstance(source, Mapping):
+        return None
+    if not is_equations(source):
+        names = _names_in(source, kind, args, read) if len(keys) > 1 else ()
+        order = names if set(names) == set(keys) else ()
+        results = None
+    else:
+        try:
+            said = equations_in(source)
+        except MalformedBody:  # which is told when it is read
+            return None
+        spelt = {as_name(key): key for key in keys}
+        order = [spelt[name] for name in _by_name(said.carried, said.scanned if kind == "scan" else (), [*spelt], path)]
+        results = Results((*said.carried, *said.collected), len(said.carried))
+    if order and [*order] != keys:
+        first = {key: value for key, value in args.items() if key in NO_VALUES}
+        made.put(thing, "args", first | {name: args[name] for name in order})
+    return results
+
+
+def _names_in(source: Any, kind: str, args: Mapping[str, Any], read: Read) -> Sequence[str]:
+    """The names that a body other than equations gives its values; none if it cannot be read."""
+    count, scanned = len([key for key in args if key not in NO_VALUES]), args.get("num_scan_inputs")
+    try:
+        inputs = read(source, count - scanned if isinstance(scanned, int) else count, kind).inputs
+    except (LoopError, NotCompiled):  # which is told when it is read
+        return ()
+    return inputs[2:] if kind == "loop" else inputs
+
+
+def _by_name(carried: Iterable[str], scanned: Iterable[str], keys: Sequence[str], path: tuple[str, ...]) -> Sequence[str]:
+    """The arguments in the order of the values that equations name; none where no name is one of theirs.
+
+    What is scanned is often called otherwise than its parts: those of other names go on by place.
+
+    Raises
+    ------
+    ArgumentError
+        Some names are those of the equations, others are not.
+    """
+    names = (*carried, *scanned)
+    if not set(names) & set(keys) or len(names) != len(keys):
+        return ()  # how many there must be is told when the body is prepared
+    unknown, missing = [key for key in keys if key not in names], [name for name in names if name not in keys]
+    if len(unknown) == len(missing) and set(missing) <= set(scanned):
+        parts = dict(zip(missing, unknown, strict=True))
+        return [parts.get(name, name) for name in names]
+    said = [f"the equations have no {key!r}{did_you_mean(key, [*missing, 'M', 'cond', 'body'])}" for key in unknown]
+    said += [f"{', '.join(map(repr, missing))} {'has' if len(missing) == 1 else 'have'} no initial value"]
+    raise ArgumentError(f"{'/'.join(path)}: {'; '.join(said)}; args give values by name: {', '.join(names)}")
+
+
+def _say_places(made: _Copied, results: Mapping[str, Results], path: tuple[str, ...]) -> None:
+    """Make places of the names of results, in every text of a node."""
+    for thing in made.things():
+        for attribute in ("value", "default_initial_value", "time_derivative"):
+            made.put(thing, attribute, _placed(getattr(thing, attribute, None), results, (*path, thing.id)))
+        for key, source in (thing.args or {}).items():
+            made.argument(thing, key, _placed(source, results, (*path, thing.id)))
+        if conditions := [*_placed_conditions(thing, results, path)]:
+            made.put(thing, "conditions", conditions)
+    for port in made.node.output_ports:
+        made.put(port, "value", _of_port(port, results, (*path, port.id)))
+
+
+def _placed_conditions(thing: Any, results: Mapping[str, Results], path: tuple[str, ...]) -> Iterator[Any]:
+    """The conditions of a parameter, where one reads a result by name."""
+    conditions = getattr(thing, "conditions", None) or []
+    placed = []
+    for condition in conditions:
+        texts = {key: _placed(getattr(condition, key, None), results, (*path, thing.id)) for key in ("test", "value")}
+        if any(text is not getattr(condition, key, None) for key, text in texts.items()):
+            condition = copy.copy(condition)
+            for key, text in texts.items():
+                setattr(condition, key, text)
+        placed.append(condition)
+    if any(new is not old for new, old in zip(placed, conditions, strict=True)):
+        yield from placed
+
+
+def _of_port(port: Any, results: Mapping[str, Results], path: tuple[str, ...]) -> Any:
+    """The value of an output port; one called as a result gives that, whatever place of its part was counted."""
+    text = port.value
+    if not isinstance(text, str):
+        return text
+    found = re.fullmatch(r"\s*(\w+)\s*\[\s*(\d+)\s*\]\s*", text)
+    if found and (named := results.get(found[1])) is not None:
+        there = named.contradicts(port.id, int(found[2]))
+        return f"{found[1]}[{named.place(port.id)}]" if there else text
+    placed = _placed(text, results, path)
+    found = re.fullmatch(r"(\w+)\[(\d+)\]", placed) if placed is not text else None
+    if found and results[found[1]].contradicts(port.id, int(found[2])):
+        return f"({placed})"  # by its name: no place that was counted
+    return placed
+
+
+def _placed(text: Any, results: Mapping[str, Results], path: tuple[str, ...]) -> Any:
+    """A text with places for the names of results."""
+    if not isinstance(text, str) or "." not in text or len(text) > LONGEST or not any(name in text for name in results):
+        return text
+    try:
+        tree = tree_of(text)
+        refuse_depth(tree, text, path)
+        placing = _Placing(results)
+        tree = placing.visit(tree)
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        if isinstance(error, MalformedBody) and not error.path:
+            raise MalformedBody(str(error), path) from None
+        return text  # a text, or what is told when it is read
+    return ast.unparse(tree) if placing.found else text
+
+
+class _Placing(ast.NodeTransformer):
+    """``run.v`` as ``run[0]``, or as ``run`` where that is the only result."""
+
+    def __init__(self, results: Mapping[str, Results]) -> None:
+        self.results, self.found = results, False
+
+    def visit_Attribute(self, tree: ast.Attribute) -> ast.AST:
+        """A result by its name."""
+        loop = tree.value.id if isinstance(tree.value, ast.Name) else ""
+        if loop not in self.results:
+            return self.generic_visit(tree)
+        self.found, place = True, self.results[loop].place(tree.attr)
+        if len(self.results[loop].names) == 1:
+            return tree.value
+        return ast.Subscript(tree.value, ast.Constant(place), ast.Load())

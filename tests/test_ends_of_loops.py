@@ -1,0 +1,213 @@
+"""How a loop ends: by its trip count, by its condition, never, by nan, and by a body that means to end it."""
+
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import onnx.parser
+import pytest
+
+import mdf_loop
+from mdf_loop.errors import ArgumentError, IterationLimit, LoopTimeout, LoopWarning
+from mdf_loop.integrations.checking import check
+
+ENGINES = ["interpret", "numpy", "jit", "auto"]
+HUGE = 2**63 - 1
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request):
+    """Every engine in turn."""
+    with mdf_loop.options(engine=request.param):
+        yield request.param
+
+
+@mdf_loop.body
+def traced(i, go, x):
+    """Hands its condition on."""
+    return go, x + 1
+
+
+ONNX = "b (int64 i, bool c, double x) => (bool d, double y) {{ {} y = Add(x, x) }}"
+MDF = {
+    "graph_b": {
+        "metadata": {"inputs": ["i", "c", "x"], "outputs": ["c", "y"]},
+        "nodes": {"n": {"input_ports": {"x": {}}, "output_ports": {"y": {"value": "x + 1"}}}},
+    }
+}
+NEVER = {
+    "handed on": ("x: x + 1", {}),
+    "constant": ("x: x + 1\nwhile: 1 < 2", {}),
+    "captured": ("x: x + 1\nwhile: limit > 0", {"limit": 1.0}),
+    "carried": ({"carried": {"x": "x + 1", "limit": "limit"}, "while": "limit > 0"}, {"limit": 1.0}),
+    "onnx handed on": ("b (int64 i, bool c, double x) => (bool c, double y) { y = Add(x, x) }", {}),
+    "onnx identity": (ONNX.format("d = Identity(c)"), {}),
+    "onnx constant": (ONNX.format("d = Constant<value = bool {1}>()"), {}),
+    "onnx joined": (ONNX.format("t = Constant<value = bool {1}>() d = Or(c, t)"), {}),
+    "traced": (traced, {}),
+    "mdf": (MDF, {}),
+}
+
+
+@pytest.mark.parametrize("m", [None, HUGE, np.array([HUGE])], ids=["no M", "M", "array"])
+@pytest.mark.parametrize("name", NEVER)
+def test_a_loop_that_never_ends_is_refused(name, m, engine):
+    body, given = NEVER[name]
+    with pytest.raises(ArgumentError, match=r"would never end.*Give M.*condition"):
+        mdf_loop.loop(m, True, 1.0, body=body, **given)
+    with mdf_loop.options(max_iterations=3), pytest.raises(IterationLimit):
+        mdf_loop.loop(m, True, 1.0, body=body, **given)
+
+
+def test_time_may_end_a_loop(engine):
+    with mdf_loop.options(timeout=0.05), pytest.raises(LoopTimeout):
+        mdf_loop.loop(None, True, 1.0, body="x: x + 1")
+
+
+@pytest.mark.parametrize("m", [None, HUGE])
+def test_what_may_end_runs(m, engine):
+    assert mdf_loop.loop(m, False, 1.0, body="x: x + 1") == 1.0
+    assert mdf_loop.loop(m, True, 8.0, body="x: x / 2\nwhile: x > 1") == 1.0
+    assert mdf_loop.loop(m, True, 8.0, body="x: x / 2\nwhile: go", go=False) == 4.0
+    counted = ONNX.format("two = Constant<value = int64 {2}>() d = Less(i, two)")
+    assert mdf_loop.loop(m, True, 1.0, body=counted) == 8.0
+
+
+def test_a_loop_inside_another_is_refused_as_well(engine):
+    inner = "inner (int64 j, bool cc, double a) => (bool cc, double b) { b = Add(a, a) }"
+    for m in ("m", ""):
+        text = f"o (int64 i, bool c, double x) => (bool c, double y) {{ m = Constant<value = int64 {{{HUGE}}}>() "
+        with pytest.raises(mdf_loop.LoopError, match="would never end"):
+            mdf_loop.loop(3, True, 1.0, body=f"{text} y = Loop({m}, c, x) <body = {inner}> }}")
+
+
+def test_while_ends_a_loop_without_cond(engine):
+    for m in (1000, None):
+        assert mdf_loop.loop(m, None, 8.0, body="x: x / 2\nwhile: x > 1") == 1.0
+        assert mdf_loop.compile("x: x / 2\nwhile: x > 1")(m, None, 8.0) == 1.0
+    assert mdf_loop.loop(1000, False, 8.0, body="x: x / 2\nwhile: x > 1") == 8.0
+
+
+MODEL = """
+m:
+  format: ModECI MDF v0.4
+  graphs:
+    g:
+      nodes:
+        n:
+          parameters:
+            start: {value: 8.0}
+            body: {value: BODY}
+            run: {function: onnx::Loop, args: {ARGS x: start, body: body}}
+          output_ports: {x: {value: run}}
+"""
+
+
+def written(folder, body, args=""):
+    """A model file."""
+    path = folder / "model.yaml"
+    path.write_text(MODEL.replace("BODY", body).replace("ARGS", args))
+    return path
+
+
+@pytest.mark.parametrize("args", ["", "M: 1000,"])
+def test_while_ends_a_loop_of_a_model(tmp_path, args, engine):
+    path = written(tmp_path, "{carried: {x: x / 2}, while: x > 1}", args)
+    assert mdf_loop.run(path)["x"] == 1.0
+    assert mdf_loop.run(path, steps=2)["x"] == 1.0
+    assert mdf_loop.sweep(path, over={"start": [8.0, 9.0]})["x"].values.tolist() == [1.0, 0.5625]
+    onnx_model = mdf_loop.to_onnx(path)
+    assert mdf_loop.backend.run_model(onnx_model, [])[0] == 1.0
+    assert mdf_loop.run(mdf_loop.convert(onnx_model))["x"] == 1.0
+
+
+@pytest.mark.parametrize(
+    "body", ["{carried: {x: x + 1}}", "{carried: {x: x + 1}, while: true}", "{carried: {x: x + 1}, while: start > 0}"]
+)
+def test_check_finds_what_never_ends(tmp_path, body):
+    for args in ("cond: true,", f"M: {HUGE}, cond: true,"):
+        path = written(tmp_path, body, args)
+        assert any("would never end" in problem.message and problem.line for problem in check(path))
+        with pytest.raises(ArgumentError, match="would never end"):
+            mdf_loop.run(path)
+    assert not [p for p in check(written(tmp_path, body, "M: 10,")) if p.kind == "error"]
+
+
+def told(call):
+    """What a call gives, and what it warns of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = call()
+    return found, [str(warning.message) for warning in caught if issubclass(warning.category, LoopWarning)]
+
+
+NAN = {
+    "carried": ("v: v + 0.1 * (1 - v)\nwhile: v < 1", {"v": np.nan}, "iteration 0 of Loop.*compares v, which is nan"),
+    "captured": ("v: v + 1\nwhile: v < limit", {"v": 0.0, "limit": np.nan}, "iteration 0 of Loop.*limit"),
+    "later": ("v: v * 10\nw: v - v\nwhile: abs(w) < 1", {"v": 1e300, "w": 0.0}, "iteration 9 of Loop.*w"),
+    "computed": ("v: v\nw: w\nn: n + 1\nwhile: v / w < 1", {"v": 0.0, "w": 0.0, "n": 0}, "computed of v, w"),
+    "joined": ("v: v + 1\nwhile: v > 0 and v < limit", {"v": 0.0, "limit": np.nan}, "iteration 0 of Loop"),
+    "onnx": (
+        "b (int64 i, bool c, double x) => (bool d, double y) { y = Sqrt(x) o = Constant<value = double {9}>() d = Less(y, o) }",
+        {"x": -1.0},
+        "iteration 0 of Loop.*x",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NAN)
+def test_nan_in_a_condition_warns(name, engine):
+    body, given, said = NAN[name]
+    with pytest.warns(LoopWarning, match=said):
+        mdf_loop.loop(100, True, body=body, **given)
+
+
+def test_numbers_in_a_condition_do_not_warn(engine):
+    for body, given in (("v: v + 1\nwhile: v < 5", {"v": 0.0}), ("v: v / w\nw: w\nwhile: v / w > 1", {"v": 8.0, "w": 2.0})):
+        assert told(lambda body=body, given=given: mdf_loop.loop(100, True, body=body, **given))[1] == []
+    nan_aside = "v: v + 1\nw: w * 2\nwhile: v < 5"
+    assert told(lambda: mdf_loop.loop(100, True, body=nan_aside, v=0.0, w=np.nan))[1] == []
+
+
+BREAKS = """<ir_version: 8, opset_import: ["" : 18]> g (int64 n, float x) => (float y) {
+    y = Loop (n, , x) <body = b (int64 i, bool c, float a) => (bool d, float e) {
+        two = Constant <value = float {2.0}> () e = Mul (a, two)
+        most = Constant <value = float {100.0}> () d = Less (e, most) }> }
+"""
+"""What onnxscript makes of ``for i in range(n): ...; if a >= 100: break``."""
+
+
+def test_a_body_that_breaks_is_told_of_and_obeyed(engine):
+    model, inputs = onnx.parser.parse_model(BREAKS), [np.int64(10), np.float32(1)]
+    (found,), said = told(lambda: mdf_loop.backend.run_model(model, inputs))
+    assert found == 1024
+    (message,) = said
+    assert all(part in message for part in ("obey_body_condition=True", "--obey-body-condition", "break"))
+    with mdf_loop.options(obey_body_condition=True):
+        (found,), said = told(lambda: mdf_loop.backend.run_model(model, inputs))
+    assert (found, said) == (128, [])
+
+
+@pytest.mark.parametrize("how", ["numpy", "jit"])
+def test_no_engine_falls_back_for_a_body_that_is_obeyed(how):
+    """The plan is that of the same loop with a condition that is given."""
+    computed = "k = Constant<value = double {1.01}>() y = Mul(x, k) l = Constant<value = double {1e30}>() d = Less(y, l)"
+    body = f"b (int64 i, bool c, double x) => (bool d, double y) {{ {computed} }}"
+    obeyed, given = mdf_loop.compile(body), mdf_loop.compile(body)
+    with mdf_loop.options(engine=how, obey_body_condition=True):
+        assert obeyed(100_000, None, 1.0) == given(100_000, True, 1.0)
+        assert str(obeyed.explain()) == str(given.explain())
+
+
+@pytest.mark.parametrize("command", ["run", "sweep", "bench", "verify", "explain"])
+def test_the_command_obeys_a_body(tmp_path, command):
+    path = tmp_path / "breaks.onnx"
+    onnx.save(onnx.parser.parse_model(BREAKS), path)
+    more = ["--over", "n=9,10"] if command == "sweep" else ["--set", "n=10"]
+    args = [sys.executable, "-m", "mdf_loop", command, str(path), *more, "--set", "x=1.0", "--obey-body-condition"]
+    done = subprocess.run(args, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "goes on" not in done.stderr
+    if command in ("run", "sweep"):
+        assert "128" in done.stdout
