@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from mdf_loop.calls.prepared import read_once
 from mdf_loop.errors import IterationLimit, LoopError, LoopTimeout, LoopWarning, MalformedBody, UnsupportedOp
 from mdf_loop.integrations.findings import ERROR, NOTE, WARNING, Finding
 from mdf_loop.integrations.mdf import cutting_loops
@@ -18,6 +19,7 @@ from mdf_loop.integrations.required import is_required, open_ports, required_por
 from mdf_loop.integrations.running import needs_no_scheduler, run_graph
 from mdf_loop.integrations.typed_graph import prepare_typed
 from mdf_loop.options import options
+from mdf_loop.readers.mdf.by_place import graph_by_place
 from mdf_loop.readers.mdf.typed import is_typed
 
 MOST, SECONDS = 1000, 2.0
@@ -55,7 +57,7 @@ def wrong_when_run(graph: Any, given: Mapping[str, Any]) -> Finding | LoopError 
         warnings.simplefilter("ignore", LoopWarning)
         try:
             with options(engine="interpret", max_iterations=MOST, timeout=SECONDS, progress=None):
-                run_graph(graph, given)
+                run_graph(graph_by_place(graph, read_once), given)
         except (IterationLimit, LoopTimeout):
             return None
         except LoopError as error:
