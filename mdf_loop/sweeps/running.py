@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.counts import counted
-from mdf_loop.errors import ArgumentError, KindError, LoopInterrupted, PartialResults
+from mdf_loop.errors import ArgumentError, KindError, LoopInterrupted, PartialResults, is_from_outside
 from mdf_loop.models.labelled import xarray
 from mdf_loop.models.model import HOW, Model, Wish, suggest_argument, unknown_name
 from mdf_loop.models.opening import prepare
@@ -78,9 +79,12 @@ def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
     try:
         with part_of(run):
             _fill(table, task, found, said.progress)
-    except (PartialResults, KeyboardInterrupt) as error:
-        ended = error if isinstance(error, PartialResults) else LoopInterrupted("interrupted")
-        ended.results = labelled(labels, table, _errors(task, table))
+    except BaseException as error:
+        if not isinstance(error, PartialResults) and not is_from_outside(error):
+            raise
+        ended = LoopInterrupted("interrupted") if type(error) is KeyboardInterrupt else error
+        with contextlib.suppress(AttributeError):  # what a user's handler raised may have no room for it
+            ended.results = labelled(labels, table, _errors(task, table))  # type: ignore[attr-defined]
         if ended is error:
             raise
         raise ended from error

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mdf_loop.errors import let_through
+
 PREFIX = "random_"
 
 NAMES = ("random_normal", "random_uniform")
@@ -38,7 +40,8 @@ def addresses() -> Mapping[str, int]:
     """Where the functions are; empty where numpy was built without offering them."""
     try:
         return {name: ctypes.cast(getattr(_library(), name), ctypes.c_void_p).value or 0 for name in NAMES}
-    except (AttributeError, OSError):  # pragma: no cover - as on Windows
+    except (AttributeError, OSError) as error:  # pragma: no cover - as on Windows
+        let_through(error)
         return {}
 
 
@@ -59,7 +62,8 @@ def filling(kind: str) -> Any:
     """One of them, to be called with the address of a stream, how many, and where; None where numpy does not offer it."""
     try:
         function = getattr(_library(), FILLS[kind])
-    except (AttributeError, OSError):  # pragma: no cover - as on Windows
+    except (AttributeError, OSError) as error:  # pragma: no cover - as on Windows
+        let_through(error)
         return None
     function.restype, function.argtypes = None, (ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_void_p)
     return function

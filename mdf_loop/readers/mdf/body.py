@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import MalformedBody, UnsupportedOp, malformed
+from mdf_loop.errors import MalformedBody, UnsupportedOp, let_through, malformed
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.ir.check import check_body
 from mdf_loop.kernels import load_kernels
@@ -161,6 +161,7 @@ def _structured(content: dict[str, Any], name: str) -> Any:
     try:
         graph = converter.structure(copy.deepcopy(content), Graph)  # a copy, for this writes into it
     except Exception as error:
+        let_through(error)
         raise MalformedBody(f"is no MDF graph: {error.args[0] if error.args else error}", (name,)) from error
     graph.id = name
     return graph
