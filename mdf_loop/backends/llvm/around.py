@@ -61,7 +61,7 @@ failed:
   ret i1 true
 }}
 
-define i1 @mdf_look(ptr %thread, ptr %count, i64 %work) nounwind {{
+define i1 @mdf_look(ptr %thread, ptr %count, i64 %work, i1 %counts) nounwind {{
   %before = load i64, ptr %count
   %left = sub i64 %before, %work
   store i64 %left, ptr %count
@@ -106,7 +106,8 @@ go:
 end:
   %looks_at = getelementptr i64, ptr %count, i64 {LOOKS}
   %looks = load i64, ptr %looks_at
-  %fewer = sub i64 %looks, 1
+  %one = zext i1 %counts to i64
+  %fewer = sub i64 %looks, %one
   store i64 %fewer, ptr %looks_at
   %over = icmp slt i64 %fewer, 0
   %why = select i1 %found, i64 {STOPPED}, i64 {TOO_LONG}

@@ -74,8 +74,8 @@ class Emitter:
         Bytes of memory that the program is given.
     outside : list
         Operators that run outside.
-    draws : bool
-        Whether random numbers are drawn from the stream of the run.
+    draws, is_looping : bool
+        Whether random numbers are drawn from the stream of the run; whether there is a loop of the Step.
     arguments : dict
         Parameters of the program, by number.
     packed : dict
@@ -104,7 +104,7 @@ class Emitter:
         self.growing: list[str] = []
         self.scratch = 0
         self.outside: list[Any] = []
-        self.draws = False
+        self.draws = self.is_looping = False
         self.arguments: dict[Value, int] = {}
         self.packed: dict[Value, str] = {}
         self.loops: list[tuple[LoopRegion, str]] = []

@@ -300,7 +300,7 @@ class _Writing:
         self._params()
         self._targets()
         self.e.values(region)
-        self.is_free = not self.e.outside and around.LOOK in self.e.text.declarations
+        self.is_free = not self.e.outside and self.e.is_looping
         self._give()
         self.text = self._whole(is_block)
         self.table.scratch = self.e.scratch
