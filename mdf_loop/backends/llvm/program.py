@@ -86,7 +86,7 @@ class Program:
             table.given, table.run = given, run
         if self.draws:
             table.entries[around.STREAM] = address_of(run.stream.shared())
-        if not run.is_free:
+        if run is not None and not run.is_free:
             table.tell(run.pause)
         try:
             code = table.filled(self._call, given, found)
