@@ -117,6 +117,7 @@ def malformed(what: str, path: tuple[str, ...] = (), let: tuple[type[Exception],
     except passing:
         raise
     except Exception as error:
+        let_through(error)
         text = " ".join(str(error).split())
         text = text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
         raise MalformedBody(f"{what}: {type(error).__name__}: {text}", path) from error

@@ -53,7 +53,10 @@ def keeping(run: Run, call: Callable[[], T], named: Named | None = None, begun: 
     except BaseException as error:
         if isinstance(error, PartialResults) or not _ends_early(error) or keeps_results(error):
             raise
-        raise _ended(error, run, named, begun) from error
+        ended = _ended(error, run, named, begun)
+        if ended is error:
+            raise
+        raise ended from error
 
 
 def _ends_early(error: BaseException) -> bool:

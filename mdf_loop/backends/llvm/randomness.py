@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,7 +111,15 @@ def next_of_pcg() -> int:
 
 @functools.cache
 def ziggurat() -> Ziggurat:
-    """What numpy does with one number of a stream, found by giving it such numbers."""
+    """What numpy does with one number of a stream, found by giving it such numbers.
+
+    That takes callbacks, in which nothing may be raised: handlers of signals run in the main thread alone, so this does not.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(_ziggurat).result()
+
+
+def _ziggurat() -> Ziggurat:
     draw = drawing("random_normal")
     given, asked = [0], [0]
 
