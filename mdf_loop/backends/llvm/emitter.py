@@ -6,6 +6,7 @@ those that stand in memory, ``control`` loops and branches.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -271,12 +272,15 @@ class Emitter:
             return "0"
         count, is_wrong = names[0], ""
         for k, n in enumerate(names):
-            count, is_over = (n, "") if not k else self.with_overflow("umul", count, n)
+            if k:  # a length of 0 does not hide that the others are too long
+                least = self.text.declare("llvm.umax.i64", "i64", "i64", "i64")
+                sides = [self.text.new(f"{least}(i64 {x}, i64 1)") for x in (count, n)]
+            count, is_over = (n, "") if not k else self.with_overflow("umul", *sides)
             beyond = self.text.new(f"icmp ugt i64 {count}, {most // known}")  # of which a negative length is one
             for one in (beyond, is_over):
                 is_wrong = self.text.new(f"or i1 {is_wrong}, {one}") if is_wrong and one else is_wrong or one
         self.leave_if(is_wrong)
-        return self.text.mul(known, count)
+        return functools.reduce(self.text.mul, names, str(known))
 
     def with_overflow(self, name: str, a: Length, b: Length) -> tuple[str, str]:
         """What two numbers of 64 bits give ("sadd", "ssub", "umul"), and whether they hold it."""
