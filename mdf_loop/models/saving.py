@@ -63,6 +63,7 @@ def open_results(path: Any) -> Any:
     except LoopError:
         raise
     except Exception as error:  # what it says may be anything, and zarr, HDF5 and xarray have errors of every kind
+        let_through(error)
         raise MalformedBody(f"{shortened(place)!r} holds no results of a run: {error or type(error).__name__}") from error
 
 
