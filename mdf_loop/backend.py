@@ -20,7 +20,7 @@ import onnx
 from onnx.backend.base import Backend, BackendRep
 
 from mdf_loop import control  # noqa: F401  (registers Loop, Scan and If)
-from mdf_loop.errors import ArgumentError, KindError, MalformedBody, PartialResults
+from mdf_loop.errors import ArgumentError, KindError, MalformedBody, PartialResults, is_from_outside
 from mdf_loop.execute.graphs import Graph
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.execute.keeping import keeping
@@ -171,7 +171,9 @@ def run_kept(
             return results
     except MemoryError:
         pass  # there may be less to do in another way
-    except KeyboardInterrupt as error:
+    except BaseException as error:
+        if not is_from_outside(error):
+            raise
         struck = error
     return _run_kept(execute, given, run, as_values, struck)
 

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from mdf_loop.errors import let_through
 from mdf_loop.ir import Body
 from mdf_loop.locks import lock
 
@@ -49,7 +50,8 @@ def fingerprint(source: Any) -> Hashable | None:
         return "onnx_file", _of_string(Path(source["onnx_file"])), repr(source.get("opset"))
     try:
         return _Identity(source) if callable(source) else (type(source).__name__, hashlib.sha256(pickle.dumps(source)).digest())
-    except Exception:  # what pickle cannot write down, or nobody can refer to weakly
+    except Exception as error:  # what pickle cannot write down, or nobody can refer to weakly
+        let_through(error)
         return None
 
 
@@ -58,7 +60,8 @@ def _of_string(source: str | os.PathLike) -> Hashable:
         return source
     try:
         found = os.stat(source)
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        let_through(error)
         return str(source)
     return os.path.abspath(source), found.st_size, found.st_mtime_ns
 

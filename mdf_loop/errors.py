@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import inspect
+import itertools
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import Any
+from types import FrameType
+from typing import Any, TypeGuard
 
 from mdf_loop.html import error_box
 
@@ -117,6 +120,7 @@ def malformed(what: str, path: tuple[str, ...] = (), let: tuple[type[Exception],
     except passing:
         raise
     except Exception as error:
+        let_through(error)
         text = " ".join(str(error).split())
         text = text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
         raise MalformedBody(f"{what}: {type(error).__name__}: {text}", path) from error
@@ -224,6 +228,12 @@ class PartialResults(BaseException):
         self.path = (place, *self.path)
         self.args = (f"{', '.join(self.path)}: {self.what}",)
 
+    def give_to(self, error: BaseException) -> None:
+        """Make what is kept part of an exception from outside, which leaves as itself."""
+        with contextlib.suppress(AttributeError, TypeError):  # it may have no room for attributes
+            error.partial, error.iteration, error.outputs = self.partial, self.iteration, self.outputs  # type: ignore[attr-defined]
+            error.results, error.recorded = self.results, self.recorded  # type: ignore[attr-defined]
+
     def passes(self, progress: Any) -> None:
         """Leave a loop, whose results so far become the partial ones unless another loop is around it."""
         self.within(progress.place())
@@ -255,6 +265,53 @@ class LoopStopped(PartialResults, LoopError, RuntimeError):
 
 class LoopInterrupted(PartialResults, KeyboardInterrupt):
     """Ctrl-C while a loop ran.  A KeyboardInterrupt, so nothing swallows it by accident."""
+
+
+def let_through(error: BaseException) -> None:
+    """Raise an exception again that is no failure of the work that it ended: the first line of each ``except Exception``.
+
+    That is Ctrl-C, whatever else is no ``Exception``, the end that the user's options set, and what a handler of a signal
+    raised.  All of it leaves a run as itself, whatever was under way.
+    """
+    if is_from_outside(error) or isinstance(error, LoopTimeout | LoopStopped | LoopInterrupted):
+        raise error
+
+
+def is_from_outside(error: BaseException) -> bool:
+    """Whether an exception came from outside of the work that it struck.
+
+    Python calls a handler with the number of the signal and the frame that it interrupts, which is that of its caller.  So an
+    exception is a handler's if its traceback has a frame that was given these.  What a handler in C raises, and what
+    ``PyThreadState_SetAsyncExc`` does, has no such frame: it is a failure of the work, unless it is no ``Exception``.
+    """
+    if isinstance(error, PartialResults):
+        return False
+    return not isinstance(error, Exception) or _is_of_handler(error)
+
+
+def keeps_results(error: BaseException) -> TypeGuard[PartialResults]:
+    """Whether an exception has the attributes of :class:`PartialResults`: one from outside gets them on its way."""
+    return isinstance(error, PartialResults) or (hasattr(error, "partial") and is_from_outside(error))
+
+
+def _is_of_handler(error: BaseException) -> bool:
+    before, here = None, error.__traceback__
+    while here is not None:
+        if before is not None and _was_given(here.tb_frame, before):
+            return True
+        before, here = here.tb_frame, here.tb_next
+    return False
+
+
+def _was_given(frame: FrameType, caller: FrameType) -> bool:
+    """Whether a function has a number and the frame of its caller among its arguments, as a handler of signals has."""
+    code = frame.f_code
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)]
+    given: list[Any] = []
+    for name in names:
+        value = frame.f_locals.get(name)
+        given += value if type(value) is tuple else [value]
+    return any(isinstance(a, int) and b is caller for a, b in itertools.pairwise(given))
 
 
 class LoopWarning(UserWarning):

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from mdf_loop.errors import FileError
+from mdf_loop.errors import FileError, let_through
 
 
 @contextlib.contextmanager
@@ -144,5 +144,6 @@ def comment_of(path: str | os.PathLike) -> str:
             return ""
         with zipfile.ZipFile(path) as archive:
             return archive.comment.decode()
-    except (OSError, ValueError, zipfile.BadZipFile):
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        let_through(error)
         return ""

@@ -16,7 +16,7 @@ import numpy as np
 
 from mdf_loop.backend import LoopRep, as_value, listed_values
 from mdf_loop.calls.explain import explained
-from mdf_loop.errors import ArgumentError, PartialResults
+from mdf_loop.errors import ArgumentError, keeps_results
 from mdf_loop.execute.program import describe_value
 from mdf_loop.options import Run, start_run
 from mdf_loop.readers.openvino.ir import OpenvinoModel, read_openvino
@@ -80,7 +80,9 @@ class OpenvinoRep(LoopRep):
         hidden = {variable.input: kept.get(variable.id) for variable in self._model.variables}
         try:
             results = super().run_in(run, given | hidden)
-        except PartialResults as error:
+        except BaseException as error:
+            if not keeps_results(error):
+                raise
             names = dict(zip(self.body.outputs, self.outputs, strict=False))
             error.outputs = {names[name]: value for name, value in (error.outputs or {}).items() if name in names}
             raise

@@ -15,6 +15,7 @@ from rich.markup import escape
 from mdf_loop.cli.parameters import Debug, Json
 from mdf_loop.cli.tables import console, table
 from mdf_loop.cli.values import as_json
+from mdf_loop.errors import let_through
 
 EXTRAS = {
     "jit": (("llvmlite",), "loops as machine code"),
@@ -90,6 +91,7 @@ def _engines() -> dict[str, tuple[str, str]]:
                 total: Any = mdf_loop.loop(100, True, 0.0, body=body, x_0=1.0)
             found[name] = ("yes", "") if total == 100 else ("fails", f"1 + ... + 1 is {total}, not 100")
         except Exception as error:
+            let_through(error)
             found[name] = "fails", f"{type(error).__name__}: {error}"
     return found
 

@@ -14,7 +14,7 @@ import typer
 from rich.text import Text
 
 from mdf_loop.cli.tables import console
-from mdf_loop.errors import LoopError, hints_of
+from mdf_loop.errors import LoopError, hints_of, let_through
 
 
 @contextlib.contextmanager
@@ -88,5 +88,6 @@ def _line(file: Path, error: BaseException) -> int | None:
 
     try:
         return line_of_error(file, error)
-    except (LoopError, ValueError, OSError):  # the file is what is wrong
+    except (LoopError, ValueError, OSError) as error:  # the file is what is wrong
+        let_through(error)
         return None

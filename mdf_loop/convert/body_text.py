@@ -7,7 +7,7 @@ from typing import Any
 
 from mdf_loop.convert.naming import Naming, readable
 from mdf_loop.convert.renaming import renamed
-from mdf_loop.errors import LoopError, UnsupportedOp
+from mdf_loop.errors import LoopError, UnsupportedOp, let_through
 from mdf_loop.ir import Body, Node
 from mdf_loop.readers import read_text
 from mdf_loop.readers.onnx.opsets import refuse_others
@@ -39,6 +39,7 @@ def body_text(body: Body, naming: Naming, path: tuple[str, ...]) -> dict[str, An
             if again.SerializeToString(deterministic=True) == proto.SerializeToString(deterministic=True):
                 return {"onnx": shorter, **opset}
     except (LoopError, ValueError, RuntimeError) as error:
+        let_through(error)
         raise UnsupportedOp(f"{'/'.join(path)}: ONNX text cannot hold this body ({error}); convert with body='mdf'") from error
     raise UnsupportedOp(f"{'/'.join(path)}: ONNX text does not hold this body exactly; convert with body='mdf'")
 

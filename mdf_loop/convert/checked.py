@@ -11,7 +11,7 @@ from onnx import checker, helper, shape_inference
 
 from mdf_loop.convert.named_values import Named
 from mdf_loop.convert.restoring import with_onnx_names
-from mdf_loop.errors import MalformedBody, UnsupportedOp
+from mdf_loop.errors import MalformedBody, UnsupportedOp, let_through
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.ops.registry import first_version
 from mdf_loop.readers.onnx.opsets import every_node, refuse_others
@@ -73,6 +73,7 @@ def write_checked(body: Body, ir_version: int = 0) -> onnx.ModelProto:
         _infer_outputs(model, body)
         checker.check_model(_checkable(model), full_check=True)
     except Exception as error:
+        let_through(error)
         raise MalformedBody(f"ONNX's checker refuses the model: {_message(error)}", (body.name,)) from error
     return model
 

@@ -15,7 +15,7 @@ from mdf_loop.convert.repair.imported_models import mend
 from mdf_loop.convert.repair.shapes import mend_written_shapes
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.convert.weights_reading import read_weights
-from mdf_loop.errors import LoopError, MalformedBody, warn_user
+from mdf_loop.errors import LoopError, MalformedBody, let_through, warn_user
 from mdf_loop.readers.mdf.structure import Misplaced, check_model
 from mdf_loop.readers.opening import as_path, inside, read_bytes
 
@@ -84,6 +84,7 @@ def model_of(content: Any, path: Path) -> Any:
     except LoopError:
         raise
     except Exception as error:  # MDF's converters raise what they like
+        let_through(error)
         raise MalformedBody(f"{name!r} is not {WHAT}: {_message(error)}") from error
     return mend(model, name)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from mdf_loop.convert.file_text import line_of, parse
 from mdf_loop.convert.weights import SUFFIXES
-from mdf_loop.errors import MalformedBody
+from mdf_loop.errors import MalformedBody, let_through
 from mdf_loop.readers.opening import read_bytes
 
 Place = tuple[Any, ...]
@@ -175,7 +175,8 @@ def _broken_text(content: Any, below: Place) -> Place | None:
                 except MalformedBody as error:
                     if _IN_TEXT.search(str(error)):
                         return (*place, key)
-                except Exception:  # wrong in another way, which is not what is looked for
+                except Exception as error:  # wrong in another way, which is not what is looked for
+                    let_through(error)
                     continue
             todo.append(((*place, key), inner))
     return None

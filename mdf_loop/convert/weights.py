@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.convert.written_text import model_text
-from mdf_loop.errors import ArgumentError, FileError
+from mdf_loop.errors import ArgumentError, FileError, let_through
 from mdf_loop.files import NewFile, comment_of, replacing, write_npz
 
 NPZ, NAME = "npz", "name"
@@ -102,7 +102,8 @@ def _earlier(path: Path) -> list[Path]:
     ours = [file for file in found if comment_of(file) == _comment(path)]
     try:
         said = path.read_bytes() if ours else b""
-    except OSError:
+    except OSError as error:
+        let_through(error)
         return []
     return [file for file in ours if file.name.encode() in said]
 

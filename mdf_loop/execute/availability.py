@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
+from mdf_loop.errors import let_through
 from mdf_loop.execute.blocks import Blocks
 from mdf_loop.execute.interpret import Session
 from mdf_loop.execute.stage import Stage
@@ -30,5 +31,6 @@ def _asked(session: Session, ask: Callable[[], T], unknown: T) -> T:
         with session.run.computing_ahead():
             return ask()
     except Exception as error:
+        let_through(error)
         log.debug("%s: nothing is compiled ahead (%r)", session.progress.name, error)
         return unknown

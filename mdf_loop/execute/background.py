@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from mdf_loop.errors import let_through
 from mdf_loop.execute import specialised
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.step.records import Region
@@ -97,6 +98,7 @@ class _Line:
                 try:
                     self._worker.start()
                 except RuntimeError as error:  # no more threads, or the process ends: the work is done in other ways
+                    let_through(error)
                     self._worker = None
                     self._give_up(f"no thread that compiles: {error}")
 

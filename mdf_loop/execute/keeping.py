@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from mdf_loop.errors import IterationError, LoopInterrupted, PartialResults
+from mdf_loop.errors import IterationError, LoopInterrupted, PartialResults, is_from_outside, keeps_results
 from mdf_loop.options import Run
 
 T = TypeVar("T")
@@ -22,7 +22,8 @@ def keeping(run: Run, call: Callable[[], T], named: Named | None = None, begun: 
 
     Ctrl-C becomes LoopInterrupted wherever it strikes, also while results are stacked and copied, or while an error is
     told what had been computed: then this is done a second time.  So everything that makes results of a run has to
-    happen inside ``call``.  The random stream goes back to where it was at the moment whose results are kept.
+    happen inside ``call``.  What else comes from outside leaves as itself, with the same attributes.  The random stream
+    goes back to where it was at the moment whose results are kept.
 
     Parameters
     ----------
@@ -37,28 +38,39 @@ def keeping(run: Run, call: Callable[[], T], named: Named | None = None, begun: 
     Raises
     ------
     PartialResults
-        For Ctrl-C and MemoryError as well; all other errors leave as they are.
+        For Ctrl-C and MemoryError as well; all other errors leave as they are, and so does what comes from outside.
     """
     try:
         try:
             return call()
-        except (PartialResults, KeyboardInterrupt, MemoryError) as error:
+        except BaseException as error:
+            if not _ends_early(error):
+                raise
             ended = _ended(error, run, named, begun)
             if ended is error:
                 raise
             raise ended from error
-    except (KeyboardInterrupt, MemoryError) as error:
-        if isinstance(error, PartialResults):
+    except BaseException as error:
+        if isinstance(error, PartialResults) or not _ends_early(error) or keeps_results(error):
             raise
-        raise _ended(error, run, named, begun) from error
+        ended = _ended(error, run, named, begun)
+        if ended is error:
+            raise
+        raise ended from error
 
 
-def _ended(error: BaseException, run: Run, named: Named | None, begun: Callable[[], None] | None = None) -> PartialResults:
+def _ends_early(error: BaseException) -> bool:
+    return isinstance(error, PartialResults | MemoryError) or is_from_outside(error)
+
+
+def _ended(error: BaseException, run: Run, named: Named | None, begun: Callable[[], None] | None = None) -> BaseException:
     """The error to leave with, once it holds what had been computed."""
     if isinstance(error, PartialResults):
         ended = error
-    elif isinstance(error, KeyboardInterrupt):
+    elif is_from_outside(error):
         ended = LoopInterrupted("interrupted")
+        if keeps_results(error):  # of a run inside of this one
+            ended.partial, ended.iteration = error.partial, error.iteration  # type: ignore[attr-defined]
     else:
         ended = IterationError("there is not enough memory to go on")
     progress = ended.progress or (run.outermost if ended.partial is None else None)
@@ -69,7 +81,10 @@ def _ended(error: BaseException, run: Run, named: Named | None, begun: Callable[
         _keep(ended, progress)
     if named is not None:
         ended.outputs = named(ended)
-    return ended
+    if type(error) is KeyboardInterrupt or ended is error or not is_from_outside(error):
+        return ended
+    ended.give_to(error)
+    return error
 
 
 def _keep(ended: PartialResults, progress: Any) -> None:

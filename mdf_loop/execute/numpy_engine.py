@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.backends.python.printer import LEAST
-from mdf_loop.errors import IterationError, LoopInterrupted, LoopTimeout, PartialResults
+from mdf_loop.errors import IterationError, PartialResults, is_from_outside, let_through
 from mdf_loop.execute.availability import is_being_compiled, refusal
 from mdf_loop.execute.block import Batch
 from mdf_loop.execute.blocks import Blocks
@@ -166,13 +166,12 @@ class NumpyLoop(InterpretedLoop):
         except MemoryError:
             run.stream.restore(drawn)
             found = None
-        except KeyboardInterrupt as error:
-            if isinstance(error, PartialResults):
+        except BaseException as error:
+            if isinstance(error, PartialResults) or not is_from_outside(error):
                 raise
             run.stream.restore(drawn)
-            interrupted = LoopInterrupted("interrupted")
-            interrupted.passes(self.begin(given, run).progress)
-            raise interrupted from error
+            self.begin(given, run)  # whose first moment is what the run keeps
+            raise
         if found is None:
             return super().results(given, run)
         self.refuse_undeclared(found)
@@ -361,6 +360,7 @@ class NumpyLoop(InterpretedLoop):
                 for node in plan.late:
                     late.run_node(node)
         except Exception as error:
+            let_through(error)
             log.debug("%s: what stays the same cannot be computed ahead (%s)", self.loop.name, error)
             return None
         slices = [parts_of(s, array) for s, array in zip(self.loop.scanned, session.given.scanned, strict=True)]
@@ -403,13 +403,12 @@ class NumpyLoop(InterpretedLoop):
             with session.run.computing_ahead():
                 batch, finals, going = self._block(session, stage, length, saved)
             blocks.take_over(session, batch, finals, going)
-        except (KeyboardInterrupt, LoopTimeout):
-            raise
         except MemoryError as error:
             if length <= SMALLEST:
                 raise IterationError("there is not enough memory for the next iterations") from error
             return self._given_up(session, length, error, saved)
         except (Exception, PartialResults) as error:
+            let_through(error)
             return self._given_up(session, length, error, saved)
         stage.failures, self.latest, self.last_length, self.last_program = 0, blocks, length, None
         each = max(sum(history.nbytes for history in batch.histories.values()) / batch.length, 1.0)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.constants import unchangeable
-from mdf_loop.errors import IterationError, KindError, LoopError, PartialResults, Together
+from mdf_loop.errors import IterationError, KindError, LoopError, PartialResults, Together, let_through
 from mdf_loop.ir import Body, Node
 from mdf_loop.ir.check import title
 from mdf_loop.kernels import load_kernels
@@ -104,6 +104,7 @@ class Program:
         except PartialResults:
             raise
         except Exception as error:
+            let_through(error)
             if step is None:  # not even one was called: there is no memory at all
                 raise
             raise IterationError(_describe(step, env, error)) from error

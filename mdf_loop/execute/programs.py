@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from mdf_loop.backends.python.printer import LEAST
 from mdf_loop.backends.python.runtime import Ended
-from mdf_loop.errors import PartialResults
+from mdf_loop.errors import PartialResults, let_through
 from mdf_loop.execute.background import Order
 from mdf_loop.execute.interpret import InterpretedLoop, Moment
 from mdf_loop.execute.signatures import Signature, Signatures, exact_signature, types_of
@@ -238,6 +238,7 @@ class Programs:
                 if isinstance(made, Order):
                     made.wait(MOMENT)
         except Exception as error:  # whatever is the matter with it, the ordinary way finds out
+            let_through(error)
             log.debug("no program: %s", error)
             made = str(error)
         entry.order = None
@@ -274,12 +275,14 @@ class Programs:
         except Ended as error:
             raise error.error from error.error.__cause__
         except PartialResults as error:
+            let_through(error)
             if not entry.opens:
                 raise
             self._given_up(entry, error)
         except TooLong:
             entry.made, entry.is_refused, entry.opens = None, not (entry.opens and self._has_loops), False
         except Exception as error:
+            let_through(error)
             self._given_up(entry, error)
         if saved is not None:
             run.stream.restore(saved)

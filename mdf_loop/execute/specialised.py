@@ -10,6 +10,7 @@ from typing import Any
 
 from mdf_loop.backends.llvm.alone import alone
 from mdf_loop.backends.python import printer
+from mdf_loop.errors import let_through
 from mdf_loop.step.printed import printed
 from mdf_loop.step.records import Region
 
@@ -90,6 +91,7 @@ def in_machine_code(step: Region, is_block: bool = False) -> Specialised | str:
         log.debug("not compiled: %s", reason)
         return str(reason)
     except Exception as error:  # a defect of ours; the work is done all the same
+        let_through(error)
         log.debug("not compiled: %r", error, exc_info=True)
         return f"{type(error).__name__} {error}"
     seconds = time.perf_counter() - begun

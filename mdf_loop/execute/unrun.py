@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mdf_loop.errors import let_through
 from mdf_loop.ir import Body, Loop, ValueType
 from mdf_loop.plan.empty import infer_types
 from mdf_loop.step.build import type_of_value
@@ -29,7 +30,8 @@ class Types:
         names = (*self._body.inputs, *self._body.captures)
         try:
             region = lower_graph(self._body, [known.get(name, UNKNOWN) for name in names], opens=False)
-        except Exception:  # inference is a help: what it cannot do stays open
+        except Exception as error:  # inference is a help: what it cannot do stays open
+            let_through(error)
             return {}
         results: list[tuple[str, Any]] = [*zip(self._body.outputs, region.results, strict=True)]
         return {name: _as_declared(value.type) for name, value in results if value.type.dtype is not None}

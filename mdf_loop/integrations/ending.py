@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from mdf_loop.errors import IterationLimit, LoopTimeout, PartialResults
+from mdf_loop.errors import IterationLimit, LoopTimeout, keeps_results, let_through
 from mdf_loop.execute.keeping import keeping
 from mdf_loop.integrations.stepped import stepped_of
 from mdf_loop.options import check_time, current_options, part_of, start_run
@@ -22,7 +22,9 @@ def keeping_partial(original: Callable[..., Any]) -> Callable[..., Any]:
     def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             return original(self, *args, **kwargs)
-        except PartialResults as error:
+        except BaseException as error:
+            if not keeps_results(error):
+                raise
             if error.partial is not None:
                 self.curr_value = error.partial if len(error.partial) != 1 else error.partial[0]
             raise
@@ -38,8 +40,9 @@ def ending_in_time(original: Callable[..., Any]) -> Callable[..., Any]:
         check_time()
         try:
             return original(self, *args, **kwargs)
-        except PartialResults:
-            _take_what_there_is(self)
+        except BaseException as error:
+            if keeps_results(error):
+                _take_what_there_is(self)
             raise
 
     return evaluate
@@ -56,7 +59,8 @@ def _take_what_there_is(node: Any) -> None:
     for port in node.evaluable_outputs.values():
         try:
             port.evaluate(known)
-        except Exception:  # nothing had been computed that it could be made of
+        except Exception as error:  # nothing had been computed that it could be made of
+            let_through(error)
             port.curr_value = None
 
 

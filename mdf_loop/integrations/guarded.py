@@ -22,7 +22,17 @@ import numpy as np
 from graph_scheduler.time import TimeScale
 from modeci_mdf import execution_engine
 
-from mdf_loop.errors import LONGEST, IterationError, LoopError, MalformedBody, UnsupportedOp, did_you_mean, in_node, malformed
+from mdf_loop.errors import (
+    LONGEST,
+    IterationError,
+    LoopError,
+    MalformedBody,
+    UnsupportedOp,
+    did_you_mean,
+    in_node,
+    let_through,
+    malformed,
+)
 from mdf_loop.holding import holding
 from mdf_loop.integrations.evaluator import arithmetic, compute
 from mdf_loop.kernels.bounds import elements_of, refuse_elements, total
@@ -164,6 +174,7 @@ def _text(text: str, scope: Mapping[str, Any]) -> Any:
     except (MalformedBody, UnsupportedOp) as error:
         raise _with_hint(error) from None
     except Exception as error:
+        let_through(error)
         if type(text) is not str or text in execution_engine.KNOWN_PARAMETERS:
             return text  # as MDF's engine has it
         excerpt = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
@@ -207,6 +218,7 @@ def _weighing(original: Callable[..., Any]) -> Callable[..., Any]:
         try:
             weighed = arithmetic("multiply", weight, value)
         except Exception as error:
+            let_through(error)
             raise IterationError(f"the weight of edge {edge.id!r}: {_message(error)}") from error
         self.enodes[edge.receiver].evaluable_inputs[edge.receiver_port].set_input_value(weighed)
 
@@ -277,6 +289,7 @@ def naming(original: Callable[..., Any]) -> Callable[..., Any]:
                 in_node(error, self.node.id)
             raise
         except Exception as error:
+            let_through(error)
             if _work.get() == NOBODY:
                 raise
             what = _message(error) or type(error).__name__

@@ -26,6 +26,7 @@ from mdf_loop.errors import (
     PartialResults,
     UnknownNode,
     UnsupportedOp,
+    let_through,
     warn_user,
 )
 from mdf_loop.execute.numpy_engine import NumpyLoop
@@ -296,6 +297,7 @@ class ScheduledLoops:
         """How many loops are kept: each may hold the numbers of the graph twice, its own and those of the loop."""
         try:
             size = len(pickle.dumps(self.graph))
-        except Exception:  # what pickle cannot write down
+        except Exception as error:  # what pickle cannot write down
+            let_through(error)
             return 1
         return max(min(MOST, MOST_BYTES // (2 * size)), 1)

@@ -17,7 +17,7 @@ from typing import Any
 
 from mdf_loop.backend import LoopRep, as_value, run_kept
 from mdf_loop.convert.restoring import input_ids, names_of
-from mdf_loop.errors import LoopError, PartialResults, in_node
+from mdf_loop.errors import LoopError, in_node, keeps_results
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.ir import Body, Node
 from mdf_loop.options import start_run
@@ -192,7 +192,9 @@ def run_typed(graph: Any, inputs: Mapping[str, Any], prepared: LoopRep | None = 
     given = {ids.get(name, name): value for name, value in inputs.items()}
     try:
         results = prepared.run(prepared.fit(given))
-    except PartialResults as error:
+    except BaseException as error:
+        if not keeps_results(error):
+            raise
         error.outputs = {names.get(id, id): value for id, value in (error.outputs or {}).items()}
         raise
     said = said_names(graph, "outputs") or ()

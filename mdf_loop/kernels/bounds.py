@@ -7,8 +7,12 @@ are, its size is looked at before it is made.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,8 +28,41 @@ MOST_DIGITS = 20_000
 MOST_ELEMENTS = 1 << 26
 """So many elements an expression may make; ``options(trusted=True)`` lets it make more."""
 
-MOST_ADDRESSED = 1 << 57
-"""More elements than any memory has room for."""
+SOME_BYTES = 1 << 40
+"""Bytes of one value at the most where the system does not say how much memory there is."""
+
+LIMITS = "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"
+"""Where Linux says how much memory a container may have."""
+
+
+@functools.cache
+def most_bytes() -> int:
+    """Bytes that one value may have whose lengths a model's numbers say: half of the memory that there is for this process."""
+    found = [SOME_BYTES]
+    with contextlib.suppress(AttributeError, ValueError, OSError):  # a system that does not say
+        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    for place in LIMITS:
+        with contextlib.suppress(OSError, ValueError):  # there is none, or no limit
+            found.append(int(Path(place).read_text()))
+    return max(min(n for n in found if n > 0) // 2, 1)
+
+
+def shape_for(lengths: Iterable[Any], itemsize: int = 1, what: str = "the result") -> tuple[int, ...]:
+    """Lengths that a model's numbers say, as a shape for which there can be memory.
+
+    Raises
+    ------
+    ValueError
+        One is negative.
+    OverflowError
+        There is no memory for so many elements.
+    """
+    shape = tuple(int(n) for n in lengths)
+    if any(n < 0 for n in shape):
+        raise ValueError(f"{what} would have the shape {list(shape)}; lengths are not negative")
+    if not 0 <= math.prod(max(n, 1) for n in shape) * max(itemsize, 1) <= most_bytes():
+        raise OverflowError(f"{what} would have the shape {list(shape)}, for which there is no memory")
+    return shape
 
 
 def refuse_bits(bits: int, what: str) -> None:
@@ -95,7 +132,7 @@ def refuse_unaddressed(count: Any, what: str) -> None:
     ------
     OverflowError
     """
-    if count > MOST_ADDRESSED:
+    if count > most_bytes():
         raise OverflowError(f"{what} would have {count} elements, for which there is no memory")
 
 

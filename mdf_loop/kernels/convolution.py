@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.constants import once
+from mdf_loop.kernels.bounds import shape_for
 from mdf_loop.kernels.columns import columns
 from mdf_loop.kernels.folding import folding
 from mdf_loop.kernels.linear import requantized
@@ -28,7 +29,7 @@ def convolved(x: np.ndarray, w: np.ndarray, group: int, kernel_shape: Sequence[i
     where = windows(x.shape[2:], w.shape[2:], **layout)
     n, each, places = x.shape[0], w.shape[0] // group, math.prod(where.out)
     if not (x.size and w.size and places):
-        return np.zeros((n, w.shape[0], *where.out), np.result_type(x, w))
+        return np.zeros(shape_for((n, w.shape[0], *where.out), x.itemsize), np.result_type(x, w))
     filters = w.reshape(group, each, -1)
     if n > 1 and places < each:
         return _with_windows_as_rows(where.of(x), filters, where.out)
@@ -195,7 +196,7 @@ def _spread(
     """The whole output: every product added at its place."""
     n, c = x.shape[:2]
     spatial, kernel_shape, filters = x.shape[2:], w.shape[2:], w.shape[1]
-    y = np.zeros((n, group, filters, *size), x.dtype)
+    y = np.zeros(shape_for((n, group, filters, *size), x.itemsize), x.dtype)
     if not x.size or not w.size:
         return y.reshape(n, group * filters, *size)
     rows, weights = x.reshape(n, group, c // group, -1), w.reshape(group, c // group, filters, *kernel_shape).swapaxes(1, 2)

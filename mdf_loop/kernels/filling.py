@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.axes import all_repeated, count_of, moved, numbers, settled, trailing, zero
+from mdf_loop.kernels.bounds import shape_for
 from mdf_loop.ops.batching import Result, all_stacked, of_shape
 from mdf_loop.ops.registry import kernel
 from mdf_loop.ops.rows import Call
@@ -39,7 +40,7 @@ _CONSTANTS: dict[str, Any] = {
 @kernel("ConstantOfShape", since=9, batch=settled((0,)))
 def constant_of_shape(input, *, value=None):
     """One value in every element; 0 as float32 where not said."""
-    dims = numbers(input)
+    dims = shape_for(numbers(input), 4 if value is None else value.itemsize)
     if value is None:
         return np.zeros(dims, np.float32)
     if value.size != 1:
@@ -92,6 +93,7 @@ def _counted(start: Any, delta: Any, length: int, stash_type: int = 1) -> Any:
     """start, start + delta, start + 2 delta, ... along the last axis."""
     dtype = start.dtype
     wide = DTYPES[stash_type] if kind_of(dtype) == "float" and dtype.itemsize < 4 else dtype
+    shape_for((length,), 8)
     return (start.astype(wide) + np.arange(length).astype(wide) * delta.astype(wide)).astype(dtype, copy=False)
 
 
@@ -126,6 +128,7 @@ SHORT = 256
 
 def _marked(indices: Any, depth: Any, values: Any, axis: int, from_end: bool) -> Any:
     indices, length = indices.astype(np.int64), int(depth.astype(np.int64).item())
+    shape_for((length, *indices.shape), max(values.itemsize, 8))
     if values.shape != (2,):
         raise ValueError(f"values must be [off, on]; got shape {list(values.shape)}")
     if axis in (-1, indices.ndim) and 0 < length <= min(indices.size, SHORT) and (from_end or indices.min() >= 0):

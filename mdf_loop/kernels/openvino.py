@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.kernels.axes import numbers, place, places, settled
+from mdf_loop.kernels.bounds import shape_for
 from mdf_loop.ops.batching import all_stacked, elementwise
 from mdf_loop.ops.registry import kernel, say
 from mdf_loop.types.elements import DTYPES
 
 DOMAIN = "openvino"
-
-LARGEST = 1 << 34
-"""So many elements may a shape have that a model asks for."""
 
 
 def bounded(dims: Any) -> tuple[int, ...]:
@@ -23,13 +20,10 @@ def bounded(dims: Any) -> tuple[int, ...]:
 
     Raises
     ------
-    ValueError
+    ValueError, OverflowError
         A dimension is negative, or there are too many elements.
     """
-    shape = tuple(numbers(dims))
-    if any(dim < 0 for dim in shape) or math.prod(shape) > LARGEST:
-        raise ValueError(f"the shape {list(shape)} cannot be made")
-    return shape
+    return shape_for(numbers(dims), 8)
 
 
 @kernel("Divide", domain=DOMAIN, batch=elementwise)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.axes import behind, numbers, places, settled, zero
+from mdf_loop.kernels.bounds import shape_for
 from mdf_loop.ops.batching import Result, all_stacked
 from mdf_loop.ops.registry import kernel
 from mdf_loop.ops.rows import Call
@@ -75,6 +76,7 @@ def _padded(
     widths = [(0, 0)] * data.ndim
     for axis, *ends in zip(axes, pads, pads[len(axes) :], strict=False):
         widths[axis] = (ends[0], ends[1])
+    shape_for([max(n + sum(ends), 0) for n, ends in zip(data.shape, widths, strict=True)], data.itemsize)
     data = _cut(data, widths)
     if mode == "constant":
         return _framed(data, widths, zero(data.dtype) if value is None else value)
@@ -103,7 +105,7 @@ def _cut(data: Any, widths: list[tuple[int, int]]) -> Any:
 def _framed(data: Any, widths: list[tuple[int, int]], value: Any) -> Any:
     """With a border of one value."""
     ends = [(max(before, 0), max(after, 0)) for before, after in widths]
-    out = np.empty([b + n + a for (b, a), n in zip(ends, data.shape, strict=True)], data.dtype)
+    out = np.empty(shape_for([b + n + a for (b, a), n in zip(ends, data.shape, strict=True)], data.itemsize), data.dtype)
     out[...] = value
     out[tuple(slice(b, b + n) for (b, _), n in zip(ends, data.shape, strict=True))] = data
     return out

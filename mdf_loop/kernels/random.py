@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.kernels.bounds import shape_for
 from mdf_loop.kernels.casting import element_type
 from mdf_loop.ops.registry import kernel
 from mdf_loop.types.elements import kind_of
@@ -28,7 +29,7 @@ def _floating(number: int | None, like: Any = None) -> np.dtype:
 @kernel("RandomNormal")
 def random_normal(*, shape, dtype=1, mean=0.0, scale=1.0, seed=None, rng):
     """Numbers of a normal distribution."""
-    return np.asarray(rng.normal(mean, scale, shape)).astype(_floating(dtype))
+    return np.asarray(rng.normal(mean, scale, shape_for(shape, 8))).astype(_floating(dtype))
 
 
 @kernel("RandomNormalLike")
@@ -40,7 +41,7 @@ def random_normal_like(x, *, dtype=None, mean=0.0, scale=1.0, seed=None, rng):
 @kernel("RandomUniform")
 def random_uniform(*, shape, dtype=1, low=0.0, high=1.0, seed=None, rng):
     """Numbers that are equally likely anywhere from low to high."""
-    return np.asarray(rng.uniform(low, high, shape)).astype(_floating(dtype))
+    return np.asarray(rng.uniform(low, high, shape_for(shape, 8))).astype(_floating(dtype))
 
 
 @kernel("RandomUniformLike")
@@ -67,6 +68,6 @@ def multinomial(x, *, dtype=6, sample_size=1, seed=None, rng):
     reached = np.cumsum(np.exp(logarithms - logarithms.max(axis=1, keepdims=True)), axis=1)
     if not np.isfinite(reached).all():
         raise ValueError("each row must have a class that is possible, and no NaN or +infinity")
-    drawn = rng.random((len(x), sample_size)) * reached[:, -1:]
+    drawn = rng.random(shape_for((len(x), sample_size), 8)) * reached[:, -1:]
     classes = [np.searchsorted(row[:-1], values, side="right") for row, values in zip(reached, drawn, strict=True)]
     return np.array(classes, element_type(dtype)).reshape(len(x), sample_size)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import UnsupportedOp
+from mdf_loop.errors import UnsupportedOp, let_through
 from mdf_loop.ir import Node
 from mdf_loop.ops.registry import KERNELS, Kernel, register
 from mdf_loop.ops.rows import Bound
@@ -67,6 +67,7 @@ def bind(node: Node) -> Bound:
     try:
         evaluator = ReferenceEvaluator(one_node_model(node))
     except Exception as error:
+        let_through(error)
         raise UnsupportedOp(f"onnx.reference cannot run {node.op} (version {node.opset}): {error}") from error
     names = _input_names(node)
     places = [k for k, name in enumerate(node.outputs) if name]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mdf_loop.kernels.bounds import shape_for
 from mdf_loop.kernels.wide import widened
 from mdf_loop.ops.registry import kernel
 
@@ -86,7 +87,7 @@ def roi_align(
             f"got {mode!r} and {coordinate_transformation_mode!r}"
         )
     wide = widened(x)
-    y = np.zeros((len(rois), x.shape[1], output_height, output_width), wide.dtype)
+    y = np.zeros(shape_for((len(rois), x.shape[1], output_height, output_width), wide.itemsize), wide.dtype)
     if not y.size or not x.size:
         return y.astype(x.dtype, copy=False)
     by_mean = mode == "avg" and bool(np.isfinite(wide).all())

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.kernels.bounds import shape_for
 from mdf_loop.kernels.folding import folding
 from mdf_loop.ops.batching import Result, all_stacked
 from mdf_loop.ops.registry import kernel
@@ -145,7 +146,10 @@ def resized(
     transform = chosen(TRANSFORMATIONS, coordinate_transformation_mode, "coordinate_transformation_mode")
     chosen({"nearest": 0, "linear": 0, "cubic": 0}, mode, "mode")
     y, outside = x, []
+    after = {axis.axis: axis.after for axis in axes}
+    shape_for([after.get(k, n) for k, n in enumerate(x.shape)], x.itemsize)
     for axis in axes:
+        shape_for((axis.after, max(axis.before, 1) if mode != "nearest" else 1), 8, "the table of weights")
         where = transform(np.arange(axis.after, dtype=np.float64), axis)
         if coordinate_transformation_mode == "tf_crop_and_resize":
             outside.append((axis.axis, (where < 0) | (where > axis.before - 1)))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.axes import behind, numbers, place, places, settled
-from mdf_loop.kernels.bounds import elements_of, refuse_unaddressed
+from mdf_loop.kernels.bounds import shape_for
 from mdf_loop.ops.batching import Result, all_stacked, of_shape
 from mdf_loop.ops.registry import kernel, say
 from mdf_loop.ops.rows import Call
@@ -162,7 +162,7 @@ def _broadcast(shape: Sequence[int], dims: Sequence[int]) -> tuple[int, ...]:
 def expand(input, shape):
     """Broadcast to a shape, both ways: dimensions of the input stay where the shape has 1 or nothing."""
     # A copy, since what numpy broadcasts is read-only and many elements share a place.
-    out = np.empty(_broadcast(input.shape, numbers(shape)), input.dtype)
+    out = np.empty(shape_for(_broadcast(input.shape, numbers(shape)), input.itemsize), input.dtype)
     out[...] = input
     return out
 
@@ -178,7 +178,7 @@ def tile(input, repeats):
     counts = numbers(repeats)
     if len(counts) != input.ndim:
         raise ValueError(f"repeats must have one number for each of {input.ndim} axes; got {counts}")
-    refuse_unaddressed(input.size * elements_of(counts), "the result")
+    shape_for([n * m for n, m in zip(counts, input.shape, strict=True)], input.itemsize)
     return np.tile(input, counts)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.axes import numbers, settled, zero
+from mdf_loop.kernels.bounds import shape_for
 from mdf_loop.kernels.folding import folding
 from mdf_loop.ops.batching import Result, all_stacked
 from mdf_loop.ops.registry import kernel
@@ -78,7 +79,7 @@ def col2im(input, image_shape, block_shape, *, dilations=None, pads=None, stride
     if rest or columns != math.prod(counts):
         raise ValueError(f"input must be [N, C * {math.prod(block)}, {math.prod(counts)}]; got {list(input.shape)}")
     parts = input.reshape(samples, channels, *block, *counts)
-    out = np.full((samples, channels, *padded), zero(input.dtype), input.dtype)
+    out = np.full(shape_for((samples, channels, *padded), input.itemsize), zero(input.dtype), input.dtype)
     for offset in itertools.product(*map(range, block)):
         starts = [o * d for o, d in zip(offset, dilations, strict=True)]
         where = tuple(slice(a, a + s * (n - 1) + 1, s) for a, s, n in zip(starts, strides, counts, strict=True))
@@ -97,7 +98,7 @@ def affine_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: 
 @kernel("AffineGrid", since=20, batch=settled((1,), affine_rule))
 def affine_grid(theta, size, *, align_corners=0):
     """For each pixel of an image the place that an affine map sends it to, in coordinates from -1 to 1."""
-    samples, _, *lengths = numbers(size)
+    samples, _, *lengths = shape_for(numbers(size), theta.itemsize)
     if theta.shape != (samples, len(lengths), len(lengths) + 1):
         expected = [samples, len(lengths), len(lengths) + 1]
         raise ValueError(f"for {len(lengths)} axes and {samples} samples, theta must be {expected}; got {list(theta.shape)}")

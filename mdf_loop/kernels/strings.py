@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.axes import as_tensor
+from mdf_loop.kernels.bounds import shape_for
 from mdf_loop.kernels.regular_expressions import compiled
 from mdf_loop.ops.batching import Result, all_stacked, elementwise
 from mdf_loop.ops.registry import kernel
@@ -111,7 +112,7 @@ def tf_idf_vectorizer(
         np.minimum(counts, 1, out=counts)
     if mode != "TF" and weights is not None:
         counts *= np.array(weights, np.float32)
-    out = np.zeros((len(rows), max(ngram_indexes) + 1), np.float32)
+    out = np.zeros(shape_for((len(rows), max(ngram_indexes) + 1), 4), np.float32)
     np.add.at(out, (slice(None), np.array(ngram_indexes)), counts)
     return out.reshape((*X.shape[:-1], -1))
 

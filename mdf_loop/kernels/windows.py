@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.kernels.bounds import shape_for
+
 AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 
 
@@ -51,7 +53,8 @@ class Windows:
         widths = [(0, 0)] * (x.ndim - len(self.out)) + [(p[0], b) for p, b in zip(self.pads, behind, strict=True)]
         if not any(map(any, widths)):
             return x
-        padded = np.full([n + sum(pair) for n, pair in zip(x.shape, widths, strict=True)], fill, x.dtype)
+        shape = shape_for([n + sum(pair) for n, pair in zip(x.shape, widths, strict=True)], x.itemsize, "the padded input")
+        padded = np.full(shape, fill, x.dtype)
         padded[tuple(slice(begin, begin + n) for n, (begin, _) in zip(x.shape, widths, strict=True))] = x
         return padded
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from mdf_loop.backend import prepare
 from mdf_loop.engines import ENGINES
+from mdf_loop.errors import let_through
 from mdf_loop.models.running import run
 from mdf_loop.models.verifying import ONNXRUNTIME, REFERENCE, onnxruntime_session, opened
 from mdf_loop.options import options
@@ -94,6 +95,7 @@ def _in_onnxruntime(path: Path, model: Any, inputs: Mapping[str, Any], how: Mapp
     except ImportError:
         return Timing(ONNXRUNTIME, reason="not installed")
     except Exception as error:
+        let_through(error)
         return Timing(ONNXRUNTIME, reason=" ".join(str(error).split()) or type(error).__name__)
     return _timed(ONNXRUNTIME, lambda: session.run(None, feed), seconds, 0)
 
@@ -108,6 +110,7 @@ def _timed(name: str, call: Callable[[], Any], seconds: float, seed: int, **chos
             while runs < AT_MOST_RUNS and (not runs or time.perf_counter() < end):
                 shortest, runs = min(shortest, _seconds(call)), runs + 1
     except Exception as error:
+        let_through(error)
         return Timing(name, reason=" ".join(str(error).split()) or type(error).__name__)
     return Timing(name, shortest, runs, first)
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from mdf_loop.convert.scheduled.schedule import output_ports
-from mdf_loop.errors import LoopError, PartialResults
+from mdf_loop.errors import LoopError, PartialResults, keeps_results, let_through
 from mdf_loop.execute.keeping import keeping
 from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
 from mdf_loop.integrations.mdf import register
@@ -124,7 +124,9 @@ def finished(steps: Evaluation, run: Run, call: Runner) -> dict[str, Any]:
         while True:
             try:
                 results = call(request, run)
-            except PartialResults as error:
+            except BaseException as error:
+                if not keeps_results(error):
+                    raise
                 request = steps.throw(error)
             else:
                 request = steps.send(results)
@@ -140,6 +142,7 @@ def _evaluable(node: Any) -> Any:
     except LoopError:
         raise
     except Exception as error:
+        let_through(error)
         raise NotDirect(f"node {node.id!r}: {error}") from error
 
 

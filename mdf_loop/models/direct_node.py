@@ -14,7 +14,7 @@ import numpy as np
 from modeci_mdf import execution_engine
 from modeci_mdf.functions.standard import create_python_expression, mdf_functions
 
-from mdf_loop.errors import LoopError, PartialResults, in_node
+from mdf_loop.errors import LoopError, in_node, keeps_results, let_through
 from mdf_loop.integrations.evaluator import _parsed, arithmetic
 from mdf_loop.integrations.guarded import number_or
 from mdf_loop.integrations.mdf import BODIES, run_function
@@ -148,7 +148,9 @@ class DirectNode:
     def _requested(self, id: str, loop: NodeLoop, scope: Scope, sent: Outputs) -> Generator[Request, Any, Any]:
         try:
             return (yield loop.request(scope))
-        except PartialResults as error:
+        except BaseException as error:
+            if not keeps_results(error):
+                raise
             function = SCAN if loop.is_scan else LOOP
             error.add_note(f"in MDF parameter or function {id!r} ({function})")
             in_node(error, self.id)
@@ -162,7 +164,8 @@ class DirectNode:
         for port, text in self.outputs:
             try:
                 sent[self.id, port] = text(scope)
-            except Exception:  # nothing had been computed that it could be made of
+            except Exception as error:  # nothing had been computed that it could be made of
+                let_through(error)
                 sent[self.id, port] = None
 
 

@@ -14,7 +14,7 @@ from mdf_loop.backend import LoopRep
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.convert.restoring import input_ids, names_of
 from mdf_loop.convert.scheduled.schedule import output_ports
-from mdf_loop.errors import ArgumentError, FileError, IterationError, PartialResults, malformed
+from mdf_loop.errors import ArgumentError, FileError, IterationError, PartialResults, let_through, malformed
 from mdf_loop.execute.interpret import Progress
 from mdf_loop.integrations.inside import constants, told_apart, with_constants
 from mdf_loop.integrations.required import is_required_as, open_ports, refuse_without_value, required_ports, warn_of_zeros
@@ -267,6 +267,7 @@ class MdfModel(Model):
         except FileError:  # what is recorded cannot be written
             raise
         except Exception as error:  # whatever it is, MDF's engine says it as it always did
+            let_through(error)
             log.debug("%s: left to MDF's engine (%r)", self.name, error, exc_info=True)
             run.stream.restore(drawn)
             return None

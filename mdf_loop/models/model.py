@@ -15,8 +15,9 @@ from mdf_loop.errors import (
     LoopInterrupted,
     LoopStopped,
     LoopTimeout,
-    PartialResults,
     in_words,
+    is_from_outside,
+    keeps_results,
 )
 from mdf_loop.errors import IterationLimit as Limit
 from mdf_loop.models.html_tables import model_html
@@ -158,12 +159,14 @@ class Model:
             wish = replace(wish, record_to=Folder(wish.record_to, about, wish.record))
         try:
             found = self.evaluate(inputs, run, wish)
-        except (PartialResults, LoopError) as error:
+        except BaseException as error:
+            if not isinstance(error, LoopError) and not keeps_results(error):
+                raise
             self._say_where(error)
             if isinstance(error, ArgumentError):
                 for name in [name for name in inputs if name not in self.inputs]:
                     suggest_argument(error, name, [*HOW, "seed"])
-            if isinstance(error, PartialResults):
+            if keeps_results(error):
                 about.iterations, about.stop = error.iteration, stopped_by(error)
                 about.collected = self.collected(wish)
                 about.recorded = error.recorded or {}
@@ -317,7 +320,7 @@ STOPS = ((LoopTimeout, "timeout"), (Limit, "max_iterations"), (LoopStopped, "cal
 
 def stopped_by(error: BaseException) -> str:
     """What ``stop`` is of a run that was broken off."""
-    return next((stop for kind, stop in STOPS if isinstance(error, kind)), "error")
+    return next((stop for kind, stop in STOPS if isinstance(error, kind)), "interrupted" if is_from_outside(error) else "error")
 
 
 def suggest_argument(error: ArgumentError, name: str, arguments: Iterable[str]) -> None:

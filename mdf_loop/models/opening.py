@@ -16,7 +16,7 @@ from mdf_loop.backend import LoopRep
 from mdf_loop.backend import prepare as prepare_onnx
 from mdf_loop.cache import fingerprint, size_of
 from mdf_loop.convert.files import load
-from mdf_loop.errors import ArgumentError, KindError
+from mdf_loop.errors import ArgumentError, KindError, let_through
 from mdf_loop.locks import lock
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
@@ -181,7 +181,8 @@ def _size(model: Model) -> int:
         return size_of(model.prepared.body)
     try:
         return len(pickle.dumps(vars(model)["graph"]))
-    except Exception:  # what pickle cannot write down
+    except Exception as error:  # what pickle cannot write down
+        let_through(error)
         return MOST_BYTES // MOST
 
 
@@ -211,7 +212,8 @@ def _bodies_in(model: Model) -> Iterator[str]:
 def _stamp(path: str) -> Stamp:
     try:
         found = os.stat(path)
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        let_through(error)
         return None
     return path if os.path.isabs(path) else os.path.abspath(path), found.st_size, found.st_mtime_ns
 

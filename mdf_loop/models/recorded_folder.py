@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import FileError, LoopError, MalformedBody, warn_user
+from mdf_loop.errors import FileError, LoopError, MalformedBody, let_through, warn_user
 from mdf_loop.models.results import About, Results
 from mdf_loop.models.saving import IN_FOLDER, IN_ZARR, SAID, VALUE, VALUES, said_of
 from mdf_loop.models.strangers import zarr_attributes
@@ -100,4 +100,5 @@ def writing(place: Any) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        let_through(error)
         raise FileError(f"{str(place)!r} cannot be written: {error}") from error

@@ -14,7 +14,7 @@ from typing import Any
 from mdf_loop.calls.prepared import PreparedLoop
 from mdf_loop.convert.scheduled.first_runs import interpreted
 from mdf_loop.convert.scheduled.loops import execute
-from mdf_loop.errors import ArgumentError, PartialResults, malformed
+from mdf_loop.errors import ArgumentError, keeps_results, malformed
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.integrations.running import with_inputs
 from mdf_loop.integrations.scheduled import run_recorded_in_mdf
@@ -66,7 +66,9 @@ def recorded_passes(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish: 
 
         try:
             outputs = execute(lowered, run, call)
-        except PartialResults as error:
+        except BaseException as error:
+            if not keeps_results(error):
+                raise
             error.recorded = dict(recorder.found)
             raise
         if not recorder.found:

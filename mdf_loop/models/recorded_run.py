@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.calls.calling import alone_or_all
-from mdf_loop.errors import ArgumentError, PartialResults
+from mdf_loop.errors import ArgumentError, keeps_results
 from mdf_loop.execute.interpret import Arguments, Session
 from mdf_loop.execute.keeping import keeping
 from mdf_loop.execute.numpy_engine import NumpyLoop
@@ -133,7 +133,9 @@ class LoopRecording:
         """
         try:
             return keeping(run, lambda: alone_or_all(handed_out(self.results_of(arguments, run, recorder))))
-        except PartialResults as error:
+        except BaseException as error:
+            if not keeps_results(error):
+                raise
             error.recorded = dict(recorder.found)
             raise
 

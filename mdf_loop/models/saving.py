@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.convert.weights_reading import open_archive
-from mdf_loop.errors import FileError, LoopError, MalformedBody
+from mdf_loop.errors import FileError, LoopError, MalformedBody, let_through
 from mdf_loop.files import replacing, sync_folder, write_npz
 from mdf_loop.models.labelled import dataset, labels_of, seed_text, xarray
 from mdf_loop.models.results import About, Results
@@ -63,6 +63,7 @@ def open_results(path: Any) -> Any:
     except LoopError:
         raise
     except Exception as error:  # what it says may be anything, and zarr, HDF5 and xarray have errors of every kind
+        let_through(error)
         raise MalformedBody(f"{shortened(place)!r} holds no results of a run: {error or type(error).__name__}") from error
 
 
@@ -272,4 +273,5 @@ def _told(place: Path) -> Iterator[None]:
     except LoopError:
         raise
     except OSError as error:
+        let_through(error)
         raise FileError(f"{os.fspath(place)!r} cannot be written or read: {error}") from error

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mdf_loop.errors import MalformedBody
+from mdf_loop.errors import MalformedBody, let_through
 from mdf_loop.readers.opening import OTHER_KINDS, opened, shortened
 
 CODECS = {"bytes", "vlen-utf8", "transpose", "sharding_indexed", "crc32c", "zstd", "gzip", "blosc"}
@@ -97,6 +97,7 @@ def _files_in(place: Path) -> Iterator[tuple[Path, os.stat_result]]:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
             infos = [(Path(entry.path), entry.stat(follow_symlinks=False)) for entry in entries]
         except OSError as error:
+            let_through(error)
             raise MalformedBody(f"{shortened(folder)!r} cannot be read: {error.strerror}") from error
         for path, info in infos:
             if stat.S_ISDIR(info.st_mode):
@@ -184,6 +185,7 @@ def _see_hdf5(place: Path) -> None:
     except MalformedBody:
         raise
     except Exception as error:  # HDF5 has errors of every kind
+        let_through(error)
         raise MalformedBody(f"{shortened(place)!r} cannot be read: {error}") from error
     _see_size(place, asked, place.stat().st_size)
 

@@ -17,7 +17,7 @@ from mdf_loop.convert.files import load
 from mdf_loop.convert.mdf_to_onnx import to_onnx
 from mdf_loop.convert.restoring import names_of
 from mdf_loop.engines import available_engines
-from mdf_loop.errors import MalformedBody
+from mdf_loop.errors import MalformedBody, let_through
 from mdf_loop.integrations.inside import with_constants
 from mdf_loop.integrations.running import run_in_mdf, with_inputs
 from mdf_loop.integrations.scheduled import run_in_mdf as step_in_mdf
@@ -167,6 +167,7 @@ def _attempt(name: str, call: Callable[[], Mapping[str, Any]], seed: int, **chos
     except ImportError as error:
         return Place(name, None, _message(error))
     except Exception as error:
+        let_through(error)
         return Place(name, None, _message(error), is_failure=True)
 
 
@@ -183,6 +184,7 @@ def _onnxruntime(path: Path, model: Any, inputs: Mapping[str, Any], how: Mapping
     except ImportError:
         return Place(ONNXRUNTIME, None, "not installed")
     except Exception as error:
+        let_through(error)
         return Place(ONNXRUNTIME, None, _message(error))
     return _attempt(ONNXRUNTIME, lambda: dict(zip(_outputs(session), session.run(None, feed), strict=True)), 0)
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import MalformedBody, UnsupportedOp, warn_user
+from mdf_loop.errors import MalformedBody, UnsupportedOp, let_through, warn_user
 from mdf_loop.ir import Node
 from mdf_loop.ops.rows import NO_FACTS, Bound, Call, Definition, Facts
 from mdf_loop.options import Run
@@ -395,6 +395,7 @@ def _keywords(entry: Kernel, node: Node) -> dict[str, Any]:
     try:
         return {"prepared": entry.prepare(**attrs)}
     except Exception as error:
+        let_through(error)
         raise MalformedBody(f"the attributes of {node.op} do not say what to compute: {error}") from error
 
 

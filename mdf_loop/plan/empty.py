@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from mdf_loop.errors import ArgumentError
+from mdf_loop.errors import ArgumentError, let_through
 from mdf_loop.ir import Body, Dim, Loop, Scanned, ValueType
 from mdf_loop.readers.onnx.graph import read_type
 from mdf_loop.types.elements import DTYPES
@@ -132,7 +132,8 @@ def infer_types(body: Body, given: Mapping[str, ValueType]) -> dict[str, ValueTy
     typed = replace(body, types={**body.types, **types, **outputs}, defaults={})  # what an input is by itself says nothing
     try:
         model = onnx.shape_inference.infer_shapes(write_model(typed, given), data_prop=True)
-    except Exception:  # inference is a help: what it cannot do stays open
+    except Exception as error:  # inference is a help: what it cannot do stays open
+        let_through(error)
         return dict(types)
     found = {v.name: read_type(v.type) for v in (*model.graph.value_info, *model.graph.output)}
     return {**found, **types}

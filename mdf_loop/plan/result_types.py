@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from mdf_loop.errors import let_through
 from mdf_loop.ir import Node
 from mdf_loop.ops.registry import INTERNAL_DOMAINS, facts
 from mdf_loop.types.elements import CODES, DTYPES
@@ -53,7 +54,8 @@ def result_types(node: Node, given: Sequence[Inferred | None], values: Sequence[
         schema = onnx.defs.get_schema(node.op, node.opset, node.domain)
         imports = [onnx.helper.make_opsetid(node.domain, node.opset)]
         found = onnx.shape_inference.infer_node_outputs(schema, plain, types, data, opset_imports=imports)
-    except Exception:  # of the schema or of inference: what is wrong, the kernel will say
+    except Exception as error:  # of the schema or of inference: what is wrong, the kernel will say
+        let_through(error)
         return unknown
     return [_inferred(found.get(f"o{k}")) for k in range(len(node.outputs))]
 

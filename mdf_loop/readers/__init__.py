@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mdf_loop.errors import KindError, MalformedBody
+from mdf_loop.errors import KindError, MalformedBody, let_through
 from mdf_loop.ir import Body
 from mdf_loop.readers.expressions.equations import is_equations, read_equations
 from mdf_loop.readers.onnx.text import read_text, refuse_opset
@@ -104,7 +104,8 @@ def _read_string(source: str | os.PathLike) -> Body:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except (OSError, ValueError):  # longer than a name can be, or with characters that no name has
+    except (OSError, ValueError) as error:  # longer than a name can be, or with characters that no name has
+        let_through(error)
         return False
 
 
@@ -158,7 +159,8 @@ def _read_onnxscript(source: Any) -> Body:
 
     try:
         model = source.to_model_proto()
-    except Exception:  # without type annotations there is no model; the function itself says enough
+    except Exception as error:  # without type annotations there is no model; the function itself says enough
+        let_through(error)
         return read_function(source.to_function_proto())
     return read_model(model)
 

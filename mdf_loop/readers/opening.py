@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mdf_loop.errors import KindError, MalformedBody
+from mdf_loop.errors import KindError, MalformedBody, let_through
 from mdf_loop.holding import holding
 from mdf_loop.options import current_options
 
@@ -90,6 +90,7 @@ def _told(path: Path, what: str) -> Iterator[None]:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise MalformedBody(f"there is no file {shortened(path)!r}") from error
     except (OSError, ValueError, MemoryError) as error:  # ValueError: a zero character in the path
+        let_through(error)
         raise unread(path, what, error) from error
 
 
@@ -150,7 +151,8 @@ def _is_inside(folder: Path, path: Path) -> bool:
     try:
         home = os.path.realpath(folder)
         return os.path.commonpath([home, os.path.realpath(path)]) == home
-    except (OSError, ValueError):  # another drive; a zero character
+    except (OSError, ValueError) as error:  # another drive; a zero character
+        let_through(error)
         return False
 
 

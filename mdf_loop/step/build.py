@@ -136,6 +136,8 @@ class Builder(OfLists):
 
     def _put(self, value: Value) -> None:
         """A value that does not change from iteration to iteration belongs in front of the loop."""
+        if not value.type.has_room:
+            raise CannotLower(f"a value of type {value.type}, for which there is no memory")
         depth = len(self._scopes) - 1
         if value.op not in _STAYS and not (isinstance(value.attr, Apply) and value.attr.needs_run):
             needed = max((self._depths.get(x, 0) for x in value.args), default=0)

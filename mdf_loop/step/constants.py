@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.errors import let_through
 from mdf_loop.ir import Node
 from mdf_loop.ops.registry import Kernel
 from mdf_loop.ops.rows import Bound
@@ -25,7 +26,8 @@ def of_constants(node: Node, bound: Bound, entry: Kernel, given: Sequence[Any], 
     try:
         with np.errstate(all="ignore"):
             found = bound.call(*given)
-    except Exception:
+    except Exception as error:
+        let_through(error)
         return None
     results = found if type(found) is tuple else (found,)
     return results if _are_small_numbers(results, most) else None

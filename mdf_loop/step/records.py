@@ -48,6 +48,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.ir import Collected, Node, Scanned
+from mdf_loop.kernels.bounds import most_bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +100,11 @@ class Type:
     def size(self) -> int:
         """How many elements it has, if all lengths are known."""
         return math.prod(n for n in self.shape or () if isinstance(n, int))
+
+    @property
+    def has_room(self) -> bool:
+        """Whether there can be memory for it, as far as its lengths are known."""
+        return self.dtype is None or self.size * self.dtype.itemsize <= most_bytes()
 
     @property
     def is_number(self) -> bool:

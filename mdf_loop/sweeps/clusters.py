@@ -8,7 +8,7 @@ import queue
 from collections.abc import Generator, Iterator
 from typing import Any
 
-from mdf_loop.errors import LoopError
+from mdf_loop.errors import LoopError, let_through
 from mdf_loop.options import Deadline
 from mdf_loop.sweeps.pieces import Asked, Pieces
 from mdf_loop.sweeps.table import Chunk, Ran, Span
@@ -112,6 +112,7 @@ class _Cluster:
         except LoopError:
             raise
         except Exception as error:
+            let_through(error)
             where = f"a cluster could not run {what}" if what else "the cluster cannot be reached"
             raise LoopError(f"{where}: {type(error).__name__}: {error}") from error
 

@@ -22,9 +22,9 @@ def keeping(results: Callable[[], Any]) -> Iterator[None]:
         ended = LoopInterrupted("interrupted") if is_plain else error
         with contextlib.suppress(AttributeError):
             ended.results = results()  # type: ignore[attr-defined]
-        if ended is error:
-            raise
-        raise ended from error
+        if ended is not error:
+            raise ended from error
+        raise
 
 
 class Filled(Protocol):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.errors import let_through
 from mdf_loop.ir import Node
 from mdf_loop.ops.registry import bind, lookup
 from mdf_loop.sweeps.exact import DRAWS, SHARED, NotBatched
@@ -78,6 +79,7 @@ class Planned:
         try:
             found = self.rule(watched, args, flags, self.keywords)
         except Exception as error:  # of one lane; each alone says which
+            let_through(error)
             raise NotBatched(f"{self.node}: {error}") from error
         if found is None:
             raise NotBatched(f"no rule runs {self.node} for many lanes at once")

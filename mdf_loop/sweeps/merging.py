@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import LoopError
+from mdf_loop.errors import LoopError, let_through
 from mdf_loop.sweeps.moments import MOMENTS, NOTHING, Moments
 from mdf_loop.sweeps.reducing import One, Reduce, needs_all, reduction_of
 from mdf_loop.sweeps.table import Chunk, Span, Table, column_of
@@ -230,6 +230,7 @@ class _Blocks:
             try:
                 yield np.asarray(one(point)) if len(point) else None
             except Exception as error:
+                let_through(error)
                 at = (self.start + k) // trials
                 raise LoopError(f"reduce of output {name!r}, of {len(point)} trials at point {at}: {error!r}") from error
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mdf_loop.errors import FileError, KindError, LoopError
+from mdf_loop.errors import FileError, KindError, LoopError, let_through
 from mdf_loop.readers.opening import as_path, read_bytes, shortened
 
 UNFINISHED = ".tmp-"
@@ -51,6 +51,7 @@ def _told(where: str) -> Iterator[None]:
     except LoopError:
         raise
     except Exception as error:  # each kind of storage has its own
+        let_through(error)
         raise FileError(f"{where!r} cannot be written or read: {error or type(error).__name__}") from error
 
 
@@ -151,6 +152,7 @@ class RemotePlace:
         except ImportError as error:
             raise LoopError(f"{shortened(address)!r} needs a package: {error}") from error
         except Exception as error:
+            let_through(error)
             raise LoopError(f"{shortened(address)!r} is no address of a folder: {error}") from error
 
     def __str__(self) -> str:

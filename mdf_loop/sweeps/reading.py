@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mdf_loop.errors import LoopError, MalformedBody, in_words, warn_user
+from mdf_loop.errors import LoopError, MalformedBody, in_words, let_through, warn_user
 from mdf_loop.models.saving import open_results
 from mdf_loop.readers.opening import as_path
 from mdf_loop.sweeps.checkpoint import Place, holds_checkpoint, said_in, what_is_wrong
@@ -83,6 +83,7 @@ def _done(place: Place) -> Any:
     except LoopError:
         raise
     except Exception as error:  # what labels say may be anything
+        let_through(error)
         raise MalformedBody(f"{str(place)!r} holds no results of a sweep: {error}") from error
 
 

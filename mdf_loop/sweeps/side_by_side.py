@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdf_loop.errors import LoopError, LoopTimeout
+from mdf_loop.errors import LoopError, LoopTimeout, let_through
 from mdf_loop.models.direct import Evaluation
 from mdf_loop.models.model import Model, Wish
 from mdf_loop.models.node_loops import Request
@@ -74,6 +74,7 @@ class SideBySide:
         except (NotBatched, LoopError) as reason:
             log.debug("%s: runs are run one by one: %s", self.model.name, reason)
         except Exception as error:  # each run alone says what is wrong
+            let_through(error)
             log.debug("%s: runs are run one by one: %r", self.model.name, error, exc_info=True)
         return None
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import LoopError, LoopInterrupted, LoopTimeout
+from mdf_loop.errors import LoopError, let_through
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.options import OPTIONS, RandomStream, Run, Seed, current_options, options, part_of, random_stream, start_run
@@ -186,9 +186,8 @@ class Task:
         try:
             points = [self.inputs_of(point) for point in range(first, last + 1)]
             found = run_points(self.model.graph, points, self.wish, run)
-        except (LoopTimeout, LoopInterrupted):
-            raise
         except Exception as reason:  # each point alone says what is wrong
+            let_through(reason)
             log.debug("%s: points are run one by one: %r", self.model.name, reason)
             return None
         rows = {name: found[name][np.arange(start, stop) // self.trials - first] for name in self.names}
@@ -209,9 +208,8 @@ class Task:
         with part_of(run):
             try:
                 return self.model.evaluate(self.inputs_of(self.place(k)[0]), part, self.wish)
-            except (LoopTimeout, LoopInterrupted):
-                raise
             except LoopError as error:
+                let_through(error)
                 if self.stops:
                     error.add_note(f"in {self.described(k)}")
                     raise

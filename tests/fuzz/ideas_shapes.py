@@ -11,6 +11,10 @@ from mdf_loop.types.elements import CODES
 from . import contents
 from .drawing import Drawing, Value, fresh
 
+HOSTILE = [sign * n + more for n in (1 << 61, 1 << 62, (1 << 63) - 17) for sign in (1, -1) for more in (0, 16)]
+HOSTILE += [-(1 << 31), -(1 << 63)]
+"""Lengths for which there is no memory, some of which are few bytes where 64 bits wrap around; and negative ones."""
+
 
 def moved(d: Drawing) -> None:
     """The same elements in another shape."""
@@ -55,6 +59,8 @@ def cut(d: Drawing) -> None:
 def expanded(d: Drawing) -> None:
     """A shape that a table says for the iteration."""
     shapes = d.choose.choice([[(1,), (3,)], [(2, 1), (2, 3)], [(1, 1), (0, 1), (1, 3)], [(1, 1, 1), (2, 2, 3)], [(0,), (1,)]])
+    if d.choose.random() < 0.1:
+        shapes = [(1,), (d.choose.choice(HOSTILE),)]
     x = d.tensor()
     wanted = d.by_table([shapes[k] for k in contents.timeline(d.choose, len(shapes), max(d.count, 1))])
     if x and wanted:

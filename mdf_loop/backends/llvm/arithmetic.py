@@ -41,7 +41,12 @@ def written(lanes: Lanes, name: str, dtype: np.dtype, args: Sequence[str]) -> st
     """
     kind = element(dtype).kind
     if kind == "h":
-        found = written(lanes, name, FLOAT32, [lanes.widened(dtype, x) for x in args])
+        wide = [lanes.widened(dtype, x) for x in args]
+        if name in ("max", "min") and dtype == np.float16:  # of equal numbers numpy takes the first here
+            wide.reverse()
+        found = written(lanes, name, FLOAT32, wide)
+        if name == "sign" and dtype != np.float16:  # a zero keeps its sign here
+            found = written(lanes, "copysign", FLOAT32, [found, wide[0]])
         return found if name in COMPARISONS else lanes.narrowed(dtype, found)
     write = WRITERS.get((name, kind))
     if write is None:

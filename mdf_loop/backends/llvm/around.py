@@ -6,22 +6,31 @@ from typing import NamedTuple
 
 from mdf_loop.backends.llvm import forms, objects
 
-SCRATCH, OPEN, ARRAYS, OUTSIDE, STREAM, NEXT, ONCE = range(7)
-"""Places in a table: memory for values, what makes room for a result, the type of arrays, what runs operators outside, from
-where random numbers are drawn, what steps a stream of PCG64, the program itself."""
+SCRATCH, OPEN, ARRAYS, OUTSIDE, STREAM, NEXT, ONCE, PAUSE, ASKED = range(9)
+"""Places in a table: memory for values, the object that makes room for a result, the type of arrays, the object that runs
+operators outside, from where random numbers are drawn, what steps a stream of PCG64, the program itself, the object that is
+called at a look (or 0), and the numbers that the other objects read when they are called."""
 
-FIRST_OBJECT = 7
+FIRST_OBJECT = ASKED + 3
 """The place of the first argument in a table, behind what all programs are given."""
 
-GROW, LOOK, NUMBER, ARRAY, ROOM = "mdf_grow", "mdf_look", "mdf_number", "mdf_array", "mdf_room"
-"""Functions that programs call: memory that grows; work that is counted, and a look now and then at whether somebody wants it to
-stop; where an argument has its number, or its elements, if they stand row by row; room for a result."""
+GROW, LOOK, NUMBER, ARRAY, ROOM, CALL = "mdf_grow", "mdf_look", "mdf_number", "mdf_array", "mdf_room", "mdf_call"
+"""Functions that programs call: memory that grows; work that is counted, and a look now and then at whether it has to stop; where
+an argument has its number, or its elements, if they stand row by row; room for a result; an operator that runs outside."""
 
-LEFT, FULL, LOOKS, WHY = range(4)
-"""What a program counts: work up to the next look, and from one to the next; looks; what it returns if one ends it."""
+LEFT, FULL, LOOKS, WHY, TOLD = range(5)
+"""What a program counts: work up to the next look, and from one to the next; looks; what it returns if one ends it; the object
+that a look calls, or null."""
 
 STOPPED, TOO_LONG = 3, 5
-"""That is, because of Ctrl-C or because of the number of looks."""
+"""That is, because a look raised something, as Ctrl-C does, or because of the number of looks."""
+
+RAISED = 7
+"""What is returned if something of Python's raised: the exception is set, and ctypes raises it whatever is returned.
+
+Programs call objects of Python's themselves (``PyObject_CallNoArgs``).  A callback of ctypes would print what is raised in it,
+drop it, and return what happens to stand on the stack.
+"""
 
 OTHERS = 6
 """What is returned if a program was given other objects than those that a form describes."""
@@ -30,6 +39,8 @@ _HELPERS = """
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 declare i32 @PyErr_CheckSignals()
+declare ptr @PyObject_CallNoArgs(ptr)
+declare void @Py_DecRef(ptr)
 declare ptr @PyMem_RawRealloc(ptr, i64)
 
 define i1 @mdf_grow(ptr %memory, i64 %size) nounwind {{
@@ -50,7 +61,7 @@ failed:
   ret i1 true
 }}
 
-define i1 @mdf_look(ptr %thread, ptr %count, i64 %work) nounwind {{
+define i1 @mdf_look(ptr %thread, ptr %count, i64 %work, i1 %counts) nounwind {{
   %before = load i64, ptr %count
   %left = sub i64 %before, %work
   store i64 %left, ptr %count
@@ -67,19 +78,36 @@ ask:
 let:
   %mine = call ptr @PyEval_SaveThread()
   call void @PyEval_RestoreThread(ptr %mine)
-  %seen = call i32 @PyErr_CheckSignals()
-  br label %end
+  br label %signals
 take:
   call void @PyEval_RestoreThread(ptr %thread)
-  %noticed = call i32 @PyErr_CheckSignals()
+  br label %signals
+signals:
+  %signal = call i32 @PyErr_CheckSignals()
+  %is_struck = icmp ne i32 %signal, 0
+  %told_at = getelementptr i64, ptr %count, i64 {TOLD}
+  %told = load ptr, ptr %told_at
+  %is_alone = icmp eq ptr %told, null
+  %is_quiet = or i1 %is_struck, %is_alone
+  br i1 %is_quiet, label %back, label %tell
+tell:
+  %answer = call ptr @PyObject_CallNoArgs(ptr %told)
+  %has_raised = icmp eq ptr %answer, null
+  br i1 %has_raised, label %back, label %drop
+drop:
+  call void @Py_DecRef(ptr %answer)
+  br label %back
+back:
+  %found = phi i1 [%is_struck, %signals], [true, %tell], [false, %drop]
+  br i1 %holds, label %end, label %go
+go:
   %same = call ptr @PyEval_SaveThread()
   br label %end
 end:
-  %signal = phi i32 [%seen, %let], [%noticed, %take]
-  %found = icmp ne i32 %signal, 0
   %looks_at = getelementptr i64, ptr %count, i64 {LOOKS}
   %looks = load i64, ptr %looks_at
-  %fewer = sub i64 %looks, 1
+  %one = zext i1 %counts to i64
+  %fewer = sub i64 %looks, %one
   store i64 %fewer, ptr %looks_at
   %over = icmp slt i64 %fewer, 0
   %why = select i1 %found, i64 {STOPPED}, i64 {TOO_LONG}
@@ -119,7 +147,28 @@ define ptr @mdf_array(ptr %table, i64 %place) nounwind {{
   ret ptr %given
 }}
 
+define i1 @mdf_call(ptr %table, i64 %number) nounwind {{
+  %asked = getelementptr i64, ptr %table, i64 {ASKED}
+  store i64 %number, ptr %asked
+  %outside_at = getelementptr i64, ptr %table, i64 {OUTSIDE}
+  %outside = load ptr, ptr %outside_at
+  %answer = call ptr @PyObject_CallNoArgs(ptr %outside)
+  %none = icmp eq ptr %answer, null
+  br i1 %none, label %raised, label %done
+done:
+  call void @Py_DecRef(ptr %answer)
+  ret i1 false
+raised:
+  ret i1 true
+}}
+
 define ptr @mdf_room(ptr %table, ptr %thread, i64 %place, i64 %rank, i64 %kind) nounwind {{
+  %place_at = getelementptr i64, ptr %table, i64 {ASKED}
+  store i64 %place, ptr %place_at
+  %rank_at = getelementptr i64, ptr %place_at, i64 1
+  store i64 %rank, ptr %rank_at
+  %kind_at = getelementptr i64, ptr %place_at, i64 2
+  store i64 %kind, ptr %kind_at
   %open_at = getelementptr i64, ptr %table, i64 {OPEN}
   %open = load ptr, ptr %open_at
   %holds = icmp eq ptr %thread, null
@@ -128,12 +177,13 @@ take:
   call void @PyEval_RestoreThread(ptr %thread)
   br label %ask
 ask:
-  %array = call ptr %open(i64 %place, i64 %rank, i64 %kind)
+  %array = call ptr @PyObject_CallNoArgs(ptr %open)
   %none = icmp eq ptr %array, null
   %elements_at = getelementptr i8, ptr %array, i64 {objects.ELEMENTS}
   br i1 %none, label %let, label %found
 found:
   %elements = load ptr, ptr %elements_at
+  call void @Py_DecRef(ptr %array)  ; the table holds it as well
   br label %let
 let:
   %room = phi ptr [null, %ask], [%elements, %found]
@@ -206,13 +256,13 @@ HOLDING = Entries("mdf_run", "mdf_run_if", "mdf_run_many")
 FREE = Entries("mdf_run_free", "mdf_run_if_free", "mdf_run_many_free")
 """For programs that hold Python's lock, and for those that run without."""
 
-NAMES = (GROW, LOOK, NUMBER, ARRAY, ROOM, *HOLDING, *FREE)
+NAMES = (GROW, LOOK, NUMBER, ARRAY, ROOM, CALL, *HOLDING, *FREE)
 
 
 def around() -> str:
     """The functions that all programs share."""
-    places = {"FIRST_OBJECT": FIRST_OBJECT, "OPEN": OPEN, "ARRAYS": ARRAYS, "ONCE": ONCE}
-    counts = {"FULL": FULL, "LOOKS": LOOKS, "WHY": WHY, "STOPPED": STOPPED, "TOO_LONG": TOO_LONG, "OTHERS": OTHERS}
+    places = {"FIRST_OBJECT": FIRST_OBJECT, "OPEN": OPEN, "ARRAYS": ARRAYS, "ONCE": ONCE, "OUTSIDE": OUTSIDE, "ASKED": ASKED}
+    counts = {"FULL": FULL, "LOOKS": LOOKS, "WHY": WHY, "TOLD": TOLD, "STOPPED": STOPPED, "TOO_LONG": TOO_LONG, "OTHERS": OTHERS}
     known = {"objects": objects, **places, **counts}
     holding = _ENTRIES.format(name="", release="inttoptr i64 0 to ptr", take="", **known)
     free = _ENTRIES.format(name="_free", release=RELEASE, take=TAKE, **known)

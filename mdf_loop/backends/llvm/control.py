@@ -265,8 +265,9 @@ class _Loop:
             inside, onwards = text.label("fuel"), text.label("on")
             text.fork(text.new(f"icmp eq i64 {low}, {period - 1}"), inside, onwards, is_rare=True)
             text.start(inside)
-        call = text.declare(LOOK, "i1", "ptr", "ptr", "i64", pure=False)
-        self.e.leave_if(text.new(f"{call}(ptr %thread, ptr %fuel, i64 {cost * period})"), STOPPED)
+        self.e.is_looping = True
+        call = text.declare(LOOK, "i1", "ptr", "ptr", "i64", "i1", pure=False)
+        self.e.leave_if(text.new(f"{call}(ptr %thread, ptr %fuel, i64 {cost * period}, i1 true)"), STOPPED)
         if period > 1:
             text.jump(onwards)
             text.start(onwards)

@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from mdf_loop.errors import let_through
+
 FOLDER, MOST = "MDF_LOOP_CACHE", "MDF_LOOP_CACHE_BYTES"
 """Variables of the environment: another folder, or ``off``; how many bytes the entries may have together."""
 
@@ -78,6 +80,7 @@ class Disk:
         except FileNotFoundError:
             return None
         except OSError as error:
+            let_through(error)
             log.debug("%s is not read: %s", place, error)
             return None
         content = found[len(MAGIC) + 32 :]
@@ -102,6 +105,7 @@ class Disk:
             if self._bytes * UNSEEN > self.most_bytes or self._entries * UNSEEN > self.most_entries:
                 self._make_room()
         except OSError as error:
+            let_through(error)
             log.debug("nothing is kept in %s: %s", self.path, error)
 
     def refusal(self) -> str:
@@ -111,6 +115,7 @@ class Disk:
         except FileNotFoundError:
             return ""
         except OSError as error:
+            let_through(error)
             return str(error)
         return ""
 
@@ -124,6 +129,7 @@ class Disk:
                             found = file.stat(follow_symlinks=False)
                             yield Kept(file.path, found.st_size, found.st_mtime)
         except OSError as error:
+            let_through(error)
             log.debug("%s is not looked at: %s", self.path, error)
 
     def clear(self) -> int:
@@ -190,6 +196,7 @@ def folder(environment: Mapping[str, str]) -> Path | None:
             said = environment.get("XDG_CACHE_HOME", "")
             caches = Path(said) if os.path.isabs(said) else Path.home() / ".cache"
     except RuntimeError as error:
+        let_through(error)
         log.debug("there is no folder for caches: %s", error)
         return None
     return caches / "mdf-loop" if caches.is_absolute() else None
@@ -226,6 +233,7 @@ def _delete(each: Kept) -> bool:
     try:
         os.unlink(each.path)
     except OSError as error:
+        let_through(error)
         log.debug("%s is not deleted: %s", each.path, error)
         return False
     return True

@@ -6,13 +6,15 @@ those that stand in memory, ``control`` loops and branches.
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.llvm.around import GROW, ROOM
+from mdf_loop.backends.llvm.around import GROW, RAISED, ROOM
 from mdf_loop.backends.llvm.arrays import Array, Length, get, in_memory, is_one, number
 from mdf_loop.backends.llvm.elements import BOOL, DTYPES, CannotCompile, element, literal
 from mdf_loop.backends.llvm.fusion import fused
@@ -21,6 +23,7 @@ from mdf_loop.backends.llvm.overwriting import changes_length
 from mdf_loop.backends.llvm.registers import can_hold, held
 from mdf_loop.backends.llvm.sweeps import store_all
 from mdf_loop.backends.llvm.text import Text
+from mdf_loop.kernels.bounds import most_bytes
 from mdf_loop.step.failing import may_fail
 from mdf_loop.step.records import LoopRegion, Region, Type, Value
 from mdf_loop.step.structure import uses_of
@@ -72,8 +75,8 @@ class Emitter:
         Bytes of memory that the program is given.
     outside : list
         Operators that run outside.
-    draws : bool
-        Whether random numbers are drawn from the stream of the run.
+    draws, is_looping : bool
+        Whether random numbers are drawn from the stream of the run; whether there is a loop of the Step.
     arguments : dict
         Parameters of the program, by number.
     packed : dict
@@ -102,7 +105,7 @@ class Emitter:
         self.growing: list[str] = []
         self.scratch = 0
         self.outside: list[Any] = []
-        self.draws = False
+        self.draws = self.is_looping = False
         self.arguments: dict[Value, int] = {}
         self.packed: dict[Value, str] = {}
         self.loops: list[tuple[LoopRegion, str]] = []
@@ -132,7 +135,19 @@ class Emitter:
             targets = self.targets.get(value, ())
             found = self.materialised(found, targets)
             self.filled.update(targets)
+        self._bound(value, found)
         self.known[value] = self._over_its_argument(value, found) if value in self.in_place else found
+
+    def _bound(self, value: Value, x: Array) -> None:
+        """See that no place in a value is further than 64 bits count, also where nothing of it is ever in memory.
+
+        A shape that an argument has was looked at there; arguments of the program are arrays that exist.
+        """
+        if not any(isinstance(n, str) for n in x.shape):
+            if x.size * element(x.dtype).size > most_bytes():
+                raise CannotCompile("a value for which there is no memory has no compiled form")
+        elif not any(y in self.known and self.known[y].shape == x.shape for y in value.args):
+            self.bytes_of(x.dtype, x.shape)
 
     def _over_its_argument(self, value: Value, found: Array) -> Array:
         """What replaces parts of its argument, in the argument's memory: not all that may be written there wrote it there.
@@ -234,18 +249,50 @@ class Emitter:
 
     def open_room(self, size: int, shape: Sequence[Length]) -> str:
         """Room for an array whose lengths only the run can tell."""
-        return self.grown(self.growing_memory(), self.text.mul(size, self.count_of(shape)))
+        return self.grown(self.growing_memory(), self.product_of([size, *shape]))
 
     def count_of(self, shape: Sequence[Length]) -> str:
         """How many elements a shape has."""
-        count = "1"
-        for n in shape:
-            count = self.text.mul(count, n)
-        return count
+        return self.product_of(shape)
 
     def bytes_of(self, dtype: np.dtype, shape: Sequence[Length]) -> str:
         """How many bytes an array has."""
-        return self.text.mul(element(dtype).size, self.count_of(shape))
+        return self.product_of([element(dtype).size, *shape])
+
+    def product_of(self, lengths: Sequence[Length]) -> str:
+        """The product of lengths: every size that a program computes.
+
+        Where one is negative, or there is no memory for so much, the program leaves it to the interpreter, which says so.
+        """
+        known = math.prod(n for n in lengths if isinstance(n, int))
+        names, most = [n for n in lengths if isinstance(n, str)], most_bytes()
+        if not names:
+            return str(known)
+        if not known:
+            return "0"
+        count, is_wrong = names[0], ""
+        for k, n in enumerate(names):
+            if k:  # a length of 0 does not hide that the others are too long
+                least = self.text.declare("llvm.umax.i64", "i64", "i64", "i64")
+                sides = [self.text.new(f"{least}(i64 {x}, i64 1)") for x in (count, n)]
+            count, is_over = (n, "") if not k else self.with_overflow("umul", *sides)
+            beyond = self.text.new(f"icmp ugt i64 {count}, {most // known}")  # of which a negative length is one
+            for one in (beyond, is_over):
+                is_wrong = self.text.new(f"or i1 {is_wrong}, {one}") if is_wrong and one else is_wrong or one
+        self.leave_if(is_wrong)
+        return functools.reduce(self.text.mul, names, str(known))
+
+    def with_overflow(self, name: str, a: Length, b: Length) -> tuple[str, str]:
+        """What two numbers of 64 bits give ("sadd", "ssub", "umul"), and whether they hold it."""
+        call = self.text.declare(f"llvm.{name}.with.overflow.i64", "{ i64, i1 }", "i64", "i64")
+        both = self.text.new(f"{call}(i64 {a}, i64 {b})")
+        return tuple(self.text.new(f"extractvalue {{ i64, i1 }} {both}, {k}") for k in range(2))  # type: ignore[return-value]
+
+    def exact(self, name: str, a: Length, b: Length) -> str:
+        """The same where the program ends if 64 bits do not hold it."""
+        found, is_over = self.with_overflow(name, a, b)
+        self.leave_if(is_over)
+        return found
 
     def growing_memory(self) -> str:
         """Memory that grows: a pointer and how many bytes there are."""
@@ -270,7 +317,7 @@ class Emitter:
             text.line(f"store i64 {n}, ptr {text.element_pointer('i64', '%table', place + k)}")
         call = text.declare(ROOM, "ptr", "ptr", "ptr", "i64", "i64", "i64", pure=False)
         room = text.new(f"{call}(ptr %table, ptr %thread, i64 {place}, i64 {len(shape)}, i64 {DTYPES.index(dtype)})")
-        self.leave_if(text.new(f"icmp eq ptr {room}, null"), NO_MEMORY)
+        self.leave_if(text.new(f"icmp eq ptr {room}, null"), RAISED)
         return room
 
     def room_to_stay(self, value: Value, dtype: np.dtype, shape: Sequence[Length]) -> str:

@@ -16,6 +16,7 @@ from mdf_loop.backends.llvm.alone import Linked, alone
 from mdf_loop.backends.llvm.disk import disk, key_of
 from mdf_loop.backends.llvm.elements import CannotCompile
 from mdf_loop.backends.llvm.mathematics.library import PREFIX, text_of
+from mdf_loop.errors import let_through
 from mdf_loop.version import __version__
 
 OPTIMISATION = 1
@@ -34,9 +35,10 @@ KNOWN = range(20, 23)
 LONG = 1000
 """Lines from which on a text is long."""
 
+_NAMES = "PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals", "PyObject_CallNoArgs", "Py_DecRef"
 _PYTHON = {
     name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
-    for name in ("PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals", "PyMem_RawRealloc", "PyMem_RawFree")
+    for name in (*_NAMES, "PyMem_RawRealloc", "PyMem_RawFree")
 } | {"memmove": ctypes.cast(ctypes.memmove, ctypes.c_void_p).value or 0}
 """Functions of Python's that programs call, and one of C's that Python has at hand."""
 
@@ -72,6 +74,7 @@ class Machine:
         try:
             llvm.initialize_native_target()
         except RuntimeError as error:  # pragma: no cover - a build of LLVM without this processor
+            let_through(error)
             raise CannotCompile(f"LLVM does not know this processor ({error})") from error
         self.features, self.cpu = llvm.get_host_cpu_features(), llvm.get_host_cpu_name()
         self.triple = llvm.get_process_triple()
@@ -170,6 +173,7 @@ class Machine:
             module = self.llvm.parse_assembly(text)
             module.verify()
         except RuntimeError as error:
+            let_through(error)
             raise CannotCompile(f"LLVM refuses what was written: {error}") from error
         return module
 
@@ -222,6 +226,7 @@ class Machine:
         try:
             return library, Linked(builder.link(self.linker, library))
         except RuntimeError as error:
+            let_through(error)
             raise CannotCompile(f"it cannot be linked: {error}") from error
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.backends.llvm import around, control, elementwise, lists, operators, places, products, reductions, views
-from mdf_loop.backends.llvm.around import FIRST_OBJECT, FREE, HOLDING, STOPPED, TOO_LONG
+from mdf_loop.backends.llvm.around import ASKED, FIRST_OBJECT, FREE, HOLDING, RAISED, STOPPED, TOO_LONG
 from mdf_loop.backends.llvm.arrays import Array, in_memory, number
 from mdf_loop.backends.llvm.elements import DTYPES, CannotCompile
 from mdf_loop.backends.llvm.emitter import FALL_BACK, NO_MEMORY, NOT_PLAIN, Emitter
@@ -30,13 +30,14 @@ from mdf_loop.backends.llvm.operators.foreign import Outside
 from mdf_loop.backends.llvm.randomness import address_of, next_of_pcg
 from mdf_loop.backends.llvm.sweeps import store_all
 from mdf_loop.backends.llvm.text import RARE
+from mdf_loop.errors import let_through
 from mdf_loop.step.failing import FallBack, TooLong
 from mdf_loop.step.records import Region, Size, Type, Value
 
 WRITE = control, elementwise, lists, operators, places, products, reductions, views
 """The modules that say how operations are written."""
 
-CODES = FALL_BACK, NO_MEMORY, NOT_PLAIN
+CODES = FALL_BACK, NO_MEMORY, NOT_PLAIN, RAISED
 """What a program may return instead of 0, besides what a look finds."""
 
 
@@ -85,13 +86,18 @@ class Program:
             table.given, table.run = given, run
         if self.draws:
             table.entries[around.STREAM] = address_of(run.stream.shared())
-        code = table.filled(self._call, given, found)
-        if code == NOT_PLAIN:
-            given = [np.ascontiguousarray(x) if isinstance(x, np.ndarray) and x.ndim else x for x in given]
+        if run is not None and not run.is_free:
+            table.tell(run.pause)
+        try:
             code = table.filled(self._call, given, found)
-        if code:
+            if code == NOT_PLAIN:
+                given = [np.ascontiguousarray(x) if isinstance(x, np.ndarray) and x.ndim else x for x in given]
+                code = table.filled(self._call, given, found)
+            if code:
+                raise error_of(code)
+        except BaseException:
             self._left(table)
-            raise error_of(code)
+            raise
         return self._handed_back(table, found)
 
     def form_of(self, values: Sequence[Any]) -> Form | None:
@@ -106,18 +112,25 @@ class Program:
         found = tuple([None if room is None else np.empty(*room) for room in self._rooms])
         if self.draws:
             table.entries[around.STREAM] = address_of(run.stream.shared())
-        if not self._call_if(table.address, form.address, id(values), id(found)):
-            if not self._has_all_room:
-                return self._handed_back(table, found)
-            self._spare.append(table)
-            return found
-        self._left(table)
-        return None
+        try:
+            code = self._call_if(table.address, form.address, id(values), id(found))
+        except BaseException:
+            self._left(table)
+            raise
+        if code:
+            self._left(table)
+            return None
+        if not self._has_all_room:
+            return self._handed_back(table, found)
+        self._spare.append(table)
+        return found
 
     def _left(self, table: Table) -> None:
-        """A run did not come to its end: nothing of it stays."""
-        if table.error is not None and not isinstance(table.error, Exception):
-            raise table.error
+        """A run is over, or did not come to its end: nothing of it stays in its table."""
+        if self.outside:
+            table.given, table.run = (), None
+        if table.pause is not None:
+            table.tell(None)
         table.arrays.clear()
         self._spare.append(table)
 
@@ -126,10 +139,7 @@ class Program:
         results = [self.results[k].of(table) if x is None else x for k, x in enumerate(found)]
         for k in self.lists:
             results[k] = list(results[k])
-        if self.outside:
-            table.given, table.run = (), None
-        table.arrays.clear()
-        self._spare.append(table)
+        self._left(table)
         return tuple(results)
 
     def new_table(self) -> Table:
@@ -185,11 +195,6 @@ class Layout:
         return self.first_number + self.numbers
 
 
-_OPEN = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-_LEAVE = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_int64)
-"""What programs call; ctypes makes a new type each time it is asked for one."""
-
-
 class Table:
     """The addresses of one call, and memory of its own: two threads never share it."""
 
@@ -198,15 +203,15 @@ class Table:
         self.entries = np.zeros(layout.first_constant + len(constants), np.uint64)
         self.scratch = np.empty(layout.scratch + 64, np.uint8)
         self.arrays: dict[int, np.ndarray] = {}
-        self._open, self._leave = _OPEN(self._new), _LEAVE(self._run_outside)
+        self._open, self._leave = self._new, self._run_outside  # programs know their addresses
         start = -self.scratch.ctypes.data % 64
         self.given: Sequence[Any] = ()
         self.run: Any = None
-        self.error: BaseException | None = None
+        self.pause: Callable[[], None] | None = None
         self.entries[around.SCRATCH] = self.scratch.ctypes.data + start
-        self.entries[around.OPEN] = ctypes.cast(self._open, ctypes.c_void_p).value or 0
+        self.entries[around.OPEN] = id(self._open)
         self.entries[around.ARRAYS] = id(np.ndarray)
-        self.entries[around.OUTSIDE] = ctypes.cast(self._leave, ctypes.c_void_p).value or 0
+        self.entries[around.OUTSIDE] = id(self._leave)
         self.entries[around.ONCE] = once
         for k, constant in enumerate(constants):
             self.entries[layout.first_constant + k] = constant.ctypes.data
@@ -220,26 +225,27 @@ class Table:
         self._pack(self.buffer, 8 * FIRST_OBJECT, *map(id, given), *map(id, found))
         return call(self.address)
 
-    def _run_outside(self, number: int) -> int:
-        """An operator that has no compiled form; the program asks for it."""
-        try:
-            return 0 if self._calls[number](self.given, self.run) else 1
-        except BaseException as error:  # ctypes would print it and go on
-            self.error = error
-            return 1
+    def tell(self, pause: Callable[[], None] | None) -> None:
+        """What a program calls now and then, which may raise to end it; None for nothing."""
+        self.pause = pause
+        self.entries[around.PAUSE] = 0 if pause is None else id(pause)
 
-    def _new(self, place: int, rank: int, kind: int) -> int | None:
-        """Room for an array whose lengths the run has found: the array.  The program asks for it."""
-        shape = struct.unpack_from(f"={rank}q", self.buffer, 8 * place)
+    def _run_outside(self) -> None:
+        """An operator that has no compiled form.  The program calls it."""
         try:
-            array = np.empty(shape, DTYPES[kind])
-        except (MemoryError, ValueError):
-            return None
-        except BaseException as error:  # Ctrl-C, which ctypes would print, and go on
-            self.error = error
-            return None
+            fits = self._calls[int(self.entries[ASKED])](self.given, self.run)
+        except Exception as error:
+            let_through(error)
+            raise FallBack from error
+        if not fits:
+            raise FallBack
+
+    def _new(self) -> np.ndarray:
+        """Room for an array whose lengths the run has found: the array.  The program calls it."""
+        place, rank, kind = struct.unpack_from("=3q", self.buffer, 8 * ASKED)
+        array = np.empty(struct.unpack_from(f"={rank}q", self.buffer, 8 * place), DTYPES[kind])
         self.arrays[place] = array
-        return id(array)
+        return array
 
 
 LETTERS = {"b1": "?", "f2": "e", "f4": "f", "f8": "d", "i1": "b", "i2": "h", "i4": "i", "i8": "q"}
@@ -294,7 +300,7 @@ class _Writing:
         self._params()
         self._targets()
         self.e.values(region)
-        self.is_free = not self.e.outside and around.LOOK in self.e.text.declarations
+        self.is_free = not self.e.outside and self.e.is_looping
         self._give()
         self.text = self._whole(is_block)
         self.table.scratch = self.e.scratch
@@ -424,11 +430,12 @@ class _Writing:
         lines = [
             "define i64 @once(ptr %table, ptr %thread) nounwind {", "entry:",
             "  %scratch = load ptr, ptr %table",
-            f"  %outside_at = getelementptr i64, ptr %table, i64 {around.OUTSIDE}",
-            "  %outside = load ptr, ptr %outside_at",
             *(around.stream() if e.draws else []),
-            "  %fuel = alloca [4 x i64]", f"  store i64 {control.FUEL}, ptr %fuel",
-            *(f"  %fuel{k} = getelementptr i64, ptr %fuel, i64 {k}" for k in (around.FULL, around.LOOKS)),
+            "  %fuel = alloca [5 x i64]", f"  store i64 {control.FUEL}, ptr %fuel",
+            *(f"  %fuel{k} = getelementptr i64, ptr %fuel, i64 {k}" for k in (around.FULL, around.LOOKS, around.TOLD)),
+            f"  %pause_at = getelementptr i64, ptr %table, i64 {around.PAUSE}",
+            "  %pause = load i64, ptr %pause_at",
+            f"  store i64 %pause, ptr %fuel{around.TOLD}",
             f"  store i64 {control.FUEL}, ptr %fuel{around.FULL}",
             f"  store i64 {control.MOST_LOOKS if is_block else control.FEW_LOOKS}, ptr %fuel{around.LOOKS}",
             *constants, *text.slots, *text.lines,

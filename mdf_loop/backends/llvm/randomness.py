@@ -10,9 +10,12 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from mdf_loop.errors import let_through
 
 PREFIX = "random_"
 
@@ -38,7 +41,8 @@ def addresses() -> Mapping[str, int]:
     """Where the functions are; empty where numpy was built without offering them."""
     try:
         return {name: ctypes.cast(getattr(_library(), name), ctypes.c_void_p).value or 0 for name in NAMES}
-    except (AttributeError, OSError):  # pragma: no cover - as on Windows
+    except (AttributeError, OSError) as error:  # pragma: no cover - as on Windows
+        let_through(error)
         return {}
 
 
@@ -59,7 +63,8 @@ def filling(kind: str) -> Any:
     """One of them, to be called with the address of a stream, how many, and where; None where numpy does not offer it."""
     try:
         function = getattr(_library(), FILLS[kind])
-    except (AttributeError, OSError):  # pragma: no cover - as on Windows
+    except (AttributeError, OSError) as error:  # pragma: no cover - as on Windows
+        let_through(error)
         return None
     function.restype, function.argtypes = None, (ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_void_p)
     return function
@@ -106,7 +111,15 @@ def next_of_pcg() -> int:
 
 @functools.cache
 def ziggurat() -> Ziggurat:
-    """What numpy does with one number of a stream, found by giving it such numbers."""
+    """What numpy does with one number of a stream, found by giving it such numbers.
+
+    That takes callbacks, in which nothing may be raised: handlers of signals run in the main thread alone, so this does not.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(_ziggurat).result()
+
+
+def _ziggurat() -> Ziggurat:
     draw = drawing("random_normal")
     given, asked = [0], [0]
 

@@ -69,7 +69,7 @@ def neutral(kind: str, dtype: np.dtype) -> Any:
     if kind in ("any", "all"):
         return kind == "all"
     if kind in ("sum", "prod"):
-        return -0.0 if kind == "sum" and element(dtype).kind in "fh" else int(kind == "prod")
+        return int(kind == "prod")
     if element(dtype).kind in "fh":
         return -math.inf if kind in ("max", "argmax") else math.inf
     if dtype.kind == "b":
@@ -246,7 +246,7 @@ def _sum_of_row(r: _Reducing, length: Length, read: Element) -> str:
     for k in range(main, length):
         value = read(single, Place(str(k)))
         total = folding.both(single, total, value) if total else value
-    return total
+    return folding.both(single, total, folding.neutral(single))  # of nothing but -0.0 it is 0.0
 
 
 class _Sum:

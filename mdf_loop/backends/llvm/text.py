@@ -6,6 +6,13 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 from mdf_loop.backends.llvm.addresses import Addresses
+from mdf_loop.backends.llvm.around import LOOK, STOPPED
+
+MOST_WORK, MOMENT = 1_000_000, 5_000_000
+"""Nanoseconds, about, that a loop takes at the most which does not look whether it has to stop; and between two looks."""
+
+ENTRY = 8
+"""Nanoseconds for a loop that does nothing."""
 
 RARELY, RARE = ", !prof !0", '!0 = !{!"branch_weights", i32 1, i32 4096}'
 """What is said of a branch that is hardly ever taken, and what a text ends with that says so."""
@@ -26,6 +33,7 @@ class Text:
         self._count = 0
         self._addresses = Addresses()
         self._here: dict[str, str] = {}  # what has been computed in this block
+        self._repeated = 0  # work of short loops in the one that is being written, besides that of their lines
 
     def line(self, text: str) -> None:
         """One more line."""
@@ -162,7 +170,8 @@ class Text:
     def counted(self, start: str | int, stop: str | int, step: int = 1) -> Iterator[str]:
         """A loop over ``range(start, stop, step)``, whose body is written inside the ``with``; gives the number."""
         before, head, after = self.block, self.label("h"), self.label("x")
-        put_in_front = self.open_line()
+        put_in_front, first, around = self.open_line(), len(self.lines), self._repeated
+        self._repeated = 0
         if not (_is_number(start) and _is_number(stop)):
             self.fork(self.new(f"icmp slt i64 {start}, {stop}"), head, after)
         elif int(start) < int(stop):
@@ -177,11 +186,24 @@ class Text:
             yield number
         finally:
             self._addresses.leave()
-        put_in_front("\n".join(loop.lines))
         self.line(f"{following} = add nsw i64 {number}, {step}")
-        fill(f"  {number} = phi i64 [{start}, %{before}], [{following}, %{self.block}]")
-        self.fork(self.new(f"icmp slt i64 {following}, {stop}"), head, after)
+        each = self._work_since(first) + self._repeated
+        count = max(-((int(start) - int(stop)) // step), 0) if _is_number(start) and _is_number(stop) else None
+        if count is None or each * count > MOST_WORK:
+            looks, self._repeated = _Looks(self, start, stop, step, each), around
+            put_in_front("\n".join([*loop.lines, *looks.in_front()]))
+            fill(looks.behind(number, following, head, after))
+        else:
+            self._repeated = around + each * max(count - 1, 0)
+            put_in_front("\n".join(loop.lines))
+            fill(f"  {number} = phi i64 [{start}, %{before}], [{following}, %{self.block}]")
+            self.fork(self.new(f"icmp slt i64 {following}, {stop}"), head, after)
         self.start(after)
+
+    def _work_since(self, first: int) -> int:
+        """About how many nanoseconds the lines take that were written since: a call takes longer than other instructions."""
+        lines = "\n".join(self.lines[first:])
+        return lines.count("\n") // 4 + 10 * lines.count(" call ") + 1
 
     @contextlib.contextmanager
     def repeated(self, condition: Callable[[], str]) -> Iterator[None]:
@@ -204,6 +226,71 @@ class Text:
         yield
         self.jump(after)
         self.start(after)
+
+
+class _Looks:
+    """A loop that may be long: it counts its work, and looks now and then whether it has to stop, without a call in between.
+
+    It runs up to an end that it may reach in a moment, counts what that takes, and goes on from there.
+    """
+
+    def __init__(self, text: Text, start: str | int, stop: str | int, step: int, each: int) -> None:
+        self.text, self.start, self.stop = text, start, stop
+        self.each = max(each // step, 1)
+        self.most = max(MOMENT // self.each // step, 1) * step
+        self.limit = text.declare("llvm.smin.i64", "i64", "i64", "i64")
+        self.look = text.declare(LOOK, "i1", "ptr", "ptr", "i64", "i1", pure=False)
+        self.entry, self.first, self.end = text.label("e"), text.outer_name(), text.outer_name()
+
+    def _next(self, here: str | int, found: str) -> list[str]:
+        """The end of what comes next, and how much that is."""
+        rest, some = (self.text.outer_name() for _ in range(2))
+        return [
+            f"  {rest} = sub i64 {self.stop}, {here}",
+            f"  {some} = {self.limit}(i64 {rest}, i64 {self.most})",
+            f"  {found} = add i64 {here}, {some}",
+            some,
+        ]
+
+    def in_front(self) -> list[str]:
+        """The lines in front of the loop: count what its first part takes."""
+        *lines, some = self._next(self.start, self.first)
+        work, all, left, less, is_low, stops = (self.text.outer_name() for _ in range(6))
+        asks = self.text.label("l")
+        return [
+            *lines,
+            f"  {work} = mul i64 {some}, {self.each}",
+            f"  {left} = load i64, ptr %fuel",
+            f"  {all} = add i64 {work}, {ENTRY}",
+            f"  {less} = sub i64 {left}, {all}",
+            f"  store i64 {less}, ptr %fuel",
+            f"  {is_low} = icmp slt i64 {less}, 0",
+            f"  br i1 {is_low}, label %{asks}, label %{self.entry}{RARELY}",
+            f"{asks}:",
+            f"  {stops} = {self.look}(ptr %thread, ptr %fuel, i64 0, i1 false)",
+            f"  br i1 {stops}, label %leave{STOPPED}, label %{self.entry}{RARELY}",
+            f"{self.entry}:",
+        ]
+
+    def behind(self, number: str, following: str, head: str, after: str) -> str:
+        """Write the end of the loop; gives the lines that it begins with."""
+        text, latch = self.text, self.text.block
+        part, again, goes_on = text.label("p"), text.label("l"), text.label("m")
+        text.fork(text.new(f"icmp slt i64 {following}, {self.end}"), head, part)
+        text.start(part)
+        text.fork(text.new(f"icmp slt i64 {following}, {self.stop}"), again, after, is_rare=True)
+        text.start(again)
+        end = text.outer_name()
+        text.lines += self._next(following, end)[:3]
+        stops = text.new(f"{self.look}(ptr %thread, ptr %fuel, i64 {self.most * self.each}, i1 false)")
+        text.fork(stops, f"leave{STOPPED}", goes_on, is_rare=True)
+        text.start(goes_on)
+        text.jump(head)
+        ways = f"[{following}, %{latch}], [{following}, %{goes_on}]"
+        return (
+            f"  {number} = phi i64 [{self.start}, %{self.entry}], {ways}\n"
+            f"  {self.end} = phi i64 [{self.first}, %{self.entry}], [{self.end}, %{latch}], [{end}, %{goes_on}]"
+        )
 
 
 def _is_number(x: str | int) -> bool:

@@ -104,7 +104,7 @@ class _Weak:
         if name == "pow" and self.v.args[1].op == "const" and self.v.args[1].attr == 2:
             name, args = "mul", [args[0], args[0]]
         if name in _CHECKED:
-            return self._checked(_CHECKED[name], args)
+            return self.e.exact(_CHECKED[name], *args)
         if name in ("floordiv", "mod"):
             self._leave_where_zero(args[1], INT64)
             if name == "floordiv":
@@ -119,13 +119,6 @@ class _Weak:
     def _leave_where_lowest(self, value: str) -> None:
         """The lowest number has no opposite in 64 bits."""
         self.e.leave_if(self.new(f"icmp eq i64 {value}, {-1 << 63}"))
-
-    def _checked(self, name: str, args: Sequence[str]) -> str:
-        """A sum, difference or product that 64 bits hold."""
-        call = self.e.text.declare(f"llvm.{name}.with.overflow.i64", "{ i64, i1 }", "i64", "i64")
-        both = self.new(f"{call}(i64 {args[0]}, i64 {args[1]})")
-        self.e.leave_if(self.new(f"extractvalue {{ i64, i1 }} {both}, 1"))
-        return self.new(f"extractvalue {{ i64, i1 }} {both}, 0")
 
     def _real(self) -> str:
         args, name = self._args(FLOAT64), self.v.op

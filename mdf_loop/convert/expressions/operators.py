@@ -18,7 +18,7 @@ from mdf_loop.convert.expressions import (  # noqa: F401  (they fill the table)
 )
 from mdf_loop.convert.expressions.table import LOWERED
 from mdf_loop.convert.expressions.tracing import BOOL, DOUBLE, FLOAT, INT64, WITHOUT_DOUBLE, Emitter, Traced
-from mdf_loop.errors import UnsupportedOp
+from mdf_loop.errors import UnsupportedOp, let_through
 from mdf_loop.ir import Node
 from mdf_loop.ops.registry import bind, lookup
 from mdf_loop.options import start_run
@@ -53,9 +53,11 @@ def _samples(emitter: Emitter, node: Node, inputs: Sequence[Traced | None]) -> t
     try:
         return _called(node, values), True
     except Exception as error:
+        let_through(error)
         try:
             return _called(_at_first(node), list(map(_one, values))), False
-        except Exception:
+        except Exception as error:
+            let_through(error)
             where = "/".join((*emitter.path, node.name))
             raise UnsupportedOp(f"{where}: the types of a model are found by running it once, which failed: {error}") from error
 

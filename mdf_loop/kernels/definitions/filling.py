@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,9 @@ from mdf_loop.kernels.axes import place, places
 from mdf_loop.kernels.definitions.places import entry
 from mdf_loop.kernels.definitions.shapes import known, rank_of
 from mdf_loop.ops.registry import definition
+
+MOST_CONSTANT = 1 << 20
+"""Elements up to which a table of what is known is made while a graph is compiled."""
 
 
 def _static(x: Any) -> tuple[int, ...]:
@@ -38,8 +42,8 @@ def tiled(b: Any, data: Any, counts: Sequence[int]) -> Any:
 def _marked(b: Any, indices: Any, depth: Any, values: Any, axis: int, from_end: bool) -> Any:
     (length,) = known(b.cast(depth, np.dtype(np.int64)), "the depth")
     shape = _static(indices)
-    if values.type.shape != (2,) or length < 0:
-        raise ValueError("not [off, on]")
+    if values.type.shape != (2,) or not 0 <= length <= MOST_CONSTANT:
+        raise ValueError("not [off, on], or too long for a constant")
     axis = place(axis, len(shape) + 1)
     where = b.cast(indices, np.dtype(np.int64))
     if from_end:
@@ -107,8 +111,8 @@ def trilu(b, data, k=None, *, upper=1):
     """The elements on and above the k-th diagonal of each matrix (or on and below it), zeros elsewhere."""
     shape = _static(data)
     (diagonal,) = [0] if k is None else known(k, "the diagonal")
-    if len(shape) < 2:
-        raise ValueError("not a matrix")
+    if len(shape) < 2 or math.prod(shape[-2:]) > MOST_CONSTANT:
+        raise ValueError("not a matrix, or too large for a constant")
     diagonal = min(max(diagonal, -shape[-2] - 1), shape[-1] + 1)
     lower = b.const(np.tri(*shape[-2:], diagonal - 1 if upper else diagonal, bool))
     zero = b.number(0, data)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx
 
-from mdf_loop.errors import MalformedBody, UnsupportedOp
+from mdf_loop.errors import MalformedBody, UnsupportedOp, let_through
 from mdf_loop.ir import Node
 from mdf_loop.ops.registry import version_of
 from mdf_loop.readers.expressions.expression import evaluated
@@ -265,7 +265,8 @@ def _highest(source: str, name: str) -> int:
     """The largest k for which a text reads ``name[k]``; -1 for none."""
     try:
         parts = list(ast.walk(parse(source)))
-    except Exception:  # said where the text is read
+    except Exception as error:  # said where the text is read
+        let_through(error)
         return -1
     reads = [p for p in parts if isinstance(p, ast.Subscript) and isinstance(p.value, ast.Name) and p.value.id == name]
     return max((p.slice.value for p in reads if isinstance(p.slice, ast.Constant) and type(p.slice.value) is int), default=-1)

@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
-from mdf_loop.errors import MalformedBody
+from mdf_loop.errors import MalformedBody, let_through
 from mdf_loop.readers.mdf.structure import check_graph_content
 
 
@@ -47,6 +47,7 @@ def _structured(content: dict[str, Any], name: str) -> Any:
     try:
         graph = converter.structure(copy.deepcopy(content), Graph)  # a copy, for this writes into it
     except Exception as error:
+        let_through(error)
         raise MalformedBody(f"is no MDF graph: {error.args[0] if error.args else error}", (name,)) from error
     graph.id = name
     return graph

@@ -10,7 +10,7 @@ from typing import Any
 import onnx
 from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
-from mdf_loop.errors import MalformedBody
+from mdf_loop.errors import MalformedBody, let_through
 from mdf_loop.readers.onnx.text import refuse_deep
 from mdf_loop.readers.onnx.text_errors import message_of
 from mdf_loop.readers.opening import as_path, inside, opened, read_bytes, unread
@@ -39,6 +39,7 @@ def load_onnx(path: Any) -> onnx.ModelProto:
     except MalformedBody as error:
         raise MalformedBody(f"{name!r} is not {WHAT}: {error}") from error
     except Exception as error:  # each format has errors of its own
+        let_through(error)
         raise MalformedBody(f"{name!r} is not {WHAT}: {message_of(error)}") from error
     _load_external(model, path)
     return model
@@ -88,6 +89,7 @@ def _load_tensor(tensor: onnx.TensorProto, path: Path, sizes: dict[str, int]) ->
             file.seek(start)
             tensor.raw_data = file.read(length)
         except (OSError, MemoryError, ValueError) as error:
+            let_through(error)
             raise unread(place, what, error) from error
     tensor.data_location = onnx.TensorProto.DEFAULT
     del tensor.external_data[:]

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, numpy_helper
 
-from mdf_loop.errors import KindError, LoopError, MalformedBody, Together
+from mdf_loop.errors import KindError, LoopError, MalformedBody, Together, let_through
 from mdf_loop.ir import Body, Node, ValueType
 from mdf_loop.ir.check import check_body
 from mdf_loop.ops.registry import version_of
@@ -302,6 +302,7 @@ def read_tensor(tensor: onnx.TensorProto, path: tuple[str, ...] = ()) -> np.ndar
     try:
         array = numpy_helper.to_array(tensor)
     except Exception as error:
+        let_through(error)
         raise MalformedBody(f"tensor {tensor.name!r} cannot be read: {error}", path) from error
     if array.dtype == object:
         return _strings(array)

@@ -15,7 +15,7 @@ from typing import Any
 import onnx
 from onnx import helper
 
-from mdf_loop.errors import MalformedBody
+from mdf_loop.errors import MalformedBody, let_through
 from mdf_loop.ir.check import in_order
 from mdf_loop.readers.onnx.opsets import every_node, graphs_of, imported, marked, own_domain
 
@@ -61,6 +61,7 @@ def _copy(model: onnx.ModelProto, path: tuple[str, ...]) -> onnx.ModelProto:
     try:
         copied.CopyFrom(model)
     except Exception as error:  # protobuf's own, for what is nested too deep
+        let_through(error)
         raise MalformedBody(f"the model cannot be copied: {error}", path) from error
     return copied
 
@@ -71,6 +72,7 @@ def _inlined(model: onnx.ModelProto, path: tuple[str, ...]) -> onnx.ModelProto:
     try:
         return inliner.inline_local_functions(model)
     except Exception as error:  # its own, which derive from nothing else
+        let_through(error)
         told = " ".join(str(error).split())
         raise MalformedBody(f"the functions of the model cannot be written out: {told}", path) from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from mdf_loop.errors import KindError, MalformedBody, in_words
+from mdf_loop.errors import KindError, MalformedBody, in_words, let_through
 from mdf_loop.ir import Body
 from mdf_loop.readers.onnx.text_errors import further_errors, message_of
 from mdf_loop.readers.onnx.text_hints import hint
@@ -56,6 +56,7 @@ def read_text(text: Any, opset: int | None = None) -> Body:
     try:
         proto = parser.parse_model(text) if is_model else parser.parse_graph(text)
     except Exception as error:  # ParseError, or protobuf's own for what is nested too deep
+        let_through(error)
         raise _with_others(MalformedBody(f"ONNX text does not parse: {message_of(error)}{hint(text)}"), text) from error
     return read_model(proto) if is_model else read_graph(proto, {"": opset} if opset else None)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from mdf_loop.errors import let_through
 from mdf_loop.readers.onnx.text_hints import hint
 
 _NODE = re.compile(r"\s*[A-Za-z_][\w.]*(?:\s*,\s*[A-Za-z_][\w.]*)*\s*=(?![=>])")
@@ -33,6 +34,7 @@ def further_errors(text: str, first: str, most: int = 20) -> Iterator[str]:
         try:
             parser.parse_node(node)
         except Exception as error:  # ParseError, which is no class of its own
+            let_through(error)
             most -= 1
             said = _WHERE.sub(f"(line: {number}", message_of(error), count=1)
             yield f"ONNX text does not parse: {said}{hint(f'{{ {node} }}')}"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mdf_loop.backends.llvm.around import CALL, RAISED
 from mdf_loop.backends.llvm.arrays import Array, in_memory
 from mdf_loop.backends.llvm.elements import CannotCompile
 from mdf_loop.backends.llvm.objects import ELEMENTS
@@ -177,8 +178,8 @@ def kernel_results(e: Emitter, v: Value) -> Array:
     results = {k: _room(e, attr, item.type) for k, item in items.items()}
     inputs = tuple(_input(e, x) for x in v.args)
     e.outside.append(Outside(attr, inputs, tuple(results[k][0] if k in results else None for k in range(attr.results))))
-    failed = e.text.new(f"call i32 %outside(i64 {len(e.outside) - 1})")
-    e.leave_if(e.text.new(f"icmp ne i32 {failed}, 0"))
+    call = e.text.declare(CALL, "i1", "ptr", "i64", pure=False)
+    e.leave_if(e.text.new(f"{call}(ptr %table, i64 {len(e.outside) - 1})"), RAISED)
     for k, item in items.items():
         e.known[item] = e.settled(results[k][1]())
     return e.known[v] if attr.results == 1 else next(iter(e.known[item] for item in items.values()))

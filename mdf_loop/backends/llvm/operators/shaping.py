@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mdf_loop.backends.llvm.arrays import Array, Index, Length, get, in_memory, number
-from mdf_loop.backends.llvm.elements import INT64, element, literal
+from mdf_loop.backends.llvm.elements import INT64, CannotCompile, element, literal
 from mdf_loop.backends.llvm.emitter import Emitter
 from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.operators.table import Call, gives, literal_or_name
@@ -18,10 +18,7 @@ from mdf_loop.kernels.axes import place, places
 
 def total(e: Emitter, lengths: Sequence[Length]) -> Length:
     """The product of lengths."""
-    found: Length = 1
-    for n in lengths:
-        found = literal_or_name(e.text.mul(found, n))
-    return found
+    return literal_or_name(e.product_of(lengths))
 
 
 @gives("Reshape")
@@ -161,9 +158,16 @@ def cut(e: Emitter, start: Length, end: Length, step: int, n: Length) -> tuple[L
     if isinstance(start, str) and end == start:
         last = first
     span = e.text.sub(last, first) if step > 0 else e.text.sub(first, last)
+    return literal_or_name(first), step, _steps(e, span, step)
+
+
+def _steps(e: Emitter, span: str, step: int) -> Length:
+    """How many steps there are in a span; none if it is negative."""
     if abs(step) > 1:
-        span = e.text.new(f"sdiv i64 {e.text.add(span, abs(step) - 1)}, {abs(step)}")
-    return literal_or_name(first), step, literal_or_name(limited(e, span, "0", "smax"))
+        if abs(step) >= 1 << 62:
+            raise CannotCompile("steps of such a length have no compiled form")
+        span = e.text.new(f"sdiv i64 {e.exact('sadd', span, abs(step) - 1)}, {abs(step)}")
+    return literal_or_name(limited(e, span, "0", "smax"))
 
 
 def _bound(e: Emitter, place: Length, n: Length, lowest: str, highest: str) -> str:
@@ -196,10 +200,7 @@ def range_(call: Call) -> Array:
     start, limit = (e.number_of(call.input(k), INT64) for k in range(2))
     if not step:
         raise call.refuse("in steps of 0")
-    span = e.text.sub(limit, start) if step > 0 else e.text.sub(start, limit)
-    if abs(step) > 1:
-        span = e.text.new(f"sdiv i64 {e.text.add(span, abs(step) - 1)}, {abs(step)}")
-    count = literal_or_name(limited(e, span, "0", "smax"))
+    count = _steps(e, e.exact("ssub", *((limit, start) if step > 0 else (start, limit))), step)
 
     def at(lanes: Lanes, index: Index) -> str:
         from mdf_loop.backends.llvm.conversions import converted
@@ -227,7 +228,7 @@ def tile(call: Call) -> Array:
         raise call.refuse("along one axis")
     e, x, counts = call.e, call.input(0), call.numbers(1)
     _check_counts(call, counts)
-    shape = [literal_or_name(e.text.mul(n, m)) for n, m in zip(counts, x.shape, strict=True)]
+    shape = [total(e, both) for both in zip(counts, x.shape, strict=True)]
 
     def back(lanes: Lanes, index: Index) -> Index:
         found = []
@@ -292,5 +293,5 @@ def depth_to_space(call: Call) -> Array:
     order = (0, 3, 4, 1, 5, 2) if is_depth_first else (0, 1, 4, 2, 5, 3)
     apart = reshaped(e, x, parts)
     turned = viewed(apart, [parts[k] for k in order], lambda lanes, index: tuple(index[order.index(k)] for k in range(6)))
-    lengths = [literal_or_name(e.text.mul(h, block)), literal_or_name(e.text.mul(w, block))]
+    lengths = [total(e, (h, block)), total(e, (w, block))]
     return reshaped(e, turned, [n, c // block**2, *lengths])
