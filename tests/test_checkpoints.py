@@ -192,9 +192,12 @@ def test_the_same_content_goes_on(same, place, whole, ran, tmp_path):
     assert not ran
 
 
-@pytest.mark.parametrize("name", ["openvino_loop.xml", "newton_mdf.yaml", "oscillator.yaml"])
+INPUTS = {"openvino_loop.xml": {"trip_count": 4, "go": True, "start": [[0], [1]]}, "newton_mdf.yaml": {}}
+
+
+@pytest.mark.parametrize("name", [*INPUTS, "oscillator.yaml"])
 def test_a_copy_of_any_model_goes_on(name, tmp_path, ran):
-    how = {"trials": 2, "seed": 1, "steps": 3 if name == "oscillator.yaml" else None, "checkpoint": tmp_path / "c.zarr"}
+    how = {"trials": 2, "seed": 1, "checkpoint": tmp_path / "c.zarr", **INPUTS.get(name, {"steps": 3})}
     for path in EXAMPLES.glob(f"{Path(name).stem}.*"):
         shutil.copy(path, tmp_path)
     first = mdf_loop.sweep(EXAMPLES / name, **how)

@@ -8,10 +8,12 @@ import pytest
 
 pytest.importorskip("xarray")
 
+from openvino_models import saved
+
 import mdf_loop
 from mdf_loop.sweeps import task as tasks
+from mdf_loop.sweeps.digest import lines_of
 from mdf_loop.sweeps.sources import source_of
-from tests.openvino_models import saved
 
 MODELS = Path(__file__).parent / "models"
 HEAD = '<ir_version: 8, opset_import: ["" : 18]> '
@@ -241,6 +243,6 @@ def test_types_of_a_prepared_model_are_found_once(monkeypatch):
 
 def test_a_model_that_was_called_is_the_same_to_a_checkpoint():
     model = prepared_as(TEXTS["exact"][0], "onnx")
-    before = tasks.Task(model, {"n": 2}).fingerprint()
+    before = lines_of(tasks.Task(model, {"n": 2}))
     model(x=1.0, n=2), mdf_loop.sweep(model, {"x": [1.0, 2.0]}, n=2)
-    assert tasks.Task(model, {"n": 2}).fingerprint() == before
+    assert lines_of(tasks.Task(model, {"n": 2})) == before
