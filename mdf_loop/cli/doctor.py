@@ -19,6 +19,7 @@ from mdf_loop.cli.values import as_json
 EXTRAS = {
     "jit": (("llvmlite",), "loops as machine code"),
     "openvino": (("defusedxml",), "OpenVINO models"),
+    "text": (("re2",), "RegexFullMatch"),
     "plot": (("matplotlib",), "plots"),
     "notebook": (("tqdm",), "progress in notebooks"),
     "sweep": (("xarray", "h5netcdf", "zarr"), "sweeps and results as labelled arrays"),
