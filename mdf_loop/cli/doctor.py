@@ -19,7 +19,7 @@ from mdf_loop.cli.values import as_json
 EXTRAS = {
     "jit": (("llvmlite",), "loops as machine code"),
     "openvino": (("defusedxml",), "OpenVINO models"),
-    "text": (("re2",), "RegexFullMatch"),
+    "text": (("re2",), "regular expressions"),
     "plot": (("matplotlib",), "plots"),
     "notebook": (("tqdm",), "progress in notebooks"),
     "sweep": (("xarray", "h5netcdf", "zarr"), "sweeps and results as labelled arrays"),

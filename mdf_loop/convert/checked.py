@@ -36,7 +36,7 @@ def written_as_onnx(
     defaults : mapping of str to array, optional
         Values of inputs that may be left out.
     """
-    from mdf_loop.convert.expressions.bodies import lower  # 50 ms, which importing mdf_loop does not have to take
+    from mdf_loop.backends.onnx.lowering import lower  # 50 ms, which importing mdf_loop does not have to take
 
     lowered = lower(body, inputs)
     lowered = replace(lowered, defaults={name: value for name, value in (defaults or {}).items() if name in body.captures})
