@@ -54,13 +54,15 @@ def decisions(ax: Any) -> None:
     for path in list(trials["path"])[:12]:
         path = np.asarray(path)[~np.isnan(path)]
         ax.plot(0.3 + 0.001 * np.arange(1, len(path) + 1), path, color=GREY, linewidth=0.6)
-    ax.set(xlabel="reaction time", ylabel="evidence", xlim=(0.25, 3), title="20,000 decisions, each until a bound", yticks=(-1, 0, 1))
+    ax.set(xlabel="reaction time", ylabel="evidence", xlim=(0.25, 3), yticks=(-1, 0, 1))
+    ax.set_title("20,000 decisions, each until a bound")
 
 
 def speed(ax: Any) -> None:
     """What a step costs, as bars."""
-    for k, (loop, name) in enumerate(NAMES.items()):
-        for shift, value, colour, label in zip((0.2, -0.2), nanoseconds(loop), (BLUE, GREY), ("mdf_loop", "onnxruntime"), strict=True):
+    for k, loop in enumerate(NAMES):
+        bars = zip((0.2, -0.2), nanoseconds(loop), (BLUE, GREY), ("mdf_loop", "onnxruntime"), strict=True)
+        for shift, value, colour, label in bars:
             ax.barh(k + shift, value, 0.36, color=colour, label=label if not k else None)
             ax.text(value * 1.15, k + shift, f"{value:,.0f} ns" if value >= 10 else f"{value:.1f} ns", va="center", fontsize=9)
     ax.set_yticks(range(len(NAMES)), list(NAMES.values()))

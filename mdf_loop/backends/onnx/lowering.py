@@ -231,8 +231,8 @@ class OnnxLowering(Lowering):
         dtype = _promoted(x.type, type)
         if x.type.rank == type.rank or type.rank is None:
             return self.b.cast(x, dtype)
-        if x.type.rank == 0 and type.is_static:
-            return self.b.broadcast(self.b.cast(x, dtype), type.shape or ())
+        if x.type.rank == 0:
+            return self.b.number_for_now(self.b.cast(x, dtype), type.rank)
         raise CannotLower(
             f"{name!r} starts with {x.type.rank} axes and goes on with {type.rank}; what is written in ONNX is for one number "
             "of axes"

@@ -60,6 +60,14 @@ class OnnxBuilder(Builder):
         """A number as an array without dimensions, which in ONNX is what a number is."""
         return self.strong(x)
 
+    def number_for_now(self, x: Value, rank: int) -> Value:
+        """A number that later iterations make an array of, with the type of that array.
+
+        What is written for arrays of its rank works for the number as well, or is an error when it runs, as in Python.
+        """
+        node = Node("Identity", ("x",), ("y",), opset=self.opset)
+        return self.apply(Apply(node, _never), [x], [Type(x.type.dtype, tuple(Size() for _ in range(rank)))])[0]
+
     def onnx(self, op: str, *inputs: Any, results: int = 1, **attrs: Any) -> Any:
         """The result of an operator, or several; its types are those that ONNX infers."""
         names = tuple("" if x is None else f"x{k}" for k, x in enumerate(inputs))
