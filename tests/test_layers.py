@@ -353,6 +353,7 @@ NAMES_OPERATORS = {
     "sweeps/lane_nodes.py": "writes a node",
     "backends/llvm/opened.py": "a table of what is printed for an operator",
     "backends/llvm/operators": "a table of what is printed for an operator",
+    "backends/onnx": "operators of ONNX are what it prints",
 }
 """Where the name of an operator may stand, and why.  Everybody else asks the operator's row in the table of kernels."""
 

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from mdf_loop.kernels import load_kernels
-from mdf_loop.kernels.regular_expressions import compiled
 from mdf_loop.ops.registry import lookup
 
 load_kernels()
@@ -221,37 +220,3 @@ def test_white_space_at_the_ends_is_no_text():
     pieces, counts = run("StringSplit", 20, np.array(["  a b  c ", ""], object), maxsplit=1)
     assert pieces.tolist() == [["a", "b  c"], ["", ""]]
     assert counts.tolist() == [2, 0]
-
-
-@pytest.mark.parametrize(
-    ("pattern", "matching", "other"),
-    [
-        (r"\d+", "12", "٣"),
-        (r"\s", "\f", "\v"),
-        (r"[\S]", "\v", " "),
-        (r"[[:alpha:]_]+", "a_Z", "a:"),
-        (r"[^[:^digit:]]", "5", "x"),
-        (r"\Qa.b\E.", "a.bc", "axbc"),
-        (r"\x{e9}\101", "éA", "eA"),
-        (r"a{,2}", "a{,2}", "aa"),
-        (r"(?<first>a)(?i:b)", "aB", "Ab"),
-        (r"(?i)É", "é", "e"),
-        (r"[]a-c\]]+", "]b", "d"),
-        (r"a$\n?", "a", "a\n"),
-        (r"(?m)a$\nb", "a\nb", "ab"),
-    ],
-)
-def test_patterns_are_read_as_re2_reads_them(pattern, matching, other):
-    assert run("RegexFullMatch", 20, np.array([matching, other], object), pattern=pattern).tolist() == [True, False]
-
-
-@pytest.mark.parametrize("pattern", [r"(a)\1", "(?=a)", "(?<!a)", "a++", "a{2}+", "(?>a)", r"a\Z", "[[:letter:]]", "a**", "("])
-def test_what_re2_does_not_have_is_refused(pattern):
-    with pytest.raises(ValueError, match=r"RE2|regular expression"):
-        compiled(pattern)
-
-
-@pytest.mark.parametrize("pattern", [r"\p{Greek}", r"[\p{Greek}]", r"a\C"])
-def test_what_is_not_known_of_re2_is_said(pattern):
-    with pytest.raises(NotImplementedError, match=r"not known here|are known here"):
-        compiled(pattern)

@@ -31,8 +31,8 @@ from test_mdf_body import SAME_AS_MDF
 
 import mdf_loop
 from mdf_loop import backend
+from mdf_loop.backends.onnx.lowering import lower
 from mdf_loop.convert.checked import write_checked
-from mdf_loop.convert.expressions.bodies import lower
 from mdf_loop.errors import ArgumentError, KindError, UnsupportedOp
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.ir import Node as Operator
@@ -108,7 +108,6 @@ UNSAID = {
     "gcd": "ONNX has no operator",
     "lcm": "ONNX has no operator",
     "interp": "ONNX has no operator",
-    "cumprod": "ONNX has no operator",
 }
 """Functions of expressions that cannot be written, with the reason."""
 

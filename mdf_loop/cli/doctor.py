@@ -20,6 +20,7 @@ from mdf_loop.errors import let_through
 EXTRAS = {
     "jit": (("llvmlite",), "loops as machine code"),
     "openvino": (("defusedxml",), "OpenVINO models"),
+    "text": (("re2",), "regular expressions"),
     "plot": (("matplotlib",), "plots"),
     "notebook": (("tqdm",), "progress in notebooks"),
     "sweep": (("xarray", "h5netcdf", "zarr"), "sweeps and results as labelled arrays"),

@@ -37,7 +37,7 @@ def written_as_onnx(
     defaults : mapping of str to Named, optional
         Inputs that may be left out: their values, and what they are called.
     """
-    from mdf_loop.convert.expressions.bodies import lower  # 50 ms, which importing mdf_loop does not have to take
+    from mdf_loop.backends.onnx.lowering import lower  # 50 ms, which importing mdf_loop does not have to take
 
     lowered = lower(body, inputs)
     known = {name: each for name, each in (defaults or {}).items() if name in inputs}

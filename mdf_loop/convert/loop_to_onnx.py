@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import onnx
 from mdf_loop.convert.checked import write_checked, written_as_onnx
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Body, Loop, Node
-from mdf_loop.readers.onnx.loops import loop_record
 
 
 def loop_to_onnx(loop: Loop | None, trip_count: int | None, first: Sequence[Any], names: Sequence[str]) -> onnx.ModelProto:
@@ -49,26 +47,8 @@ def body_around(loop: Loop | None, trip_count: int | None, first: Sequence[Any])
         raise UnsupportedOp(f"loop {loop.name or inner.name!r} needs values from outside")
     if any(c.axis or not c.stack or c.reverse for c in loop.collected):
         raise UnsupportedOp(f"loop {loop.name or inner.name!r} collects along other axes than a new first one")
-    taken = {*inner.inputs, *inner.constants, *(name for node in inner.nodes for name in node.outputs)}
-    index = loop.index or _unused("iteration", taken)
-    condition = loop.condition or _unused("condition", taken)
-    before = [_unused(f"last {k}", taken) for k in range(len(loop.last))]
-    body = replace(
-        inner,
-        inputs=(index, condition, *before),
-        outputs=(loop.keep_going or condition, *loop.last, *(c.output for c in loop.collected)),
-    )
-    constants: dict[str, Any] = {"trip count": None if trip_count is None else np.array(trip_count), "go": np.array(True)}
-    constants |= dict.fromkeys(before)  # there is an iteration: nobody sees what was before it
-    outputs = tuple(f"output {k}" for k in range(len(loop.last) + len(loop.collected)))
-    given = ("trip count" if trip_count is not None else "", "go", *before)
-    record = loop_record(body, len(before))
-    node = Node("Loop", given, outputs, {"loop": record}, loop.name or inner.name, inner.opsets.get("", 18))
+    outputs = tuple(f"output {k}" for k in range(len(loop.results)))
+    count = "" if trip_count is None else "trip count"
+    constants = {"go": np.array(True)} | ({} if trip_count is None else {count: np.array(trip_count)})
+    node = Node("Loop", (count, "go"), outputs, {"loop": loop}, loop.name or inner.name, inner.opsets.get("", 18))
     return Body(inner.name, (), outputs, (node,), constants, opsets=inner.opsets, typed=False)
-
-
-def _unused(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "~"
-    taken.add(name)
-    return name

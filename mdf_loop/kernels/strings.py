@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.errors import UnsupportedOp
+from mdf_loop.installing import install_line
 from mdf_loop.kernels.axes import as_tensor
 from mdf_loop.kernels.bounds import shape_for
-from mdf_loop.kernels.regular_expressions import compiled
 from mdf_loop.ops.batching import Result, all_stacked, elementwise
 from mdf_loop.ops.registry import kernel
 from mdf_loop.ops.rows import Call
@@ -63,11 +64,50 @@ def _case_changes(locale: str) -> dict[str, Any]:
     return {"LOWER": unknown, "UPPER": unknown, "NONE": str}
 
 
+@functools.lru_cache(maxsize=16)
+def compiled(pattern: str) -> Any:
+    """A regular expression, which RE2 matches in time that grows with pattern and text and never faster.
+
+    Raises
+    ------
+    ValueError
+        It is not one in RE2's syntax.
+    UnsupportedOp
+        google-re2 is not installed; says how to install it.
+    """
+    try:
+        import re2
+    except ImportError as error:
+        raise UnsupportedOp(f"regular expressions need google-re2: {install_line('text')}") from error
+    if not _is_text(pattern):
+        raise ValueError(f"{pattern!r} is not a regular expression in RE2's syntax: it is not UTF-8 text")
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        raise ValueError(f"{pattern!r} is not a regular expression in RE2's syntax: {_said(error)}") from error
+
+
+def _said(error: Exception) -> str:
+    """The words of RE2, which are bytes."""
+    (words,) = error.args[:1] or ("",)
+    return words.decode("utf-8", "replace") if isinstance(words, bytes) else str(error)
+
+
+def _is_text(text: Any) -> bool:
+    """Whether it is text that UTF-8 can write."""
+    try:
+        return isinstance(text, str) and text.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
 @kernel("RegexFullMatch", since=20, batch=elementwise)
 def regex_full_match(X, *, pattern):
     """Whether a pattern, in RE2's syntax, matches the whole of each text; what is no UTF-8 text never matches."""
-    matches = compiled(pattern).fullmatch
-    return np.array([isinstance(text, str) and matches(text) for text in X.ravel()], bool).reshape(X.shape)
+    expression = compiled(pattern)
+    return np.array([_is_text(text) and expression.fullmatch(text) is not None for text in X.ravel()], bool).reshape(X.shape)
 
 
 def tf_idf_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:

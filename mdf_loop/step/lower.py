@@ -151,7 +151,7 @@ class Lowering:
         if bound.loop is not None and self.opens:
             mark = self.b.mark()
             try:
-                return self._loop_node(node, bound, bound.loop, args, names)
+                return self.node_of_loop(node, bound, bound.loop, args, names)
             except CannotLower:
                 self.b.rewind(mark)  # it stays an operator, whose kernel says what is wrong if anything is
         if bound.branches is not None and args and args[0] is not None:
@@ -234,12 +234,7 @@ class Lowering:
     # Control flow
 
     def _branch(self, then_body: Body, else_body: Body, condition: Value, names: Names) -> Sequence[Value]:
-        regions = []
-        for body in (then_body, else_body):
-            with self.b.region(is_loop=False) as close:
-                results = self.body(body, {name: names[name] for name in body.captures})
-                as_declared(body, body.outputs, [result.type for result in results])
-                regions.append(close(results))
+        regions = self._sides((then_body, else_body), names)
         if condition.op == "const" and condition.type.dtype == BOOL and np.size(condition.attr) == 1:
             chosen = regions[0 if np.asarray(condition.attr).item() else 1]
             self.b.take_over(chosen)
@@ -249,7 +244,20 @@ class Lowering:
         items = self.b.items(self.b.put_in("branch", (condition,), UNKNOWN, BranchRegion(then, other)), types)
         return [lists[k](x) if k in lists else x for k, x in enumerate(items)]
 
-    def _loop_node(self, node: Node, bound: Bound, record: Loop, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
+    def _sides(self, bodies: Sequence[Body], names: Names) -> list[Region]:
+        """The branches of an If."""
+        return [self._side(body, names) for body in bodies]
+
+    def _side(self, body: Body, names: Names, dtypes: Sequence[np.dtype | None] = ()) -> Region:
+        """One branch; where element types are given, its results have those."""
+        with self.b.region(is_loop=False) as close:
+            results = self.body(body, {name: names[name] for name in body.captures})
+            as_declared(body, body.outputs, [result.type for result in results])
+            if dtypes:
+                results = [x if d is None else self.b.cast(x, d) for x, d in zip(results, dtypes, strict=True)]
+            return close(results)
+
+    def node_of_loop(self, node: Node, bound: Bound, record: Loop, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
         count, condition, carried, scanned, invariant, _ = record.split(args)
         if record.batched or any(value is None for value in (*carried, *scanned, *invariant)):
             raise CannotLower("a loop for each row of a batch, or an omitted carried value")
@@ -289,7 +297,7 @@ class Lowering:
             raise CannotLower("a loop whose invariant values are not there")
         record, scanned = with_rows_of(self.b, record, scanned)
         record, carried, lists = collecting(record, carried)
-        settled = self._settled(record, carried, scanned, scope)
+        settled = self.settled(record, carried, scanned, scope)
         if self.is_long and not self.depth and settled.would_settle():
             raise CannotLower("what goes round has its type from the second iteration on")
         operator, operands, worth = whole or (None, (), 1 << 62)
@@ -312,7 +320,7 @@ class Lowering:
         types = as_declared(record.body, record.results, types_of_results(attr, settled.types, count, scanned))
         return with_lists(self.b, settled.results(self.b.items(value, types)), lists)
 
-    def _settled(self, record: Loop, carried: Sequence[Value], scanned: Sequence[Value], scope: Mapping[str, Value]) -> Settling:
+    def settled(self, record: Loop, carried: Sequence[Value], scanned: Sequence[Value], scope: Mapping[str, Value]) -> Settling:
         """The body of a loop, as a region whose types hold for every iteration."""
         found = Settling(self.b, self.body, record, carried, scanned, scope)
         self.depth += 1

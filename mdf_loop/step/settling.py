@@ -33,6 +33,8 @@ class Settling:
         What goes round at the beginning: lists, as far as they can be, are arrays.
     types : list of Type
         What is known of it in every iteration.
+    first_ends : list of Type
+        What was known of it behind the first iteration.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class Settling:
         self.types = [of_its_own(value.type) for value in self.initial]
         self.going = Type(BOOL, (1,) * len(record.body.type_of(record.condition or "").shape or ()))
         self.same = self._passed_on()
-        self._then: list[Type] = []
+        self.first_ends: list[Type] = []
 
     def settle(self) -> None:
         """Find the types that hold and the region; what never changes is outside it."""
@@ -70,10 +72,10 @@ class Settling:
 
     def would_settle(self) -> bool:
         """Whether types hold from the second iteration on of which nothing is known from the first one on."""
-        if all(type.dtype is not None for type in self.types) or any(type.dtype is None for type in self._then):
+        if all(type.dtype is not None for type in self.types) or any(type.dtype is None for type in self.first_ends):
             return False
         mark = self.b.mark()
-        then = [Value("param", (), type) for type in self._then]
+        then = [Value("param", (), type) for type in self.first_ends]
         later = Settling(self.b, self.body_of, self.record, then, self.scanned, self.scope)
         later.settle()
         self.b.rewind(mark)
@@ -119,7 +121,7 @@ class Settling:
         """Whether types hold and nothing more stays the same; what is known from now on."""
         n, initial = len(self.types), self.initial
         stays, *ends = region.results[: 1 + n]
-        self._then = self._then or [value.type for value in ends]
+        self.first_ends = self.first_ends or [value.type for value in ends]
         params = region.params[1 : 2 + n]
         unchanged = {k: initial[k] for k in range(n) if ends[k] is params[1 + k] and k not in self.same}
         if stays is params[0] and _CONDITION not in self.same and self.going == Type(BOOL, ()):

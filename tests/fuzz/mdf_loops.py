@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import random
 import warnings
@@ -10,12 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from converting import by_onnxruntime, model_of
 from mdf_bodies import by_mdf, graph, node
 from modeci_mdf.mdf import Function, Parameter
 from modeci_mdf.mdf import ParameterCondition as Switch
 
 import mdf_loop
-from mdf_loop.errors import CollectedError
+from mdf_loop.errors import CollectedError, LoopError
 
 from . import grammar
 from .outcome import Outcome, compare, outcome, require_own_memory, to_the_bit, within
@@ -103,6 +105,8 @@ def check(case: BodyCase, settings: Settings) -> None:
         for call, wanted in zip(case.calls, expected, strict=True):
             if call[0] and case.exact and not any(f.function for n in case.body.nodes for f in n.functions):
                 _check_mdf(case, call, wanted)
+            if wanted.error is None:
+                _check_onnx(case, call, wanted)
 
 
 def _run(case: BodyCase, call: tuple[int, list[Any]], engine: str) -> Outcome:
@@ -134,6 +138,47 @@ def _check_mdf(case: BodyCase, call: tuple[int, list[Any]], found: Outcome) -> N
             raise Failure("other than MDF's engine: values", f"number {k}: expected {e!r}, got {a!r}")
         if a.dtype.kind != e.dtype.kind and a.dtype != np.float64:
             raise Failure("other than MDF's engine: kind", f"number {k}: expected {e.dtype}, got {a.dtype}")
+
+
+def _check_onnx(case: BodyCase, call: tuple[int, list[Any]], expected: Outcome) -> None:
+    """The same as an ONNX model, where it can become one; and in onnxruntime, where that has the operators."""
+    if any(np.max(np.abs(np.asarray(value, float)), initial=0) >= 2.0**53 for value in call[1]):
+        return  # whole numbers of ONNX have 64 bits, Python's have no end
+    model = _model_around(case, call)
+    try:
+        written = mdf_loop.to_onnx(model)
+    except LoopError:
+        return
+    wanted = dict(zip((f"out{k}" for k in range(len(expected.results))), expected.results, strict=True))
+    try:
+        with mdf_loop.options(engine="interpret"):
+            ways = {"ONNX": dict(mdf_loop.run(written))}
+    except LoopError as error:
+        raise Failure("ONNX: what was written does not run", repr(error)) from error
+    with contextlib.suppress(Exception):  # it may not have an operator for a type
+        ways["onnxruntime"] = by_onnxruntime(written, {})
+    for way, actual in ways.items():
+        for name, value in wanted.items():
+            a, e = (np.asarray(x).astype(float) for x in (actual[name], value))
+            if (np.abs(e) >= 2.0**53).any() or np.isnan(a).any():
+                continue  # whole numbers of Python's; a state that becomes a float is one at once, and 0.0 // 0.0 is nan
+            if not e.size and not a.size:
+                continue  # no iteration: which axes its rows would have is said by nothing
+            if a.shape != e.shape or not np.allclose(a, e, rtol=1e-6, atol=1e-9, equal_nan=True):
+                raise Failure(f"{way}: values", f"{name}: expected {e.tolist()}, got {a.tolist()}")
+
+
+def _model_around(case: BodyCase, call: tuple[int, list[Any]]) -> Any:
+    """A model whose one node is the loop."""
+    count, carried = call
+    names = [f"start{k}" for k in range(len(carried))]
+    parameters = [Parameter(id=name, value=copy.deepcopy(value)) for name, value in zip(names, carried, strict=True)]
+    parameters.append(Parameter(id="body", value={"graph_b": copy.deepcopy(case.body)}))
+    args = {"M": count, "cond": True, **{f"v{k}": name for k, name in enumerate(names)}, "body": "body"}
+    parameters.append(Parameter(id="run", function="onnx::Loop", args=args))
+    results = len(case.body.metadata["outputs"]) - 1
+    ports = {f"out{k}": f"run[{k}]" if results > 1 else "run" for k in range(results)}
+    return model_of(node("loop", [], ports, parameters, []))
 
 
 def smaller(case: BodyCase) -> Iterator[BodyCase]:

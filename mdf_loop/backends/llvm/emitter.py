@@ -89,9 +89,6 @@ class Emitter:
 
     new_numbers: Callable[[int], int]
 
-    has_pairs = has_dots = False
-    """Which instructions for products of small whole numbers there are."""
-
     def __init__(self, region: Region, register_bytes: int, has_half: bool) -> None:
         self.text, self.fusion, self.uses = Text(), fused(region), uses_of(region)
         self.register_bytes, self.has_half = register_bytes, has_half

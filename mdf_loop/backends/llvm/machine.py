@@ -111,16 +111,6 @@ class Machine:
         return 32 if self.features.get("avx2") else 16
 
     @property
-    def has_pairs(self) -> bool:
-        """Whether products of 16 bits that are added up in pairs are instructions, in the widest registers."""
-        return self.register_bytes > 16 or bool(self.features.get("sse2"))
-
-    @property
-    def has_dots(self) -> bool:
-        """Whether products of bytes that are added up four at a time are instructions."""
-        return self.register_bytes == 64 and bool(self.features.get("avx512vnni"))
-
-    @property
     def has_half(self) -> bool:
         """Whether conversions of float16 are instructions."""
         return bool(self.features.get("f16c") or self.features.get("fullfp16"))

@@ -291,7 +291,6 @@ class _Writing:
     def __init__(self, region: Region, is_block: bool) -> None:
         computer = machine()
         self.e = Emitter(region, computer.register_bytes, computer.has_half)
-        self.e.has_pairs, self.e.has_dots = computer.has_pairs, computer.has_dots
         self.region = region
         self.lengths: dict[Size, str] = {}
         self.table = Layout(len(region.params), len(region.results))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -70,14 +68,6 @@ class Call:
         if found is None:
             raise self.refuse(f"with {name} that are computed")
         return [int(n) for n in np.atleast_1d(found)]
-
-    @property
-    def prepared(self) -> Any:
-        """What the kernel has made of the node's attributes."""
-        call = self.v.attr.call
-        if not isinstance(call, functools.partial) or "prepared" not in call.keywords:
-            raise self.refuse("that is called in another way")
-        return call.keywords["prepared"]
 
     def results(self, *found: Array) -> Array | tuple[Array, ...]:
         """The results, if they have the types that the Step says."""

@@ -1,0 +1,1 @@
+"""A Step printed as an ONNX graph."""

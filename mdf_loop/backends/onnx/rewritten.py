@@ -1,0 +1,290 @@
+"""What MDF's expressions compute where no definition in primitives fits, in operators of ONNX.
+
+Here what MDF's engine does around operators of ONNX, and choices between values of several types; arrays are in
+:mod:`mdf_loop.backends.onnx.open_lengths`, indices in :mod:`mdf_loop.backends.onnx.indices`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.ir import Node
+from mdf_loop.ops.registry import lookup
+from mdf_loop.plan.result_types import result_types
+from mdf_loop.step.around import joined
+from mdf_loop.step.build import Builder, CannotLower
+from mdf_loop.step.primitives import BOOL, INT64
+from mdf_loop.step.records import UNKNOWN, Apply, BranchRegion, Size, Type, Value
+from mdf_loop.types.fitting import fit_values
+from mdf_loop.types.schemas import schema_of
+
+FLOAT, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+FIRST, LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+_FLOAT_ALONE = (
+    "Erf Softplus Softsign Elu Celu Selu Gelu Mish HardSigmoid HardSwish Swish LeakyRelu ThresholdedRelu Shrink PRelu Asin Acos",
+    "Atan Sinh Cosh Asinh Acosh Atanh Tan Conv ConvTranspose InstanceNormalization LRN LpNormalization GlobalAveragePool",
+    "AveragePool GlobalMaxPool GridSample Resize Hardmax MeanVarianceNormalization GroupNormalization",
+)
+WITHOUT_DOUBLE = frozenset(name for names in _FLOAT_ALONE for name in names.split())
+"""Operators that onnxruntime does not run in float64 on the CPU: they run in float32, as they do in MDF's own engine."""
+
+
+@dataclass(frozen=True, eq=False)
+class Unwritten(Apply):
+    """An operator that ONNX cannot say, or of which it is not known yet what it is given; ``why`` is for the error."""
+
+    why: str = ""
+
+
+class OnnxBuilder(Builder):
+    """A builder whose operators as a whole are ONNX's, of one version."""
+
+    def __init__(self, opset: int) -> None:
+        super().__init__()
+        self.opset = opset
+
+    def since(self, mark: Sequence[int]) -> list[Value]:
+        """What was made since, in the regions that were open then."""
+        return [value for scope, length in zip(self._scopes, mark, strict=True) for value in scope.values[length:]]
+
+    def strong(self, x: Value) -> Value:
+        """A value with an element type of ONNX's: Python's numbers get that which they have in numpy."""
+        return self.cast(x, FLOAT64 if x.type.kind == "O" else x.type.dtype) if x.type.weak else x  # type: ignore[arg-type]
+
+    def as_array(self, x: Value) -> Value:
+        """A number as an array without dimensions, which in ONNX is what a number is."""
+        return self.strong(x)
+
+    def number_for_now(self, x: Value, rank: int) -> Value:
+        """A number that later iterations make an array of, with the type of that array.
+
+        What is written for arrays of its rank works for the number as well, or is an error when it runs, as in Python.
+        """
+        node = Node("Identity", ("x",), ("y",), opset=self.opset)
+        return self.apply(Apply(node, _never), [x], [Type(x.type.dtype, tuple(Size() for _ in range(rank)))])[0]
+
+    def onnx(self, op: str, *inputs: Any, results: int = 1, **attrs: Any) -> Any:
+        """The result of an operator, or several; its types are those that ONNX infers."""
+        names = tuple("" if x is None else f"x{k}" for k, x in enumerate(inputs))
+        node = Node(op, names, tuple(f"y{k}" for k in range(results)), attrs, "", self.opset)
+        found = self.operator(node, [self.const(x) if isinstance(x, np.ndarray | np.generic) else x for x in inputs])
+        return found[0] if results == 1 else found
+
+    def unwritten(self, node: Node, why: str, inputs: Sequence[Value]) -> tuple[Value, ...]:
+        """The results of an operator that is no use: an error where it is written after all."""
+        apply = Unwritten(node, _never, results=len(node.outputs), why=why)
+        return self.apply(apply, inputs, [UNKNOWN] * len(node.outputs))
+
+    def operator(self, node: Node, inputs: Sequence[Value | None], captured: Sequence[Value] = ()) -> tuple[Value, ...]:
+        """The results of a node of ONNX's whose inputs have the types that it asks for."""
+        inputs = [x if x is None or x.type.dtype is None else self.strong(x) for x in inputs]
+        known = [None if x is None else (x.type.dtype, _lengths(x.type)) for x in inputs]
+        values = [x.attr if x is not None and x.op == "const" else None for x in inputs]
+        types = [
+            UNKNOWN if dtype is None else Type(dtype, None if shape is None else tuple(Size() if n is None else n for n in shape))
+            for dtype, shape in result_types(node, known, values)
+        ]
+        apply = Apply(node, _never, node.op in RANDOM, None, len(node.outputs))
+        return self.apply(apply, [*(self.const(None) if x is None else x for x in inputs), *captured], types)
+
+
+RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout"}
+"""Operators each of which is another one, also where they read the same."""
+
+
+def _never(*_: Any) -> Any:
+    raise NotImplementedError("an operator that is written, not run")
+
+
+def _lengths(type: Type) -> tuple[int | None, ...] | None:
+    return None if type.shape is None else tuple(n if isinstance(n, int) else None for n in type.shape)
+
+
+def kept(b: OnnxBuilder, node: Node, inputs: Sequence[Value | None], captured: Sequence[Value]) -> Sequence[Value]:
+    """A node that is ONNX's already; inputs that need one element type get it.
+
+    Raises
+    ------
+    CannotLower
+        Its operator means something else in the version of the whole model.
+    """
+    if not node.domain and lookup(node.op, node.opset) is not lookup(node.op, b.opset):
+        raise CannotLower(
+            f"{node.op} of opset {node.opset} is not that of opset {b.opset}, which the model has; say opset: {b.opset} in the "
+            "metadata of its graph"
+        )
+    node = replace(node, opset=node.opset if node.domain else b.opset)
+    wanted = _common_types(node, inputs)
+    is_narrow = node.op in WITHOUT_DOUBLE and any(x is not None and x.type.dtype == FLOAT64 for x in inputs)
+    if is_narrow:
+        wanted = [FLOAT if dtype == FLOAT64 else dtype for dtype in wanted]
+    given = [x if x is None or dtype is None else b.cast(x, dtype) for x, dtype in zip(inputs, wanted, strict=True)]
+    found = b.operator(node, given, captured)
+    return [b.cast(x, FLOAT64) if is_narrow and x.type.dtype == FLOAT else x for x in found]
+
+
+def _common_types(node: Node, inputs: Sequence[Value | None]) -> list[np.dtype | None]:
+    """The element type of each input: one for all that share a type variable of the operator."""
+    schema = schema_of(node.op, node.opset, node.domain)
+    if schema is None:
+        return [None] * len(inputs)
+    groups: dict[str, list[Any]] = {}
+    texts = []
+    for k, x in enumerate(inputs):
+        formal = schema.inputs[min(k, len(schema.inputs) - 1)]
+        texts.append(formal.type_str if formal.is_homogeneous else f"{formal.type_str} {k}")
+        if x is not None and x.type.dtype is not None:
+            groups.setdefault(texts[-1], []).append(sample(x.type))
+    common: dict[str, np.dtype] = {text: np.result_type(*samples) for text, samples in groups.items()}
+    allowed = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
+    for text, dtype in common.items():
+        kinds = allowed.get(text, [text])
+        if dtype == FLOAT64 and "tensor(double)" not in kinds and "tensor(float)" in kinds:
+            common[text] = FLOAT
+        elif kinds == ["tensor(int64)"]:
+            common[text] = INT64
+        elif kinds == ["tensor(bool)"]:
+            common[text] = BOOL
+    return [
+        common.get(text) if x is not None and x.type.dtype is not None else None for text, x in zip(texts, inputs, strict=True)
+    ]
+
+
+def sample(type: Type) -> Any:
+    """What numpy promotes as it promotes a value of a type."""
+    return {"b": True, "i": 1}.get(type.kind, 1.0) if type.weak else type.dtype
+
+
+REWRITTEN: dict[str, Callable[..., Any]] = {}
+"""By operator of MDF's expressions: ``rewrite(builder, *inputs, **attributes)`` gives its result."""
+
+
+def rewrites(*ops: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register what writes some operators."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        REWRITTEN.update(dict.fromkeys(ops, function))
+        return function
+
+    return register
+
+
+# What MDF's engine does with values around an operator of ONNX
+
+
+@rewrites("to_onnx")
+def _to_onnx(b: OnnxBuilder, x: Value) -> Value:
+    is_number = x.type.weak and x.type.kind != "b"
+    x = b.strong(x)
+    handed = {FLOAT64: FLOAT, np.dtype(np.int32): INT64}
+    x = b.cast(x, handed.get(x.type.dtype, x.type.dtype))  # type: ignore[arg-type]
+    return b.pack([x]) if is_number else x
+
+
+@rewrites("from_onnx")
+def _from_onnx(b: OnnxBuilder, y: Value) -> Value:
+    return b.cast(y, FLOAT64) if y.type.dtype == FLOAT else y
+
+
+@rewrites("fit")
+def _fit(b: OnnxBuilder, *inputs: Value, names: Sequence[str], asked: Any) -> tuple[Value, ...]:
+    """Values in the element types that a body asks for, which depend on types alone."""
+    samples = fit_values(
+        asked, {name: np.ones((1,) * (x.type.rank or 0), _sample_dtype(x)) for name, x in zip(names, inputs, strict=True)}
+    )
+    return tuple(b.cast(x, samples[name].dtype) for name, x in zip(names, inputs, strict=True))
+
+
+def _sample_dtype(x: Value) -> Any:
+    return FLOAT64 if x.type.kind == "O" else x.type.dtype
+
+
+@rewrites("flattened", "numpy.ravel")
+def _flattened(b: OnnxBuilder, x: Value) -> Value:
+    return shaped(b, x, -1)
+
+
+# Choices
+
+
+def truth(b: OnnxBuilder, x: Value) -> Value:
+    """A condition: one boolean without axes."""
+    x = truth_of(b, b.strong(x))
+    return b.reshape(x, ()) if x.type.rank else x
+
+
+@rewrites("choose")
+def chosen(b: OnnxBuilder, condition: Value, x: Value, y: Value) -> Value:
+    """One of two values: element by element if they have one shape, else by a branch."""
+    test = truth(b, condition)
+    if x.type.weak and y.type.weak:
+        dtype = np.result_type(*(_sample_dtype(z) for z in (x, y)))
+    else:
+        dtype = np.result_type(*(sample(z.type) for z in (x, y)))
+    x, y = b.cast(x, dtype), b.cast(y, dtype)
+    if test.op == "const":
+        return x if test.attr else y
+    if x.type.shape == y.type.shape:
+        return b.select(test, x, y)
+    regions = []
+    for side in (x, y):
+        with b.region() as close:
+            regions.append(close([side]))
+    return b.items(b.put_in("branch", (test,), UNKNOWN, BranchRegion(*regions)), [joined(x.type, y.type)])[0]
+
+
+REWRITTEN["and"] = lambda b, x, y: chosen(b, x, y, x)
+REWRITTEN["or"] = lambda b, x, y: chosen(b, x, x, y)
+
+
+@rewrites("numpy.array", "numpy.asarray")
+def _strong(b: OnnxBuilder, x: Value, *, dtype: Any = None) -> Value:
+    return b.strong(x) if dtype is None else b.cast(x, dtype)
+
+
+@rewrites("numpy.square")
+def _square(b: OnnxBuilder, x: Value) -> Value:
+    x = b.strong(x)
+    return b.mul(x, x)
+
+
+@rewrites("builtins.round")
+def _round(b: OnnxBuilder, x: Value, digits: Value) -> Value:
+    count = int(digits.attr)
+    scale = 10.0 ** abs(count)
+    there, back = (b.mul, b.div) if count > 0 else (b.div, b.mul)
+    rounded = b.rint(there(b.cast(x, FLOAT64), scale))
+    return b.cast(back(rounded, scale), x.type.dtype if x.type.kind != "O" else FLOAT64)  # type: ignore[arg-type]
+
+
+def shaped(b: OnnxBuilder, x: Value, *shape: int) -> Value:
+    """A value in another shape, of which one length may be -1."""
+    return b.onnx("Reshape", b.strong(x), np.array(shape, np.int64))
+
+
+def in_one_type(b: OnnxBuilder, arrays: Sequence[Value]) -> list[Value]:
+    """Values in the element type of all of them together."""
+    strong = [b.strong(x) for x in arrays]
+    dtype = np.result_type(*[x.type.dtype for x in strong])
+    return [b.cast(x, dtype) for x in strong]
+
+
+def truth_of(b: OnnxBuilder, x: Value) -> Value:
+    return x if x.type.dtype == BOOL else b.ne(x, x.type.dtype.type(0))  # type: ignore[union-attr]
+
+
+def _in_64_bits(primitive: str) -> Callable[..., Value]:
+    """Whole numbers of Python's have no end, those of ONNX have 64 bits."""
+
+    def computed(b: OnnxBuilder, x: Value, y: Value) -> Value:
+        return b.element(primitive, *in_one_type(b, (x, y)))
+
+    return computed
+
+
+REWRITTEN |= {op: _in_64_bits(name) for op, name in {"multiply": "mul", "left_shift": "shl", "power": "pow"}.items()}
