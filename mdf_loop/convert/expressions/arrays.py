@@ -31,6 +31,12 @@ def array(emitter: Emitter, inputs: Sequence[Traced], sample: Any, *, shape: tup
     return emitter.op("Reshape", joined, emitter.op("Concat", emitter.constant(np.array(shape)), inner, axis=0))
 
 
+@lowered("listed")
+def listed(emitter: Emitter, inputs: Sequence[Traced], sample: Any, *, place: int) -> str:
+    """An element of a list."""
+    return _names(emitter, inputs, sample)[place]
+
+
 @lowered("dimension")
 def dimension(emitter: Emitter, inputs: Sequence[Traced], sample: Any, *, axis: int) -> str:
     """The length of an axis."""

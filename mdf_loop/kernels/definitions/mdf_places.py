@@ -19,6 +19,16 @@ def array(b, *elements, shape):
     return b.reshape(row, shape)
 
 
+@define("listed")
+def listed(b, *elements, place):
+    """An element of a list, in the type of them all if they have one shape."""
+    all_given(*elements)
+    if not all(x.type.is_static for x in elements) or not -len(elements) <= place < len(elements):
+        raise ValueError("shapes that only the run knows")
+    found = elements[place]
+    return found if len({x.type.shape for x in elements}) > 1 else b.cast(strong(b, found), strong_type(*elements))
+
+
 @define("tensor")
 def tensor(b, x, *like, floating=False, vector=False):
     """A number of Python's as an array."""
