@@ -25,8 +25,11 @@ def listed(b, *elements, place):
     all_given(*elements)
     if not all(x.type.is_static for x in elements) or not -len(elements) <= place < len(elements):
         raise ValueError("shapes that only the run knows")
-    found = elements[place]
-    return found if len({x.type.shape for x in elements}) > 1 else b.cast(strong(b, found), strong_type(*elements))
+    if len({x.type.shape for x in elements}) > 1:
+        return elements[place]
+    if any(x.type.weak and x.type.kind == "i" and (x.op != "const" or abs(x.attr) >> 63) for x in elements):
+        raise ValueError("a whole number without end")
+    return b.cast(strong(b, elements[place]), strong_type(*elements))
 
 
 @define("tensor")
