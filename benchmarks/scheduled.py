@@ -2,6 +2,7 @@
 
 python benchmarks/scheduled.py [--steps 10000]
 python benchmarks/scheduled.py --engines            what a step takes in our engines
+python benchmarks/scheduled.py --psyneulink         what a step of PsyNeuLink's exports takes, in MDF's engine and here
 
 MDF's engine is timed over fewer evaluations, and the time of one is multiplied: its cost does not depend on how many
 there are, but for the list of what it ran, which makes it slower still.  Outputs are compared first, type and last bit.
@@ -24,6 +25,7 @@ import mdf_loop
 from mdf_loop.convert.scheduled.loops import lower
 from mdf_loop.execute.numpy_engine import watched_loops
 from mdf_loop.execute.programs import watched_programs
+from mdf_loop.integrations.running import with_inputs
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
@@ -78,15 +80,45 @@ def engines(steps):
         print(f"{name:28}{1e9 * each[0]:10,.0f}{1e9 * each[1]:10,.1f}{1e6 * found['jit', 10]:17,.0f}   {what}")
 
 
+EXPORTS = {
+    "DriftDiffusionIntegrator": ("ddi", {"N_ddi_InputPort_0": [[1.0]]}),
+    "OrnsteinUhlenbeck": ("ou", {"N_ou_InputPort_0": [[1.0]]}),
+    "DualAdaptiveIntegrator": ("dual", {"N_dual_InputPort_0": [[0.3, -1.2, 2.0]]}),
+    "SoftMax, Linear": ("f_softmax", {"N0_1_InputPort_0": [[0.3, -1.2, 2.0]]}),
+    "LCA, 3 units": ("lca", {"A_7_InputPort_0": [[1.0, 0.6, 0.2]]}),
+}
+"""Models of PsyNeuLink as it exports them, and what they are given."""
+
+
+def exports(steps):
+    """Print what a step of each takes in MDF's engine and in ours."""
+    folder = Path(__file__).parent.parent / "tests" / "models" / "psyneulink"
+    print(f"{f'us a step, {steps} steps':28}{'MDF':>10}{'numpy':>10}{'jit':>10}{'ratio':>10}")
+    for name, (file, inputs) in EXPORTS.items():
+        model = mdf_loop.prepare(folder / f"{file}.json")
+        graph = with_inputs(model.graph, inputs)
+        found = [fastest(lambda g=graph: by_mdf(g, FEWER, None), seconds=0.5, least=1) / FEWER]
+        for engine, count in (("numpy", steps // 10), ("jit", steps)):
+            with mdf_loop.options(engine=engine):
+                call = functools.partial(model, steps=count, **inputs)
+                call()
+                found.append(fastest(call, seconds=1.0, clock=time.process_time) / count)
+        print(f"{name:28}" + "".join(f"{1e6 * each:10,.3f}" for each in found) + f"{found[0] / found[-1]:10,.0f}")
+
+
 def main():
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=10_000)
     parser.add_argument("--engines", action="store_true", help="each engine by itself, without MDF's, ten times as many steps")
+    parser.add_argument("--psyneulink", action="store_true", help="exports of PsyNeuLink, ten times as many steps")
     said = parser.parse_args()
     steps = said.steps
     warnings.simplefilter("ignore")
     print(machine())
+    if said.psyneulink:
+        exports(10 * steps)
+        return
     if said.engines:
         engines(10 * steps)
         return

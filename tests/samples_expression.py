@@ -36,6 +36,7 @@ SAMPLES = [
     *samples("whole tensor", (A,), (SCALAR,)),
     *samples("array", (SCALAR, np.array(2.0), 1), (ROW, ROW + 1, ROW), shape=(3,)),
     *samples("array", (SCALAR, 1, SCALAR, 2.5), shape=(2, 2)),
+    *samples("listed", (SCALAR, 1, 2.5), (ROW, SCALAR), (ROW, ROW + 1), place=1),
     *samples("min max", (SCALAR, np.array(0.5), np.array(0.75)), prefix="builtins."),
     *samples(
         "exp exp2 expm1 cbrt square reciprocal sign fabs sin cos tan arctan sinh cosh tanh arcsinh degrees radians deg2rad "

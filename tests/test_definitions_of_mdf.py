@@ -51,7 +51,7 @@ ARRAYS = [
 ]
 VALUES = [*NUMBERS, *SCALARS, *ARRAYS]
 FEW = [True, 0, 1.5, -0.0, np.nan, np.int64(3), np.float32(0.75), np.float64(2.5), np.array(1.5), np.array([1.5, -2.0, np.nan])]
-INDICES = {"index", "getitem", "dimension", "array", "tensor"}
+INDICES = {"index", "getitem", "dimension", "array", "listed", "tensor"}
 
 DEFINED = sorted(op for (domain, op), versions in KERNELS.items() if domain == "mdf" and versions[-1].definition is not None)
 
@@ -192,6 +192,8 @@ def test_numbers_put_into_arrays():
         assert_as_kernel("array", (x, y), {"shape": (2,)})
         assert_as_kernel("array", (x, y, y, x), {"shape": (2, 2)})
         assert_as_kernel("tensor", (x, y))
+        for place in (0, 1, -1):
+            assert_as_kernel("listed", (x, y), {"place": place})
     for x, vector, floating in itertools.product(VALUES, (False, True), (False, True)):
         assert_as_kernel("tensor", (x,), {"vector": vector, "floating": floating})
 

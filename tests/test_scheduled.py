@@ -214,8 +214,10 @@ def test_a_loop_that_never_ends_stops_at_max_iterations():
 
 
 REFUSED = {
-    "g: the condition of node 'A' is TimeInterval; a loop has counterparts of Always, Never, All, And, Any, Or, Not, AllHaveRun, "
-    "EveryNCalls, JustRan, Threshold, BeforePass, AtPass, AfterPass, AfterNPasses, EveryNPasses, "
+    "g: the condition of node 'A' is TimeInterval; a loop has counterparts of Always, Never, All, And, Any, Or, Not, "
+    "EveryNCalls, JustRan, Threshold, AfterNCallsCombined, AllHaveRun, WhenFinished, WhenFinishedAll, WhenFinishedAny, "
+    "AtEnvironmentStateUpdateStart, AtEnvironmentSequenceStart, AtEnvironmentStateUpdateNStart, "
+    "BeforePass, AtPass, AfterPass, AfterNPasses, EveryNPasses, "
     "BeforeEnvironmentStateUpdate, AtEnvironmentStateUpdate, AfterEnvironmentStateUpdate, AfterNEnvironmentStateUpdates, "
     "BeforeNCalls, AtNCalls, AfterCall, AfterNCalls": graph(counter("A"), conditions={"A": Condition("TimeInterval", repeat=1)}),
     "g: the condition of node 'A' is AfterNCalls of 'Z', which is no node of the graph": graph(

@@ -19,6 +19,7 @@ import numpy as np
 
 from mdf_loop.kernels import load_kernels
 from mdf_loop.kernels.bounds import refuse_broadcast, refuse_elements, total
+from mdf_loop.kernels.expression import in_a_row
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.options import current_stream
 from mdf_loop.readers.expressions.calls import OPERATORS as NUMPY_OPERATORS
@@ -180,7 +181,7 @@ class Evaluation:
             else:
                 inputs += [None] * (list(bound.signature.parameters).index(key) - len(inputs))
                 inputs.append(self._argument(given))
-        return [np.array(v) if as_arrays and isinstance(v, list | tuple) else v for v in inputs], attrs
+        return [in_a_row(v) if as_arrays and isinstance(v, list | tuple) else v for v in inputs], attrs
 
     def _argument(self, given: Any) -> Any:
         return self.value(given) if isinstance(given, ast.expr) else given

@@ -9,6 +9,7 @@ what there is to look up.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import contextvars
 import functools
@@ -91,6 +92,11 @@ def replacements() -> list[tuple[Any, str, Any]]:
     return [
         (execution_engine, "evaluate_params_modelspec", _by_the_list(execution_engine.evaluate_params_modelspec)),
         (execution_engine, "actr_funcs", Listed(execution_engine.actr_funcs)),
+        (
+            execution_engine,
+            "get_required_variables_from_expression",
+            _whole(execution_engine.get_required_variables_from_expression),
+        ),
         (graph, "evaluate_edge", _weighing(graph.evaluate_edge)),
         (node, "evaluate", naming(node.evaluate)),
         (out, "evaluate", _naming_port(out.evaluate)),
@@ -124,6 +130,20 @@ def _in_place() -> Iterator[None]:
                 setattr(*_before.pop())
 
 
+def _whole(original: Callable[..., list[str]]) -> Callable[..., list[str]]:
+    """What an expression reads, by Python's grammar: MDF cuts it at brackets, and cannot read ``f(x[0])`` then."""
+
+    @functools.wraps(original)
+    def get_required_variables_from_expression(expr: Any) -> list[str]:
+        try:
+            tree = ast.parse(expr.strip(), mode="eval") if isinstance(expr, str) else None
+        except (SyntaxError, ValueError):
+            return original(expr)
+        return [] if tree is None else [part.id for part in ast.walk(tree) if isinstance(part, ast.Name)]
+
+    return get_required_variables_from_expression
+
+
 def _by_the_list(original: Callable[..., Any]) -> Callable[..., Any]:
     """``modelspec.utils.evaluate``, as MDF's engine calls it: by the list where the engine works on our behalf."""
 
@@ -152,7 +172,9 @@ def evaluated(source: Any, scope: Mapping[str, Any]) -> Any:
         return number
     if type(value) is list:
         refuse_elements(total(value), "a list")
-        return np.array(value)
+        with contextlib.suppress(ValueError):  # of elements of several shapes: it stays a list, as MDF leaves it
+            return np.array(value)
+        return value
     if type(value) is np.ndarray:
         return np.array(value)
     return _text(value, scope) if isinstance(value, str) and not _is_whole(value) else value

@@ -25,6 +25,7 @@ from modeci_mdf.functions.standard import mdf_functions
 from mdf_loop.calls.calling import if_, loop, required, run_if, run_loop, scan
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.errors import IterationLimit, LoopError, MalformedBody, did_you_mean
+from mdf_loop.functions import psyneulink
 from mdf_loop.holding import holding
 from mdf_loop.integrations import (
     guarded,
@@ -35,9 +36,10 @@ from mdf_loop.integrations.drawing import drawn
 from mdf_loop.integrations.ending import ending_in_time, ending_passes, keeping_partial
 from mdf_loop.integrations.quiet import print_or_log
 from mdf_loop.integrations.required import refusing_missing_inputs
-from mdf_loop.integrations.scheduler import CONDITIONS
+from mdf_loop.integrations.scheduler import CONDITIONS, reading_names
 from mdf_loop.integrations.stepped import SteppedLoop, mark_stepped, starting_afresh, stepped_of
 from mdf_loop.integrations.typed_graph import taking_over_nodes
+from mdf_loop.kernels.expression import in_a_row
 from mdf_loop.options import RandomStream, part_of, random_stream, start_run
 from mdf_loop.readers import is_text
 from mdf_loop.readers.expressions.text import refuse_onnx_text
@@ -73,9 +75,10 @@ def register() -> None:
     for owner, name, value in _replacements():
         _replaced.append((owner, name, vars(owner).get(name, _MISSING)))
         setattr(owner, name, value)
-    for function, called in FUNCTIONS.items():
+    ours = {function: _entry(function, called) for function, called in FUNCTIONS.items()}
+    for function, entry in {**ours, **psyneulink.entries()}.items():
         _entries[function] = mdf_functions.get(function, _MISSING)
-        mdf_functions[function] = _entry(function, called)
+        mdf_functions[function] = entry
 
 
 def unregister() -> None:
@@ -110,6 +113,7 @@ def _replacements() -> list[tuple[Any, str, Any]]:
         (node, "evaluate", ending_in_time(guarded.naming(node.evaluate))),
         (node, "__init__", _ordering_captures(node.__init__)),
         (graph, "__init__", taking_over_nodes(graph.__init__)),
+        (graph, "parse_condition", reading_names(graph.parse_condition)),
         (graph, "evaluate", refusing_missing_inputs(_with_one_stream(starting_afresh(ending_passes(graph.evaluate))))),
         (execution_engine, "print", print_or_log),
         (execution_engine, "evaluate_expr", unheard_inside(execution_engine.evaluate_expr)),
@@ -204,7 +208,8 @@ def _taking_over_expressions(original: Callable[..., Any]) -> Callable[..., Any]
         numbers = drawn(called, base_parameters, evaluated_parameters)
         if numbers is not None:
             return numbers
-        return original(expr, base_parameters, evaluated_parameters, verbose)
+        arrays = {key: in_a_row(each) if type(each) is list and each else each for key, each in evaluated_parameters.items()}
+        return original(expr, base_parameters, arrays, verbose)
 
     return evaluate_onnx_expr
 
@@ -338,7 +343,7 @@ def _ordering_captures(original: Callable[..., Any]) -> Callable[..., Any]:
             refuse_onnx_text(thing.value, (node.id, thing.id))
             for key, value in (thing.args or {}).items():
                 refuse_onnx_text(value, (node.id, thing.id, key))
-        node = node_by_place(node, read_once)
+        node = psyneulink.plain(node_by_place(node, read_once))
         original(self, node, verbose)
         mark_stepped(self)
         for parameter in node.parameters:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.bounds import refuse_bits, refuse_digits, refuse_matmul, refuse_unbounded
+from mdf_loop.kernels.bounds import elements_of, refuse_bits, refuse_digits, refuse_elements, refuse_matmul, refuse_unbounded
 from mdf_loop.ops.batching import Result, Rule, all_stacked, elementwise, matmul
 from mdf_loop.ops.registry import Kernel, kernel, register, say
 from mdf_loop.types.elements import kind_of
@@ -262,8 +262,28 @@ def _array_rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[
 @kernel("array", domain=DOMAIN, batch=_array_rule)
 def array(*elements, shape):
     """``[a, b]``, ``[[a, b], [c, d]]``: the elements in a row, put into a shape."""
-    joined = np.array(elements)
+    joined = in_a_row(elements)
     return joined.reshape(shape + joined.shape[1:])
+
+
+def in_a_row(elements: Sequence[Any]) -> Any:
+    """Elements as an array; those of several shapes are broadcast, where numpy refuses them."""
+    try:
+        return np.array(elements)
+    except ValueError:
+        parts = [np.asarray(element) for element in elements]
+        shape = np.broadcast_shapes(*(part.shape for part in parts))
+        refuse_elements(len(parts) * elements_of(shape), "a list")
+        return np.array([np.broadcast_to(part, shape) for part in parts])
+
+
+@kernel("listed", domain=DOMAIN)
+def listed(*elements, place):
+    """An element of a list that MDF makes an array of, where it can: of an array it has the type of them all."""
+    try:
+        return np.array(elements)[place]
+    except ValueError:
+        return elements[place]
 
 
 @kernel("dimension", domain=DOMAIN)
@@ -277,20 +297,25 @@ def scalar(x: Any) -> Any:
     return x[()] if isinstance(x, np.ndarray) and x.ndim == 0 else x
 
 
-def _items(args: tuple[Any, ...]) -> Any:
-    return args[0] if len(args) == 1 else args
+def _extreme(of_python: Callable[..., Any], wins: Callable[[Any, Any], Any], args: tuple[Any, ...]) -> Any:
+    """Of arrays of one element the result has the common shape and type, whichever it is: what goes on with it has one type."""
+    if len(args) == 1:
+        return of_python(args[0])
+    if all(isinstance(a, np.ndarray) and a.ndim and a.size == 1 for a in args):
+        return functools.reduce(lambda x, y: np.where(wins(y, x), y, x), args)
+    return of_python(args)
 
 
 @kernel("builtins.min", domain=DOMAIN, batch=one_of(lambda *a: _fold(lambda x, y: np.where(y < x, y, x), a)))
 def min_(*args):
     """Python's ``min``: the first smallest of several numbers, or of the elements of one array."""
-    return builtins.min(_items(args))
+    return _extreme(builtins.min, operator.lt, args)
 
 
 @kernel("builtins.max", domain=DOMAIN, batch=one_of(lambda *a: _fold(lambda x, y: np.where(y > x, y, x), a)))
 def max_(*args):
     """Python's ``max``: the first largest of several numbers, or of the elements of one array."""
-    return builtins.max(_items(args))
+    return _extreme(builtins.max, operator.gt, args)
 
 
 def _fold(pick: Callable[..., Any], args: Sequence[Any]) -> Any:
@@ -318,8 +343,8 @@ def int_(x):
 
 @kernel("builtins.float", domain=DOMAIN)
 def float_(x):
-    """Python's ``float``."""
-    return float(scalar(x))
+    """Python's ``float``, which takes arrays of one element too, as older versions of numpy have it."""
+    return float(x.reshape(()) if isinstance(x, np.ndarray) and x.size == 1 else x)
 
 
 operation("builtins.bool", bool, None)

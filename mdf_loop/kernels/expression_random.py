@@ -45,6 +45,12 @@ def randn(*lengths, rng):
     return rng.standard_normal(bounded(lengths, "numpy.random.randn") or None)
 
 
+@kernel("numpy.random.gamma", domain=DOMAIN)
+def gamma(shape, scale=1.0, size=None, *, rng):
+    """Random numbers of the gamma distribution."""
+    return rng.gamma(shape, scale, None if size is None else bounded(size, "numpy.random.gamma"))
+
+
 # The same by ONNX's operators
 
 

@@ -16,6 +16,7 @@ from mdf_loop.convert.restoring import input_ids, names_of
 from mdf_loop.convert.scheduled.schedule import output_ports
 from mdf_loop.errors import ArgumentError, FileError, IterationError, PartialResults, let_through, malformed
 from mdf_loop.execute.interpret import Progress
+from mdf_loop.integrations.drawing import said_of_seeds
 from mdf_loop.integrations.inside import constants, told_apart, with_constants
 from mdf_loop.integrations.required import is_required_as, open_ports, refuse_without_value, required_ports, warn_of_zeros
 from mdf_loop.integrations.running import free_places, needs_no_scheduler, raise_plainly, refuse_nothing, run_graph
@@ -51,6 +52,11 @@ class MdfModel(Model):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as its graph: whoever unpickles it plans it anew."""
         return type(self), (self.graph, self.name, self.source)
+
+    @cached_property
+    def said_of_seeds(self) -> str:
+        """What who runs the model has to know of its seeds."""
+        return said_of_seeds(self.graph)
 
     @cached_property
     def direct(self) -> DirectGraph | None:

@@ -16,7 +16,7 @@ from mdf_loop.backend import LoopRep
 from mdf_loop.backend import prepare as prepare_onnx
 from mdf_loop.cache import fingerprint, size_of
 from mdf_loop.convert.files import load
-from mdf_loop.errors import ArgumentError, KindError, let_through
+from mdf_loop.errors import ArgumentError, KindError, let_through, warn_user
 from mdf_loop.locks import lock
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
@@ -70,6 +70,13 @@ def prepare(model: Any, /) -> Model:
     """
     if isinstance(model, Model):
         return model
+    made = _prepared(model)
+    if isinstance(made, MdfModel) and made.said_of_seeds:
+        warn_user(made.said_of_seeds)
+    return made
+
+
+def _prepared(model: Any) -> Model:
     if isinstance(model, str | os.PathLike):
         return _kept.file(model)
     if hasattr(model, "SerializeToString") and hasattr(model, "graph"):

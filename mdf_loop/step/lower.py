@@ -223,7 +223,9 @@ class Lowering:
         captured = [names[name] for name in node.captures]
         known = [None if x is None else (x.type.dtype, _plain_shape(x.type)) for x in args]
         values = [x.attr if x is not None and x.op == "const" else None for x in args]
-        found = result_types(node, known, values) if not self.exact else [(None, None)] * len(node.outputs)
+        found = result_types(node, known, values)
+        if self.exact and not ("rng" in lookup(node.op, node.opset, node.domain).parameters and all(shape for _, shape in found)):
+            found = [(None, None)] * len(node.outputs)  # but random numbers are arrays, of the type that the operator says
         types = [
             UNKNOWN if d is None else Type(d, None if s is None else tuple(Size() if n is None else n for n in s))
             for d, s in found

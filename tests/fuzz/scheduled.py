@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from modeci_mdf.mdf import Edge
+from modeci_mdf.mdf import Condition, Edge, Function
 from scheduled_generated import generated_graph
 from scheduled_models import by_mdf
 
 import mdf_loop
 from mdf_loop.engines import ENGINES
 from mdf_loop.errors import LoopError
+from mdf_loop.functions.psyneulink import FUNCTIONS
 from mdf_loop.integrations.running import free_places
 
 from . import grammar
@@ -49,6 +50,10 @@ def make(choose: random.Random) -> GraphCase:
     graph = generated_graph(choose.getrandbits(48))
     for node in graph.nodes:
         _vary(choose, graph, node)
+        if choose.random() < 0.25:
+            _with_function(choose, node, [thing.id for thing in (*node.input_ports, *node.parameters)])
+    if choose.random() < 0.3 and graph.conditions is not None:
+        _conditions(choose, graph)
     given = tuple(name for name in _numbers(graph) if choose.random() < 0.3)
     return GraphCase(graph, choose.choice([1, 2, 3, 5, 9, 25]), choose.choice([None, None, 0.1, 0.5, 1]), given)
 
@@ -71,6 +76,53 @@ def others_in_place(case: GraphCase) -> Iterator[dict[str, Any]]:
     finally:
         for name, (owner, attribute) in found.items():
             setattr(owner, attribute, feed[name])
+
+
+PSYNEULINK = ["softmax", "onehot", "driftdiffusionanalytical"]
+PSYNEULINK += [name for name, row in FUNCTIONS.items() if "random" not in str(row) and "previous_value" not in str(row)]
+"""Functions of PsyNeuLink that draw nothing."""
+
+OPTIONS = {
+    "softmax": {"output": ["all", "MAX_VAL", "arg_max_indicator"], "gain": [1.0, 2, 0.5]},
+    "linearcombination": {"operation": ["sum", "product"], "scale": [2.0, 0.5], "weights": [2, 0.5]},
+    "reduce": {"operation": ["sum", "product"], "offset": [1, 0.5]},
+    "onehot": {
+        "direction": ["max", "min"],
+        "abs_val": [True, False],
+        "tie": ["all", "first", "last"],
+        "indicator": [True, False],
+    },
+    "stability": {"metric": ["energy", "difference", "euclidean", "cosine"], "normalize": [True, False]},
+    "dualadaptiveintegrator": {"operation": ["product", "sum", "s-l", "l-s"], "initial_short_term_avg": [0.5, 1]},
+    "relu": {"leak": [0.1, 0.5], "gain": [2, 1.5], "bias": [0.2]},
+}
+
+
+def _with_function(choose: random.Random, node: Any, names: list[str]) -> None:
+    """One of PsyNeuLink's functions more in a node, which an output reads; some of its options as arguments, some as metadata."""
+    name = choose.choice(PSYNEULINK)
+    said = {key: choose.choice(values) for key, values in OPTIONS.get(name, {}).items() if choose.random() < 0.5}
+    args = {key: value for key, value in said.items() if not isinstance(value, str) and choose.random() < 0.7}
+    metadata = {key: value for key, value in said.items() if key not in args}
+    given = {"variable0": choose.choice(names), **args}
+    node.functions.append(Function(id="pnl", function=name, args=given, metadata=metadata or None))
+    port = choose.choice(node.output_ports)
+    port.value = choose.choice(["pnl", f"{port.value} + pnl", "pnl[0]"])
+
+
+def _conditions(choose: random.Random, graph: Any) -> None:
+    """Another condition of a node, or of the end of an evaluation."""
+    names = [node.id for node in graph.nodes]
+    some = choose.sample(names, choose.randint(1, len(names)))
+    kind = choose.choice(["WhenFinished", "WhenFinishedAny", "WhenFinishedAll", "AfterNCallsCombined", "AllHaveRun", *STARTS])
+    given: dict[str, Any] = {"dependency": some[0]} if kind == "WhenFinished" else {"dependencies": some}
+    given = {} if kind in STARTS else given
+    if kind in ("AfterNCallsCombined", "AtEnvironmentStateUpdateNStart"):
+        given["n"] = choose.randint(0, 4)
+    graph.conditions.node_specific[choose.choice(names)] = Condition(kind, **given)
+
+
+STARTS = ("AtEnvironmentStateUpdateStart", "AtEnvironmentStateUpdateNStart", "AtEnvironmentSequenceStart")
 
 
 def _vary(choose: random.Random, graph: Any, node: Any) -> None:
@@ -135,7 +187,8 @@ def _check_engine(case: GraphCase, engine: str, expected: dict[str, Any] | None,
     if list(actual) != list(expected):
         raise Failure(f"{engine}: other outputs", f"expected {list(expected)}, got {list(actual)}")
     # powers of machine code may differ by 3 units in the last place
-    has_powers = ENGINES[engine].compiles and "**" in case.graph.to_yaml()
+    text = case.graph.to_yaml()
+    has_powers = ENGINES[engine].compiles and ("**" in text or "id: pnl" in text or "pnl:" in text)
     same = within(lambda where, value: 1e-9 * np.abs(value), 200) if has_powers else to_the_bit
     for name, value in expected.items():
         compare_values(actual[name], value, f"{engine}: a value", name, same)

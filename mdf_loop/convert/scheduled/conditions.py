@@ -142,9 +142,14 @@ _ON_EVALUATIONS = {
     "AfterEnvironmentStateUpdate": "greater",
     "AfterNEnvironmentStateUpdates": "greater_equal",
 }
-_OTHERS = ("Always", "Never", "All", "And", "Any", "Or", "Not", "AllHaveRun", "EveryNCalls", "JustRan", "Threshold")
+_OTHERS = ("Always", "Never", "All", "And", "Any", "Or", "Not", "EveryNCalls", "JustRan", "Threshold", "AfterNCallsCombined")
+_ON_ALL = ("AllHaveRun", "WhenFinished", "WhenFinishedAll", "WhenFinishedAny")
+_STARTS: dict[str, Condition] = {
+    "AtEnvironmentStateUpdateStart": Passes("equal", 0, UPDATE),
+    "AtEnvironmentSequenceStart": Evaluations("equal", 0),
+}
 
-KNOWN = (*_OTHERS, *_ON_PASSES, *_ON_EVALUATIONS, *_ON_CALLS)
+KNOWN = (*_OTHERS, *_ON_ALL, *_STARTS, "AtEnvironmentStateUpdateNStart", *_ON_PASSES, *_ON_EVALUATIONS, *_ON_CALLS)
 """The conditions that can be read."""
 
 
@@ -208,12 +213,18 @@ class ConditionReader:
             return Usable(self._dependency(kind, arguments), self.owner, self._number(kind, arguments))
         if kind == "JustRan":
             return JustRan(self._dependency(kind, arguments))
-        if kind == "AllHaveRun":
-            named = arguments.get("dependencies", ())
-            nodes = tuple(self._node(kind, thing) for thing in (named if isinstance(named, list | tuple) else [named]))
-            return AllRan(nodes or tuple(self.ids), self._scale(arguments))
+        if kind in _ON_ALL:  # a node of MDF is finished once it has run
+            nodes, scale = self._dependencies(kind, arguments), self._scale(arguments)
+            return Some(tuple(AllRan((node,), scale) for node in nodes)) if kind == "WhenFinishedAny" else AllRan(nodes, scale)
+        if kind == "AfterNCallsCombined":
+            nodes = self._dependencies(kind, arguments)
+            return Calls("greater_equal", nodes, self._number(kind, arguments), self._scale(arguments))
         if kind == "Threshold":
             return self._threshold(arguments)
+        if kind in _STARTS:
+            return _STARTS[kind]
+        if kind == "AtEnvironmentStateUpdateNStart":
+            return Every((_STARTS["AtEnvironmentStateUpdateStart"], self._other("AtEnvironmentStateUpdate", arguments)))
         raise self.refused(f"is {kind}; a loop has counterparts of {', '.join(KNOWN)}")
 
     def refused(self, why: str) -> NotLowered:
@@ -227,7 +238,8 @@ class ConditionReader:
         return Every(read) if kind in ("All", "And") else Some(read)
 
     def _threshold(self, arguments: dict[str, Any]) -> Threshold:
-        node, name = self._dependency("Threshold", arguments), self._argument("Threshold", arguments, "parameter")
+        node = self._dependency("Threshold", arguments)
+        name = name_of(self.ids[node], self._argument("Threshold", arguments, "parameter"))
         symbol = arguments.get("comparator")
         if symbol not in _SYMBOLS:
             raise self.refused(f"is a Threshold whose comparator is {symbol!r}, not one of {', '.join(_SYMBOLS)}")
@@ -261,6 +273,12 @@ class ConditionReader:
             raise self.refused(f"is {kind} without dependency")
         return self._node(kind, arguments[key])
 
+    def _dependencies(self, kind: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        """The nodes that a condition names; all nodes if it names none."""
+        named = arguments.get("dependencies", arguments.get("dependency", ()))
+        nodes = tuple(self._node(kind, thing) for thing in (named if isinstance(named, list | tuple) else [named]))
+        return nodes or tuple(self.ids)
+
     def _node(self, kind: str, thing: Any) -> str:
         name = getattr(thing, "id", thing)
         if not isinstance(name, str) or name not in self.ids:
@@ -281,6 +299,14 @@ class ConditionReader:
         if scale is None or scale == refuse:
             raise self.refused(f"has the time scale {given!r}, which it cannot count in")
         return scale
+
+
+def name_of(node: Any, name: Any) -> Any:
+    """What a node calls something: PsyNeuLink writes ids with underscores, and its own names in conditions."""
+    kinds = (node.input_ports, node.parameters, node.functions, node.output_ports)
+    ids = {thing.id for things in kinds for thing in things}
+    other = re.sub(r"\W", "_", name) if isinstance(name, str) else name
+    return other if name not in ids and other in ids else name
 
 
 def parts_of(condition: Condition) -> Iterator[Condition]:

@@ -239,9 +239,16 @@ def not_(b, x):
 
 def _extreme(primitive: str) -> Call:
     def extreme(b: Any, *inputs: Any) -> Any:
-        if len(inputs) < 2 or not all(x is not None and is_number(x) for x in inputs):
+        all_given(*inputs)
+        if len(inputs) < 2 or not all(x.type.is_static and math.prod(x.type.shape) == 1 for x in inputs):
             raise ValueError("an array is gone through by Python")
-        return functools.reduce(lambda x, y: one_of(b, b.element(primitive, y, x), y, x), inputs)
+        if all(map(is_number, inputs)):
+            return functools.reduce(lambda x, y: one_of(b, b.element(primitive, y, x), y, x), inputs)
+        if any(map(is_number, inputs)):
+            raise ValueError("either an array or a number")
+        dtype, shape = common_type(*inputs), np.broadcast_shapes(*(x.type.shape for x in inputs))
+        alike = [b.broadcast(strong(b, x, dtype), shape) for x in inputs]
+        return functools.reduce(lambda x, y: b.select(b.element(primitive, y, x), y, x), alike)
 
     return extreme
 

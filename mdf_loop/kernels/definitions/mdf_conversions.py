@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,14 @@ def _python(kind: type) -> Call:
 
 
 define("builtins.int")(_python(int))
-define("builtins.float")(_python(float))
+
+
+@define("builtins.float")
+def float_(b, x):
+    """Python's ``float``, of one element."""
+    all_given(x)
+    is_one = x.type.is_static and x.type.shape and math.prod(x.type.shape) == 1
+    return _python(float)(b, b.reshape(x, ()) if is_one else x)
 
 
 @define("builtins.round")
@@ -83,3 +91,12 @@ def _made(name: str) -> None:
 
 for _name in ("array", "asarray"):
     _made(_name)
+
+
+@define("from_onnx")
+def from_onnx(b, x):
+    """What MDF makes of the result of an operator of ONNX: 64 bits of 32."""
+    all_given(x)
+    x = strong(b, x)
+    x = b.cast(x, np.dtype(np.float64)) if x.type.dtype == np.float32 else x
+    return x if not is_number(x) or x.type.is_array else b.as_array(x)

@@ -19,6 +19,19 @@ def array(b, *elements, shape):
     return b.reshape(row, shape)
 
 
+@define("listed")
+def listed(b, *elements, place):
+    """An element of a list, in the type of them all if they have one shape."""
+    all_given(*elements)
+    if not all(x.type.is_static for x in elements) or not -len(elements) <= place < len(elements):
+        raise ValueError("shapes that only the run knows")
+    if len({x.type.shape for x in elements}) > 1:
+        return elements[place]
+    if any(x.type.weak and x.type.kind == "i" and (x.op != "const" or abs(x.attr) >> 63) for x in elements):
+        raise ValueError("a whole number without end")
+    return b.cast(strong(b, elements[place]), strong_type(*elements))
+
+
 @define("tensor")
 def tensor(b, x, *like, floating=False, vector=False):
     """A number of Python's as an array."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -248,6 +249,10 @@ class Compiler:
         template = self._index(tree.slice, values)
         if value.items is not None:
             return self._item(value, template, tree)
+        if value.of is not None and value.of.items and type(template) is int:
+            if not -len(value.of.items) <= template < len(value.of.items):
+                raise self.error(tree, f"there are {len(value.of.items)} elements, there is no element {template}")
+            return self.node("listed", [*value.of.items], out, value.of.items[template].number, place=template)
         value = self.plain(value, tree) if value.display != "shape" else value
         if value.display == "shape" and type(template) is int:
             return self.builder.node("dimension", [value.of], self.base, out=out, number=Number.INT, axis=template)
@@ -342,10 +347,20 @@ def evaluated(source: Any, scope: Scope, builder: Builder, base: str, path: tupl
     raise MalformedBody(f"a value is a number, a list, an array or the text of an expression; got {type(source).__name__}", path)
 
 
+def _listed(value: Value, builder: Builder, base: str) -> Value:
+    """A list by its name: an array where it can be one, a list where its rows are not alike, as in MDF."""
+    try:
+        array = builder.array(value, base)
+    except MalformedBody:
+        return value
+    is_row = value.items is not None and all(item.items is None for item in value.items)
+    return replace(array, of=value) if is_row and array.name else array
+
+
 def _evaluated_text(text: str, scope: Scope, builder: Builder, base: str, path: tuple[str, ...]) -> Value:
     if text in scope:
         value = read(scope, text)
-        return builder.array(value, base) if value.display == "list" else value
+        return _listed(value, builder, base) if value.display == "list" else value
     if (number := number_in(text)) is not None:
         return literal(number)
     value = read_expression(text, scope, builder, base, path)

@@ -174,6 +174,8 @@ def _attributes(schema: Any, scope: Scope, path: Path) -> dict[str, Any]:
         if key not in scope or (value := read(scope, key)).literal is None:
             continue
         given = known(value)
+        if key == "seed" and is_no_seed(given):
+            continue
         if given is UNKNOWN:
             raise NotCompiled(f"attribute {key} of onnx::{schema.name} is computed")
         try:
@@ -181,6 +183,11 @@ def _attributes(schema: Any, scope: Scope, path: Path) -> dict[str, Any]:
         except (TypeError, ValueError) as error:
             raise MalformedBody(f"attribute {key} of onnx::{schema.name} cannot be {given!r}", path) from error
     return attrs
+
+
+def is_no_seed(value: Any) -> bool:
+    """Whether a seed says that there is none: -1, as PsyNeuLink writes it; seeds of ONNX are floats."""
+    return type(value) is int and value == -1
 
 
 def _converted(value: Any, kind: Any) -> Any:

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mdf_loop.errors import did_you_mean
+from mdf_loop.errors import UnsupportedOp, did_you_mean
+from mdf_loop.functions.psyneulink import plain
 from mdf_loop.readers.expressions.calls import BUILTINS, MODULES
 from mdf_loop.readers.expressions.text import BRACES, excerpt, is_onnx_text, is_python, number_in, tree_of, variables
 from mdf_loop.readers.mdf.node import CONTROL
@@ -43,6 +44,11 @@ def unknown_names(graph: Any) -> Iterator[UnknownName]:
     from modeci_mdf.functions.standard import mdf_functions
 
     for node in graph.nodes:
+        try:
+            node = plain(node)
+        except UnsupportedOp as error:
+            yield UnknownName((str(graph.id), node.id), str(error))
+            continue
         things = (*node.functions, *node.parameters)
         known = [thing.id for thing in (*node.input_ports, *things)]
         known += [f"{thing.id}_{what}" for thing in things if thing.function == "onnx::Loop" for what in PUBLISHED]
@@ -66,10 +72,10 @@ def _of_thing(thing: Any, known: list[str], functions: Mapping[str, Any]) -> Ite
         elif isinstance(text, str) and text in ("true", "false") and text not in local:
             yield f"its {attribute} is the text {text!r}; without quotes it is a boolean"
     said = _attributes(function)
-    for key, value in arguments.items():
+    for place, (key, value) in enumerate(arguments.items()):  # each sees those before it
         if key in said:
             continue
-        yield from (f"argument {key!r} reads {said}" for said in _unknown(value, known))
+        yield from (f"argument {key!r} reads {name}" for name in _unknown(value, [*known, *[*arguments][:place]]))
         if function in CONTROL and isinstance(value, str) and value and value not in known and not is_python(value):
             yield f"argument {key!r}: {BRACES if is_onnx_text(value) else f'the text {excerpt(value)} is no expression'}"
         elif function and isinstance(value, str) and value in ("true", "false") and value not in known:

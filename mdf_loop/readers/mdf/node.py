@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import LoopError, MalformedBody
+from mdf_loop.functions.psyneulink import plain
 from mdf_loop.ir import Body
 from mdf_loop.readers.expressions.expression import evaluated
 from mdf_loop.readers.expressions.text import number_in, parse, variables
@@ -51,6 +52,7 @@ class NodeReader:
     def __init__(
         self, node: Any, ports: Mapping[str, Value], builder: Builder, read_body: ReadBody, path: tuple[str, ...]
     ) -> None:
+        node = plain(node)
         self.node, self.builder, self.read_body, self.path = node, builder, read_body, path
         self.scope: dict[str, Value | Unavailable] = dict(ports)
         self.ports = ports
