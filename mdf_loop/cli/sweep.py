@@ -185,7 +185,18 @@ def sweep(
     how |= {"fill": fill, "on_error": on_error}
     with at_work(file), options(trusted=trusted, timeout=timeout, obey_body_condition=obey_body_condition):
         found = run_sweep(file, over or [], given_inputs(set_, input_), output, how, outputs, reduce, quiet)
-    if json_:
+    _say(file, found, json_)
+
+
+def _say(file: Path, found: Any, as_text: bool) -> None:
+    """Say what a sweep gave.
+
+    Raises
+    ------
+    typer.Exit
+        All runs failed.
+    """
+    if as_text:
         as_json({"file": str(file), "sizes": dict(found.sizes), **_content(found)})
     else:
         console().print(summary(file.name, found))
