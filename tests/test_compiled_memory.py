@@ -1,8 +1,13 @@
-"""Machine code writes where it has room, and nowhere else: Python's debug allocator looks behind each piece of growing memory."""
+"""Machine code reads and writes where it has room, and nowhere else.
+
+Python's debug allocator looks behind each piece of growing memory; pages that cannot be touched stand behind all memory, or before.
+"""
 
 import os
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -52,8 +57,72 @@ BODIES = [
 """Carried values that become longer, values put behind others and read or carried by an inner loop."""
 
 
+GUARDED = """
+from tests.fuzz.guarded import guarded
+with guarded({side!r}):
+    exec({program!r})
+"""
+
+MUTANTS = {
+    "memory that grows by too little": (
+        "behind",
+        """
+from mdf_loop.backends.llvm.emitter import Emitter
+grown = Emitter.grown
+Emitter.grown = lambda self, memory, size: grown(self, memory, self.text.sub(size, 1))
+""",
+    ),
+    "results that are too short": (
+        "behind",
+        """
+from mdf_loop.backends.llvm.program import Table
+new = Table._new
+def shorter(self):
+    array = new(self)
+    [place] = [place for place, x in self.arrays.items() if x is array]
+    self.arrays[place] = array[:-1].copy()
+    return self.arrays[place]
+Table._new = shorter
+""",
+    ),
+}
+SHIFTED = """
+from mdf_loop.backends.llvm.lanes import Lanes, Place
+way = Lanes.{name}
+def shifted(self, *given):
+    return way(self, *given[:-1], self.shifted(given[-1], Place("{by}")))
+Lanes.{name} = shifted
+"""
+for name in ("load", "store"):
+    for side, by in (("behind", 1), ("before", -1)):
+        MUTANTS[f"{name} one element {side}"] = side, SHIFTED.format(name=name, by=by)
+"""Machine code that leaves its memory on purpose: the side, and what is changed."""
+
+
+def run(code, **more):
+    environment = {**os.environ, "MDF_LOOP_CACHE": "off", **more}
+    root = Path(__file__).parent.parent
+    return subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=environment, cwd=root, capture_output=True, text=True)
+
+
 def test_no_byte_behind_growing_memory_is_written():
-    environment = {**os.environ, "PYTHONMALLOC": "debug"}
-    code = f"BODIES = {BODIES!r}\n" + PROGRAM
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=environment, capture_output=True, text=True)
+    done = run(f"BODIES = {BODIES!r}\n" + PROGRAM, PYTHONMALLOC="debug")
     assert done.returncode == 0, done.stderr[:2000]
+
+
+needs_pages = pytest.mark.skipif(sys.platform != "linux", reason="memory is asked for as Linux gives it")
+
+
+@needs_pages
+@pytest.mark.parametrize("side", ["behind", "before"])
+def test_no_byte_behind_or_before_any_memory_is_touched(side):
+    done = run(GUARDED.format(side=side, program=f"BODIES = {BODIES!r}\n" + PROGRAM))
+    assert done.returncode == 0, done.stderr[:2000]
+
+
+@needs_pages
+@pytest.mark.parametrize("name", MUTANTS)
+def test_machine_code_that_leaves_its_memory_dies(name):
+    side, change = MUTANTS[name]
+    done = run(GUARDED.format(side=side, program=change + f"BODIES = {BODIES[:2]!r}\n" + PROGRAM))
+    assert done.returncode in (-signal.SIGSEGV, -signal.SIGBUS), done.stderr[:2000]

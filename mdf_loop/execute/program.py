@@ -163,7 +163,7 @@ def _describe(step: Step, env: list[Any], error: Exception) -> str:
 def _meant(node: Node, values: Sequence[Any]) -> str:
     """A hint where a text stands among numbers."""
     for name, value in zip(node.inputs, values, strict=False):
-        text = np.asarray(value).item() if np.shape(value) == () and isinstance(value, np.ndarray | np.generic | str) else None
+        text = value.item() if isinstance(value, np.ndarray | np.generic) and value.ndim == 0 else value
         if isinstance(text, str):
             return f"; {name!r} is the text {text[:40]!r}, no number"
     return ""

@@ -13,6 +13,7 @@ import time
 import traceback
 from typing import Any
 
+from .guarded import guarded, side_of
 from .table import targets
 from .target import Failure, Settings, Target, failure_of, random_of, shrunk
 
@@ -50,7 +51,12 @@ def _allow(seconds: int) -> None:
 
 
 def run_case(target: Target, seed: int, number: int, settings: Settings) -> dict[str, Any] | None:
-    """What is wrong with one case, and a script that shows it when it has been made small."""
+    """What is wrong with one case, its memory guarded on one side or not, and a script that shows it when it has been made small."""
+    with guarded(side_of(number)):
+        return _run_case(target, seed, number, settings)
+
+
+def _run_case(target: Target, seed: int, number: int, settings: Settings) -> dict[str, Any] | None:
     try:
         case = target.make(random_of(target.name, seed, number))
     except Exception:
