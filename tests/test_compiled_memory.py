@@ -1,6 +1,6 @@
 """Machine code reads and writes where it has room, and nowhere else.
 
-Python's debug allocator looks behind each piece of growing memory; pages that cannot be touched stand behind all memory, or before.
+Python's debug allocator looks behind each piece of growing memory; pages that cannot be touched stand behind all, or before.
 """
 
 import os

@@ -1,7 +1,8 @@
-"""Memory between two pages that end the process when they are touched: machine code that leaves its memory by a byte dies there.
+"""Memory between two pages that end the process when they are touched: machine code that leaves its memory dies there.
 
-Everything that numpy makes within ``guarded`` has such memory (NEP 49): what machine code is given, its results, its constants and
-the memory of its calls.  So has what programs ask for themselves, and what else they have on the stack or in one piece with more.
+Everything that numpy makes within ``guarded`` has such memory (NEP 49): what machine code is given, its results, its
+constants, the memory of its calls.  So has what programs ask for themselves, and what they else have on the stack or in one
+piece with more.
 What allocates is written in LLVM's language: it is called while exceptions are on their way, where Python may not run.
 """
 
@@ -206,7 +207,7 @@ def guarded(side: str = "behind") -> Iterator[None]:
 @contextlib.contextmanager
 def _programs(side: str, at: dict[str, int]) -> Iterator[None]:
     """Programs whose memory grows by what is asked for and no more, and that have all of it there."""
-    from mdf_loop.backends.llvm import around, elements, emitter, machine, program
+    from mdf_loop.backends.llvm import around, elements, emitter, machine
 
     def room(self: Any, dtype: Any, shape: Any) -> str:
         return str(self.open_room(elements.element(dtype).size, shape))

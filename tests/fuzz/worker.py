@@ -13,6 +13,8 @@ import time
 import traceback
 from typing import Any
 
+from mdf_loop.kernels import bounds
+
 from .guarded import guarded, side_of
 from .table import targets
 from .target import Failure, Settings, Target, failure_of, random_of, shrunk
@@ -30,6 +32,7 @@ def work(name: str, seed: int, first: int, count: int, settings: Settings) -> No
     """Run so many cases of a target."""
     target = targets([name])[name]
     limit = target.megabytes << 20
+    bounds.SOME_BYTES = limit >> 2  # a length near 2**31 is refused on every engine, before a machine has to show its memory
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with contextlib.suppress(Exception):  # imports and inputs that are made once take their time
@@ -51,7 +54,7 @@ def _allow(seconds: int) -> None:
 
 
 def run_case(target: Target, seed: int, number: int, settings: Settings) -> dict[str, Any] | None:
-    """What is wrong with one case, its memory guarded on one side or not, and a script that shows it when it has been made small."""
+    """What is wrong with one case, whose memory may be guarded, and a script that shows it when it has been made small."""
     with guarded(side_of(number)):
         return _run_case(target, seed, number, settings)
 

@@ -196,8 +196,12 @@ class Rows:
         if self.is_open:
             return
         if self.grows:
-            base = self.e.grown(self.memory, text.mul(text.add(number_, 1), self.bytes))
+            base = self._grown(self.bytes)
         self.row = text.new(f"getelementptr i8, ptr {base}, i64 {text.mul(number_, self.bytes)}")
+
+    def _grown(self, size: Length) -> str:
+        """Where the rows are, with room for that of this iteration, of so many bytes."""
+        return self.e.grown(self.memory, self.e.product_of([self.e.text.add(self.number, 1), size]))
 
     def pending(self) -> list[tuple[Array, list[str]]]:
         """What has to be written at the end of an iteration."""
@@ -207,7 +211,7 @@ class Rows:
         if self.is_open:
             self._keep_lengths(found)
             size = self.e.bytes_of(self.dtype, found.shape)
-            base = self.e.grown(self.memory, self.e.text.mul(self.e.text.add(self.number, 1), size))
+            base = self._grown(size)
             self.row = self.e.text.new(f"getelementptr i8, ptr {base}, i64 {self.e.text.mul(self.number, size)}")
         else:
             found = self.e.fitted(found, self.shape)

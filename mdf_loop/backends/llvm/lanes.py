@@ -13,6 +13,9 @@ import numpy as np
 from mdf_loop.backends.llvm.elements import BFLOAT16, BOOL, FLOAT16, INT64, element, literal
 from mdf_loop.backends.llvm.text import Text
 
+FAR = 10
+"""Nanoseconds, about, for an element that may stand anywhere, and then not in a cache."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -203,6 +206,8 @@ class Lanes:
         for k in range(self.width if self.active is None else self.active):
             number = self.lane("i64", place.vector, k) if place.vector else text.add(place.base, k * place.step)
             found.append(text.new(f"load {row.memory}, ptr {text.element_pointer(row.memory, pointer, number)}"))
+        if place.vector:
+            text.takes(FAR * len(found))
         return self._from_memory(dtype, self.together(row.memory, found))
 
     def store(self, dtype: np.dtype, value: str, pointer: str, place: Place) -> None:

@@ -200,6 +200,10 @@ class Text:
             self.fork(self.new(f"icmp slt i64 {following}, {stop}"), head, after)
         self.start(after)
 
+    def takes(self, nanoseconds: int) -> None:
+        """What is written here takes so much longer than its lines look."""
+        self._repeated += nanoseconds
+
     def _work_since(self, first: int) -> int:
         """About how many nanoseconds the lines take that were written since: a call takes longer than other instructions."""
         lines = "\n".join(self.lines[first:])
