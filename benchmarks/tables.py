@@ -28,6 +28,7 @@ TABLES = {
     "memory": ["memory.py"],
     "mdf": ["through_mdf.py"],
     "scheduled": ["scheduled.py --engines"],
+    "psyneulink": ["scheduled.py --psyneulink"],
     "sweeps": ["sweeps.py --repeat 3", "sweeps.py --part 0.1 --repeat 9"],
     "progress": ["progress.py"],
 }

@@ -101,7 +101,7 @@ def test_only_what_is_of_the_form_is_run_at_once():
         prepared = model()
         for _ in range(3):
             prepared.run([x, k])
-        again = prepared._execute.again
+        again = prepared.graph.again
         assert again((x, k), start_run()) is not None
         assert again((x[::-1], k), start_run()) is None  # its elements do not stand row by row
         for other in (x.astype(np.float32), np.arange(4.0), x[None], 3.0, np.float64(3), None, [0.0, 1.0, 2.0], x.view(Named)):

@@ -58,7 +58,7 @@ def assert_alike(given, n):
 
 
 def the_programs(prepared) -> Programs:
-    return prepared._execute._programs
+    return prepared.graph._programs
 
 
 def has_window(programs: Programs) -> bool:
@@ -175,9 +175,9 @@ def test_a_prepared_model_goes_straight_to_its_machine_code():
     _, prepared = results(given, 4, "jit")
     values = [X, np.array(4), np.ones(4, np.float32)]
     with options(engine="jit"):
-        assert prepared._execute.at_once(values, start_run()) is not None
-        assert prepared._execute.at_once([X[:5], *values[1:]], start_run()) is None  # nothing was compiled for it
-        assert prepared._execute.at_once([X, np.array(99), values[2]], start_run()) is None  # out of range
+        assert prepared.graph.at_once(values, start_run()) is not None
+        assert prepared.graph.at_once([X[:5], *values[1:]], start_run()) is None  # nothing was compiled for it
+        assert prepared.graph.at_once([X, np.array(99), values[2]], start_run()) is None  # out of range
     for changes in (
         {"engine": "numpy"},
         {"engine": "interpret"},
@@ -185,7 +185,7 @@ def test_a_prepared_model_goes_straight_to_its_machine_code():
         {"engine": "jit", "timeout": 9},
     ):
         with options(**changes):
-            assert prepared._execute.at_once(values, start_run()) is None
+            assert prepared.graph.at_once(values, start_run()) is None
 
 
 def test_many_runs_of_one_program_guess_nothing():

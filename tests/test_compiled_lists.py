@@ -70,7 +70,7 @@ def printed(model, inputs):
 
 
 def programs(prepared):
-    return prepared._execute._programs
+    return prepared.graph._programs
 
 
 def is_machine_code(prepared):

@@ -60,7 +60,7 @@ def test_every_direction_is_that_of_the_kernel(op, attrs, direction, dtype):
         for a, b in zip(found, expected, strict=True):
             assert a.dtype == b.dtype
             np.testing.assert_allclose(a, b, rtol=0, atol=100 * np.finfo(dtype).eps)
-        assert prepared._execute._programs.latest.is_alone
+        assert prepared.graph._programs.latest.is_alone
 
 
 RARE = [

@@ -43,7 +43,7 @@ def test_exported_loop_is_machine_code_alone(name, caplog):
         prepared = backend.prepare(work.model)
         prepared.run(work.inputs)
         assert "compiled a Step" in caplog.text
-        programs = prepared._execute._programs
+        programs = prepared.graph._programs
         found = programs.at_once([work.inputs[name] for name in prepared.body.inputs if name in work.inputs], _run())
     assert found is not None, programs.why
     assert differences(tuple(found), work.expected) == ""

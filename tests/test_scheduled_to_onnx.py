@@ -62,8 +62,8 @@ def test_model_with_conditions_is_evaluated_once_if_nothing_is_said():
 
 
 def test_what_a_loop_cannot_say_is_refused_by_name():
-    never = graph(counter("A", "x", a="x"), until=Condition("AfterNCallsCombined", dependencies=["A"], n=3))
-    with pytest.raises(NotLowered, match="AfterNCallsCombined"):
+    never = graph(counter("A", "x", a="x"), until=Condition("TimeInterval", repeat=3))
+    with pytest.raises(NotLowered, match="TimeInterval"):
         mdf_loop.to_onnx(never, steps=3)
 
 

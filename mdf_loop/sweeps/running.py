@@ -182,7 +182,8 @@ def _refuse_texts(model: Model, grid: Grid) -> None:
     types = {name.rpartition(".")[2]: port.type for name, port in model.inputs.items()}
     for name, (_, values) in grid.axes:
         texts = [k for k, value in enumerate(values) if _is_text(value)]
-        dtype = types[name.rpartition(".")[2]].dtype
+        declared = types.get(name.rpartition(".")[2])  # a constant of an operator that is called by its name has none
+        dtype = None if declared is None else declared.dtype
         if texts and (len(texts) < len(values) or (dtype is not None and dtype.kind in "biuf")):
             what = f"the text {values[texts[0]]!r}" if isinstance(values[texts[0]], str) else f"{values[texts[0]]!r}"
             raise ArgumentError(f"over[{name!r}] is numbers or texts, not both; value {texts[0]} is {what}, which is no number")

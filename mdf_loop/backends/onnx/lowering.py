@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.onnx import indices, open_lengths, structure  # noqa: F401  (they fill tables)
+from mdf_loop.backends.onnx import arranging, indices, open_lengths, structure  # noqa: F401  (they fill tables)
 from mdf_loop.backends.onnx.emission import Emission
 from mdf_loop.backends.onnx.printer import FLOAT64, Printer, declared, dtype_of
 from mdf_loop.backends.onnx.rewritten import REWRITTEN, OnnxBuilder, kept
@@ -26,7 +26,7 @@ from mdf_loop.ops.rows import Bound
 from mdf_loop.step.build import CannotLower
 from mdf_loop.step.check import checked
 from mdf_loop.step.lower import Lowering, Names
-from mdf_loop.step.records import Region, Type, Value
+from mdf_loop.step.records import Region, Size, Type, Value
 from mdf_loop.step.settling import Settling
 
 LEAST_OPSET = 18
@@ -59,8 +59,8 @@ def lower(body: Body, inputs: Mapping[str, tuple[Any, ValueType]]) -> Body:
     with malformed("this graph cannot be written in operators of ONNX", (body.name,)):
         lowering = OnnxLowering(max(LEAST_OPSET, _newest(body)), (body.name,))
         params = {}
-        for k, (name, (sample, _)) in enumerate(inputs.items()):
-            params[name] = lowering.b.param(Type(np.asarray(sample).dtype, np.shape(sample)), k)
+        for k, (name, (sample, kind)) in enumerate(inputs.items()):
+            params[name] = lowering.b.param(_type_of_input(sample, kind), k)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             outputs = lowering.body(body, params)
@@ -72,6 +72,14 @@ def lower(body: Body, inputs: Mapping[str, tuple[Any, ValueType]]) -> Body:
         written = printer.e.body(body.name, tuple(inputs), names)
     types = {name: declared(x.type) for name, x in zip(written.outputs, outputs, strict=True)}
     return replace(written, types={**types, **{name: kind for name, (_, kind) in inputs.items()}})
+
+
+def _type_of_input(sample: Any, kind: ValueType) -> Type:
+    """The type of an input: lengths that are not declared may be others than those of its default."""
+    shape = np.shape(sample)
+    if kind.shape is not None and len(kind.shape) == len(shape):
+        shape = tuple(n if isinstance(n, int) else Size() for n in kind.shape)
+    return Type(np.asarray(sample).dtype, shape)
 
 
 def _newest(body: Body) -> int:

@@ -1,19 +1,19 @@
-"""numpy's functions of arrays whose lengths only the run knows, sorting and random numbers, in operators of ONNX."""
+"""numpy's reductions along lengths that only the run knows, sorting and random numbers, in operators of ONNX."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.backends.onnx.rewritten import (
     FLOAT64,
-    LAST,
     REWRITTEN,
     OnnxBuilder,
     in_one_type,
+    length,
     rewrites,
     sample,
     shaped,
@@ -24,130 +24,6 @@ from mdf_loop.step.records import Value
 from mdf_loop.types.elements import CODES
 
 # Shapes that only the run knows
-
-
-def lengths(b: OnnxBuilder, x: Value) -> Value:
-    """A shape that came as a value."""
-    x = b.cast(b.strong(x), INT64)
-    return x if x.type.rank else b.pack([x])
-
-
-def length(b: OnnxBuilder, x: Value, axis: int) -> Value:
-    """The length of an axis, as an array of one element."""
-    return b.onnx("Gather", b.onnx("Shape", x), np.array([axis]), axis=0)
-
-
-@rewrites("numpy.shape")
-def _shape(b: OnnxBuilder, x: Value) -> Value:
-    return b.onnx("Shape", b.strong(x))
-
-
-@rewrites("numpy.size")
-def _size(b: OnnxBuilder, x: Value) -> Value:
-    return b.onnx("Size", b.strong(x))
-
-
-@rewrites("numpy.ndim")
-def _ndim(b: OnnxBuilder, x: Value) -> Value:
-    return b.onnx("Size", b.onnx("Shape", b.strong(x)))
-
-
-@rewrites("numpy.reshape")
-def _reshape(b: OnnxBuilder, x: Value, shape: Value) -> Value:
-    return b.onnx("Reshape", b.strong(x), lengths(b, shape))
-
-
-@rewrites("numpy.transpose")
-def _transpose(b: OnnxBuilder, x: Value, *, axes: Any = None) -> Value:
-    rank = x.type.rank or 0
-    return b.transpose(b.strong(x), range(rank)[::-1] if axes is None else [int(k) % rank for k in np.ravel(axes)])
-
-
-@rewrites("numpy.tril", "numpy.triu")
-def _triangle(b: OnnxBuilder, x: Value, *, k: int = 0, upper: int = 0) -> Value:
-    return b.onnx("Trilu", x, np.array(int(k)), upper=upper)
-
-
-REWRITTEN["numpy.triu"] = lambda b, x, k=0: _triangle(b, x, k=k, upper=1)
-
-
-def _of_one_value(number: int) -> Callable[..., Value]:
-    def filled(b: OnnxBuilder, shape: Value, *, dtype: Any = None) -> Value:
-        value = np.array([number], FLOAT64 if dtype is None else dtype)
-        return b.onnx("ConstantOfShape", lengths(b, shape), value=value)
-
-    return filled
-
-
-def _like(number: int) -> Callable[..., Value]:
-    def filled(b: OnnxBuilder, x: Value, *, dtype: Any = None) -> Value:
-        x = b.strong(x)
-        return b.onnx("ConstantOfShape", b.onnx("Shape", x), value=np.array([number], x.type.dtype if dtype is None else dtype))
-
-    return filled
-
-
-REWRITTEN |= {"numpy.zeros": _of_one_value(0), "numpy.ones": _of_one_value(1)}
-REWRITTEN |= {"numpy.zeros_like": _like(0), "numpy.ones_like": _like(1)}
-
-
-@rewrites("numpy.arange")
-def _arange(b: OnnxBuilder, *inputs: Value | None, **_: Any) -> Value:
-    given = [x for x in inputs if x is not None]
-    dtype = np.result_type(*[x.type.dtype for x in map(b.strong, given)])
-    zero, one = (b.const(dtype.type(number)) for number in (0, 1))
-    bounds = {1: [zero, *given, one], 2: [*given, one], 3: given}[len(given)]
-    return b.onnx("Range", *(b.cast(x, dtype) for x in bounds))
-
-
-@rewrites("numpy.linspace")
-def _linspace(b: OnnxBuilder, start: Value, stop: Value, *, num: int = 50, endpoint: bool = True) -> Value:
-    if start.type.rank or stop.type.rank or num < 2:
-        raise ValueError("of arrays")
-    start, stop = (b.cast(x, FLOAT64) for x in (start, stop))
-    step = b.div(b.sub(stop, start), np.float64(num - bool(endpoint)))
-    return b.add(b.mul(b.const(np.arange(num, dtype=FLOAT64)), step), start)
-
-
-@rewrites("numpy.concatenate")
-def _concatenate(b: OnnxBuilder, *arrays: Value, axis: int | None = 0) -> Value:
-    parts = in_one_type(b, arrays)
-    return b.onnx("Concat", *(parts if axis is not None else [shaped(b, x, -1) for x in parts]), axis=axis or 0)
-
-
-@rewrites("numpy.stack")
-def _stack(b: OnnxBuilder, *arrays: Value, axis: int = 0) -> Value:
-    return b.onnx("Concat", *(b.onnx("Unsqueeze", x, np.array([axis])) for x in in_one_type(b, arrays)), axis=axis)
-
-
-@rewrites("array")
-def _array(b: OnnxBuilder, *elements: Value, shape: Sequence[int]) -> Value:
-    joined = b.onnx("Concat", *(b.onnx("Unsqueeze", x, np.array([0])) for x in in_one_type(b, elements)), axis=0)
-    if len(shape) == 1:
-        return joined
-    inner = b.onnx("Slice", b.onnx("Shape", joined), np.array([1]), np.array([LAST]))
-    return b.onnx("Reshape", joined, b.onnx("Concat", np.array(shape, np.int64), inner, axis=0))
-
-
-@rewrites("numpy.take")
-def _take(b: OnnxBuilder, x: Value, indices: Value, *, axis: int | None = None) -> Value:
-    x = shaped(b, x, -1) if axis is None else x
-    return b.onnx("Gather", x, b.cast(b.strong(indices), INT64), axis=axis or 0)
-
-
-@rewrites("numpy.roll")
-def _roll(b: OnnxBuilder, x: Value, shift: Value, *, axis: int | None = None) -> Value:
-    if shift.type.rank or isinstance(axis, tuple):
-        raise ValueError("along several axes")
-    flat, along = (shaped(b, x, -1), 0) if axis is None else (x, axis)
-    count, moved = length(b, flat, along), b.pack([b.cast(b.strong(shift), INT64)])
-    at, axes = b.onnx("Mod", b.sub(count, moved), count), np.array([along])
-    parts = b.onnx("Slice", flat, at, np.array([LAST]), axes), b.onnx("Slice", flat, np.array([0]), at, axes)
-    rolled = b.onnx("Concat", *parts, axis=along)
-    return b.onnx("Reshape", rolled, b.onnx("Shape", x)) if axis is None else rolled
-
-
-# Reductions along open lengths, and those that no primitive is
 
 
 def _reduced(b: OnnxBuilder, op: str, x: Value, axis: Any, keepdims: Any) -> Value:
@@ -189,6 +65,26 @@ REWRITTEN |= {
 @rewrites("numpy.ptp")
 def _range(b: OnnxBuilder, x: Value, **how: Any) -> Value:
     return b.sub(REWRITTEN["numpy.max"](b, x, **how), REWRITTEN["numpy.min"](b, x, **how))
+
+
+@rewrites("numpy.count_nonzero")
+def _count(b: OnnxBuilder, x: Value, *, axis: Any = None, keepdims: Any = False) -> Value:
+    return _reduced(b, "ReduceSum", b.cast(truth_of(b, b.strong(x)), INT64), axis, keepdims)
+
+
+@rewrites("numpy.linalg.norm")
+def _norm(b: OnnxBuilder, x: Value, *, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Value:
+    if ord is not None and not (ord == 2 and (x.type.rank == 1 or isinstance(axis, int))):
+        raise ValueError(f"with ord={ord!r}")
+    return _reduced(b, "ReduceL2", b.cast(x, _floating(x)), axis, keepdims)
+
+
+@rewrites("numpy.clip")
+def _clip(b: OnnxBuilder, x: Value, low: Value | None = None, high: Value | None = None) -> Value:
+    x, *bounds = in_one_type(b, [y for y in (x, low, high) if y is not None])
+    for bound, primitive in zip(bounds, [p for p, y in (("max", low), ("min", high)) if y is not None], strict=True):
+        x = b.element(primitive, x, bound)
+    return x
 
 
 @rewrites("numpy.var")
@@ -317,7 +213,7 @@ def _matmul(b: OnnxBuilder, x: Value, y: Value) -> Value:
     return b.onnx("MatMul", *in_one_type(b, (x, y)))
 
 
-@rewrites("numpy.dot")
+@rewrites("numpy.dot", "numpy.inner")
 def _dot(b: OnnxBuilder, x: Value, y: Value) -> Value:
     x, y = in_one_type(b, (x, y))
     if not x.type.rank or not y.type.rank:

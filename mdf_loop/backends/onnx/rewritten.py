@@ -288,3 +288,14 @@ def _in_64_bits(primitive: str) -> Callable[..., Value]:
 
 
 REWRITTEN |= {op: _in_64_bits(name) for op, name in {"multiply": "mul", "left_shift": "shl", "power": "pow"}.items()}
+
+
+def lengths_in(b: OnnxBuilder, x: Value) -> Value:
+    """A shape that came as a value."""
+    x = b.cast(b.strong(x), INT64)
+    return x if x.type.rank else b.pack([x])
+
+
+def length(b: OnnxBuilder, x: Value, axis: int) -> Value:
+    """The length of an axis, as an array of one element."""
+    return b.onnx("Gather", b.onnx("Shape", x), np.array([axis]), axis=0)

@@ -1,0 +1,230 @@
+"""numpy's functions that arrange arrays whose lengths only the run knows, in operators of ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.backends.onnx.rewritten import (
+    FIRST,
+    FLOAT64,
+    LAST,
+    REWRITTEN,
+    OnnxBuilder,
+    in_one_type,
+    length,
+    lengths_in,
+    rewrites,
+    shaped,
+)
+from mdf_loop.kernels.axes import place, places
+from mdf_loop.step.primitives import INT64
+from mdf_loop.step.records import Value
+
+
+def _rank(x: Value) -> int:
+    if x.type.rank is None:
+        raise ValueError("of an array of unknown rank")
+    return x.type.rank
+
+
+@rewrites("numpy.swapaxes")
+def _swapaxes(b: OnnxBuilder, x: Value, *, axis1: int, axis2: int) -> Value:
+    order = list(range(_rank(x)))
+    one, other = place(axis1, len(order)), place(axis2, len(order))
+    order[one], order[other] = other, one
+    return b.transpose(x, order)
+
+
+@rewrites("numpy.moveaxis")
+def _moveaxis(b: OnnxBuilder, x: Value, *, source: Any, destination: Any) -> Value:
+    order = np.moveaxis(np.empty(range(1, 1 + _rank(x)), np.bool_), source, destination).shape
+    return b.transpose(x, [n - 1 for n in order])
+
+
+@rewrites("numpy.expand_dims")
+def _expand_dims(b: OnnxBuilder, x: Value, *, axis: Any) -> Value:
+    return b.onnx("Unsqueeze", x, np.atleast_1d(np.array(axis, np.int64)))
+
+
+@rewrites("numpy.squeeze")
+def _squeeze(b: OnnxBuilder, x: Value, *, axis: Any = None) -> Value:
+    if axis is None:
+        raise ValueError("along axes that only the run knows")
+    return b.onnx("Squeeze", x, np.atleast_1d(np.array(axis, np.int64)))
+
+
+@rewrites("numpy.atleast_1d")
+def _atleast_1d(b: OnnxBuilder, x: Value) -> Value:
+    x = b.strong(x)
+    return x if _rank(x) else b.pack([x])
+
+
+@rewrites("numpy.flip")
+def _flip(b: OnnxBuilder, x: Value, *, axis: Any = None) -> Value:
+    axes = range(_rank(x)) if axis is None else places(axis if isinstance(axis, tuple) else [axis], _rank(x))
+    ends = (np.full(len(axes), number, np.int64) for number in (LAST, FIRST))
+    return b.onnx("Slice", x, *ends, np.array(axes, np.int64), np.full(len(axes), -1, np.int64))
+
+
+@rewrites("numpy.hstack", "numpy.vstack")
+def _hstack(b: OnnxBuilder, *arrays: Value) -> Value:
+    parts = [x if _rank(x) else b.pack([x]) for x in in_one_type(b, arrays)]
+    return b.onnx("Concat", *parts, axis=min(1, _rank(parts[0]) - 1))
+
+
+def _vstack(b: OnnxBuilder, *arrays: Value) -> Value:
+    return b.onnx("Concat", *(x if _rank(x) > 1 else shaped(b, x, 1, -1) for x in in_one_type(b, arrays)), axis=0)
+
+
+REWRITTEN["numpy.vstack"] = _vstack
+
+
+@rewrites("numpy.repeat")
+def _repeat(b: OnnxBuilder, x: Value, repeats: Value, *, axis: int | None = None) -> Value:
+    if repeats.type.rank and repeats.type.size != 1:
+        raise ValueError("with a number for each element")
+    x, axis = (shaped(b, x, -1), 0) if axis is None else (x, axis)
+    count = shaped(b, b.cast(b.strong(repeats), INT64))
+    places_of = b.onnx("Range", np.array(0), b.mul(shaped(b, length(b, x, axis)), count), np.array(1))
+    return b.onnx("Gather", x, b.onnx("Div", places_of, count), axis=axis)
+
+
+@rewrites("numpy.tile")
+def _tile(b: OnnxBuilder, x: Value, reps: Value) -> Value:
+    counts = lengths_in(b, reps)
+    if counts.type.size != _rank(x):
+        raise ValueError("needs a number for each axis")
+    return b.onnx("Tile", x, counts)
+
+
+@rewrites("numpy.full")
+def _full(b: OnnxBuilder, shape: Value, value: Value, *, dtype: Any = None) -> Value:
+    return b.onnx("Expand", b.strong(value) if dtype is None else b.cast(value, np.dtype(dtype)), lengths_in(b, shape))
+
+
+@rewrites("numpy.full_like")
+def _full_like(b: OnnxBuilder, x: Value, value: Value, *, dtype: Any = None) -> Value:
+    wanted = x.type.dtype if dtype is None else np.dtype(dtype)
+    return b.onnx("Expand", b.cast(value, wanted), b.onnx("Shape", x))  # type: ignore[arg-type]
+
+
+@rewrites("numpy.diff")
+def _diff(b: OnnxBuilder, x: Value, *, n: int = 1, axis: int = -1) -> Value:
+    axes = np.array([axis])
+    for _ in range(n):
+        later = b.onnx("Slice", x, np.array([1]), np.array([LAST]), axes)
+        x = b.sub(later, b.onnx("Slice", x, np.array([0]), np.array([-1]), axes))
+    return x
+
+
+@rewrites("numpy.shape")
+def _shape(b: OnnxBuilder, x: Value) -> Value:
+    return b.onnx("Shape", b.strong(x))
+
+
+@rewrites("numpy.size")
+def _size(b: OnnxBuilder, x: Value) -> Value:
+    return b.onnx("Size", b.strong(x))
+
+
+@rewrites("numpy.ndim")
+def _ndim(b: OnnxBuilder, x: Value) -> Value:
+    return b.onnx("Size", b.onnx("Shape", b.strong(x)))
+
+
+@rewrites("numpy.reshape")
+def _reshape(b: OnnxBuilder, x: Value, shape: Value) -> Value:
+    return b.onnx("Reshape", b.strong(x), lengths_in(b, shape))
+
+
+@rewrites("numpy.transpose")
+def _transpose(b: OnnxBuilder, x: Value, *, axes: Any = None) -> Value:
+    rank = x.type.rank or 0
+    return b.transpose(b.strong(x), range(rank)[::-1] if axes is None else [int(k) % rank for k in np.ravel(axes)])
+
+
+@rewrites("numpy.tril", "numpy.triu")
+def _triangle(b: OnnxBuilder, x: Value, *, k: int = 0, upper: int = 0) -> Value:
+    return b.onnx("Trilu", x, np.array(int(k)), upper=upper)
+
+
+REWRITTEN["numpy.triu"] = lambda b, x, k=0: _triangle(b, x, k=k, upper=1)
+
+
+def _of_one_value(number: int) -> Callable[..., Value]:
+    def filled(b: OnnxBuilder, shape: Value, *, dtype: Any = None) -> Value:
+        value = np.array([number], FLOAT64 if dtype is None else dtype)
+        return b.onnx("ConstantOfShape", lengths_in(b, shape), value=value)
+
+    return filled
+
+
+def _like(number: int) -> Callable[..., Value]:
+    def filled(b: OnnxBuilder, x: Value, *, dtype: Any = None) -> Value:
+        x = b.strong(x)
+        return b.onnx("ConstantOfShape", b.onnx("Shape", x), value=np.array([number], x.type.dtype if dtype is None else dtype))
+
+    return filled
+
+
+REWRITTEN |= {"numpy.zeros": _of_one_value(0), "numpy.ones": _of_one_value(1)}
+REWRITTEN |= {"numpy.zeros_like": _like(0), "numpy.ones_like": _like(1)}
+
+
+@rewrites("numpy.arange")
+def _arange(b: OnnxBuilder, *inputs: Value | None, **_: Any) -> Value:
+    given = [x for x in inputs if x is not None]
+    dtype = np.result_type(*[x.type.dtype for x in map(b.strong, given)])
+    zero, one = (b.const(dtype.type(number)) for number in (0, 1))
+    bounds = {1: [zero, *given, one], 2: [*given, one], 3: given}[len(given)]
+    return b.onnx("Range", *(b.cast(x, dtype) for x in bounds))
+
+
+@rewrites("numpy.linspace")
+def _linspace(b: OnnxBuilder, start: Value, stop: Value, *, num: int = 50, endpoint: bool = True) -> Value:
+    if start.type.rank or stop.type.rank or num < 2:
+        raise ValueError("of arrays")
+    start, stop = (b.cast(x, FLOAT64) for x in (start, stop))
+    step = b.div(b.sub(stop, start), np.float64(num - bool(endpoint)))
+    return b.add(b.mul(b.const(np.arange(num, dtype=FLOAT64)), step), start)
+
+
+@rewrites("numpy.concatenate")
+def _concatenate(b: OnnxBuilder, *arrays: Value, axis: int | None = 0) -> Value:
+    parts = in_one_type(b, arrays)
+    return b.onnx("Concat", *(parts if axis is not None else [shaped(b, x, -1) for x in parts]), axis=axis or 0)
+
+
+@rewrites("numpy.stack")
+def _stack(b: OnnxBuilder, *arrays: Value, axis: int = 0) -> Value:
+    return b.onnx("Concat", *(b.onnx("Unsqueeze", x, np.array([axis])) for x in in_one_type(b, arrays)), axis=axis)
+
+
+@rewrites("array")
+def _array(b: OnnxBuilder, *elements: Value, shape: Sequence[int]) -> Value:
+    joined = b.onnx("Concat", *(b.onnx("Unsqueeze", x, np.array([0])) for x in in_one_type(b, elements)), axis=0)
+    if len(shape) == 1:
+        return joined
+    inner = b.onnx("Slice", b.onnx("Shape", joined), np.array([1]), np.array([LAST]))
+    return b.onnx("Reshape", joined, b.onnx("Concat", np.array(shape, np.int64), inner, axis=0))
+
+
+@rewrites("numpy.take")
+def _take(b: OnnxBuilder, x: Value, indices: Value, *, axis: int | None = None) -> Value:
+    x = shaped(b, x, -1) if axis is None else x
+    return b.onnx("Gather", x, b.cast(b.strong(indices), INT64), axis=axis or 0)
+
+
+@rewrites("numpy.roll")
+def _roll(b: OnnxBuilder, x: Value, shift: Value, *, axis: int | None = None) -> Value:
+    if shift.type.rank or isinstance(axis, tuple):
+        raise ValueError("along several axes")
+    flat, along = (shaped(b, x, -1), 0) if axis is None else (x, axis)
+    count, moved = length(b, flat, along), b.pack([b.cast(b.strong(shift), INT64)])
+    at, axes = b.onnx("Mod", b.sub(count, moved), count), np.array([along])
+    parts = b.onnx("Slice", flat, at, np.array([LAST]), axes), b.onnx("Slice", flat, np.array([0]), at, axes)
+    rolled = b.onnx("Concat", *parts, axis=along)
+    return b.onnx("Reshape", rolled, b.onnx("Shape", x)) if axis is None else rolled
