@@ -200,7 +200,7 @@ def test_ctrl_c_between_nodes_of_a_graph_keeps_what_was_computed():
         return x
 
     body = "b (int64 i, bool c, float x) => (bool c, float y, int64 i) { t = Add (x, one) y = InterruptedAtFive (t) }"
-    error = raised(LoopInterrupted, None, True, 0, body=body, one=1)
+    error = raised(LoopInterrupted, 10, True, 0, body=body, one=1)
     assert (error.iteration, error.partial[0], error.partial[1].tolist()) == (5, 5, [0, 1, 2, 3, 4])
 
 

@@ -57,8 +57,8 @@ BODIES = {
     "a number": ("x: x * 0.5 + 1\nwhile: x > -1", [1.0], {}),
     "a vector": ("x: x @ w * 0.5 + 1\nwhile: sum(x) > -1", [[1.0, 2.0]], {"w": [[0.1, 0.2], [0.3, 0.4]]}),
     "draws": (
-        HEAD + "b (int64 i, bool c, double s) => (bool d, double t) <bool yes = {1}> {"
-        " r = RandomNormal <shape = [1], dtype = 11> () u = Squeeze (r) t = Add (s, u) d = Identity (yes) }",
+        HEAD + "b (int64 i, bool c, double s) => (bool d, double t) {"
+        " r = RandomNormal <shape = [1], dtype = 11> () u = Squeeze (r) t = Add (s, u) n = IsNaN (t) d = Not (n) }",
         [0.0],
         {},
     ),

@@ -11,7 +11,9 @@ from mdf_loop.types.elements import CODES
 from . import contents
 from .drawing import Drawing, Value, fresh
 
-HOSTILE = [sign * n + more for n in (1 << 31, 1 << 40, 1 << 61, 1 << 62, (1 << 63) - 17) for sign in (1, -1) for more in (0, 1, 16)]
+HOSTILE = [
+    sign * n + more for n in (1 << 31, 1 << 40, 1 << 61, 1 << 62, (1 << 63) - 17) for sign in (1, -1) for more in (0, 1, 16)
+]
 HOSTILE += [-(1 << 63)]
 """Lengths for which there is no memory, some of which are few bytes where 64 bits wrap around; and negative ones."""
 

@@ -68,7 +68,7 @@ def _of_thing(thing: Any, known: list[str], functions: Mapping[str, Any]) -> Ite
         yield from (f"it reads {said}" for said in _unknown(getattr(thing, attribute, None), local))
         text = getattr(thing, attribute, None)
         if isinstance(text, str) and _is_text(text, local):
-            yield f"its {attribute} is the text {excerpt(text)}, {NO_VALUE}"
+            yield BRACES if is_onnx_text(text) else f"its {attribute} is the text {excerpt(text)}, {NO_VALUE}"
         elif isinstance(text, str) and text in ("true", "false") and text not in local:
             yield f"its {attribute} is the text {text!r}; without quotes it is a boolean"
     said = _attributes(function)
