@@ -7,6 +7,8 @@ ended are left out when there are enough of them.  What comes out has the same b
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -34,6 +36,12 @@ FULL = 0.98
 
 ANY = 0.4371
 """Stands for a number that is not drawn yet; hardly anything makes 0 of it, by which Python would not divide."""
+
+LEAST, EARLY = 64, 0.05
+"""Lanes that are run in any case, for they take hardly longer than one; the part of the time after which their pace is known."""
+
+BYTES, ROWS = 1 << 27, 1 << 13
+"""Bytes that more lanes than these may collect, and iterations up to which a trip count says how many are collected."""
 
 SETTLED = 4
 """Iterations after which one is made a function: shorter loops are over by then."""
@@ -79,8 +87,9 @@ class BatchedLoop:
         wanted: Sequence[bool],
         deadline: Deadline | None = None,
         most: int | None = None,
+        seconds: float = math.inf,
     ) -> Columns:
-        """Run the loop in all lanes.
+        """Run the loop in all lanes, or in the first ones.
 
         Parameters
         ----------
@@ -95,6 +104,8 @@ class BatchedLoop:
         deadline : Deadline, optional
         most : int, optional
             As ``options(max_iterations=)``.
+        seconds : float
+            Lanes with which it would take much longer are left out, the last ones first.
 
         Raises
         ------
@@ -108,6 +119,7 @@ class BatchedLoop:
         drawing = Drawing(self.draws, seeds, limit)
         lanes = self._lanes(given, which)
         out = _Out(len(which), self.loop, wanted)
+        patience = _Patience(seconds, limit, bool(self.loop.keep_going) or soonest != limit)
         t = 0
         with np.errstate(all="ignore"):
             while len(lanes.ids):
@@ -124,6 +136,9 @@ class BatchedLoop:
                 self._go_round(lanes)
                 if len(ended):
                     self._leave_out(lanes, drawing, ended)
+                if lanes.running and (fewer := patience.lanes(t, out, lanes.running)) < out.count:
+                    out.keep(fewer)
+                    self._keep(lanes, drawing, lanes.alive & (lanes.ids < fewer))
         return out.columns()
 
     def _lanes(self, given: Sequence[Arguments], which: np.ndarray) -> Lanes:
@@ -247,10 +262,48 @@ class BatchedLoop:
         part = FULL if self.draws and drawing.is_used_up else FEW
         if lanes.running > part * len(lanes.alive):
             return
-        left = np.flatnonzero(lanes.alive)
+        self._keep(lanes, drawing, lanes.alive)
+
+    def _keep(self, lanes: Lanes, drawing: Drawing, which: np.ndarray) -> None:
+        left = np.flatnonzero(which)
         if self.draws:
             drawing.keep(left)
         lanes.keep(left, lanes.stacked - self.passing)
+
+
+class _Patience:
+    """How many lanes a run goes on with, so that it ends in time.
+
+    Parameters
+    ----------
+    seconds : float
+    limit : int or None
+        After how many iterations all have ended.
+    is_open : bool
+        Whether a lane may end before.
+    """
+
+    def __init__(self, seconds: float, limit: int | None, is_open: bool) -> None:
+        self.seconds, self.limit, self.is_open = seconds, limit, is_open
+        self.begun = self.asked = time.perf_counter()
+        self.t = 0
+
+    def lanes(self, t: int, out: _Out, running: int) -> int:
+        """How many of the lanes, some of which still run after ``t`` iterations."""
+        count = out.count
+        if count <= LEAST or self.seconds == math.inf:
+            return count
+        if (size := out.bytes(min(self.limit or 0, ROWS))) > BYTES:
+            return max(count * BYTES // size, LEAST)
+        now = time.perf_counter()
+        if t < SETTLED or now - self.asked < self.seconds * (1.0 if self.is_open else EARLY):
+            return count
+        taken = now - self.begun
+        whole = taken + (now - self.asked) / (t - self.t) * (self.limit - t) if self.limit else math.inf
+        if running < count:  # as many end in a second as did so far
+            whole = min(whole, taken * count / (count - running))
+        self.asked, self.t = now, t
+        return count if whole <= 2 * self.seconds else max(int(count * self.seconds / whole), LEAST)
 
 
 class _Out:
@@ -295,6 +348,16 @@ class _Out:
                 column = self.values[k] = np.empty((self.count, *shape), dtype)
             _refuse_change(column, shape, dtype, 1)
             column[ids] = value[ended] if is_stacked else value
+
+    def bytes(self, rows: int) -> int:
+        """How large what is collected is at least if there are so many rows."""
+        return sum(c.nbytes // len(c) * max(len(c), rows) for c in self.collected if c is not None)
+
+    def keep(self, count: int) -> None:
+        """Forget all lanes but the first ones."""
+        self.count, self.lengths = count, self.lengths[:count]
+        self.values = [None if column is None else column[:count] for column in self.values]
+        self.collected = [None if column is None else column[:, :count] for column in self.collected]
 
     def columns(self) -> Columns:
         """Everything, once all lanes have ended."""

@@ -17,8 +17,11 @@ Asked = tuple[int, int] | tuple[int, int, float]
 FIRST = 1024
 """Runs in a piece before anything is known of their pace: vectorised, they take hardly longer than one."""
 
+SMALL = 1 << 16
+"""Runs that are probably over in about a second: to cut them costs more than it gives, if nothing is told meanwhile."""
+
 SOON, LONG, SHORT = 0.1, 1.0, 0.03
-"""Seconds of the first piece, of those after it, and of the shortest ones that workers get when little is left."""
+"""Seconds of the first piece of what is watched, of the others, and of the shortest ones that workers get when little is left."""
 
 MORE, FAR = 32, 4
 """How many times as long as the last piece the next one may be; the same where that follows from two pieces."""
@@ -82,11 +85,16 @@ class Pieces:
     source : Source
     length : int, optional
         How many runs a piece has; the clock decides otherwise.
+    trials : int
+        How many runs one point has, which cost less to begin than points do.
+    is_watched : bool
+        Whether the first piece shall end soon however few runs there are.
     """
 
-    def __init__(self, source: Source, length: int | None = None) -> None:
+    def __init__(self, source: Source, length: int | None = None, trials: int = 1, is_watched: bool = True) -> None:
         self._source, self._given = source, length
-        self._length = FIRST
+        is_short = not is_watched and source.left <= SMALL
+        self._length, self._first = (FIRST * min(trials, MORE), LONG) if is_short else (FIRST, SOON)
         self._count, self._seconds = 0, 0.0
 
     def take(self, workers: int = 1) -> Asked | None:
@@ -94,7 +102,7 @@ class Pieces:
         span = self._source.take(self._given or self._by_the_clock(workers))
         if span is None or self._given:
             return span
-        return (*span, LONG if self._count else SOON)
+        return (*span, LONG if self._count else self._first)
 
     def took(self, asked: Asked | Span, ran: Ran) -> None:
         """Learn from a piece how long the next ones may be."""

@@ -56,10 +56,6 @@ class Seeds:
         self.words = self._hashed()
         self._made: list[np.random.Generator] | None = None
 
-    def first(self, count: int) -> Seeds:
-        """Those of the first trials."""
-        return Seeds(self.seed, self.points[:count], self.trials[:count], self.common_noise)
-
     def _hashed(self) -> np.ndarray | None:
         root = self.seed if isinstance(self.seed, np.random.SeedSequence) else np.random.SeedSequence(int(self.seed))
         keys = [self.trials] if self.common_noise else [self.points, self.trials]

@@ -17,7 +17,7 @@ from mdf_loop.models.results import stop_of
 from mdf_loop.options import Run
 from mdf_loop.sweeps.batched import BatchedLoop
 from mdf_loop.sweeps.columns import Columns
-from mdf_loop.sweeps.compiled import UNKNOWN, CompiledLoop
+from mdf_loop.sweeps.compiled import CompiledLoop
 from mdf_loop.sweeps.exact import NotBatched
 from mdf_loop.sweeps.seeds import Seeds
 from mdf_loop.sweeps.sources import Evaluated, Unread, results_in, source_of
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from mdf_loop.sweeps.task import Task
 
 log = logging.getLogger(__name__)
-
-WHOLE, PACE, FEW = 1.0, 2e7, 64
-"""Where there is less time than these seconds, as many lanes are run as end in it at so many iterations a second, but these at
-least: vectorised they take hardly longer than one."""
 
 
 class SideBySide:
@@ -156,13 +152,10 @@ class SideBySide:
         compiled = machine.run(arguments, which, seeds, run, seconds)
         if compiled is not None:
             return compiled
-        if seconds < WHOLE:
-            which = which[: max(int(seconds * PACE / max(each.trip_count or UNKNOWN for each in arguments)), FEW)]
-            seeds = seeds and seeds.first(len(which))
         how = run.options.how
         compiles = how.compiles or how.compiles_what_pays
         batched = self._ready(prepared, compiles, lambda: BatchedLoop(prepared.record, compiles))
-        return batched.run(arguments, which, seeds, keeps, run.deadline, run.options.max_iterations)
+        return batched.run(arguments, which, seeds, keeps, run.deadline, run.options.max_iterations, seconds)
 
     def _ready(self, prepared: Any, how: Any, make: Callable[[], Any]) -> Any:
         """What was made of a loop before; it is kept beside the loop, so that its place stays taken."""

@@ -11,7 +11,7 @@ from mdf_loop.counts import counted
 from mdf_loop.errors import ArgumentError
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.models.results import About, Results
-from mdf_loop.options import RandomStream, Run, Seed, part_of, start_run
+from mdf_loop.options import RandomStream, Run, Seed, current_options, part_of, start_run
 from mdf_loop.progress import Tally
 from mdf_loop.sweeps.filling import fill, keeping
 from mdf_loop.sweeps.pieces import Pieces, Uncut
@@ -59,7 +59,8 @@ class _Kept:
 
     def found(self) -> Generator[tuple[Span, Chunk]]:
         """Chunks of trials."""
-        return here(self.task, Pieces(Uncut(self.task.size)))
+        size, is_watched = self.task.size, bool(current_options().progress)
+        return here(self.task, Pieces(Uncut(size), trials=size, is_watched=is_watched))
 
     def add(self, start: int, chunk: Chunk, count: int) -> None:
         """Take some trials."""
