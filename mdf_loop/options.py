@@ -10,6 +10,7 @@ import contextvars
 import dataclasses
 import functools
 import os
+import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias, TypeVar
@@ -26,6 +27,12 @@ Seed: TypeAlias = "int | np.random.SeedSequence"
 """What a stream of random numbers starts from."""
 
 T = TypeVar("T")
+
+_SEEDS = random.Random()
+"""Seeds of runs that have none: begun by the system once, since to ask it takes as long as a small run."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_SEEDS.seed)  # which draws others than its parent
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,7 +197,7 @@ class RandomStream:
     def seed(self) -> Seed:
         """What it starts from."""
         if self._seed is None:  # asking for it takes longer than a small run, and few draw
-            self._seed = int.from_bytes(os.urandom(8), "little") >> 1
+            self._seed = _SEEDS.getrandbits(63)
         return self._seed
 
     @classmethod

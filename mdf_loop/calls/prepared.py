@@ -147,7 +147,8 @@ _cache = Cache()
 
 def read_once(source: Any, n_carried: int | None, kind: str, count: int | None = None) -> Body:
     """Read a body, or find it read; ``count`` is how many inputs a Scan is given, where that is known."""
-    count = {"loop": None if n_carried is None else 2 + n_carried, "branch": 0}.get(kind, count)
+    if kind != "scan":
+        count = 0 if kind == "branch" else None if n_carried is None else 2 + n_carried
     key = fingerprint(source)
     if key is None:
         return read(source, n_carried, kind).taking(count)

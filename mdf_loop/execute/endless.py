@@ -53,7 +53,10 @@ class Endless:
         ArgumentError
             Nothing does, and no option either.
         """
-        loop, options, count, is_omitted = self.loop, run.options, given.trip_count, given.go is None
+        count = given.trip_count
+        if count is not None and count < ENDLESS:
+            return
+        loop, options, is_omitted = self.loop, run.options, given.go is None
         if given.go is False or options.max_iterations is not None or loop.scanned:
             return
         is_ignored = is_omitted and not options.obey_body_condition
@@ -62,7 +65,7 @@ class Endless:
                 f"{loop.name}: both M and cond are omitted, so this loop would never end. Give M or cond, or set "
                 "options(max_iterations=...) to stop it there, or options(obey_body_condition=True) to let the body end it"
             )
-        if options.timeout is not None or (count is not None and count < ENDLESS):
+        if options.timeout is not None:
             return
         if is_ignored or self.is_sure(self._lasting_values(given), run):
             raise ArgumentError(

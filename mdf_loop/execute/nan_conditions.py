@@ -46,9 +46,9 @@ class Compared:
     def warn_of_nan(self, results: Sequence[Any], given: Arguments, run: Run, lasted: int) -> None:
         """Say that the condition compared nan, if that ended the loop: behind ``lasted`` iterations."""
         loop, count = self.loop, given.trip_count
-        if not (self.carried or self.captured) or not lasted or (given.go is None and not run.options.obey_body_condition):
+        if not lasted or (count is not None and lasted >= count) or loop.scanned:
             return
-        if loop.scanned or (count is not None and lasted >= count):
+        if not (self.carried or self.captured) or (given.go is None and not run.options.obey_body_condition):
             return
         values = [(name, _plain(results[k])) for k, name in self.carried]
         values += [(name, _plain(given.captured[k])) for k, name in self.captured]

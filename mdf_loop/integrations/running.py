@@ -47,11 +47,11 @@ def refuse_options(inputs: Mapping[str, Any], names: Container[str]) -> None:
     ------
     ArgumentError
     """
-    for name, value in inputs.items():
-        if name in OPTIONS and name not in names:
+    for name in OPTIONS.intersection(inputs):
+        if name not in names:
             raise ArgumentError(
                 f"{name} is an option, and the model has no input of that name; "
-                f"write: with mdf_loop.options({name}={value!r}): ..."
+                f"write: with mdf_loop.options({name}={inputs[name]!r}): ..."
             )
 
 

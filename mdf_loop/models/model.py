@@ -130,6 +130,8 @@ class Model:
         LoopError
             As :func:`mdf_loop.run`.
         """
+        if ARGUMENTS.isdisjoint(arguments):
+            return self.run_once(arguments)
         how, inputs = self._told_apart(arguments)
         seed, trials = how.pop("seed", None), how.pop("trials", None)
         wish = self._wish(how)
@@ -252,8 +254,6 @@ class Model:
 
     def _told_apart(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """What is said of how to run, and the inputs; a model of ONNX may have inputs of such names."""
-        if ARGUMENTS.isdisjoint(arguments):
-            return {}, dict(arguments)
         known = self._names_of_its_own()
         how, inputs = dict[str, Any](), dict[str, Any]()
         for name, value in arguments.items():

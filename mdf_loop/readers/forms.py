@@ -23,7 +23,7 @@ def arranged(
     ArgumentError
         Together they are not what the body takes.
     """
-    by_name = {name for name in names if name in named and name not in captures}
+    by_name = set() if named.keys().isdisjoint(names) else {name for name in names if name in named and name not in captures}
     if not by_name:
         return [*given], {**named}
     rest = [name for name in names if name not in by_name]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,11 +75,11 @@ def equations_in(source: Any) -> Equations:
     return _of_text(source) if isinstance(source, str) else _of_mapping(source)
 
 
-def within(source: Any, names: Container[str]) -> Any:
+def within(source: Any, names: Collection[str]) -> Any:
     """A body with values of such names around it: equations say that they capture those which mean something else."""
-    around = [name for name in sorted(AMBIENT) if name in names]
-    if not around or not is_equations(source):
+    if AMBIENT.isdisjoint(names) or not is_equations(source):
         return source
+    around = sorted(AMBIENT.intersection(names))
     try:
         said = equations_in(source)
     except MalformedBody:  # which is told when it is read
