@@ -109,7 +109,7 @@ class LoopRep(BackendRep):
     def _as_values(self, given: Sequence[Any]) -> list[Any]:
         return [as_value(value, what) for value, what in zip(given, self._asked, strict=True)]
 
-    def fit(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def fit(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         """Values that have no type of their own (from files, from the command line), made into what the model asks for.
 
         Raises
@@ -122,7 +122,7 @@ class LoopRep(BackendRep):
             if type(value) is not np.ndarray or value.dtype is not plain.get(name):
                 break
         else:
-            return dict(inputs)
+            return inputs
         known = {name: value for name, value in inputs.items() if name in self._fitting}
         return {**inputs, **fit_values(self._fitting, known)}
 

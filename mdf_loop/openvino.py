@@ -108,7 +108,7 @@ class OpenvinoRep(LoopRep):
         loops = [loop for step in self.graph.program.steps for loop in getattr(step.bound.call, "loops", ())]
         return "\n".join(explained(loop, source, steps) for loop in loops)
 
-    def fit(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def fit(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         """Values without a type of their own made into what the model declares; see :meth:`LoopRep.fit`."""
         return super().fit(self._renamed(inputs))
 

@@ -351,8 +351,8 @@ def _refuse_output_axes(attrs: dict[str, Any]) -> None:
 
 def _of_same_name(bodies: list[Body], named: dict[str, Any], **arguments: Any) -> dict[str, Any]:
     """The captures, with M and cond among them where a body reads those names and nothing else was given for them."""
-    read = {name for body in bodies for name in body.captures}
-    return {**{name: value for name, value in arguments.items() if name in read and value is not None}, **named}
+    read = {name for body in bodies for name in arguments if name in body.captures}
+    return {**{name: arguments[name] for name in read if arguments[name] is not None}, **named} if read else named
 
 
 def changeable(values: list[Any]) -> list[Any]:
