@@ -155,9 +155,8 @@ def test_negative_powers_of_numpys_whole_numbers_are_refused(power, engine):
         mdf_loop.loop(3, True, 2, body=Graph.from_yaml(text))
 
 
-REDUCTIONS = (
-    ["sum", "prod", "mean", "median", "min", "max", "amin", "amax", "ptp", "all", "any", "nansum", "nanmean", "nanmin", "nanmax", "std", "var", "argmax", "argmin", "cumsum", "cumprod"]
-)
+REDUCTIONS = ["sum", "prod", "mean", "median", "min", "max", "amin", "amax", "ptp", "all", "any", "nansum", "nanmean", "nanmin"]
+REDUCTIONS += ["nanmax", "std", "var", "argmax", "argmin", "cumsum", "cumprod"]
 
 
 @pytest.mark.parametrize("given", ["axis=-1", "axis=0", "axis=-1, keepdims=True", "keepdims=True", "axis=None", "axis=1"])
