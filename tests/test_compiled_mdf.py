@@ -153,3 +153,30 @@ def test_negative_powers_of_numpys_whole_numbers_are_refused(power, engine):
     """
     with mdf_loop.options(engine=engine), pytest.raises(IterationError, match="negative integer powers"):
         mdf_loop.loop(3, True, 2, body=Graph.from_yaml(text))
+
+
+REDUCTIONS = ["sum", "prod", "mean", "median", "min", "max", "amin", "amax", "ptp", "all", "any", "nansum", "nanmean", "nanmin"]
+REDUCTIONS += ["nanmax", "std", "var", "argmax", "argmin", "cumsum", "cumprod"]
+
+
+@pytest.mark.parametrize("given", ["axis=-1", "axis=0", "axis=-1, keepdims=True", "keepdims=True", "axis=None", "axis=1"])
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_single_numbers_have_an_axis_that_numpy_reduces(name, given):
+    text = f"""
+g:
+    metadata: {{inputs: [i, go, x], outputs: [go, y, r]}}
+    nodes:
+        A:
+            input_ports: {{i: {{}}, x: {{}}}}
+            parameters: {{q: {{value: i * 0.5}}, y0: {{value: x}}, r0: {{value: 'numpy.{name}(q, {given})'}}}}
+            output_ports: {{y: {{value: y0}}, r: {{value: r0}}}}
+"""
+    found = []
+    for engine in ("interpret", "numpy", "jit"):
+        with mdf_loop.options(engine=engine):
+            try:
+                rows = mdf_loop.loop(100, True, 1.0, body=Graph.from_yaml(text))[1]
+                found.append((rows.dtype, rows.shape, rows.tolist()))
+            except mdf_loop.LoopError as error:
+                found.append(type(error))
+    assert found[0] == found[1] == found[2]

@@ -128,3 +128,46 @@ def test_signs_of_zero_are_the_same_on_every_engine(op, dtype):
         with mdf_loop.options(engine=engine):
             signs.append(np.signbit(np.asarray(mdf_loop.backend.prepare(model).run(given)[0], np.float64)).tolist())
     assert signs[0] == signs[1] == signs[2]
+
+
+def signs_in_a_loop(text, dtype, **given):
+    """The signs of what each engine gives."""
+    found = []
+    for engine in ("interpret", "numpy", "jit"):
+        with mdf_loop.options(engine=engine):
+            z = mdf_loop.loop(
+                2,
+                True,
+                dtype(0),
+                body=f"f (int64 i, bool go, {KINDS[dtype]} x) => (bool go, {KINDS[dtype]} x, z) {{ {text} }}",
+                **given,
+            )[1]
+            found.append(np.signbit(z).tolist())
+    return found
+
+
+KINDS = {np.float64: "double", np.float32: "float"}
+SHAPES = [((1,), (1,)), ((1, 1), (1,)), ((1,), (1, 1)), ((1, 1), (1, 1)), ((4, 1), (1, 1)), ((4, 1), (1, 3)), ((1, 1), (1, 3))]
+SHAPES += [((3,), (3,)), ((2, 3), (3,)), ((2, 3), (3, 4)), ((2, 1, 1), (2, 1, 1)), ((1,), (2, 1, 1))]
+
+
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", KINDS)
+def test_a_product_of_matrices_is_a_sum_that_begins_with_zero(shapes, dtype):
+    for a, b in ((-0.0, 1.0), (0.0, -1.0), (-0.0, -1.0)):
+        x, y = np.full(shapes[0], a, dtype), np.full(shapes[1], b, dtype)
+        for text, given in (("z = MatMul (a, b)", {"a": x, "b": y}), ("m = Add (a, x) z = MatMul (m, b)", {"a": x, "b": y})):
+            one, other, third = signs_in_a_loop(text, dtype, **given)
+            assert one == other == third
+            assert not np.any(one)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 9, 33, 100])
+@pytest.mark.parametrize("op", ["ReduceMax", "ReduceMin", "GlobalMaxPool"])
+@pytest.mark.parametrize("dtype", KINDS)
+def test_an_extreme_of_zeros_of_one_sign_has_it(op, n, dtype):
+    for zero in (0.0, -0.0):
+        given = np.full((2, 1, n), zero, dtype)
+        axes = {} if op == "GlobalMaxPool" else {"axes": np.array([2])}
+        for found in signs_in_a_loop(f"z = {op} ({', '.join(['a', *axes])})", dtype, a=given, **axes):
+            assert np.all(np.array(found) == np.signbit(zero))

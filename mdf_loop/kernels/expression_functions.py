@@ -111,6 +111,9 @@ def _reducing(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bo
     if not stacked[0] or any(stacked[1:]):
         return None
     x, axis = args[0], attrs.get("axis")
+    if x.ndim == 1 and axis in (None, 0, -1):  # single numbers, to which numpy gives an axis
+        kept = {name: value for name, value in attrs.items() if name != "keepdims"}
+        return all_stacked(run(_flat(x), *args[1:], **{**kept, "axis": 1}))
     if axis is None and attrs.get("keepdims"):
         return all_stacked(run(x, *args[1:], **{**attrs, "axis": tuple(range(1, x.ndim))}))
     if axis is None:

@@ -122,7 +122,8 @@ def _turned(bits: np.ndarray) -> np.ndarray:
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The matrix product of two arrays of one type: sums of half precision in float32, those of whole numbers wrap around."""
-    multiply = np.dot if 0 < a.ndim < 3 and 0 < b.ndim < 3 else np.matmul  # the same numbers for less than half the overhead
+    # the same numbers for less than half the overhead; of two single numbers dot gives the product, -0.0 perhaps, and no sum
+    multiply = np.dot if 0 < a.ndim < 3 and 0 < b.ndim < 3 and a.size + b.size != 2 else np.matmul
     if a.dtype.kind == "f" and a.itemsize >= 4:
         return multiply(a, b)
     if kind_of(a.dtype) == "float":

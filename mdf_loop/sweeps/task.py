@@ -158,7 +158,7 @@ class Task:
         if many is not None and stop - start > 1:
             found = many.run(self, start, stop, run, seconds)
             if found is not None:
-                return found, stop - start if found.iterations is None else len(found.iterations)
+                return found, min((len(rows) for rows, _ in found.columns.values()), default=stop - start)
         many_steps = self._at_many_points(start, stop, run)
         if many_steps is not None:
             return many_steps, stop - start

@@ -234,6 +234,8 @@ class OnnxLowering(Lowering):
         if x.op == "const" and x.attr is None:  # not read before the first iteration is over
             shape = [n if isinstance(n, int) else 0 for n in type.shape or ()]
             return self.b.const(_number(type, 0) if type.weak else np.zeros(shape, type.dtype))
+        if x.type.kind == "b":  # True + True is True, and 1 + 1 is 2
+            raise CannotLower(f"{name!r} is a truth value first and becomes a number: begin with a number")
         if type.weak and x.type.rank == 0:
             return self.b.python(x, builtins.type(_number(type)))
         dtype = _promoted(x.type, type)

@@ -39,7 +39,7 @@ def written_into(printer: Printer, value: Value, target: str) -> str:
 
 def _primitive_into(p: Printer, v: Value, target: str) -> str:
     args = whole_operands(p, v, _operands(p, v), target) if v.op != "dot" else _operands(p, v)
-    ufunc = PRIMITIVES[v.op].ufunc if v.op != "dot" else np.dot if v.type.rank == 2 else np.matmul
+    ufunc = PRIMITIVES[v.op].ufunc if v.op != "dot" else np.dot if v.type.rank == 2 and v.type.size > 1 else np.matmul
     out = f"out={target}" if ufunc in (np.maximum, np.minimum) else target  # numpy is about to ask for it
     return f"{p.source.use(ufunc)}({', '.join([*args, out])})"
 
