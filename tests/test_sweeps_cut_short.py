@@ -13,7 +13,8 @@ HEAD = '<ir_version: 9, opset_import: ["" : 18]> m (int64[n] t, double[k] x) => 
 MODELS = {
     "a loop whose results have a length of their own": """{
         c = Constant <value = int64 {3}> ()
-        z = Loop <body = b (int64 i, bool go, double[m] s) => (bool go, double[p] u) { v = Add (s, s) u = Unique (v) }> (c, , x) }""",
+        z = Loop <body = b (int64 i, bool go, double[m] s) => (bool go, double[p] u) {
+            v = Add (s, s) u = Unique (v) }> (c, , x) }""",
     "a node": "{ u = Unique (x) z = ReduceSum <keepdims = 0> (u) }",
     "a number": "{ y = Cast <to = 11> (t) z = ReduceSum <keepdims = 0> (y) }",
 }
