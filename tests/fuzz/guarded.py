@@ -167,7 +167,8 @@ def _made(side: str) -> tuple[dict[str, int], Any, list[Any]]:
     name = b"mem_handler"
     new = ctypes.pythonapi.PyCapsule_New
     new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))  # arrays may be freed when nothing else is left
+    for kept in (code, handler, name):  # arrays may be freed when nothing else is left
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
     return at, new(ctypes.addressof(handler), name, None), [code, handler, name]
 
 
