@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import Kernel, bind, lookup
 from mdf_loop.ops.rows import Bound
 from mdf_loop.plan.invariants import lasting
+from mdf_loop.plan.outside import is_closed
 from mdf_loop.plan.purity import is_repeatable
 from mdf_loop.plan.result_types import result_types
 from mdf_loop.step.allowed import allows
@@ -36,6 +38,7 @@ from mdf_loop.step.primitives import BOOL, INT64
 from mdf_loop.step.records import UNKNOWN, Apply, BranchRegion, LoopRegion, Region, Size, Type, Value
 from mdf_loop.step.sequences import alike, collecting, with_lists
 from mdf_loop.step.settling import Settling
+from mdf_loop.step.trace import traced
 
 Names = dict[str, Value]
 
@@ -161,7 +164,8 @@ class Lowering:
             return drawn
         types = [None if x is None else x.type for x in args]
         is_known = all(x is None or x.type.dtype is not None or x.op == "rows" for x in args)
-        if entry.define is not None and is_known and allows(node, types):
+        has_definition = entry.define is not None or is_closed(entry, bound.keywords)
+        if has_definition and is_known and allows(node, types):
             mark = self.b.mark()
             try:
                 results = self._defined(node, bound, entry, args)
@@ -178,10 +182,11 @@ class Lowering:
 
     def _defined(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None]) -> Sequence[Value]:
         """An operator by its definition: in the open where that is little or about numbers, else as a whole that keeps it."""
-        define = entry.define
-        assert define is not None
         with self.b.region() as close:
-            found = define(self.b, *args, **node.attrs)
+            if entry.define is None:
+                found: Any = traced(entry.run, self.b, args, bound.keywords)
+            else:
+                found = entry.define(self.b, *args, **node.attrs)
             results = found if isinstance(found, tuple) else (found,)
             if len(results) < len(node.outputs):
                 raise CannotLower("the definition says less than the node asks for")
