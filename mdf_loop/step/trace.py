@@ -33,7 +33,7 @@ def traced(run: Call, b: Builder, args: Sequence[Value | None], keywords: Mappin
     CannotLower
         Types alone do not say what it does.
     """
-    if any(x is not None and (x.type.dtype is None or x.type.weak or x.type.kind not in "biuf") for x in args):
+    if any(x is not None and (x.type.dtype is None or x.type.weak or x.type.kind not in "biufV") for x in args):
         raise CannotLower("a kernel of other things than arrays of real numbers")
     trace = KernelTrace(b, getattr(run, "__code__", traced.__code__))
     b.traces = True
@@ -144,8 +144,9 @@ class TracedArray(Traced):
 
     def astype(self, dtype: Any, copy: bool = True) -> Any:
         """The same in another element type."""
-        name = np.dtype(dtype).name
-        return self.trace.add(f"numpy.{'bool_' if name == 'bool' else name}", [self])
+        if np.dtype(dtype) == bool:
+            return self.trace.add("numpy.bool_", [self])
+        return self.trace.wrap(self.trace.builder.cast(self.value, np.dtype(dtype)))
 
     def __getitem__(self, index: Any) -> Any:
         parts = list(index) if isinstance(index, tuple) else [index]
