@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -16,9 +15,8 @@ from mdf_loop.constants import unchangeable
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import Kernel, bind, lookup
-from mdf_loop.ops.rows import Bound
+from mdf_loop.ops.rows import Bound, Call
 from mdf_loop.plan.invariants import lasting
-from mdf_loop.plan.outside import is_closed
 from mdf_loop.plan.purity import is_repeatable
 from mdf_loop.plan.result_types import result_types
 from mdf_loop.step.allowed import allows
@@ -38,7 +36,7 @@ from mdf_loop.step.primitives import BOOL, INT64
 from mdf_loop.step.records import UNKNOWN, Apply, BranchRegion, LoopRegion, Region, Size, Type, Value
 from mdf_loop.step.sequences import alike, collecting, with_lists
 from mdf_loop.step.settling import Settling
-from mdf_loop.step.trace import traced
+from mdf_loop.step.trace import meaning_of
 
 Names = dict[str, Value]
 
@@ -164,11 +162,11 @@ class Lowering:
             return drawn
         types = [None if x is None else x.type for x in args]
         is_known = all(x is None or x.type.dtype is not None or x.op == "rows" for x in args)
-        has_definition = entry.define is not None or is_closed(entry, bound.keywords)
-        if has_definition and is_known and allows(node, types):
+        make = meaning_of(node, entry, bound, self.exact)
+        if make is not None and is_known and allows(node, types):
             mark = self.b.mark()
             try:
-                results = self._defined(node, bound, entry, args)
+                results = self._defined(node, bound, entry, args, make)
             except (CannotLower, ValueError):
                 pass  # what is wrong with it, if anything is, the kernel will say
             else:
@@ -180,13 +178,10 @@ class Lowering:
 
     # Operators
 
-    def _defined(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None]) -> Sequence[Value]:
+    def _defined(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], make: Call) -> Sequence[Value]:
         """An operator by its definition: in the open where that is little or about numbers, else as a whole that keeps it."""
         with self.b.region() as close:
-            if entry.define is None:
-                found: Any = traced(entry.run, self.b, args, bound.keywords)
-            else:
-                found = entry.define(self.b, *args, **node.attrs)
+            found = make(self.b, *args)
             results = found if isinstance(found, tuple) else (found,)
             if len(results) < len(node.outputs):
                 raise CannotLower("the definition says less than the node asks for")

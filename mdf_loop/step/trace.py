@@ -7,6 +7,7 @@ definition - ends the tracing, and the kernel is called as a whole.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,19 +15,41 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import let_through
-from mdf_loop.ops.registry import KERNELS
-from mdf_loop.ops.rows import Call
+from mdf_loop.ir import Node
+from mdf_loop.kernels.activation import one_shape
+from mdf_loop.ops.batching import elementwise
+from mdf_loop.ops.registry import KERNELS, Kernel
+from mdf_loop.ops.rows import Bound, Call
+from mdf_loop.plan.outside import is_closed
 from mdf_loop.readers.expressions.values import DOMAIN
 from mdf_loop.readers.python.tracing import Trace, Traced, TracedBranch
 from mdf_loop.step.build import Builder, CannotLower
+from mdf_loop.step.primitives import promoted
 from mdf_loop.step.records import Value
 
 MOST = 500
 """Calls of numpy's functions up to which a kernel is traced: a loop of Python's is written out."""
 
 
-def traced(run: Call, b: Builder, args: Sequence[Value | None], keywords: Mapping[str, Any]) -> tuple[Value, ...]:
+def meaning_of(node: Node, entry: Kernel, bound: Bound, exact: bool = False) -> Call | None:
+    """What makes the Step of a node's operator, ``make(b, *args)``: its definition, or its kernel, traced; None if it has none.
+
+    ONNX's element-wise operators are traced, and kernels of users that are functions of their arguments.
+    """
+    if entry.define is not None:
+        return functools.partial(entry.define, **node.attrs)
+    is_ours = entry.built_in and not entry.domain and entry.batch in (elementwise, one_shape)
+    if is_ours or is_closed(entry, bound.keywords):
+        return lambda b, *args: traced(entry.run, b, args, bound.keywords, exact and not entry.built_in)
+    return None
+
+
+def traced(
+    run: Call, b: Builder, args: Sequence[Value | None], keywords: Mapping[str, Any], exact: bool = False
+) -> tuple[Value, ...]:
     """The results of a kernel, computed by what its function does to values of the arguments' types.
+
+    ``exact`` says that an array without dimensions is something else than a number of numpy's.
 
     Raises
     ------
@@ -35,7 +58,7 @@ def traced(run: Call, b: Builder, args: Sequence[Value | None], keywords: Mappin
     """
     if any(x is not None and (x.type.dtype is None or x.type.weak or x.type.kind not in "biufV") for x in args):
         raise CannotLower("a kernel of other things than arrays of real numbers")
-    trace = KernelTrace(b, getattr(run, "__code__", traced.__code__))
+    trace = KernelTrace(b, getattr(run, "__code__", traced.__code__), exact=exact)
     b.traces = True
     try:
         with np.errstate(all="ignore"):
@@ -57,11 +80,19 @@ def _unchangeable(x: Any) -> Any:
     return x
 
 
+_WEAK = {"power", "left_shift", "right_shift", "numpy.ldexp", "numpy.float_power"}
+"""Functions that look at a number of Python's themselves."""
+
+_ARRAYS = {"numpy.where", "numpy.squeeze", "numpy.reshape"}
+"""Functions that give arrays without dimensions, where others give numbers."""
+
+
 @dataclass
 class KernelTrace(Trace):
     """A kernel on its way into a Step; what it was refused, ``why``, holds even if it catches the error."""
 
     builder: Any
+    exact: bool = False
     why: str = ""
     operations: int = 0
 
@@ -81,14 +112,26 @@ class KernelTrace(Trace):
         self.operations += 1
         if define is None or self.operations > MOST:
             raise self.refused(f"calls {op}, which has no definition" if define is None else "does too much")
-        if not isinstance(getattr(np, op.removeprefix("numpy."), None), np.ufunc):
-            for x in inputs:
-                if isinstance(x, TracedArray):
-                    x.is_fresh = False  # there may be views of it from now on
+        is_ufunc = isinstance(getattr(np, op.removeprefix("numpy."), None), np.ufunc)
         try:
-            return self.wrap(define(self.builder, *[None if x is None else self.value(x) for x in inputs], **attrs))
+            values = [None if x is None else self.value(x) for x in inputs]
+            found = self.wrap(define(self.builder, *(self._typed(values) if is_ufunc and op not in _WEAK else values), **attrs))
         except (CannotLower, ValueError) as error:
             raise self.refused(f"calls {op}: {error}") from error
+        for x in inputs:
+            if isinstance(x, TracedArray) and not is_ufunc:
+                x.is_fresh = False  # there may be views of it from now on
+        if isinstance(found, TracedArray):
+            found.is_array = op in _ARRAYS and found.value.type.shape == ()
+        return found
+
+    def _typed(self, values: Sequence[Any]) -> list[Any]:
+        """Python's numbers in the type that numpy brings them to, beside values that have one."""
+        strong = [x.type for x in values if not x.type.weak]
+        if not strong:
+            return list(values)
+        dtypes = {x: promoted([*strong, x.type]) for x in values if x.type.weak and x.op == "const"}
+        return [x if dtypes.get(x) is None else self.builder.const(dtypes[x].type(x.attr)) for x in values]  # type: ignore[union-attr]
 
     def wrap(self, value: Any) -> Any:
         """A value as the kernel gets it; of one that is known already, what it is."""
@@ -109,17 +152,22 @@ class KernelTrace(Trace):
             raise CannotLower(self.why)
         if not isinstance(given, Traced | np.generic) and not (isinstance(given, np.ndarray) and given.ndim):
             raise CannotLower(f"it returns a {type(given).__name__}")
-        return self.value(given)
+        value = self.value(given)
+        is_array = isinstance(given, TracedArray) and given.is_array and self.exact and not value.type.is_array
+        return self.builder.as_array(value) if is_array else value
 
 
 class TracedArray(Traced):
-    """An array, or a number of numpy's, of which a kernel sees the type; ``is_fresh`` while there is no view of it."""
+    """An array, or a number of numpy's, of which a kernel sees the type.
+
+    ``is_fresh`` while there is no view of it, ``is_array`` if it is an array without dimensions.
+    """
 
     trace: KernelTrace
 
     def __init__(self, value: Value, trace: KernelTrace, is_fresh: bool = False) -> None:
         super().__init__(value, trace)
-        self.is_fresh = is_fresh
+        self.is_fresh, self.is_array = is_fresh, value.type.is_array
 
     @property
     def here(self) -> Trace:
@@ -146,7 +194,9 @@ class TracedArray(Traced):
         """The same in another element type."""
         if np.dtype(dtype) == bool:
             return self.trace.add("numpy.bool_", [self])
-        return self.trace.wrap(self.trace.builder.cast(self.value, np.dtype(dtype)))
+        found = self.trace.wrap(self.trace.builder.cast(self.value, np.dtype(dtype)))
+        found.is_array = self.is_array
+        return found
 
     def __getitem__(self, index: Any) -> Any:
         parts = list(index) if isinstance(index, tuple) else [index]
@@ -179,7 +229,9 @@ class TracedArray(Traced):
 
     def copy(self, order: str = "C") -> Any:
         """An array of its own."""
-        return TracedArray(self.value, self.trace, is_fresh=True)
+        found = TracedArray(self.value, self.trace, is_fresh=not self.is_array)
+        found.is_array = self.is_array
+        return found
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **named: Any) -> Any:
         """What a ufunc does; ``x += 1`` makes a new number, and changes an array that nothing else looks at."""
@@ -190,7 +242,7 @@ class TracedArray(Traced):
         (target,) = out
         if not isinstance(target, TracedArray):
             raise self._refused("writes into an array from outside")
-        if target.value.type.shape == () and not target.value.type.is_array:
+        if target.value.type.shape == () and not target.is_array:
             return found
         if not (target.is_fresh and found.shape == target.shape and np.can_cast(found.dtype, target.dtype, "same_kind")):
             raise self._refused("writes into an array that may be seen elsewhere")
