@@ -10,6 +10,7 @@ from mdf_loop.ops.registry import bind, lookup
 from mdf_loop.options import start_run
 from mdf_loop.step.build import Builder, CannotLower, type_of_value
 from mdf_loop.step.check import check
+from mdf_loop.step.trace import meaning_of
 from mdf_loop.types.elements import kind_of
 
 load_kernels()
@@ -47,8 +48,9 @@ def defined(node, given, known=()):
     """The Step of the definition alone, for values some of which (by place) are known; None if it does not cover the case."""
     b = Builder()
     args = [x if x is None else b.const(x) if k in known else b.param(type_of_value(x), k) for k, x in enumerate(given)]
+    make = meaning_of(node, lookup(node.op, node.opset, node.domain), bind(node))
     try:
-        found = lookup(node.op, node.opset, node.domain).define(b, *args, **node.attrs)
+        found = make(b, *args)
     except (CannotLower, ValueError):
         return None
     return check(b.closed(found if isinstance(found, tuple) else (found,)))

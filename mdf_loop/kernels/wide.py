@@ -39,7 +39,8 @@ def widened(x: np.ndarray) -> np.ndarray:
     """x in a type that sums can be taken in: half precision stops growing after a few hundred terms."""
     if x.itemsize >= 4:
         return x
-    return _of_halves(x) if x.dtype == np.float16 and x.size >= FEW else x.astype(np.float32)
+    is_many = type(x) is np.ndarray and x.dtype == np.float16 and x.size >= FEW
+    return _of_halves(x) if is_many else x.astype(np.float32)
 
 
 def _of_halves(x: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -290,8 +290,20 @@ def register(entry: Kernel) -> None:
     _changes += 1
 
 
+_outside: dict[Hashable, tuple[Callable[[], Any], Any]] = {}
+
+
+def watch(key: Hashable, get: Callable[[], Any], value: Any) -> None:
+    """Count it as a change of the table when ``get()`` is another object: a kernel that was traced was made of ``value``."""
+    _outside[key] = get, value
+
+
 def changes() -> int:
     """How often the table has changed: whoever keeps kernels that were looked up asks whether they still hold."""
+    global _changes
+    if _outside and any(get() is not value for get, value in list(_outside.values())):
+        _outside.clear()
+        _changes += 1
     return _changes
 
 

@@ -68,12 +68,13 @@ class Builder(OfLists):
 
     Attributes
     ----------
-    guesses : bool
-        Whether it may say what the program has to look at; see :func:`guessing`.
+    guesses, traces : bool
+        Whether it may say what the program has to look at, see :func:`guessing`; whether a kernel is being traced, see
+        :mod:`mdf_loop.step.trace`.
     """
 
     def __init__(self) -> None:
-        self.guesses = is_guessing()
+        self.guesses, self.traces = is_guessing(), False
         self._scopes = [Scope()]
         self._depths: dict[Value, int] = {}
 
@@ -421,8 +422,7 @@ class Builder(OfLists):
             new = step(self.param(Type(dtype, shape[1:]), 2 + len(states)), *states)
             body = close([self.const(np.True_), *new, new[0]])
         attr = LoopRegion(body, len(states), (Scanned("row"),), 0, (Collected("state"),), has_count=False)
-        nothing = self.const(None)
-        value = self.put_in("loop", (nothing, nothing, *initial, rows), UNKNOWN, attr)
+        value = self.put_in("loop", (self.const(None), self.const(None), *initial, rows), UNKNOWN, attr)
         collected = Type(new[0].type.dtype, (shape[0], *(new[0].type.shape or ())))
         return self.items(value, [*(x.type for x in initial), collected, Type(INT64, ()), Type(BOOL, ())])[: 1 + len(states)]
 

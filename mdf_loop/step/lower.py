@@ -15,7 +15,7 @@ from mdf_loop.constants import unchangeable
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import Kernel, bind, lookup
-from mdf_loop.ops.rows import Bound
+from mdf_loop.ops.rows import Bound, Call
 from mdf_loop.plan.invariants import lasting
 from mdf_loop.plan.purity import is_repeatable
 from mdf_loop.plan.result_types import result_types
@@ -36,6 +36,7 @@ from mdf_loop.step.primitives import BOOL, INT64
 from mdf_loop.step.records import UNKNOWN, Apply, BranchRegion, LoopRegion, Region, Size, Type, Value
 from mdf_loop.step.sequences import alike, collecting, with_lists
 from mdf_loop.step.settling import Settling
+from mdf_loop.step.trace import meaning_of
 
 Names = dict[str, Value]
 
@@ -161,10 +162,11 @@ class Lowering:
             return drawn
         types = [None if x is None else x.type for x in args]
         is_known = all(x is None or x.type.dtype is not None or x.op == "rows" for x in args)
-        if entry.define is not None and is_known and allows(node, types):
+        make = meaning_of(node, entry, bound, self.exact)
+        if make is not None and is_known and allows(node, types):
             mark = self.b.mark()
             try:
-                results = self._defined(node, bound, entry, args)
+                results = self._defined(node, bound, entry, args, make)
             except (CannotLower, ValueError):
                 pass  # what is wrong with it, if anything is, the kernel will say
             else:
@@ -176,12 +178,10 @@ class Lowering:
 
     # Operators
 
-    def _defined(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None]) -> Sequence[Value]:
+    def _defined(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], make: Call) -> Sequence[Value]:
         """An operator by its definition: in the open where that is little or about numbers, else as a whole that keeps it."""
-        define = entry.define
-        assert define is not None
         with self.b.region() as close:
-            found = define(self.b, *args, **node.attrs)
+            found = make(self.b, *args)
             results = found if isinstance(found, tuple) else (found,)
             if len(results) < len(node.outputs):
                 raise CannotLower("the definition says less than the node asks for")

@@ -22,7 +22,7 @@ from mdf_loop.backends.onnx.rewritten import REWRITTEN, OnnxBuilder, kept
 from mdf_loop.errors import UnsupportedOp, malformed
 from mdf_loop.ir import Body, Carried, Loop, Node, ValueType
 from mdf_loop.ops.registry import INTERNAL_DOMAINS, Kernel
-from mdf_loop.ops.rows import Bound
+from mdf_loop.ops.rows import Bound, Call
 from mdf_loop.step.build import CannotLower
 from mdf_loop.step.check import checked
 from mdf_loop.step.lower import Lowering, Names
@@ -154,13 +154,12 @@ class OnnxLowering(Lowering):
             previous, first = self.b.cast(previous, dtype), self.b.cast(first, dtype)
         return [self.b.select(names[IS_FIRST], first, previous)]
 
-    def _defined(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None]) -> Sequence[Value]:
+    def _defined(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], make: Call) -> Sequence[Value]:
         """What MDF's expressions compute in primitives; an operator of ONNX stays one."""
         if node.domain not in INTERNAL_DOMAINS:
             raise CannotLower("stays an operator")
-        assert entry.define is not None
         with self.b.region() as close:
-            found = entry.define(self.b, *args, **node.attrs)
+            found = make(self.b, *args)
             results = found if isinstance(found, tuple) else (found,)
             region = close(results)
         self.b.take_over(region)

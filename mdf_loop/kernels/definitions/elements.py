@@ -1,7 +1,8 @@
 """Element-wise operators of ONNX: what one element of the result is.
 
 They are formulas of the kernels, operation for operation; a difference would be one between a loop that is stepped and one that
-is not.
+is not.  Those that take one line are written, because reading a kernel takes longer; so are those whose kernels look at values.
+An element-wise operator that is not here is its kernel, traced (:mod:`mdf_loop.step.trace`).
 """
 
 from __future__ import annotations
@@ -117,34 +118,6 @@ def _integer_power(b: Any, x: Any, y: Any) -> Any:
     return b.cast(b.select(b.lt(y, 0), units, b.pow(x, b.max(y, 0))), dtype)
 
 
-@defines("Mean")
-def mean(b, *inputs):
-    """The sum of the inputs over their number; of half precision in float32."""
-    dtype = inputs[0].type.dtype
-    wide = [b.cast(x, FLOAT32) for x in inputs] if dtype.itemsize < 4 else inputs
-    return b.cast(b.div(functools.reduce(b.add, wide), len(inputs)), dtype)
-
-
-@definition("Clip", until=6)
-def clip_1(b, x, *, min=None, max=None, consumed_inputs=None):
-    """x between two attributes."""
-    return clip(b, x, *[None if limit is None else b.number(limit, x) for limit in (min, max)])
-
-
-@definition("Clip", since=6, until=11)
-def clip_6(b, x, *, min=-3.4028234663852886e38, max=3.4028234663852886e38):
-    """x between two attributes."""
-    return clip_1(b, x, min=min, max=max)
-
-
-@definition("Clip", since=11)
-def clip(b, x, low=None, high=None):
-    """x, but at least ``low`` and then at most ``high``."""
-    if low is not None:
-        x = b.max(x, low)
-    return x if high is None else b.min(x, high)
-
-
 @definition("Erf")
 def erf(b, x):
     """The error function."""
@@ -170,11 +143,3 @@ def is_inf(b, x, *, detect_negative=1, detect_positive=1):
     """Whether it is infinite, with a sign that is asked for."""
     signs = [sign for sign, asked in ((np.inf, detect_positive), (-np.inf, detect_negative)) if asked]
     return functools.reduce(b.or_, [b.eq(x, sign) for sign in signs]) if signs else b.lt(x, x)
-
-
-@definition("BitShift", since=11)
-def bit_shift(b, x, y, *, direction):
-    """The bits moved by so many places."""
-    if direction not in ("LEFT", "RIGHT"):
-        raise ValueError("no direction")
-    return b.shl(x, y) if direction == "LEFT" else b.shr(x, y)

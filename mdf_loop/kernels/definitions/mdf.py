@@ -272,4 +272,4 @@ def where(b, condition, x, y):
     condition = condition if condition.type.kind == "b" else b.ne(condition, b.const(0))
     dtype = common_type(x, y)
     found = b.select(condition, strong(b, x, dtype), strong(b, y, dtype))
-    return b.as_array(found) if is_number(found) else found
+    return b.as_array(found) if is_number(found) and not b.traces else found

@@ -57,7 +57,7 @@ def formula(name: str) -> Any:
         def defined(b: Any, *inputs: Any) -> Any:
             all_given(*inputs)
             dtype = b.type_by(ufunc, *inputs)
-            if dtype is None or not has_formula(dtype, *inputs):
+            if dtype is None or not has_formula(b, dtype, *inputs):
                 raise ValueError("numpy computes it in another type")
             return formed(b, *together(b, dtype, *inputs))
 
@@ -67,9 +67,12 @@ def formula(name: str) -> Any:
     return decorate
 
 
-def has_formula(dtype: np.dtype, *inputs: Any) -> bool:
-    """Whether formulas of several primitives are computed in a type: numbers of float32 take one call of numpy each."""
-    return dtype == FLOAT64 or (dtype == np.float32 and not all(map(is_number, inputs)))
+def has_formula(b: Any, dtype: np.dtype, *inputs: Any) -> bool:
+    """Whether formulas of several primitives are computed in a type: numbers of float32 take one call of numpy each.
+
+    Inside a kernel that is traced they are formulas as well: there is no call that they would take the place of.
+    """
+    return dtype == FLOAT64 or (dtype == np.float32 and (b.traces or not all(map(is_number, inputs))))
 
 
 formula("fabs")(lambda b, x: b.abs(x))
@@ -185,7 +188,7 @@ def clip(b, x, low=None, high=None):
     x = strong(b, x, dtype)
     if low is not None and high is not None and dtype.kind == "f":
         low, high = strong(b, low, dtype), strong(b, high, dtype)
-        if not has_formula(dtype, x, low, high):
+        if not has_formula(b, dtype, x, low, high):
             raise ValueError("one call of numpy costs less")
         x = b.select(b.or_(b.lt(x, low), b.ne(low, low)), low, x)
         return b.select(b.or_(b.gt(x, high), b.ne(high, high)), high, x)
@@ -225,7 +228,7 @@ def nan_to_num(b, x, *, nan=0.0, posinf=None, neginf=None):
     x = strong(b, x)
     if x.type.kind in "biu":
         return x
-    if not has_formula(x.type.dtype, x) or any(np.ndim(n) for n in (nan, posinf, neginf)):
+    if not has_formula(b, x.type.dtype, x) or any(np.ndim(n) for n in (nan, posinf, neginf)):
         raise ValueError("numpy replaces it in its own way")
     most = np.finfo(x.type.dtype)
     kind = x.type.dtype.type
@@ -239,7 +242,7 @@ def sinc(b, x):
     all_given(x)
     x = strong(b, x)
     x = x if x.type.kind == "f" else strong(b, x, FLOAT64)
-    if not has_formula(x.type.dtype, x):
+    if not has_formula(b, x.type.dtype, x):
         raise ValueError("numpy computes it in another type")
     kind = x.type.dtype.type
     x = b.mul(x, kind(np.pi))

@@ -90,7 +90,7 @@ def squeeze(b, x, *, axis=None):
     """Without axes of length 1."""
     rank = len(static(x))
     found = squeeze_1(b, x, axes=None if axis is None else _axes(axis, rank))
-    return b.as_array(found) if is_number(found) else found
+    return b.as_array(found) if is_number(found) and not b.traces else found
 
 
 @define("numpy.flip")

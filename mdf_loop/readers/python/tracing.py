@@ -103,29 +103,34 @@ class Traced(NDArrayOperatorsMixin):
 
     __array_priority__ = 1000.0
 
-    def __init__(self, value: Value, trace: Trace) -> None:
+    def __init__(self, value: Any, trace: Trace) -> None:
         self.value, self.trace = value, trace
+
+    @property
+    def here(self) -> Trace:
+        """Where what is done to the value is noted: in the function that is being traced now."""
+        return current.get() or self.trace
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **named: Any) -> Any:
         """NEP 13: what a ufunc, and so an operator, does."""
-        here = current.get() or self.trace
+        here = self.here
         is_in_place = out is not None and len(out) == 1 and out[0] is inputs[0]  # x += 1 makes a new x
         if out is not None and not is_in_place:
             raise here.refused(f"writes into an array by out=, which np.{ufunc.__name__} cannot do here; use what it returns")
         if method == "reduce" and ufunc.__name__ in _REDUCED:
-            return _called(here, f"numpy.{_REDUCED[ufunc.__name__]}", inputs, named)
+            return _called(here, f"numpy.{_REDUCED[ufunc.__name__]}", inputs, named if inputs[1:] else {"axis": 0, **named})
         if method != "__call__" or named:
             raise here.refused(f"calls np.{ufunc.__name__} with {method if method != '__call__' else ', '.join(named)}")
         return _called(here, f"numpy.{ufunc.__name__}", inputs, {})
 
     def __array_function__(self, function: Any, types: Any, args: Any, named: Any) -> Any:
         """NEP 18: what any other function of numpy does."""
-        here = current.get() or self.trace
+        here = self.here
         module = function.__module__ if function.__module__ in ("numpy", "numpy.linalg") else "numpy"
         return _called(here, f"{module}.{function.__name__}", args, named)
 
     def __getitem__(self, index: Any) -> Any:
-        here = current.get() or self.trace
+        here = self.here
         values: list[Any] = []
         template = _template(here, index, values)
         if not values:
@@ -160,12 +165,12 @@ class Traced(NDArrayOperatorsMixin):
         raise self._refused("makes an array of values that are known only when the loop runs; np.stack([...]) puts them together")
 
     def __round__(self, digits: int = 0) -> Any:
-        return (current.get() or self.trace).add("numpy.round", [self], decimals=digits)
+        return self.here.add("numpy.round", [self], decimals=digits)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        here = current.get() or self.trace
+        here = self.here
         if name == "T":
             return here.add("numpy.transpose", [self])
         if name in _METHODS:
@@ -178,7 +183,7 @@ class Traced(NDArrayOperatorsMixin):
         raise here.refused(f"asks for .{name}, which a value has only when the loop runs{advice}")
 
     def _refused(self, what: str) -> TracedBranch:
-        return (current.get() or self.trace).refused(what)
+        return self.here.refused(what)
 
     def __repr__(self) -> str:
         return f"<traced {self.value.name or self.value.literal!r}>"

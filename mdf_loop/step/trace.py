@@ -1,0 +1,253 @@
+"""A kernel is its definition: a function of numpy, called once with values that carry types, gives its Step.
+
+numpy's protocols (NEP 13 and 18) ask such a value what is done to it; what a function of numpy means in primitives stands in
+:mod:`mdf_loop.kernels.definitions`.  Whatever the types do not decide - a branch on a value, a function without a
+definition - ends the tracing, and the kernel is called as a whole.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import let_through
+from mdf_loop.ir import Node
+from mdf_loop.kernels.activation import one_shape
+from mdf_loop.ops.batching import elementwise
+from mdf_loop.ops.registry import KERNELS, Kernel
+from mdf_loop.ops.rows import Bound, Call
+from mdf_loop.plan.outside import is_closed
+from mdf_loop.readers.expressions.values import DOMAIN
+from mdf_loop.readers.python.tracing import Trace, Traced, TracedBranch
+from mdf_loop.step.build import Builder, CannotLower
+from mdf_loop.step.primitives import promoted
+from mdf_loop.step.records import Value
+
+MOST = 500
+"""Calls of numpy's functions up to which a kernel is traced: a loop of Python's is written out."""
+
+
+def meaning_of(node: Node, entry: Kernel, bound: Bound, exact: bool = False) -> Call | None:
+    """What makes the Step of a node's operator, ``make(b, *args)``: its definition, or its kernel, traced; None if it has none.
+
+    ONNX's element-wise operators are traced, and kernels of users that are functions of their arguments.
+    """
+    if entry.define is not None:
+        return functools.partial(entry.define, **node.attrs)
+    is_ours = entry.built_in and not entry.domain and entry.batch in (elementwise, one_shape)
+    if is_ours or is_closed(entry, bound.keywords):
+        return lambda b, *args: traced(entry.run, b, args, bound.keywords, exact and not entry.built_in)
+    return None
+
+
+def traced(
+    run: Call, b: Builder, args: Sequence[Value | None], keywords: Mapping[str, Any], exact: bool = False
+) -> tuple[Value, ...]:
+    """The results of a kernel, computed by what its function does to values of the arguments' types.
+
+    ``exact`` says that an array without dimensions is something else than a number of numpy's.
+
+    Raises
+    ------
+    CannotLower
+        Types alone do not say what it does.
+    """
+    if any(x is not None and (x.type.dtype is None or x.type.weak or x.type.kind not in "biufV") for x in args):
+        raise CannotLower("a kernel of other things than arrays of real numbers")
+    trace = KernelTrace(b, getattr(run, "__code__", traced.__code__), exact=exact)
+    b.traces = True
+    try:
+        with np.errstate(all="ignore"):
+            given = [None if x is None else TracedArray(x, trace) for x in args]
+            found = run(*given, **{name: _unchangeable(x) for name, x in keywords.items()})
+        return tuple(trace.result(x) for x in (found if type(found) is tuple else (found,)))
+    except Exception as error:
+        let_through(error)
+        raise CannotLower(f"the kernel cannot be traced: {error}") from error
+    finally:
+        b.traces = False
+
+
+def _unchangeable(x: Any) -> Any:
+    """What a kernel is given beside its inputs; one that counts in there is not traced."""
+    if isinstance(x, np.ndarray):
+        x = x.view()
+        x.flags.writeable = False
+    return x
+
+
+_WEAK = {"power", "left_shift", "right_shift", "numpy.ldexp", "numpy.float_power"}
+"""Functions that look at a number of Python's themselves."""
+
+_ARRAYS = {"numpy.where", "numpy.squeeze", "numpy.reshape"}
+"""Functions that give arrays without dimensions, where others give numbers."""
+
+
+@dataclass
+class KernelTrace(Trace):
+    """A kernel on its way into a Step; what it was refused, ``why``, holds even if it catches the error."""
+
+    builder: Any
+    exact: bool = False
+    why: str = ""
+    operations: int = 0
+
+    def value(self, given: Any) -> Any:
+        """Anything as a value of the Step."""
+        if isinstance(given, TracedArray) and given.trace is self:
+            return given.value
+        if isinstance(given, tuple | list) and not any(isinstance(part, Traced) for part in given):
+            given = np.array(given)
+        if isinstance(given, bool | int | float) or (isinstance(given, np.ndarray | np.generic) and given.dtype.kind in "biuf"):
+            return self.builder.const(given.copy() if isinstance(given, np.ndarray) else given)
+        raise self.refused(f"computes with a {type(given).__name__}")
+
+    def add(self, op: str, inputs: Sequence[Any], **attrs: Any) -> Any:
+        """The result of a function of numpy, by its definition."""
+        define = KERNELS[DOMAIN, op][-1].define
+        self.operations += 1
+        if define is None or self.operations > MOST:
+            raise self.refused(f"calls {op}, which has no definition" if define is None else "does too much")
+        is_ufunc = isinstance(getattr(np, op.removeprefix("numpy."), None), np.ufunc)
+        try:
+            values = [None if x is None else self.value(x) for x in inputs]
+            found = self.wrap(define(self.builder, *(self._typed(values) if is_ufunc and op not in _WEAK else values), **attrs))
+        except (CannotLower, ValueError) as error:
+            raise self.refused(f"calls {op}: {error}") from error
+        for x in inputs:
+            if isinstance(x, TracedArray) and not is_ufunc:
+                x.is_fresh = False  # there may be views of it from now on
+        if isinstance(found, TracedArray):
+            found.is_array = op in _ARRAYS and found.value.type.shape == ()
+        return found
+
+    def _typed(self, values: Sequence[Any]) -> list[Any]:
+        """Python's numbers in the type that numpy brings them to, beside values that have one."""
+        strong = [x.type for x in values if not x.type.weak]
+        if not strong:
+            return list(values)
+        dtypes = {x: promoted([*strong, x.type]) for x in values if x.type.weak and x.op == "const"}
+        return [x if dtypes.get(x) is None else self.builder.const(dtypes[x].type(x.attr)) for x in values]  # type: ignore[union-attr]
+
+    def wrap(self, value: Any) -> Any:
+        """A value as the kernel gets it; of one that is known already, what it is."""
+        if value.type.weak and value.op == "const":
+            return value.attr
+        if value.type.weak or value.type.dtype is None:
+            raise self.refused("makes a number of Python's")
+        return TracedArray(value, self)
+
+    def refused(self, what: str) -> TracedBranch:
+        """The error for what cannot be traced."""
+        self.why = what
+        return super().refused(what)
+
+    def result(self, given: Any) -> Value:
+        """What the kernel returned, as a value of the Step."""
+        if self.why:
+            raise CannotLower(self.why)
+        if not isinstance(given, Traced | np.generic) and not (isinstance(given, np.ndarray) and given.ndim):
+            raise CannotLower(f"it returns a {type(given).__name__}")
+        value = self.value(given)
+        is_array = isinstance(given, TracedArray) and given.is_array and self.exact and not value.type.is_array
+        return self.builder.as_array(value) if is_array else value
+
+
+class TracedArray(Traced):
+    """An array, or a number of numpy's, of which a kernel sees the type.
+
+    ``is_fresh`` while there is no view of it, ``is_array`` if it is an array without dimensions.
+    """
+
+    trace: KernelTrace
+
+    def __init__(self, value: Value, trace: KernelTrace, is_fresh: bool = False) -> None:
+        super().__init__(value, trace)
+        self.is_fresh, self.is_array = is_fresh, value.type.is_array
+
+    @property
+    def here(self) -> Trace:
+        """The kernel's own trace: a kernel is traced while nothing else is."""
+        return self.trace
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The element type."""
+        return self.value.type.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The lengths, if they are known."""
+        if not self.value.type.is_static:
+            raise self._refused("asks for a length that is open")
+        return self.value.type.shape
+
+    ndim = property(lambda self: len(self.shape), doc="The number of axes.")
+    size = property(lambda self: self.value.type.size if self.shape else 1, doc="The number of elements.")
+    itemsize = property(lambda self: self.dtype.itemsize, doc="The bytes of an element.")
+
+    def astype(self, dtype: Any, copy: bool = True) -> Any:
+        """The same in another element type."""
+        if np.dtype(dtype) == bool:
+            return self.trace.add("numpy.bool_", [self])
+        found = self.trace.wrap(self.trace.builder.cast(self.value, np.dtype(dtype)))
+        found.is_array = self.is_array
+        return found
+
+    def __getitem__(self, index: Any) -> Any:
+        parts = list(index) if isinstance(index, tuple) else [index]
+        if not any(part is None or part is Ellipsis for part in parts):
+            return super().__getitem__(index)
+        if not all(part is None or part is Ellipsis or isinstance(part, int | slice) for part in parts):
+            raise self._refused("has an index of several kinds")
+        there = [part for part in parts if part is not None and part is not Ellipsis]
+        k = next((k for k, part in enumerate(parts) if part is Ellipsis), len(parts))
+        parts[k : k + 1] = [slice(None)] * (len(self.shape) - len(there))
+        plain = tuple(part for part in parts if part is not None)
+        found = super().__getitem__(plain) if plain else self
+        lengths = iter(found.shape)
+        shape = [1 if part is None else next(lengths) for part in parts if not isinstance(part, int)]
+        if not shape:
+            raise self._refused("makes an array without dimensions")
+        self.is_fresh = False
+        return self.trace.wrap(self.trace.builder.reshape(found.value, shape))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise self._refused("asks for the length of a number")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[k] for k in range(len(self)))
+
+    def __round__(self, digits: int = 0) -> Any:
+        raise self._refused("rounds to a number of Python's")
+
+    def copy(self, order: str = "C") -> Any:
+        """An array of its own."""
+        found = TracedArray(self.value, self.trace, is_fresh=not self.is_array)
+        found.is_array = self.is_array
+        return found
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **named: Any) -> Any:
+        """What a ufunc does; ``x += 1`` makes a new number, and changes an array that nothing else looks at."""
+        found = super().__array_ufunc__(ufunc, method, *inputs, **named)
+        if out is None:
+            found.is_fresh = method == "__call__"
+            return found
+        (target,) = out
+        if not isinstance(target, TracedArray):
+            raise self._refused("writes into an array from outside")
+        if target.value.type.shape == () and not target.is_array:
+            return found
+        if not (target.is_fresh and found.shape == target.shape and np.can_cast(found.dtype, target.dtype, "same_kind")):
+            raise self._refused("writes into an array that may be seen elsewhere")
+        target.value = self.trace.builder.cast(found.value, target.dtype)
+        return target
+
+    def __repr__(self) -> str:
+        return f"<traced {self.value.type}>"
