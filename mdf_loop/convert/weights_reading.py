@@ -27,8 +27,8 @@ ANY, PER_BYTE = 1 << 28, 20
 """The arrays of an archive may take so many bytes whatever its size, and so many more for each byte of it."""
 
 BROKEN = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, ValueError, OSError, RuntimeError, EOFError, MemoryError, SystemError)
-"""What reading an archive raises if it is none, or damaged; RuntimeError if it is encrypted or packed in an unknown way, SystemError
-where Python's parser stumbles over the header of an array."""
+"""What reading an archive raises if it is none, or damaged; RuntimeError if it is encrypted or packed in an unknown way,
+SystemError where Python's parser stumbles over the header of an array."""
 
 
 def read_weights(content: Any, folder: Path) -> None:
