@@ -180,6 +180,14 @@ def _set_handler(handler: Any) -> Any:
     return ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(table[SET_HANDLER])(handler)
 
 
+_active: list[str] = []
+
+
+def is_guarded() -> bool:
+    """Whether arrays have guards now: what other libraries make of numpy's memory ends the process then."""
+    return bool(_active)
+
+
 _growing: dict[str, Any] = {}
 """What ``_shared`` keeps."""
 
@@ -199,9 +207,11 @@ def guarded(side: str = "behind") -> Iterator[None]:
     at, handler, _ = _made(side)
     with _programs(side, at):
         before = _set_handler(handler)
+        _active.append(side)
         try:
             yield
         finally:
+            _active.pop()
             _set_handler(before)
 
 
