@@ -31,7 +31,7 @@ LARGEST = 1 << 17, 1 << 27
 
 
 class Source(Protocol):
-    """The runs that are left, whoever knows them: a checkpoint that several jobs share, or :class:`Uncut`."""
+    """The runs that are left: of a checkpoint that several jobs share, or of :class:`Uncut`."""
 
     @property
     def left(self) -> int:

@@ -16,7 +16,7 @@ from mdf_loop.backends.onnx.templates import TEMPLATES, Formulas
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Node, ValueType
 from mdf_loop.step.primitives import BOOL, INT64, PRIMITIVES
-from mdf_loop.step.records import Apply, Region, Shape, Size, Type, Value
+from mdf_loop.step.records import Apply, Region, Shape, Type, Value
 from mdf_loop.types.elements import CODES
 
 FLOAT64 = np.dtype(np.float64)
@@ -161,7 +161,7 @@ class Printer:
         result = dtype_of(value.type)
         assert result is not None
         if PRIMITIVES[value.op].is_question:
-            dtype = np.result_type(*map(_sample, value.args))
+            dtype = np.result_type(*(sample(x.type) for x in value.args))
             return INT64 if dtype == BOOL and name in ("lt", "le", "gt", "ge") else dtype
         if PRIMITIVES[value.op].is_python and result.kind in "bi" and name not in ("whole", "pow", "gcd", "lcm"):
             return FLOAT64
@@ -197,13 +197,6 @@ class Printer:
         return self.region(region)
 
 
-def _sample(x: Value) -> Any:
-    """What numpy promotes as it promotes a value."""
-    if not x.type.weak:
-        return dtype_of(x.type)
-    return {"b": True, "i": 1}.get(x.type.kind, 1.0)
-
-
-def is_open(type: Type) -> bool:
-    """Whether a shape is not known."""
-    return type.shape is None or any(isinstance(n, Size) for n in type.shape)
+def sample(type: Type) -> Any:
+    """What numpy promotes as it promotes a value of a type."""
+    return {"b": True, "i": 1}.get(type.kind, 1.0) if type.weak else dtype_of(type)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.backends.onnx.printer import FLOAT64, sample
 from mdf_loop.ir import Node
 from mdf_loop.ops.registry import lookup
 from mdf_loop.plan.result_types import result_types
@@ -22,8 +23,7 @@ from mdf_loop.step.records import UNKNOWN, Apply, BranchRegion, Size, Type, Valu
 from mdf_loop.types.fitting import fit_values
 from mdf_loop.types.schemas import schema_of
 
-FLOAT, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
-FIRST, LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+FLOAT = np.dtype(np.float32)
 
 _FLOAT_ALONE = (
     "Erf Softplus Softsign Elu Celu Selu Gelu Mish HardSigmoid HardSwish Swish LeakyRelu ThresholdedRelu Shrink PRelu Asin Acos",
@@ -153,11 +153,6 @@ def _common_types(node: Node, inputs: Sequence[Value | None]) -> list[np.dtype |
     return [
         common.get(text) if x is not None and x.type.dtype is not None else None for text, x in zip(texts, inputs, strict=True)
     ]
-
-
-def sample(type: Type) -> Any:
-    """What numpy promotes as it promotes a value of a type."""
-    return {"b": True, "i": 1}.get(type.kind, 1.0) if type.weak else type.dtype
 
 
 REWRITTEN: dict[str, Callable[..., Any]] = {}

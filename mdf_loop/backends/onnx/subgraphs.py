@@ -73,7 +73,7 @@ def _is_read(region: Region, value: Value) -> bool:
 
 
 def _nothing(type: Type) -> np.ndarray:
-    """What a value whose last one is asked for is before the first iteration: nobody reads it."""
+    """What a value whose last one is asked for is before the first iteration; no node reads it."""
     return np.zeros([0 if isinstance(n, Size) else n for n in type.shape or ()], dtype_of(type))
 
 
@@ -116,7 +116,7 @@ def _record(loop: LoopRegion, body: Body, states: Sequence[str], outputs: Sequen
 def _scan(inner: Printer, loop: LoopRegion) -> Loop:
     states = _states(inner, loop)
     parts = [inner.param(part, f"part_{k}", declared(part.type)) for k, part in enumerate(loop.parts)]
-    inner_region(inner, loop)
+    _print_body(inner, loop)
     body = inner.e.body(loop.name or "body", [*states, *parts], _ends(inner, loop))
     inner.e.types |= {name: declared(x.type) for name, x in zip(body.outputs, loop.body.results[1:], strict=True)}
     scanned = tuple(Scanned(name, what.axis, reverse=what.reverse) for name, what in zip(parts, loop.scanned, strict=True))
@@ -129,7 +129,7 @@ def _loop(p: Printer, inner: Printer, loop: LoopRegion, scanned: Sequence[Value]
     states = _states(inner, loop)
     for part, what, x in zip(loop.parts, loop.scanned, scanned, strict=True):
         inner.names[part] = _part(inner, p.of(x), index, what)
-    inner_region(inner, loop)
+    _print_body(inner, loop)
     stays = _single(inner, loop.stays, BOOL) if loop.obeyed else inner.e.constant(np.array(True))
     body = inner.e.body(loop.name or "body", [index, going, *states], [stays, *_ends(inner, loop)])
     return _record(loop, body, states, body.outputs[1:], index=index, condition=going, keep_going=body.outputs[0])
@@ -141,6 +141,6 @@ def _part(inner: Printer, x: str, index: str, what: Scanned) -> str:
     return inner.e.op("Gather", x, at, axis=what.axis)
 
 
-def inner_region(inner: Printer, loop: LoopRegion) -> None:
+def _print_body(inner: Printer, loop: LoopRegion) -> None:
     """Print what the body computes."""
     inner.region(Region(loop.body.params, loop.body.values, ()))
