@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mdf_loop.kernels.forests import LEAF, MEMBER, MODES, Forest, Nodes
-from mdf_loop.kernels.machine_learning import ML, known_transform, labels_of, row_by_row, rows_of, transformed
+from mdf_loop.ml.forests import LEAF, MEMBER, MODES, Forest, Nodes
+from mdf_loop.ml.machine_learning import ML, known_transform, labels_of, row_by_row, rows_of, transformed
 from mdf_loop.ops.registry import kernel
 
 _REDUCED: dict[str, Callable[..., np.ndarray]] = {

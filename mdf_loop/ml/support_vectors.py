@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.machine_learning import ML, known_transform, labels_of, row_by_row, rows_of, transformed
+from mdf_loop.ml.machine_learning import ML, known_transform, labels_of, row_by_row, rows_of, transformed
 from mdf_loop.ops.registry import kernel, say
 
 BLOCK = 1 << 15

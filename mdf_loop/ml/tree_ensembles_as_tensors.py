@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mdf_loop.kernels.forests import LEAF, MEMBER, Nodes
-from mdf_loop.kernels.machine_learning import ML, row_by_row
-from mdf_loop.kernels.tree_ensembles import Ensemble, Regression, Votes, missing, of_length, whole
+from mdf_loop.ml.forests import LEAF, MEMBER, Nodes
+from mdf_loop.ml.machine_learning import ML, row_by_row
+from mdf_loop.ml.tree_ensembles import Ensemble, Regression, Votes, missing, of_length, whole
 from mdf_loop.ops.registry import kernel
 
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")

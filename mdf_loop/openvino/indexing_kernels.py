@@ -8,7 +8,7 @@ import numpy as np
 
 from mdf_loop.kernels.axes import numbers, place, places
 from mdf_loop.kernels.indexing import element_places
-from mdf_loop.kernels.openvino import DOMAIN, bounded
+from mdf_loop.openvino.kernels import DOMAIN, bounded
 from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import kernel, say
 from mdf_loop.types.elements import DTYPES, kind_of

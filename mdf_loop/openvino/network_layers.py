@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.readers.openvino.nodes import MANY, Nodes, Values, converts
-from mdf_loop.readers.openvino.xml import Layer
+from mdf_loop.openvino.conversions import MANY, Nodes, Values, converts
+from mdf_loop.openvino.xml import Layer
 from mdf_loop.types.elements import CODES
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.readers.openvino.nodes import Nodes, Values, converts
-from mdf_loop.readers.openvino.reduce import constant_axis
-from mdf_loop.readers.openvino.xml import Layer
+from mdf_loop.openvino.conversions import Nodes, Values, converts
+from mdf_loop.openvino.reduce_layers import constant_axis
+from mdf_loop.openvino.xml import Layer
 
 
 @converts("Gather", takes=(2, 3))

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.readers.openvino.nodes import Nodes, Values, converts
-from mdf_loop.readers.openvino.xml import Layer
+from mdf_loop.openvino.conversions import Nodes, Values, converts
+from mdf_loop.openvino.xml import Layer
 
 _ACTIVATIONS = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu", "hardsigmoid": "HardSigmoid"}
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from mdf_loop.readers.openvino.nodes import Nodes, Values, converts
-from mdf_loop.readers.openvino.xml import Layer, declared_shape
+from mdf_loop.openvino.conversions import Nodes, Values, converts
+from mdf_loop.openvino.xml import Layer, declared_shape
 from mdf_loop.types.elements import CODES, DTYPES
 
 LARGEST = 1 << 28
