@@ -11,7 +11,7 @@ It is a room that may be taken out, see :mod:`mdf_loop.ops.rooms`: nothing outsi
 from mdf_loop.openvino.runner import OpenvinoRep, prepare, run_model
 from mdf_loop.openvino.to_onnx import openvino_to_onnx
 
-KERNELS = ("kernels", "indexing_kernels")
+KERNELS = ("kernels",)
 """The modules that hold kernels."""
 
 __all__ = ["OpenvinoRep", "openvino_to_onnx", "prepare", "run_model"]

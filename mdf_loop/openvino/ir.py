@@ -21,7 +21,7 @@ from mdf_loop.openvino.conversions import CONVERSIONS, MANY, Nodes
 from mdf_loop.openvino.weight_file import Weights
 from mdf_loop.openvino.xml import Layer, Net, Port, declared_shape, parse_file
 
-_CONVERSION_MODULES = ("elementwise", "shape", "index", "reduce", "recurrent", "network", "loop", "state")
+_CONVERSION_MODULES = ("elementwise", "shape", "index", "network", "loop")
 
 
 @dataclass(frozen=True)

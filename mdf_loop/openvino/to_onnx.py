@@ -257,15 +257,10 @@ def _together(nodes: Nodes, body: Body, what: Collected, name: str) -> str:
         return name
     dims = nodes.node("Shape", name)
     pieces = [nodes.node("Slice", dims, *(nodes.constant([v], np.int64) for v in (0, axis)))] if axis else []
-    pieces.append(_product(nodes, dims, axis))
+    both = nodes.node("Slice", dims, *(nodes.constant([v], np.int64) for v in (axis, axis + 2)))
+    pieces.append(nodes.node("ReduceProd", both, keepdims=1))
     pieces.append(nodes.node("Slice", dims, *(nodes.constant([v], np.int64) for v in (axis + 2, FAR))))
     return nodes.node("Reshape", name, nodes.node("Concat", *pieces, axis=0), allowzero=1)
-
-
-def _product(nodes: Nodes, dims: str, axis: int) -> str:
-    """The product of two dimensions that follow each other, as one element."""
-    both = nodes.node("Slice", dims, *(nodes.constant([v], np.int64) for v in (axis, axis + 2)))
-    return nodes.node("ReduceProd", both, keepdims=1)
 
 
 Lowered = Callable[[Nodes, Sequence[str], Mapping[str, Any]], str]
@@ -305,10 +300,6 @@ def _round_away(nodes: Nodes, inputs: Sequence[str], attrs: Mapping[str, Any]) -
     return nodes.node("Mul", nodes.node("Sign", x), nodes.node("Where", up, nodes.node("Add", below, one), below))
 
 
-def _expand(nodes: Nodes, inputs: Sequence[str], attrs: Mapping[str, Any]) -> str:
-    return nodes.node("Expand", *inputs)
-
-
 def _one_hot(nodes: Nodes, inputs: Sequence[str], attrs: Mapping[str, Any]) -> str:
     """ONNX counts negative indices from the end; here they are nowhere, as those beyond the end are."""
     indices, depth, on, off = inputs
@@ -333,7 +324,7 @@ def _fake_quantize(nodes: Nodes, inputs: Sequence[str], attrs: Mapping[str, Any]
 
 _LOWERED: dict[str, Lowered] = {
     "AtLeast1D": _at_least_1d,
-    "Broadcast": _expand,
+    "Broadcast": lambda nodes, inputs, attrs: nodes.node("Expand", *inputs),
     "Divide": _divide,
     "FakeQuantize": _fake_quantize,
     "FloorMod": _floor_mod,
