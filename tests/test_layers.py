@@ -18,7 +18,7 @@ TESTS = sorted(path.relative_to(ROOT) for path in (ROOT / "tests").rglob("*.py")
 LAYERS = [
     {"engines", "holding", "html", "installing", "locks", "version"},
     {"errors"},
-    {"progress", "counts", "constants"},
+    {"progress", "counts", "constants", "streams"},
     {"options", "files", "plots"},
     {"ir"},
     {"types"},
