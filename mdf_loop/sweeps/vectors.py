@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.execute.specialised import Specialised, in_machine_code
-from mdf_loop.options import RandomStream, Run
+from mdf_loop.options import Run
 from mdf_loop.step.build import CannotLower
 from mdf_loop.step.vmap import vmap
+from mdf_loop.streams import RandomStream
 from mdf_loop.sweeps.exact import adds_up_little
 
 LANES = 64
