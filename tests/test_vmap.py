@@ -166,3 +166,18 @@ def test_generated_loops_are_tried():
     """The law above is more than its returns."""
     assert TRIED.count(in_python) > 20
     assert not can_compile() or TRIED.count(in_llvm) > 20
+
+
+@pytest.mark.parametrize("flags", [(False, True, False), (False, False, True)], ids=["the carried value", "the captured one"])
+def test_operators_that_stay_whole_are_what_they_are_made_of(flags):
+    text = """b (int64 i, bool c, float[5000] x) => (bool c, float[5000] y, float[5000] g, float[5000] h) {
+        g = Gelu (w) h = Gelu (x) s = Sub (g, h) y = Softmax (s) }"""
+    values = [np.int64(3), *(np.linspace(-1, k, 5000, dtype=np.float32) for k in (1, 3))]
+    step = lower_loop(loop_record(read({"onnx": text, "opset": 20}, 1), 1), [type_of_value(v) for v in values], True, True)
+    assert any(v.op == "apply" and v.attr.definition is not None for v in values_in(step))
+    many, are_stacked = vmap(step, flags, N)
+    rows = different(values, flags)
+    given = [np.stack([row[k] for row in rows]) if flag else values[k] for k, flag in enumerate(flags)]
+    assert_rows(
+        in_python(many)(start_run(), *given), are_stacked, [in_python(step)(start_run(), *row) for row in rows], exact=False
+    )

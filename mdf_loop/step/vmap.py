@@ -163,15 +163,17 @@ class Vmap:
     def _apply(self, v: Value, xs: Sequence[Value], flags: Sequence[bool]) -> Row:
         """An operator as a whole: what it is made of, where that is known."""
         operator: Apply = v.attr
-        if not any(flags) and not operator.needs_run:
-            return self._with_items(self.b.put_in("apply", xs, v.type, operator), v, [False] * operator.results), False
-        if operator.definition is None:
-            raise CannotLower(f"{operator.node.op} for many at once")
-        self.rows.update(zip(operator.definition.params, zip(xs, flags, strict=True), strict=True))
-        self.values(operator.definition.values)
-        found = [self.row(x) for x in operator.definition.results]
-        self.items[v] = lambda item: found[item.attr]
-        return found[0]
+        known = operator.definition
+        if any(flags) or operator.needs_run:
+            if known is None:
+                raise CannotLower(f"{operator.node.op} for many at once")
+            self.values(known.values)
+            found = [self.row(x) for x in known.results]
+            self.items[v] = lambda item: found[item.attr]
+            return found[0]
+        if known is not None:
+            operator = replace(operator, definition=self._side(known, ())[0])  # it reads values of what is around it
+        return self._with_items(self.b.put_in("apply", xs, v.type, operator), v, [False] * operator.results), False
 
     def _with_items(self, whole: Value, v: Value, flags: Sequence[bool], rows: range = range(0)) -> Value:
         """An operation of several results, of which some have the axis; in ``rows`` behind another one."""
