@@ -17,11 +17,11 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from mdf_loop.counts import LARGEST, is_count, is_whole
-from mdf_loop.engines import ENGINES, Engine, available_engines
 from mdf_loop.errors import ArgumentError, LoopTimeout, in_words, warn_user
-from mdf_loop.holding import holding
 from mdf_loop.progress import Bar, Watch
+from mdf_loop.settings.counts import LARGEST, is_count, is_whole
+from mdf_loop.settings.engines import ENGINES, Engine, available_engines
+from mdf_loop.system.holding import holding
 
 Seed: TypeAlias = "int | np.random.SeedSequence"
 """What a stream of random numbers starts from."""

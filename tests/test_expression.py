@@ -13,12 +13,12 @@ from samples_expression import SAMPLES
 
 from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp
 from mdf_loop.execute.interpret import InterpretedBody
-from mdf_loop.ir.check import check_body
+from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import lookup
 from mdf_loop.options import options, start_run
 from mdf_loop.readers.expressions.expression import evaluated, read_expression
-from mdf_loop.readers.expressions.text import parse, variables
+from mdf_loop.readers.expressions.expression_text import parse, variables
 from mdf_loop.readers.expressions.values import Builder, Findings, NotCompiled, Number, Value
 
 load_kernels()

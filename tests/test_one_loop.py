@@ -11,9 +11,9 @@ import mdf_loop
 from mdf_loop.errors import ArgumentError, MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.readers import read
-from mdf_loop.readers.mdf.control import rename_captures
+from mdf_loop.readers.mdf.control_functions import rename_captures
 from mdf_loop.readers.onnx.graph import read_model
-from mdf_loop.readers.onnx.loops import SCAN_ATTRIBUTES, as_loop
+from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES, as_loop
 from mdf_loop.writers.onnx_graph import write_model
 from mdf_loop.writers.onnx_loops import as_onnx
 

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from mdf_loop.cli import bench, cache, check, convert, doctor, draw, explain, new, ops, run, sweep, verify
+from mdf_loop.cli import bench, cache, check, convert, doctor, draw, explain, new, ops, run, verify
+from mdf_loop.cli import sweeping as sweep
 from mdf_loop.cli.problems import report, telling_warnings
 from mdf_loop.errors import LoopError
 

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from mdf_loop.cli.console import as_json
 from mdf_loop.cli.parameters import Debug, Json
 from mdf_loop.cli.tables import console
-from mdf_loop.cli.values import as_json
 
 
 def cache(

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from mdf_loop.cli.console import as_json
 from mdf_loop.cli.parameters import Debug, File, Input, Json, Set, Trusted, given_inputs
 from mdf_loop.cli.problems import at_work
-from mdf_loop.cli.values import as_json
 
 
 def check(
@@ -26,8 +26,8 @@ def check(
     Keys and names that are not there (with what was probably meant), functions, bodies, declared types, inputs without a
     value, and what nothing reads or reaches; then what a run would refuse, with loops cut short.
     """
-    from mdf_loop.integrations.checking import ERROR
-    from mdf_loop.integrations.checking import check as look_at
+    from mdf_loop.integrations.checks.model_file import ERROR
+    from mdf_loop.integrations.checks.model_file import check as look_at
     from mdf_loop.options import options
 
     with at_work(file), options(trusted=trusted):

@@ -12,9 +12,9 @@ from typing import Any
 
 from rich.markup import escape
 
+from mdf_loop.cli.console import as_json
 from mdf_loop.cli.parameters import Debug, Json
 from mdf_loop.cli.tables import console, table
-from mdf_loop.cli.values import as_json
 from mdf_loop.errors import let_through
 
 EXTRAS = {
@@ -69,7 +69,7 @@ def _version(name: str) -> str:
 
 
 def _extra(name: str, packages: tuple[str, ...], what: str) -> tuple[str, str]:
-    from mdf_loop.installing import install_line
+    from mdf_loop.system.installing import install_line
 
     missing = [package for package in packages if importlib.util.find_spec(package) is None]
     return ("no", f"{what}: {install_line(name)}") if missing else ("yes", what)
@@ -78,9 +78,9 @@ def _extra(name: str, packages: tuple[str, ...], what: str) -> tuple[str, str]:
 def _engines() -> dict[str, tuple[str, str]]:
     """Each engine, tried with a loop of a hundred iterations."""
     import mdf_loop
-    from mdf_loop.engines import ENGINES, available_engines
-    from mdf_loop.installing import JIT
     from mdf_loop.options import options
+    from mdf_loop.settings.engines import ENGINES, available_engines
+    from mdf_loop.system.installing import JIT
 
     body, found = "b (int64 i, bool c, double x) => (bool c, double y) { y = Add (x, x_0) }", {}
     for name in ENGINES:
@@ -99,7 +99,7 @@ def _engines() -> dict[str, tuple[str, str]]:
 
 def _cache() -> dict[str, tuple[str, str]]:
     """What is kept: bodies in memory, for as long as the process lives, and machine code on disk."""
-    from mdf_loop.cache import MOST, MOST_BYTES
+    from mdf_loop.calls.content_cache import MOST, MOST_BYTES
     from mdf_loop.cli.cache import in_words, state
 
     bodies = f"up to {MOST}", f"{MOST_BYTES / 2**20:.0f} MiB, in memory"

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from mdf_loop.cli.console import as_json
 from mdf_loop.cli.parameters import Debug, File, Json, Steps, TimeIncrement, Trusted
 from mdf_loop.cli.problems import at_work
-from mdf_loop.cli.values import as_json
 
 
 def draw(

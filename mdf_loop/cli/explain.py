@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from mdf_loop.cli.console import as_json
 from mdf_loop.cli.parameters import (
     Debug,
     File,
@@ -21,7 +22,6 @@ from mdf_loop.cli.parameters import (
 )
 from mdf_loop.cli.problems import at_work
 from mdf_loop.cli.tables import console
-from mdf_loop.cli.values import as_json
 
 
 def explain(

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from mdf_loop.cli.values import describe
+from mdf_loop.cli.console import describe
 
 
 def console(stderr: bool = False) -> Console:

@@ -10,15 +10,15 @@ import numpy as np
 
 from mdf_loop.calls.calling import run_by
 from mdf_loop.calls.prepared import PreparedLoop
-from mdf_loop.convert.scheduled.running import stacked
-from mdf_loop.convert.scheduled.schedule import output_ports
+from mdf_loop.convert.scheduled.lowered_runs import stacked
+from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.errors import PartialResults
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.keeping import keeping
-from mdf_loop.integrations.ending import Places, values_of
-from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
-from mdf_loop.integrations.mdf import register
-from mdf_loop.integrations.quiet import quiet_mdf
+from mdf_loop.integrations.patches.no_eval import engine_at_work, refuse_graph
+from mdf_loop.integrations.patches.stdout import quiet_mdf
+from mdf_loop.integrations.patches.timeouts import Places, values_of
+from mdf_loop.integrations.registration import register
 from mdf_loop.options import Run, part_of, start_run
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from mdf_loop.cache import fingerprint
+from mdf_loop.calls.content_cache import fingerprint
 from mdf_loop.convert.restoring import names_of
 from mdf_loop.convert.scheduled.first_runs import RunNode, interpreted
 from mdf_loop.convert.scheduled.loops import Lowered, Lowering, check_steps, execute
@@ -30,15 +30,15 @@ from mdf_loop.errors import (
     warn_user,
 )
 from mdf_loop.execute.numpy_engine import NumpyLoop
-from mdf_loop.integrations.required import refuse_missing_inputs
-from mdf_loop.integrations.running import as_given, places_of, with_inputs
+from mdf_loop.integrations.engine_runs import as_given, places_of, with_inputs
+from mdf_loop.integrations.required_inputs import refuse_missing_inputs
 from mdf_loop.integrations.scheduled import run_in_mdf
 from mdf_loop.ir import Loop
-from mdf_loop.locks import lock
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Run, current_options
 from mdf_loop.readers.mdf.engine_body import refuse_hanging, refuse_unimplemented
 from mdf_loop.readers.mdf.typed import is_typed
+from mdf_loop.system.locks import lock
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from mdf_loop.convert.scheduled.first_runs import interpreted
 from mdf_loop.convert.scheduled.loops import execute
 from mdf_loop.errors import ArgumentError, keeps_results, malformed
 from mdf_loop.execute.interpret import Arguments
-from mdf_loop.integrations.running import with_inputs
+from mdf_loop.integrations.engine_runs import with_inputs
 from mdf_loop.integrations.scheduled import run_recorded_in_mdf
 from mdf_loop.integrations.scheduled_loops import ScheduledLoop, Stepping
 from mdf_loop.ir import Body, Loop
@@ -28,7 +28,7 @@ from mdf_loop.models.recorded_run import LoopRecording, Recorder, filled
 from mdf_loop.models.recorded_traces import NOTHING
 from mdf_loop.models.recorded_ways import Branch, Way, ways_in
 from mdf_loop.options import Run, part_of, random_stream
-from mdf_loop.readers.mdf.control import STEPPED
+from mdf_loop.readers.mdf.control_functions import STEPPED
 from mdf_loop.readers.mdf.typed import has_conditions
 
 Inside = Mapping[str, tuple[str, Way]]

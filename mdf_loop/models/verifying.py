@@ -13,13 +13,12 @@ import numpy as np
 
 from mdf_loop.backend import prepare
 from mdf_loop.convert.checked import FIRST_WITH_INITIALIZERS
-from mdf_loop.convert.files import load
+from mdf_loop.convert.loading import load
 from mdf_loop.convert.mdf_to_onnx import to_onnx
 from mdf_loop.convert.restoring import names_of
-from mdf_loop.engines import available_engines
 from mdf_loop.errors import MalformedBody, let_through
-from mdf_loop.integrations.inside import with_constants
-from mdf_loop.integrations.running import run_in_mdf, with_inputs
+from mdf_loop.integrations.engine_runs import run_in_mdf, with_inputs
+from mdf_loop.integrations.model_constants import with_constants
 from mdf_loop.integrations.scheduled import run_in_mdf as step_in_mdf
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.kernels.arrays.bounds import MOST_ELEMENTS, elements_of
@@ -29,6 +28,7 @@ from mdf_loop.options import options
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf.signature import ports_of
 from mdf_loop.readers.mdf.typed import is_typed
+from mdf_loop.settings.engines import available_engines
 from mdf_loop.types.elements import DTYPES, kind_of
 
 REFERENCE = "interpret"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from mdf_loop.pictures.records import Box, Cluster, Picture
+from mdf_loop.pictures.boxes import Box, Cluster, Picture
 
 LETTER, LINE, PADDING = 0.075, 0.15, 0.09
 """Inches: a letter of text, a line of it, and what is left free inside a box."""

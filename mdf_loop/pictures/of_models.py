@@ -7,12 +7,12 @@ from typing import Any
 
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.errors import LoopError
-from mdf_loop.integrations.mdf import signature_of
+from mdf_loop.integrations.registration import signature_of
 from mdf_loop.ir import Body, Loop, Node
+from mdf_loop.pictures.boxes import CONDITION, INPUT, OUTPUT, Cluster, Picture
 from mdf_loop.pictures.of_bodies import BodyDrawer
-from mdf_loop.pictures.records import CONDITION, INPUT, OUTPUT, Cluster, Picture
 from mdf_loop.readers.mdf.node import CONTROL
-from mdf_loop.readers.onnx.loops import as_loop
+from mdf_loop.readers.onnx.loop_records import as_loop
 
 
 def picture_of_graph(graph: Any) -> Picture:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from mdf_loop.pictures.bends import CURVED, STRAIGHT_FIRST, bend
+from mdf_loop.pictures.boxes import COLOURS, LEGEND, Arrow, Box, Cluster, Picture
 from mdf_loop.pictures.layout import LETTER, LINE, MARGIN, PADDING, Place, laid_out
-from mdf_loop.pictures.records import COLOURS, LEGEND, Arrow, Box, Cluster, Picture
-from mdf_loop.plots.axes import new_axes
+from mdf_loop.plots.on_matplotlib import new_axes
 
 TEXT, LINES, FRAME = "#1a1a1a", "#666666", "#999999"
 """Colours of texts, arrows and frames."""

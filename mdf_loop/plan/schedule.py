@@ -104,7 +104,7 @@ class Plan:
 def make_plan(loop: Loop) -> Plan:
     """Find out how a loop is run best.
 
-    >>> from mdf_loop.readers.onnx.loops import loop_record
+    >>> from mdf_loop.readers.onnx.loop_records import loop_record
     >>> from mdf_loop.readers import read
     >>> text = "b (int64 i, bool c, double s) => (bool c, double t, double d) { x = Gather (w, i) t = Add (s, x) d = Mul (t, k) }"
     >>> plan = make_plan(loop_record(read(text, 1), 1))

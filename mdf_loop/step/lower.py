@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from mdf_loop.constants import unchangeable
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.kernels import load_kernels
+from mdf_loop.ops.prepared_constants import unchangeable
 from mdf_loop.ops.registry import Kernel, bind, lookup
 from mdf_loop.ops.rows import Bound, Call
 from mdf_loop.plan.invariants import lasting

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mdf_loop.errors import FileError, KindError, LoopError, let_through
-from mdf_loop.readers.opening import as_path, read_bytes, shortened
+from mdf_loop.readers.model_files import as_path, read_bytes, shortened
 
 UNFINISHED = ".tmp-"
 """How the name of a part begins while it is written."""

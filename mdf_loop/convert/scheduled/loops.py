@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.convert.files import load
+from mdf_loop.convert.loading import load
 from mdf_loop.convert.scheduled.first_runs import RunNode, interpreted
+from mdf_loop.convert.scheduled.lowered_runs import execute
 from mdf_loop.convert.scheduled.passes import OPSETS, Pass
 from mdf_loop.convert.scheduled.plan import UPDATES, Lowered, Plan
-from mdf_loop.convert.scheduled.running import execute
-from mdf_loop.convert.scheduled.schedule import read_schedule
+from mdf_loop.convert.scheduled.run_order import read_schedule
 from mdf_loop.convert.scheduled.values import (
     Given,
     Key,
@@ -34,15 +34,15 @@ from mdf_loop.convert.scheduled.values import (
     either_of,
     is_known,
 )
-from mdf_loop.counts import LARGEST, counted
 from mdf_loop.errors import ArgumentError, KindError, NotLowered, in_words, malformed
 from mdf_loop.ir import Body, Collected, Loop
-from mdf_loop.ir.check import check_body
+from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.expressions.values import Builder, NotCompiled, Number, Unavailable, Value, literal
 from mdf_loop.readers.mdf.body import check_graph
 from mdf_loop.readers.mdf.typed import is_typed
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
+from mdf_loop.settings.counts import LARGEST, counted
 
 __all__ = ["Lowered", "Lowering", "check_steps", "execute", "lower"]
 

@@ -18,8 +18,8 @@ from mdf_loop.convert.scheduled.values import Given, Store, branch_of, chosen, i
 from mdf_loop.ir import Body
 from mdf_loop.readers.expressions.values import Builder, NotCompiled, Scope, Unavailable, Value, arithmetic, literal
 from mdf_loop.readers.mdf.edges import REDUCTIONS
-from mdf_loop.readers.mdf.functions import apply_function
 from mdf_loop.readers.mdf.node import START, NodeReader, default_of, is_stateful
+from mdf_loop.readers.mdf.node_functions import apply_function
 
 
 @dataclass(frozen=True)

@@ -30,10 +30,9 @@ from typing import Any
 
 from mdf_loop.errors import LoopError, MalformedBody, Together, UnsupportedOp, did_you_mean
 from mdf_loop.ir import Body
-from mdf_loop.ir.check import check_body
+from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import KERNELS
-from mdf_loop.readers.expressions.calls import BUILTINS, op_of
 from mdf_loop.readers.expressions.equation_texts import (
     NUMBERS,
     Equations,
@@ -44,7 +43,8 @@ from mdf_loop.readers.expressions.equation_texts import (
     unused,
 )
 from mdf_loop.readers.expressions.expression import Compiler
-from mdf_loop.readers.expressions.text import DEEPEST, parse, variables
+from mdf_loop.readers.expressions.expression_text import DEEPEST, parse, variables
+from mdf_loop.readers.expressions.function_calls import BUILTINS, op_of
 from mdf_loop.readers.expressions.values import DOMAIN, Builder, Findings, NotCompiled, Number, Value
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 

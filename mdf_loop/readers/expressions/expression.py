@@ -1,7 +1,7 @@
 """Expressions in text, such as ``x + dt * (inp - leak * x)``, to operators.
 
-What an expression may say is the list of :mod:`mdf_loop.readers.expressions.text`.  Nothing is computed here: each operation
-becomes a node.
+What an expression may say is the list of :mod:`mdf_loop.readers.expressions.expression_text`.  Nothing is computed here: each
+operation becomes a node.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 
 from mdf_loop.errors import MalformedBody
 from mdf_loop.ir import Body, Node
-from mdf_loop.readers.expressions.calls import call, dotted, signed
-from mdf_loop.readers.expressions.text import CONSTANTS, OPERATORS, excerpt, number_in, parse
+from mdf_loop.readers.expressions.expression_text import CONSTANTS, OPERATORS, excerpt, number_in, parse
+from mdf_loop.readers.expressions.function_calls import call, dotted, signed
 from mdf_loop.readers.expressions.values import (
     DOMAIN,
     UNKNOWN,

@@ -18,18 +18,18 @@ import numpy as np
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp, malformed
 from mdf_loop.ir import Body, ValueType
-from mdf_loop.ir.check import check_body
+from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.expressions.values import DOMAIN, Builder, Findings, NotCompiled, Number, Unavailable, Value
 from mdf_loop.readers.mdf.by_place import graph_by_place
 from mdf_loop.readers.mdf.edges import Course, order_nodes, port_value
 from mdf_loop.readers.mdf.engine_body import engine_body
+from mdf_loop.readers.mdf.file_structure import check_edges
 from mdf_loop.readers.mdf.given_graphs import as_graph
+from mdf_loop.readers.mdf.graph_objects import check_structure
 from mdf_loop.readers.mdf.node import NodeReader, default_of
 from mdf_loop.readers.mdf.node import ReadBody as Read
-from mdf_loop.readers.mdf.objects import check_structure
 from mdf_loop.readers.mdf.signature import Port, Signature, ports_of, read_signature
-from mdf_loop.readers.mdf.structure import check_edges
 from mdf_loop.readers.mdf.typed import read_typed
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
 from mdf_loop.types.schemas import version_in

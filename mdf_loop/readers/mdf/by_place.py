@@ -16,10 +16,10 @@ from typing import Any
 from mdf_loop.errors import ArgumentError, LoopError, MalformedBody, did_you_mean
 from mdf_loop.ir import Body
 from mdf_loop.readers.expressions.equation_texts import AMBIENT, equations_in, is_equations, within
-from mdf_loop.readers.expressions.text import DEEPEST, LONGEST, as_name, refuse_depth, tree_of, variables
+from mdf_loop.readers.expressions.expression_text import DEEPEST, LONGEST, as_name, refuse_depth, tree_of, variables
 from mdf_loop.readers.expressions.values import NotCompiled
 from mdf_loop.readers.mdf.given_graphs import as_graph
-from mdf_loop.readers.onnx.loops import SCAN_ATTRIBUTES
+from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
 
 LOOPS = {"onnx::Loop": "loop", "onnx::Scan": "scan"}
 """Functions whose values and results have names, and what their bodies are for."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mdf_loop.errors import MalformedBody, let_through
-from mdf_loop.readers.mdf.structure import check_graph_content
+from mdf_loop.readers.mdf.file_structure import check_graph_content
 
 
 def as_graph(source: Any) -> Any:

@@ -22,9 +22,9 @@ from mdf_loop.errors import LoopError, MalformedBody
 from mdf_loop.functions.psyneulink import plain
 from mdf_loop.ir import Body
 from mdf_loop.readers.expressions.expression import evaluated
-from mdf_loop.readers.expressions.text import number_in, parse, variables
+from mdf_loop.readers.expressions.expression_text import number_in, parse, variables
 from mdf_loop.readers.expressions.values import UNKNOWN, Builder, NotCompiled, Scope, Unavailable, Value, literal
-from mdf_loop.readers.mdf.functions import apply_function, apply_value, typed_input
+from mdf_loop.readers.mdf.node_functions import apply_function, apply_value, typed_input
 
 CONTROL = ("onnx::Loop", "onnx::Scan", "onnx::If", "onnx::SequenceMap")
 

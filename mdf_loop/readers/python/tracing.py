@@ -19,8 +19,8 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp
 from mdf_loop.ops.registry import KERNELS
-from mdf_loop.readers.expressions.calls import NUMBERS, OPERATORS, SEQUENCES, bind, op_of
 from mdf_loop.readers.expressions.expression import as_index
+from mdf_loop.readers.expressions.function_calls import NUMBERS, OPERATORS, SEQUENCES, bind, op_of
 from mdf_loop.readers.expressions.values import DOMAIN, Builder, Value, literal
 
 

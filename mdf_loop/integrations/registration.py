@@ -26,26 +26,24 @@ from mdf_loop.calls.calling import if_, loop, required, run_if, run_loop, scan
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.errors import IterationLimit, LoopError, MalformedBody, did_you_mean
 from mdf_loop.functions import psyneulink
-from mdf_loop.holding import holding
-from mdf_loop.integrations import (
-    guarded,
-    mdf_engine,  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
-)
-from mdf_loop.integrations.descriptions import silent, unheard_inside
-from mdf_loop.integrations.drawing import drawn
-from mdf_loop.integrations.ending import ending_in_time, ending_passes, keeping_partial
-from mdf_loop.integrations.quiet import print_or_log
-from mdf_loop.integrations.required import refusing_missing_inputs
+from mdf_loop.integrations import mdf_engine  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
+from mdf_loop.integrations.patches import no_eval
+from mdf_loop.integrations.patches.descriptions import silent, unheard_inside
+from mdf_loop.integrations.patches.random_operators import drawn
+from mdf_loop.integrations.patches.stdout import print_or_log
+from mdf_loop.integrations.patches.timeouts import ending_in_time, ending_passes, keeping_partial
+from mdf_loop.integrations.required_inputs import refusing_missing_inputs
 from mdf_loop.integrations.scheduler import CONDITIONS, reading_names
 from mdf_loop.integrations.stepped import SteppedLoop, mark_stepped, starting_afresh, stepped_of
 from mdf_loop.integrations.typed_graph import taking_over_nodes
 from mdf_loop.kernels.mdf.expression_operators import in_a_row
 from mdf_loop.options import RandomStream, part_of, random_stream, start_run
 from mdf_loop.readers import is_text
-from mdf_loop.readers.expressions.text import refuse_onnx_text
-from mdf_loop.readers.forms import is_read
+from mdf_loop.readers.arguments import is_read
+from mdf_loop.readers.expressions.expression_text import refuse_onnx_text
 from mdf_loop.readers.mdf.by_place import NO_VALUES, node_by_place
-from mdf_loop.readers.onnx.loops import SCAN_ATTRIBUTES
+from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
+from mdf_loop.system.holding import holding
 
 FUNCTIONS = {"onnx::Loop": "loop", "onnx::Scan": "scan", "onnx::If": "if"}
 """MDF's name of each function, and the name MDF calls it by."""
@@ -101,7 +99,7 @@ def _replacements() -> list[tuple[Any, str, Any]]:
     """Everything in modeci_mdf that is replaced: (owner, attribute, new value)."""
     kinds = ("Parameter", "Function", "Node", "Graph")
     parameter, function, node, graph = (getattr(execution_engine, f"Evaluable{name}") for name in kinds)
-    guards = [(owner, name, value) for owner, name, value in guarded.replacements() if (owner, name) != (node, "evaluate")]
+    guards = [(owner, name, value) for owner, name, value in no_eval.replacements() if (owner, name) != (node, "evaluate")]
     return [
         (onnx_functions, "loop", loop),
         (onnx_functions, "scan", scan),
@@ -110,7 +108,7 @@ def _replacements() -> list[tuple[Any, str, Any]]:
         (parameter, "evaluate", keeping_partial(_taking_over_parameters(parameter.evaluate))),
         (parameter, "get_current_value", _noting_parameters(parameter.get_current_value)),
         (function, "evaluate", keeping_partial(_taking_over_functions(function.evaluate))),
-        (node, "evaluate", ending_in_time(guarded.naming(node.evaluate))),
+        (node, "evaluate", ending_in_time(no_eval.naming(node.evaluate))),
         (node, "__init__", _ordering_captures(node.__init__)),
         (graph, "__init__", taking_over_nodes(graph.__init__)),
         (graph, "parse_condition", reading_names(graph.parse_condition)),

@@ -2,9 +2,9 @@
 
 MDF's engine evaluates texts wherever it meets one: expressions, elements of lists, results of other expressions.  All of
 them go through one function of ``modelspec``.  While :func:`engine_at_work` holds, in this thread or task, it is
-:mod:`mdf_loop.integrations.evaluator` that evaluates them, by the list of :mod:`mdf_loop.readers.expressions.text`.  What else
-MDF looks up by a name that a model says - functions of ACT-R, conditions of graph-scheduler, scales of time - is held to
-what there is to look up.
+:mod:`mdf_loop.integrations.evaluator` that evaluates them, by the list of
+:mod:`mdf_loop.readers.expressions.expression_text`.  What else MDF looks up by a name that a model says -
+functions of ACT-R, conditions of graph-scheduler, scales of time - must be among what there is to look up.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from mdf_loop.errors import (
     let_through,
     malformed,
 )
-from mdf_loop.holding import holding
 from mdf_loop.integrations.evaluator import arithmetic, compute
 from mdf_loop.kernels.arrays.bounds import elements_of, refuse_elements, total
-from mdf_loop.locks import lock
 from mdf_loop.options import current_options
-from mdf_loop.readers.expressions.text import number_in
+from mdf_loop.readers.expressions.expression_text import number_in
 from mdf_loop.readers.mdf.engine_body import refuse_unimplemented, refuse_unlisted
+from mdf_loop.system.holding import holding
+from mdf_loop.system.locks import lock
 
 NOBODY, TRUSTED, MODEL, BODY = "", "trusted", "model", "body"
 """What the engine runs on our behalf: nothing, a model that may do everything, any other model, the body of a loop."""

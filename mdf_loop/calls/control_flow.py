@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.counts import LARGEST
 from mdf_loop.errors import ArgumentError, IterationError, KindError, MalformedBody, UnsupportedOp, in_words
 from mdf_loop.execute.endless import Endless
 from mdf_loop.execute.interpret import Arguments, InterpretedBody, part_starts, truth
@@ -21,7 +20,8 @@ from mdf_loop.ir import Loop, Node
 from mdf_loop.ops.registry import Kernel, register, say
 from mdf_loop.ops.rows import Bound
 from mdf_loop.options import Run
-from mdf_loop.readers.onnx.loops import bodies_of, counted, title
+from mdf_loop.readers.onnx.loop_records import bodies_of, counted, title
+from mdf_loop.settings.counts import LARGEST
 from mdf_loop.types.elements import kind_of
 
 

@@ -14,16 +14,16 @@ from typing import Any
 
 from mdf_loop.backend import prepare
 from mdf_loop.convert.file_text import decoded, line_of, parse
-from mdf_loop.convert.files import find_files, load, model_as_written, model_of
+from mdf_loop.convert.loading import find_files, load, model_as_written, model_of
 from mdf_loop.convert.locating import line_in_text, line_of_error, line_of_names, thing_of
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import LoopError, LoopWarning, hints_of
-from mdf_loop.integrations.checking_graphs import wrong_with_graph
+from mdf_loop.integrations.checks.findings import Salvaged, salvaged
+from mdf_loop.integrations.checks.trial import wrong_when_run, wrong_with_inputs
+from mdf_loop.integrations.checks.whole_graphs import wrong_with_graph
 from mdf_loop.integrations.findings import ERROR, NOTE, WARNING, Finding
-from mdf_loop.integrations.salvaging import Salvaged, salvaged
-from mdf_loop.integrations.trial import wrong_when_run, wrong_with_inputs
-from mdf_loop.readers.mdf.structure import wrong_with_model
-from mdf_loop.readers.opening import read_bytes
+from mdf_loop.readers.mdf.file_structure import wrong_with_model
+from mdf_loop.readers.model_files import read_bytes
 
 MOST = 100
 """How many errors in the structure of a model are told."""

@@ -13,12 +13,12 @@ import numpy as np
 
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody
 from mdf_loop.ir import Body
-from mdf_loop.ir.check import check_body
+from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
+from mdf_loop.readers.arguments import arranged, is_read
 from mdf_loop.readers.expressions.equation_texts import within
 from mdf_loop.readers.expressions.values import DOMAIN, Builder, Findings, Number, Value
-from mdf_loop.readers.forms import arranged, is_read
-from mdf_loop.readers.mdf.control import add_control
+from mdf_loop.readers.mdf.control_functions import add_control
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 from mdf_loop.readers.python.tracing import Trace, Traced, current
 

@@ -10,7 +10,7 @@ import numpy as np
 from mdf_loop.backends.onnx.printer import FIRST, LAST, STRUCTURE, Printer, dtype_of
 from mdf_loop.backends.onnx.rewritten import Unwritten
 from mdf_loop.backends.onnx.subgraphs import written_branch, written_loop
-from mdf_loop.readers.mdf.control import rename_captures
+from mdf_loop.readers.mdf.control_functions import rename_captures
 from mdf_loop.step.primitives import BOOL, INT64
 from mdf_loop.step.records import Apply, Reduction, Value
 

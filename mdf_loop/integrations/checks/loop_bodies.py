@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.calls.control_flow import condition, trip_count
 from mdf_loop.calls.prepared import prepare_branch, prepare_loop, prepare_scan, read_once
-from mdf_loop.control import condition, trip_count
 from mdf_loop.errors import ArgumentError, LoopError, did_you_mean
 from mdf_loop.execute.interpret import Arguments
+from mdf_loop.integrations.checks.findings import Gap
 from mdf_loop.integrations.findings import ERROR, NOTE, WARNING, Finding
-from mdf_loop.integrations.mdf import signature_of
-from mdf_loop.integrations.salvaging import Gap
+from mdf_loop.integrations.registration import signature_of
 from mdf_loop.ir import Body
 from mdf_loop.options import start_run
 from mdf_loop.readers.mdf.by_place import NO_VALUES
-from mdf_loop.readers.mdf.control import STEPPED
-from mdf_loop.readers.mdf.structure import called
+from mdf_loop.readers.mdf.control_functions import STEPPED
+from mdf_loop.readers.mdf.file_structure import called
 from mdf_loop.types.required import contradictions
 
 KINDS = ("", "parameters", "functions")

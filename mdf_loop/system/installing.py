@@ -14,5 +14,5 @@ def install_line(extra: str) -> str:
     >>> install_line("openvino").endswith('[openvino]"')
     True
     """
-    home = Path(__file__).parent.parent
+    home = Path(__file__).parent.parent.parent
     return f'pip install -e "{home}[{extra}]"' if (home / "setup.cfg").is_file() else f'pip install "mdf-loop[{extra}]"'

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-from mdf_loop.holding import holding
+from mdf_loop.system.holding import holding
 
 log = logging.getLogger("mdf_loop.mdf")
 

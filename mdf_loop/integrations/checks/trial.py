@@ -13,10 +13,10 @@ from typing import Any
 
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.errors import IterationLimit, LoopError, LoopTimeout, LoopWarning, MalformedBody, UnsupportedOp
+from mdf_loop.integrations.engine_runs import needs_no_scheduler, run_graph
 from mdf_loop.integrations.findings import ERROR, NOTE, WARNING, Finding
-from mdf_loop.integrations.mdf import cutting_loops
-from mdf_loop.integrations.required import is_required, open_ports, required_ports, said_of_missing
-from mdf_loop.integrations.running import needs_no_scheduler, run_graph
+from mdf_loop.integrations.registration import cutting_loops
+from mdf_loop.integrations.required_inputs import is_required, open_ports, required_ports, said_of_missing
 from mdf_loop.integrations.typed_graph import prepare_typed
 from mdf_loop.options import options
 from mdf_loop.readers.mdf.by_place import graph_by_place

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from mdf_loop.errors import MalformedBody
 from mdf_loop.ir import Body, Node
-from mdf_loop.readers.expressions.text import refuse_onnx_text
+from mdf_loop.readers.arguments import is_read
+from mdf_loop.readers.expressions.expression_text import refuse_onnx_text
 from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN, Builder, NotCompiled, Number, Value, known, read
-from mdf_loop.readers.forms import is_read
-from mdf_loop.readers.onnx.loops import SCAN_ATTRIBUTES, as_loop
+from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES, as_loop
 from mdf_loop.types.required import asked_types
 
 if TYPE_CHECKING:

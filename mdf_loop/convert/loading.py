@@ -12,12 +12,12 @@ from typing import Any
 from mdf_loop.convert.file_text import decoded, line_of, parse
 from mdf_loop.convert.onnx_to_mdf import convert
 from mdf_loop.convert.repair.imported_models import mend
-from mdf_loop.convert.repair.shapes import mend_written_shapes
+from mdf_loop.convert.repair.port_shapes import mend_written_shapes
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.convert.weights_reading import read_weights
 from mdf_loop.errors import LoopError, MalformedBody, let_through, warn_user
-from mdf_loop.readers.mdf.structure import Misplaced, check_model
-from mdf_loop.readers.opening import as_path, inside, read_bytes
+from mdf_loop.readers.mdf.file_structure import Misplaced, check_model
+from mdf_loop.readers.model_files import as_path, inside, read_bytes
 
 WHAT = "an MDF model"
 

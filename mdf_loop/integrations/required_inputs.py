@@ -22,7 +22,7 @@ import numpy as np
 from mdf_loop.convert.identifiers import ORIGINAL
 from mdf_loop.convert.repair.imported_models import REQUIRED
 from mdf_loop.errors import ArgumentError, MalformedBody, warn_user
-from mdf_loop.integrations.guarded import runs_body
+from mdf_loop.integrations.patches.no_eval import runs_body
 from mdf_loop.readers.mdf.node import CONTROL
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from mdf_loop.backend import LoopRep
 from mdf_loop.convert.restoring import input_ids, names_of
-from mdf_loop.convert.scheduled.schedule import output_ports
+from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.errors import (
     ArgumentError,
     KindError,
@@ -21,11 +21,11 @@ from mdf_loop.errors import (
     UnsupportedOp,
     did_you_mean,
 )
-from mdf_loop.integrations.ending import Places, evaluated
-from mdf_loop.integrations.guarded import conditions_of, engine_at_work, refuse_graph, refuse_keywords
-from mdf_loop.integrations.mdf import register
-from mdf_loop.integrations.quiet import quiet_mdf
-from mdf_loop.integrations.required import is_required_as
+from mdf_loop.integrations.patches.no_eval import conditions_of, engine_at_work, refuse_graph, refuse_keywords
+from mdf_loop.integrations.patches.stdout import quiet_mdf
+from mdf_loop.integrations.patches.timeouts import Places, evaluated
+from mdf_loop.integrations.registration import register
+from mdf_loop.integrations.required_inputs import is_required_as
 from mdf_loop.integrations.typed_graph import run_typed
 from mdf_loop.options import OPTIONS
 from mdf_loop.readers.mdf.names import unknown_names

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp
-from mdf_loop.readers.expressions.calls import BUILTINS, MODULES, dotted, op_of
+from mdf_loop.readers.expressions.function_calls import BUILTINS, MODULES, dotted, op_of
 
 LONGEST, MOST_PARTS, DEEPEST = 100_000, 20_000, 100
 """Characters, syntax nodes and nesting that an expression may have: nobody writes more by hand."""

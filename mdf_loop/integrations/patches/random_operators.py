@@ -16,7 +16,7 @@ from mdf_loop.kernels import load_kernels
 from mdf_loop.kernels.mdf.between_types import from_onnx, to_onnx
 from mdf_loop.ops.registry import KERNELS, lookup
 from mdf_loop.options import current_stream
-from mdf_loop.readers.mdf.functions import is_no_seed
+from mdf_loop.readers.mdf.node_functions import is_no_seed
 from mdf_loop.types.schemas import schema_of
 
 OPSET = 15

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mdf_loop.errors import KindError, MalformedBody, in_words
-from mdf_loop.files import replacing, write_npz
+from mdf_loop.writers.atomic_files import replacing, write_npz
 
 
 def write_outputs(path: Path, outputs: dict[str, Any]) -> None:

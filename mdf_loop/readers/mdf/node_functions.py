@@ -14,9 +14,9 @@ from mdf_loop.errors import MalformedBody, UnsupportedOp, let_through
 from mdf_loop.ir import Node
 from mdf_loop.ops.registry import version_of
 from mdf_loop.readers.expressions.expression import evaluated
-from mdf_loop.readers.expressions.text import parse
+from mdf_loop.readers.expressions.expression_text import parse
 from mdf_loop.readers.expressions.values import UNKNOWN, NotCompiled, Scope, Unavailable, Value, known, literal, read
-from mdf_loop.readers.mdf.control import BODIES, control
+from mdf_loop.readers.mdf.control_functions import BODIES, control
 from mdf_loop.readers.mdf.texts import texts
 from mdf_loop.types.schemas import schema_of
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mdf_loop.readers.mdf.structure import Misplaced, Place, wrong_with_model
+from mdf_loop.readers.mdf.file_structure import Misplaced, Place, wrong_with_model
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""What callers choose: engines, and counts they give."""
