@@ -111,7 +111,7 @@ def to_onnx(
 def _scheduled(graph: Any, steps: int | None, time_increment: float | None, inputs: Sequence[str]) -> onnx.ModelProto:
     """A graph under graph-scheduler as a model of one Loop."""
     from mdf_loop.backend import prepare
-    from mdf_loop.convert.loop_to_onnx import loop_to_onnx
+    from mdf_loop.convert.checked import loop_to_onnx
     from mdf_loop.convert.scheduled.loops import execute, lower
 
     if inputs:

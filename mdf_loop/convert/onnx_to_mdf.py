@@ -34,7 +34,7 @@ from mdf_loop.readers.mdf.type_text import write_type_text
 from mdf_loop.readers.mdf.typed import OPSET
 from mdf_loop.readers.onnx.graph import read_model
 from mdf_loop.types.schemas import schema_of
-from mdf_loop.writers.onnx_loops import as_onnx
+from mdf_loop.writers.onnx_graph import as_onnx
 
 FORMS = ("mdf", "onnx")
 

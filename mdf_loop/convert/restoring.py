@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from mdf_loop.convert.identifiers import ORIGINAL
-from mdf_loop.convert.renaming import renamed
+from mdf_loop.convert.naming import renamed
 from mdf_loop.ir import Body, Node
-from mdf_loop.readers.mdf.given_graphs import as_graph
+from mdf_loop.readers.mdf.graph_objects import as_graph
 from mdf_loop.readers.mdf.signature import said_names
 
 IR_VERSION, DOC_STRING = "ir_version", "doc_string"

@@ -28,9 +28,8 @@ from mdf_loop.errors import IterationLimit, LoopError, MalformedBody, did_you_me
 from mdf_loop.functions import psyneulink
 from mdf_loop.integrations import mdf_engine  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
 from mdf_loop.integrations.patches import no_eval
-from mdf_loop.integrations.patches.descriptions import silent, unheard_inside
 from mdf_loop.integrations.patches.random_operators import drawn
-from mdf_loop.integrations.patches.stdout import print_or_log
+from mdf_loop.integrations.patches.stdout import print_or_log, silent, unheard_inside
 from mdf_loop.integrations.patches.timeouts import ending_in_time, ending_passes, keeping_partial
 from mdf_loop.integrations.required_inputs import refusing_missing_inputs
 from mdf_loop.integrations.scheduler import CONDITIONS, reading_names

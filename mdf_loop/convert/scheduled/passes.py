@@ -47,7 +47,7 @@ from mdf_loop.convert.scheduled.values import (
 )
 from mdf_loop.errors import LoopError, NotLowered
 from mdf_loop.ir import Node
-from mdf_loop.plan.purity import seeded
+from mdf_loop.plan.invariants import seeded
 from mdf_loop.readers.expressions.values import DOMAIN, Builder, NotCompiled, Number, Unavailable, Value, literal
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
 

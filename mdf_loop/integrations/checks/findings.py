@@ -1,13 +1,23 @@
-"""What of a model file can be looked at although something else in it is wrong."""
+"""What a check finds, and what of a model file it can look at although something else in it is wrong."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mdf_loop.readers.mdf.file_structure import Misplaced, Place, wrong_with_model
+
+ERROR, WARNING, NOTE = "error", "warning", "note"
+
+
+class Finding(NamedTuple):
+    """Something that is wrong, or cannot be looked at; ``names`` are those of a graph, a node, and what is in it."""
+
+    kind: str
+    message: str
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from mdf_loop.calls.control_flow import condition, trip_count
 from mdf_loop.calls.prepared import prepare_branch, prepare_loop, prepare_scan, read_once
 from mdf_loop.errors import ArgumentError, LoopError, did_you_mean
 from mdf_loop.execute.interpret import Arguments
-from mdf_loop.integrations.checks.findings import Gap
-from mdf_loop.integrations.findings import ERROR, NOTE, WARNING, Finding
+from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Gap
 from mdf_loop.integrations.registration import signature_of
 from mdf_loop.ir import Body
 from mdf_loop.options import start_run

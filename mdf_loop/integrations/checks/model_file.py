@@ -18,10 +18,9 @@ from mdf_loop.convert.loading import find_files, load, model_as_written, model_o
 from mdf_loop.convert.locating import line_in_text, line_of_error, line_of_names, thing_of
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import LoopError, LoopWarning, hints_of
-from mdf_loop.integrations.checks.findings import Salvaged, salvaged
+from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Salvaged, salvaged
 from mdf_loop.integrations.checks.trial import wrong_when_run, wrong_with_inputs
 from mdf_loop.integrations.checks.whole_graphs import wrong_with_graph
-from mdf_loop.integrations.findings import ERROR, NOTE, WARNING, Finding
 from mdf_loop.readers.mdf.file_structure import wrong_with_model
 from mdf_loop.readers.model_files import read_bytes
 

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import LoopError
-from mdf_loop.integrations.findings import ERROR, WARNING, Finding
+from mdf_loop.integrations.checks.findings import ERROR, WARNING, Finding
 from mdf_loop.integrations.patches.no_eval import TEXTS, conditions_of, refuse_condition, refuse_keywords
 from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.expressions.expression_text import excerpt, is_python, number_in
 from mdf_loop.readers.mdf.engine_body import refuse_text
-from mdf_loop.readers.mdf.node_functions import standard_expression
-from mdf_loop.readers.mdf.texts import texts
+from mdf_loop.readers.mdf.node_functions import standard_expression, texts
 
 
 def wrong_with_values(graph: Any, node: Any) -> Iterator[Finding]:

@@ -10,10 +10,9 @@ from typing import Any
 
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.errors import LoopError, MalformedBody
-from mdf_loop.integrations.checks.findings import Salvaged
+from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Salvaged
 from mdf_loop.integrations.checks.loop_bodies import wrong_with_bodies
 from mdf_loop.integrations.checks.node_values import wrong_with_conditions, wrong_with_texts, wrong_with_values
-from mdf_loop.integrations.findings import ERROR, NOTE, WARNING, Finding
 from mdf_loop.integrations.typed_graph import graph_signature
 from mdf_loop.readers.mdf.by_place import node_by_place
 from mdf_loop.readers.mdf.names import unknown_names

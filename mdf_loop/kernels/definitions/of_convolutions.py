@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.networks.columns import Columns, columns
-from mdf_loop.kernels.networks.sliding_windows import windows
+from mdf_loop.kernels.networks.sliding_windows import Columns, columns, windows
 from mdf_loop.ops.registry import routine
 
 SMALL = 1 << 18

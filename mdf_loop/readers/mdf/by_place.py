@@ -18,7 +18,7 @@ from mdf_loop.ir import Body
 from mdf_loop.readers.expressions.equation_texts import AMBIENT, equations_in, is_equations, within
 from mdf_loop.readers.expressions.expression_text import DEEPEST, LONGEST, as_name, refuse_depth, tree_of, variables
 from mdf_loop.readers.expressions.values import NotCompiled
-from mdf_loop.readers.mdf.given_graphs import as_graph
+from mdf_loop.readers.mdf.graph_objects import as_graph
 from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
 
 LOOPS = {"onnx::Loop": "loop", "onnx::Scan": "scan"}

@@ -13,9 +13,8 @@ from mdf_loop.errors import MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, Node, State
 from mdf_loop.readers.expressions.expression_text import is_python, number_in, parse
 from mdf_loop.readers.mdf.node import CONTROL, default_of
-from mdf_loop.readers.mdf.node_functions import standard_expression
+from mdf_loop.readers.mdf.node_functions import standard_expression, texts
 from mdf_loop.readers.mdf.signature import Port, Signature, ports_of
-from mdf_loop.readers.mdf.texts import texts
 
 OP, DOMAIN = "Graph", "mdf.engine"
 

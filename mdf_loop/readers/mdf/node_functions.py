@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from mdf_loop.readers.expressions.expression import evaluated
 from mdf_loop.readers.expressions.expression_text import parse
 from mdf_loop.readers.expressions.values import UNKNOWN, NotCompiled, Scope, Unavailable, Value, known, literal, read
 from mdf_loop.readers.mdf.control_functions import BODIES, control
-from mdf_loop.readers.mdf.texts import texts
 from mdf_loop.types.schemas import schema_of
 
 if TYPE_CHECKING:
@@ -277,3 +276,17 @@ def _highest(source: str, name: str) -> int:
         return -1
     reads = [p for p in parts if isinstance(p, ast.Subscript) and isinstance(p.value, ast.Name) and p.value.id == name]
     return max((p.slice.value for p in reads if isinstance(p.slice, ast.Constant) and type(p.slice.value) is int), default=-1)
+
+
+def texts(node: Any) -> Iterator[tuple[str, Any]]:
+    """Every value of a node that may be an expression, with the id of what it belongs to."""
+    for parameter in node.parameters:
+        yield from ((parameter.id, getattr(parameter, key)) for key in ("value", "default_initial_value", "time_derivative"))
+        yield from ((parameter.id, source) for source in (parameter.args or {}).values())
+        for condition in parameter.conditions:
+            parts = condition if isinstance(condition, dict) else {"test": condition.test, "value": condition.value}
+            yield from ((parameter.id, parts.get(key)) for key in ("test", "value"))
+    for function in node.functions:
+        yield from ((function.id, source) for source in (function.value, *(function.args or {}).values()))
+    yield from ((port.id, port.value) for port in node.output_ports)
+    yield from ((port.id, port.default_value) for port in node.input_ports)

@@ -7,8 +7,7 @@ from typing import Any
 
 from mdf_loop.errors import KindError, MalformedBody, in_words, let_through
 from mdf_loop.ir import Body
-from mdf_loop.readers.onnx.text_errors import further_errors, message_of
-from mdf_loop.readers.onnx.text_hints import hint
+from mdf_loop.readers.onnx.text_hints import further_errors, hint, message_of
 from mdf_loop.types.schemas import LARGEST_VERSION
 
 DEEPEST = 200
