@@ -338,13 +338,13 @@ def test_guard_finds_what_it_is_there_to_find(tmp_path):
     lines = [
         "from mdf_loop.calls.calling import loop",
         "from ..execute import interpret",
-        "import mdf_loop.calls.control_flow",
+        "import mdf_loop.backend",
         "from .. import calls",
     ]
     (tmp_path / wrong).write_text(
         "\n".join([*lines, "from mdf_loop import ir, errors", "def f():", "    from mdf_loop import cli"])
     )
-    assert list(imported_from_above(wrong, tmp_path)) == [("calls", 1), ("execute", 2), ("control", 3), ("calls", 4), ("cli", 7)]
+    assert list(imported_from_above(wrong, tmp_path)) == [("calls", 1), ("execute", 2), ("backend", 3), ("calls", 4), ("cli", 7)]
 
 
 NAMES_OPERATORS = {
