@@ -9,8 +9,7 @@ import numpy as np
 
 from mdf_loop.backends.llvm.around import FIRST_OBJECT, SCRATCH, STREAM
 from mdf_loop.backends.llvm.program import Program, Result, Table, error_of
-from mdf_loop.backends.llvm.randomness import address_of
-from mdf_loop.backends.llvm.streams import Streams, can_be_made
+from mdf_loop.streams import BYTES, begun, words_of
 
 Share = Callable[[int, Callable[[int, int], None]], int]
 """Does so many runs, calling what runs some of them, from one on, up to another, perhaps in several threads; returns how many of
@@ -26,8 +25,12 @@ class Seeds(Protocol):
         """Made when they are asked for."""
 
 
-def _streams(seeds: Seeds) -> Streams | Sequence[np.random.Generator]:
-    return Streams(seeds.words) if seeds.words is not None and can_be_made() else seeds.generators()
+def _streams(seeds: Seeds) -> np.ndarray:
+    """For each run a row of the state and the increment of its stream."""
+    if seeds.words is not None:
+        return begun(seeds.words)
+    known = b"".join(words_of(each.bit_generator.state) for each in seeds.generators())  # type: ignore[arg-type]
+    return np.frombuffer(bytearray(known), np.uint64).reshape(-1, 2 * BYTES // 8)
 
 
 def can_run_many(program: object) -> TypeGuard[Program]:
@@ -63,7 +66,7 @@ def run_many(
     Raises
     ------
     FallBack, TooLong, MemoryError
-        A run came upon something that the program leaves to others; generators of ``seeds`` may have moved.
+        A run came upon something that the program leaves to others.
     """
     template, count = program.new_table(), len(which)
     kept = [[_plain(x) for x in program.exact(values)] for values in given]
@@ -72,7 +75,7 @@ def run_many(
     tables[:, FIRST_OBJECT:behind] = np.array([[id(x) for x in values] for values in kept], np.uint64)[which]
     streams = _streams(seeds) if program.draws else None
     if streams is not None:
-        tables[:, STREAM] = streams.addresses if isinstance(streams, Streams) else list(map(address_of, streams))
+        tables[:, STREAM] = streams.ctypes.data + streams.strides[0] * np.arange(count, dtype=np.uint64)
     found, rooms = list[Any](), list[Any]()
     for k, result in enumerate(program.results):
         found.append(None if result.is_number else np.empty((count, *result.lengths), result.dtype))
