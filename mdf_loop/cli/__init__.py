@@ -1,4 +1,4 @@
-"""The command ``mdf-loop``: one file for each command; :mod:`mdf_loop.cli.app` puts them together."""
+"""The command ``mdf-loop``: a file for each command or a few that are alike; :mod:`mdf_loop.cli.app` puts them together."""
 
 from mdf_loop.cli.app import app, main
 from mdf_loop.cli.console import describe, write_outputs

@@ -14,7 +14,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from mdf_loop.cli.console import as_json, plain
+from mdf_loop.cli.console import as_json, console, plain, table
 from mdf_loop.cli.parameters import (
     Collect,
     Debug,
@@ -32,7 +32,6 @@ from mdf_loop.cli.parameters import (
     given_inputs,
 )
 from mdf_loop.cli.problems import at_work
-from mdf_loop.cli.tables import console, table
 from mdf_loop.errors import LoopError, LoopWarning, MalformedBody, PartialResults
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.onnx import structural as structure  # noqa: F401  (they fill tables)
+from mdf_loop.backends.onnx import structural  # noqa: F401  (they fill tables)
 from mdf_loop.backends.onnx.emission import Emission
 from mdf_loop.backends.onnx.printer import FLOAT64, Printer, declared, dtype_of
 from mdf_loop.backends.onnx.rewritten import REWRITTEN, OnnxBuilder, kept

@@ -1,21 +1,64 @@
-"""``mdf-loop doctor``."""
+"""Commands about the installation: ``ops``, ``doctor`` and ``cache``."""
 
 from __future__ import annotations
 
+import difflib
 import importlib.metadata
 import importlib.util
 import platform
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.markup import escape
 
-from mdf_loop.cli.console import as_json
+from mdf_loop.cli.console import as_json, console, table
 from mdf_loop.cli.parameters import Debug, Json
-from mdf_loop.cli.tables import console, table
-from mdf_loop.errors import let_through
+from mdf_loop.errors import ArgumentError, let_through
+
+
+def ops(
+    filter_: Annotated[str, typer.Argument(metavar="[FILTER]", help="A part of their names, such as reduce.")] = "",
+    json_: Json = False,
+    debug: Debug = False,
+) -> None:
+    """List the operators that a body can use: all, or those with FILTER in their name."""
+    rows = _rows()
+    found = [row for row in rows if filter_.lower() in row["operator"].lower()]
+    if not found:
+        close = difflib.get_close_matches(filter_.lower(), [row["operator"].lower() for row in rows], 3)
+        names = [row["operator"] for row in rows if row["operator"].lower() in close]
+        raise ArgumentError(
+            f"no operator has {filter_!r} in its name" + (f"; did you mean {' or '.join(names)}?" if names else "")
+        )
+    if json_:
+        as_json(found)
+        return
+    made = table("operator", "domain", "versions from", "kernel", "in loops")
+    for row in found:
+        made.add_row(row["operator"], row["domain"], ", ".join(map(str, row["versions"])), row["kernel"], row["in_loops"])
+    console().print(made)
+
+
+def _rows() -> list[dict[str, Any]]:
+    from mdf_loop.kernels import load_kernels
+    from mdf_loop.ops.registry import INTERNAL_DOMAINS, KERNELS, way_in_loops
+
+    load_kernels()
+    return [
+        {
+            "operator": op,
+            "domain": domain or "ai.onnx",
+            "versions": [v.since for v in versions],
+            "kernel": "native" if all(v.native for v in versions) else "onnx.reference",
+            "in_loops": way_in_loops(versions),
+        }
+        for (domain, op), versions in sorted(KERNELS.items())
+        if domain not in INTERNAL_DOMAINS
+    ]
+
 
 EXTRAS = {
     "jit": (("llvmlite",), "loops as machine code"),
@@ -100,8 +143,66 @@ def _engines() -> dict[str, tuple[str, str]]:
 def _cache() -> dict[str, tuple[str, str]]:
     """What is kept: bodies in memory, for as long as the process lives, and machine code on disk."""
     from mdf_loop.calls.content_cache import MOST, MOST_BYTES
-    from mdf_loop.cli.cache import in_words, state
 
     bodies = f"up to {MOST}", f"{MOST_BYTES / 2**20:.0f} MiB, in memory"
     found = state()
     return {"bodies": bodies, "machine code": ("no" if found["refusal"] else "on disk", in_words(found))}
+
+
+def cache(
+    clear: Annotated[bool, typer.Option("--clear", help="Delete what is kept.")] = False,
+    json_: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Say where machine code is kept between processes, and how much of it there is.
+
+    MDF_LOOP_CACHE names another folder, or "off"; MDF_LOOP_CACHE_BYTES says how much may be kept.
+    """
+    from mdf_loop.backends.llvm.disk import disk
+
+    kept = disk()
+    deleted = kept.clear() if kept is not None and clear else 0
+    found = state()
+    if json_:
+        as_json({**found, "deleted": deleted} if clear else found)
+        return
+    out = console()
+    if clear:
+        out.print(f"deleted {_entries(deleted)}", highlight=False)
+    out.print(in_words(found), markup=False, highlight=False, soft_wrap=True)
+
+
+def state() -> dict[str, Any]:
+    """``path`` (None if there is none), ``entries``, ``bytes``, ``most_bytes``, and ``refusal``: why it is not used."""
+    from mdf_loop.backends.llvm.disk import FOLDER, disk
+
+    kept = disk()
+    if kept is None:
+        return {
+            "path": None,
+            "entries": 0,
+            "bytes": 0,
+            "most_bytes": 0,
+            "refusal": f"{FOLDER} is off, or there is no home folder",
+        }
+    sizes = [each.size for each in kept.kept()]
+    return {
+        "path": str(kept.path),
+        "entries": len(sizes),
+        "bytes": sum(sizes),
+        "most_bytes": kept.most_bytes,
+        "refusal": kept.refusal(),
+    }
+
+
+def in_words(found: dict[str, Any]) -> str:
+    """A state in one line."""
+    if not found["path"]:
+        return f"machine code is not kept: {found['refusal']}"
+    if found["refusal"]:
+        return f"{found['path']} is not used: {found['refusal']}"
+    return f"{found['path']}: {_entries(found['entries'])}, {found['bytes']:,} bytes of at most {found['most_bytes']:,}"
+
+
+def _entries(count: int) -> str:
+    return f"{count:,} {'entry' if count == 1 else 'entries'}"
