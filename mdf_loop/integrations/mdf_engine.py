@@ -28,7 +28,7 @@ OP, DOMAIN = "Graph", "mdf.engine"
 log = logging.getLogger("mdf_loop.mdf")
 
 
-class Engine(Hidden):
+class EngineNode(Hidden):
     """An ``EvaluableGraph`` of one run of a loop."""
 
     def __init__(self, graph: Any) -> None:
@@ -61,9 +61,9 @@ def bind(node: Node) -> Bound:
     if not hasattr(graph, "nodes") or not isinstance(inputs, tuple) or not isinstance(outputs, tuple):
         raise UnsupportedOp(f"{node.name or OP}: operators of domain {DOMAIN} are made by mdf_loop, a model cannot have them")
 
-    def call(engine: Engine | None, *values: Any) -> tuple[Any, ...]:
+    def call(engine: EngineNode | None, *values: Any) -> tuple[Any, ...]:
         with quiet(), engine_at_work(graph, is_body=True):
-            engine = engine or Engine(graph)
+            engine = engine or EngineNode(graph)
             engine.evaluate(inputs, values)
         return engine, *(engine.output(*port) for port in outputs)
 

@@ -26,7 +26,7 @@ IN_TEXT = re.compile(r"(?P<type>\b\w+)\s*(?:\[(?P<dims>[\d, ]*)\])?\s+(?P<name>[
 
 
 @dataclass(frozen=True)
-class Constant:
+class ModelConstant:
     """One constant: where it stands, what it is called in ONNX, its value, and how another one takes its place.
 
     ``is_exact`` says that it has a type: a whole number stays one.  ``said`` is the text of that type, if there is one.
@@ -75,12 +75,12 @@ class Constant:
         self.put(new.astype(old.dtype).tolist() if self.is_exact else new.tolist())
 
 
-def constants(graph: Any) -> Iterator[Constant]:
+def constants(graph: Any) -> Iterator[ModelConstant]:
     """The numbers of a graph that have a name and that no input sets: of nodes in bodies, and in one that says types of all."""
     return _of_graph(graph, (), is_typed(graph))
 
 
-def _of_graph(graph: Any, place: tuple[str, ...], has_own: bool) -> Iterator[Constant]:
+def _of_graph(graph: Any, place: tuple[str, ...], has_own: bool) -> Iterator[ModelConstant]:
     originals, is_exact = names_of(graph) or _part(graph, "metadata", {}).get("names") or {}, _says_types(graph)
     types = _part(graph, "metadata", {}).get("types")
     types = types if isinstance(types, Mapping) else {}
@@ -91,10 +91,10 @@ def _of_graph(graph: Any, place: tuple[str, ...], has_own: bool) -> Iterator[Con
                 yield from _of_body(value, inner)
             elif has_own and _is_number(value) and not _part(thing, "function", None):
                 said = str(types.get(f"{id}.{name}", ""))
-                yield Constant((*inner, name), originals.get(name, name), value, _putting(thing, "value"), is_exact, said)
+                yield ModelConstant((*inner, name), originals.get(name, name), value, _putting(thing, "value"), is_exact, said)
 
 
-def _of_body(value: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[Constant]:
+def _of_body(value: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[ModelConstant]:
     """The constants in a parameter that holds a body: a graph, or ONNX text."""
     for key, inner in value.items():
         if str(key).startswith("graph_"):
@@ -103,7 +103,7 @@ def _of_body(value: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[Const
             yield from _of_text(value, place)
 
 
-def _of_text(value: Any, place: tuple[str, ...]) -> Iterator[Constant]:
+def _of_text(value: Any, place: tuple[str, ...]) -> Iterator[ModelConstant]:
     for found in IN_TEXT.finditer(value["onnx"]):
         numbers = [part.strip() for part in found["values"].split(",") if part.strip()]
         kind = bool if found["type"] == "bool" else float if "float" in found["type"] or found["type"] == "double" else int
@@ -112,7 +112,7 @@ def _of_text(value: Any, place: tuple[str, ...]) -> Iterator[Constant]:
             array = np.array([kind(float(n)) if kind is not int else int(n) for n in numbers]).reshape(shape)
         except ValueError:
             continue  # no numbers, or not as many as its type says
-        yield Constant((*place, found["name"]), "", array, _putting_into_text(value, found["name"]), True, found["type"])
+        yield ModelConstant((*place, found["name"]), "", array, _putting_into_text(value, found["name"]), True, found["type"])
 
 
 def _putting_into_text(value: Any, name: str) -> Callable[[Any], None]:

@@ -61,7 +61,7 @@ def run_recorded_in_mdf(
     with quiet_mdf(), engine_at_work(graph):
         refuse_graph(graph)
         evaluable = EvaluableGraph(graph, verbose=False)
-        taken, recorded = _Steps(evaluable, places, rows), _Recorded(evaluable, keys, loops)
+        taken, recorded = _Steps(evaluable, places, rows), _RecordedStep(evaluable, keys, loops)
         return keeping(run, lambda: taken.run(run, steps, time_increment), taken.known), recorded.rows
 
 
@@ -75,7 +75,7 @@ class LoopOfNode(Protocol):
         """A pass is over."""
 
 
-class _Recorded:
+class _RecordedStep:
     """Values of nodes after each pass of graph-scheduler."""
 
     def __init__(self, evaluable: Any, keys: Sequence[tuple[str, str, str]], loops: Mapping[tuple[str, str], LoopOfNode]) -> None:

@@ -16,8 +16,8 @@ import numpy as np
 from mdf_loop.calls.content_cache import fingerprint
 from mdf_loop.convert.restoring import names_of
 from mdf_loop.convert.scheduled.first_runs import RunNode, interpreted
-from mdf_loop.convert.scheduled.loops import Lowered, Lowering, check_steps, execute
-from mdf_loop.convert.scheduled.values import Given
+from mdf_loop.convert.scheduled.loops import Lowered, ScheduledLowering, check_steps, execute
+from mdf_loop.convert.scheduled.values import GivenInput
 from mdf_loop.errors import (
     IterationError,
     LoopError,
@@ -85,18 +85,18 @@ class Shared:
 
     def __init__(self, graph: Any, inputs: Mapping[str, Any], how: Stepping) -> None:
         self.refusal, self._lowering, self._made = "", None, None
-        self.graph, self.how, self.places = graph, how, dict[str, list[Given]]()
+        self.graph, self.how, self.places = graph, how, dict[str, list[GivenInput]]()
         if inputs:
             self.graph = copy.deepcopy(graph)
             refuse_missing_inputs(with_inputs(graph, inputs), {})
             for name, places in places_of(self.graph, inputs).items():
-                self.places[name] = [Given(node, owner.id) for node, owner, _ in places]
+                self.places[name] = [GivenInput(node, owner.id) for node, owner, _ in places]
                 for node, owner, attribute in places:
-                    setattr(owner, attribute, Given(node, owner.id))
+                    setattr(owner, attribute, GivenInput(node, owner.id))
         else:
             refuse_missing_inputs(graph, {})
 
-    _lowering: Lowering | None
+    _lowering: ScheduledLowering | None
     _made: tuple[Loop, Any] | None
 
     def lowered(self, inputs: Mapping[str, Any], run_node: RunNode) -> Lowered:
@@ -107,7 +107,7 @@ class Shared:
         LoopError
             As :func:`mdf_loop.convert.scheduled.loops.lower`.
         """
-        lowering = self._lowering = self._lowering or Lowering(self.graph, *self.how[:4])
+        lowering = self._lowering = self._lowering or ScheduledLowering(self.graph, *self.how[:4])
         given = {each: _own(as_given(inputs[name])) for name, places in self.places.items() for each in places}
         return lowering.lowered(run_node, given)
 

@@ -97,7 +97,7 @@ class _Like:
         self.metadata = {**graph.metadata, **said}
 
 
-class Port:
+class TypedPort:
     """An input or output port of a node of ours, as MDF's engine sees it."""
 
     def __init__(self, port: Any) -> None:
@@ -116,8 +116,8 @@ class TypedNode:
 
     def __init__(self, node: Any, reader: GraphReader, body: Body, asked: Mapping[str, Asked]) -> None:
         self.node, self.evaluable_parameters, self.evaluable_functions = node, {}, {}  # type: ignore[var-annotated]
-        self.evaluable_inputs = {port.id: Port(port) for port in node.input_ports}
-        self.evaluable_outputs = {port.id: Port(port) for port in node.output_ports}
+        self.evaluable_inputs = {port.id: TypedPort(port) for port in node.input_ports}
+        self.evaluable_outputs = {port.id: TypedPort(port) for port in node.output_ports}
         for port in self.evaluable_outputs.values():
             port.curr_value = None
         self._values = {port.id: _value_of(reader, node, port) for port in node.input_ports}

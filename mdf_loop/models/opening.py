@@ -120,7 +120,7 @@ def _read(path: Path) -> Model:
     return made
 
 
-class Kept:
+class KeptModels:
     """The models used last, by content; a file with the stamps of all files that were read for it."""
 
     def __init__(self) -> None:
@@ -224,4 +224,4 @@ def _stamp(path: str) -> Stamp:
     return path if os.path.isabs(path) else os.path.abspath(path), found.st_size, found.st_mtime_ns
 
 
-_kept = Kept()
+_kept = KeptModels()

@@ -88,7 +88,7 @@ def _passes_in_mdf(
     loop: ScheduledLoop, keys: Mapping[str, Key], loops: Mapping[str, Mapping[str, Way]], recorder: Recorder, is_once: bool
 ) -> tuple[dict[str, Any], int]:
     """The outputs of a model that MDF's engine runs, and the number of passes; what is recorded goes to the recorder."""
-    inside = {place: LoopOfNode(ways) for place, ways in loops.items()}
+    inside = {place: RecordedLoop(ways) for place, ways in loops.items()}
     watched: dict[tuple[str, str], Any] = {}
     for place, each in inside.items():
         node, _, id = place.rpartition(".")
@@ -108,7 +108,7 @@ def _keep(recorder: Recorder, rows: Mapping[str, list[Any]], is_once: bool) -> N
         recorder.keep(name, found[0] if is_once and len(found) == 1 else found)
 
 
-class LoopOfNode:
+class RecordedLoop:
     """A loop of a node that MDF's engine runs, with what is recorded inside it: a row for each pass."""
 
     def __init__(self, ways: Mapping[str, Way]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.pictures.boxes import COLOURS, LEGEND, Arrow, Box, Cluster, Picture
-from mdf_loop.pictures.layout import LETTER, LINE, MARGIN, PADDING, Place, laid_out
+from mdf_loop.pictures.layout import LETTER, LINE, MARGIN, PADDING, Spot, laid_out
 from mdf_loop.plots.on_matplotlib import new_axes
 
 STRAIGHT_FIRST = (0.0, 0.12, -0.12, 0.24, -0.24, 0.4, -0.4, 0.55, -0.55)
@@ -20,16 +20,16 @@ CURVED = (0.3, -0.3, 0.18, -0.18, 0.48, -0.48)
 ALONG = np.linspace(0.0, 1.0, 25)[:, None]
 
 
-def bend(tail: Place, head: Place, others: Sequence[Place], whole: Place, bends: Iterable[float]) -> float:
+def bend(tail: Spot, head: Spot, others: Sequence[Spot], whole: Spot, bends: Iterable[float]) -> float:
     """The first of some bends with which an arrow crosses the fewest other boxes, and stays in the picture.
 
     Parameters
     ----------
-    tail, head : Place
+    tail, head : Spot
         Where it begins and ends; not among the others.
-    others : sequence of Place
+    others : sequence of Spot
         What it should pass.
-    whole : Place
+    whole : Spot
         What it should stay in.
     bends : iterable of float
     """
@@ -96,7 +96,7 @@ def on_axes(picture: Picture, ax: Any = None) -> Any:
     return ax
 
 
-def _cluster(cluster: Cluster, places: dict[str, Place], ax: Any, patches: dict[str, Any], depth: int) -> None:
+def _cluster(cluster: Cluster, places: dict[str, Spot], ax: Any, patches: dict[str, Any], depth: int) -> None:
     """A frame with a title and all that is inside."""
     place = places[cluster.key]
     patches[cluster.key] = _frame(place, ax, facecolor="#fafafa" if depth % 2 else "#ffffff", edgecolor=FRAME, zorder=depth)
@@ -107,13 +107,13 @@ def _cluster(cluster: Cluster, places: dict[str, Place], ax: Any, patches: dict[
         _cluster(inner, places, ax, patches, depth + 1)
 
 
-def _box(box: Box, place: Place, ax: Any, patches: dict[str, Any]) -> None:
+def _box(box: Box, place: Spot, ax: Any, patches: dict[str, Any]) -> None:
     patches[box.key] = _frame(place, ax, facecolor=COLOURS[box.kind], edgecolor=LINES, zorder=40)
     text = "\n".join(box.lines).replace("$", r"\$")
     ax.text(*place.middle, text, fontsize=7.5, color=TEXT, ha="center", va="center", zorder=50)
 
 
-def _frame(place: Place, ax: Any, **style: Any) -> Any:
+def _frame(place: Spot, ax: Any, **style: Any) -> Any:
     from matplotlib.patches import FancyBboxPatch
 
     corner = place.x + 0.03, place.y + 0.03
@@ -121,7 +121,7 @@ def _frame(place: Place, ax: Any, **style: Any) -> Any:
     return ax.add_patch(patch)
 
 
-def _arrow(arrow: Arrow, places: dict[str, Place], ax: Any, patches: dict[str, Any], radius: float) -> None:
+def _arrow(arrow: Arrow, places: dict[str, Spot], ax: Any, patches: dict[str, Any], radius: float) -> None:
     """An arrow from box to box; what the next iteration gets is dashed and curved."""
     from matplotlib.patches import FancyArrowPatch
 
@@ -147,5 +147,5 @@ def _legend(kinds: list[str], top: float, ax: Any) -> None:
     """What the colours mean, of those that occur: a line for each below the picture."""
     for place, kind in enumerate(kinds):
         down = top + place * (LINE + PADDING)
-        _frame(Place(PADDING, down, SAMPLE - 2 * PADDING, LINE), ax, facecolor=COLOURS[kind], edgecolor=LINES)
+        _frame(Spot(PADDING, down, SAMPLE - 2 * PADDING, LINE), ax, facecolor=COLOURS[kind], edgecolor=LINES)
         ax.text(SAMPLE, down + LINE / 2, LEGEND[kind], fontsize=7.5, color=TEXT, va="center")

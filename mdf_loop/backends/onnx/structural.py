@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.onnx.printer import FIRST, LAST, STRUCTURE, Printer, dtype_of
+from mdf_loop.backends.onnx.printer import FIRST, LAST, STRUCTURE, GraphPrinter, dtype_of
 from mdf_loop.backends.onnx.rewritten import Unwritten
 from mdf_loop.backends.onnx.subgraphs import written_branch, written_loop
 from mdf_loop.readers.mdf.control_functions import rename_captures
@@ -15,11 +15,11 @@ from mdf_loop.step.primitives import BOOL, INT64
 from mdf_loop.step.records import Apply, Reduction, Value
 
 
-def _cast(p: Printer, v: Value) -> str:
+def _cast(p: GraphPrinter, v: Value) -> str:
     return p.of(v.args[0], dtype_of(v.type))
 
 
-def _select(p: Printer, v: Value) -> str:
+def _select(p: GraphPrinter, v: Value) -> str:
     dtype = dtype_of(v.type)
     test, x, y = p.of(v.args[0], BOOL), p.of(v.args[1], dtype), p.of(v.args[2], dtype)
     if dtype != BOOL:
@@ -27,11 +27,11 @@ def _select(p: Printer, v: Value) -> str:
     return p.e.op("Or", p.e.op("And", test, x), p.e.op("And", p.e.op("Not", test), y))  # onnxruntime has no Where for booleans
 
 
-def _reshape(p: Printer, v: Value) -> str:
+def _reshape(p: GraphPrinter, v: Value) -> str:
     return p.e.op("Reshape", p.of(v.args[0]), p.shape(v), **({"allowzero": 1} if 0 in (v.type.shape or ()) else {}))
 
 
-def _slice(p: Printer, v: Value) -> str:
+def _slice(p: GraphPrinter, v: Value) -> str:
     cut = [(axis, part) for axis, part in enumerate(v.attr) if part != slice(None)]
     steps = [part.step or 1 for _, part in cut]
     starts = [(0 if step > 0 else LAST) if part.start is None else part.start for (_, part), step in zip(cut, steps, strict=True)]
@@ -39,32 +39,32 @@ def _slice(p: Printer, v: Value) -> str:
     return p.e.op("Slice", p.of(v.args[0]), *(np.array(row, np.int64) for row in (starts, ends, [k for k, _ in cut], steps)))
 
 
-def _place(p: Printer, v: Value) -> str:
+def _place(p: GraphPrinter, v: Value) -> str:
     x, *at = v.args
     if len(at) == 1:
         return p.e.op("Gather", p.of(x), p.of(at[0], INT64), axis=0)
     return p.e.op("GatherND", p.of(x), p.joined([p.row(index) for index in at]))
 
 
-def _put(p: Printer, v: Value) -> str:
+def _put(p: GraphPrinter, v: Value) -> str:
     x, update, *at = v.args
     where = p.e.op("Unsqueeze", p.joined([p.row(index) for index in at]), np.array([0]))
     return p.e.op("ScatterND", p.of(x), where, p.e.op("Unsqueeze", p.of(update), np.array([0])))
 
 
-def _place_in(p: Printer, v: Value) -> str:
+def _place_in(p: GraphPrinter, v: Value) -> str:
     index, length = (p.of(x, INT64) for x in v.args)
     return p.e.op("Where", p.e.op("Less", index, np.array(0)), p.e.op("Add", index, length), index)
 
 
-def _window(p: Printer, v: Value) -> str:
+def _window(p: GraphPrinter, v: Value) -> str:
     x, *begins = v.args
     starts = p.joined([p.row(begin) for begin in begins])
     lengths = np.array(v.type.shape, np.int64)
     return p.e.op("Slice", p.of(x), starts, p.e.op("Add", starts, lengths), np.arange(len(begins)))
 
 
-def _length(p: Printer, v: Value) -> str:
+def _length(p: GraphPrinter, v: Value) -> str:
     shape = p.e.op("Shape", p.of(v.args[0]))
     return p.e.op("Gather", shape, np.array(v.attr), axis=0)
 
@@ -79,7 +79,7 @@ _REDUCTIONS = {
 }
 
 
-def _reduce(p: Printer, v: Value) -> str:
+def _reduce(p: GraphPrinter, v: Value) -> str:
     how: Reduction = v.attr
     (x,) = v.args
     if how.kind in ("argmax", "argmin"):
@@ -90,7 +90,7 @@ def _reduce(p: Printer, v: Value) -> str:
     return p.e.op("Cast", made, to=p.code(v, BOOL)) if is_truth else made
 
 
-def _apply(p: Printer, v: Value) -> Any:
+def _apply(p: GraphPrinter, v: Value) -> Any:
     apply: Apply = v.attr
     if apply.definition is not None:
         found = p.inlined(v, apply)
@@ -111,7 +111,7 @@ def _apply(p: Printer, v: Value) -> Any:
     return outputs[0] if apply.results == 1 else list(outputs)
 
 
-def _item(p: Printer, v: Value) -> str:
+def _item(p: GraphPrinter, v: Value) -> str:
     """One of several results; how often a loop ran, and its last condition, are none of ONNX's: nothing reads them."""
     names = p.found(v.args[0])
     return names[v.attr] if v.attr < len(names) else ""

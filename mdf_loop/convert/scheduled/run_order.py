@@ -21,7 +21,7 @@ from mdf_loop.convert.scheduled.conditions import (
     PASS,
     UPDATE,
     AllRan,
-    Calls,
+    CallsSoFar,
     Condition,
     ConditionReader,
     Every,
@@ -72,7 +72,11 @@ class Schedule:
         ran = set(self.sets[place - 1])
         for part in parts_of(self.termination):
             watched = (
-                {part.node} if isinstance(part, Threshold) else set(part.nodes) if isinstance(part, Calls | AllRan) else set()
+                {part.node}
+                if isinstance(part, Threshold)
+                else set(part.nodes)
+                if isinstance(part, CallsSoFar | AllRan)
+                else set()
             )
             if isinstance(part, JustRan) or watched & ran:
                 return True
@@ -205,7 +209,7 @@ def _only_rises(condition: Condition, others: set[str]) -> bool:
         return all(_only_rises(part, others) for part in condition.parts)
     if isinstance(condition, Not):
         return not called_in(condition.part) & others
-    if isinstance(condition, Calls):
+    if isinstance(condition, CallsSoFar):
         return condition.comparison in ("greater", "greater_equal") or not others.intersection(condition.nodes)
     return True
 
@@ -231,7 +235,7 @@ def _termination(graph: Any) -> Condition:
         found[name] = ConditionReader(graph, "").read(source)
     condition: Condition = Some(tuple(found.values()))
     condition = simplified(condition, lambda part: False)
-    if any(isinstance(part, Calls | AllRan) and part.scale == PASS for part in parts_of(condition)):
+    if any(isinstance(part, CallsSoFar | AllRan) and part.scale == PASS for part in parts_of(condition)):
         raise NotLowered("the condition of termination counts calls in one pass", (graph.id,))
     return condition
 

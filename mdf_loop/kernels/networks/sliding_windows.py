@@ -166,7 +166,7 @@ FEW_FILTERS = 32
 
 
 @dataclass(frozen=True)
-class Columns:
+class WindowColumns:
     """Where the columns of one layout come from, and where the products go.
 
     Attributes
@@ -220,7 +220,7 @@ class Columns:
 
 
 @functools.lru_cache(maxsize=256)
-def columns(where: Windows, shape: tuple[int, ...], group: int, filters: int, itemsize: int) -> Columns:
+def columns(where: Windows, shape: tuple[int, ...], group: int, filters: int, itemsize: int) -> WindowColumns:
     """Lay out the columns of an input of a shape (N, C, ...), for some filters in each group.
 
     There must be at least one sample, channel and window.
@@ -242,7 +242,7 @@ def columns(where: Windows, shape: tuple[int, ...], group: int, filters: int, it
     some_groups = _fitting(seen * each * some_places * itemsize, group)
     some_samples = _fitting(seen * each * some_places * some_groups * itemsize, n)
     front = (slice(None),) * (1 + len(sizes))
-    return Columns(
+    return WindowColumns(
         image=(n, channels * group, *sizes),
         inside=(..., *(slice(begin, begin + length) for length, (begin, _) in zip(spatial, where.pads, strict=True))),
         view=(n, group, channels, *where.kernel, *places),

@@ -11,7 +11,7 @@ from mdf_loop.errors import MalformedBody
 from mdf_loop.ir import Body, Node
 from mdf_loop.readers.arguments import is_read
 from mdf_loop.readers.expressions.expression_text import refuse_onnx_text
-from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN, Builder, NotCompiled, Number, Value, known, read
+from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN, BodyBuilder, NotCompiled, Number, Value, known, read
 from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES, as_loop
 from mdf_loop.types.required import asked_types
 
@@ -123,7 +123,7 @@ def _add(
 
 
 def add_control(
-    builder: Builder,
+    builder: BodyBuilder,
     base: str,
     op: str,
     inputs: Sequence[Value | None],
@@ -136,7 +136,7 @@ def add_control(
 
     Parameters
     ----------
-    builder : Builder
+    builder : BodyBuilder
         The body that the node is added to.
     base : str
         What its outputs are called.
@@ -202,7 +202,7 @@ def _asked(op: str, body: Body, attrs: Mapping[str, Any]) -> Mapping[str, Any] |
     return asked_types(body, pairs)
 
 
-def _fit(builder: Builder, base: str, asked: Mapping[str, Any] | None, values: Mapping[str, Value]) -> dict[str, Value]:
+def _fit(builder: BodyBuilder, base: str, asked: Mapping[str, Any] | None, values: Mapping[str, Value]) -> dict[str, Value]:
     """Values as tensors; for a typed body with the types it asks for."""
     arrays = {name: builder.array(value, base) for name, value in values.items()}
     if asked is None or not arrays:
@@ -213,7 +213,7 @@ def _fit(builder: Builder, base: str, asked: Mapping[str, Any] | None, values: M
     return dict(zip(arrays, builder.add(added, any(v.varies for v in arrays.values()), untouched=True), strict=True))
 
 
-def _outer_name(builder: Builder, body: Body, value: Value, base: str) -> str:
+def _outer_name(builder: BodyBuilder, body: Body, value: Value, base: str) -> str:
     """A name for a captured value that no value inside the body has."""
     name = builder.name(value)
     taken = local_names(body)

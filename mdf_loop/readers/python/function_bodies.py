@@ -17,7 +17,7 @@ from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.arguments import arranged, is_read
 from mdf_loop.readers.expressions.equation_texts import within
-from mdf_loop.readers.expressions.values import DOMAIN, Builder, Findings, Number, Value
+from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Findings, Number, Value
 from mdf_loop.readers.mdf.control_functions import add_control
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 from mdf_loop.readers.python.tracing import Trace, Traced, current
@@ -118,7 +118,7 @@ def traced_body(function: Callable[..., Any]) -> tuple[Body, Trace]:
     before = _drawn_so_far(function)
     while True:
         findings.changed = False
-        builder = Builder(findings, inputs, captured, DEFAULT_OPSET)
+        builder = BodyBuilder(findings, inputs, captured, DEFAULT_OPSET)
         trace = Trace(builder, _code(function), current.get())
         token = current.set(trace)
         try:
