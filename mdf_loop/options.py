@@ -19,8 +19,8 @@ from mdf_loop.errors import ArgumentError, LoopTimeout, in_words, warn_user
 from mdf_loop.progress import Bar, Watch
 from mdf_loop.settings.counts import LARGEST, is_count, is_whole
 from mdf_loop.settings.engines import ENGINES, Engine, available_engines
-from mdf_loop.streams import RandomStream, Seed
-from mdf_loop.system.holding import holding
+from mdf_loop.settings.random_streams import RandomStream, Seed
+from mdf_loop.system.threads import holding
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ TESTS = sorted(path.relative_to(ROOT) for path in (ROOT / "tests").rglob("*.py")
 LAYERS = [
     {"system", "version"},
     {"errors"},
-    {"progress", "settings", "streams"},
+    {"progress", "settings"},
     {"options", "plots"},
     {"ir"},
     {"types"},

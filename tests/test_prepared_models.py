@@ -15,7 +15,7 @@ from mdf_loop.errors import ArgumentError, IterationError, IterationLimit, LoopT
 from mdf_loop.integrations.engine_runs import run_graph
 from mdf_loop.models import opening
 from mdf_loop.options import random_stream
-from mdf_loop.streams import RandomStream
+from mdf_loop.settings.random_streams import RandomStream
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.yaml"))

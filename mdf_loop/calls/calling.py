@@ -32,7 +32,7 @@ from mdf_loop.readers.arguments import arranged, is_read
 from mdf_loop.readers.expressions.equation_texts import within
 from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
 from mdf_loop.readers.python.function_bodies import is_traced, traced_if, traced_loop, traced_scan
-from mdf_loop.system.holding import holding
+from mdf_loop.system.threads import holding
 from mdf_loop.types.fitting import as_tensor, as_untyped, handed_out, handed_out_partly
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from mdf_loop.errors import let_through
 from mdf_loop.ir import Body
-from mdf_loop.system.locks import lock
+from mdf_loop.system.threads import lock
 
 T = TypeVar("T")
 

@@ -12,9 +12,8 @@ from mdf_loop.execute.specialised import Specialised
 from mdf_loop.ir import Node
 from mdf_loop.plan.idioms.record import Idiom
 from mdf_loop.plan.schedule import Batched, Plan, Shift, Stepped
-from mdf_loop.settings.engines import can_compile
+from mdf_loop.settings.engines import JIT, can_compile
 from mdf_loop.system.html import folded, preformatted, table
-from mdf_loop.system.installing import JIT
 
 _CONDITION = {
     "given": "the trip count is given",

@@ -112,7 +112,7 @@ def _version(name: str) -> str:
 
 
 def _extra(name: str, packages: tuple[str, ...], what: str) -> tuple[str, str]:
-    from mdf_loop.system.installing import install_line
+    from mdf_loop.settings.engines import install_line
 
     missing = [package for package in packages if importlib.util.find_spec(package) is None]
     return ("no", f"{what}: {install_line(name)}") if missing else ("yes", what)
@@ -122,8 +122,7 @@ def _engines() -> dict[str, tuple[str, str]]:
     """Each engine, tried with a loop of a hundred iterations."""
     import mdf_loop
     from mdf_loop.options import options
-    from mdf_loop.settings.engines import ENGINES, available_engines
-    from mdf_loop.system.installing import JIT
+    from mdf_loop.settings.engines import ENGINES, JIT, available_engines
 
     body, found = "b (int64 i, bool c, double x) => (bool c, double y) { y = Add (x, x_0) }", {}
     for name in ENGINES:

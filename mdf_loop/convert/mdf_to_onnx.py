@@ -29,7 +29,7 @@ from mdf_loop.readers.mdf.by_place import graph_by_place
 from mdf_loop.readers.mdf.graph_objects import check_structure
 from mdf_loop.readers.mdf.signature import ports_of
 from mdf_loop.readers.mdf.typed import OPSET, has_conditions, is_typed
-from mdf_loop.streams import RandomStream
+from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.types.schemas import LARGEST_VERSION
 from mdf_loop.writers.atomic_files import replacing
 from mdf_loop.writers.onnx_graph import domains_of

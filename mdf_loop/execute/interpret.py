@@ -19,7 +19,7 @@ from mdf_loop.ir import Body, Loop, Scanned
 from mdf_loop.ops.prepared_constants import read_only
 from mdf_loop.options import Options, Run
 from mdf_loop.plan.empty import empty_collected
-from mdf_loop.streams import RandomStream
+from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.types.fitting import other_kind
 
 T = TypeVar("T")

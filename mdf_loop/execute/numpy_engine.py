@@ -38,7 +38,7 @@ from mdf_loop.plan.invariants import draws as draws_numbers
 from mdf_loop.plan.schedule import Batched, Plan, Stepped, all_stepped, is_light, make_plan
 from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.records import Region, Type
-from mdf_loop.system.holding import holding
+from mdf_loop.system.threads import holding
 
 FEW_STEPS, MANY_STEPS = 48, 1 << 14
 """Iterations that are run one by one where others would be batched, and where not."""

@@ -26,7 +26,7 @@ from mdf_loop.step.failing import TooLong
 from mdf_loop.step.guesses import GUESSED, guessing
 from mdf_loop.step.records import Region, Type
 from mdf_loop.step.structure import values_in
-from mdf_loop.system.holding import holding
+from mdf_loop.system.threads import holding
 
 MOST_SIGNATURES = 32
 """Combinations of types for which programs are kept."""

@@ -42,8 +42,8 @@ from mdf_loop.readers.arguments import is_read
 from mdf_loop.readers.expressions.expression_text import refuse_onnx_text
 from mdf_loop.readers.mdf.by_place import NO_VALUES, node_by_place
 from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
-from mdf_loop.streams import RandomStream
-from mdf_loop.system.holding import holding
+from mdf_loop.settings.random_streams import RandomStream
+from mdf_loop.system.threads import holding
 
 FUNCTIONS = {"onnx::Loop": "loop", "onnx::Scan": "scan", "onnx::If": "if"}
 """MDF's name of each function, and the name MDF calls it by."""

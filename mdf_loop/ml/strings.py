@@ -15,7 +15,7 @@ from mdf_loop.kernels.arrays.bounds import shape_for
 from mdf_loop.ops.batching import Result, all_stacked, elementwise
 from mdf_loop.ops.registry import kernel
 from mdf_loop.ops.rows import Call
-from mdf_loop.system.installing import install_line
+from mdf_loop.settings.engines import install_line
 
 
 @kernel("StringConcat", since=20, batch=elementwise)

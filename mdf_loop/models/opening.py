@@ -25,7 +25,7 @@ from mdf_loop.options import current_options
 from mdf_loop.readers import load_onnx
 from mdf_loop.readers.mdf.graph_objects import check_structure
 from mdf_loop.readers.model_files import noted_files
-from mdf_loop.system.locks import lock
+from mdf_loop.system.threads import lock
 
 MOST, MOST_BYTES = 64, 1 << 28
 """How many models are kept, and how many bytes they may have together."""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from mdf_loop.system.locks import lock
+from mdf_loop.system.threads import lock
 
 T = TypeVar("T")
 

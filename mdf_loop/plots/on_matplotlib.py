@@ -9,7 +9,7 @@ import numpy as np
 
 from mdf_loop.errors import ArgumentError, LoopError
 from mdf_loop.plots.series import TRIAL, Series
-from mdf_loop.system.installing import install_line
+from mdf_loop.settings.engines import install_line
 
 MOST_LINES = 12
 """Lines that can be told apart; more of them are a heat map."""

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from mdf_loop.errors import KindError, MalformedBody, let_through
 from mdf_loop.options import current_options
-from mdf_loop.system.holding import holding
+from mdf_loop.system.threads import holding
 
 OTHER_KINDS = {
     stat.S_IFDIR: "a directory",

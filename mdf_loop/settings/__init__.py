@@ -1,1 +1,1 @@
-"""What callers choose: engines, and counts they give."""
+"""What callers choose: engines, counts, and the numbers that are drawn."""

@@ -1,10 +1,11 @@
-"""The engines: a table of what each does, and which of them run here."""
+"""The engines: a table of what each does, which of them run here, and how to install what is missing."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import importlib.util
+from pathlib import Path
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,3 +60,17 @@ def settled_engine(compiles: bool) -> str:
 def can_compile() -> bool:
     """Whether an engine that compiles runs here."""
     return any(ENGINES[name].compiles for name in available_engines())
+
+
+JIT = 'loops as machine code, those of small steps 10 to 100 times as fast: pip install "mdf-loop[jit]"'
+"""What llvmlite would bring, and how to get it."""
+
+
+def install_line(extra: str) -> str:
+    """The command that adds an extra: from the checkout this package runs in, or from the package index.
+
+    >>> install_line("openvino").endswith('[openvino]"')
+    True
+    """
+    home = Path(__file__).parent.parent.parent
+    return f'pip install -e "{home}[{extra}]"' if (home / "setup.cfg").is_file() else f'pip install "mdf-loop[{extra}]"'

@@ -1,1 +1,1 @@
-"""What Python and the system give: locks, context variables, the installation, HTML in notebooks."""
+"""What Python and the system give: locks, context variables, HTML in notebooks."""

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from mdf_loop.system.holding import holding
+from mdf_loop.system.threads import holding
 
 log = logging.getLogger("mdf_loop.mdf")
 
