@@ -1,7 +1,8 @@
-"""What threads and copies of the process need: locks that a copy finds free, and context variables that hold a value in a ``with``.
+"""Locks that a copy of the process finds free, and context variables that hold a value inside a ``with``.
 
 A copy (``os.fork``) has no threads but the one that made it, so that a lock of another one would stay locked for ever.  A thread
-that copies the process waits until all of these are free, and what they protect is whole in the copy.  They are for a few lines each.
+that copies the process waits until all of these locks are free, and what they protect is whole in the copy.  They are for a few
+lines each.
 """
 
 from __future__ import annotations
