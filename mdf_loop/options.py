@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from mdf_loop.counts import LARGEST, is_count, is_whole
-from mdf_loop.engines import ENGINES, Engine, available_engines
 from mdf_loop.errors import ArgumentError, LoopTimeout, in_words, warn_user
-from mdf_loop.holding import holding
 from mdf_loop.progress import Bar, Watch
-from mdf_loop.streams import RandomStream, Seed
+from mdf_loop.settings.counts import LARGEST, is_count, is_whole
+from mdf_loop.settings.engines import ENGINES, Engine, available_engines
+from mdf_loop.settings.random_streams import RandomStream, Seed
+from mdf_loop.system.threads import holding
 
 T = TypeVar("T")
 

@@ -13,9 +13,9 @@ import mdf_loop
 from mdf_loop.calls.explain import WAYS, Explanations
 from mdf_loop.errors import LoopError
 from mdf_loop.pictures import graphviz
+from mdf_loop.pictures.boxes import COLOURS, INPUT, PLAIN, Arrow, Box, Cluster, Picture
 from mdf_loop.pictures.layout import laid_out
 from mdf_loop.pictures.of_bodies import MOST_NODES
-from mdf_loop.pictures.records import COLOURS, INPUT, PLAIN, Arrow, Box, Cluster, Picture
 
 ROOT = Path(__file__).parent.parent
 MODELS = [

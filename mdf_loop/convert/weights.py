@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.convert.written_text import model_text
+from mdf_loop.convert.file_text import model_text
 from mdf_loop.errors import ArgumentError, FileError, let_through
-from mdf_loop.files import NewFile, comment_of, replacing, second_name, write_npz
+from mdf_loop.writers.atomic_files import NewFile, comment_of, replacing, second_name, write_npz
 
 NPZ, NAME = "npz", "name"
 

@@ -11,18 +11,18 @@ from collections.abc import Callable, Generator, Mapping
 from functools import cached_property
 from typing import Any
 
-from mdf_loop.convert.scheduled.schedule import output_ports
+from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.errors import LoopError, PartialResults, keeps_results, let_through
 from mdf_loop.execute.keeping import keeping
-from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
-from mdf_loop.integrations.mdf import register
-from mdf_loop.integrations.quiet import quiet_mdf
-from mdf_loop.integrations.required import required_ports
+from mdf_loop.integrations.patches.no_eval import engine_at_work, refuse_graph
+from mdf_loop.integrations.patches.stdout import quiet_mdf
+from mdf_loop.integrations.registration import register
+from mdf_loop.integrations.required_inputs import required_ports
 from mdf_loop.models.direct_node import DirectNode, Outputs
 from mdf_loop.models.node_loops import Request
 from mdf_loop.models.texts import NotDirect
 from mdf_loop.options import Run, check_time, options
-from mdf_loop.readers.mdf.control import STEPPED
+from mdf_loop.readers.mdf.control_functions import STEPPED
 from mdf_loop.readers.mdf.typed import is_typed
 
 Given = Mapping[str, Mapping[str, Any]]

@@ -16,12 +16,12 @@ from modeci_mdf.functions.standard import create_python_expression, mdf_function
 
 from mdf_loop.errors import LoopError, in_node, keeps_results, let_through
 from mdf_loop.integrations.evaluator import _parsed, arithmetic
-from mdf_loop.integrations.guarded import number_or
-from mdf_loop.integrations.mdf import BODIES, run_function
+from mdf_loop.integrations.patches.no_eval import number_or
+from mdf_loop.integrations.registration import BODIES, run_function
 from mdf_loop.models.node_loops import LOOP, SCAN, NodeLoop, Request
 from mdf_loop.models.texts import NotDirect, Scope, Text, argument_of, element_in, value_of
 from mdf_loop.options import Run, part_of, random_stream
-from mdf_loop.readers.mdf.control import STEPPED
+from mdf_loop.readers.mdf.control_functions import STEPPED
 from mdf_loop.readers.mdf.node import is_stateful
 
 Outputs = dict[tuple[str, str], Any]

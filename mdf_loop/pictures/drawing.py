@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mdf_loop.calls.compiled import Compiled
-from mdf_loop.convert.files import load
+from mdf_loop.convert.loading import load
 from mdf_loop.convert.scheduled.loops import lower
 from mdf_loop.errors import ArgumentError, KindError, LoopError
-from mdf_loop.files import replacing
 from mdf_loop.ir import Body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.models.model import Model
 from mdf_loop.ops.rooms import OPENVINO, enter
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf.by_place import graph_by_place
-from mdf_loop.readers.mdf.objects import check_structure
+from mdf_loop.readers.mdf.graph_objects import check_structure
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed
+from mdf_loop.writers.atomic_files import replacing
 
 if TYPE_CHECKING:  # what draws is imported when something is drawn, so that importing mdf_loop takes no time for it
-    from mdf_loop.pictures.records import Picture
+    from mdf_loop.pictures.boxes import Picture
 
 FORMATS = (".svg", ".png", ".pdf", ".dot", ".md", ".mmd")
 """What a drawing can be written as, by the end of the file's name."""

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mdf_loop.errors import LoopError
+from mdf_loop.pictures.boxes import CONDITION, INPUT, PLAIN, Cluster
 from mdf_loop.pictures.of_bodies import BodyDrawer, Scope
-from mdf_loop.pictures.records import CONDITION, INPUT, PLAIN, Cluster
 from mdf_loop.readers.expressions.equation_texts import Equations, check_names, equations_in, is_equations, texts_of
-from mdf_loop.readers.expressions.text import refuse_length, tree_of, variables
+from mdf_loop.readers.expressions.expression_text import refuse_length, tree_of, variables
 
 WIDEST = 44
 """Letters in a line of a box: longer equations are broken."""

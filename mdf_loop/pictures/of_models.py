@@ -7,16 +7,16 @@ from typing import Any
 
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.errors import LoopError
-from mdf_loop.integrations.mdf import signature_of
+from mdf_loop.integrations.registration import signature_of
 from mdf_loop.ir import Body, Loop, Node
+from mdf_loop.pictures.boxes import CONDITION, INPUT, OUTPUT, Cluster, Picture
 from mdf_loop.pictures.of_bodies import BodyDrawer
 from mdf_loop.pictures.of_equations import EquationDrawer, broken, condition_text, equations_of, names_in, node_lines
-from mdf_loop.pictures.records import CONDITION, INPUT, OUTPUT, Cluster, Picture
 from mdf_loop.readers.expressions.equation_texts import NUMBERS, Equations
 from mdf_loop.readers.expressions.equations import EQUATIONS
 from mdf_loop.readers.mdf.by_place import NO_VALUES
 from mdf_loop.readers.mdf.node import CONTROL
-from mdf_loop.readers.onnx.loops import as_loop
+from mdf_loop.readers.onnx.loop_records import as_loop
 
 
 def picture_of_graph(graph: Any, of_operators: bool = False) -> Picture:

@@ -9,7 +9,7 @@ import numpy as np
 
 from mdf_loop.backends.llvm.around import FIRST_OBJECT, SCRATCH, STREAM
 from mdf_loop.backends.llvm.program import Program, Result, Table, error_of
-from mdf_loop.streams import BYTES, begun, words_of
+from mdf_loop.settings.random_streams import BYTES, begun, words_of
 
 Share = Callable[[int, Callable[[int, int], None]], int]
 """Does so many runs, calling what runs some of them, from one on, up to another, perhaps in several threads; returns how many of
