@@ -39,7 +39,7 @@ from mdf_loop.integrations.required import refusing_missing_inputs
 from mdf_loop.integrations.scheduler import CONDITIONS, reading_names
 from mdf_loop.integrations.stepped import SteppedLoop, mark_stepped, starting_afresh, stepped_of
 from mdf_loop.integrations.typed_graph import taking_over_nodes
-from mdf_loop.kernels.expression import in_a_row
+from mdf_loop.kernels.mdf.expression_operators import in_a_row
 from mdf_loop.options import part_of, random_stream, start_run
 from mdf_loop.readers import is_text
 from mdf_loop.readers.expressions.text import refuse_onnx_text
