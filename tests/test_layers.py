@@ -40,6 +40,7 @@ LAYERS = [
     {"integrations"},
     {"models"},
     {"sweeps"},
+    {"inference"},
     {"pictures"},
     {"cli"},
 ]
@@ -71,7 +72,7 @@ FOREIGN = {
     "openvino": {"readers"},
     "onnxruntime": {"models"},
     "llvmlite": {"backends"},
-    "torch": set(),
+    "torch": {"inference"},
     "typer": {"cli"},
     "rich": {"cli", "progress.py"},
     "tqdm": {"progress.py"},

@@ -149,6 +149,17 @@ class Program:
             table.entries[around.NEXT] = next_of_pcg()
         return table
 
+    def taken(self) -> Table:
+        """A table that nobody else uses until it is given back."""
+        try:
+            return self._spare.pop()
+        except IndexError:
+            return self.new_table()
+
+    def give_back(self, table: Table) -> None:
+        """A table is not needed any more."""
+        self._spare.append(table)
+
     def exact(self, values: Sequence[Any]) -> Sequence[Any]:
         """Python's own whole numbers as numpy's."""
         given = list(values)
