@@ -6,6 +6,7 @@ Permissions, owner and links are left as writing into the old file would have le
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import stat
@@ -116,6 +117,31 @@ class NewFile:
         if isinstance(error, OSError) and not isinstance(error, FileError):
             reason = error.strerror or str(error)
             raise FileError(f"{self.path!r} cannot be written: {reason}; what was there is unchanged") from error
+
+
+def second_name(path: str | os.PathLike, other: str | os.PathLike) -> None:
+    """Let a file have another name as well, which is free; a copy has it where the file system has no links (FAT, some shares).
+
+    Raises
+    ------
+    FileExistsError
+        The name is taken.
+    """
+    try:
+        os.link(path, other)
+        return
+    except (FileExistsError, FileNotFoundError):
+        raise
+    except OSError:
+        copy = f"{os.fspath(path)}.copy"
+    try:
+        shutil.copyfile(path, copy)
+        if os.path.lexists(other):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(other))
+        os.rename(copy, other)  # Windows refuses a name that was taken since; elsewhere jobs race for it
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(copy)
 
 
 def sync_folder(path: str | os.PathLike) -> None:

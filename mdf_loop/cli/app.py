@@ -10,6 +10,7 @@ import typer
 
 from mdf_loop.cli import bench, cache, check, convert, doctor, draw, explain, new, ops, run, sweep, verify
 from mdf_loop.cli.problems import report, telling_warnings
+from mdf_loop.cli.tables import take_any_text
 from mdf_loop.errors import LoopError
 
 app = typer.Typer(
@@ -45,6 +46,7 @@ def _top(
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point: errors that we raise on purpose become one paragraph on stderr and exit code 1."""
+    take_any_text()
     arguments = sys.argv[1:] if arguments is None else arguments
     as_json, options = "--json" in arguments, _options_of(arguments)
     try:

@@ -23,13 +23,14 @@ from mdf_loop.convert.restoring import IR_VERSION, doc_string_of, with_onnx_name
 from mdf_loop.errors import ArgumentError, IterationLimit, KindError, LoopError, MalformedBody, UnsupportedOp, warn_user
 from mdf_loop.files import replacing
 from mdf_loop.ir import Body, ValueType
-from mdf_loop.options import RandomStream, options, random_stream
+from mdf_loop.options import options, random_stream
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf.body import read_whole as read_as_it_is
 from mdf_loop.readers.mdf.by_place import graph_by_place
 from mdf_loop.readers.mdf.objects import check_structure
 from mdf_loop.readers.mdf.signature import ports_of
 from mdf_loop.readers.mdf.typed import OPSET, has_conditions, is_typed
+from mdf_loop.streams import RandomStream
 from mdf_loop.types.schemas import LARGEST_VERSION
 from mdf_loop.writers.onnx_graph import domains_of
 

@@ -5,18 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.llvm.streams import Streams, can_be_made
-from mdf_loop.engines import can_compile
 from mdf_loop.errors import ArgumentError, KindError
-from mdf_loop.options import RandomStream, Seed
+from mdf_loop.streams import RandomStream, Seed, begun
 from mdf_loop.sweeps.seeds import Seeds
-
-if TYPE_CHECKING:
-    from mdf_loop.backends.llvm.many import HasAddresses
 
 AHEAD = 1024
 """Streams that are begun at once for calls of few rows: many take hardly longer than one."""
@@ -44,7 +39,7 @@ class RowNumbers:
 
     def _begin(self, first: int) -> None:
         self._next, self._process, self._lock = first, os.getpid(), threading.Lock()
-        self._ahead: _Ahead | None = None
+        self._ahead: tuple[int, int, np.ndarray] = (first, first, np.zeros((0, 4), np.uint64))
 
     def __getstate__(self) -> dict[str, Any]:
         return {"seed": self.seed, "trials": self.trials}
@@ -53,7 +48,7 @@ class RowNumbers:
         self.seed, self.trials = state["seed"], state["trials"]
         self._begin(_anywhere())
 
-    def take(self, count: int) -> tuple[np.ndarray, HasAddresses | None]:
+    def take(self, count: int) -> tuple[np.ndarray, np.ndarray | None]:
         """The next numbers, and their streams; None where only numpy makes those."""
         if os.getpid() != self._process:
             self._begin(_anywhere())
@@ -61,26 +56,24 @@ class RowNumbers:
             first, self._next = self._next, self._next + count
             return np.arange(first, first + count), self._begun(first, count)
 
-    def _begun(self, first: int, count: int) -> HasAddresses | None:
+    def _begun(self, first: int, count: int) -> np.ndarray | None:
         """Streams that begin: of few rows out of those that were made ahead."""
         if count * self.trials > AHEAD // 2:
             return self.streams(np.arange(first, first + count))
-        ahead = self._ahead
-        if ahead is None or first + count > ahead.stop:
-            stop = first + max(AHEAD // self.trials, count)
-            made = self.streams(np.arange(first, stop))
-            if made is None:
+        start, stop, made = self._ahead
+        if first + count > stop:
+            start, stop = first, first + max(AHEAD // self.trials, count)
+            new = self.streams(np.arange(start, stop))
+            if new is None:
                 return None
-            ahead = self._ahead = _Ahead(made, first, stop, self.trials)
-        return ahead.part(first, count)
+            self._ahead = start, stop, made = start, stop, new
+        return made[(first - start) * self.trials : (first - start + count) * self.trials]
 
-    def streams(self, rows: np.ndarray) -> Streams | None:
-        """The streams of all trials of some rows; None where only numpy makes them."""
-        if not can_compile() or not can_be_made():
-            return None
+    def streams(self, rows: np.ndarray) -> np.ndarray | None:
+        """The streams of all trials of some rows, each a row of words; None where only numpy makes them."""
         trials = np.arange(len(rows) * self.trials) % self.trials
         words = Seeds(self.seed, rows.repeat(self.trials), trials).words
-        return None if words is None else Streams(words)
+        return None if words is None else begun(words)
 
     @staticmethod
     def given(seed: Any, count: int) -> np.ndarray:
@@ -98,25 +91,6 @@ class RowNumbers:
         if numbers.size and (numbers.min() < 0 or numbers.max() > LARGEST_ROW):
             raise ArgumentError("the seed of a row is a number from 0 to 2 ** 63 - 1")
         return np.broadcast_to(numbers.astype(np.int64), count)
-
-
-class _Ahead:
-    """Streams of rows that are still to come."""
-
-    def __init__(self, streams: Streams, start: int, stop: int, trials: int) -> None:
-        self.streams, self.start, self.stop, self.trials = streams, start, stop, trials
-
-    def part(self, first: int, count: int) -> _Part:
-        """Those of some rows."""
-        begin = (first - self.start) * self.trials
-        return _Part(self.streams, self.streams.addresses[begin : begin + count * self.trials])
-
-
-class _Part:
-    """Some streams, which keep all alive."""
-
-    def __init__(self, streams: Streams, addresses: np.ndarray) -> None:
-        self.streams, self.addresses = streams, addresses
 
 
 def _anywhere() -> int:

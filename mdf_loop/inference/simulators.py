@@ -33,7 +33,7 @@ from mdf_loop.sweeps.task import Task
 from mdf_loop.sweeps.workers import here
 
 if TYPE_CHECKING:
-    from mdf_loop.backends.llvm.many import Columns, HasAddresses
+    from mdf_loop.backends.llvm.many import Columns
 
 Named: TypeAlias = "dict[str, Any]"
 Programs: TypeAlias = "dict[Any, Columns | None]"
@@ -173,7 +173,7 @@ class Simulator:
                 return found
         return self._by_sweep(batch, numbers, run)
 
-    def _streams(self, count: int, seed: Any) -> tuple[np.ndarray, HasAddresses | None]:
+    def _streams(self, count: int, seed: Any) -> tuple[np.ndarray, np.ndarray | None]:
         """Numbers of the rows, and their streams where machine code draws from them."""
         if seed is None:
             return self.rows.take(count)

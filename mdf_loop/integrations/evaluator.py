@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels import load_kernels
-from mdf_loop.kernels.bounds import refuse_broadcast, refuse_elements, total
-from mdf_loop.kernels.expression import in_a_row
+from mdf_loop.kernels.arrays.bounds import refuse_broadcast, refuse_elements, total
+from mdf_loop.kernels.mdf.expression_operators import in_a_row
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.options import current_stream
 from mdf_loop.readers.expressions.calls import OPERATORS as NUMPY_OPERATORS

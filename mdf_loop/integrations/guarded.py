@@ -36,7 +36,7 @@ from mdf_loop.errors import (
 )
 from mdf_loop.holding import holding
 from mdf_loop.integrations.evaluator import arithmetic, compute
-from mdf_loop.kernels.bounds import elements_of, refuse_elements, total
+from mdf_loop.kernels.arrays.bounds import elements_of, refuse_elements, total
 from mdf_loop.locks import lock
 from mdf_loop.options import current_options
 from mdf_loop.readers.expressions.text import number_in

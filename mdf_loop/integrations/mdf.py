@@ -39,13 +39,14 @@ from mdf_loop.integrations.required import refusing_missing_inputs
 from mdf_loop.integrations.scheduler import CONDITIONS, reading_names
 from mdf_loop.integrations.stepped import SteppedLoop, mark_stepped, starting_afresh, stepped_of
 from mdf_loop.integrations.typed_graph import taking_over_nodes
-from mdf_loop.kernels.expression import in_a_row
-from mdf_loop.options import RandomStream, part_of, random_stream, start_run
+from mdf_loop.kernels.mdf.expression_operators import in_a_row
+from mdf_loop.options import part_of, random_stream, start_run
 from mdf_loop.readers import is_text
 from mdf_loop.readers.expressions.text import refuse_onnx_text
 from mdf_loop.readers.forms import is_read
 from mdf_loop.readers.mdf.by_place import NO_VALUES, node_by_place
 from mdf_loop.readers.onnx.loops import SCAN_ATTRIBUTES
+from mdf_loop.streams import RandomStream
 
 FUNCTIONS = {"onnx::Loop": "loop", "onnx::Scan": "scan", "onnx::If": "if"}
 """MDF's name of each function, and the name MDF calls it by."""

@@ -22,7 +22,7 @@ from mdf_loop.integrations.inside import with_constants
 from mdf_loop.integrations.running import run_in_mdf, with_inputs
 from mdf_loop.integrations.scheduled import run_in_mdf as step_in_mdf
 from mdf_loop.ir import Body, ValueType
-from mdf_loop.kernels.bounds import MOST_ELEMENTS, elements_of
+from mdf_loop.kernels.arrays.bounds import MOST_ELEMENTS, elements_of
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.running import run
 from mdf_loop.options import options

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mdf_loop.errors import FileError, KindError, LoopError, let_through
+from mdf_loop.files import second_name
 from mdf_loop.readers.opening import as_path, read_bytes, shortened
 
 UNFINISHED = ".tmp-"
@@ -112,7 +113,7 @@ class LocalPlace:
             file.flush()
             os.fsync(file.fileno())
         if is_new:
-            os.link(beside, target)
+            second_name(beside, target)
         else:
             os.replace(beside, target)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.random.bit_generator import ISpawnableSeedSequence
 
-from mdf_loop.options import Seed
+from mdf_loop.streams import Seed, generator_of
 from mdf_loop.sweeps.uncollected import uncollected
 
 
@@ -78,7 +78,7 @@ class Seeds:
         if self.words is not None:
             return [np.random.Generator(np.random.PCG64(_Words(row))) for row in self.words]  # type: ignore[arg-type]
         places = zip(self.points.tolist(), self.trials.tolist(), strict=True)
-        return [np.random.default_rng(seed_of(self.seed, point, trial, self.common_noise)) for point, trial in places]
+        return [generator_of(seed_of(self.seed, point, trial, self.common_noise)) for point, trial in places]
 
 
 class _Words(ISpawnableSeedSequence):

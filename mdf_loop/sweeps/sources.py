@@ -24,8 +24,9 @@ from mdf_loop.models.network import NetworkModel
 from mdf_loop.models.node_loops import Request
 from mdf_loop.models.recorded_names import body_of
 from mdf_loop.ops.registry import facts
-from mdf_loop.options import RandomStream, Run
+from mdf_loop.options import Run
 from mdf_loop.plan.purity import draws
+from mdf_loop.streams import RandomStream
 from mdf_loop.sweeps.compiled import CompiledGraph
 from mdf_loop.sweeps.exact import NotBatched, adds_terms_up, refuse_inexact
 from mdf_loop.sweeps.seeds import Seeds
@@ -79,6 +80,10 @@ class Unread(RandomStream):
 
     def shared(self) -> np.random.Generator:
         """Something draws."""
+        raise NotBatched("random numbers are drawn outside of loops")
+
+    def words(self) -> int:
+        """A program draws."""
         raise NotBatched("random numbers are drawn outside of loops")
 
 

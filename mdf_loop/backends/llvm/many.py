@@ -11,8 +11,7 @@ import numpy as np
 from mdf_loop.backends.llvm.around import FIRST_OBJECT, SCRATCH, STREAM
 from mdf_loop.backends.llvm.objects import HEAD
 from mdf_loop.backends.llvm.program import Program, Result, error_of
-from mdf_loop.backends.llvm.randomness import address_of
-from mdf_loop.backends.llvm.streams import Streams, can_be_made
+from mdf_loop.streams import BYTES, begun, words_of
 
 Share = Callable[[int, Callable[[int, int], None]], int]
 """Does so many runs, calling what runs some of them, from one on, up to another, perhaps in several threads; returns how many of
@@ -28,8 +27,18 @@ class Seeds(Protocol):
         """Made when they are asked for."""
 
 
-def _streams(seeds: Seeds) -> Streams | Sequence[np.random.Generator]:
-    return Streams(seeds.words) if seeds.words is not None and can_be_made() else seeds.generators()
+def _streams(seeds: Seeds) -> np.ndarray:
+    """For each run a row of the state and the increment of its stream."""
+    if seeds.words is not None:
+        return begun(seeds.words)
+    known = b"".join(words_of(each.bit_generator.state) for each in seeds.generators())  # type: ignore[arg-type]
+    return np.frombuffer(bytearray(known), np.uint64).reshape(-1, 2 * BYTES // 8)
+
+
+def _addresses(rows: np.ndarray) -> np.ndarray:
+    """Where each row stands, as long as the array lives."""
+    first: int = rows.__array_interface__["data"][0]
+    return np.uint64(first) + np.uint64(rows.strides[0]) * np.arange(len(rows), dtype=np.uint64)
 
 
 def can_run_many(program: object) -> TypeGuard[Program]:
@@ -65,14 +74,14 @@ def run_many(
     Raises
     ------
     FallBack, TooLong, MemoryError
-        A run came upon something that the program leaves to others; generators of ``seeds`` may have moved.
+        A run came upon something that the program leaves to others.
     """
     kept = [[_plain(x) for x in program.exact(values)] for values in given]
     tables = np.repeat(program.new_table().entries[None], len(which), axis=0)
     tables[:, FIRST_OBJECT : FIRST_OBJECT + len(kept[0])] = np.array([[id(x) for x in row] for row in kept], np.uint64)[which]
     streams = _streams(seeds) if program.draws else None
     if streams is not None:
-        tables[:, STREAM] = streams.addresses if isinstance(streams, Streams) else list(map(address_of, streams))
+        tables[:, STREAM] = _addresses(streams)
     return _results(program, tables, (kept, streams), pause, share, range(len(program.results)))
 
 
@@ -102,7 +111,7 @@ class Columns:
         self._spare = list[_Room]()
 
     def run(
-        self, columns: Sequence[np.ndarray], streams: HasAddresses | None, pause: Callable[[], None], share: Share
+        self, columns: Sequence[np.ndarray], streams: np.ndarray | None, pause: Callable[[], None], share: Share
     ) -> list[np.ndarray]:
         """The results that are wanted, as :func:`run_many` gives them.
 
@@ -110,15 +119,15 @@ class Columns:
         ----------
         columns : sequence of array
             Of the element types and the shapes that the arguments have, behind the first axis.
-        streams : Streams, optional
-            One for each run, where the program draws.
+        streams : array, optional
+            For each run the state and the increment of its stream (:func:`mdf_loop.streams.begun`), where the program draws.
         """
         rows = len(columns[0])
         room = self._room(rows)
         tables = room.tables[: rows * self.times]
         kept = room.write(columns)
         if self.program.draws and streams is not None:
-            tables[:, STREAM] = streams.addresses
+            tables[:, STREAM] = _addresses(streams)
         found = _results(self.program, tables, (kept, streams, room), pause, share, self.wanted)
         if rows <= KEPT:
             self._spare.append(room)
@@ -137,12 +146,6 @@ KEPT = 1 << 10
 """Rows up to which their tables are kept for the next call: to write few of them takes longer than the runs."""
 
 
-class HasAddresses(Protocol):
-    """Streams, by their addresses."""
-
-    addresses: np.ndarray
-
-
 class _Room:
     """Tables of many runs, and what machine code reads numbers of columns from: as if they were inside of objects."""
 
@@ -159,8 +162,7 @@ class _Room:
                 continue
             strides = (count * width,)
             self.numbers.append(np.ndarray(rows, value.dtype, self.memory, k * width + HEAD, strides))
-            first = self.memory.ctypes.data + k * width
-            self._put(places, np.uint64(first) + np.uint64(strides[0]) * np.arange(rows, dtype=np.uint64))
+            self._put(places, _addresses(self.memory[:, k]))
 
     def _put(self, places: Sequence[int], addresses: np.ndarray) -> None:
         """Objects of rows, each for all runs of its row."""

@@ -27,7 +27,6 @@ from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.machine import machine
 from mdf_loop.backends.llvm.objects import ELEMENTS, LENGTHS, are_as_expected
 from mdf_loop.backends.llvm.operators.foreign import Outside
-from mdf_loop.backends.llvm.randomness import address_of, next_of_pcg
 from mdf_loop.backends.llvm.sweeps import store_all
 from mdf_loop.backends.llvm.text import RARE
 from mdf_loop.errors import let_through
@@ -85,7 +84,7 @@ class Program:
         if self.outside:
             table.given, table.run = given, run
         if self.draws:
-            table.entries[around.STREAM] = address_of(run.stream.shared())
+            table.entries[around.STREAM] = run.stream.words()
         if run is not None and not run.is_free:
             table.tell(run.pause)
         try:
@@ -111,7 +110,7 @@ class Program:
         table = self.taken()
         found = tuple([None if room is None else np.empty(*room) for room in self._rooms])
         if self.draws:
-            table.entries[around.STREAM] = address_of(run.stream.shared())
+            table.entries[around.STREAM] = run.stream.words()
         try:
             code = self._call_if(table.address, form.address, id(values), id(found))
         except BaseException:
@@ -144,10 +143,7 @@ class Program:
 
     def new_table(self) -> Table:
         """A table for somebody who calls."""
-        table = Table(self.table, self._code["once"], self.constants, self.outside)
-        if self.draws:
-            table.entries[around.NEXT] = next_of_pcg()
-        return table
+        return Table(self.table, self._code["once"], self.constants, self.outside)
 
     def taken(self) -> Table:
         """A table that nobody else uses until it is given back."""
@@ -238,6 +234,8 @@ class Table:
         """An operator that has no compiled form.  The program calls it."""
         try:
             fits = self._calls[int(self.entries[ASKED])](self.given, self.run)
+            if self.entries[around.STREAM]:
+                self.run.stream.words()  # the kernel may have drawn from them
         except Exception as error:
             let_through(error)
             raise FallBack from error

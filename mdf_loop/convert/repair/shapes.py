@@ -21,7 +21,7 @@ def usable(shape: Any) -> bool:
 def mend_written_shapes(content: Any) -> bool:
     """Change shapes in what was read from a file; whether there were any to change.
 
-    A shape that is null stays: MDF can read it, and it says something (see :mod:`mdf_loop.convert.repair.signature`).
+    A shape that is null stays: MDF can read it.
     """
     changed = False
     if isinstance(content, Mapping):
@@ -68,14 +68,3 @@ def mend_shapes(graph: Any) -> None:
             if port.shape is not None:
                 port.metadata = {**(port.metadata or {}), "original_shape": list(port.shape)}
             port.shape = ()
-
-
-def known_shape(port: Any) -> tuple[int | None, ...] | None:
-    """What an importer's port says of the shape of a value, None for dimensions it does not know.
-
-    The importer writes [1] for scalars and wherever it does not know the rank, so that says nothing.
-    """
-    shape = (port.metadata or {}).get("original_shape", port.shape)
-    if not isinstance(shape, list | tuple) or tuple(shape) in ((), (1,)):
-        return None
-    return tuple(dim if type(dim) is int and dim > 0 else None for dim in shape)

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.definitions.products import product
-from mdf_loop.kernels.definitions.shapes import rank_of
-from mdf_loop.kernels.linear import explicit_terms
+from mdf_loop.kernels.arrays.linear import explicit_terms
+from mdf_loop.kernels.definitions.of_products import product
+from mdf_loop.kernels.definitions.of_shapes import rank_of
 from mdf_loop.ops.registry import definition
 from mdf_loop.types.elements import kind_of
 

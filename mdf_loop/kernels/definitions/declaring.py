@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.elementwise import fitted
+from mdf_loop.kernels.numbers.ufuncs import fitted
 from mdf_loop.ops.registry import definition
 from mdf_loop.ops.rows import Call
 

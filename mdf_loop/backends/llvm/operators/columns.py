@@ -10,7 +10,7 @@ from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.operators.table import Call, gives
 from mdf_loop.backends.llvm.products import multiplied
 from mdf_loop.backends.llvm.sweeps import sweep
-from mdf_loop.kernels.axes import place
+from mdf_loop.kernels.arrays.axes import place
 
 
 @gives("MatMul")

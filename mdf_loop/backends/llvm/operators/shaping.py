@@ -13,7 +13,7 @@ from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.operators.table import Call, gives, literal_or_name
 from mdf_loop.backends.llvm.sweeps import rows
 from mdf_loop.backends.llvm.views import limited, reshaped, viewed
-from mdf_loop.kernels.axes import place, places
+from mdf_loop.kernels.arrays.axes import place, places
 
 
 def total(e: Emitter, lengths: Sequence[Length]) -> Length:

@@ -13,7 +13,7 @@ from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.operators.foreign import run_outside
 from mdf_loop.backends.llvm.views import from_front
 from mdf_loop.ir import Node
-from mdf_loop.kernels.axes import place
+from mdf_loop.kernels.arrays.axes import place
 from mdf_loop.ops.registry import lookup
 from mdf_loop.step.allowed import allows
 from mdf_loop.step.records import Apply, Value
