@@ -125,7 +125,7 @@ class Columns:
         columns : sequence of array
             Of the element types and the shapes that the arguments have, behind the first axis.
         streams : array, optional
-            For each run the state and the increment of its stream (:func:`mdf_loop.settings.random_streams.begun`), where the program draws.
+            For each run the state and the increment of its stream (``random_streams.begun``), where the program draws.
         """
         rows = len(columns[0])
         room = self._room(rows)
