@@ -90,15 +90,16 @@ def explain(
 def draw(
     file: File,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write .svg, .png or .pdf (by Graphviz), .dot, .md or .mmd (Mermaid).")
+        Path | None, typer.Option("--output", "-o", help="Write .svg, .png or .pdf, .dot (Graphviz), .md or .mmd (Mermaid).")
     ] = None,
+    level: Annotated[str, typer.Option("--level", help="What a box is: one of 'equations' and 'operators'.")] = "equations",
     steps: Steps = None,
     time_increment: TimeIncrement = None,
     trusted: Trusted = False,
     json_: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Draw a model, with the bodies of its loops and how the plan runs each node; without --output as Mermaid text.
+    """Draw a model, with its equations, values and conditions; without --output as Mermaid text.
 
     Nothing is run, so no values are needed.
     """
@@ -106,7 +107,7 @@ def draw(
     from mdf_loop.pictures.drawing import draw as draw_model
 
     with at_work(file), options(trusted=trusted):
-        drawing = draw_model(file, steps=steps, time_increment=time_increment)
+        drawing = draw_model(file, steps=steps, time_increment=time_increment, level=level)
         written = drawing.save(output) if output else None
     if json_:
         as_json({"file": str(file), "written": None if written is None else str(written), "mermaid": drawing.mermaid})

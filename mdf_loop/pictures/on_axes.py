@@ -1,7 +1,8 @@
-"""A picture on axes of matplotlib: what Graphviz does where it is installed, for those who want axes."""
+"""A picture on axes of matplotlib, which needs no Graphviz."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -94,6 +95,25 @@ def on_axes(picture: Picture, ax: Any = None) -> Any:
             _arrow(arrow, places, ax, patches, bend(places[arrow.tail], places[arrow.head], others, whole, bends))
     _legend(kinds, whole.height + PADDING, ax)
     return ax
+
+
+def written(picture: Picture, kind: str) -> bytes:
+    """A picture as the bytes of a file: svg, png or pdf.
+
+    Raises
+    ------
+    LoopError
+        matplotlib is not installed.
+    """
+    figure = on_axes(picture).figure
+    from matplotlib import pyplot
+
+    file = io.BytesIO()
+    try:
+        figure.savefig(file, format=kind, dpi=150)
+    finally:
+        pyplot.close(figure)
+    return file.getvalue()
 
 
 def _cluster(cluster: Cluster, places: dict[str, Spot], ax: Any, patches: dict[str, Any], depth: int) -> None:
