@@ -69,11 +69,6 @@ class EquationDrawer:
             self._equation("while", self.said.going, after, kind=CONDITION)
         return [*new.values(), *collected]
 
-    def branch(self, outer: Scope) -> list[str]:
-        """The equations of a branch of an If; the keys of the boxes of what it gives."""
-        begin = {**outer, **self._lets(outer)}
-        return [self._equation(name, text, begin) for name, text in self.said.carried.items()]
-
     def _begin(self, outer: Scope, given: Mapping[str, Any]) -> dict[str, str]:
         scope, each = (
             dict(outer),
