@@ -407,7 +407,7 @@ def test_guard_finds_the_name_of_an_operator(tmp_path):
 
 @pytest.mark.parametrize("path", [path for path in FILES if path.as_posix() != "mdf_loop/options.py"], ids=str)
 def test_engines_are_known_by_what_they_do(path):
-    """Nobody compares an engine's name: the table in settings/settings/settings/settings/engines.py says how it runs things."""
+    """Nobody compares an engine's name: the table in settings/engines.py says how it runs things."""
     for node in ast.walk(ast.parse((ROOT / path).read_text())):
         if isinstance(node, ast.Compare):
             sides = [side for side in (node.left, *node.comparators) if isinstance(side, ast.Attribute) and side.attr == "engine"]

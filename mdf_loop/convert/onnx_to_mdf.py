@@ -55,7 +55,7 @@ def convert(model: Any, path: str | os.PathLike | None = None, *, body: str = "m
         Whether the bodies of loops and the branches of an If become MDF graphs or stay ONNX text.
     inline : int
         In a written file, weights with more elements than this go to a ``.npz`` file beside it, which never replaces a
-        file of somebody else.
+        file that is not its own.
 
     Returns
     -------

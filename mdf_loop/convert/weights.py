@@ -60,7 +60,7 @@ def save(model: Any, path: Path, inline: int) -> None:
 
 
 def _write(path: Path, text: bytes, beside: Path, weights: Mapping[str, np.ndarray]) -> None:
-    """Both files or none: the weights first, which nobody reads before the model is there."""
+    """Both files or none: the weights first, which are not read before the model is there."""
     if not weights:
         with replacing(path) as file:
             file.write(text)

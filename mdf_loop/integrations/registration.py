@@ -386,7 +386,7 @@ def signature_of(function: str, args: Mapping[str, Any]) -> tuple[int, str]:
 
 
 def _count(value: Any) -> int:
-    """How many values an argument stands for: as many as a tuple has, or one."""
+    """How many values an argument is: as many as a tuple has, or one."""
     try:
         written = ast.parse(value, mode="eval").body if isinstance(value, str) else value
     except (SyntaxError, ValueError, MemoryError, RecursionError):

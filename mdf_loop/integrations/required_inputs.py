@@ -102,7 +102,7 @@ def refuse_missing_inputs(graph: Any, given: Container[str] = ()) -> None:
 
 
 def refuse_without_value(graph: Any, given: Container[str]) -> None:
-    """The same for ports that nobody marked; ``given`` may say ``node.id``.
+    """The same for ports that are not marked; ``given`` may say ``node.id``.
 
     Raises
     ------

@@ -66,7 +66,7 @@ def run_recorded_in_mdf(
 
 
 class LoopOfNode(Protocol):
-    """What runs the loop that a parameter or function of a node is, and is told of passes."""
+    """What runs the loop that a parameter or function of a node is, and learns of passes."""
 
     def run(self, prepared: PreparedLoop, arguments: Arguments, run: Run) -> Any:
         """The results of the loop."""

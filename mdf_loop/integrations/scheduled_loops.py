@@ -58,7 +58,7 @@ class Stepping(NamedTuple):
     collect: bool = False
     record: tuple[Key, ...] = ()
     inside: tuple[str, ...] = ()
-    """The names of what is recorded inside loops of nodes, which whoever records finds in the loop over steps."""
+    """The names of what is recorded inside loops of nodes, which a recording finds in the loop over steps."""
 
 
 class Shared:
@@ -72,7 +72,7 @@ class Shared:
     Parameters
     ----------
     graph : modeci_mdf Graph
-        Nobody changes it from now on.
+        It does not change from now on.
     inputs : mapping
         Values for some of its places.
     how : Stepping
@@ -120,7 +120,7 @@ class Shared:
 
 
 def _own(value: Any) -> Any:
-    """A value that nobody else changes."""
+    """A value that no other code changes."""
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
@@ -190,7 +190,7 @@ class ScheduledLoop:
             except PartialResults:
                 raise
             except LoopError as reason:
-                log.debug("%s: read anew for its inputs: %s", self._plain.id, reason)
+                log.debug("%s: read again for its inputs: %s", self._plain.id, reason)
                 if not isinstance(reason, IterationError):
                     self.shared.refusal = str(reason)
                 run.stream.restore(drawn)
@@ -214,7 +214,7 @@ class ScheduledLoops:
     Parameters
     ----------
     graph : modeci_mdf Graph
-        Nobody changes it from now on.
+        It does not change from now on.
     """
 
     def __init__(self, graph: Any) -> None:

@@ -177,7 +177,7 @@ def _iterations(thing: Any, path: tuple[str, ...]) -> int | None:
 
 
 def starting_afresh(original: Callable[..., Any]) -> Callable[..., Any]:
-    """``EvaluableGraph.evaluate``: stepped loops begin anew, and conditions can find them."""
+    """``EvaluableGraph.evaluate``: stepped loops begin again, and conditions can find them."""
 
     @functools.wraps(original)
     def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -64,7 +64,7 @@ def typed_nodes(graph: Any) -> dict[str, TypedNode]:
     asked = asked_types(replace(body, inputs=(*body.inputs, *given), nodes=ours))  # what MDF gives has no types
     nodes, others = {}, copy.copy(graph)
     others.nodes = [node for node in graph.nodes if node.id in left]
-    check_expressions(others)  # what MDF's engine evaluates, in a model that somebody converted and changed
+    check_expressions(others)  # what MDF's engine evaluates, in a model that was converted and changed by hand
     for node in graph.nodes:
         if node.id not in left:
             nodes[node.id] = TypedNode(node, reader, replace(body, nodes=tuple(reader.made[node.id])), asked)

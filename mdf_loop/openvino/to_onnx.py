@@ -1,7 +1,7 @@
 """OpenVINO models as ONNX: records become Loop, our own kernels become operators of ONNX.
 
 A sliced input is read from outside by the iteration number, an invariant one by its name.  Outputs that are put
-together are collected and brought into shape behind the loop; a last value goes round without being read.
+together are collected and brought into shape behind the loop; a last value is carried without being read.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ def _control(
         return _equations(drawer, thing, drawer.cluster(around, f"{thing.function.partition('::')[2]} {thing.id}"), scope, said)
     try:
         node = _as_node(thing, args, held)
-    except LoopError as error:  # what is wrong is told when the model runs
+    except LoopError as error:  # running the model raises it
         key = drawer.box(around, thing.id, thing.function, kind=CONDITION, tip=str(error))
         for name in args.values():
             drawer.arrow(scope.get(name) if isinstance(name, str) else None, key)

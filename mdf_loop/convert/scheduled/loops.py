@@ -140,7 +140,7 @@ class ScheduledLowering:
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:
-        """What cannot be expressed is told with the graph's name."""
+        """The error for what cannot be expressed names the graph."""
         try:
             with malformed("this graph cannot become a loop", (str(self.graph.id),), let=(NotCompiled,)):
                 yield

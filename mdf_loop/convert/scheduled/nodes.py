@@ -24,7 +24,7 @@ from mdf_loop.readers.mdf.node_functions import apply_function
 
 @dataclass(frozen=True)
 class PassMoment:
-    """What a run of a node is told of the time.
+    """What a run of a node knows of the time.
 
     Attributes
     ----------

@@ -214,7 +214,7 @@ class Pass:
         kept: list[tuple[Key, Value, Value]] = []
         for key in changed:
             if key not in self.store.reading.live:
-                continue  # whoever reads it later has this read again
+                continue  # a later reader reads this again
             old, new = self.store.peek(key), changed[key]
             if isinstance(old, Value) and isinstance(new, Value):
                 kept.append((key, new, old))

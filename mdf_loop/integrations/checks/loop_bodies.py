@@ -33,7 +33,7 @@ def wrong_with_bodies(graph: Any, node: Any, thing: Any, gaps: Sequence[Gap]) ->
     thing : modeci_mdf.mdf.Function or Parameter
         The loop.
     gaps : sequence of Gap
-        What was left out of its node.  Then nobody knows what the node has, and only what a body says itself is looked at.
+        What was left out of its node.  Then it is not known what the node has, and only what a body says itself is looked at.
     """
     args, held = {**(thing.args or {})}, {parameter.id: parameter.value for parameter in node.parameters}
     known = {port.id for port in node.input_ports} | set(held) | {function.id for function in node.functions} | set(args)
@@ -45,9 +45,9 @@ def wrong_with_bodies(graph: Any, node: Any, thing: Any, gaps: Sequence[Gap]) ->
         place = (str(graph.id), node.id, name)
         if any(gap.kind in KINDS and gap.thing in ("", name, thing.id) for gap in gaps):
             where = (*place[:2], thing.id)
-            yield Finding(NOTE, f"{'/'.join(where)}: its body is looked at when what is wrong around it is mended", where)
+            yield Finding(NOTE, f"{'/'.join(where)}: its body is checked when the errors around it are corrected", where)
         elif not is_there and not gaps:
-            continue  # which is told with the other names that are not there
+            continue  # reported with the other names that are not there
         elif not isinstance(source, dict):
             where = place if is_there and name != key else (*place[:2], thing.id)
             got = f"got {called(source)}" if is_there else f"the node has no parameter {name!r}"
@@ -121,7 +121,7 @@ def _of_end(body: Body, node: Any, thing: Any, place: tuple[str, ...]) -> Iterat
         goes = True if go is None and prepared.record.obeys else condition(go)
         given = Arguments(trip_count(count), goes, carried, captured=[_number(known.get(name)) for name in body.captures])
     except (LoopError, ValueError, TypeError):
-        return  # which is told with the values
+        return  # reported with the values
     try:
         prepared.endless.refuse(given, start_run())
     except ArgumentError as error:

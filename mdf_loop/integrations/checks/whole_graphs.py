@@ -27,7 +27,7 @@ def wrong_with_graph(graph: Any, rest: Salvaged, is_mended: bool) -> Iterator[Fi
     ----------
     graph : modeci_mdf.mdf.Graph
     rest : Salvaged
-        What was left out of the model: what may follow from that is not told.
+        What was left out of the model: what may follow from that is not reported.
     is_mended : bool
         Whether the model was read as models are; otherwise only bodies are looked at.
     """
@@ -40,7 +40,7 @@ def wrong_with_graph(graph: Any, rest: Salvaged, is_mended: bool) -> Iterator[Fi
             if thing.function in CONTROL:
                 yield from wrong_with_bodies(graph, node, thing, rest.in_node(id, node.id))
         if node.id in open_nodes:
-            told = "its names and types are looked at when what is wrong in it is mended"
+            told = "its names and types are checked when the errors in it are corrected"
             yield Finding(NOTE, f"{id}/{node.id}: {told}", (id, node.id))
         elif is_mended:
             yield from wrong_with_values(graph, node)
@@ -54,7 +54,7 @@ def wrong_with_graph(graph: Any, rest: Salvaged, is_mended: bool) -> Iterator[Fi
             yield Finding(ERROR, str(unknown), unknown.place)
     yield from wrong_with_conditions(graph)
     if rest.in_graph(id):
-        yield Finding(NOTE, f"{id}: which nodes are reached is looked at when what is wrong in the graph is mended", (id,))
+        yield Finding(NOTE, f"{id}: which nodes are reached is checked when the errors in the graph are corrected", (id,))
     else:
         yield from _unreached(graph)
 

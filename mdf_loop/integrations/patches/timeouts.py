@@ -96,7 +96,7 @@ def ending_passes(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
         scheduler = self.scheduler
-        own = vars(scheduler).get("run")  # of whoever records what it runs
+        own = vars(scheduler).get("run")  # of code that records what it runs
         scheduler.run = functools.partial(_limited, scheduler, scheduler.run)
         try:
             return original(self, *args, **kwargs)

@@ -113,7 +113,7 @@ def apply_onnx(reader: NodeReader, thing: Any, path: Path, op: str, args: Mappin
 
 
 def _names_in(text: Any, scope: Scope) -> list[Value] | None:
-    """The values that a list of names stands for, such as ``['_59', '_61']``, which MDF's importer of PyTorch writes."""
+    """The values of a list of names, such as ``['_59', '_61']``, which MDF's importer of PyTorch writes."""
     if not isinstance(text, str) or not text.startswith("["):
         return None
     try:
