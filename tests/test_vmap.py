@@ -16,13 +16,13 @@ from step_meaning import evaluate
 from test_batching import batched_nodes
 
 from mdf_loop.backends.python.printer import program
-from mdf_loop.engines import can_compile
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.execute.specialised import in_machine_code
 from mdf_loop.ops.registry import lookup
 from mdf_loop.options import start_run
 from mdf_loop.readers import read
-from mdf_loop.readers.onnx.loops import loop_record
+from mdf_loop.readers.onnx.loop_records import loop_record
+from mdf_loop.settings.engines import can_compile
 from mdf_loop.step.build import CannotLower, type_of_value
 from mdf_loop.step.failing import FallBack
 from mdf_loop.step.lower import lower_loop

@@ -15,9 +15,9 @@ import numpy as np
 
 from mdf_loop.execute.specialised import Specialised, in_machine_code
 from mdf_loop.options import Run
+from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.step.build import CannotLower
 from mdf_loop.step.vmap import vmap
-from mdf_loop.streams import RandomStream
 from mdf_loop.sweeps.exact import adds_up_little
 
 LANES = 64
