@@ -18,6 +18,7 @@ from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
 from mdf_loop.integrations.mdf import register
 from mdf_loop.integrations.quiet import quiet_mdf
 from mdf_loop.integrations.required import required_ports
+from mdf_loop.kernels.expression import leaving
 from mdf_loop.models.direct_node import DirectNode, Outputs
 from mdf_loop.models.node_loops import Request
 from mdf_loop.models.texts import NotDirect
@@ -95,7 +96,7 @@ class DirectGraph:
                 scopes[each.id] = scope
         if scopes is not None:
             scopes.update(sent)
-        return {name: sent[place] for name, place in self.places.items()}
+        return {name: leaving(sent[place]) for name, place in self.places.items()}
 
     def evaluate(
         self, given: Given, run: Run, call: Runner = Request.run, scopes: dict[Any, Any] | None = None
@@ -112,7 +113,7 @@ class DirectGraph:
         sent: Outputs = {}
 
         def known(error: PartialResults) -> dict[str, Any]:
-            return {name: sent[place] for name, place in self.places.items() if sent.get(place) is not None}
+            return {name: leaving(sent[place]) for name, place in self.places.items() if sent.get(place) is not None}
 
         return keeping(run, lambda: finished(self.steps(given, run, sent, scopes), run, call), known)
 
