@@ -24,6 +24,11 @@ MOST = 1 << 16
 class Compared:
     """The values that the condition of a loop compares, as far as they are known when it is over.
 
+    Attributes
+    ----------
+    may_be_nan : bool
+        Whether there are such values.
+
     Parameters
     ----------
     loop : Loop
@@ -34,7 +39,7 @@ class Compared:
         self._compared, read = _compared(loop)
         self.carried = [(k, c.input) for k, c in enumerate(loop.carried) if read & {c.input, c.output}]
         self.captured = [(k, name) for k, name in enumerate(loop.body.captures) if name in read]
-        self._says_nothing = bool(loop.scanned) or not (self.carried or self.captured)
+        self.may_be_nan = not loop.scanned and bool(self.carried or self.captured)
 
     @functools.cached_property
     def _computed(self) -> InterpretedBody | None:
@@ -47,7 +52,7 @@ class Compared:
     def warn_of_nan(self, results: Sequence[Any], given: Arguments, run: Run, lasted: int) -> None:
         """Say that the condition compared nan, if that ended the loop: behind ``lasted`` iterations."""
         count = given.trip_count
-        if not lasted or (count is not None and lasted >= count) or self._says_nothing:
+        if not lasted or (count is not None and lasted >= count) or not self.may_be_nan:
             return
         if given.go is None and not run.options.obey_body_condition:
             return
