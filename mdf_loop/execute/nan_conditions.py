@@ -71,11 +71,12 @@ class Compared:
             )
 
     def _are_usual(self, results: Sequence[Any], given: Arguments) -> bool:
-        """Whether all values are such that hardly any operator makes nan of them: looking closer takes longer than a short loop."""
-        for k, _ in self.carried:
-            if not _is_usual(results[k]):
-                return False
-        return all([_is_usual(given.captured[k]) for k, _ in self.captured])
+        """Whether hardly any operator makes nan of the values: looking closer takes longer than a short loop."""
+        for places, values in ((self.carried, results), (self.captured, given.captured)):
+            for k, _ in places:
+                if not _is_usual(values[k]):
+                    return False
+        return True
 
     def _has_computed_nan(self, results: Sequence[Any], given: Arguments, run: Run) -> bool:
         """Whether what is compared was computed as nan of values that are none."""
