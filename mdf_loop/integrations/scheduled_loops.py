@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 import pickle
 from collections import OrderedDict
@@ -38,6 +37,7 @@ from mdf_loop.locks import lock
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Run, current_options
 from mdf_loop.readers.mdf.engine_body import refuse_hanging, refuse_unimplemented
+from mdf_loop.readers.mdf.objects import copied_with_room
 from mdf_loop.readers.mdf.typed import is_typed
 
 T = TypeVar("T")
@@ -87,7 +87,7 @@ class Shared:
         self.refusal, self._lowering, self._made = "", None, None
         self.graph, self.how, self.places = graph, how, dict[str, list[Given]]()
         if inputs:
-            self.graph = copy.deepcopy(graph)
+            self.graph = copied_with_room(graph)
             refuse_missing_inputs(with_inputs(graph, inputs), {})
             for name, places in places_of(self.graph, inputs).items():
                 self.places[name] = [Given(node, owner.id) for node, owner, _ in places]

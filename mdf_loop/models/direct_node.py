@@ -23,6 +23,7 @@ from mdf_loop.models.texts import NotDirect, Scope, Text, argument_of, element_i
 from mdf_loop.options import Run, part_of, random_stream
 from mdf_loop.readers.mdf.control import STEPPED
 from mdf_loop.readers.mdf.node import is_stateful
+from mdf_loop.readers.mdf.objects import default_value_of, reduce_of
 
 Outputs = dict[tuple[str, str], Any]
 """Values at output ports, by node and port."""
@@ -200,9 +201,9 @@ def _starting(scope: Scope, run: Run) -> Any:
 
 def _default(port: Any) -> Any:
     """What MDF's engine takes for a port that no edge ends in."""
-    if port.default_value is not None:
+    if default_value_of(port) is not None:
         return number_or(port)
-    is_float = (port.reduce or "overwrite") != "overwrite" or (port.type and "float" in port.type)
+    is_float = reduce_of(port) != "overwrite" or (port.type and "float" in port.type)
     try:
         return np.full(port.shape, 0.0 if is_float else 0)
     except (TypeError, ValueError) as error:

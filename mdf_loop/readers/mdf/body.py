@@ -27,7 +27,7 @@ from mdf_loop.readers.mdf.engine_body import engine_body
 from mdf_loop.readers.mdf.given_graphs import as_graph
 from mdf_loop.readers.mdf.node import NodeReader, default_of
 from mdf_loop.readers.mdf.node import ReadBody as Read
-from mdf_loop.readers.mdf.objects import check_structure
+from mdf_loop.readers.mdf.objects import check_structure, default_value_of, reduce_of
 from mdf_loop.readers.mdf.signature import Port, Signature, ports_of, read_signature
 from mdf_loop.readers.mdf.structure import check_edges
 from mdf_loop.readers.mdf.typed import read_typed
@@ -223,8 +223,8 @@ def _input(
     if edges and edges[0] in course.delayed:
         return builder.hidden(place, ".".join(place), builder.array(default_of(port, path), port.id).literal)
     if edges:
-        return port_value(builder, f"{node.id}.{port.id}", edges, port.reduce or "overwrite", values, (*path, port.id))
-    if port.default_value is not None:
+        return port_value(builder, f"{node.id}.{port.id}", edges, reduce_of(port), values, (*path, port.id))
+    if default_value_of(port) is not None:
         return default_of(port, path)
     return builder.capture(port.id)
 

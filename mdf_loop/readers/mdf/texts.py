@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from mdf_loop.readers.mdf.objects import default_value_of
+
 
 def texts(node: Any) -> Iterator[tuple[str, Any]]:
     """Every value of a node that may be an expression, with the id of what it belongs to."""
@@ -17,4 +19,4 @@ def texts(node: Any) -> Iterator[tuple[str, Any]]:
     for function in node.functions:
         yield from ((function.id, source) for source in (function.value, *(function.args or {}).values()))
     yield from ((port.id, port.value) for port in node.output_ports)
-    yield from ((port.id, port.default_value) for port in node.input_ports)
+    yield from ((port.id, default_value_of(port)) for port in node.input_ports)
