@@ -19,11 +19,11 @@ from mdf_loop.execute import stepped_part
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.options import options, random_stream
 from mdf_loop.readers import read
-from mdf_loop.readers.onnx.loops import loop_record
+from mdf_loop.readers.onnx.loop_records import loop_record
+from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.step.failing import FallBack
 from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.records import Type
-from mdf_loop.streams import RandomStream
 from mdf_loop.sweeps.compiled import CompiledLoop
 from mdf_loop.sweeps.seeds import Seeds
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from modeci_mdf.mdf import Edge, InputPort, Node, OutputPort
 
-from mdf_loop.convert.repair.shapes import usable
+from mdf_loop.convert.repair.port_shapes import usable
 from mdf_loop.errors import ArgumentError
 from mdf_loop.ir import ValueType
 from mdf_loop.readers.mdf.signature import ports_of
@@ -122,7 +122,7 @@ def asked_for(known: Sequence[Named], names: Sequence[str]) -> list[Named]:
 
 
 def freed(graph: Any, values: Sequence[Named]) -> tuple[Any, dict[str, Named]]:
-    """A copy of a graph in which ports without a value stand for these values, and which port, by its id, stands for which."""
+    """A copy of a graph in which ports without a value have these values, and which port, by its id, has which."""
     graph = copy.deepcopy(graph)
     nodes, taken = {node.id: node for node in graph.nodes}, {id for _, id in ports_of(graph).needy}
     found = dict[str, Named]()

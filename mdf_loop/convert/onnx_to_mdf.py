@@ -29,12 +29,12 @@ from mdf_loop.convert.restoring import DOC_STRING, NAMES, said_of_file
 from mdf_loop.convert.weights import save
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, UnsupportedOp
 from mdf_loop.readers import load_onnx
-from mdf_loop.readers.mdf.control import BODIES
+from mdf_loop.readers.mdf.control_functions import BODIES
 from mdf_loop.readers.mdf.type_text import write_type_text
 from mdf_loop.readers.mdf.typed import OPSET
 from mdf_loop.readers.onnx.graph import read_model
 from mdf_loop.types.schemas import schema_of
-from mdf_loop.writers.onnx_loops import as_onnx
+from mdf_loop.writers.onnx_graph import as_onnx
 
 FORMS = ("mdf", "onnx")
 
@@ -55,7 +55,7 @@ def convert(model: Any, path: str | os.PathLike | None = None, *, body: str = "m
         Whether the bodies of loops and the branches of an If become MDF graphs or stay ONNX text.
     inline : int
         In a written file, weights with more elements than this go to a ``.npz`` file beside it, which never replaces a
-        file of somebody else.
+        file that is not its own.
 
     Returns
     -------

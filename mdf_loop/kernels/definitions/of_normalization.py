@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.arrays.axes import place, places
-from mdf_loop.kernels.definitions.declaring import in_float32
+from mdf_loop.kernels.definitions.of_elements import in_float32
 from mdf_loop.kernels.definitions.of_reductions import FLOAT32, FLOAT64, count_of, mean
 from mdf_loop.kernels.definitions.of_shapes import fits, rank_of
 from mdf_loop.ops.registry import definition

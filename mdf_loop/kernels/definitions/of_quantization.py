@@ -1,4 +1,4 @@
-"""Small numbers that stand for others by a scale and a zero point."""
+"""Quantised numbers: small integers with a scale and a zero point."""
 
 from __future__ import annotations
 
