@@ -40,6 +40,9 @@ class Primitive:
         The answer is a bool.
     is_python : bool
         A function of Python's, of weak numbers alone: it raises where numpy gives nan.
+    is_exact : bool
+        Floats have the same bits however many are computed at once: they are what IEEE 754 says.  Functions such as exp are
+        not, whose last place depends on how many numbers a processor works on.
     refuses : bool
         Python may raise an error for numbers of its own, and not only for whole ones that are too large for a float.
     leaves, wraps : bool
@@ -52,6 +55,7 @@ class Primitive:
     cost: int = CALL
     is_question: bool = False
     is_python: bool = False
+    is_exact: bool = True
     refuses: bool = True
     leaves: bool = False
     wraps: bool = False
@@ -61,18 +65,14 @@ def _whole(x: Any) -> Any:
     return int(x) if type(x) is float and x.is_integer() else x
 
 
-def _python(call: Callable[..., Any], refuses: bool = True) -> Primitive:
-    return Primitive(call, None, is_python=True, refuses=refuses)
-
-
 def _question(call: Callable[..., Any], ufunc: np.ufunc) -> Primitive:
     return Primitive(call, ufunc, cost=1, is_question=True, refuses=False)
 
 
-def _functions(names: str, cost: int = CALL) -> dict[str, Primitive]:
+def _functions(names: str, cost: int = CALL, is_exact: bool = True) -> dict[str, Primitive]:
     """Functions that numpy has by the same names, but for those that begin with ``arc`` there."""
     ufuncs = {name: getattr(np, f"arc{name[1:]}" if name.startswith("a") else name) for name in names.split()}
-    return {name: Primitive(ufunc, ufunc, cost) for name, ufunc in ufuncs.items()}
+    return {name: Primitive(ufunc, ufunc, cost, is_exact=is_exact) for name, ufunc in ufuncs.items()}
 
 
 _MATH = (
@@ -90,7 +90,7 @@ PRIMITIVES: dict[str, Primitive] = {
     "floordiv": Primitive(operator.floordiv, np.floor_divide, cost=DIVISION, leaves=True),
     "mod": Primitive(operator.mod, np.remainder, cost=DIVISION),
     "quotient": Primitive(div, None, cost=DIVISION, leaves=True),
-    "pow": Primitive(operator.pow, np.power),
+    "pow": Primitive(operator.pow, np.power, is_exact=False),
     "shl": Primitive(operator.lshift, np.left_shift, cost=1),
     "shr": Primitive(operator.rshift, np.right_shift, cost=1),
     "and_": Primitive(operator.and_, np.bitwise_and, cost=1, refuses=False),
@@ -108,12 +108,13 @@ PRIMITIVES: dict[str, Primitive] = {
     "min": Primitive(np.minimum, np.minimum, cost=1),
     "sqrt": Primitive(np.sqrt, np.sqrt, cost=6),
     **_functions("sign floor ceil rint trunc", cost=1),
-    **_functions("fmod cbrt reciprocal exp exp2 expm1 log log1p log2 log10 sin cos tan sinh cosh tanh hypot copysign"),
-    **_functions("nextafter ldexp gcd lcm asin acos atan asinh acosh atanh atan2"),
-    "erf": Primitive(error_function, None),
-    **{f"math.{name}": _python(getattr(math, name)) for name in _MATH.split()},
-    "python.whole": _python(_whole, refuses=False),
-    "python.round": _python(round),
+    **_functions("fmod reciprocal copysign nextafter ldexp gcd lcm"),
+    **_functions("cbrt exp exp2 expm1 log log1p log2 log10 sin cos tan sinh cosh tanh hypot", is_exact=False),
+    **_functions("asin acos atan asinh acosh atanh atan2", is_exact=False),
+    "erf": Primitive(error_function, None, is_exact=False),
+    **{f"math.{name}": Primitive(getattr(math, name), None, is_python=True, is_exact=False) for name in _MATH.split()},
+    "python.whole": Primitive(_whole, None, is_python=True, refuses=False),
+    "python.round": Primitive(round, None, is_python=True),
 }
 """All primitives by name."""
 
