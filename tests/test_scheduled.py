@@ -25,7 +25,6 @@ from scheduled_models import (
 
 import mdf_loop
 from mdf_loop.convert.scheduled.loops import MOST_FIRST_PASSES, execute, lower
-from mdf_loop.engines import ENGINES
 from mdf_loop.errors import (
     ArgumentError,
     CollectedError,
@@ -38,6 +37,7 @@ from mdf_loop.errors import (
 )
 from mdf_loop.integrations.scheduled import run_in_mdf
 from mdf_loop.readers.mdf.engine_body import refuse_hanging
+from mdf_loop.settings.engines import ENGINES
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*is dependent on:UserWarning",  # graph-scheduler, of a node whose condition counts its own calls

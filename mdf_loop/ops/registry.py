@@ -24,6 +24,7 @@ import numpy as np
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp, let_through, warn_user
 from mdf_loop.ir import Node
+from mdf_loop.ops.rooms import refuse_missing
 from mdf_loop.ops.rows import NO_FACTS, Bound, Call, Definition, Facts
 from mdf_loop.options import Run
 from mdf_loop.types.schemas import schema_of
@@ -235,7 +236,7 @@ def say(op: str, *, since: int = 1, until: int | None = None, domain: str = "", 
     """Say what is known of an operator besides what it computes, see :class:`Facts`.
 
     It holds for the kernels there are from version ``since`` on and before ``until``, besides what was said before; of a
-    kernel that takes the place of one of them nothing is known until it is said anew.
+    kernel that takes the place of one of them nothing is known until it is said again.
 
     Examples
     --------
@@ -299,7 +300,7 @@ def watch(key: Hashable, get: Callable[[], Any], value: Any) -> None:
 
 
 def changes() -> int:
-    """How often the table has changed: whoever keeps kernels that were looked up asks whether they still hold."""
+    """How often the table has changed: code that keeps kernels it looked up asks whether they still hold."""
     global _changes
     if _outside and any(get() is not value for get, value in list(_outside.values())):
         _outside.clear()
@@ -313,7 +314,7 @@ def lookup(op: str, opset: int, domain: str = "") -> Kernel:
     Raises
     ------
     UnsupportedOp
-        There is no kernel of that name, or only for later versions.
+        There is no kernel of that name, or only for later versions; or the room that has it was taken out.
     """
     domain = "" if domain == "ai.onnx" else domain
     versions = KERNELS.get((domain, op), [])
@@ -323,6 +324,7 @@ def lookup(op: str, opset: int, domain: str = "") -> Kernel:
     full_name = f"{domain}::{op}" if domain else op
     if versions:
         raise UnsupportedOp(f"{full_name} exists from version {versions[0].since} on, not in version {opset} of its domain")
+    refuse_missing(op, domain)
     close = difflib.get_close_matches(op, [name for where, name in KERNELS if where == domain], n=1, cutoff=0.8)
     meant = f" (did you mean {close[0]}?)" if close else ""
     how = f'@mdf_loop.kernel("{op}", domain="{domain}") above a function of its inputs' if domain else "mdf_loop.kernel"

@@ -118,7 +118,7 @@ def contradictions(body: Body, carried: Iterable[tuple[str, str]] = ()) -> list[
     ----------
     body : Body
     carried : iterable of (input, output)
-        Pairs of body values that go round and so have one type.
+        Pairs of carried body values, which have one type.
 
     Returns
     -------
@@ -137,7 +137,7 @@ def asked_types(body: Body, carried: Iterable[tuple[str, str]] = ()) -> dict[str
     ----------
     body : Body
     carried : iterable of (input, output)
-        Pairs of body values that go round and so have one type.
+        Pairs of carried body values, which have one type.
     """
     groups = Groups()
     groups.go_round(body, visit_body(groups, body, {}), carried)
