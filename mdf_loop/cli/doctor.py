@@ -18,6 +18,7 @@ from mdf_loop.cli.values import as_json
 from mdf_loop.errors import let_through
 
 EXTRAS = {
+    "fit": (("scipy",), "parameters fitted to data"),
     "infer": (("sbi", "bayesflow", "torch"), "tests and examples of inference"),
     "jit": (("llvmlite",), "loops as machine code"),
     "openvino": (("defusedxml",), "OpenVINO models"),
