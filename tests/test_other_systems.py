@@ -14,7 +14,7 @@ from test_cli import run_main
 from test_writing import WRITERS, contents, model, result
 
 import mdf_loop
-from mdf_loop.files import second_name
+from mdf_loop.writers.atomic_files import second_name
 
 fcntl = pytest.importorskip("fcntl", reason="the rules of Windows are tried on systems that have others")
 

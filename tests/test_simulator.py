@@ -14,8 +14,8 @@ from onnx import parser
 pytest.importorskip("xarray")
 
 import mdf_loop
-from mdf_loop.engines import available_engines
 from mdf_loop.errors import ArgumentError, KindError, LoopError, LoopWarning
+from mdf_loop.settings.engines import available_engines
 from mdf_loop.sweeps.engine import engine_of
 
 DDM = "examples/drift_diffusion.yaml"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import mdf_loop
 from mdf_loop import options
-from mdf_loop.streams import MULTIPLIER, RandomStream, begun, words_of
+from mdf_loop.settings.random_streams import MULTIPLIER, RandomStream, begun, words_of
 from mdf_loop.sweeps.seeds import Seeds
 
 MOVES = st.lists(st.sampled_from(["normal", "integers", "program", "save", "restore"]), max_size=12)

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from mdf_loop.cli import bench, cache, check, convert, doctor, draw, explain, new, ops, run, sweep, verify
+from mdf_loop.cli import bench, convert, installation, looking, new, run, sweeping, verify
+from mdf_loop.cli.console import take_any_text
 from mdf_loop.cli.problems import report, telling_warnings
-from mdf_loop.cli.tables import take_any_text
 from mdf_loop.errors import LoopError
 
 app = typer.Typer(
@@ -23,8 +23,8 @@ app = typer.Typer(
 )
 
 for _command in (
-    *(run.run, sweep.sweep, new.new, check.check, explain.explain, draw.draw, verify.verify, bench.bench),
-    *(convert.convert, ops.ops, doctor.doctor, cache.cache),
+    *(run.run, sweeping.sweep, new.new, looking.check, looking.explain, looking.draw, verify.verify, bench.bench),
+    *(convert.convert, installation.ops, installation.doctor, installation.cache),
 ):
     app.command()(_command)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import ArgumentError, KindError
-from mdf_loop.streams import RandomStream, Seed, begun
+from mdf_loop.settings.random_streams import RandomStream, Seed, begun
 from mdf_loop.sweeps.seeds import Seeds
 
 AHEAD = 1024

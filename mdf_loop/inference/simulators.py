@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from mdf_loop.counts import counted
 from mdf_loop.errors import ArgumentError, KindError, LoopError
 from mdf_loop.inference.batches import Batch, Batches
 from mdf_loop.inference.row_numbers import RowNumbers
@@ -18,6 +17,7 @@ from mdf_loop.models.opening import prepare
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Run, current_options, start_run
 from mdf_loop.progress import Tally
+from mdf_loop.settings.counts import counted
 from mdf_loop.step.failing import FallBack, TooLong
 from mdf_loop.sweeps.crew import current_crew
 from mdf_loop.sweeps.engine import engine_of

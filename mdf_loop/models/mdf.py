@@ -13,13 +13,13 @@ import numpy as np
 from mdf_loop.backend import LoopRep
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.convert.restoring import input_ids, names_of
-from mdf_loop.convert.scheduled.schedule import output_ports
+from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.errors import ArgumentError, FileError, IterationError, PartialResults, let_through, malformed
 from mdf_loop.execute.interpret import Progress
-from mdf_loop.integrations.drawing import said_of_seeds
-from mdf_loop.integrations.inside import constants, told_apart, with_constants
-from mdf_loop.integrations.required import is_required_as, open_ports, refuse_without_value, required_ports, warn_of_zeros
-from mdf_loop.integrations.running import free_places, needs_no_scheduler, raise_plainly, refuse_nothing, run_graph
+from mdf_loop.integrations.engine_runs import free_places, needs_no_scheduler, raise_plainly, refuse_nothing, run_graph
+from mdf_loop.integrations.model_constants import constants, told_apart, with_constants
+from mdf_loop.integrations.patches.random_operators import said_of_seeds
+from mdf_loop.integrations.required_inputs import is_required_as, open_ports, refuse_without_value, required_ports, warn_of_zeros
 from mdf_loop.integrations.scheduled_loops import ScheduledLoops, Stepping
 from mdf_loop.integrations.typed_graph import prepare_typed
 from mdf_loop.models.direct import DirectGraph, Given
@@ -91,7 +91,7 @@ class MdfModel(Model):
         ids = [id for _, id, *_ in places]
         for node, id, owner, attribute in places:
             name = id if ids.count(id) == 1 else f"{node}.{id}"
-            default, kind = getattr(owner, attribute), "input port" if attribute == "default_value" else "parameter"
+            default, kind = getattr(owner, attribute, None), "input port" if attribute == "default_value" else "parameter"
             said = declared(getattr(owner, "type", None), getattr(owner, "shape", None))
             text = isinstance(default, str)
             known = said if default is None or text else type_of(default)

@@ -11,7 +11,7 @@ from mdf_loop.calls.prepared import PreparedLoop, prepare_loop, prepare_scan, re
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.models.texts import NotDirect, Scope, Text, argument_of
 from mdf_loop.options import Run
-from mdf_loop.readers.onnx.loops import SCAN_ATTRIBUTES
+from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
 
 LOOP, SCAN = "onnx::Loop", "onnx::Scan"
 

@@ -70,7 +70,7 @@ class Nodes:
         self._name = ""
 
     def begin(self, layer: Layer) -> None:
-        """What is added from now on stands for this layer."""
+        """What is added from now on belongs to this layer."""
         self.named(layer.name)
 
     def named(self, name: str) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from mdf_loop.errors import FileError, KindError, LoopError, let_through
-from mdf_loop.files import second_name
-from mdf_loop.readers.opening import as_path, read_bytes, shortened
+from mdf_loop.readers.model_files import as_path, read_bytes, shortened
+from mdf_loop.writers.atomic_files import second_name
 
 UNFINISHED = ".tmp-"
 """How the name of a part begins while it is written."""

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from mdf_loop.engines import can_compile
 from mdf_loop.errors import LoopError, let_through
 from mdf_loop.execute.many import columns_of
 from mdf_loop.execute.numpy_engine import program_values
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.models.node_loops import Gathered, NodeLoop
 from mdf_loop.options import Run
+from mdf_loop.settings.engines import can_compile
 from mdf_loop.sweeps.compiled import CompiledLoop
 from mdf_loop.sweeps.exact import NotBatched, adds_up_little
 from mdf_loop.sweeps.side_by_side import refuse_other

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.counts import counted
 from mdf_loop.errors import ArgumentError, KindError, in_words, warn_user
 from mdf_loop.models.labelled import xarray
 from mdf_loop.models.model import HOW, Model, Wish, suggest_argument, unknown_name
 from mdf_loop.models.opening import prepare
 from mdf_loop.options import Run, current_options, options, start_run
 from mdf_loop.progress import Bar, Tally
-from mdf_loop.streams import Seed
+from mdf_loop.settings.counts import counted
+from mdf_loop.settings.random_streams import Seed
 from mdf_loop.sweeps.checkpoint import Checkpoint, begun
 from mdf_loop.sweeps.clusters import on_cluster
 from mdf_loop.sweeps.filling import fill, keeping

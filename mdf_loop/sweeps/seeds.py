@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.random.bit_generator import ISpawnableSeedSequence
 
-from mdf_loop.streams import Seed, generator_of
+from mdf_loop.settings.random_streams import Seed, generator_of
 from mdf_loop.sweeps.uncollected import uncollected
 
 

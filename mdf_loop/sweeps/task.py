@@ -17,7 +17,7 @@ from mdf_loop.errors import LoopError, let_through
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.options import OPTIONS, Run, current_options, options, part_of, random_stream, start_run
-from mdf_loop.streams import RandomStream, Seed
+from mdf_loop.settings.random_streams import RandomStream, Seed
 from mdf_loop.sweeps.crew import current_crew
 from mdf_loop.sweeps.engine import engine_of
 from mdf_loop.sweeps.grid import Grid

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mdf_loop.backends.llvm import forms, objects
-from mdf_loop.streams import MULTIPLIER
+from mdf_loop.settings.random_streams import MULTIPLIER
 
 SCRATCH, OPEN, ARRAYS, OUTSIDE, STREAM, ONCE, PAUSE, ASKED = range(8)
 """Places in a table: memory for values, the object that makes room for a result, the type of arrays, the object that runs

@@ -11,7 +11,7 @@ import numpy as np
 from mdf_loop.backends.llvm.around import FIRST_OBJECT, SCRATCH, STREAM
 from mdf_loop.backends.llvm.objects import HEAD
 from mdf_loop.backends.llvm.program import Program, Result, error_of
-from mdf_loop.streams import BYTES, begun, words_of
+from mdf_loop.settings.random_streams import BYTES, begun, words_of
 
 Share = Callable[[int, Callable[[int, int], None]], int]
 """Does so many runs, calling what runs some of them, from one on, up to another, perhaps in several threads; returns how many of
@@ -125,7 +125,7 @@ class Columns:
         columns : sequence of array
             Of the element types and the shapes that the arguments have, behind the first axis.
         streams : array, optional
-            For each run the state and the increment of its stream (:func:`mdf_loop.streams.begun`), where the program draws.
+            For each run the state and the increment of its stream (``random_streams.begun``), where the program draws.
         """
         rows = len(columns[0])
         room = self._room(rows)

@@ -164,7 +164,7 @@ def slice_10(data, starts, ends, axes=None, steps=None):
 
 
 def sliced(shape: tuple[int, ...], starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> tuple[slice, ...]:
-    """The numpy index that a Slice of an array of this shape stands for.
+    """The numpy index of a Slice of an array of this shape.
 
     Raises
     ------

@@ -10,11 +10,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from mdf_loop.constants import once
 from mdf_loop.kernels.arrays.axes import row_ranks
 from mdf_loop.kernels.numbers.wide import as_int32, centred, exact_product, exact_terms, largest_from, product, widened
 from mdf_loop.ops.batching import Result, Rule, all_stacked
 from mdf_loop.ops.batching import matmul as matmul_rule
+from mdf_loop.ops.prepared_constants import once
 from mdf_loop.ops.registry import kernel, say
 from mdf_loop.types.elements import kind_of
 

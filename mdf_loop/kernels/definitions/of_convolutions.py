@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.networks.columns import Columns, columns
-from mdf_loop.kernels.networks.sliding_windows import windows
+from mdf_loop.kernels.networks.sliding_windows import WindowColumns, columns, windows
 from mdf_loop.ops.registry import routine
 
 SMALL = 1 << 18
-"""Bytes of a result up to which laying out its windows anew would take most of the time."""
+"""Bytes of a result up to which laying out its windows again would take most of the time."""
 
 
 class Convolving:
@@ -21,12 +20,12 @@ class Convolving:
 
     Parameters
     ----------
-    layout : Columns
+    layout : WindowColumns
         Of one sample and one group, in one block.
     dtype : numpy.dtype
     """
 
-    def __init__(self, layout: Columns, dtype: np.dtype) -> None:
+    def __init__(self, layout: WindowColumns, dtype: np.dtype) -> None:
         image, products = np.zeros(layout.image, dtype), np.zeros(layout.product, dtype)
         self.inside = image[layout.inside]
         self.windows = np.ndarray(layout.view[2:], dtype, image, 0, layout.strides[2:])
@@ -57,7 +56,7 @@ def convolving(types: Sequence[Any], result: Any, **attrs: Any) -> Callable[[], 
     return None if layout is None else functools.partial(Convolving, layout, result.dtype)
 
 
-def _layout(attrs: Any, shape: tuple[int, ...], weights: tuple[int, ...], dtype: np.dtype) -> Columns | None:
+def _layout(attrs: Any, shape: tuple[int, ...], weights: tuple[int, ...], dtype: np.dtype) -> WindowColumns | None:
     """How the windows of one image are laid out, if they are one block."""
     if shape[0] != 1 or attrs.get("group", 1) != 1 or weights[1:2] != shape[1:2] or len(weights) != len(shape) or len(shape) < 3:
         return None

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.arrays.axes import place, places
-from mdf_loop.kernels.definitions.declaring import in_float32
+from mdf_loop.kernels.definitions.of_elements import in_float32
 from mdf_loop.kernels.definitions.of_reductions import FLOAT32, FLOAT64, count_of, mean
 from mdf_loop.kernels.definitions.of_shapes import fits, rank_of
 from mdf_loop.ops.registry import definition
@@ -62,7 +62,7 @@ definition("LogSoftmax", until=13)(_of_matrix(log_softmax))
 def _stashed(b: Any, x: Any, stash_type: int) -> Any:
     """x in the type that statistics are computed in."""
     dtype = DTYPES.get(stash_type)
-    if dtype not in (FLOAT32, FLOAT64):
+    if dtype is None or dtype not in (FLOAT32, FLOAT64):
         raise ValueError("too small to add up in")
     return b.cast(x, dtype)
 

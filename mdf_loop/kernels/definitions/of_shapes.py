@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -90,6 +91,7 @@ def squeeze(b, data, axes=None):
 def squeeze_1(b, data, *, axes=None):
     """Without axes of one element."""
     shape = data.type.shape
+    rank_of(data)
     if axes is None:
         _size(shape)
         gone = {k for k, n in enumerate(shape) if n == 1}
@@ -97,9 +99,7 @@ def squeeze_1(b, data, *, axes=None):
         gone = set(places(axes, rank_of(data)))
     if any(shape[k] != 1 for k in gone):
         raise ValueError("an axis that has not one element")
-    kept = [n for k, n in enumerate(shape) if k not in gone]
-    _size(kept)
-    return b.reshape(data, kept)
+    return b.reshape(data, [n for k, n in enumerate(shape) if k not in gone])
 
 
 @definition("Unsqueeze", since=13)
@@ -112,7 +112,6 @@ def unsqueeze(b, data, axes):
 def unsqueeze_1(b, data, *, axes):
     """With new axes of one element."""
     rank = rank_of(data) + len(axes)
-    _size(data.type.shape)
     new, old = places(list(axes), rank), iter(data.type.shape)
     return b.reshape(data, [1 if k in new else next(old) for k in range(rank)])
 
@@ -157,7 +156,7 @@ def shape(b, data, *, start=0, end=None):
 @definition("Size")
 def size(b, data):
     """The number of elements."""
-    return b.const(np.int64(_size(data.type.shape)))
+    return functools.reduce(b.mul, (b.length(data, axis) for axis in range(rank_of(data))), b.const(np.int64(1)))
 
 
 @definition("ConstantOfShape")

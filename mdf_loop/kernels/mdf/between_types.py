@@ -1,4 +1,4 @@
-"""What MDF's engine does with values in front of an ONNX operator and behind it: there, operators compute in 32 bits."""
+"""Values between untyped bodies and typed ones, and between MDF's engine and ONNX operators, which compute in 32 bits there."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.kernels.mdf.expression_operators import DOMAIN
 from mdf_loop.ops.registry import kernel
-
-DOMAIN = "mdf"
+from mdf_loop.types.fitting import fit_values
 
 
 @kernel("to_onnx", domain=DOMAIN)
@@ -32,3 +32,9 @@ def from_onnx(y):
 def flattened(x):
     """A shape as MDF hands it to Reshape."""
     return np.asarray(x).flatten()
+
+
+@kernel("fit", domain=DOMAIN)
+def fit(*values, names, asked):
+    """The values with the element types that a body asks of its inputs and captures of these names."""
+    return tuple(fit_values(asked, dict(zip(names, values, strict=True))).values())

@@ -74,7 +74,7 @@ def run_directions(
     weights : W, R, B and P
         As in the node; B and P may be None.
     states : sequence
-        Initial values; None stands for zeros.
+        Initial values; None means zeros.
     functions : callable
         The activation functions for each of so many directions.
 

@@ -1,13 +1,12 @@
-"""Changing element types: Cast, CastLike and BitCast."""
+"""Changing element types: Cast, CastLike and BitCast, numbers as texts included."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.numbers.texts import parsed, printed
 from mdf_loop.ops.batching import Result, elementwise
 from mdf_loop.ops.registry import kernel, say
 from mdf_loop.ops.rows import Call, Known
@@ -97,7 +96,7 @@ def _saturated(x: Any, dtype: np.dtype, infinity_to_nan: bool) -> Any:
 
 
 def _power_of_two(x: Any, saturate: int, round_mode: str) -> Any:
-    """Powers of two from 2**-127 to 2**127, stored as the exponent + 127; 255 is NaN, which stands for negative numbers too."""
+    """Powers of two from 2**-127 to 2**127, stored as the exponent + 127; 255 is NaN, which negative numbers become too."""
     lowest, highest = 2.0**-127, 2.0**127
     wide = np.where(x < 0, np.nan, x.astype(np.float64))
     if saturate:
@@ -173,7 +172,60 @@ def width(dtype: np.dtype) -> int:
 
 def is_cast_to_itself(x: Known, *, to: int, saturate: int = 1, round_mode: str = "up") -> bool:
     """Whether something is converted to the type that it has."""
-    return x.dtype is not None and x.dtype == DTYPES.get(to)
+    return to in DTYPES and x.dtype is not None and x.dtype == DTYPES[to]
 
 
 say("Cast", since=6, alias=is_cast_to_itself)
+
+
+def printed(x: Any) -> np.ndarray:
+    """Each number as a text that reads back as the same number: ``0.1``, ``1.0``, ``-3``, ``NaN``, ``-INF``.
+
+    Truth values are written as the numbers 1 and 0.
+    """
+    if kind_of(x.dtype) == "float":
+        return _each(x if x.dtype.kind == "f" else x.astype(np.float32), _decimal)
+    return _each(x, lambda number: str(int(number)))
+
+
+def _decimal(number: Any) -> str:
+    """The fewest digits that tell a number from its neighbours, without an exponent."""
+    if np.isnan(number):
+        return "NaN"
+    if np.isinf(number):
+        return "INF" if number > 0 else "-INF"
+    return np.format_float_positional(number, trim="0")
+
+
+def parsed(x: Any, kind: str) -> np.ndarray:
+    """Texts as numbers of a kind: float64, bool, or Python's whole numbers, which have no limits.
+
+    Raises
+    ------
+    ValueError
+        A text that is not a number.
+    """
+    if kind == "integer":
+        return _each(x, _whole)
+    if kind == "bool":
+        return _each(x, _truth).astype(np.bool_)
+    return _each(x, float).astype(np.float64)
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        return int(float(text))  # "100.5" is 100
+
+
+def _truth(text: str) -> bool:
+    lowered = text.strip().lower()
+    return lowered == "true" or (lowered != "false" and float(text) != 0)
+
+
+def _each(x: Any, change: Callable[[Any], Any]) -> np.ndarray:
+    """A function of each element, in an array of objects of the same shape."""
+    values = np.empty(np.shape(x), object)
+    values.flat = [change(element) for element in np.asarray(x).flat]
+    return values

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.constants import once
+from mdf_loop.ops.prepared_constants import once
 from mdf_loop.types.elements import kind_of
 
 EXACT32, EXACT64 = 1 << 24, 1 << 53

@@ -17,7 +17,7 @@ from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.operators.table import Call, gives
 from mdf_loop.backends.llvm.randomness import BITS, LAYERS, addresses, ziggurat
 from mdf_loop.backends.llvm.registers import can_hold, in_register, lanes_for
-from mdf_loop.streams import MULTIPLIER
+from mdf_loop.settings.random_streams import MULTIPLIER
 
 FLOAT64 = np.dtype(np.float64)
 
