@@ -80,7 +80,7 @@ class Estimates(Mapping[str, float]):
         LoopError
             matplotlib is not installed.
         """
-        from mdf_loop.plots.axes import new_axes
+        from mdf_loop.plots.on_matplotlib import new_axes
 
         if not self.data or (name is not None and name not in self.data):
             raise unknown_name("there are no observations of", name or "any output", self.data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mdf_loop.streams import Seed
+from mdf_loop.settings.random_streams import Seed
 
 
 def fit(
