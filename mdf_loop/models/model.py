@@ -157,7 +157,7 @@ class Model:
         run, wish = start_run(), wish or PLAIN
         about = About(self.name, seed=run.stream.seed, inputs=inputs, every=wish.every, options=dict(run.options.chosen))
         if wish.record_to is not None:
-            from mdf_loop.models.recorded_folder import Folder
+            from mdf_loop.models.recordings.zarr_folder import Folder
 
             wish = replace(wish, record_to=Folder(wish.record_to, about, wish.record))
         try:

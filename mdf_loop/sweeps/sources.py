@@ -22,7 +22,7 @@ from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.models.network import NetworkModel
 from mdf_loop.models.node_loops import Request
-from mdf_loop.models.recorded_names import body_of
+from mdf_loop.models.recordings.recorded_names import body_of
 from mdf_loop.ops.registry import facts
 from mdf_loop.options import Run
 from mdf_loop.plan.invariants import draws

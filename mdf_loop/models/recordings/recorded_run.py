@@ -15,11 +15,11 @@ from mdf_loop.execute.keeping import keeping
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.ir import Loop
 from mdf_loop.kernels.traces import ValueTrace
-from mdf_loop.models.draining import BYTES, FIRST, DrainedRows, Draining, ZarrRows
-from mdf_loop.models.recorded_body import names_by_way, recorded_loop
-from mdf_loop.models.recorded_folder import Folder
-from mdf_loop.models.recorded_traces import in_rows, rows_of
-from mdf_loop.models.recorded_ways import Way
+from mdf_loop.models.recordings.draining import BYTES, FIRST, DrainedRows, Draining, ZarrRows
+from mdf_loop.models.recordings.more_outputs import names_by_way, recorded_loop
+from mdf_loop.models.recordings.notes import in_rows, rows_of
+from mdf_loop.models.recordings.ways import Way
+from mdf_loop.models.recordings.zarr_folder import Folder
 from mdf_loop.options import Run
 from mdf_loop.types.fitting import handed_out, handed_out_partly
 

@@ -11,7 +11,7 @@ from mdf_loop.integrations.registration import signature_of
 from mdf_loop.ir import Body
 from mdf_loop.models.model import unknown_name
 from mdf_loop.models.node_loops import LOOP, SCAN, NodeLoop
-from mdf_loop.models.recorded_ways import Way, fitting, only_one, ways_in
+from mdf_loop.models.recordings.ways import Way, fitting, only_one, ways_in
 
 Key = tuple[str, str, str]
 """A port or parameter: ``"input"``, ``"parameter"``, ``"function"`` or ``"output"``, its node and its id."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from mdf_loop.execute.collect import Gathering
 from mdf_loop.ir import Collected
-from mdf_loop.models.recorded_folder import Folder, writing
+from mdf_loop.models.recordings.zarr_folder import Folder, writing
 from mdf_loop.models.written import widened
 
 FIRST, BYTES = 16, 1 << 21

@@ -16,11 +16,11 @@ from mdf_loop.models.mdf import MdfModel, of_outermost
 from mdf_loop.models.model import Found, Wish, unknown_name
 from mdf_loop.models.network import NetworkModel
 from mdf_loop.models.node_loops import Request, part_of_model
-from mdf_loop.models.recorded_body import recorded_value, with_outputs
-from mdf_loop.models.recorded_names import found_in
-from mdf_loop.models.recorded_passes import gives_body, recorded_passes
-from mdf_loop.models.recorded_run import LoopRecording, Recorder, filled
-from mdf_loop.models.recorded_ways import Way, fitting, only_one, ways_in
+from mdf_loop.models.recordings.more_outputs import recorded_value, with_outputs
+from mdf_loop.models.recordings.recorded_names import found_in
+from mdf_loop.models.recordings.recorded_run import LoopRecording, Recorder, filled
+from mdf_loop.models.recordings.scheduled_passes import gives_body, recorded_passes
+from mdf_loop.models.recordings.ways import Way, fitting, only_one, ways_in
 from mdf_loop.options import Run, part_of, random_stream
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from mdf_loop.ir import Body, Carried, Collected, Node, State
 from mdf_loop.kernels.traces import ABSENT, ValueTrace
 from mdf_loop.models.model import unknown_name
-from mdf_loop.models.recorded_ways import Branch, Way, listed, place_of, values_of
+from mdf_loop.models.recordings.ways import Branch, Way, listed, place_of, values_of
 
 DOMAIN = "record"
 

@@ -1,6 +1,6 @@
 """Bodies with more outputs: what is recorded becomes a further collected value, so every engine that runs loops runs it.
 
-What need not be there in each iteration, or may differ in shape, is noted in a trace (:mod:`mdf_loop.models.recorded_traces`).
+What need not be there in each iteration, or may differ in shape, is noted in a trace (:mod:`mdf_loop.models.recordings.notes`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 from mdf_loop.ir import Body, Collected, Loop
 from mdf_loop.kernels.traces import ValueTrace
 from mdf_loop.models.model import unknown_name
-from mdf_loop.models.recorded_traces import collecting, rows_of, with_trace
-from mdf_loop.models.recorded_ways import Way, is_conditional, listed, place_of, values_of
+from mdf_loop.models.recordings.notes import collecting, rows_of, with_trace
+from mdf_loop.models.recordings.ways import Way, is_conditional, listed, place_of, values_of
 
 
 def with_outputs(body: Body, ways: Sequence[Way], where: str) -> tuple[Body, list[str]]:

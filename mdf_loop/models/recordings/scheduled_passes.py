@@ -22,11 +22,11 @@ from mdf_loop.integrations.scheduled_loops import ScheduledLoop, Stepping
 from mdf_loop.ir import Body, Loop
 from mdf_loop.models.mdf import MdfModel, of_outermost
 from mdf_loop.models.model import Found, Wish
-from mdf_loop.models.recorded_body import recorded_value, with_outputs
-from mdf_loop.models.recorded_names import Key, found_in
-from mdf_loop.models.recorded_run import LoopRecording, Recorder, filled
-from mdf_loop.models.recorded_traces import NOTHING
-from mdf_loop.models.recorded_ways import Branch, Way, ways_in
+from mdf_loop.models.recordings.more_outputs import recorded_value, with_outputs
+from mdf_loop.models.recordings.notes import NOTHING
+from mdf_loop.models.recordings.recorded_names import Key, found_in
+from mdf_loop.models.recordings.recorded_run import LoopRecording, Recorder, filled
+from mdf_loop.models.recordings.ways import Branch, Way, ways_in
 from mdf_loop.options import Run, part_of, random_stream
 from mdf_loop.readers.mdf.control_functions import STEPPED
 from mdf_loop.readers.mdf.typed import has_conditions
