@@ -11,8 +11,8 @@ import numpy as np
 from mdf_loop.calls.calling import alone_or_all
 from mdf_loop.errors import ArgumentError, keeps_results
 from mdf_loop.execute.interpret import Arguments, Session
-from mdf_loop.execute.keeping import keeping
 from mdf_loop.execute.numpy_engine import NumpyLoop
+from mdf_loop.execute.partial_results import keeping
 from mdf_loop.ir import Loop
 from mdf_loop.kernels.traces import ValueTrace
 from mdf_loop.models.recordings.draining import BYTES, FIRST, DrainedRows, Draining, ZarrRows

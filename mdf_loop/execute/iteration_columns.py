@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from mdf_loop.backends.python.numbers import box_of, is_native
+from mdf_loop.ir import Scanned
 from mdf_loop.step.build import type_of_value
 from mdf_loop.step.records import UNKNOWN, Type
 
@@ -161,3 +163,19 @@ def _common_type(values: Sequence[Any], exact: bool) -> Type:
         return type_of_value(values[0], exact)
     types = {type_of_value(value, exact) for value in values}
     return types.pop() if len(types) == 1 else UNKNOWN
+
+
+def parts_of(scanned: Scanned, array: np.ndarray) -> Callable[[int, int], History]:
+    """The function that gives iterations ``start`` to ``start + length`` their parts of a scanned input."""
+    rows = rows_of(scanned, array)
+    return lambda start, length: History.of_array(rows[start : start + length], is_borrowed=True)
+
+
+def rows_of(scanned: Scanned, array: np.ndarray) -> np.ndarray:
+    """A scanned input with the iterations on axis 0."""
+    moved = np.moveaxis(array, scanned.axis, 0)
+    if scanned.part is None:
+        return moved[scanned.start :: scanned.stride][:: -1 if scanned.reverse else 1]
+    windows = sliding_window_view(moved, scanned.part, axis=0)[scanned.start :: scanned.stride]
+    axis = scanned.axis % array.ndim
+    return np.moveaxis(windows[:: -1 if scanned.reverse else 1], -1, 1 + axis)
