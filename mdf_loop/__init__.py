@@ -12,6 +12,7 @@ from mdf_loop.convert.loading import load
 from mdf_loop.convert.mdf_to_onnx import to_onnx
 from mdf_loop.convert.onnx_to_mdf import convert
 from mdf_loop.errors import LoopError
+from mdf_loop.inference.simulator import simulator
 from mdf_loop.integrations.registration import register, unregister
 from mdf_loop.models.opening import prepare
 from mdf_loop.models.running import run
@@ -42,6 +43,7 @@ __all__ = [
     "register",
     "run",
     "scan",
+    "simulator",
     "sweep",
     "to_onnx",
     "unregister",

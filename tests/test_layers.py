@@ -39,6 +39,7 @@ LAYERS = [
     {"integrations"},
     {"models"},
     {"sweeps"},
+    {"inference"},
     {"pictures"},
     {"cli"},
 ]
@@ -71,7 +72,7 @@ FOREIGN = {
     "openvino": set(),
     "onnxruntime": {"models"},
     "llvmlite": {"backends"},
-    "torch": set(),
+    "torch": {"inference"},
     "typer": {"cli"},
     "rich": {"cli", "progress.py"},
     "tqdm": {"progress.py"},

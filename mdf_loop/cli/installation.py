@@ -61,6 +61,7 @@ def _rows() -> list[dict[str, Any]]:
 
 
 EXTRAS = {
+    "infer": (("sbi", "bayesflow", "torch"), "tests and examples of inference"),
     "jit": (("llvmlite",), "loops as machine code"),
     "openvino": (("defusedxml",), "OpenVINO models"),
     "text": (("re2",), "regular expressions"),

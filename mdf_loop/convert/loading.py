@@ -21,7 +21,7 @@ from mdf_loop.readers.model_files import as_path, inside, read_bytes
 
 WHAT = "an MDF model"
 
-log = logging.getLogger("mdf_loop.files")
+log = logging.getLogger("mdf_loop.writers.atomic_files")
 
 
 def load(path: str | os.PathLike) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
@@ -292,6 +292,10 @@ class MdfModel(Model):
             for node, id, is_port in places:
                 given.setdefault(node, {})[id] = kept if is_port or type(kept) is not np.ndarray else np.array(kept)
         return given
+
+    def places_of(self, name: str) -> Sequence[tuple[str, str, bool]]:
+        """The places that a name means, by node and id, and whether each is an input port; none where it is unknown."""
+        return self._named.get(name, ())
 
     @cached_property
     def _named(self) -> dict[str, list[tuple[str, str, bool]]]:

@@ -74,7 +74,7 @@ def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
             pieces = Pieces(saved or Uncut(task.size, task.fitted), length, task.trials, is_watched)
             found = _found(task, pieces, run, workers, said.client, saved)
             fill(table, found, run, Tally(run.options.progress or None, task.model.name, task.size, before))
-    _warn_of_failed(task, table)
+    warn_of_failed(task, table)
     return labelled(labels, table, _errors(task, table))
 
 
@@ -91,7 +91,7 @@ def _told(asked: Any) -> Iterator[None]:
         yield
 
 
-def _warn_of_failed(task: Task, table: Table | Merged) -> None:
+def warn_of_failed(task: Task, table: Table | Merged) -> None:
     """Say how many runs failed, and why the first one did."""
     if table.errors:
         first = min(table.errors)

@@ -194,7 +194,7 @@ class OfOperators:
         """An evaluation, which is run by ``outside`` but for its loops."""
         if not self.is_exact:
             raise NotBatched("what stands around its loops may differ in the last place")
-        env = self.rep.graph.begin(self.rep.values(self._named(inputs)), (), outside)
+        env = self.rep.graph.begin(self.values(inputs), (), outside)
         program = self.rep.graph.program
         for k, step in enumerate(program.steps):
             given = [env[slot] for slot in step.reads]
@@ -204,9 +204,9 @@ class OfOperators:
                 env[slot] = value
         return dict(zip(self.outputs, (env[slot] for slot in program.outputs), strict=False))
 
-    def _named(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Inputs by their names in the body."""
-        return {self.ids.get(name, name): value for name, value in inputs.items()}
+    def values(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """What the graph is run with."""
+        return self.rep.values({self.ids.get(name, name): value for name, value in inputs.items()})
 
     def _request(self, k: int, loop: Any, given: Sequence[Any]) -> Request:
         """A loop to be run, if its results are all there is to its node."""
@@ -238,7 +238,7 @@ class OfOperators:
         self, points: Sequence[Mapping[str, Any]], which: np.ndarray, seeds: Seeds | None, run: Run, seconds: float
     ) -> Mapping[str, Any] | None:
         """The outputs of all runs, or of the first that begin in time, by one program, each a column; None if there is none."""
-        given = [self.rep.values(self._named(inputs)) for inputs in points]
+        given = [self.values(inputs) for inputs in points]
         found = self._whole.run(given, which, seeds, run, self.is_exact, seconds)
         return None if found is None else dict(zip(self.outputs, found, strict=False))
 

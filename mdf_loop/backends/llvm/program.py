@@ -78,7 +78,7 @@ class Program:
 
     def __call__(self, run: Any, *values: Any) -> tuple[Any, ...]:
         """Run it."""
-        table = self._spare.pop() if self._spare else self.new_table()
+        table = self.taken()
         given = self.exact(values) if self._weak else values
         found = [None if room is None else np.empty(*room) for room in self._rooms]
         if self.outside:
@@ -95,7 +95,7 @@ class Program:
             if code:
                 raise error_of(code)
         except BaseException:
-            self._left(table)
+            self.give_back(table)
             raise
         return self._handed_back(table, found)
 
@@ -107,24 +107,24 @@ class Program:
 
     def run_if(self, form: Form, run: Any, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """Run it, if the values are of the form; None if they are not, or it ends before its end, which running it tells."""
-        table = self._spare.pop() if self._spare else self.new_table()
+        table = self.taken()
         found = tuple([None if room is None else np.empty(*room) for room in self._rooms])
         if self.draws:
             table.entries[around.STREAM] = run.stream.words()
         try:
             code = self._call_if(table.address, form.address, id(values), id(found))
         except BaseException:
-            self._left(table)
+            self.give_back(table)
             raise
         if code:
-            self._left(table)
+            self.give_back(table)
             return None
         if not self._has_all_room:
             return self._handed_back(table, found)
         self._spare.append(table)
         return found
 
-    def _left(self, table: Table) -> None:
+    def give_back(self, table: Table) -> None:
         """A run is over, or did not come to its end: nothing of it stays in its table."""
         if self.outside:
             table.given, table.run = (), None
@@ -138,12 +138,16 @@ class Program:
         results = [self.results[k].of(table) if x is None else x for k, x in enumerate(found)]
         for k in self.lists:
             results[k] = list(results[k])
-        self._left(table)
+        self.give_back(table)
         return tuple(results)
 
     def new_table(self) -> Table:
         """A table for somebody who calls."""
         return Table(self.table, self._code["once"], self.constants, self.outside)
+
+    def taken(self) -> Table:
+        """A table that nobody else uses until it is given back."""
+        return self._spare.pop() if self._spare else self.new_table()
 
     def exact(self, values: Sequence[Any]) -> Sequence[Any]:
         """Python's own whole numbers as numpy's."""
