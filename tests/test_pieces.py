@@ -20,7 +20,7 @@ from mdf_loop.progress import Report, Tally
 from mdf_loop.sweeps import batched, crew
 from mdf_loop.sweeps.crew import Crew
 from mdf_loop.sweeps.pieces import FIRST, LONG, SOON, Pieces, Uncut
-from mdf_loop.sweeps.table import Ran
+from mdf_loop.sweeps.rows.rows_of_runs import Ran
 from mdf_loop.sweeps.task import Task
 
 pytest.importorskip("xarray")

@@ -21,14 +21,14 @@ from mdf_loop.settings.counts import counted
 from mdf_loop.step.failing import FallBack, TooLong
 from mdf_loop.sweeps.crew import current_crew
 from mdf_loop.sweeps.engine import engine_of
-from mdf_loop.sweeps.filling import fill
-from mdf_loop.sweeps.merging import Merged, Merging
 from mdf_loop.sweeps.pieces import Pieces, Uncut
-from mdf_loop.sweeps.reducing import Reduce, reduce_of
 from mdf_loop.sweeps.row_programs import row_program
+from mdf_loop.sweeps.rows.filling import fill
+from mdf_loop.sweeps.rows.merging import Merged, Merging
+from mdf_loop.sweeps.rows.reducing import Reduce, reduce_of
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Table
 from mdf_loop.sweeps.running import warn_of_failed
 from mdf_loop.sweeps.sources import source_of
-from mdf_loop.sweeps.table import Chunk, Table
 from mdf_loop.sweeps.task import Task
 from mdf_loop.sweeps.workers import here
 

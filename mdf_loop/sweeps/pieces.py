@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from mdf_loop.sweeps.table import Ran, Span
+from mdf_loop.sweeps.rows.rows_of_runs import Ran, Span
 
 Asked = tuple[int, int] | tuple[int, int, float]
 """A piece to be run: its first run, the one after its last, and how long it may take if the clock decides."""

@@ -17,15 +17,15 @@ from mdf_loop.options import Run, current_options, options, start_run
 from mdf_loop.progress import Bar, Tally
 from mdf_loop.settings.counts import counted
 from mdf_loop.settings.random_streams import Seed
-from mdf_loop.sweeps.checkpoint import Checkpoint, begun
+from mdf_loop.sweeps.checkpoints.checkpoint import Checkpoint, begun
 from mdf_loop.sweeps.clusters import on_cluster
-from mdf_loop.sweeps.filling import fill, keeping
 from mdf_loop.sweeps.grid import Grid, grid_of
-from mdf_loop.sweeps.labels import labelled, labels_of_sweep
-from mdf_loop.sweeps.merging import Merged
 from mdf_loop.sweeps.pieces import Pieces, Uncut
-from mdf_loop.sweeps.reducing import reduce_of
-from mdf_loop.sweeps.table import Chunk, Span, Table
+from mdf_loop.sweeps.rows.filling import fill, keeping
+from mdf_loop.sweeps.rows.labels import labelled, labels_of_sweep
+from mdf_loop.sweeps.rows.merging import Merged
+from mdf_loop.sweeps.rows.reducing import reduce_of
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Span, Table
 from mdf_loop.sweeps.task import Task
 from mdf_loop.sweeps.workers import here, in_threads
 

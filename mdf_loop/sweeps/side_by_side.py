@@ -19,9 +19,9 @@ from mdf_loop.sweeps.batched import BatchedLoop
 from mdf_loop.sweeps.columns import Columns
 from mdf_loop.sweeps.compiled import CompiledLoop
 from mdf_loop.sweeps.exact import NotBatched
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, column_of, holding
 from mdf_loop.sweeps.seeds import Seeds
 from mdf_loop.sweeps.sources import Evaluated, Unread, results_in, source_of
-from mdf_loop.sweeps.table import Chunk, column_of, holding
 from mdf_loop.sweeps.uncollected import uncollected
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import LoopError, MalformedBody, warn_user
-from mdf_loop.sweeps.chunk_files import (
+from mdf_loop.sweeps.checkpoints.addresses import UNFINISHED, LocalPlace, RemotePlace, place_of
+from mdf_loop.sweeps.checkpoints.chunk_files import (
     chunk_name,
     chunk_names,
     numbers_of,
@@ -30,10 +31,9 @@ from mdf_loop.sweeps.chunk_files import (
     unsealed,
     written_chunk,
 )
-from mdf_loop.sweeps.digest import differences, digest_of, digest_of_points, lines_of
-from mdf_loop.sweeps.labels import Labels
-from mdf_loop.sweeps.places import UNFINISHED, LocalPlace, RemotePlace, place_of
-from mdf_loop.sweeps.table import Chunk
+from mdf_loop.sweeps.checkpoints.digest import differences, digest_of, digest_of_points, lines_of
+from mdf_loop.sweeps.rows.labels import Labels
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk
 from mdf_loop.sweeps.task import Task
 
 VERSION = 2

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import LoopError, let_through
-from mdf_loop.sweeps.moments import MOMENTS, NOTHING, Moments
-from mdf_loop.sweeps.reducing import One, Reduce, needs_all, reduction_of
-from mdf_loop.sweeps.table import Chunk, Span, Table, column_of
+from mdf_loop.sweeps.rows.moments import MOMENTS, NOTHING, Moments
+from mdf_loop.sweeps.rows.reducing import One, Reduce, needs_all, reduction_of
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Span, Table, column_of
 
 BLOCK = 8
 """Trials that are added up one after the other."""

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from mdf_loop.errors import LoopError, MalformedBody, in_words, let_through, warn_user
-from mdf_loop.sweeps.checkpoint import Place, said_in, what_is_wrong
-from mdf_loop.sweeps.chunk_files import chunk_names, numbers_of, parts_of, read_chunk
-from mdf_loop.sweeps.digest import digest_of, digest_of_points
+from mdf_loop.sweeps.checkpoints.checkpoint import Place, said_in, what_is_wrong
+from mdf_loop.sweeps.checkpoints.chunk_files import chunk_names, numbers_of, parts_of, read_chunk
+from mdf_loop.sweeps.checkpoints.digest import digest_of, digest_of_points
 from mdf_loop.sweeps.grid import Grid
-from mdf_loop.sweeps.labels import Labels, labelled
-from mdf_loop.sweeps.merging import Merged
-from mdf_loop.sweeps.table import Chunk, Table
+from mdf_loop.sweeps.rows.labels import Labels, labelled
+from mdf_loop.sweeps.rows.merging import Merged
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Table
 
 ANY, PER_BYTE = 1 << 30, 1 << 12
 """A Dataset may take so many bytes however little is done, and so many more for each byte that is there."""

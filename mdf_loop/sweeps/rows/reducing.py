@@ -11,7 +11,7 @@ import numpy as np
 
 from mdf_loop.errors import ArgumentError
 from mdf_loop.models.model import unknown_name
-from mdf_loop.sweeps.moments import MOMENTS, Moments
+from mdf_loop.sweeps.rows.moments import MOMENTS, Moments
 
 Function = Callable[[np.ndarray], Any]
 """Makes something of an array whose first axis are the trials of a point."""

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from mdf_loop.errors import LoopInterrupted, PartialResults
 from mdf_loop.options import Run, part_of
 from mdf_loop.progress import Tally
-from mdf_loop.sweeps.table import Span
+from mdf_loop.sweeps.rows.rows_of_runs import Span
 
 
 @contextlib.contextmanager

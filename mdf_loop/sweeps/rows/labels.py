@@ -13,9 +13,9 @@ from mdf_loop.errors import LoopError
 from mdf_loop.models.labelled import DIMENSIONS, Axes, attributes, xarray
 from mdf_loop.models.results import About
 from mdf_loop.options import Run
-from mdf_loop.sweeps.merging import Merged, Merging
-from mdf_loop.sweeps.reducing import QUANTILE, keeps_rows, made_of, one_of, reduction_of
-from mdf_loop.sweeps.table import Table
+from mdf_loop.sweeps.rows.merging import Merged, Merging
+from mdf_loop.sweeps.rows.reducing import QUANTILE, keeps_rows, made_of, one_of, reduction_of
+from mdf_loop.sweeps.rows.rows_of_runs import Table
 from mdf_loop.sweeps.task import Task
 
 MOST = 10
