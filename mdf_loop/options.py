@@ -38,7 +38,7 @@ class Options:
     trusted: bool = False
     progress: Any = None
 
-    @property
+    @functools.cached_property
     def how(self) -> Engine:
         """How the chosen engine runs things."""
         return ENGINES[self.engine]
@@ -326,10 +326,8 @@ def in_run(run: Run, call: Callable[..., T], *args: Any) -> T:
         _stream.set(run.stream)
         return call(*args)
     finally:
-        if _enclosing.get() is run:
-            _enclosing.set(enclosing)
-        if _stream.get() is run.stream:
-            _stream.set(stream)
+        _enclosing.set(enclosing)
+        _stream.set(stream)
 
 
 def check_time() -> None:

@@ -111,7 +111,7 @@ def prepared_loop(
         captured = [*_untyped(named), Called(body)]
         arguments = Arguments(trip_count(m), condition(cond), [*values, Gathered()], captured=captured)
         return prepare_loop(inner, len(carried) + 1), arguments
-    inner = read_once(within(body, named), len(carried), "loop")
+    inner = read_once(within(body, named) if named else body, len(carried), "loop")
     carried, named = arranged(inner.inputs[2:], carried, named, inner.captures, "loop")
     if is_listed and len(inner.inputs) == 3 and len(carried) != 1:
         carried = [carried]  # a list was meant as one vector

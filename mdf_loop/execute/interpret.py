@@ -408,7 +408,7 @@ class InterpretedBody:
         """The outputs, fit to leave, for inputs like those before, in a way that takes them as they come, if there is one."""
         return None
 
-    def at_once(self, inputs: Sequence[Any], run: Run) -> Sequence[Any] | None:
+    def at_once(self, env: list[Any], run: Run) -> Sequence[Any] | None:
         """The outputs, where something is ready that gives them without a step in between; None where nothing is."""
         return None
 

@@ -150,7 +150,8 @@ class NumpyLoop(InterpretedLoop):
     def results(self, given: Arguments, run: Run) -> list[Any]:
         """Run the loop: by a program if it is short, else in blocks."""
         results = self.account.timed(run.options, self._results, given, run)
-        self.compared.warn_of_nan(results, given, run, self.lasted)
+        if self.compared.may_be_nan:
+            self.compared.warn_of_nan(results, given, run, self.lasted)
         return results
 
     def _results(self, given: Arguments, run: Run) -> list[Any]:

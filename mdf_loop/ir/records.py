@@ -39,6 +39,15 @@ class ValueType:
     element: ValueType | None = None
     key: np.dtype | None = None
 
+    def __eq__(self, other: object) -> bool:
+        """Whether both say the same: numpy takes None for float64, and so does its ``==``."""
+        if not isinstance(other, ValueType):
+            return NotImplemented
+        return (self.dtype is None, self.key is None, *self._said()) == (other.dtype is None, other.key is None, *other._said())
+
+    def _said(self) -> tuple[Any, ...]:
+        return self.dtype, self.shape, self.kind, self.element, self.key
+
     def __str__(self) -> str:
         if self.key is not None:
             return f"map({self.key.name},{self.element})"

@@ -18,6 +18,7 @@ from mdf_loop.integrations.patches.no_eval import engine_at_work, refuse_graph
 from mdf_loop.integrations.patches.stdout import quiet_mdf
 from mdf_loop.integrations.registration import register
 from mdf_loop.integrations.required_inputs import required_ports
+from mdf_loop.kernels.mdf.expression_operators import leaving
 from mdf_loop.models.direct_node import Ask, DirectNode, Outputs
 from mdf_loop.models.node_loops import NodeLoop, Request
 from mdf_loop.models.texts import NotDirect
@@ -99,7 +100,7 @@ class DirectGraph:
                 scopes[each.id] = scope
         if scopes is not None:
             scopes.update(sent)
-        return {name: sent[place] for name, place in self.places.items()}
+        return {name: leaving(sent[place]) for name, place in self.places.items()}
 
     def evaluate(
         self, given: Given, run: Run, call: Runner = Request.run, scopes: dict[Any, Any] | None = None
@@ -116,7 +117,7 @@ class DirectGraph:
         sent: Outputs = {}
 
         def known(error: PartialResults) -> dict[str, Any]:
-            return {name: sent[place] for name, place in self.places.items() if sent.get(place) is not None}
+            return {name: leaving(sent[place]) for name, place in self.places.items() if sent.get(place) is not None}
 
         return keeping(run, lambda: finished(self.steps(given, run, sent, scopes), run, call), known)
 

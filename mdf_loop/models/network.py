@@ -25,6 +25,8 @@ class NetworkModel(Model):
     name, source : str
     """
 
+    shares = False
+
     def __init__(self, prepared: LoopRep, name: str = "", source: str = "") -> None:
         self.prepared, self.name, self.source = prepared, name or prepared.body.name, source
 

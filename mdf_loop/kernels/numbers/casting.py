@@ -172,7 +172,7 @@ def width(dtype: np.dtype) -> int:
 
 def is_cast_to_itself(x: Known, *, to: int, saturate: int = 1, round_mode: str = "up") -> bool:
     """Whether something is converted to the type that it has."""
-    return x.dtype is not None and x.dtype == DTYPES.get(to)
+    return to in DTYPES and x.dtype is not None and x.dtype == DTYPES[to]
 
 
 say("Cast", since=6, alias=is_cast_to_itself)
