@@ -20,12 +20,12 @@ from mdf_loop.kernels import load_kernels
 from mdf_loop.options import Deadline
 from mdf_loop.plan.invariants import invariants
 from mdf_loop.sweeps.columns import Columns
-from mdf_loop.sweeps.drawing import Drawing
 from mdf_loop.sweeps.draws import draw_of, moving
 from mdf_loop.sweeps.exact import DRAWS, SHARED, NotBatched, refuse_inexact
 from mdf_loop.sweeps.iterations import iteration_of
+from mdf_loop.sweeps.lane_draws import LaneDraws
 from mdf_loop.sweeps.lane_nodes import Planned, Step
-from mdf_loop.sweeps.lanes import Lanes, stacked
+from mdf_loop.sweeps.lane_values import LaneTable, stacked
 from mdf_loop.sweeps.seeds import Seeds
 
 FEW = 0.75
@@ -105,7 +105,7 @@ class BatchedLoop:
         most : int, optional
             As ``options(max_iterations=)``.
         seconds : float
-            Lanes with which it would take much longer are left out, the last ones first.
+            LaneTable with which it would take much longer are left out, the last ones first.
 
         Raises
         ------
@@ -116,7 +116,7 @@ class BatchedLoop:
         counts = np.array([-1 if each.trip_count is None else each.trip_count for each in given])[which]
         limit = None if (counts < 0).any() else int(counts.max())
         soonest = int(counts[counts >= 0].min(initial=1 << 62))
-        drawing = Drawing(self.draws, seeds, limit)
+        drawing = LaneDraws(self.draws, seeds, limit)
         lanes = self._lanes(given, which)
         out = _Out(len(which), self.loop, wanted)
         patience = _Patience(seconds, limit, bool(self.loop.keep_going) or soonest != limit)
@@ -141,9 +141,9 @@ class BatchedLoop:
                     self._keep(lanes, drawing, lanes.alive & (lanes.ids < fewer))
         return out.columns()
 
-    def _lanes(self, given: Sequence[Arguments], which: np.ndarray) -> Lanes:
+    def _lanes(self, given: Sequence[Arguments], which: np.ndarray) -> LaneTable:
         """The values before the first iteration."""
-        loop, lanes = self.loop, Lanes(np.arange(len(which)), np.ones(len(which), bool), len(which))
+        loop, lanes = self.loop, LaneTable(np.arange(len(which)), np.ones(len(which), bool), len(which))
         lanes.env[""] = None
         for name, value in loop.body.constants.items():
             lanes.env[name] = value
@@ -167,7 +167,7 @@ class BatchedLoop:
             for k, name in enumerate(names):
                 yield f"{name} parts" if attribute == "scanned" else name, [getattr(each, attribute)[k] for each in given]
 
-    def _iterate(self, lanes: Lanes, drawing: Drawing, t: int) -> None:
+    def _iterate(self, lanes: LaneTable, drawing: LaneDraws, t: int) -> None:
         """Run the body once, for all lanes."""
         if self.index:
             lanes.set(self.index, self.number(t), False)
@@ -194,7 +194,7 @@ class BatchedLoop:
             self._remember(lanes, steps)
 
     @staticmethod
-    def _draw(each: Planned, lanes: Lanes, drawing: Drawing) -> list[Step]:
+    def _draw(each: Planned, lanes: LaneTable, drawing: LaneDraws) -> list[Step]:
         """Run a node that draws - standard numbers, moved to where its inputs want them; what does the same next time."""
         node, draw, (output,) = each.node, drawing.draw(each.node), each.node.outputs
         value, moved = drawing.take(node), moving(draw, lanes)
@@ -206,7 +206,7 @@ class BatchedLoop:
         lanes.set(output, value, True, draw.is_weak)
         return steps
 
-    def _remember(self, lanes: Lanes, steps: Sequence[list[Step] | None]) -> None:
+    def _remember(self, lanes: LaneTable, steps: Sequence[list[Step] | None]) -> None:
         """Keep the calls of an iteration for the next ones, if they are all there is to do."""
         is_settled = all(
             (name in names) == (output in names) for names in (lanes.stacked, lanes.weak) for name, output in self.rounds.items()
@@ -215,9 +215,9 @@ class BatchedLoop:
             calls = [step for known in steps for step in known or ()]
             lanes.iteration, lanes.iteration_version = iteration_of(calls, self.seen), lanes.version
 
-    def _plan_draws(self, lanes: Lanes, drawing: Drawing) -> None:
+    def _plan_draws(self, lanes: LaneTable, drawing: LaneDraws) -> None:
         """Find out what is drawn in one iteration: shapes are those of the first one, which is run on any number for that."""
-        trial, draws = Lanes(lanes.ids, lanes.alive, lanes.running, dict(lanes.env), {*lanes.stacked}, {*lanes.weak}), []
+        trial, draws = LaneTable(lanes.ids, lanes.alive, lanes.running, dict(lanes.env), {*lanes.stacked}, {*lanes.weak}), []
         for each in self.varying:
             if each.is_draw:
                 draws.append(draw := draw_of(each.node, trial))
@@ -227,7 +227,7 @@ class BatchedLoop:
                 each.run(trial, self.fixed)
         drawing.plan(draws)
 
-    def _ended(self, lanes: Lanes, counts: np.ndarray, soonest: int, t: int) -> np.ndarray | Sequence[int]:
+    def _ended(self, lanes: LaneTable, counts: np.ndarray, soonest: int, t: int) -> np.ndarray | Sequence[int]:
         """Which lanes end behind this iteration: their places."""
         ended = None
         if self.loop.keep_going:
@@ -243,7 +243,7 @@ class BatchedLoop:
             ended = over if ended is None else ended | over
         return () if ended is None else ended.nonzero()[0]
 
-    def _go_round(self, lanes: Lanes) -> None:
+    def _go_round(self, lanes: LaneTable) -> None:
         """What the next iteration gets: all at once, so that values may change places."""
         if lanes.iteration_version == lanes.version:
             lanes.env.update(zip(self.rounds, [lanes.env[output] for output in self.rounds.values()], strict=True))
@@ -256,7 +256,7 @@ class BatchedLoop:
             shape = np.shape(value)[1:] if is_stacked else np.shape(value)
             lanes.set(self.loop.condition, np.ones(shape, bool) if shape else np.True_, False)
 
-    def _leave_out(self, lanes: Lanes, drawing: Drawing, ended: np.ndarray | Sequence[int]) -> None:
+    def _leave_out(self, lanes: LaneTable, drawing: LaneDraws, ended: np.ndarray | Sequence[int]) -> None:
         lanes.alive[ended] = False
         lanes.running -= len(ended)
         part = FULL if self.draws and drawing.is_used_up else FEW
@@ -264,7 +264,7 @@ class BatchedLoop:
             return
         self._keep(lanes, drawing, lanes.alive)
 
-    def _keep(self, lanes: Lanes, drawing: Drawing, which: np.ndarray) -> None:
+    def _keep(self, lanes: LaneTable, drawing: LaneDraws, which: np.ndarray) -> None:
         left = np.flatnonzero(which)
         if self.draws:
             drawing.keep(left)
@@ -318,7 +318,7 @@ class _Out:
         self.collected: list[np.ndarray | None] = [None] * len(loop.collected)
         self.lengths = np.zeros(count, np.int64)
 
-    def collect(self, lanes: Lanes, t: int) -> None:
+    def collect(self, lanes: LaneTable, t: int) -> None:
         """Keep what is collected in iteration ``t - 1``."""
         for k, name in self.collecting:
             rows = lanes.rows(name)
@@ -336,7 +336,7 @@ class _Out:
             buffer = self.collected[k] = larger
         return buffer
 
-    def end(self, lanes: Lanes, ended: np.ndarray | Sequence[int], t: int) -> None:
+    def end(self, lanes: LaneTable, ended: np.ndarray | Sequence[int], t: int) -> None:
         """Keep the values of lanes that have ended."""
         ids = lanes.ids[ended]
         self.lengths[ids] = t

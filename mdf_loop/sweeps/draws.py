@@ -13,7 +13,7 @@ from mdf_loop.kernels.arrays.random import _floating
 from mdf_loop.kernels.mdf.expression_arrays import bounded
 from mdf_loop.kernels.numbers.casting import element_type
 from mdf_loop.sweeps.exact import DRAWS, NotBatched
-from mdf_loop.sweeps.lanes import Lanes
+from mdf_loop.sweeps.lane_values import LaneTable
 
 PARAMETERS = {"normal": (("mean", 0.0), ("scale", 1.0)), "uniform": (("low", 0.0), ("high", 1.0))}
 
@@ -39,7 +39,7 @@ def parameters_of(node: Node) -> tuple[float, ...]:
     return tuple(float(node.attrs.get(name, default)) for name, default in PARAMETERS.get(kind, ()))
 
 
-def draw_of(node: Node, lanes: Lanes) -> Draw:
+def draw_of(node: Node, lanes: LaneTable) -> Draw:
     """What a node draws in one lane."""
     given, flags = [lanes.env[name] for name in node.inputs], [name in lanes.stacked for name in node.inputs]
     if node.domain:
@@ -69,7 +69,7 @@ def _shape_in_lane(value: Any, is_stacked: bool) -> tuple[int, ...]:
     return np.shape(value)[is_stacked:]
 
 
-def moving(draw: Draw, lanes: Lanes) -> Callable[..., np.ndarray] | None:
+def moving(draw: Draw, lanes: LaneTable) -> Callable[..., np.ndarray] | None:
     """What makes the numbers of a node of standard ones and of its first two inputs; None if they are as they are."""
     node, rank = draw.node, len(draw.shape)
     if node.op not in ("numpy.random.normal", "numpy.random.uniform") or not any(node.inputs[:2]):

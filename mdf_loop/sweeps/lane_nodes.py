@@ -11,7 +11,7 @@ from mdf_loop.errors import let_through
 from mdf_loop.ir import Node
 from mdf_loop.ops.registry import bind, lookup
 from mdf_loop.sweeps.exact import DRAWS, SHARED, NotBatched
-from mdf_loop.sweeps.lanes import Lanes
+from mdf_loop.sweeps.lane_values import LaneTable
 from mdf_loop.sweeps.weak import casting, divided, type_beside
 
 Step = tuple[Callable[..., Any], tuple[str, ...], dict[str, Any], str]
@@ -26,7 +26,7 @@ class Planned:
         entry = lookup(node.op, node.opset, node.domain)
         self.call, self.rule, self.keywords = entry.run, entry.batch, dict(bind(node).keywords)
 
-    def run(self, lanes: Lanes, fixed: Container[str], is_noted: bool = False) -> list[Step] | None:
+    def run(self, lanes: LaneTable, fixed: Container[str], is_noted: bool = False) -> list[Step] | None:
         """Run the node for all lanes; ``fixed`` are names whose values never change.
 
         If ``is_noted``, what does the same in the next iteration: the only call that the rule makes, if what it gets are the
@@ -56,7 +56,7 @@ class Planned:
         steps = self._as_steps(call, names, lanes, args, flags, calls, results, fixed) if is_noted else None
         return None if steps is None else [*casts, *steps]
 
-    def _cast(self, names: list[str], lanes: Lanes, dtype: np.dtype) -> tuple[list[str], list[Step]]:
+    def _cast(self, names: list[str], lanes: LaneTable, dtype: np.dtype) -> tuple[list[str], list[Step]]:
         """Names of the inputs, rows of Python's numbers in another type where that is needed, and what makes them."""
         steps: list[Step] = []
         for k, name in enumerate(names):
@@ -89,7 +89,7 @@ class Planned:
         self,
         call: Callable[..., Any],
         inputs: list[str],
-        lanes: Lanes,
+        lanes: LaneTable,
         args: list[Any],
         flags: list[bool],
         calls: list[Any],

@@ -17,7 +17,7 @@ from mdf_loop.models.results import stop_of
 from mdf_loop.options import Run
 from mdf_loop.sweeps.batched import BatchedLoop
 from mdf_loop.sweeps.columns import Columns
-from mdf_loop.sweeps.compiled import CompiledLoop
+from mdf_loop.sweeps.compiled_lanes import CompiledLoop
 from mdf_loop.sweeps.exact import NotBatched
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, column_of, holding
 from mdf_loop.sweeps.seeds import Seeds

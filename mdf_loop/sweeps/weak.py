@@ -15,7 +15,7 @@ import numpy as np
 
 from mdf_loop.ir import Node
 from mdf_loop.sweeps.exact import NotBatched
-from mdf_loop.sweeps.lanes import Lanes
+from mdf_loop.sweeps.lane_values import LaneTable
 
 ARITHMETIC = {"add", "subtract", "multiply", "divide", "negative", "positive", "absolute"}
 COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
@@ -25,7 +25,7 @@ OF_NUMPY = {"numpy.sqrt", "numpy.maximum", "numpy.minimum", "numpy.where", "nump
 PYTHON = (bool, int, float)
 
 
-def type_beside(node: Node, lanes: Lanes) -> tuple[np.dtype, bool]:
+def type_beside(node: Node, lanes: LaneTable) -> tuple[np.dtype, bool]:
     """The type that rows of Python's numbers have to be for a node, and whether its result are Python's numbers as well.
 
     Raises
@@ -53,7 +53,7 @@ def type_beside(node: Node, lanes: Lanes) -> tuple[np.dtype, bool]:
     return dtype, not strong and node.op not in OF_NUMPY
 
 
-def _as_tensor(node: Node, lanes: Lanes) -> np.dtype:
+def _as_tensor(node: Node, lanes: LaneTable) -> np.dtype:
     """The type of an array of a number, which may be that of arrays that it goes with."""
     rows, others = lanes.env[node.inputs[0]], [lanes.env[name] for name in node.inputs[1:] if name not in lanes.weak]
     if node.inputs[0] not in lanes.weak:

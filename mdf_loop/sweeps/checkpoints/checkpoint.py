@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import LoopError, MalformedBody, warn_user
-from mdf_loop.sweeps.checkpoints.addresses import UNFINISHED, LocalPlace, RemotePlace, place_of
 from mdf_loop.sweeps.checkpoints.chunk_files import (
     chunk_name,
     chunk_names,
@@ -32,6 +31,7 @@ from mdf_loop.sweeps.checkpoints.chunk_files import (
     written_chunk,
 )
 from mdf_loop.sweeps.checkpoints.digest import differences, digest_of, digest_of_points, lines_of
+from mdf_loop.sweeps.checkpoints.storage import UNFINISHED, LocalPlace, RemotePlace, place_of
 from mdf_loop.sweeps.rows.labels import Labels
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk
 from mdf_loop.sweeps.task import Task

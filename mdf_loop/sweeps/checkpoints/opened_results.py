@@ -41,9 +41,9 @@ def open(path: Any, /) -> Any:
     """
     text = path if isinstance(path, str) else os.fspath(as_path(path, "a file of results"))
     if "://" in text or text.rstrip("/").endswith(".zarr"):
-        from mdf_loop.sweeps.checkpoints.addresses import place_of
         from mdf_loop.sweeps.checkpoints.checkpoint import holds_checkpoint
         from mdf_loop.sweeps.checkpoints.reading import done_in
+        from mdf_loop.sweeps.checkpoints.storage import place_of
 
         place = place_of(path)
         if holds_checkpoint(place.names()):

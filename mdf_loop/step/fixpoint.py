@@ -9,8 +9,8 @@ import numpy as np
 
 from mdf_loop.ir import Body, Collected, Loop
 from mdf_loop.plan.aliases import without_aliases
-from mdf_loop.step.around import joined, of_its_own, type_of_part
 from mdf_loop.step.build import Builder, CannotLower
+from mdf_loop.step.loop_types import joined, of_its_own, type_of_part
 from mdf_loop.step.primitives import BOOL, INT64
 from mdf_loop.step.records import UNKNOWN, Region, Type, Value
 from mdf_loop.step.sequences import CarriedList, carried_lists

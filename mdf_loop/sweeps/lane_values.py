@@ -16,7 +16,7 @@ from mdf_loop.sweeps.exact import NotBatched
 
 
 @dataclass
-class Lanes:
+class LaneTable:
     """Values of the lanes that run: those that are the same in all, and those that are stacked.
 
     Stacked values that are ``weak`` stand for numbers of Python's, which have no type of their own: see

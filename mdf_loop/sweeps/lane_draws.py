@@ -22,7 +22,7 @@ TILE, PADDING = 128, 8
 rows begin at the same places of it."""
 
 
-class Drawing:
+class LaneDraws:
     """The numbers that all lanes draw, a block of iterations at a time.
 
     Parameters
