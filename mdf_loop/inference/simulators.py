@@ -51,7 +51,7 @@ class Simulator:
     Attributes
     ----------
     names, outputs : tuple of str
-        RunColumns of theta, and what is simulated.
+        Columns of theta, and what is simulated.
     seed : int or SeedSequence
         What all random streams follow from.
     seeds : array of int

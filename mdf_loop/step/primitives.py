@@ -35,12 +35,16 @@ class Primitive:
         The answer is a bool.
     is_python : bool
         A function of Python's, of weak numbers alone: it raises where numpy gives nan.
+    is_exact : bool
+        Floats have the same bits however many are computed at once: they are what IEEE 754 says.  Functions such as exp are
+        not, whose last place depends on how many numbers a processor works on.
     """
 
     call: Callable[..., Any]
     ufunc: np.ufunc | None
     is_question: bool = False
     is_python: bool = False
+    is_exact: bool = True
 
 
 def _whole(x: Any) -> Any:
@@ -73,25 +77,25 @@ _QUESTIONS: dict[str, tuple[np.ufunc, Callable[..., Any]]] = {
     "ne": (np.not_equal, operator.ne),
     "signbit": (np.signbit, np.signbit),
 }
-_OF_THEIR_NAMES = (
-    "fmod sign floor ceil rint trunc sqrt cbrt reciprocal exp exp2 expm1 log log1p log2 log10 sin cos tan sinh cosh tanh "
-    "hypot copysign nextafter ldexp gcd lcm"
-)
+_OF_THEIR_NAMES = "fmod sign floor ceil rint trunc sqrt reciprocal copysign nextafter ldexp gcd lcm"
+_ROUNDED = "cbrt exp exp2 expm1 log log1p log2 log10 sin cos tan sinh cosh tanh hypot"
 _UFUNCS: dict[str, np.ufunc] = {"max": np.maximum, "min": np.minimum}
-_UFUNCS |= {f"a{name}": getattr(np, f"arc{name}") for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "tan2")}
 _UFUNCS |= {name: getattr(np, name) for name in _OF_THEIR_NAMES.split()}
+_FUNCTIONS = {f"a{name}": getattr(np, f"arc{name}") for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "tan2")}
+_FUNCTIONS |= {name: getattr(np, name) for name in _ROUNDED.split()}
 _MATH = (
     "acos acosh asin asinh atan atan2 atanh cos cosh sin sinh tan tanh degrees radians hypot exp exp2 expm1 log log10 log1p log2 "
     "sqrt cbrt pow erf erfc gamma lgamma fabs fmod remainder copysign ldexp ceil floor trunc gcd lcm isfinite isinf isnan"
 )
 
 PRIMITIVES: dict[str, Primitive] = {
-    "erf": Primitive(error_function, None),
+    "erf": Primitive(error_function, None, is_exact=False),
     "quotient": Primitive(div, None),
-    **{name: Primitive(call, ufunc) for name, (ufunc, call) in _OPERATORS.items()},
+    **{name: Primitive(call, ufunc, is_exact=name != "pow") for name, (ufunc, call) in _OPERATORS.items()},
     **{name: Primitive(call, ufunc, is_question=True) for name, (ufunc, call) in _QUESTIONS.items()},
     **{name: Primitive(ufunc, ufunc) for name, ufunc in _UFUNCS.items()},
-    **{f"math.{name}": Primitive(getattr(math, name), None, is_python=True) for name in _MATH.split()},
+    **{name: Primitive(ufunc, ufunc, is_exact=False) for name, ufunc in _FUNCTIONS.items()},
+    **{f"math.{name}": Primitive(getattr(math, name), None, is_python=True, is_exact=False) for name in _MATH.split()},
     "python.whole": Primitive(_whole, None, is_python=True),
     "python.round": Primitive(round, None, is_python=True),
 }

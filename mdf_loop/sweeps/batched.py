@@ -105,7 +105,7 @@ class BatchedLoop:
         most : int, optional
             As ``options(max_iterations=)``.
         seconds : float
-            LaneTable with which it would take much longer are left out, the last ones first.
+            Lanes with which it would take much longer are left out, the last ones first.
 
         Raises
         ------

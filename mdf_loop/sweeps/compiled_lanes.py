@@ -28,6 +28,7 @@ from mdf_loop.sweeps.columns import Columns
 from mdf_loop.sweeps.crew import current_crew
 from mdf_loop.sweeps.exact import NotBatched, adds_up_little, refuse_inexact
 from mdf_loop.sweeps.seeds import Seeds
+from mdf_loop.sweeps.vectors import Vectors
 
 WORTH, UNKNOWN = 1 << 17, 1 << 8
 """Iterations of all lanes from which on engine ``auto`` compiles, and those of a lane that are expected where nothing is said."""
@@ -48,6 +49,7 @@ class CompiledLoop:
         keeps = list(wanted[self.first :])
         kept = tuple(c for c, keep in zip(loop.collected, keeps, strict=True) if keep)
         self.execute = NumpyLoop(replace(loop, collected=kept))
+        self.vectors = Vectors()
         self.places = [self.first + sum(keeps[:k]) if keep else None for k, keep in enumerate(keeps)]
 
     def run(
@@ -76,11 +78,11 @@ class CompiledLoop:
         made = self._program(given, values, len(which), run)
         if made is None:
             return None
-        results, rows = many(made, values, which, seeds, run, seconds)
+        results, rows = many(made, self.vectors, values, which, seeds, run, seconds)
         if results is None:
             return self._of_rows(rows)
         *found, lengths = results
-        return Columns(list(found[: self.first]), [None] * len(self.places), lengths)
+        return Columns(list(found[: self.first]), [None if place is None else found[place] for place in self.places], lengths)
 
     def _program(self, given: Sequence[Arguments], values: Sequence[Sequence[Any]], lanes: int, run: Run) -> Specialised | None:
         """The machine code of all lanes, if there is some and it shall be used."""
@@ -126,7 +128,7 @@ class CompiledGraph:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+        self.graph, self.vectors = graph, Vectors()
 
     def run(
         self,
@@ -165,12 +167,18 @@ class CompiledGraph:
         made = self.graph.machine_code(given[0], run.options)
         if made is None or (pays and not adds_up_little(made.step)):
             return None
-        results, rows = many(made, given, which, seeds, run, seconds)
+        results, rows = many(made, self.vectors, given, which, seeds, run, seconds)
         return list(zip(*rows, strict=True)) if results is None else list(results)
 
 
 def many(
-    made: Specialised, values: Sequence[Sequence[Any]], which: np.ndarray, seeds: Seeds | None, run: Run, seconds: float
+    made: Specialised,
+    vectors: Vectors,
+    values: Sequence[Sequence[Any]],
+    which: np.ndarray,
+    seeds: Seeds | None,
+    run: Run,
+    seconds: float,
 ) -> tuple[Sequence[np.ndarray] | None, Sequence[Any]]:
     """The results of a program in all lanes, each as one array; or None and those of each lane, where their lengths differ.
 
@@ -183,7 +191,9 @@ def many(
     share = partial(current_crew().share, seconds=seconds)
     try:
         with np.errstate(all="ignore"):
-            found = run_many(made.call, values, which, seeds, lambda: _pause(run), share)
+            found = vectors.run(made, values, which, run, share) if seeds is None else None
+            if found is None:
+                found = run_many(made.call, values, which, seeds, lambda: _pause(run), share)
             if found is not None:
                 return found, ()
             generators = seeds.generators() if seeds is not None else []
