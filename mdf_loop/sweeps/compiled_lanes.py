@@ -24,9 +24,9 @@ from mdf_loop.options import Run
 from mdf_loop.settings.engines import can_compile
 from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.step.failing import FallBack, TooLong
-from mdf_loop.sweeps.columns import Columns
 from mdf_loop.sweeps.crew import current_crew
-from mdf_loop.sweeps.exact import NotBatched, adds_up_little, refuse_inexact
+from mdf_loop.sweeps.lanes.columns import Columns
+from mdf_loop.sweeps.lanes.exact import NotBatched, adds_up_little, refuse_inexact
 from mdf_loop.sweeps.seeds import Seeds
 from mdf_loop.sweeps.vectors import Vectors
 

@@ -21,7 +21,7 @@ from mdf_loop.models.node_loops import GatheredArguments, NodeLoop
 from mdf_loop.options import Run
 from mdf_loop.settings.engines import can_compile
 from mdf_loop.sweeps.compiled_lanes import CompiledLoop
-from mdf_loop.sweeps.exact import NotBatched, adds_up_little
+from mdf_loop.sweeps.lanes.exact import NotBatched, adds_up_little
 from mdf_loop.sweeps.side_by_side import refuse_other
 from mdf_loop.sweeps.sources import Evaluated, OfNodes, OfOperators, Unread, results_in
 

@@ -28,7 +28,7 @@ from mdf_loop.options import Run
 from mdf_loop.plan.invariants import draws
 from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.sweeps.compiled_lanes import CompiledGraph
-from mdf_loop.sweeps.exact import NotBatched, adds_terms_up, refuse_inexact
+from mdf_loop.sweeps.lanes.exact import NotBatched, adds_terms_up, refuse_inexact
 from mdf_loop.sweeps.seeds import Seeds
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.ir import Node
-from mdf_loop.sweeps.exact import NotBatched
-from mdf_loop.sweeps.lane_values import LaneTable
+from mdf_loop.sweeps.lanes.exact import NotBatched
+from mdf_loop.sweeps.lanes.lane_values import LaneTable
 
 ARITHMETIC = {"add", "subtract", "multiply", "divide", "negative", "positive", "absolute"}
 COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.sweeps.exact import NotBatched
+from mdf_loop.sweeps.lanes.exact import NotBatched
 
 
 @dataclass
@@ -20,7 +20,7 @@ class LaneTable:
     """Values of the lanes that run: those that are the same in all, and those that are stacked.
 
     Stacked values that are ``weak`` stand for numbers of Python's, which have no type of their own: see
-    :mod:`mdf_loop.sweeps.weak`.  ``running`` counts those that are ``alive``.
+    :mod:`mdf_loop.sweeps.lanes.weak`.  ``running`` counts those that are ``alive``.
     ``version`` changes whenever a value becomes stacked or weak, or stops.
     ``iteration`` makes one as long as it is ``iteration_version``.
     """

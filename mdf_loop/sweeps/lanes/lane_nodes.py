@@ -10,9 +10,9 @@ import numpy as np
 from mdf_loop.errors import let_through
 from mdf_loop.ir import Node
 from mdf_loop.ops.registry import bind, lookup
-from mdf_loop.sweeps.exact import DRAWS, SHARED, NotBatched
-from mdf_loop.sweeps.lane_values import LaneTable
-from mdf_loop.sweeps.weak import casting, divided, type_beside
+from mdf_loop.sweeps.lanes.exact import DRAWS, SHARED, NotBatched
+from mdf_loop.sweeps.lanes.lane_values import LaneTable
+from mdf_loop.sweeps.lanes.weak import casting, divided, type_beside
 
 Step = tuple[Callable[..., Any], tuple[str, ...], dict[str, Any], str]
 """A call, the names of its inputs, its keywords, and the name of its result."""

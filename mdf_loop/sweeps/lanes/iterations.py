@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from mdf_loop.backends.python.source import Source
-from mdf_loop.sweeps.lane_nodes import Step
+from mdf_loop.sweeps.lanes.lane_nodes import Step
 
 Iteration = Callable[[dict[str, Any]], None]
 """Reads values by their names in the model, and writes those that somebody looks at behind it."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from mdf_loop.ir import Node
-from mdf_loop.sweeps.draws import Draw, parameters_of
-from mdf_loop.sweeps.exact import DRAWS, NotBatched
+from mdf_loop.sweeps.lanes.draws import Draw, parameters_of
+from mdf_loop.sweeps.lanes.exact import DRAWS, NotBatched
 from mdf_loop.sweeps.seeds import Seeds
 
 FIRST, MOST, BYTES = 32, 256, 1 << 25

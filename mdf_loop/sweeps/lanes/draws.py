@@ -12,8 +12,8 @@ from mdf_loop.ir import Node
 from mdf_loop.kernels.arrays.random import _floating
 from mdf_loop.kernels.mdf.expression_arrays import bounded
 from mdf_loop.kernels.numbers.casting import element_type
-from mdf_loop.sweeps.exact import DRAWS, NotBatched
-from mdf_loop.sweeps.lane_values import LaneTable
+from mdf_loop.sweeps.lanes.exact import DRAWS, NotBatched
+from mdf_loop.sweeps.lanes.lane_values import LaneTable
 
 PARAMETERS = {"normal": (("mean", 0.0), ("scale", 1.0)), "uniform": (("low", 0.0), ("high", 1.0))}
 

@@ -2,7 +2,7 @@
 
 A lane is one run of the loop, with values and a random stream of its own.  It ends by its own condition; those that have
 ended are left out when there are enough of them.  What comes out has the same bits as each lane alone, or
-:class:`~mdf_loop.sweeps.exact.NotBatched` is raised and nothing has happened.
+:class:`~mdf_loop.sweeps.lanes.exact.NotBatched` is raised and nothing has happened.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from mdf_loop.ir import Loop, Node
 from mdf_loop.kernels import load_kernels
 from mdf_loop.options import Deadline
 from mdf_loop.plan.invariants import invariants
-from mdf_loop.sweeps.columns import Columns
-from mdf_loop.sweeps.draws import draw_of, moving
-from mdf_loop.sweeps.exact import DRAWS, SHARED, NotBatched, refuse_inexact
-from mdf_loop.sweeps.iterations import iteration_of
-from mdf_loop.sweeps.lane_draws import LaneDraws
-from mdf_loop.sweeps.lane_nodes import Planned, Step
-from mdf_loop.sweeps.lane_values import LaneTable, stacked
+from mdf_loop.sweeps.lanes.columns import Columns
+from mdf_loop.sweeps.lanes.draws import draw_of, moving
+from mdf_loop.sweeps.lanes.exact import DRAWS, SHARED, NotBatched, refuse_inexact
+from mdf_loop.sweeps.lanes.iterations import iteration_of
+from mdf_loop.sweeps.lanes.lane_draws import LaneDraws
+from mdf_loop.sweeps.lanes.lane_nodes import Planned, Step
+from mdf_loop.sweeps.lanes.lane_values import LaneTable, stacked
 from mdf_loop.sweeps.seeds import Seeds
 
 FEW = 0.75
