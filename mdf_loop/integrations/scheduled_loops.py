@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 import pickle
 from collections import OrderedDict
@@ -37,6 +36,7 @@ from mdf_loop.ir import Loop
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Run, current_options
 from mdf_loop.readers.mdf.engine_body import refuse_hanging, refuse_unimplemented
+from mdf_loop.readers.mdf.graph_objects import copied_with_room
 from mdf_loop.readers.mdf.typed import is_typed
 from mdf_loop.system.threads import lock
 
@@ -87,7 +87,7 @@ class Shared:
         self.refusal, self._lowering, self._made = "", None, None
         self.graph, self.how, self.places = graph, how, dict[str, list[GivenInput]]()
         if inputs:
-            self.graph = copy.deepcopy(graph)
+            self.graph = copied_with_room(graph)
             refuse_missing_inputs(with_inputs(graph, inputs), {})
             for name, places in places_of(self.graph, inputs).items():
                 self.places[name] = [GivenInput(node, owner.id) for node, owner, _ in places]

@@ -24,6 +24,7 @@ from mdf_loop.models.node_loops import NodeLoop, Request
 from mdf_loop.models.texts import NotDirect
 from mdf_loop.options import Run, check_time, options
 from mdf_loop.readers.mdf.control_functions import STEPPED
+from mdf_loop.readers.mdf.graph_objects import default_value_of
 from mdf_loop.readers.mdf.typed import is_typed
 
 Given = Mapping[str, Mapping[str, Any]]
@@ -170,7 +171,7 @@ def _edges(graph: Any) -> dict[str, dict[str, Any]]:
             raise NotDirect(f"several edges end in port {edge.receiver}.{edge.receiver_port}, or one in its own node")
         if (edge.receiver, edge.receiver_port) not in inputs or (edge.sender, edge.sender_port) not in outputs:
             raise NotDirect(f"edge {edge.id!r} joins what is not there")
-        if inputs[edge.receiver, edge.receiver_port].default_value is not None:
+        if default_value_of(inputs[edge.receiver, edge.receiver_port]) is not None:
             raise NotDirect(f"edge {edge.id!r} ends in a port with a default, whose node does not wait for it")
         here[edge.receiver_port] = edge
     return found

@@ -15,6 +15,7 @@ from mdf_loop.pictures.of_equations import EquationDrawer, broken, condition_tex
 from mdf_loop.readers.expressions.equation_texts import NUMBERS, Equations
 from mdf_loop.readers.expressions.equations import EQUATIONS
 from mdf_loop.readers.mdf.by_place import NO_VALUES
+from mdf_loop.readers.mdf.graph_objects import default_value_of
 from mdf_loop.readers.mdf.node import CONTROL
 from mdf_loop.readers.onnx.loop_records import as_loop
 
@@ -107,7 +108,8 @@ def _node(
 
 
 def _default(port: Any) -> str:
-    return "" if port.default_value is None else f"default {_shown(port.default_value)}"
+    value = default_value_of(port)
+    return "" if value is None else f"default {_shown(value)}"
 
 
 def _port(drawer: BodyDrawer, port: Any, around: Cluster, scope: Mapping[str, str], found: Mapping[str, dict[str, str]]) -> str:

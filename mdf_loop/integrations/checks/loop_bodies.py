@@ -19,6 +19,7 @@ from mdf_loop.options import start_run
 from mdf_loop.readers.mdf.by_place import NO_VALUES
 from mdf_loop.readers.mdf.control_functions import STEPPED
 from mdf_loop.readers.mdf.file_structure import called
+from mdf_loop.readers.mdf.graph_objects import default_value_of
 from mdf_loop.types.required import contradictions
 
 KINDS = ("", "parameters", "functions")
@@ -109,7 +110,7 @@ def _of_end(body: Body, node: Any, thing: Any, place: tuple[str, ...]) -> Iterat
     """A loop that nothing ends, with the values that the model says; one that runs in steps may be one."""
     if STEPPED in (thing.metadata or {}) or STEPPED in (node.metadata or {}):
         return
-    known = {port.id: port.default_value for port in node.input_ports}
+    known = {port.id: default_value_of(port) for port in node.input_ports}
     known |= {parameter.id: parameter.value for parameter in node.parameters}
     args = {key: known.get(value, value) if isinstance(value, str) else value for key, value in (thing.args or {}).items()}
     count, go = (None if args.get(key) == "" else args.get(key) for key in ("M", "cond"))

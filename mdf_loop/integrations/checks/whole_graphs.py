@@ -15,6 +15,7 @@ from mdf_loop.integrations.checks.loop_bodies import wrong_with_bodies
 from mdf_loop.integrations.checks.node_values import wrong_with_conditions, wrong_with_texts, wrong_with_values
 from mdf_loop.integrations.typed_graph import graph_signature
 from mdf_loop.readers.mdf.by_place import node_by_place
+from mdf_loop.readers.mdf.graph_objects import default_value_of
 from mdf_loop.readers.mdf.names import unknown_names
 from mdf_loop.readers.mdf.node import CONTROL
 from mdf_loop.readers.mdf.typed import is_typed
@@ -147,7 +148,9 @@ def _starved(graph: Any) -> Iterator[Finding]:
         following.setdefault(edge.sender, []).append(edge.receiver)
     receivers = {edge.receiver for edge in graph.edges}
     todo = deque(
-        node.id for node in graph.nodes if node.id not in receivers or any(p.default_value is not None for p in node.input_ports)
+        node.id
+        for node in graph.nodes
+        if node.id not in receivers or any(default_value_of(p) is not None for p in node.input_ports)
     )
     reached = set(todo)
     while todo:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import MalformedBody, warn_user
+from mdf_loop.readers.mdf.graph_objects import needed
 
 Ports = Mapping[str, list[str]]
 
@@ -46,6 +47,10 @@ NAMED: dict[type, str] = {
     np.ndarray: "an array",
     type(None): "nothing",
 }
+
+
+NEWER = {"InputPort": ("default_value", "reduce")}
+"""What some versions of MDF do not have."""
 
 
 class Misplaced(MalformedBody):
@@ -251,6 +256,8 @@ def _wrong_of_list(content: list[Any], kind: Any, place: Place) -> Iterator[Misp
 
 
 def _unknown(key: Any, fields: Mapping[str, Field], kind: Any) -> str:
+    if key in NEWER.get(kind.__name__, ()):
+        return f"{key!r} of {_article(kind)} takes {needed()}"
     close = _close(key, fields)
     meant = f" (did you mean {close!r}?)" if close else ""
     return f"{_article(kind)} has no {key!r}{meant}; it has {_listed(fields)}"

@@ -32,6 +32,7 @@ from mdf_loop.readers.expressions.expression_text import refuse_onnx_text
 from mdf_loop.readers.expressions.values import NotCompiled
 from mdf_loop.readers.mdf.control_functions import BODIES, local_names, rename_captures
 from mdf_loop.readers.mdf.edges import order_nodes
+from mdf_loop.readers.mdf.graph_objects import default_value_of
 from mdf_loop.readers.mdf.signature import Port, Signature
 from mdf_loop.readers.mdf.type_text import read_type_text
 from mdf_loop.readers.mdf.written_values import attribute, declared_array, settled, written_attribute
@@ -335,10 +336,10 @@ class GraphReader:
         if place in self.sent:
             return self.names[self.sent[place]]
         if place in self.signature.fed:
-            name, value = self.signature.fed[place], port.default_value
+            name, value = self.signature.fed[place], default_value_of(port)
             return name if value is None else self._constant(name, self._default(node, port.id, value))
-        if port.default_value is not None:
-            return self._constant(f"{node.id}.{port.id}", port.default_value)
+        if default_value_of(port) is not None:
+            return self._constant(f"{node.id}.{port.id}", default_value_of(port))
         return port.id
 
     def _default(self, node: Any, port: str, value: Any) -> Any:
