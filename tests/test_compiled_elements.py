@@ -13,8 +13,8 @@ from step_meaning import evaluate
 
 from mdf_loop.backends.llvm.arithmetic import WRITERS
 from mdf_loop.backends.llvm.elements import ELEMENTS, CannotCompile
-from mdf_loop.backends.llvm.machine_program import program
 from mdf_loop.backends.llvm.mathematics import library
+from mdf_loop.backends.llvm.program import program
 from mdf_loop.step.build import Builder, CannotLower, type_of_value
 from mdf_loop.step.primitives import PRIMITIVES
 

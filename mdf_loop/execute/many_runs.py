@@ -30,8 +30,8 @@ def columns_of(
 ) -> Any:
     """A program whose arguments come as columns; None if each run has to be called by itself, or has no stream of our own.
 
-    See :class:`mdf_loop.backends.llvm.many.RunColumns`.
+    See :class:`mdf_loop.backends.llvm.many.Columns`.
     """
     from mdf_loop.backends.llvm import many
 
-    return many.RunColumns(call, values, places, wanted, times) if many.can_run_many(call) else None
+    return many.Columns(call, values, places, wanted, times) if many.can_run_many(call) else None

@@ -26,7 +26,7 @@ from mdf_loop.sweeps.side_by_side import refuse_other
 from mdf_loop.sweeps.sources import Evaluated, OfNodes, OfOperators, Unread, results_in
 
 if TYPE_CHECKING:
-    from mdf_loop.backends.llvm.many import RunColumns
+    from mdf_loop.backends.llvm.many import Columns
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class Mark:
 
 def row_program(
     source: Evaluated, inputs: Mapping[str, Any], swept: Sequence[str], names: Sequence[str], times: int, run: Run
-) -> RunColumns | None:
+) -> Columns | None:
     """The program of all runs whose inputs differ in some alone; None if there is none.
 
     Parameters

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from mdf_loop.backends.llvm import arithmetic, conversions, weak_numbers
+from mdf_loop.backends.llvm import arithmetic, conversions, weak
 from mdf_loop.backends.llvm.arrays import Array, get, is_one, mapped, number
 from mdf_loop.backends.llvm.elements import FLOAT32, FLOAT64, CannotCompile
 from mdf_loop.backends.llvm.emitter import Emitter, type_of, writes
@@ -30,8 +30,8 @@ def primitive(e: Emitter, v: Value) -> Array:
     """A primitive; its arguments are brought to the type that numpy computes in."""
     if v.op not in PRIMITIVES:
         raise CannotCompile(f"{v.op} has no compiled form")
-    if weak_numbers.is_weak(v):
-        return weak_numbers.computed(e, v)
+    if weak.is_weak(v):
+        return weak.computed(e, v)
     args = [e.of(x) for x in v.args]
     dtype = type_of(v)
     working = promoted([x.type for x in v.args]) if PRIMITIVES[v.op].is_question else dtype
@@ -39,7 +39,7 @@ def primitive(e: Emitter, v: Value) -> Array:
         raise CannotCompile(f"{v.op} of {' and '.join(x.dtype.name for x in args)} has no compiled form")
 
     for x in v.args:
-        weak_numbers.leave_where_too_large(e, x, working)
+        weak.leave_where_too_large(e, x, working)
 
     def compute(lanes: Lanes, *given: str) -> str:
         same = [conversions.converted(lanes, x, a.dtype, working) for x, a in zip(given, args, strict=True)]
@@ -67,9 +67,9 @@ def cast(e: Emitter, v: Value) -> Array:
     (x,) = map(e.of, v.args)
     dtype = type_of(v)
     if v.type.weak:
-        return weak_numbers.converted(e, x, dtype)
+        return weak.converted(e, x, dtype)
     if v.args[0].type.weak:
-        x = weak_numbers.fitted(e, v.args[0], dtype)
+        x = weak.fitted(e, v.args[0], dtype)
     return computed(e, dtype, [x], lambda lanes, a: conversions.converted(lanes, a, x.dtype, dtype))
 
 

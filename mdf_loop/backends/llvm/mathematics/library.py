@@ -9,8 +9,8 @@ import numpy as np
 
 from mdf_loop.backends.llvm.elements import ELEMENTS, FLOAT32, FLOAT64
 from mdf_loop.backends.llvm.lanes import Lanes
-from mdf_loop.backends.llvm.mathematics.by_primitive import function_of
 from mdf_loop.backends.llvm.mathematics.functions import Real
+from mdf_loop.backends.llvm.mathematics.table import function_of
 from mdf_loop.backends.llvm.text import Text
 
 OWN = ("exp", "expm1", "tanh", "log", "log1p", "sin", "cos", "erf", "pow")

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.llvm import around, control, elementwise, list_operations, operators, places, products, reductions, views
+from mdf_loop.backends.llvm import around, control, elementwise, lists, operators, places, products, reductions, views
 from mdf_loop.backends.llvm.around import ASKED, FIRST_OBJECT, FREE, HOLDING, RAISED, STOPPED, TOO_LONG
 from mdf_loop.backends.llvm.arrays import Array, in_memory, number
 from mdf_loop.backends.llvm.elements import DTYPES, CannotCompile
@@ -33,14 +33,14 @@ from mdf_loop.errors import let_through
 from mdf_loop.step.failing import FallBack, TooLong
 from mdf_loop.step.records import Region, Size, Type, Value
 
-WRITE = control, elementwise, list_operations, operators, places, products, reductions, views
+WRITE = control, elementwise, lists, operators, places, products, reductions, views
 """The modules that say how operations are written."""
 
 CODES = FALL_BACK, NO_MEMORY, NOT_PLAIN, RAISED
 """What a program may return instead of 0, besides what a look finds."""
 
 
-def program(region: Region, is_block: bool = False) -> MachineProgram:
+def program(region: Region, is_block: bool = False) -> Program:
     """The function of a Step, ``program(run, *values) -> results``.
 
     It raises :class:`~mdf_loop.step.failing.FallBack` where it cannot tell what is right,
@@ -54,10 +54,10 @@ def program(region: Region, is_block: bool = False) -> MachineProgram:
     """
     if not are_as_expected():
         raise CannotCompile("objects do not look here as compiled programs expect them")
-    return MachineProgram(region, is_block)
+    return Program(region, is_block)
 
 
-class MachineProgram:
+class Program:
     """One program: its code, as long as it is kept, and memory for those that call it."""
 
     def __init__(self, region: Region, is_block: bool = False) -> None:
@@ -73,7 +73,7 @@ class MachineProgram:
         self._has_all_room = None not in self._rooms and not self.lists
         self._weak = [k for k, param in enumerate(region.params) if param.type.weak and param.type.kind in "bi"]
         self._types = [param.type for param in region.params]
-        self._spare: list[ProgramTable] = []
+        self._spare: list[Table] = []
         self.gives_arrays = not self.lists and all(result.is_array or not result.is_number for result in self.results)
 
     def __call__(self, run: Any, *values: Any) -> tuple[Any, ...]:
@@ -124,7 +124,7 @@ class MachineProgram:
         self._spare.append(table)
         return found
 
-    def give_back(self, table: ProgramTable) -> None:
+    def give_back(self, table: Table) -> None:
         """A run is over, or did not come to its end: nothing of it stays in its table."""
         if self.outside:
             table.given, table.run = (), None
@@ -133,7 +133,7 @@ class MachineProgram:
         table.arrays.clear()
         self._spare.append(table)
 
-    def _handed_back(self, table: ProgramTable, found: Sequence[Any]) -> tuple[Any, ...]:
+    def _handed_back(self, table: Table, found: Sequence[Any]) -> tuple[Any, ...]:
         """The results, out of a table that is not needed any more."""
         results = [self.results[k].of(table) if x is None else x for k, x in enumerate(found)]
         for k in self.lists:
@@ -141,11 +141,11 @@ class MachineProgram:
         self.give_back(table)
         return tuple(results)
 
-    def new_table(self) -> ProgramTable:
+    def new_table(self) -> Table:
         """A table for somebody who calls."""
-        return ProgramTable(self.table, self._code["once"], self.constants, self.outside)
+        return Table(self.table, self._code["once"], self.constants, self.outside)
 
-    def taken(self) -> ProgramTable:
+    def taken(self) -> Table:
         """A table that nobody else uses until it is given back."""
         return self._spare.pop() if self._spare else self.new_table()
 
@@ -195,7 +195,7 @@ class Layout:
         return self.first_number + self.numbers
 
 
-class ProgramTable:
+class Table:
     """The addresses of one call, and memory of its own: two threads never share it."""
 
     def __init__(self, layout: Layout, once: int, constants: Sequence[np.ndarray], outside: Sequence[Outside]) -> None:
@@ -271,7 +271,7 @@ class Result:
         if type.weak:
             self._made = type_of_number(self.dtype)
 
-    def of(self, table: ProgramTable) -> Any:
+    def of(self, table: Table) -> Any:
         """The result of a call that was given no room for it."""
         if not self.is_number:
             return table.arrays[self.place]
