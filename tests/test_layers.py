@@ -365,7 +365,7 @@ NAMES_OPERATORS = {
     "models/recorded_ways.py": "finds the branches of an If",
     "sweeps/exact.py": "a table of what gives the same bits for many lanes at once",
     "sweeps/lane_nodes.py": "writes a node",
-    "backends/llvm/opened.py": "a table of what is printed for an operator",
+    "backends/llvm/dynamic_shapes.py": "a table of what is printed for an operator",
     "backends/llvm/operators": "a table of what is printed for an operator",
     "backends/onnx": "operators of ONNX are what it prints",
 }

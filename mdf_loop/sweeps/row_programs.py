@@ -26,7 +26,7 @@ from mdf_loop.sweeps.side_by_side import refuse_other
 from mdf_loop.sweeps.sources import Evaluated, OfNodes, OfOperators, Unread, results_in
 
 if TYPE_CHECKING:
-    from mdf_loop.backends.llvm.many import Columns
+    from mdf_loop.backends.llvm.many_runs import Columns
 
 log = logging.getLogger(__name__)
 

@@ -15,25 +15,27 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.llvm import around, control, elementwise, lists, operators, places, products, reductions, views
-from mdf_loop.backends.llvm.around import ASKED, FIRST_OBJECT, FREE, HOLDING, RAISED, STOPPED, TOO_LONG
-from mdf_loop.backends.llvm.arrays import Array, in_memory, number
-from mdf_loop.backends.llvm.elements import DTYPES, CannotCompile
+from mdf_loop.backends.llvm import operators
 from mdf_loop.backends.llvm.emitter import FALL_BACK, NO_MEMORY, NOT_PLAIN, Emitter
-from mdf_loop.backends.llvm.forms import Form
 from mdf_loop.backends.llvm.fusion import is_number
 from mdf_loop.backends.llvm.inlined import inlined
-from mdf_loop.backends.llvm.lanes import Lanes, Place
-from mdf_loop.backends.llvm.machine import machine
-from mdf_loop.backends.llvm.objects import ELEMENTS, LENGTHS, are_as_expected
+from mdf_loop.backends.llvm.lanes.element_loops import store_all
+from mdf_loop.backends.llvm.lanes.element_types import DTYPES, CannotCompile
+from mdf_loop.backends.llvm.lanes.instructions import RARE
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, in_memory, number
+from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
+from mdf_loop.backends.llvm.linking import prologue
+from mdf_loop.backends.llvm.linking.call_forms import Form
+from mdf_loop.backends.llvm.linking.machine import machine
+from mdf_loop.backends.llvm.linking.object_layout import ELEMENTS, LENGTHS, are_as_expected
+from mdf_loop.backends.llvm.linking.prologue import ASKED, FIRST_OBJECT, FREE, HOLDING, RAISED, STOPPED, TOO_LONG
+from mdf_loop.backends.llvm.operations import elementwise, growing_lists, loops_and_branches, products, putting, reductions, views
 from mdf_loop.backends.llvm.operators.foreign import Outside
-from mdf_loop.backends.llvm.sweeps import store_all
-from mdf_loop.backends.llvm.text import RARE
 from mdf_loop.errors import let_through
 from mdf_loop.step.failing import FallBack, TooLong
 from mdf_loop.step.records import Region, Size, Type, Value
 
-WRITE = control, elementwise, lists, operators, places, products, reductions, views
+WRITE = elementwise, growing_lists, loops_and_branches, operators, products, putting, reductions, views
 """The modules that say how operations are written."""
 
 CODES = FALL_BACK, NO_MEMORY, NOT_PLAIN, RAISED
@@ -84,7 +86,7 @@ class Program:
         if self.outside:
             table.given, table.run = given, run
         if self.draws:
-            table.entries[around.STREAM] = run.stream.words()
+            table.entries[prologue.STREAM] = run.stream.words()
         if run is not None and not run.is_free:
             table.tell(run.pause)
         try:
@@ -110,7 +112,7 @@ class Program:
         table = self.taken()
         found = tuple([None if room is None else np.empty(*room) for room in self._rooms])
         if self.draws:
-            table.entries[around.STREAM] = run.stream.words()
+            table.entries[prologue.STREAM] = run.stream.words()
         try:
             code = self._call_if(table.address, form.address, id(values), id(found))
         except BaseException:
@@ -208,11 +210,11 @@ class Table:
         self.given: Sequence[Any] = ()
         self.run: Any = None
         self.pause: Callable[[], None] | None = None
-        self.entries[around.SCRATCH] = self.scratch.ctypes.data + start
-        self.entries[around.OPEN] = id(self._open)
-        self.entries[around.ARRAYS] = id(np.ndarray)
-        self.entries[around.OUTSIDE] = id(self._leave)
-        self.entries[around.ONCE] = once
+        self.entries[prologue.SCRATCH] = self.scratch.ctypes.data + start
+        self.entries[prologue.OPEN] = id(self._open)
+        self.entries[prologue.ARRAYS] = id(np.ndarray)
+        self.entries[prologue.OUTSIDE] = id(self._leave)
+        self.entries[prologue.ONCE] = once
         for k, constant in enumerate(constants):
             self.entries[layout.first_constant + k] = constant.ctypes.data
         self.address = self.entries.ctypes.data
@@ -228,13 +230,13 @@ class Table:
     def tell(self, pause: Callable[[], None] | None) -> None:
         """What a program calls now and then, which may raise to end it; None for nothing."""
         self.pause = pause
-        self.entries[around.PAUSE] = 0 if pause is None else id(pause)
+        self.entries[prologue.PAUSE] = 0 if pause is None else id(pause)
 
     def _run_outside(self) -> None:
         """An operator that has no compiled form.  The program calls it."""
         try:
             fits = self._calls[int(self.entries[ASKED])](self.given, self.run)
-            if self.entries[around.STREAM]:
+            if self.entries[prologue.STREAM]:
                 self.run.stream.words()  # the kernel may have drawn from them
         except Exception as error:
             let_through(error)
@@ -333,7 +335,7 @@ class _Writing:
                 raise CannotCompile("an argument of unknown type has no compiled form")
             self.e.element(type.dtype)
             self.e.arguments[param] = k
-            call = text.declare(around.ARRAY if type.shape else around.NUMBER, "ptr", "ptr", "i64", pure=False)
+            call = text.declare(prologue.ARRAY if type.shape else prologue.NUMBER, "ptr", "ptr", "i64", pure=False)
             places[param] = text.new(f"{call}(ptr %table, i64 {FIRST_OBJECT + k})")
             if type.shape:
                 is_none = text.new(f"icmp eq ptr {places[param]}, null")
@@ -420,7 +422,7 @@ class _Writing:
             text.start(f"leave{code}")
             text.line("br label %end")
         text.start(f"leave{STOPPED}")
-        why = text.new(f"load i64, ptr {text.element_pointer('i64', '%fuel', around.WHY)}")
+        why = text.new(f"load i64, ptr {text.element_pointer('i64', '%fuel', prologue.WHY)}")
         text.jump("end")
         codes = ", ".join([*(f"[{c}, %leave{c}]" for c in CODES), f"[{why}, %leave{STOPPED}]"])
         ending = [f"  %code = phi i64 [0, %last], {codes}"]
@@ -428,17 +430,18 @@ class _Writing:
             text.declare("PyMem_RawFree", "void", "ptr", pure=False)
         for k, memory in enumerate(e.growing):
             ending += [f"  %free{k} = load ptr, ptr {memory}", f"  call void @PyMem_RawFree(ptr %free{k})"]
+        looks = loops_and_branches.MOST_LOOKS if is_block else loops_and_branches.FEW_LOOKS
         lines = [
             "define i64 @once(ptr %table, ptr %thread) nounwind {", "entry:",
             "  %scratch = load ptr, ptr %table",
-            *(around.stream() if e.draws else []),
-            "  %fuel = alloca [5 x i64]", f"  store i64 {control.FUEL}, ptr %fuel",
-            *(f"  %fuel{k} = getelementptr i64, ptr %fuel, i64 {k}" for k in (around.FULL, around.LOOKS, around.TOLD)),
-            f"  %pause_at = getelementptr i64, ptr %table, i64 {around.PAUSE}",
+            *(prologue.stream() if e.draws else []),
+            "  %fuel = alloca [5 x i64]", f"  store i64 {loops_and_branches.FUEL}, ptr %fuel",
+            *(f"  %fuel{k} = getelementptr i64, ptr %fuel, i64 {k}" for k in (prologue.FULL, prologue.LOOKS, prologue.TOLD)),
+            f"  %pause_at = getelementptr i64, ptr %table, i64 {prologue.PAUSE}",
             "  %pause = load i64, ptr %pause_at",
-            f"  store i64 %pause, ptr %fuel{around.TOLD}",
-            f"  store i64 {control.FUEL}, ptr %fuel{around.FULL}",
-            f"  store i64 {control.MOST_LOOKS if is_block else control.FEW_LOOKS}, ptr %fuel{around.LOOKS}",
+            f"  store i64 %pause, ptr %fuel{prologue.TOLD}",
+            f"  store i64 {loops_and_branches.FUEL}, ptr %fuel{prologue.FULL}",
+            f"  store i64 {looks}, ptr %fuel{prologue.LOOKS}",
             *constants, *text.slots, *text.lines,
         ]  # fmt: skip
         return (

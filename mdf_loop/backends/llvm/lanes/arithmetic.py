@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from mdf_loop.backends.llvm.elements import BOOL, FLOAT32, CannotCompile, element
-from mdf_loop.backends.llvm.lanes import Lanes
+from mdf_loop.backends.llvm.lanes.element_types import BOOL, FLOAT32, CannotCompile, element
+from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes
 from mdf_loop.backends.llvm.mathematics import library
 from mdf_loop.step.primitives import PRIMITIVES
 

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mdf_loop.backends.llvm import arithmetic, conversions
-from mdf_loop.backends.llvm.arrays import Array, number
-from mdf_loop.backends.llvm.elements import BOOL, FLOAT64, INT64, CannotCompile
 from mdf_loop.backends.llvm.emitter import Emitter, writes
-from mdf_loop.backends.llvm.lanes import Lanes
+from mdf_loop.backends.llvm.lanes import arithmetic, casts
+from mdf_loop.backends.llvm.lanes.element_types import BOOL, FLOAT64, INT64, CannotCompile
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, number
+from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes
 from mdf_loop.kernels.numbers.wide import EXACT64
 from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Value
@@ -69,7 +69,7 @@ class _Weak:
             value = self.e.number_of(x, x.type.dtype)
             if x.type.kind == "i" and dtype == FLOAT64:
                 self._leave_where_inexact(value)
-            found.append(conversions.converted(self.lanes, value, x.type.dtype, dtype))  # type: ignore[arg-type]
+            found.append(casts.converted(self.lanes, value, x.type.dtype, dtype))  # type: ignore[arg-type]
         return found
 
     def _leave_where_inexact(self, value: str) -> None:
@@ -202,7 +202,7 @@ def whole_of(e: Emitter, value: str) -> str:
     lanes = Lanes(e.text)
     size = lanes.call("fabs", FLOAT64, value)
     e.leave_if(e.text.new(f"fcmp uge double {size}, {lanes.number(FLOAT64, 2.0**63)}"))
-    return conversions.converted(lanes, value, FLOAT64, INT64)
+    return casts.converted(lanes, value, FLOAT64, INT64)
 
 
 def converted(e: Emitter, x: Array, dtype: np.dtype) -> Array:
@@ -212,4 +212,4 @@ def converted(e: Emitter, x: Array, dtype: np.dtype) -> Array:
     value = e.number_of(x)
     if x.dtype == FLOAT64 and dtype == INT64:
         return number(dtype, whole_of(e, value))
-    return number(dtype, conversions.converted(Lanes(e.text), value, x.dtype, dtype))
+    return number(dtype, casts.converted(Lanes(e.text), value, x.dtype, dtype))

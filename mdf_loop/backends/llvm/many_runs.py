@@ -8,9 +8,9 @@ from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
-from mdf_loop.backends.llvm.around import FIRST_OBJECT, SCRATCH, STREAM
-from mdf_loop.backends.llvm.objects import HEAD
-from mdf_loop.backends.llvm.program import Program, Result, error_of
+from mdf_loop.backends.llvm.compiled_program import Program, Result, error_of
+from mdf_loop.backends.llvm.linking.object_layout import HEAD
+from mdf_loop.backends.llvm.linking.prologue import FIRST_OBJECT, SCRATCH, STREAM
 from mdf_loop.settings.random_streams import BYTES, begun, words_of
 
 Share = Callable[[int, Callable[[int, int], None]], int]
