@@ -33,10 +33,10 @@ from mdf_loop.sweeps.task import Task
 from mdf_loop.sweeps.workers import here
 
 if TYPE_CHECKING:
-    from mdf_loop.backends.llvm.many import Columns
+    from mdf_loop.backends.llvm.many_runs import RunColumns
 
 Named: TypeAlias = "dict[str, Any]"
-Programs: TypeAlias = "dict[Any, Columns | None]"
+Programs: TypeAlias = "dict[Any, RunColumns | None]"
 
 FEW = 64
 """Runs that are not shared: asking the clock takes longer."""
@@ -180,7 +180,7 @@ class Simulator:
         numbers = RowNumbers.given(seed, count)
         return numbers, self.rows.streams(numbers)
 
-    def _program(self, batch: RunBatch, run: Run) -> Columns | None:
+    def _program(self, batch: RunBatch, run: Run) -> RunColumns | None:
         """Machine code for such columns, made once."""
         chosen = run.options
         key = (batch.kind, chosen.engine, chosen.max_iterations, chosen.trusted, chosen.obey_body_condition, changes())
@@ -194,7 +194,7 @@ class Simulator:
             self._programs[key] = made or None
         return self._programs[key]
 
-    def _by_columns(self, program: Columns, batch: RunBatch, streams: Any, run: Run) -> list[np.ndarray] | None:
+    def _by_columns(self, program: RunColumns, batch: RunBatch, streams: Any, run: Run) -> list[np.ndarray] | None:
         """What machine code gives; None if a run comes upon something that it leaves to others."""
         times = self.trials or 1
         count = batch.count * times

@@ -16,7 +16,7 @@ import numpy as np
 
 from mdf_loop.execute.graphs import Graph
 from mdf_loop.execute.interpret import Arguments
-from mdf_loop.execute.many_runs import run_many
+from mdf_loop.execute.machine_runs import run_many
 from mdf_loop.execute.numpy_engine import NumpyLoop, program_values
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.ir import Loop

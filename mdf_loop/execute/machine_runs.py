@@ -18,11 +18,11 @@ def run_many(
 ) -> list[np.ndarray] | None:
     """The results of many runs of a program, each as one array; None if each has to be called by itself.
 
-    See :func:`mdf_loop.backends.llvm.many.run_many`.
+    See :func:`mdf_loop.backends.llvm.many_runs.run_many`.
     """
-    from mdf_loop.backends.llvm import many
+    from mdf_loop.backends.llvm import many_runs
 
-    return many.run_many(call, given, which, seeds, pause, share) if many.can_run_many(call) else None
+    return many_runs.run_many(call, given, which, seeds, pause, share) if many_runs.can_run_many(call) else None
 
 
 def columns_of(
@@ -30,8 +30,8 @@ def columns_of(
 ) -> Any:
     """A program whose arguments come as columns; None if each run has to be called by itself, or has no stream of our own.
 
-    See :class:`mdf_loop.backends.llvm.many.Columns`.
+    See :class:`mdf_loop.backends.llvm.many_runs.RunColumns`.
     """
-    from mdf_loop.backends.llvm import many
+    from mdf_loop.backends.llvm import many_runs
 
-    return many.Columns(call, values, places, wanted, times) if many.can_run_many(call) else None
+    return many_runs.RunColumns(call, values, places, wanted, times) if many_runs.can_run_many(call) else None

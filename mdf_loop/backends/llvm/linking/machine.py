@@ -11,10 +11,10 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mdf_loop.backends.llvm import around, blas, randomness
-from mdf_loop.backends.llvm.alone import Linked, alone
-from mdf_loop.backends.llvm.disk import disk, key_of
-from mdf_loop.backends.llvm.elements import CannotCompile
+from mdf_loop.backends.llvm.lanes.element_types import CannotCompile
+from mdf_loop.backends.llvm.linking import blas, numpy_draws, prologue
+from mdf_loop.backends.llvm.linking.lock import Linked, alone
+from mdf_loop.backends.llvm.linking.object_code import disk, key_of
 from mdf_loop.backends.llvm.mathematics.library import PREFIX, text_of
 from mdf_loop.errors import let_through
 from mdf_loop.version import __version__
@@ -27,7 +27,7 @@ PASSES = "sroa", "simplify_cfg"
 
 WITHOUT, WITHOUT_IN_LONG = ("disable-lsr",), ("disable-lsr", "disable-machine-licm")
 """Options of LLVM while it generates code.  Its reduction of strength takes a third of that time, for what
-:mod:`~mdf_loop.backends.llvm.addresses` does.  Moving constants out of a long loop leaves no registers, and takes half."""
+:mod:`~mdf_loop.backends.llvm.lanes.addresses` does.  Moving constants out of a long loop leaves no registers, and takes half."""
 
 KNOWN = range(20, 23)
 """Versions of LLVM that have these options: of one that it does not know it says so, and ends the process."""
@@ -46,7 +46,7 @@ _PYTHON = {
 def _of_others(symbols: Sequence[str]) -> dict[str, int]:
     """Where the functions are that a program calls of Python's, numpy's and scipy's."""
     found = dict(_PYTHON)
-    for module in (randomness, blas):
+    for module in (numpy_draws, blas):
         found |= {symbol: module.addresses()[symbol] for symbol in symbols if symbol.startswith(module.PREFIX)}
     return found
 
@@ -140,7 +140,7 @@ class Machine:
 
     def _function(self, symbol: str) -> tuple[str, Any]:
         """The library with one of our functions, and its addresses."""
-        names, text = (around.NAMES, around.around) if symbol in around.NAMES else ((symbol,), lambda: text_of(symbol))
+        names, text = (prologue.NAMES, prologue.around) if symbol in prologue.NAMES else ((symbol,), lambda: text_of(symbol))
         if names[0] not in self.functions:
             self.functions[names[0]] = self._link(self._object(text()), names, [])
         return self.functions[names[0]]

@@ -5,11 +5,11 @@ Where nobody reads what the list was it stays where it is, and grows there; else
 
 from __future__ import annotations
 
-from mdf_loop.backends.llvm.arrays import Array, Length, in_memory
-from mdf_loop.backends.llvm.elements import INT64
 from mdf_loop.backends.llvm.emitter import Emitter, writes
-from mdf_loop.backends.llvm.sweeps import store_all
-from mdf_loop.backends.llvm.views import row_pointer
+from mdf_loop.backends.llvm.lanes.element_loops import store_all
+from mdf_loop.backends.llvm.lanes.element_types import INT64
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Length, in_memory
+from mdf_loop.backends.llvm.operations.views import row_pointer
 from mdf_loop.step.records import Value
 
 

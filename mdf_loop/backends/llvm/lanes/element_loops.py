@@ -9,9 +9,9 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from mdf_loop.backends.llvm.arrays import Array, Index, Length, get, get_flat, offset
-from mdf_loop.backends.llvm.elements import BOOL, element
-from mdf_loop.backends.llvm.lanes import ZERO, Lanes, Place
+from mdf_loop.backends.llvm.lanes.element_types import BOOL, element
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, Length, get, get_flat, offset
+from mdf_loop.backends.llvm.lanes.vector_lanes import ZERO, Lanes, Place
 
 if TYPE_CHECKING:
     from mdf_loop.backends.llvm.emitter import Emitter

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from mdf_loop.backends.llvm.elements import FLOAT32, FLOAT64
-from mdf_loop.backends.llvm.lanes import Lanes
+from mdf_loop.backends.llvm.lanes.element_types import FLOAT32, FLOAT64
+from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes
 from mdf_loop.backends.llvm.mathematics import coefficients
 
 

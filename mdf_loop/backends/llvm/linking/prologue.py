@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mdf_loop.backends.llvm import forms, objects
+from mdf_loop.backends.llvm.linking import call_forms, object_layout
 from mdf_loop.settings.random_streams import MULTIPLIER
 
 SCRATCH, OPEN, ARRAYS, OUTSIDE, STREAM, ONCE, PAUSE, ASKED = range(8)
@@ -121,8 +121,8 @@ end:
 define ptr @mdf_number(ptr %table, i64 %place) nounwind {{
   %at = getelementptr i64, ptr %table, i64 %place
   %object = load ptr, ptr %at
-  %inside = getelementptr i8, ptr %object, i64 {objects.HEAD}
-  %kind_at = getelementptr i8, ptr %object, i64 {objects.TYPE}
+  %inside = getelementptr i8, ptr %object, i64 {object_layout.HEAD}
+  %kind_at = getelementptr i8, ptr %object, i64 {object_layout.TYPE}
   %kind = load ptr, ptr %kind_at
   %array_at = getelementptr i64, ptr %table, i64 {ARRAYS}
   %array = load ptr, ptr %array_at
@@ -138,11 +138,11 @@ here:
 define ptr @mdf_array(ptr %table, i64 %place) nounwind {{
   %at = getelementptr i64, ptr %table, i64 %place
   %object = load ptr, ptr %at
-  %flags_at = getelementptr i8, ptr %object, i64 {objects.FLAGS}
+  %flags_at = getelementptr i8, ptr %object, i64 {object_layout.FLAGS}
   %flags = load i32, ptr %flags_at
-  %found = and i32 %flags, {objects.PLAIN}
-  %plain = icmp eq i32 %found, {objects.PLAIN}
-  %elements_at = getelementptr i8, ptr %object, i64 {objects.ELEMENTS}
+  %found = and i32 %flags, {object_layout.PLAIN}
+  %plain = icmp eq i32 %found, {object_layout.PLAIN}
+  %elements_at = getelementptr i8, ptr %object, i64 {object_layout.ELEMENTS}
   %elements = load ptr, ptr %elements_at
   %given = select i1 %plain, ptr %elements, ptr null
   ret ptr %given
@@ -180,7 +180,7 @@ take:
 ask:
   %array = call ptr @PyObject_CallNoArgs(ptr %open)
   %none = icmp eq ptr %array, null
-  %elements_at = getelementptr i8, ptr %array, i64 {objects.ELEMENTS}
+  %elements_at = getelementptr i8, ptr %array, i64 {object_layout.ELEMENTS}
   br i1 %none, label %let, label %found
 found:
   %elements = load ptr, ptr %elements_at
@@ -267,10 +267,10 @@ def around() -> str:
     """The functions that all programs share."""
     places = {"FIRST_OBJECT": FIRST_OBJECT, "OPEN": OPEN, "ARRAYS": ARRAYS, "ONCE": ONCE, "OUTSIDE": OUTSIDE, "ASKED": ASKED}
     counts = {"FULL": FULL, "LOOKS": LOOKS, "WHY": WHY, "TOLD": TOLD, "STOPPED": STOPPED, "TOO_LONG": TOO_LONG, "OTHERS": OTHERS}
-    known = {"objects": objects, **places, **counts}
+    known = {"object_layout": object_layout, **places, **counts}
     holding = _ENTRIES.format(name="", release="inttoptr i64 0 to ptr", take="", **known)
     free = _ENTRIES.format(name="_free", release=RELEASE, take=TAKE, **known)
-    return (forms.TEXT + _HELPERS).format(**known) + _STREAM.format(multiplier=MULTIPLIER) + holding + free
+    return (call_forms.TEXT + _HELPERS).format(**known) + _STREAM.format(multiplier=MULTIPLIER) + holding + free
 
 
 _STREAM = """

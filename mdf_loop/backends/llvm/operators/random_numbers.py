@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from mdf_loop.backends.llvm.around import DRAWN
-from mdf_loop.backends.llvm.arrays import Array, Length, in_memory, number
-from mdf_loop.backends.llvm.conversions import converted
-from mdf_loop.backends.llvm.elements import INT64, element, literal
-from mdf_loop.backends.llvm.elementwise import computed
 from mdf_loop.backends.llvm.emitter import Emitter
-from mdf_loop.backends.llvm.lanes import Lanes, Place
-from mdf_loop.backends.llvm.operators.table import Call, gives
-from mdf_loop.backends.llvm.randomness import BITS, LAYERS, addresses, ziggurat
-from mdf_loop.backends.llvm.registers import can_hold, in_register, lanes_for
+from mdf_loop.backends.llvm.lanes.casts import converted
+from mdf_loop.backends.llvm.lanes.element_types import INT64, element, literal
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Length, in_memory, number
+from mdf_loop.backends.llvm.lanes.registers import can_hold, in_register, lanes_for
+from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
+from mdf_loop.backends.llvm.linking.numpy_draws import BITS, LAYERS, addresses, ziggurat
+from mdf_loop.backends.llvm.linking.prologue import DRAWN
+from mdf_loop.backends.llvm.operations.elementwise import computed
+from mdf_loop.backends.llvm.operators.operator_table import Call, gives
 from mdf_loop.settings.random_streams import MULTIPLIER
 
 FLOAT64 = np.dtype(np.float64)

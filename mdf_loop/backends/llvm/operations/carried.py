@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mdf_loop.backends.llvm.arrays import Array, Index, Length, in_memory, number
-from mdf_loop.backends.llvm.elements import CannotCompile, element
 from mdf_loop.backends.llvm.emitter import Emitter
 from mdf_loop.backends.llvm.fusion import is_number
-from mdf_loop.backends.llvm.lanes import Lanes, Place
-from mdf_loop.backends.llvm.registers import can_hold, held, in_register, register_type
-from mdf_loop.backends.llvm.sweeps import store_all
-from mdf_loop.backends.llvm.views import viewed
+from mdf_loop.backends.llvm.lanes.element_loops import store_all
+from mdf_loop.backends.llvm.lanes.element_types import CannotCompile, element
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, Length, in_memory, number
+from mdf_loop.backends.llvm.lanes.registers import can_hold, held, in_register, register_type
+from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
+from mdf_loop.backends.llvm.operations.views import viewed
 from mdf_loop.ir import Collected
 from mdf_loop.step.records import Value
 
@@ -46,7 +46,7 @@ class Phi:
         self.fill(f"  {self.name} = phi {self.type} [{self.first}, %{before}], [{following}, %{latch}]")
 
 
-class Carried:
+class CarriedBuffers:
     """A carried value: a number, an array in a register, with two places, with one, or of lengths that change."""
 
     def __init__(self, e: Emitter, state: Value, first: Array, end: Value, in_place: bool) -> None:

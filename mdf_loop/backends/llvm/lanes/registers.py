@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mdf_loop.backends.llvm.arrays import Array, Index, Length, get, offset
-from mdf_loop.backends.llvm.elements import element
-from mdf_loop.backends.llvm.lanes import ZERO, Lanes, Place
+from mdf_loop.backends.llvm.lanes.element_types import element
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, Length, get, offset
+from mdf_loop.backends.llvm.lanes.vector_lanes import ZERO, Lanes, Place
 from mdf_loop.step.records import Value
 
 if TYPE_CHECKING:

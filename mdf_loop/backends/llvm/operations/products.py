@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mdf_loop.backends.llvm import blas
-from mdf_loop.backends.llvm.arithmetic import written
-from mdf_loop.backends.llvm.arrays import Array, Index, Length, get, in_memory, is_one, number
-from mdf_loop.backends.llvm.elements import CannotCompile, element
 from mdf_loop.backends.llvm.emitter import Emitter, type_of, writes
-from mdf_loop.backends.llvm.lanes import Lanes, Place
-from mdf_loop.backends.llvm.sweeps import chunks, rows, width_for, widths_of
+from mdf_loop.backends.llvm.lanes.arithmetic import written
+from mdf_loop.backends.llvm.lanes.element_loops import chunks, rows, width_for, widths_of
+from mdf_loop.backends.llvm.lanes.element_types import CannotCompile, element
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, Length, get, in_memory, is_one, number
+from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
+from mdf_loop.backends.llvm.linking import blas
 from mdf_loop.step.records import Region, Value
 
 ROWS, REGISTERS = 4, 4

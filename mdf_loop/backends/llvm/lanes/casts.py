@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.llvm.arithmetic import written
-from mdf_loop.backends.llvm.elements import FLOAT32, FLOAT64, CannotCompile, element
-from mdf_loop.backends.llvm.lanes import Lanes
+from mdf_loop.backends.llvm.lanes.arithmetic import written
+from mdf_loop.backends.llvm.lanes.element_types import FLOAT32, FLOAT64, CannotCompile, element
+from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes
 
 
 def converted(lanes: Lanes, x: str, source: np.dtype, target: np.dtype) -> str:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mdf_loop.backends.llvm.elements import element
-from mdf_loop.backends.llvm.lanes import ZERO, Lanes, Place
+from mdf_loop.backends.llvm.lanes.element_types import element
+from mdf_loop.backends.llvm.lanes.vector_lanes import ZERO, Lanes, Place
 
 Length = int | str
 """A length of an axis: a number, or the name of one that only the run can tell."""

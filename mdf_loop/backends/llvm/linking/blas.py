@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mdf_loop.backends.llvm.elements import FLOAT32, FLOAT64
+from mdf_loop.backends.llvm.lanes.element_types import FLOAT32, FLOAT64
 
 if TYPE_CHECKING:
-    from mdf_loop.backends.llvm.text import Text
+    from mdf_loop.backends.llvm.lanes.instructions import Text
 
 PREFIX = "blas_"
 

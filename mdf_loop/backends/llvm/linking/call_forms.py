@@ -53,8 +53,8 @@ TEXT = """
 define i1 @mdf_take(ptr %table, ptr %form, ptr %given, ptr %found) nounwind {{
 entry:
   %first = getelementptr i64, ptr %table, i64 {FIRST_OBJECT}
-  %items = getelementptr i8, ptr %given, i64 {objects.ITEMS}
-  %rooms = getelementptr i8, ptr %found, i64 {objects.ITEMS}
+  %items = getelementptr i8, ptr %given, i64 {object_layout.ITEMS}
+  %rooms = getelementptr i8, ptr %found, i64 {object_layout.ITEMS}
   %count = load i64, ptr %form
   %results_at = getelementptr i64, ptr %form, i64 1
   %results = load i64, ptr %results_at
@@ -72,7 +72,7 @@ look:
   %to = getelementptr i64, ptr %first, i64 %k
   store ptr %item, ptr %to
   %next = add i64 %k, 1
-  %type_at = getelementptr i8, ptr %item, i64 {objects.TYPE}
+  %type_at = getelementptr i8, ptr %item, i64 {object_layout.TYPE}
   %type = load ptr, ptr %type_at
   %wanted = load ptr, ptr %words
   %same = icmp eq ptr %type, %wanted
@@ -84,13 +84,13 @@ kind:
   %is_number = icmp eq ptr %dtype_wanted, null
   br i1 %is_number, label %good, label %array
 array:
-  %dtype_in = getelementptr i8, ptr %item, i64 {objects.DTYPE}
+  %dtype_in = getelementptr i8, ptr %item, i64 {object_layout.DTYPE}
   %dtype = load ptr, ptr %dtype_in
-  %rank_in = getelementptr i8, ptr %item, i64 {objects.RANK}
+  %rank_in = getelementptr i8, ptr %item, i64 {object_layout.RANK}
   %rank32 = load i32, ptr %rank_in
   %rank = sext i32 %rank32 to i64
   %rank_wanted = load i64, ptr %rank_at
-  %lengths_in = getelementptr i8, ptr %item, i64 {objects.LENGTHS}
+  %lengths_in = getelementptr i8, ptr %item, i64 {object_layout.LENGTHS}
   %lengths = load ptr, ptr %lengths_in
   %same_dtype = icmp eq ptr %dtype, %dtype_wanted
   %same_rank = icmp eq i64 %rank, %rank_wanted

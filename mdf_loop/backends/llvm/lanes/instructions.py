@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-from mdf_loop.backends.llvm.addresses import Addresses
-from mdf_loop.backends.llvm.around import LOOK, STOPPED
+from mdf_loop.backends.llvm.lanes.addresses import Addresses
+from mdf_loop.backends.llvm.linking.prologue import LOOK, STOPPED
 
 MOST_WORK, MOMENT = 1_000_000, 5_000_000
 """Nanoseconds, about, that a loop takes at the most which does not look whether it has to stop; and between two looks."""

@@ -6,11 +6,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mdf_loop.backends.llvm.arrays import Array, Index, Length, get, get_flat, in_memory, is_one, mapped, number, offset
-from mdf_loop.backends.llvm.conversions import converted
-from mdf_loop.backends.llvm.elements import INT64, CannotCompile, element
 from mdf_loop.backends.llvm.emitter import Emitter, type_of, writes
-from mdf_loop.backends.llvm.lanes import ZERO, Lanes, Place
+from mdf_loop.backends.llvm.lanes.casts import converted
+from mdf_loop.backends.llvm.lanes.element_types import INT64, CannotCompile, element
+from mdf_loop.backends.llvm.lanes.lazy_arrays import (
+    Array,
+    Index,
+    Length,
+    get,
+    get_flat,
+    in_memory,
+    is_one,
+    mapped,
+    number,
+    offset,
+)
+from mdf_loop.backends.llvm.lanes.vector_lanes import ZERO, Lanes, Place
 from mdf_loop.step.records import Shape, Value
 
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mdf_loop.backends.llvm.arrays import Array, Index, Length, get, in_memory, is_one, number, offset
-from mdf_loop.backends.llvm.elements import INT64
 from mdf_loop.backends.llvm.emitter import Emitter, type_of, writes
-from mdf_loop.backends.llvm.lanes import Lanes, Place
-from mdf_loop.backends.llvm.sweeps import store_all, sweep
-from mdf_loop.backends.llvm.views import row_pointer
+from mdf_loop.backends.llvm.lanes.element_loops import store_all, sweep
+from mdf_loop.backends.llvm.lanes.element_types import INT64
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, Length, get, in_memory, is_one, number, offset
+from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
+from mdf_loop.backends.llvm.operations.views import row_pointer
 from mdf_loop.step.records import Value
 
 

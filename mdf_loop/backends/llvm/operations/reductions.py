@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.llvm import arithmetic
-from mdf_loop.backends.llvm.arrays import Array, Index, Length, get, get_flat, in_memory, is_one, number, offset
-from mdf_loop.backends.llvm.elements import INT64, CannotCompile, element
 from mdf_loop.backends.llvm.emitter import Emitter, type_of, writes
-from mdf_loop.backends.llvm.lanes import ZERO, Lanes, Place
-from mdf_loop.backends.llvm.sweeps import chunks, rows, sweep, widths_of
+from mdf_loop.backends.llvm.lanes import arithmetic
+from mdf_loop.backends.llvm.lanes.element_loops import chunks, rows, sweep, widths_of
+from mdf_loop.backends.llvm.lanes.element_types import INT64, CannotCompile, element
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, Length, get, get_flat, in_memory, is_one, number, offset
+from mdf_loop.backends.llvm.lanes.vector_lanes import ZERO, Lanes, Place
 from mdf_loop.step.records import Value
 
 PAIRED, FEW = 8, 8

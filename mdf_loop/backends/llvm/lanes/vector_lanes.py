@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.llvm.elements import BFLOAT16, BOOL, FLOAT16, INT64, element, literal
-from mdf_loop.backends.llvm.text import Text
+from mdf_loop.backends.llvm.lanes.element_types import BFLOAT16, BOOL, FLOAT16, INT64, element, literal
+from mdf_loop.backends.llvm.lanes.instructions import Text
 
 FAR = 10
 """Nanoseconds, about, for an element that may stand anywhere, and then not in a cache."""

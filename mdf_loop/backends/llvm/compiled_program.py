@@ -15,32 +15,34 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.llvm import around, control, elementwise, lists, operators, places, products, reductions, views
-from mdf_loop.backends.llvm.around import ASKED, FIRST_OBJECT, FREE, HOLDING, RAISED, STOPPED, TOO_LONG
-from mdf_loop.backends.llvm.arrays import Array, in_memory, number
-from mdf_loop.backends.llvm.elements import DTYPES, CannotCompile
+from mdf_loop.backends.llvm import operators
 from mdf_loop.backends.llvm.emitter import FALL_BACK, NO_MEMORY, NOT_PLAIN, Emitter
-from mdf_loop.backends.llvm.forms import Form
 from mdf_loop.backends.llvm.fusion import is_number
 from mdf_loop.backends.llvm.inlined import inlined
-from mdf_loop.backends.llvm.lanes import Lanes, Place
-from mdf_loop.backends.llvm.machine import machine
-from mdf_loop.backends.llvm.objects import ELEMENTS, LENGTHS, are_as_expected
+from mdf_loop.backends.llvm.lanes.element_loops import store_all
+from mdf_loop.backends.llvm.lanes.element_types import DTYPES, CannotCompile
+from mdf_loop.backends.llvm.lanes.instructions import RARE
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, in_memory, number
+from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
+from mdf_loop.backends.llvm.linking import prologue
+from mdf_loop.backends.llvm.linking.call_forms import Form
+from mdf_loop.backends.llvm.linking.machine import machine
+from mdf_loop.backends.llvm.linking.object_layout import ELEMENTS, LENGTHS, are_as_expected
+from mdf_loop.backends.llvm.linking.prologue import ASKED, FIRST_OBJECT, FREE, HOLDING, RAISED, STOPPED, TOO_LONG
+from mdf_loop.backends.llvm.operations import elementwise, growing_lists, loops_and_branches, products, putting, reductions, views
 from mdf_loop.backends.llvm.operators.foreign import Outside
-from mdf_loop.backends.llvm.sweeps import store_all
-from mdf_loop.backends.llvm.text import RARE
 from mdf_loop.errors import let_through
 from mdf_loop.step.failing import FallBack, TooLong
 from mdf_loop.step.records import Region, Size, Type, Value
 
-WRITE = control, elementwise, lists, operators, places, products, reductions, views
+WRITE = elementwise, growing_lists, loops_and_branches, operators, products, putting, reductions, views
 """The modules that say how operations are written."""
 
 CODES = FALL_BACK, NO_MEMORY, NOT_PLAIN, RAISED
 """What a program may return instead of 0, besides what a look finds."""
 
 
-def program(region: Region, is_block: bool = False) -> Program:
+def program(region: Region, is_block: bool = False) -> MachineProgram:
     """The function of a Step, ``program(run, *values) -> results``.
 
     It raises :class:`~mdf_loop.step.failing.FallBack` where it cannot tell what is right,
@@ -54,10 +56,10 @@ def program(region: Region, is_block: bool = False) -> Program:
     """
     if not are_as_expected():
         raise CannotCompile("objects do not look here as compiled programs expect them")
-    return Program(region, is_block)
+    return MachineProgram(region, is_block)
 
 
-class Program:
+class MachineProgram:
     """One program: its code, as long as it is kept, and memory for those that call it."""
 
     def __init__(self, region: Region, is_block: bool = False) -> None:
@@ -73,7 +75,7 @@ class Program:
         self._has_all_room = None not in self._rooms and not self.lists
         self._weak = [k for k, param in enumerate(region.params) if param.type.weak and param.type.kind in "bi"]
         self._types = [param.type for param in region.params]
-        self._spare: list[Table] = []
+        self._spare: list[ProgramTable] = []
         self.gives_arrays = not self.lists and all(result.is_array or not result.is_number for result in self.results)
 
     def __call__(self, run: Any, *values: Any) -> tuple[Any, ...]:
@@ -84,7 +86,7 @@ class Program:
         if self.outside:
             table.given, table.run = given, run
         if self.draws:
-            table.entries[around.STREAM] = run.stream.words()
+            table.entries[prologue.STREAM] = run.stream.words()
         if run is not None and not run.is_free:
             table.tell(run.pause)
         try:
@@ -110,7 +112,7 @@ class Program:
         table = self.taken()
         found = tuple([None if room is None else np.empty(*room) for room in self._rooms])
         if self.draws:
-            table.entries[around.STREAM] = run.stream.words()
+            table.entries[prologue.STREAM] = run.stream.words()
         try:
             code = self._call_if(table.address, form.address, id(values), id(found))
         except BaseException:
@@ -124,7 +126,7 @@ class Program:
         self._spare.append(table)
         return found
 
-    def give_back(self, table: Table) -> None:
+    def give_back(self, table: ProgramTable) -> None:
         """A run is over, or did not come to its end: nothing of it stays in its table."""
         if self.outside:
             table.given, table.run = (), None
@@ -133,7 +135,7 @@ class Program:
         table.arrays.clear()
         self._spare.append(table)
 
-    def _handed_back(self, table: Table, found: Sequence[Any]) -> tuple[Any, ...]:
+    def _handed_back(self, table: ProgramTable, found: Sequence[Any]) -> tuple[Any, ...]:
         """The results, out of a table that is not needed any more."""
         results = [self.results[k].of(table) if x is None else x for k, x in enumerate(found)]
         for k in self.lists:
@@ -141,11 +143,11 @@ class Program:
         self.give_back(table)
         return tuple(results)
 
-    def new_table(self) -> Table:
+    def new_table(self) -> ProgramTable:
         """A table for somebody who calls."""
-        return Table(self.table, self._code["once"], self.constants, self.outside)
+        return ProgramTable(self.table, self._code["once"], self.constants, self.outside)
 
-    def taken(self) -> Table:
+    def taken(self) -> ProgramTable:
         """A table that nobody else uses until it is given back."""
         return self._spare.pop() if self._spare else self.new_table()
 
@@ -195,7 +197,7 @@ class Layout:
         return self.first_number + self.numbers
 
 
-class Table:
+class ProgramTable:
     """The addresses of one call, and memory of its own: two threads never share it."""
 
     def __init__(self, layout: Layout, once: int, constants: Sequence[np.ndarray], outside: Sequence[Outside]) -> None:
@@ -208,11 +210,11 @@ class Table:
         self.given: Sequence[Any] = ()
         self.run: Any = None
         self.pause: Callable[[], None] | None = None
-        self.entries[around.SCRATCH] = self.scratch.ctypes.data + start
-        self.entries[around.OPEN] = id(self._open)
-        self.entries[around.ARRAYS] = id(np.ndarray)
-        self.entries[around.OUTSIDE] = id(self._leave)
-        self.entries[around.ONCE] = once
+        self.entries[prologue.SCRATCH] = self.scratch.ctypes.data + start
+        self.entries[prologue.OPEN] = id(self._open)
+        self.entries[prologue.ARRAYS] = id(np.ndarray)
+        self.entries[prologue.OUTSIDE] = id(self._leave)
+        self.entries[prologue.ONCE] = once
         for k, constant in enumerate(constants):
             self.entries[layout.first_constant + k] = constant.ctypes.data
         self.address = self.entries.ctypes.data
@@ -228,13 +230,13 @@ class Table:
     def tell(self, pause: Callable[[], None] | None) -> None:
         """What a program calls now and then, which may raise to end it; None for nothing."""
         self.pause = pause
-        self.entries[around.PAUSE] = 0 if pause is None else id(pause)
+        self.entries[prologue.PAUSE] = 0 if pause is None else id(pause)
 
     def _run_outside(self) -> None:
         """An operator that has no compiled form.  The program calls it."""
         try:
             fits = self._calls[int(self.entries[ASKED])](self.given, self.run)
-            if self.entries[around.STREAM]:
+            if self.entries[prologue.STREAM]:
                 self.run.stream.words()  # the kernel may have drawn from them
         except Exception as error:
             let_through(error)
@@ -271,7 +273,7 @@ class Result:
         if type.weak:
             self._made = type_of_number(self.dtype)
 
-    def of(self, table: Table) -> Any:
+    def of(self, table: ProgramTable) -> Any:
         """The result of a call that was given no room for it."""
         if not self.is_number:
             return table.arrays[self.place]
@@ -333,7 +335,7 @@ class _Writing:
                 raise CannotCompile("an argument of unknown type has no compiled form")
             self.e.element(type.dtype)
             self.e.arguments[param] = k
-            call = text.declare(around.ARRAY if type.shape else around.NUMBER, "ptr", "ptr", "i64", pure=False)
+            call = text.declare(prologue.ARRAY if type.shape else prologue.NUMBER, "ptr", "ptr", "i64", pure=False)
             places[param] = text.new(f"{call}(ptr %table, i64 {FIRST_OBJECT + k})")
             if type.shape:
                 is_none = text.new(f"icmp eq ptr {places[param]}, null")
@@ -420,7 +422,7 @@ class _Writing:
             text.start(f"leave{code}")
             text.line("br label %end")
         text.start(f"leave{STOPPED}")
-        why = text.new(f"load i64, ptr {text.element_pointer('i64', '%fuel', around.WHY)}")
+        why = text.new(f"load i64, ptr {text.element_pointer('i64', '%fuel', prologue.WHY)}")
         text.jump("end")
         codes = ", ".join([*(f"[{c}, %leave{c}]" for c in CODES), f"[{why}, %leave{STOPPED}]"])
         ending = [f"  %code = phi i64 [0, %last], {codes}"]
@@ -428,17 +430,18 @@ class _Writing:
             text.declare("PyMem_RawFree", "void", "ptr", pure=False)
         for k, memory in enumerate(e.growing):
             ending += [f"  %free{k} = load ptr, ptr {memory}", f"  call void @PyMem_RawFree(ptr %free{k})"]
+        looks = loops_and_branches.MOST_LOOKS if is_block else loops_and_branches.FEW_LOOKS
         lines = [
             "define i64 @once(ptr %table, ptr %thread) nounwind {", "entry:",
             "  %scratch = load ptr, ptr %table",
-            *(around.stream() if e.draws else []),
-            "  %fuel = alloca [5 x i64]", f"  store i64 {control.FUEL}, ptr %fuel",
-            *(f"  %fuel{k} = getelementptr i64, ptr %fuel, i64 {k}" for k in (around.FULL, around.LOOKS, around.TOLD)),
-            f"  %pause_at = getelementptr i64, ptr %table, i64 {around.PAUSE}",
+            *(prologue.stream() if e.draws else []),
+            "  %fuel = alloca [5 x i64]", f"  store i64 {loops_and_branches.FUEL}, ptr %fuel",
+            *(f"  %fuel{k} = getelementptr i64, ptr %fuel, i64 {k}" for k in (prologue.FULL, prologue.LOOKS, prologue.TOLD)),
+            f"  %pause_at = getelementptr i64, ptr %table, i64 {prologue.PAUSE}",
             "  %pause = load i64, ptr %pause_at",
-            f"  store i64 %pause, ptr %fuel{around.TOLD}",
-            f"  store i64 {control.FUEL}, ptr %fuel{around.FULL}",
-            f"  store i64 {control.MOST_LOOKS if is_block else control.FEW_LOOKS}, ptr %fuel{around.LOOKS}",
+            f"  store i64 %pause, ptr %fuel{prologue.TOLD}",
+            f"  store i64 {loops_and_branches.FUEL}, ptr %fuel{prologue.FULL}",
+            f"  store i64 {looks}, ptr %fuel{prologue.LOOKS}",
             *constants, *text.slots, *text.lines,
         ]  # fmt: skip
         return (

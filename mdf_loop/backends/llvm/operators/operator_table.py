@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from mdf_loop.backends.llvm.arrays import Array, Length, get
-from mdf_loop.backends.llvm.conversions import converted
-from mdf_loop.backends.llvm.elements import INT64, CannotCompile
 from mdf_loop.backends.llvm.emitter import Emitter, type_of, writes
-from mdf_loop.backends.llvm.lanes import Lanes, Place
+from mdf_loop.backends.llvm.lanes.casts import converted
+from mdf_loop.backends.llvm.lanes.element_types import INT64, CannotCompile
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Length, get
+from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
+from mdf_loop.backends.llvm.operations.views import from_front
 from mdf_loop.backends.llvm.operators.foreign import run_outside
-from mdf_loop.backends.llvm.views import from_front
 from mdf_loop.ir import Node
 from mdf_loop.kernels.arrays.axes import place
 from mdf_loop.ops.registry import lookup

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from mdf_loop.backends.llvm.arithmetic import written
-from mdf_loop.backends.llvm.arrays import Array, Index, get, in_memory, mapped, offset
-from mdf_loop.backends.llvm.conversions import converted
-from mdf_loop.backends.llvm.elements import FLOAT32, element, literal
-from mdf_loop.backends.llvm.lanes import Lanes, Place
-from mdf_loop.backends.llvm.operators.table import Call, gives
-from mdf_loop.backends.llvm.products import multiplied
-from mdf_loop.backends.llvm.sweeps import sweep
+from mdf_loop.backends.llvm.lanes.arithmetic import written
+from mdf_loop.backends.llvm.lanes.casts import converted
+from mdf_loop.backends.llvm.lanes.element_loops import sweep
+from mdf_loop.backends.llvm.lanes.element_types import FLOAT32, element, literal
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, get, in_memory, mapped, offset
+from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
+from mdf_loop.backends.llvm.operations.products import multiplied
+from mdf_loop.backends.llvm.operators.operator_table import Call, gives
 from mdf_loop.kernels.arrays.axes import place
 
 
