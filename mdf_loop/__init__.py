@@ -12,6 +12,7 @@ from mdf_loop.convert.loading import load
 from mdf_loop.convert.mdf_to_onnx import to_onnx
 from mdf_loop.convert.onnx_to_mdf import convert
 from mdf_loop.errors import LoopError
+from mdf_loop.inference.fit import fit
 from mdf_loop.inference.simulator import simulator
 from mdf_loop.integrations.registration import register, unregister
 from mdf_loop.models.opening import prepare
@@ -32,6 +33,7 @@ __all__ = [
     "compile",
     "convert",
     "draw",
+    "fit",
     "if_",
     "kernel",
     "load",

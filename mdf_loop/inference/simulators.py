@@ -125,6 +125,11 @@ class Simulator:
         joined = self._joined(batch, found)
         return joined[0] if batch.is_one else joined
 
+    def by_name(self, theta: Any, seed: Any = None, **conditions: Any) -> Named:
+        """The same, but a mapping of each output to an array, which keeps the output's own axes."""
+        batch = self._batches.of(theta, conditions)
+        return dict(zip(self.outputs, self._simulated(batch, seed), strict=True))
+
     def torch(self, theta: Any, seed: Any = None, **conditions: Any) -> Any:
         """The same for tensors: what sbi's ``simulate_for_sbi`` takes.  Results have the element type of theta."""
         import torch

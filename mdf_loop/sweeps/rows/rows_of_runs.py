@@ -84,7 +84,8 @@ def column_of(rows: Sequence[Any], fill: Any = np.nan) -> tuple[np.ndarray, np.n
     is_whole = len(known) == len(rows) and all(row.shape == shape for row in known)
     if is_whole:
         return np.stack(known), lengths
-    out = np.full((len(rows), *shape), _filling(fill, dtype), holding(dtype, fill))
+    wide = holding(dtype, fill)
+    out = np.full((len(rows), *shape), _filling(fill, wide), wide)
     for k, row in zip(places, known, strict=True):
         index: Any = (k, *map(slice, row.shape))
         out[index] = row
@@ -148,6 +149,8 @@ class Table:
             self.arrays[name] = rows
             return
         array = self._room(name, rows)
+        if array.shape[1:] != rows.shape[1:]:  # where no row was, there may be zeros of a time when all were of one length
+            array[where] = _filling(self.fill, array.dtype)
         index: Any = (where, *map(slice, rows.shape[1:]))
         array[index] = rows
 
