@@ -25,8 +25,8 @@ from mdf_loop.settings.engines import can_compile
 from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.step.failing import FallBack, TooLong
 from mdf_loop.sweeps.crew import current_crew
-from mdf_loop.sweeps.lanes.columns import Columns
 from mdf_loop.sweeps.lanes.exact import NotBatched, adds_up_little, refuse_inexact
+from mdf_loop.sweeps.lanes.lane_values import Columns
 from mdf_loop.sweeps.seeds import Seeds
 from mdf_loop.sweeps.vectors import Vectors
 
