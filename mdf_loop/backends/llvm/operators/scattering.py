@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mdf_loop.backends.llvm.arithmetic import written
-from mdf_loop.backends.llvm.arrays import Array, Index, get, in_memory, offset
-from mdf_loop.backends.llvm.elements import element
-from mdf_loop.backends.llvm.lanes import Lanes, Place
-from mdf_loop.backends.llvm.operators.table import Call, gives, whole_place
-from mdf_loop.backends.llvm.sweeps import rows, sweep
-from mdf_loop.backends.llvm.views import gathered, place_of, placed, viewed
+from mdf_loop.backends.llvm.lanes.arithmetic import written
+from mdf_loop.backends.llvm.lanes.element_loops import rows, sweep
+from mdf_loop.backends.llvm.lanes.element_types import element
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, get, in_memory, offset
+from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
+from mdf_loop.backends.llvm.operations.views import gathered, place_of, placed, viewed
+from mdf_loop.backends.llvm.operators.operator_table import Call, gives, whole_place
 
 
 def _base(call: Call) -> tuple[Array, Array, Array]:
