@@ -15,10 +15,10 @@ from swept_models import GATHERING, loop_graph
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError, IterationError, KindError, LoopError, LoopInterrupted, LoopTimeout
-from mdf_loop.sweeps.batched import BatchedLoop
-from mdf_loop.sweeps.compiled import CompiledLoop
+from mdf_loop.sweeps.compiled_lanes import CompiledLoop
+from mdf_loop.sweeps.lanes.batched import BatchedLoop
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Table, column_of
 from mdf_loop.sweeps.seeds import Seeds, seed_of
-from mdf_loop.sweeps.table import Chunk, Table, column_of
 
 pytest.importorskip("xarray")
 
