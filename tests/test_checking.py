@@ -326,7 +326,7 @@ def test_bodies_are_looked_at_although_the_structure_around_them_is_wrong(tmp_pa
 
 def test_what_is_mended_as_told_leaves_nothing_new(tmp_path):
     path = tmp_path / "several.yaml"
-    text = SEVERAL[: SEVERAL.index("        b:\n")].replace("parameterz", "parameters").replace("runn[0]", "run[0]")
+    text = SEVERAL[: SEVERAL.index("        b:\n")].replace("parameterz", "parameters").replace("runn[0]", "run.x")
     path.write_text(text.replace("x: x /", "x: x / 2").replace("sqr(", "sqrt(").replace("'[1, 2] * x'", "2 * x"))
     assert check(path) == []
 
