@@ -155,7 +155,7 @@ class _Room:
     """Tables of many runs, and what machine code reads numbers of columns from: as if they were inside of objects."""
 
     def __init__(self, owner: RunColumns, rows: int) -> None:
-        self.rows, self.owner, width = rows, owner, HEAD + 16
+        self.rows, self.places, self.times, width = rows, owner.places, owner.times, HEAD + 16
         self.tables = np.repeat(owner.table[None], rows * owner.times, axis=0)
         count = len(owner.places)
         self.memory = np.zeros((rows, count, width), np.uint8)  # no type stands there, so that nothing takes it for an array
@@ -171,14 +171,14 @@ class _Room:
 
     def _put(self, places: Sequence[int], addresses: np.ndarray) -> None:
         """Objects of rows, each for all runs of its row."""
-        each = addresses.repeat(self.owner.times)
+        each = addresses.repeat(self.times)
         for k in places:
             self.tables[: len(each), FIRST_OBJECT + k] = each
 
     def write(self, columns: Sequence[np.ndarray]) -> list[Any]:
         """Take columns; gives what has to stay as long as anything runs."""
         kept = list[Any]()
-        for numbers, places, column in zip(self.numbers, self.owner.places, columns, strict=True):
+        for numbers, places, column in zip(self.numbers, self.places, columns, strict=True):
             if numbers is not None:
                 numbers[: len(column)] = column
             elif places:

@@ -133,8 +133,13 @@ def _refuse_long_sums(x: np.ndarray, sums: np.ndarray) -> None:
 
 
 def _are_rows_of(value: Any, arg: Any) -> bool:
-    """Whether an array may be another form of the rows of one."""
-    return isinstance(value, np.ndarray) and np.may_share_memory(value, arg)
+    """Whether an array may be another form of the rows of one: of all of them, not of the first alone."""
+    return (
+        isinstance(value, np.ndarray)
+        and value.shape[:1] == arg.shape[:1]
+        and value.size == arg.size
+        and np.may_share_memory(value, arg)
+    )
 
 
 def _itself(value: Any) -> Any:
