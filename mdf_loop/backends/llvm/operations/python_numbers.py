@@ -20,7 +20,6 @@ from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Value
 
 _WHOLE = {"math.floor": "floor", "math.ceil": "ceil", "math.trunc": "trunc", "python.round": "rint"}
-_SAME = {"math.fabs": "abs", "math.pow": "pow", "math.fmod": "fmod", "math.copysign": "copysign"}
 
 
 def is_weak(v: Value) -> bool:
@@ -56,7 +55,7 @@ class _Weak:
         if name in _WHOLE and len(self.v.args) == 1:
             return self._whole(_WHOLE[name])
         if name.startswith("math."):
-            return self._function(_SAME.get(name, name.removeprefix("math.")))
+            return self._function("abs" if name == "math.fabs" else name.removeprefix("math."))
         if self.dtype == BOOL:
             return self._question()
         if self.dtype == INT64:
