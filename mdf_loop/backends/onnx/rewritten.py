@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.onnx.printer import FLOAT64, sample
 from mdf_loop.ir import Node
 from mdf_loop.ops.registry import lookup
 from mdf_loop.plan.result_types import result_types
 from mdf_loop.step.around import joined
 from mdf_loop.step.build import Builder, CannotLower
-from mdf_loop.step.primitives import BOOL, INT64
+from mdf_loop.step.primitives import BOOL, FLOAT64, INT64
 from mdf_loop.step.records import UNKNOWN, Apply, BranchRegion, Size, Type, Value
+from mdf_loop.step.static import sample
 from mdf_loop.types.fitting import fit_values
 from mdf_loop.types.schemas import schema_of
 
@@ -47,10 +47,6 @@ class OnnxBuilder(Builder):
     def __init__(self, opset: int) -> None:
         super().__init__()
         self.opset = opset
-
-    def since(self, mark: Sequence[int]) -> list[Value]:
-        """What was made since, in the regions that were open then."""
-        return [value for scope, length in zip(self._scopes, mark, strict=True) for value in scope.values[length:]]
 
     def strong(self, x: Value) -> Value:
         """A value with an element type of ONNX's: Python's numbers get that which they have in numpy."""

@@ -1,0 +1,218 @@
+"""A region of a Step, computed value by value while JAX traces.
+
+An array has exactly the element type that the Step says: numpy's rules for types, and for numbers of Python's, stand in the Step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.experimental.checkify import debug_check
+
+from mdf_loop.backends.jax.drawn import Draws, is_draw, numbers_of
+from mdf_loop.backends.jax.jnp_templates import TEMPLATES, canonical, jax_dtype
+from mdf_loop.backends.jax.kernels_over import NotOver, over_jax
+from mdf_loop.errors import UnsupportedOp
+from mdf_loop.ir import Node
+from mdf_loop.step.primitives import BOOL, PRIMITIVES
+from mdf_loop.step.records import BranchRegion, Reduction, Region, Value
+from mdf_loop.step.static import computed_in
+
+STRUCTURE: dict[str, Callable[..., Any]] = {}
+"""By structural operation: ``compute(walk, value, *arguments)``."""
+
+
+class Padded(NamedTuple):
+    """What a loop that may end early collected: rows, of which those from ``length`` on are zeros."""
+
+    array: Any
+    length: Any
+
+
+@dataclass(frozen=True)
+class How:
+    """How a Step is computed.
+
+    Attributes
+    ----------
+    origins : mapping of Value to Node
+        Where values come from, for messages.
+    max_steps : int or None
+        The most iterations of a loop that says no number itself.
+    checkpoint : int
+        From how many iterations one is kept for gradients; 0 keeps all.
+    """
+
+    origins: Mapping[Value, Node]
+    max_steps: int | None = None
+    checkpoint: int = 0
+
+    def refusal(self, value: Value, why: str) -> UnsupportedOp:
+        """The error that a value cannot be computed; names its node."""
+        node = self.origins.get(value) or getattr(value.attr, "node", None)
+        return UnsupportedOp(f"{value.op if node is None else node.name or f'{node.op} {node.outputs[0]!r}'}: {why}")
+
+
+class Walk:
+    """One region under way; ``known`` are the values so far."""
+
+    def __init__(self, how: How, draws: Draws, known: Mapping[Value, Any] | None = None) -> None:
+        self.how, self.draws, self.known = how, draws, dict(known or {})
+
+    def results(self, region: Region, given: Sequence[Any]) -> list[Any]:
+        """What a region gives."""
+        self.known |= zip(region.params, given, strict=True)
+        for value in region.values:
+            self.known[value] = self._computed(value)
+        return [x.attr if x.op == "const" else self.known[x] for x in region.results]
+
+    def arrays(self, region: Region, given: Sequence[Any]) -> list[Any]:
+        """The same as arrays of the types that the Step says."""
+        found = self.results(region, given)
+        for value, x in zip(region.results, found, strict=True):
+            self.plain(value, x)
+        return [as_typed(value, x) for value, x in zip(region.results, found, strict=True)]
+
+    def _computed(self, value: Value) -> Any:
+        args = [x.attr if x.op == "const" else self.known[x] for x in value.args]
+        if value.op == "item":
+            return args[0][value.attr]
+        for x, found in zip(value.args, args, strict=True):
+            self.plain(x, found, value)
+        if value.op in PRIMITIVES:
+            return self._primitive(value, args)
+        if value.op not in STRUCTURE:
+            raise self.how.refusal(value, "a list, or an array that grows, has no form in JAX")
+        return STRUCTURE[value.op](self, value, *args)
+
+    def plain(self, value: Value, found: Any, reader: Value | None = None) -> None:
+        """See that something can be computed with.
+
+        Raises
+        ------
+        UnsupportedOp
+            Only the run knows how long it is.
+        """
+        if isinstance(found, Padded):
+            raise self.how.refusal(
+                reader or value,
+                "it reads what a loop collected that may end early; JAX needs lengths that are known before",
+            )
+
+    def _primitive(self, value: Value, args: Sequence[Any]) -> Any:
+        name = value.op.partition(".")[2] or value.op
+        if name not in TEMPLATES:
+            raise self.how.refusal(value, f"{name} has no function in JAX")
+        if any(x.dtype is None for x in (value.type, *(x.type for x in value.args))):
+            raise self.how.refusal(value, "the element type is known only when it runs")
+        given = (
+            args
+            if name == "round"
+            else [jnp.asarray(x).astype(canonical(t)) for x, t in zip(args, computed_in(value), strict=True)]
+        )
+        if name in ("div", "floordiv", "mod") and value.type.weak:
+            debug_check(given[1] != 0, "division by zero")
+        return TEMPLATES[name](*given).astype(jax_dtype(value.type))
+
+
+def as_typed(value: Value, x: Any) -> Any:
+    """An array of the element type that the Step says."""
+    return x if value.type.dtype is None else jnp.asarray(x).astype(jax_dtype(value.type))
+
+
+def _cast(w: Walk, v: Value, x: Any) -> Any:
+    dtype = jax_dtype(v.type)
+    return jnp.asarray(x) != 0 if dtype == BOOL else jnp.asarray(x).astype(dtype)
+
+
+def _shape(w: Walk, v: Value, lengths: Sequence[Any]) -> tuple[int, ...]:
+    rest = iter(lengths)
+    try:
+        return tuple(int(next(rest)) if n is None else n for n in v.attr.lengths)
+    except jax.errors.ConcretizationTypeError:
+        raise w.how.refusal(v, "a shape depends on values that are known only when it runs") from None
+
+
+def _reduce(w: Walk, v: Value, x: Any) -> Any:
+    how: Reduction = v.attr
+    if how.kind.startswith("arg"):
+        return getattr(jnp, how.kind)(x, how.axes[0], keepdims=how.keep).astype(jax_dtype(v.type))
+    found = getattr(jnp, how.kind)(x, axis=how.axes, keepdims=how.keep)
+    return found.astype(jax_dtype(v.type))
+
+
+def _place_in(w: Walk, v: Value, index: Any, length: Any) -> Any:
+    index, length = jnp.asarray(index), jnp.asarray(length)
+    is_inside = jnp.all((index >= -length) & (index < length))
+    debug_check(is_inside, "index {i} is out of bounds for axis of size {n}", i=index, n=length)
+    return jnp.where(index < 0, index + length, index)
+
+
+def _gather(w: Walk, v: Value, x: Any, index: Any) -> Any:
+    length = x.shape[v.attr]
+    index = _place_in(w, v, index, length) if np.size(index) else index
+    return jnp.take(x, index, v.attr, mode="clip")
+
+
+def _apply(w: Walk, v: Value, *args: Any) -> Any:
+    how = v.attr
+    if how.definition is not None:
+        inside = Walk(w.how, w.draws, w.known | dict(zip(v.args, args, strict=True)))
+        found = inside.results(how.definition, ())
+        return found if how.results > 1 else found[0]
+    if is_draw(v):
+        return numbers_of(v, w.draws, args)
+    if how.needs_run or how.node.captures:
+        raise w.how.refusal(v, f"{how.node.op} has no form in JAX: it draws random numbers, or runs a graph that has none")
+    try:
+        found = over_jax(how.call, args)
+    except (NotOver, ValueError, TypeError, IndexError) as error:
+        raise w.how.refusal(v, f"{how.node.op} has no form in JAX: {error}") from error
+    return found if how.results > 1 or not isinstance(found, tuple) else found[0]
+
+
+def _branch(w: Walk, v: Value, condition: Any) -> Any:
+    branch: BranchRegion = v.attr
+    condition = jnp.reshape(condition, ()) != 0
+    sides = [lambda region=region: Walk(w.how, w.draws, w.known).arrays(region, ()) for region in (branch.then, branch.other)]
+    shapes = [[(x.type.dtype, x.type.shape) for x in region.results] for region in (branch.then, branch.other)]
+    try:
+        return lax.cond(condition, *sides)
+    except TypeError:
+        raise w.how.refusal(v, f"its branches give values of different types or shapes: {shapes[0]} and {shapes[1]}") from None
+
+
+def _put(w: Walk, v: Value, x: Any, update: Any, *at: Any) -> Any:
+    return jnp.asarray(x).at[at].set(update)
+
+
+STRUCTURE |= {
+    "const": lambda w, v: v.attr,
+    "cast": _cast,
+    "bitcast": lambda w, v, x: lax.bitcast_convert_type(jnp.asarray(x), jax_dtype(v.type)),
+    "fraction": lambda w, v, x: x,
+    "as_array": lambda w, v, x: x,
+    "select": lambda w, v, condition, x, y: jnp.where(condition, x, y).astype(jax_dtype(v.type)),
+    "reshape": lambda w, v, x, *lengths: jnp.reshape(x, _shape(w, v, lengths)),
+    "broadcast": lambda w, v, x, *lengths: jnp.broadcast_to(x, _shape(w, v, lengths)),
+    "transpose": lambda w, v, x: jnp.transpose(x, v.attr),
+    "slice": lambda w, v, x: jnp.asarray(x)[v.attr],
+    "window": lambda w, v, x, *at: lax.dynamic_slice(x, at, v.type.shape),
+    "pack": lambda w, v, *numbers: jnp.stack([jnp.asarray(x).astype(jax_dtype(v.type)) for x in numbers]),
+    "length": lambda w, v, x: np.int64(x.shape[v.attr]),
+    "concat": lambda w, v, *parts: jnp.concatenate(parts, v.attr),
+    "gather": _gather,
+    "place": lambda w, v, x, *at: jnp.asarray(x)[at],
+    "place_in": _place_in,
+    "put": _put,
+    "reduce": _reduce,
+    "dot": lambda w, v, x, y: jnp.matmul(x, y),
+    "apply": _apply,
+    "branch": _branch,
+}
