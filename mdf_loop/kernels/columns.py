@@ -67,7 +67,7 @@ class Columns:
         """Filters of shape (groups, filters of each, elements of each) times the windows: (N, M, ...)."""
         image = self._padded(x)
         view = np.ndarray(self.view, image.dtype, image, 0, self.strides)
-        y = np.empty(self.product, x.dtype if x.dtype == filters.dtype else np.result_type(x, filters))
+        y = np.empty_like(x, x.dtype if x.dtype == filters.dtype else np.result_type(x, filters), shape=self.product)
         for samples, groups, (places, products) in itertools.product(*self.blocks):
             part = view[(samples, groups, *places)]
             matrices = part.reshape(*part.shape[:2], self.seen, -1)
@@ -77,7 +77,7 @@ class Columns:
     def _padded(self, x: np.ndarray) -> np.ndarray:
         if x.shape == self.image:
             return np.ascontiguousarray(x)
-        image = np.zeros(self.image, x.dtype)
+        image = np.zeros_like(x, shape=self.image)
         image[self.inside] = x
         return image
 

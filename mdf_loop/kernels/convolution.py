@@ -61,7 +61,7 @@ def conv(x, w, b=None, *, auto_pad="NOTSET", dilations=None, group=1, kernel_sha
     y = convolved(widened(x), widened(w), group, kernel_shape, **layout)
     if b is not None:
         y = y + per_channel(b, y)
-    return np.ascontiguousarray(y, x.dtype)
+    return y.astype(x.dtype, order="C", copy=False)
 
 
 @kernel("ConvInteger", since=10, batch=folding())
@@ -187,7 +187,7 @@ def conv_transpose(
     y = y[(..., *(slice(begin, end) for (begin, _), end in zip(cut, ends, strict=True)))]
     if b is not None:
         y = y + per_channel(b, y)
-    return np.ascontiguousarray(y, x.dtype)
+    return y.astype(x.dtype, order="C", copy=False)
 
 
 def _spread(
@@ -196,11 +196,11 @@ def _spread(
     """The whole output: every product added at its place."""
     n, c = x.shape[:2]
     spatial, kernel_shape, filters = x.shape[2:], w.shape[2:], w.shape[1]
-    y = np.zeros(shape_for((n, group, filters, *size), x.itemsize), x.dtype)
+    y = np.zeros_like(x, shape=shape_for((n, group, filters, *size), x.itemsize))
     if not x.size or not w.size:
         return y.reshape(n, group * filters, *size)
     rows, weights = x.reshape(n, group, c // group, -1), w.reshape(group, c // group, filters, *kernel_shape).swapaxes(1, 2)
-    products = np.empty((n, group, filters, rows.shape[-1]), x.dtype)
+    products = np.empty_like(x, shape=(n, group, filters, rows.shape[-1]))
     planes = products.reshape(n, group, filters, *spatial)
     is_alone = all(k == 1 or (d == 1 and k <= s) for k, s, d in zip(kernel_shape, strides, dilations, strict=True))
     for offset in itertools.product(*map(range, kernel_shape)):

@@ -54,7 +54,7 @@ class Windows:
         if not any(map(any, widths)):
             return x
         shape = shape_for([n + sum(pair) for n, pair in zip(x.shape, widths, strict=True)], x.itemsize, "the padded input")
-        padded = np.full(shape, fill, x.dtype)
+        padded = np.full_like(x, fill, shape=shape)
         padded[tuple(slice(begin, begin + n) for n, (begin, _) in zip(x.shape, widths, strict=True))] = x
         return padded
 

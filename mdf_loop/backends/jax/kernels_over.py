@@ -1,13 +1,14 @@
 """Kernels over arrays of JAX: what a function of numpy is asked to do, the function of the same name in jax.numpy does.
 
-A kernel is what its operator means, so nothing is said here of any operator.  numpy's protocols (NEP 13 and 18) say what is done to
-an array; element types follow numpy's rules.  A kernel that looks at values, or writes into memory of numpy's, has no form in JAX.
+A kernel is what its operator means, so nothing is said here of any operator.  numpy's protocols (NEP 13 and 18) say what is done
+to an array; element types follow numpy's rules.  A kernel that looks at values, or writes into memory of numpy's, has no form.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -35,7 +36,8 @@ TOGETHER = {
 }
 """Functions whose arguments are brought to one element type, by numpy's rules."""
 
-SUMS = {"sum", "prod", "cumsum", "cumprod", "mean"}
+FRESH = {"zeros_like", "ones_like", "empty_like", "full_like", "copy", "concatenate", "stack", "where", "pad"}
+"""Functions that give an array of its own."""
 
 _BY_UFUNC = {row.ufunc: TEMPLATES[name] for name, row in PRIMITIVES.items() if row.ufunc is not None}
 _REDUCED = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all", "logical_or": "any"}
@@ -56,7 +58,7 @@ def over_jax(call: Callable[..., Any], args: Sequence[Any]) -> Any:
     """
     try:
         with np.errstate(all="ignore"):
-            return bare(call(*[Over(x) if isinstance(x, jax.Array) else x for x in args]))
+            return bare(call(*[_over(x, True) for x in args]))
     except (NotOver, jax.errors.JAXTypeError, jax.errors.ConcretizationTypeError) as error:
         raise NotOver(" ".join(str(error).split("\n", 1)[0].split())) from error
 
@@ -68,10 +70,18 @@ def bare(x: Any) -> Any:
     return x.array if isinstance(x, Over) else x
 
 
-def _over(x: Any) -> Any:
+def _over(x: Any, is_frozen: bool) -> Any:
     if isinstance(x, tuple | list):
-        return type(x)(map(_over, x))
-    return Over(x) if isinstance(x, jax.Array) else x
+        return type(x)(_over(part, is_frozen) for part in x)
+    return Over(x, is_frozen=is_frozen) if isinstance(x, jax.Array) else x
+
+
+def _written(target: Any, found: Any) -> Any:
+    """What ``out=`` names, with what was computed."""
+    if not isinstance(target, Over):
+        raise NotOver("the kernel writes into memory of numpy's")
+    target.write(found)
+    return target
 
 
 def _dtype(x: Any) -> Any:
@@ -84,13 +94,50 @@ def _in_one_type(args: Sequence[Any]) -> list[Any]:
     return [jnp.asarray(bare(x)).astype(dtype) for x in args]
 
 
+@dataclass
+class View:
+    """How a part of an array is read, and how the array becomes another one where that part is written."""
+
+    base: Over
+    get: Callable[[Any], Any]
+    put: Callable[[Any, Any], Any]
+
+
 class Over(NDArrayOperatorsMixin):
-    """An array of JAX as a kernel meets it; ``is_shared`` once there may be views of it, so that nothing writes into it."""
+    """An array of JAX as a kernel meets it.
+
+    Views of numpy's are views here as well: what is written into one is seen in the array and in all others.  Where numpy may give
+    a view or not, nothing may be written (``is_frozen``).
+    """
 
     __array_priority__ = 1000.0
 
-    def __init__(self, array: Any) -> None:
-        self.array, self.is_shared = array, False
+    def __init__(self, array: Any = None, view: View | None = None, is_frozen: bool = False) -> None:
+        self._array, self._view, self.is_frozen = array, view, is_frozen
+
+    @property
+    def array(self) -> Any:
+        """What it is now."""
+        return self._array if self._view is None else self._view.get(self._view.base.array)
+
+    def write(self, array: Any) -> None:
+        """Become another array of the same shape.
+
+        Raises
+        ------
+        NotOver
+            Nothing may be written.
+        """
+        if self.is_frozen:
+            raise NotOver("the kernel writes into an array that may be seen elsewhere")
+        array = jnp.broadcast_to(jnp.asarray(array), self.shape).astype(self.dtype)
+        if self._view is None:
+            self._array = array
+        else:
+            self._view.base.write(self._view.put(self._view.base.array, array))
+
+    def _seen(self, get: Callable[[Any], Any], put: Callable[[Any, Any], Any]) -> Over:
+        return Over(view=View(self, get, put), is_frozen=self.is_frozen)
 
     dtype = property(lambda self: np.dtype(self.array.dtype), doc="The element type.")
     shape = property(lambda self: self.array.shape, doc="The lengths.")
@@ -98,10 +145,10 @@ class Over(NDArrayOperatorsMixin):
     size = property(lambda self: self.array.size, doc="The number of elements.")
     itemsize = property(lambda self: self.dtype.itemsize, doc="The bytes of an element.")
     nbytes = property(lambda self: self.size * self.itemsize, doc="The bytes of all elements.")
-    T = property(lambda self: Over(self.array.T), doc="The transpose.")
-    mT = property(lambda self: Over(self.array.mT), doc="The transpose of matrices.")
-    real = property(lambda self: Over(self.array.real), doc="The real part.")
-    imag = property(lambda self: Over(self.array.imag), doc="The imaginary part.")
+    T = property(lambda self: self.transpose(), doc="The transpose.")
+    mT = property(lambda self: self.swapaxes(-1, -2), doc="The transpose of matrices.")
+    real = property(lambda self: Over(self.array.real, is_frozen=True), doc="The real part.")
+    imag = property(lambda self: Over(self.array.imag, is_frozen=True), doc="The imaginary part.")
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise NotOver("the kernel writes it into memory of numpy's, or looks at its values")
@@ -115,14 +162,7 @@ class Over(NDArrayOperatorsMixin):
         else:
             found = _elementwise(ufunc, inputs)
             found = found.astype(canonical(named["dtype"])) if named.get("dtype") is not None else found
-        return Over(found) if out is None else self._into(out[0], found)
-
-    @staticmethod
-    def _into(target: Any, found: Any) -> Any:
-        if not isinstance(target, Over) or target.is_shared:
-            raise NotOver("the kernel writes into memory of numpy's")
-        target.array = jnp.broadcast_to(found, target.shape).astype(target.dtype)
-        return target
+        return Over(found) if out is None else _written(out[0], found)
 
     def __array_function__(self, function: Any, types: Any, args: Any, named: Any) -> Any:
         """NEP 18: what any other function of numpy does."""
@@ -132,16 +172,15 @@ class Over(NDArrayOperatorsMixin):
         found = functools.reduce(getattr, (*function.__module__.split(".")[1:], name), jnp) if _is_there(function) else None
         if found is None:
             raise NotOver(f"the kernel calls np.{name}, which jax.numpy has not")
-        self.is_shared = True
-        if name in TOGETHER:
-            args = _promoted(args)
-        return _over(found(*_bare(args), **_bare(named)))
+        out = named.pop("out", None)
+        made = found(*_bare(_promoted(args) if name in TOGETHER else args), **_bare(named))
+        return _over(made, is_frozen=name not in FRESH) if out is None else _written(out, made)
 
-    def _method(self, name: str, *args: Any, **named: Any) -> Any:
-        self.is_shared = True
-        if name in SUMS and named.get("dtype") is None and name != "mean":
+    def _method(self, name: str, *args: Any, out: Any = None, **named: Any) -> Any:
+        if name in ("sum", "prod", "cumsum", "cumprod") and named.get("dtype") is None:
             named["dtype"] = canonical(getattr(np.empty(1, self.dtype), name)().dtype)
-        return Over(getattr(jnp, name)(self.array, *_bare(args), **_bare(named)))
+        made = getattr(jnp, name)(self.array, *_bare(args), **_bare(named))
+        return Over(made, is_frozen=name in ("ravel", "squeeze", "diagonal")) if out is None else _written(out, made)
 
     def __getattr__(self, name: str) -> Any:
         if name not in _METHODS:
@@ -150,38 +189,45 @@ class Over(NDArrayOperatorsMixin):
 
     def reshape(self, *shape: Any, order: str = "C") -> Over:
         """The same elements in another shape."""
-        self.is_shared = True
         lengths = shape[0] if len(shape) == 1 and not isinstance(shape[0], int | np.integer) else shape
-        return Over(jnp.reshape(self.array, tuple(map(int, lengths)), order=order))
+        wanted, own = tuple(map(int, lengths)), self.shape
+        return self._seen(lambda x: x.reshape(wanted, order=order), lambda _, new: new.reshape(own, order=order))
 
     def transpose(self, *axes: Any) -> Over:
         """The axes in another order."""
-        self.is_shared = True
-        return Over(jnp.transpose(self.array, axes[0] if len(axes) == 1 and isinstance(axes[0], Sequence) else axes or None))
+        order = axes[0] if len(axes) == 1 and isinstance(axes[0], Sequence) else axes or range(self.ndim)[::-1]
+        back = np.argsort([axis % self.ndim for axis in order])
+        return self._seen(lambda x: x.transpose(tuple(order)), lambda _, new: new.transpose(back))
+
+    def swapaxes(self, one: int, other: int) -> Over:
+        """Two axes in each other's place."""
+        return self._seen(lambda x: x.swapaxes(one, other), lambda _, new: new.swapaxes(one, other))
 
     def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", copy: bool = True) -> Over:
         """The same in another element type."""
         wanted = canonical(np.dtype(dtype))
-        return Over(self.array != 0 if wanted.kind == "b" else self.array.astype(wanted))
+        return Over(self.array != 0 if wanted.kind == "b" else self.array.astype(wanted), is_frozen=not copy)
 
     def view(self, dtype: Any = None) -> Over:
         """The same bits as another type of the same width."""
         if dtype is None or np.dtype(dtype).itemsize != self.itemsize or self.dtype == bool:
             raise NotOver("the kernel takes elements apart")
-        return Over(lax.bitcast_convert_type(self.array, np.dtype(dtype)))
+        return Over(lax.bitcast_convert_type(self.array, np.dtype(dtype)), is_frozen=True)
 
     def copy(self, order: str = "C") -> Over:
         """An array of its own."""
         return Over(self.array)
 
     def __getitem__(self, index: Any) -> Over:
-        self.is_shared = True
-        return Over(self.array[_bare(index)])
+        where = _bare(index)
+        if any(
+            not isinstance(part, int | slice | None | type(...)) for part in (where if isinstance(where, tuple) else (where,))
+        ):
+            return Over(self.array[where])
+        return self._seen(lambda x: x[where], lambda x, new: x.at[where].set(new))
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        if self.is_shared:
-            raise NotOver("the kernel writes into an array that it looks at elsewhere")
-        self.array = self.array.at[_bare(index)].set(jnp.asarray(bare(value)).astype(self.array.dtype))
+        self.write(self.array.at[_bare(index)].set(jnp.asarray(bare(value)).astype(self.dtype)))
 
     def __len__(self) -> int:
         return len(self.array)
@@ -245,8 +291,8 @@ def _along(
 
 
 _METHODS = {
-    *("sum", "prod", "max", "min", "any", "all", "mean", "cumsum", "cumprod", "argmax", "argmin", "argsort", "sort"),
-    *("ravel", "flatten", "squeeze", "swapaxes", "diagonal", "repeat", "take", "clip", "round", "conj"),
+    *("sum", "prod", "max", "min", "any", "all", "mean", "cumsum", "cumprod", "argmax", "argmin", "argsort"),
+    *("ravel", "flatten", "squeeze", "diagonal", "repeat", "take", "clip", "round", "conj"),
 }
 """Methods of an array that jax.numpy has as functions."""
 
@@ -256,9 +302,7 @@ _ASKED: dict[str, Callable[..., Any]] = {
     "size": lambda x, axis=None: x.size if axis is None else x.shape[axis],
     "result_type": lambda *xs: np.result_type(*map(_dtype_or_type, xs)),
     "may_share_memory": lambda *_: False,
-    "copyto": lambda target, value, casting="", where=True: Over._into(
-        target, jnp.where(bare(where), jnp.asarray(bare(value)).astype(target.dtype), target.array)
-    ),
+    "copyto": lambda target, value, casting="", where=True: _written(target, jnp.where(bare(where), bare(value), bare(target))),
 }
 """Functions of numpy that are answered without computing, or that write."""
 

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.experimental.checkify import debug_check
+from ml_dtypes import iinfo
 
 from mdf_loop.backends.jax.drawn import Draws, is_draw, numbers_of
 from mdf_loop.backends.jax.jnp_templates import TEMPLATES, canonical, jax_dtype
@@ -23,6 +24,7 @@ from mdf_loop.ir import Node
 from mdf_loop.step.primitives import BOOL, PRIMITIVES
 from mdf_loop.step.records import BranchRegion, Reduction, Region, Value
 from mdf_loop.step.static import computed_in
+from mdf_loop.types.elements import kind_of
 
 STRUCTURE: dict[str, Callable[..., Any]] = {}
 """By structural operation: ``compute(walk, value, *arguments)``."""
@@ -127,8 +129,16 @@ def as_typed(value: Value, x: Any) -> Any:
 
 
 def _cast(w: Walk, v: Value, x: Any) -> Any:
-    dtype = jax_dtype(v.type)
-    return jnp.asarray(x) != 0 if dtype == BOOL else jnp.asarray(x).astype(dtype)
+    dtype, x = jax_dtype(v.type), jnp.asarray(x)
+    if dtype == BOOL:
+        return x != 0
+    return (_wrapped(x, dtype) if kind_of(dtype) == "integer" and iinfo(dtype).bits < 8 else x).astype(dtype)
+
+
+def _wrapped(x: Any, dtype: Any) -> Any:
+    """Whole numbers that a type of less than a byte holds: others wrap around, where XLA would cut them off."""
+    least, count = iinfo(dtype).min, 1 << iinfo(dtype).bits
+    return (x.astype(jnp.int32) - least) % count + least
 
 
 def _shape(w: Walk, v: Value, lengths: Sequence[Any]) -> tuple[int, ...]:
