@@ -15,6 +15,7 @@ from mdf_loop.errors import LoopError
 from mdf_loop.integrations.mdf import register, unregister
 from mdf_loop.models.opening import prepare
 from mdf_loop.models.running import run
+from mdf_loop.models.to_jax import to_jax
 from mdf_loop.ops.registry import kernel
 from mdf_loop.options import options
 from mdf_loop.pictures.drawing import draw
@@ -43,6 +44,7 @@ __all__ = [
     "run",
     "scan",
     "sweep",
+    "to_jax",
     "to_onnx",
     "unregister",
 ]

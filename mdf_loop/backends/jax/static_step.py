@@ -53,7 +53,11 @@ class JaxStep:
                 f"the model computes in {wide.type.dtype}, and JAX has 32 bits until one says "
                 'jax.config.update("jax_enable_x64", True), once, before anything else of JAX'
             )
-        return Walk(How(self.origins, max_steps, checkpoint), draws).results(self.region, given)
+        return Walk(self.how(max_steps, checkpoint), draws).results(self.region, given)
+
+    def how(self, max_steps: int | None = None, checkpoint: int = 0) -> How:
+        """How it is computed."""
+        return How(self.origins, max_steps, checkpoint)
 
     def _wide(self) -> Value | None:
         """A value that is computed in fractions of 64 bits."""

@@ -265,6 +265,16 @@ def _refuse_reverse(_: Any, __: Any) -> Any:
     )
 
 
+def loops_in(region: Region, depth: int = 0) -> Iterator[tuple[Value, int]]:
+    """The loops of a region and of those inside it, and how deep each stands."""
+    for value in region.values:
+        is_loop = isinstance(value.attr, LoopRegion)
+        if is_loop:
+            yield value, depth
+        for inner in regions_of(value):
+            yield from loops_in(inner, depth + is_loop)
+
+
 def _read_in(region: Region) -> Iterator[Value]:
     """All values that a region and those inside it read."""
     yield from region.results

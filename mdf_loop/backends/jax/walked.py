@@ -22,8 +22,9 @@ from mdf_loop.backends.jax.kernels_over import NotOver, over_jax
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Node
 from mdf_loop.step.primitives import BOOL, PRIMITIVES
-from mdf_loop.step.records import BranchRegion, Reduction, Region, Value
+from mdf_loop.step.records import BranchRegion, LoopRegion, Reduction, Region, Value
 from mdf_loop.step.static import computed_in
+from mdf_loop.step.structure import may_end
 from mdf_loop.types.elements import kind_of
 
 STRUCTURE: dict[str, Callable[..., Any]] = {}
@@ -54,6 +55,19 @@ class How:
     origins: Mapping[Value, Node]
     max_steps: int | None = None
     checkpoint: int = 0
+
+    def way_of(self, value: Value) -> str:
+        """How a loop runs, in words."""
+        loop: LoopRegion = value.attr
+        count, scanned = value.args[0], loop.split(value.args)[3]
+        lengths = [x.type.shape[s.axis] for x, s in zip(scanned, loop.scanned, strict=True) if x.type.shape]
+        number = lengths[0] if lengths else int(np.asarray(count.attr).item()) if count.op == "const" and loop.has_count else None
+        if isinstance(number, int) and not may_end(loop):
+            return f"a scan over {number} iterations"
+        most = number if isinstance(number, int) else self.max_steps
+        if most is None:
+            return "a while; for gradients in reverse mode give max_steps"
+        return f"a while; for gradients in reverse mode a scan over at most {most} iterations"
 
     def refusal(self, value: Value, why: str) -> UnsupportedOp:
         """The error that a value cannot be computed; names its node."""
