@@ -1,4 +1,4 @@
-"""Models of all kinds as a graph that runs once, some inputs of which are open: what :func:`mdf_loop.to_jax` makes a function of."""
+"""Models of all kinds as a graph that runs once, with open inputs: what :func:`mdf_loop.to_jax` makes a function of."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from mdf_loop.errors import ArgumentError, UnsupportedOp, let_through
 from mdf_loop.integrations.running import places_of, with_inputs
 from mdf_loop.ir import Body, Node
 from mdf_loop.models.mdf import MdfModel
+from mdf_loop.models.model import Model
 from mdf_loop.models.network import NetworkModel
 from mdf_loop.models.ports import Input, Output, Ports
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf.body import read_whole
 from mdf_loop.readers.mdf.signature import ports_of
 from mdf_loop.types.fitting import fit_values
-from mdf_loop.types.required import asked_types
+from mdf_loop.types.required import Asked, asked_types
 
 
 @dataclass(frozen=True)
@@ -89,11 +90,10 @@ class GraphOnce:
 class GraphOfOnnx:
     """A model that is a graph of operators: ONNX, OpenVINO, or MDF with types."""
 
-    def __init__(
-        self, prepared: LoopRep, inputs: Mapping[str, Input], outputs: Mapping[str, Output], name: str, source: str
-    ) -> None:
-        self.body, self.inputs, self.outputs, self.name, self.source = prepared.body, inputs, outputs, name, source
-        self._ids = dict(zip(inputs, self.body.inputs, strict=True))
+    def __init__(self, prepared: LoopRep, model: Model) -> None:
+        self.body, self.name, self.source = prepared.body, model.name, model.source
+        self.inputs, self.outputs = model.inputs, model.outputs
+        self._ids = dict(zip(self.inputs, self.body.inputs, strict=True))
         self._asked = asked_types(self.body)
 
     def opened(self, known: Mapping[str, Any], traced: Collection[str]) -> Opened:
@@ -112,12 +112,7 @@ class GraphOfOnnx:
     def fitted(self, name: str, value: Any) -> Any:
         """A value in the element type that the graph asks for."""
         id = self._ids.get(name, name)
-        asked = self._asked.get(id)
-        if asked is None or asked.dtype is None:
-            return value
-        if hasattr(value, "astype") and not isinstance(value, np.ndarray | np.generic):  # an array of JAX
-            return value.astype(asked.dtype)
-        return fit_values({id: asked}, {id: value})[id]
+        return fitted_to(self._asked.get(id), id, value)
 
     def located(self, error: Exception) -> Exception:
         """An error with the file that it is about."""
@@ -128,51 +123,38 @@ class LoopAlone:
     """A body that was compiled as a loop: its trip count and condition, carried and captured values are inputs."""
 
     def __init__(self, compiled: Compiled) -> None:
-        self.record = compiled.record.with_state_carried
-        body = self.record.body
-        self.name = body.name
-        carried, scanned = (tuple(x.input for x in found) for found in (self.record.carried, self.record.scanned))
-        states = {state.input: state.initial for state in compiled.record.body.state}
-        self._states = states
-        names = [*(() if scanned else ("M", "cond")), *carried, *scanned, *body.captures]
-        optional = {"M", "cond", *states, *body.defaults}
-        self.inputs = Ports(
-            {n: Input(n, body.type_of(n), body.defaults.get(n), "loop", n not in optional) for n in names if n not in states}
-        )
-        results = [name for name in self.record.results if name not in {s.output for s in compiled.record.body.state}]
+        self.record = record = compiled.record.with_state_carried
+        body, hidden = record.body, compiled.record.body.state
+        self.name, self._hidden = body.name, {state.input: state.initial for state in hidden}
+        self._given = [c.input for c in compiled.record.carried] + [s.input for s in record.scanned]
+        names = [*(() if record.scanned else ("M", "cond")), *self._given, *body.captures]
+        optional = {"M", "cond", *body.defaults}
+        self.inputs = Ports({n: Input(n, body.type_of(n), body.defaults.get(n), "loop", n not in optional) for n in names})
+        results = [name for name in record.results if name not in {state.output for state in hidden}]
         self.outputs = Ports({name: Output(name, body.type_of(name), "loop") for name in results})
-        self._asked = asked_types(body, [(c.input, c.output) for c in self.record.carried]) if body.typed else {}
+        self._asked = asked_types(body, [(c.input, c.output) for c in record.carried]) if body.typed else {}
 
     def opened(self, known: Mapping[str, Any], traced: Collection[str]) -> Opened:
         """A graph of this one loop."""
+        record = self.record
         for name in (*known, *traced):
             if name not in self.inputs:
                 raise ArgumentError(f"the loop takes no {name!r}; it takes {', '.join(self.inputs)}")
-        given = {**self._states, **self.record.body.defaults, **{name: self.fitted(name, value) for name, value in known.items()}}
-        there = {*given, *traced}
+        given = {**self._hidden, **record.body.defaults, **{name: self.fitted(name, value) for name, value in known.items()}}
+        there = {name for name, value in given.items() if value is not None} | {*traced}
         if missing := [name for name, port in self.inputs.items() if port.required and name not in there]:
             raise ArgumentError(f"the loop takes {', '.join(self.inputs)}; missing: {', '.join(missing)}")
-        record = self.record
-        first = [name if name in there and given.get(name, True) is not None else "" for name in ("M", "cond")]
-        values = [x.input for x in (*record.carried, *record.scanned)]
-        node = Node(
-            "Loop",
-            (*first, *values),
-            tuple(f"{n}" for n in record.results),
-            {"loop": record},
-            opset=1,
-            captures=record.body.captures,
-        )
-        reads = dict.fromkeys(node.reads)
-        body = Body(self.name, tuple(reads), record.results, (node,), typed=record.body.typed)
+        values = [c.input for c in record.carried] + [s.input for s in record.scanned]
+        first, captures = [name if name in there else "" for name in ("M", "cond")], record.body.captures
+        node = Node("Loop", (*first, *values), record.results, {"loop": record}, opset=1, captures=captures)
+        reads = tuple(dict.fromkeys(node.reads))
+        body = Body(self.name, reads, record.results, (node,), typed=record.body.typed)
         body = with_constants(body, {name: value for name, value in given.items() if name in reads and name not in traced})
         return Opened(body, record.results, {name: name for name in traced if name in reads})
 
-    fitted = GraphOfOnnx.fitted
-
-    @property
-    def _ids(self) -> dict[str, str]:
-        return {}
+    def fitted(self, name: str, value: Any) -> Any:
+        """A value in the element type that the body asks for."""
+        return fitted_to(self._asked.get(name), name, value)
 
     def located(self, error: Exception) -> Exception:
         """The error itself."""
@@ -190,13 +172,22 @@ def source_of(model: Any) -> Any:
     if isinstance(model, Compiled):
         return LoopAlone(model)
     if isinstance(model, NetworkModel):
-        return GraphOfOnnx(model.prepared, model.inputs, model.outputs, model.name, model.source)
+        return GraphOfOnnx(model.prepared, model)
     if model.typed is not None:
-        return GraphOfOnnx(model.typed, model.inputs, model.outputs, model.name, model.source)
+        return GraphOfOnnx(model.typed, model)
     conditions = model.graph.conditions
     if conditions is not None and (conditions.node_specific or conditions.termination):
         raise ArgumentError("the model has conditions, which say when its nodes run: give steps=, how many times it is evaluated")
     return GraphOnce(model)
+
+
+def fitted_to(asked: Asked | None, name: str, value: Any) -> Any:
+    """A value in the element type that is asked for."""
+    if asked is None or asked.dtype is None:
+        return value
+    if hasattr(value, "astype") and not isinstance(value, np.ndarray | np.generic):  # an array of JAX
+        return value.astype(asked.dtype)
+    return fit_values({name: asked}, {name: value})[name]
 
 
 def with_constants(body: Body, constants: Mapping[str, Any]) -> Body:

@@ -61,8 +61,8 @@ def to_jax(
 
     Notes
     -----
-    Models of MDF compute in float64, which JAX does after ``jax.config.update("jax_enable_x64", True)``.  Random numbers are those of
-    JAX: the same distributions, other numbers than :func:`mdf_loop.run` draws.
+    Models of MDF compute in float64, which JAX does after ``jax.config.update("jax_enable_x64", True)``.  Random numbers are
+    those of JAX: the same distributions, other numbers than :func:`mdf_loop.run` draws.
 
     Examples
     --------

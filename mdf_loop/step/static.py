@@ -10,7 +10,7 @@ import builtins
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from mdf_loop.step.primitives import FLOAT64, PRIMITIVES
 from mdf_loop.step.records import Apply, Region, Type, Value
 from mdf_loop.step.settling import Settling
 from mdf_loop.types.elements import CODES
+from mdf_loop.types.fitting import fit_values
+from mdf_loop.types.required import Asked
 
 IS_FIRST, IS_NOT_FIRST = "is first", "is not first"
 """A carried value where hidden ones have no value before the first iteration: whether it is that one."""
@@ -230,6 +232,15 @@ def computed_in(value: Value) -> tuple[np.dtype, ...]:
     return (result,) * len(types)
 
 
+def fitted_values(
+    b: Builder, inputs: Sequence[Value], names: Sequence[str], asked: Mapping[str, Asked], number: float = 1.0
+) -> tuple[Value, ...]:
+    """Values in the element types that a body asks for, as those of ``number`` in each of them are."""
+    given = {name: np.full((1,) * (x.type.rank or 0), number, dtype_of(x.type)) for name, x in zip(names, inputs, strict=True)}
+    found = fit_values(asked, given)
+    return tuple(b.cast(x, found[name].dtype) for name, x in zip(names, inputs, strict=True))
+
+
 _DRAWS = {"numpy.random.normal": "RandomNormal", "numpy.random.uniform": "RandomUniform"}
 
 
@@ -246,7 +257,11 @@ def scaled_draw(b: Builder, node: Node, inputs: Sequence[Value | None]) -> Value
     given, size = [x for x in inputs[:2] if x is not None], [*inputs, None, None, None][2]
     if any(not x.type.is_static for x in given) or (size is not None and size.op != "const"):
         raise CannotLower(f"{node.op} of a size that is computed")
-    shape = np.broadcast_shapes(*(x.type.shape for x in given)) if size is None else tuple(np.ravel(size.attr).tolist())  # type: ignore[misc]
+    shape = (
+        np.broadcast_shapes(*(cast(tuple[int, ...], x.type.shape) for x in given))
+        if size is None
+        else tuple(np.ravel(size.attr).tolist())
+    )
     op, double = _DRAWS[node.op], CODES[FLOAT64]
     drawing = Apply(Node(op, (), node.outputs, {"shape": shape, "dtype": double}, node.name, 1), _never, needs_run=True)
     (drawn,) = b.apply(drawing, (), [Type(FLOAT64, shape, weak=not shape)])

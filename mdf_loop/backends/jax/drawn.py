@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdf_loop.backends.jax.jnp_templates import jax_dtype
+from mdf_loop.backends.jax.jnp_templates import canonical, jax_dtype
 from mdf_loop.errors import ArgumentError
 from mdf_loop.step.records import LoopRegion, Region, Value
 from mdf_loop.step.structure import regions_of, values_in
@@ -128,7 +128,7 @@ class Keys:
     def draw(self, value: Value, shape: Sequence[int]) -> Any:
         """Numbers of the widest type that is on."""
         draw = jax.random.normal if OPERATORS[value.attr.node.op][0] == NORMAL else jax.random.uniform
-        return draw(self._next(), tuple(shape), jnp.float64 if jax.config.jax_enable_x64 else jnp.float32)
+        return draw(self._next(), tuple(shape), canonical(np.float64))
 
     def of_loop(self, loop: Value) -> LoopDraws:
         """Each iteration has a key of its own."""

@@ -63,8 +63,8 @@ class Made:
 class JaxFunction:
     """A model as a function of JAX; :func:`mdf_loop.to_jax` makes one.
 
-    Call it with inputs by name.  ``key`` is a key of :mod:`jax.random` or a whole number, ``noise`` the random numbers themselves by
-    the names in ``draws``.  What it gives is a dict of arrays of JAX.
+    Call it with inputs by name.  ``key`` is a key of :mod:`jax.random` or a whole number, ``noise`` the random numbers themselves
+    by the names in ``draws``.  What it gives is a dict of arrays of JAX.
 
     Attributes
     ----------
@@ -95,13 +95,13 @@ class JaxFunction:
         noise : mapping of str to array, optional
             The numbers that are drawn, by the names in ``draws``.
         **inputs : array_like
-            Arrays of JAX and floats are traced.  Whole numbers and short vectors of them that are Python's or numpy's are known while
-            JAX traces, such as a trip count.
+            Arrays of JAX and floats are traced.  Whole numbers and short vectors of them that are Python's or numpy's are known
+            while JAX traces, such as a trip count.
 
         Returns
         -------
         dict of str to jax.Array
-            A loop that may end early collects as many rows as there may be, the rest zeros; ``<name>_length`` says how many count.
+            A loop that may end early collects as many rows as there may be, the rest zeros; ``<name>_length`` says how many.
         """
         known, traced = self._sorted(inputs)
         made = self._made(known, traced)
@@ -139,7 +139,7 @@ class JaxFunction:
 
     def _sorted(self, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Inputs that are known, and those that are traced."""
-        known, traced = {}, {}
+        known, traced = dict[str, Any](), dict[str, Any]()
         for name, value in inputs.items():
             (known if _is_known(value) else traced)[name] = value
         return known, {name: self._source.fitted(name, value) for name, value in traced.items()}

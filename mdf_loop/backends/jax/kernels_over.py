@@ -106,8 +106,8 @@ class View:
 class Over(NDArrayOperatorsMixin):
     """An array of JAX as a kernel meets it.
 
-    Views of numpy's are views here as well: what is written into one is seen in the array and in all others.  Where numpy may give
-    a view or not, nothing may be written (``is_frozen``).
+    Views of numpy's are views here as well: what is written into one is seen in the array and in all others.  Where numpy may
+    give a view or not, nothing may be written (``is_frozen``).
     """
 
     __array_priority__ = 1000.0
@@ -169,7 +169,7 @@ class Over(NDArrayOperatorsMixin):
         name = function.__name__
         if name in _ASKED:
             return _ASKED[name](*args, **named)
-        found = functools.reduce(getattr, (*function.__module__.split(".")[1:], name), jnp) if _is_there(function) else None
+        found = _same_in_jax(function)
         if found is None:
             raise NotOver(f"the kernel calls np.{name}, which jax.numpy has not")
         out = named.pop("out", None)
@@ -247,11 +247,12 @@ def _bare(x: Any) -> Any:
     return type(x)(map(_bare, x)) if type(x) in (tuple, list) else bare(x)
 
 
-def _is_there(function: Any) -> bool:
+def _same_in_jax(function: Any) -> Any:
+    """The function of jax.numpy that has the name of one of numpy's; None if there is none."""
     place: Any = jnp
     for part in (*function.__module__.split(".")[1:], function.__name__):
         place = getattr(place, part, None)
-    return place is not None
+    return place
 
 
 def _promoted(args: Sequence[Any]) -> list[Any]:

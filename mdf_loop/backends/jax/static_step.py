@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-import jax
 import numpy as np
 
 from mdf_loop.backends.jax import traced_loops  # noqa: F401  (it fills a table)
 from mdf_loop.backends.jax.drawn import Draws
+from mdf_loop.backends.jax.jnp_templates import canonical
 from mdf_loop.backends.jax.walked import How, Walk
-from mdf_loop.errors import ArgumentError
+from mdf_loop.errors import ArgumentError, KindError
 from mdf_loop.ir import Body, Node
 from mdf_loop.ops.registry import Kernel
 from mdf_loop.ops.rows import Bound
 from mdf_loop.step.check import checked
 from mdf_loop.step.lower import Names
 from mdf_loop.step.records import Region, Type, Value
-from mdf_loop.step.static import StaticLowering, scaled_draw
+from mdf_loop.step.static import StaticLowering, fitted_values, scaled_draw
 from mdf_loop.step.structure import values_in
 
 WIDE = (np.dtype(np.float64), np.dtype(np.complex128))
@@ -29,8 +29,14 @@ class JaxLowering(StaticLowering):
     """One graph on its way into a Step for JAX."""
 
     def _applied(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
-        drawn = scaled_draw(self.b, node, args)
-        return super()._applied(node, bound, entry, args, names) if drawn is None else [drawn]
+        if (drawn := scaled_draw(self.b, node, args)) is not None:
+            return [drawn]
+        if node.op == "fit" and all(x is not None and x.type.dtype is not None for x in args):
+            try:
+                return fitted_values(self.b, cast(Sequence[Value], args), number=1.5, **node.attrs)
+            except KindError as error:
+                raise self.refusal(node, error) from error
+        return super()._applied(node, bound, entry, args, names)
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,7 @@ class JaxStep:
 
     def __call__(self, given: Sequence[Any], draws: Draws, max_steps: int | None = None, checkpoint: int = 0) -> list[Any]:
         """Its results; what a loop that may end early collected is :class:`Padded`."""
-        if not jax.config.jax_enable_x64 and (wide := self._wide()) is not None:
+        if canonical(np.float64) != np.float64 and (wide := self._wide()) is not None:
             raise ArgumentError(
                 f"the model computes in {wide.type.dtype}, and JAX has 32 bits until one says "
                 'jax.config.update("jax_enable_x64", True), once, before anything else of JAX'

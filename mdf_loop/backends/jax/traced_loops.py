@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -79,11 +79,11 @@ class TracedLoop:
     @cached_property
     def operands(self) -> Operands:
         """What it is given, as JAX has it."""
-        count, goes, initial, scanned, _ = self.loop.split(self.args)
+        count, goes, initial, scanned, _ = cast(Any, self.loop.split(self.args))  # of arrays, as of values
         parts = (jnp.moveaxis(jnp.asarray(x), s.axis, 0) for x, s in zip(scanned, self.loop.scanned, strict=True))
         return Operands(
-            jnp.reshape(count, ()) if self.loop.has_count else None,
-            jnp.reshape(goes, ()) != 0 if self.loop.has_condition else jnp.asarray(True),
+            jnp.reshape(jnp.asarray(count), ()) if self.loop.has_count else None,
+            jnp.reshape(jnp.asarray(goes), ()) != 0 if self.loop.has_condition else jnp.asarray(True),
             tuple(as_typed(state, x) for state, x in zip(self.loop.states, initial, strict=True)),
             tuple(x[::-1] if s.reverse else x for x, s in zip(parts, self.loop.scanned, strict=True)),
             tuple(jnp.asarray(self.w.known[x]) for x in self.outer),
