@@ -31,7 +31,7 @@ def convolved(x: np.ndarray, w: np.ndarray, group: int, kernel_shape: Sequence[i
     if not (x.size and w.size and places):
         return np.zeros(shape_for((n, w.shape[0], *where.out), x.itemsize), np.result_type(x, w))
     filters = w.reshape(group, each, -1)
-    if n > 1 and places < each:
+    if (n > 1 and places < each) or not isinstance(x, np.ndarray):
         return _with_windows_as_rows(where.of(x), filters, where.out)
     return columns(where, x.shape, group, each, x.itemsize).products(x, filters)
 
@@ -207,7 +207,7 @@ def _spread(
         places = tuple(
             slice(o * d, o * d + s * (m - 1) + 1, s) for o, d, s, m in zip(offset, dilations, strides, spatial, strict=True)
         )
-        np.matmul(np.ascontiguousarray(weights[(..., *offset)]), rows, out=products)
+        np.matmul(weights[(..., *offset)].astype(x.dtype, order="C", copy=False), rows, out=products)
         here = y[(slice(None), slice(None), slice(None), *places)]
         if is_alone:  # no two windows meet
             here[...] = planes

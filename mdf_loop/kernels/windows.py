@@ -38,6 +38,10 @@ class Windows:
     def of(self, x: np.ndarray, fill: Any = 0) -> np.ndarray:
         """A view of all windows on x, padded with ``fill``: shape (..., *out, *kernel)."""
         x = self.padded(x, fill)
+        if not isinstance(x, np.ndarray):  # of another library, whose arrays have no strides
+            for axis in range(len(self.out)):
+                x = np.stack([*self.taps(x, axis)])
+            return np.moveaxis(x, range(len(self.out)), range(-1, -1 - len(self.out), -1))
         front = x.ndim - len(self.out)
         steps = x.strides[front:]
         shape = (*x.shape[:front], *self.out, *self.kernel)

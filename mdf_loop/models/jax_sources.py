@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -130,8 +130,10 @@ class LoopAlone:
         names = [*(() if record.scanned else ("M", "cond")), *self._given, *body.captures]
         optional = {"M", "cond", *body.defaults}
         self.inputs = Ports({n: Input(n, body.type_of(n), body.defaults.get(n), "loop", n not in optional) for n in names})
-        results = [name for name in record.results if name not in {state.output for state in hidden}]
-        self.outputs = Ports({name: Output(name, body.type_of(name), "loop") for name in results})
+        n, named = len(record.carried) - len(hidden), numbered(record.results)
+        self._outputs = [*named[:n], *named[len(record.carried) :]]
+        types = dict(zip(named, map(body.type_of, record.results), strict=True))
+        self.outputs = Ports({name: Output(name, types[name], "loop") for name in self._outputs})
         self._asked = asked_types(body, [(c.input, c.output) for c in record.carried]) if body.typed else {}
 
     def opened(self, known: Mapping[str, Any], traced: Collection[str]) -> Opened:
@@ -146,11 +148,12 @@ class LoopAlone:
             raise ArgumentError(f"the loop takes {', '.join(self.inputs)}; missing: {', '.join(missing)}")
         values = [c.input for c in record.carried] + [s.input for s in record.scanned]
         first, captures = [name if name in there else "" for name in ("M", "cond")], record.body.captures
-        node = Node("Loop", (*first, *values), record.results, {"loop": record}, opset=1, captures=captures)
+        named = numbered(record.results)
+        node = Node("Loop", (*first, *values), named, {"loop": record}, opset=1, captures=captures)
         reads = tuple(dict.fromkeys(node.reads))
-        body = Body(self.name, reads, record.results, (node,), typed=record.body.typed)
+        body = Body(self.name, reads, tuple(self._outputs), (node,), typed=record.body.typed)
         body = with_constants(body, {name: value for name, value in given.items() if name in reads and name not in traced})
-        return Opened(body, record.results, {name: name for name in traced if name in reads})
+        return Opened(body, body.outputs, {name: name for name in traced if name in reads})
 
     def fitted(self, name: str, value: Any) -> Any:
         """A value in the element type that the body asks for."""
@@ -179,6 +182,18 @@ def source_of(model: Any) -> Any:
     if conditions is not None and (conditions.node_specific or conditions.termination):
         raise ArgumentError("the model has conditions, which say when its nodes run: give steps=, how many times it is evaluated")
     return GraphOnce(model)
+
+
+def numbered(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of which each is there once: later ones have a number."""
+    found: list[str] = []
+    for name in names:
+        number = 2
+        base = name
+        while name in found:
+            name, number = f"{base}_{number}", number + 1
+        found.append(name)
+    return tuple(found)
 
 
 def fitted_to(asked: Asked | None, name: str, value: Any) -> Any:

@@ -107,7 +107,8 @@ class JaxFunction:
         made = self._made(known, traced)
         key = jax.random.key(key) if isinstance(key, int | np.integer) else key
         arrays = {name: jnp.asarray(value) for name, value in traced.items()}
-        return made.run(arrays, key, None if noise is None else {name: jnp.asarray(value) for name, value in noise.items()})
+        found = made.run(arrays, key, None if noise is None else {name: jnp.asarray(value) for name, value in noise.items()})
+        return {name: found[name] for each in self.outputs for name in (each, f"{each}_length") if name in found}
 
     @property
     def draws(self) -> dict[str, Draw]:
@@ -161,31 +162,31 @@ class JaxFunction:
         try:
             graph = self._source.opened(known, types)
             params = [graph.inputs[name] for name in (*graph.body.inputs, *graph.body.captures)]
-            step = lowered(graph.body, [types[name] for name in params], current_options().obey_body_condition)
+            wanted = [k for k, name in enumerate(graph.outputs) if self._wanted is None or name in self._wanted]
+            step = lowered(graph.body, [types[name] for name in params], current_options().obey_body_condition).giving(wanted)
         except Exception as error:
             raise self._source.located(error) from error.__cause__
 
         def run(arrays: Mapping[str, Any], key: Any, noise: Any) -> dict[str, Any]:
             draws: Draws = Keys(key) if noise is None else _given(step, noise)
             try:
-                return self._chosen(
-                    graph.outputs, step([arrays[name] for name in params], draws, self.max_steps, self.checkpoint)
-                )
+                found = step([arrays[name] for name in params], draws, self.max_steps, self.checkpoint)
+                return _by_name([graph.outputs[k] for k in wanted], found)
             except NotImplementedError as error:
                 raise self._source.located(error) from error.__cause__
 
         return Made(step, jax.jit(run))
 
-    def _chosen(self, names: Sequence[str], found: Sequence[Any]) -> dict[str, Any]:
-        made: dict[str, Any] = {}
-        for name, value in zip(names, found, strict=True):
-            if self._wanted is not None and name not in self._wanted:
-                continue
-            if isinstance(value, Padded):
-                made[name], made[f"{name}_length"] = value
-            else:
-                made[name] = jnp.asarray(value)
-        return made
+
+def _by_name(names: Sequence[str], found: Sequence[Any]) -> dict[str, Any]:
+    """Outputs by name; rows of which only some count have their number beside them."""
+    made: dict[str, Any] = {}
+    for name, value in zip(names, found, strict=True):
+        if isinstance(value, Padded):
+            made[name], made[f"{name}_length"] = value
+        else:
+            made[name] = jnp.asarray(value)
+    return made
 
 
 def _given(step: JaxStep, noise: Mapping[str, Any]) -> Given:

@@ -36,11 +36,12 @@ TOGETHER = {
 }
 """Functions whose arguments are brought to one element type, by numpy's rules."""
 
-FRESH = {"zeros_like", "ones_like", "empty_like", "full_like", "copy", "concatenate", "stack", "where", "pad"}
+FRESH = {"zeros_like", "ones_like", "empty_like", "full_like", "copy", "concatenate", "stack", "where", "pad", "array"}
 """Functions that give an array of its own."""
 
 _BY_UFUNC = {row.ufunc: TEMPLATES[name] for name, row in PRIMITIVES.items() if row.ufunc is not None}
 _REDUCED = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all", "logical_or": "any"}
+_AT = {"add": "add", "multiply": "multiply", "maximum": "max", "minimum": "min"}
 _ACCUMULATED = {"add": "cumsum", "multiply": "cumprod", "maximum": "cummax", "minimum": "cummin"}
 
 
@@ -49,13 +50,23 @@ class NotOver(TypeError):
 
 
 def over_jax(call: Callable[..., Any], args: Sequence[Any]) -> Any:
-    """The results of a kernel, called with arrays of JAX; those that are known stay numpy's.
+    """The results of a kernel, called with arrays of JAX; those that are known stay numpy's, if they can.
 
     Raises
     ------
     NotOver
         It has no form in JAX.
     """
+    try:
+        return _called(call, args)
+    except NotOver:
+        fractions = [isinstance(x, np.ndarray) and x.dtype.kind == "f" for x in args]
+        if not any(fractions):
+            raise
+        return _called(call, [jnp.asarray(x) if known else x for x, known in zip(args, fractions, strict=True)])
+
+
+def _called(call: Callable[..., Any], args: Sequence[Any]) -> Any:
     try:
         with np.errstate(all="ignore"):
             return bare(call(*[_over(x, True) for x in args]))
@@ -155,6 +166,10 @@ class Over(NDArrayOperatorsMixin):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **named: Any) -> Any:
         """NEP 13: what a ufunc, and so an operator, does."""
+        if method == "at" and ufunc.__name__ in _AT:
+            target, where, *others = inputs
+            place = jnp.asarray(bare(target)).at[_bare(where)]
+            return _written(target, getattr(place, _AT[ufunc.__name__])(*_bare(others)))
         if method in ("reduce", "accumulate"):
             found = _along(ufunc, method, *inputs, **named)
         elif method != "__call__" or named.keys() - {"dtype", "casting"}:
@@ -213,6 +228,14 @@ class Over(NDArrayOperatorsMixin):
         if dtype is None or np.dtype(dtype).itemsize != self.itemsize or self.dtype == bool:
             raise NotOver("the kernel takes elements apart")
         return Over(lax.bitcast_convert_type(self.array, np.dtype(dtype)), is_frozen=True)
+
+    def sort(self, axis: int = -1, kind: Any = None) -> None:
+        """Sort it where it lies."""
+        self.write(jnp.sort(self.array, axis))
+
+    def partition(self, kth: Any, axis: int = -1) -> None:
+        """Put some elements where they are when it is sorted: it is sorted."""
+        self.sort(axis)
 
     def copy(self, order: str = "C") -> Over:
         """An array of its own."""

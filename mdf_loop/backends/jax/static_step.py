@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -17,10 +18,11 @@ from mdf_loop.ir import Body, Node
 from mdf_loop.ops.registry import Kernel
 from mdf_loop.ops.rows import Bound
 from mdf_loop.step.check import checked
+from mdf_loop.step.guesses import guessing
 from mdf_loop.step.lower import Names
 from mdf_loop.step.records import Region, Type, Value
 from mdf_loop.step.static import StaticLowering, fitted_values, scaled_draw
-from mdf_loop.step.structure import values_in
+from mdf_loop.step.structure import Uses, uses_of, values_in
 
 WIDE = (np.dtype(np.float64), np.dtype(np.complex128))
 
@@ -52,6 +54,15 @@ class JaxStep:
     region: Region
     origins: Mapping[Value, Node]
 
+    def giving(self, places: Sequence[int]) -> JaxStep:
+        """The same with some of its results."""
+        return JaxStep(replace(self.region, results=tuple(self.region.results[k] for k in places)), self.origins)
+
+    @cached_property
+    def uses(self) -> Uses:
+        """Who reads which value."""
+        return uses_of(self.region)
+
     def __call__(self, given: Sequence[Any], draws: Draws, max_steps: int | None = None, checkpoint: int = 0) -> list[Any]:
         """Its results; what a loop that may end early collected is :class:`Padded`."""
         if canonical(np.float64) != np.float64 and (wide := self._wide()) is not None:
@@ -63,11 +74,11 @@ class JaxStep:
 
     def how(self, max_steps: int | None = None, checkpoint: int = 0) -> How:
         """How it is computed."""
-        return How(self.origins, max_steps, checkpoint)
+        return How(self.origins, self.uses, max_steps, checkpoint)
 
     def _wide(self) -> Value | None:
         """A value that is computed in fractions of 64 bits."""
-        return next((x for x in values_in(self.region) if x.type.dtype in WIDE), None)
+        return next((x for x in values_in(self.region) if x.type.dtype is not None and x.type.dtype in WIDE), None)
 
 
 def lowered(body: Body, types: Sequence[Type], obey: bool = False) -> JaxStep:
@@ -78,7 +89,8 @@ def lowered(body: Body, types: Sequence[Type], obey: bool = False) -> JaxStep:
     UnsupportedOp
         It has none; names the node.
     """
-    lowering = JaxLowering((body.name,), obey)
+    with guessing(True):  # that a part lies inside its array: JAX needs lengths that are known
+        lowering = JaxLowering((body.name,), obey)
     names = (*body.inputs, *body.captures)
     scope = {name: lowering.b.param(type, k) for k, (name, type) in enumerate(zip(names, types, strict=True))}
     return JaxStep(checked(lowering.b.closed(lowering.body(body, scope))), lowering.origins)

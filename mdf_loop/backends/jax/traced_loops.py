@@ -7,7 +7,7 @@ of which computes only while the loop goes on; JAX takes it where it differentia
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
@@ -72,7 +72,11 @@ class TracedLoop:
         self.outer = [x for x in dict.fromkeys(_read_in(self.loop.body)) if x in self.w.known]
         for x in self.outer:
             self.w.plain(x, self.w.known[x], self.v)
-        for x in (*self.loop.last, *self.loop.rows, *self.loop.states):
+        read = {place for place, _ in self.w.how.uses.items_of(self.v)}
+        first = self.loop.n_carried + self.loop.n_last
+        self.kept = [k for k in range(len(self.loop.rows)) if first + k in read]
+        self.rows = [self.loop.rows[k] for k in self.kept]
+        for x in (*self.loop.last, *self.rows, *self.loop.states):
             if not x.type.is_static:
                 raise self.w.how.refusal(self.v, f"it gives or carries {x.type}: JAX needs types and lengths that stay the same")
 
@@ -118,28 +122,31 @@ class TracedLoop:
             if not self.count and self.loop.last:
                 raise self.w.how.refusal(self.v, "there is no last value of a loop without iterations")
             return self._arranged(*self._counted(self.operands), None)
-        if self.loop.rows and self.most is None:
+        if self.rows and self.most is None:
             raise self.w.how.refusal(self.v, f"it collects values and nothing says how many: {_GIVE}")
         found = _differentiable(self._ending, self._masked if self.most is not None else None)(self.operands)
         return self._arranged(*found)
 
     def _arranged(self, end: Moment, rows: Sequence[Any], number: Any) -> tuple[Any, ...]:
-        collected = []
-        for x, what in zip(rows, self.loop.collected, strict=True):
+        collected: list[Any] = [None] * len(self.loop.rows)
+        for k, x in zip(self.kept, rows, strict=True):
+            what = self.loop.collected[k]
             if number is not None and (what.axis or what.reverse):
                 raise self.w.how.refusal(
                     self.v, "it may end early, and collects along another axis than the first or from behind"
                 )
             array = jnp.moveaxis(x[::-1] if what.reverse else x, 0, what.axis)
-            collected.append(array if number is None else Padded(array, number))
+            collected[k] = array if number is None else Padded(array, number)
         return *end.states, *end.last, *collected, self.count if number is None else number, end.stays  # type: ignore[arg-type]
 
     # One iteration
 
-    def _iteration(self, given: Operands, i: Any, now: Moment, parts: Any, noise: Any) -> tuple[Moment, tuple[Any, ...]]:
+    def _iteration(
+        self, given: Operands, i: Any, now: Moment, parts: Any, noise: Any, selects: bool = False
+    ) -> tuple[Moment, tuple[Any, ...]]:
         """What an iteration makes, and what is collected of it."""
         known = dict(zip(self.outer, given.outer, strict=True))
-        w = Walk(self.w.how, self.draws.at(i, given.shared, noise), known)
+        w = Walk(replace(self.w.how, selects=selects or self.w.how.selects), self.draws.at(i, given.shared, noise), known)
         index, going = as_typed(self.loop.index, i), jnp.broadcast_to(now.stays, self.loop.going.type.shape or ())
         found = w.arrays(self.loop.body, (index, going, *now.states, *parts))
         n, behind = 1 + self.loop.n_carried, 1 + self.loop.n_carried + self.loop.n_last
@@ -147,7 +154,7 @@ class TracedLoop:
         for x, state in zip(states, now.states, strict=True):
             if x.shape != state.shape:
                 raise self.w.how.refusal(self.v, f"a carried value of shape {list(state.shape)} becomes {list(x.shape)}")
-        return Moment(jnp.reshape(found[0], ()) != 0, states, tuple(found[n:behind])), tuple(found[behind:])
+        return Moment(jnp.reshape(found[0], ()) != 0, states, tuple(found[n:behind])), tuple(found[behind + k] for k in self.kept)
 
     def _first(self, given: Operands) -> Moment:
         """What the first iteration begins with."""
@@ -156,7 +163,7 @@ class TracedLoop:
 
     def _no_rows(self, length: int | None = None) -> tuple[Any, ...]:
         lead = () if length is None else (length,)
-        return tuple(jnp.zeros((*lead, *(x.type.shape or ())), jax_dtype(x.type)) for x in self.loop.rows)
+        return tuple(jnp.zeros((*lead, *(x.type.shape or ())), jax_dtype(x.type)) for x in self.rows)
 
     # Ways to run it
 
@@ -171,7 +178,7 @@ class TracedLoop:
 
     def _ending(self, given: Operands) -> tuple[Moment, Any, Any]:
         """Iterations until the condition ends them."""
-        limit = UNLIMITED if self.most is None or not self.loop.rows else self.most
+        limit = UNLIMITED if self.most is None or not self.rows else self.most
         limit = limit if self.count is None else min(self.count, limit)
         counted = jnp.asarray(limit if given.count is None else jnp.minimum(given.count, limit), int)
 
@@ -204,10 +211,9 @@ class TracedLoop:
             number, now = x
             i, parts, noise = each
             going = self._obeyed(now, i == 0, given) & (i < counted)
-            safe = jax.tree.map(lambda new, old: jnp.where(going, new, old), now, first)  # a dead iteration has no nan of its own
-            now, row = lax.cond(
-                going, lambda: self._iteration(given, jnp.where(going, i, 0), safe, parts, noise), lambda: (now, self._no_rows())
-            )
+            safe = _chosen(going, now, first)  # what is computed in a dead iteration has no nan of its own
+            new, row = self._iteration(given, jnp.where(going, i, 0), safe, parts, noise, selects=True)
+            now, row = _chosen(going, new, now), _chosen(going, row, self._no_rows())
             return (number + going, now), row
 
         (number, now), rows = self._scan(step, (jnp.zeros((), int), first), given, self.most)
@@ -236,6 +242,10 @@ class TracedLoop:
 
 
 _GIVE = "give to_jax(..., max_steps=N), a number that it never exceeds"
+
+
+def _chosen(condition: Any, new: Any, old: Any) -> Any:
+    return jax.tree.map(lambda x, y: jnp.where(condition, x, y), new, old)
 
 
 def _differentiable(run: Callable[[Operands], Any], masked: Callable[[Operands], Any] | None) -> Callable[[Operands], Any]:

@@ -24,7 +24,7 @@ from mdf_loop.ir import Node
 from mdf_loop.step.primitives import BOOL, PRIMITIVES
 from mdf_loop.step.records import BranchRegion, LoopRegion, Reduction, Region, Value
 from mdf_loop.step.static import computed_in
-from mdf_loop.step.structure import may_end
+from mdf_loop.step.structure import Uses, may_end
 from mdf_loop.types.elements import kind_of
 
 STRUCTURE: dict[str, Callable[..., Any]] = {}
@@ -46,15 +46,22 @@ class How:
     ----------
     origins : mapping of Value to Node
         Where values come from, for messages.
+    uses : Uses
+        Who reads them: nothing is computed that nobody reads.
     max_steps : int or None
         The most iterations of a loop that says no number itself.
     checkpoint : int
         From how many iterations one is kept for gradients; 0 keeps all.
+    selects : bool
+        Whether both branches of an If are computed and one is chosen: JAX 0.10 has no gradient of a ``cond`` that is
+        differentiated while it is vectorised.
     """
 
     origins: Mapping[Value, Node]
+    uses: Uses
     max_steps: int | None = None
     checkpoint: int = 0
+    selects: bool = False
 
     def way_of(self, value: Value) -> str:
         """How a loop runs, in words."""
@@ -81,11 +88,12 @@ class Walk:
     def __init__(self, how: How, draws: Draws, known: Mapping[Value, Any] | None = None) -> None:
         self.how, self.draws, self.known = how, draws, dict(known or {})
 
-    def results(self, region: Region, given: Sequence[Any]) -> list[Any]:
-        """What a region gives."""
+    def results(self, region: Region, given: Sequence[Any], whole: bool = False) -> list[Any]:
+        """What a region gives; of a definition, of which nobody knows who reads what, the ``whole`` is computed."""
         self.known |= zip(region.params, given, strict=True)
         for value in region.values:
-            self.known[value] = self._computed(value)
+            if whole or self.how.uses.count(value):
+                self.known[value] = self._computed(value)
         return [x.attr if x.op == "const" else self.known[x] for x in region.results]
 
     def arrays(self, region: Region, given: Sequence[Any]) -> list[Any]:
@@ -188,7 +196,7 @@ def _apply(w: Walk, v: Value, *args: Any) -> Any:
     how = v.attr
     if how.definition is not None:
         inside = Walk(w.how, w.draws, w.known | dict(zip(v.args, args, strict=True)))
-        found = inside.results(how.definition, ())
+        found = inside.results(how.definition, (), whole=True)
         return found if how.results > 1 else found[0]
     if is_draw(v):
         return numbers_of(v, w.draws, args)
@@ -205,13 +213,21 @@ def _apply(w: Walk, v: Value, *args: Any) -> Any:
 
 def _branch(w: Walk, v: Value, condition: Any) -> Any:
     branch: BranchRegion = v.attr
-    condition = jnp.reshape(condition, ()) != 0
+    condition = jnp.reshape(jnp.asarray(condition), ()) != 0
     sides = [lambda region=region: Walk(w.how, w.draws, w.known).arrays(region, ()) for region in (branch.then, branch.other)]
-    shapes = [[(x.type.dtype, x.type.shape) for x in region.results] for region in (branch.then, branch.other)]
-    try:
-        return lax.cond(condition, *sides)
-    except TypeError:
-        raise w.how.refusal(v, f"its branches give values of different types or shapes: {shapes[0]} and {shapes[1]}") from None
+    then, other = map(jax.eval_shape, sides)
+    if then != other:
+        raise w.how.refusal(v, f"its branches give values of different types or shapes: {then} and {other}")
+    if w.how.selects:
+        return jax.tree.map(lambda x, y: jnp.where(condition, x, y), *(side() for side in sides))
+    return lax.cond(condition, *sides)
+
+
+def _window(w: Walk, v: Value, x: Any, *at: Any) -> Any:
+    shape = v.type.shape or ()
+    inside = [(begin >= 0) & (begin + length <= n) for begin, length, n in zip(at, shape, x.shape, strict=True)]
+    debug_check(jnp.all(jnp.stack(inside)), "a slice reaches beyond its array")
+    return lax.dynamic_slice(x, at, shape)
 
 
 def _put(w: Walk, v: Value, x: Any, update: Any, *at: Any) -> Any:
@@ -229,7 +245,7 @@ STRUCTURE |= {
     "broadcast": lambda w, v, x, *lengths: jnp.broadcast_to(x, _shape(w, v, lengths)),
     "transpose": lambda w, v, x: jnp.transpose(x, v.attr),
     "slice": lambda w, v, x: jnp.asarray(x)[v.attr],
-    "window": lambda w, v, x, *at: lax.dynamic_slice(x, at, v.type.shape),
+    "window": _window,
     "pack": lambda w, v, *numbers: jnp.stack([jnp.asarray(x).astype(jax_dtype(v.type)) for x in numbers]),
     "length": lambda w, v, x: np.int64(x.shape[v.attr]),
     "concat": lambda w, v, *parts: jnp.concatenate(parts, v.attr),
