@@ -72,6 +72,7 @@ FOREIGN = {
     "openvino": set(),
     "onnxruntime": {"models"},
     "llvmlite": {"backends"},
+    "jax": {"backends"},
     "torch": set(),
     "typer": {"cli"},
     "rich": {"cli", "progress.py"},
@@ -130,6 +131,7 @@ def test_nothing_outside_a_room_imports_it(path):
 DOORS = {
     ("mdf_loop.models.model", "mdf_loop.sweeps.trials"): "a call of a model may ask for trials",
     ("mdf_loop.models.model", "mdf_loop.models.explaining"): "a model explains itself",
+    ("mdf_loop.models.model", "mdf_loop.models.by_jax"): "a model runs by JAX",
     ("mdf_loop.models.model", "mdf_loop.pictures.drawing"): "a model plots its picture",
     ("mdf_loop.models.mdf", "mdf_loop.models.recording"): "a model runs with recordings",
     ("mdf_loop.models.network", "mdf_loop.models.recording"): "a model runs with recordings",
