@@ -16,13 +16,13 @@ import numpy as np
 
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Body, Carried, Loop, Node
+from mdf_loop.ops.registry import facts
 from mdf_loop.ops.rows import Bound
 from mdf_loop.step.build import Builder, CannotLower
 from mdf_loop.step.lower import Lowering, Names
 from mdf_loop.step.primitives import FLOAT64, PRIMITIVES
 from mdf_loop.step.records import Apply, Region, Type, Value
 from mdf_loop.step.settling import Settling
-from mdf_loop.types.elements import CODES
 from mdf_loop.types.fitting import fit_values
 from mdf_loop.types.required import Asked
 
@@ -241,9 +241,6 @@ def fitted_values(
     return tuple(b.cast(x, found[name].dtype) for name, x in zip(names, inputs, strict=True))
 
 
-_DRAWS = {"numpy.random.normal": "RandomNormal", "numpy.random.uniform": "RandomUniform"}
-
-
 def scaled_draw(b: Builder, node: Node, inputs: Sequence[Value | None]) -> Value | None:
     """numpy's random numbers whose mean or bounds are computed: standard ones, moved and scaled; None for another node.
 
@@ -252,7 +249,8 @@ def scaled_draw(b: Builder, node: Node, inputs: Sequence[Value | None]) -> Value
     CannotLower
         Their number is computed.
     """
-    if node.op not in _DRAWS:
+    draws = facts(node).draws
+    if draws is None or len(inputs) > 3 or not any(x is not None for x in inputs[:2]):
         return None
     given, size = [x for x in inputs[:2] if x is not None], [*inputs, None, None, None][2]
     if any(not x.type.is_static for x in given) or (size is not None and size.op != "const"):
@@ -262,11 +260,13 @@ def scaled_draw(b: Builder, node: Node, inputs: Sequence[Value | None]) -> Value
         if size is None
         else tuple(np.ravel(size.attr).tolist())
     )
-    op, double = _DRAWS[node.op], CODES[FLOAT64]
-    drawing = Apply(Node(op, (), node.outputs, {"shape": shape, "dtype": double}, node.name, 1), _never, needs_run=True)
+    op, attrs = draws(0.0, 1.0, shape or None) or (None, {})
+    if op is None:
+        return None
+    drawing = Apply(Node(op, (), node.outputs, {**attrs, "shape": shape}, node.name, 1), _never, needs_run=True)
     (drawn,) = b.apply(drawing, (), [Type(FLOAT64, shape, weak=not shape)])
     first, second = [*given, *map(b.const, (0.0, 1.0)[len(given) :])]
-    return b.add(b.mul(drawn, b.sub(second, first) if op == "RandomUniform" else second), first)
+    return b.add(b.mul(drawn, b.sub(second, first) if "high" in attrs else second), first)
 
 
 def _never(*_: Any) -> Any:
