@@ -14,9 +14,9 @@ import mdf_loop
 from mdf_loop.backends.python import peepholes
 from mdf_loop.backends.python.printer import program
 from mdf_loop.batching import elementwise
-from mdf_loop.engines import available_engines
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import KERNELS, kernel, lookup, routine
+from mdf_loop.settings.engines import available_engines
 from mdf_loop.step.build import Builder, type_of_value
 from mdf_loop.step.primitives import PRIMITIVES, Primitive
 
@@ -93,7 +93,7 @@ def test_a_peephole(monkeypatch):
 def test_a_template(monkeypatch):
     pytest.importorskip("llvmlite")
     from mdf_loop.backends.llvm import arithmetic
-    from mdf_loop.backends.llvm.program import program as compiled
+    from mdf_loop.backends.llvm.machine_program import program as compiled
 
     monkeypatch.setattr(arithmetic, "WRITERS", dict(arithmetic.WRITERS))
     (block,) = blocks_of("@writes")

@@ -8,10 +8,10 @@ from engines import ENGINES
 from modeci_mdf.mdf import Condition, ConditionSet, Edge, Function, Graph, InputPort, Node, OutputPort, Parameter
 
 import mdf_loop
-from mdf_loop.convert.scheduled.loops import Lowering
+from mdf_loop.convert.scheduled.loops import ScheduledLowering
 from mdf_loop.errors import ArgumentError, IterationLimit, LoopWarning, NotLowered
 from mdf_loop.models.mdf import MdfModel
-from mdf_loop.models.recorded_names import loops_of
+from mdf_loop.models.recordings.recorded_names import loops_of
 
 LEAK = """leak (int64 i, bool go, double v) => (bool going, double v_out, double seen) {
   change = Mul (rate, v) v_out = Sub (v, change) seen = Identity (v_out)
@@ -156,7 +156,7 @@ def test_mdfs_engine_records_the_same(case, condition, as_function, monkeypatch)
     def refuse(*_):
         raise NotLowered("no loop today")
 
-    monkeypatch.setattr(Lowering, "lowered", refuse)
+    monkeypatch.setattr(ScheduledLowering, "lowered", refuse)
     with pytest.warns(LoopWarning, match="no loop today"):
         found = new(graph)(steps=4, record=names)
     assert found.iterations == expected.iterations

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
+from mdf_loop.cli.console import as_json
 from mdf_loop.cli.parameters import Debug, Json, Steps, TimeIncrement, Trusted
 from mdf_loop.cli.problems import at_work
-from mdf_loop.cli.values import as_json
 from mdf_loop.errors import MalformedBody
-from mdf_loop.files import replacing
+from mdf_loop.writers.atomic_files import replacing
 
 KINDS = {".onnx": "onnx", ".xml": "openvino", ".yaml": "mdf", ".yml": "mdf", ".json": "mdf"}
 """What a file is, by the end of its name."""
@@ -47,7 +47,7 @@ def _convert(source: Path, target: Path, to_mdf: dict[str, Any], to_onnx: dict[s
     from mdf_loop.convert import mdf_to_onnx, onnx_to_mdf, rewriting
 
     if source.exists() and target.exists() and source.samefile(target):
-        raise MalformedBody(f"IN and OUT are one file, {str(source)!r}; it would be written anew, without its comments")
+        raise MalformedBody(f"IN and OUT are one file, {str(source)!r}; it would be written again, without its comments")
     kinds = tuple(KINDS.get(path.suffix.lower(), "") for path in (source, target))
     if kinds in (("onnx", "mdf"), ("openvino", "mdf")):
         onnx_to_mdf.convert(source, target, **to_mdf)

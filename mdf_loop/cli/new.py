@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
+from mdf_loop.cli.console import as_json
 from mdf_loop.cli.parameters import Debug, Json
-from mdf_loop.cli.values import as_json
 from mdf_loop.errors import ArgumentError
-from mdf_loop.files import replacing
+from mdf_loop.writers.atomic_files import replacing
 
 STARTER = """\
 # A model in MDF with a loop. Run it:       mdf-loop run FILE
@@ -27,9 +27,8 @@ NAME:
     NAME:
       nodes:
         decay:                       # a node; others can be joined to it by edges
-          input_ports:
-            rate: {default_value: 0.5}   # what comes from outside, or from other nodes
-          parameters:
+          parameters:                # values; others can come from outside, by input_ports
+            rate: {value: 0.5}
             start: {value: 8.0}
             dt: {value: 0.1}
             enough: {value: 0.01}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mdf_loop.cli.console import as_json, console, described, outputs_table, write_outputs
 from mdf_loop.cli.parameters import (
     Collect,
     Debug,
@@ -29,8 +30,6 @@ from mdf_loop.cli.parameters import (
     stepping,
 )
 from mdf_loop.cli.problems import at_work, iterations
-from mdf_loop.cli.tables import console, outputs_table
-from mdf_loop.cli.values import as_json, described, write_outputs
 from mdf_loop.errors import MalformedBody, PartialResults
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ def _run(file: Path, inputs: dict[str, Any], how: dict[str, Any], output: Path |
 
 
 def _listener(asked: bool | None) -> Any:
-    """Who is told how far it has come: a bar at once, one after two seconds on a terminal, or nobody."""
+    """What reports how far it has come: a bar at once, one after two seconds on a terminal, or nothing."""
     from mdf_loop.progress import Bar
 
     if asked is None:

@@ -4,7 +4,7 @@ MDF evaluates ONNX operators through float64, one output at a time and under one
 whose metadata says ``types`` (see :mod:`mdf_loop.readers.mdf.typed`) the nodes that are ONNX operators or constants are
 taken over when the graph is made evaluable: graph-scheduler still decides when they run, and values travel along MDF's
 edges, with the types they have in ONNX.  No text of such a node is evaluated; MDF evaluates those of other nodes, if they
-are on the list of :mod:`mdf_loop.readers.expressions.text`.
+are on the list of :mod:`mdf_loop.readers.expressions.expression_text`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from mdf_loop.options import start_run
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf.body import check_graph
 from mdf_loop.readers.mdf.engine_body import check_expressions, refuse_hanging
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.signature import Signature, ports_of, read_signature, said_names
 from mdf_loop.readers.mdf.typed import OPAQUE, GraphReader, finished, is_typed
 from mdf_loop.types.fitting import fit_values
@@ -64,7 +65,7 @@ def typed_nodes(graph: Any) -> dict[str, TypedNode]:
     asked = asked_types(replace(body, inputs=(*body.inputs, *given), nodes=ours))  # what MDF gives has no types
     nodes, others = {}, copy.copy(graph)
     others.nodes = [node for node in graph.nodes if node.id in left]
-    check_expressions(others)  # what MDF's engine evaluates, in a model that somebody converted and changed
+    check_expressions(others)  # what MDF's engine evaluates, in a model that was converted and changed by hand
     for node in graph.nodes:
         if node.id not in left:
             nodes[node.id] = TypedNode(node, reader, replace(body, nodes=tuple(reader.made[node.id])), asked)
@@ -97,7 +98,7 @@ class _Like:
         self.metadata = {**graph.metadata, **said}
 
 
-class Port:
+class TypedPort:
     """An input or output port of a node of ours, as MDF's engine sees it."""
 
     def __init__(self, port: Any) -> None:
@@ -116,16 +117,16 @@ class TypedNode:
 
     def __init__(self, node: Any, reader: GraphReader, body: Body, asked: Mapping[str, Asked]) -> None:
         self.node, self.evaluable_parameters, self.evaluable_functions = node, {}, {}  # type: ignore[var-annotated]
-        self.evaluable_inputs = {port.id: Port(port) for port in node.input_ports}
-        self.evaluable_outputs = {port.id: Port(port) for port in node.output_ports}
+        self.evaluable_inputs = {port.id: TypedPort(port) for port in node.input_ports}
+        self.evaluable_outputs = {port.id: TypedPort(port) for port in node.output_ports}
         for port in self.evaluable_outputs.values():
             port.curr_value = None
         self._values = {port.id: _value_of(reader, node, port) for port in node.input_ports}
         self._outputs = {port.id: reader.names[node.id, port.id] for port in node.output_ports}
         self._defaults = {
-            port.id: body.values.get(self._values[port.id], port.default_value)
+            port.id: body.values.get(self._values[port.id], default_value_of(port))
             for port in node.input_ports
-            if port.default_value is not None
+            if default_value_of(port) is not None
         }
         self._asked = {name: asked[name] for name in self._values.values() if name in asked}
         self._prepare(body)
@@ -176,7 +177,7 @@ def _value_of(reader: GraphReader, node: Any, port: Any) -> str:
         return reader.names[reader.sent[place]]
     if place in reader.signature.fed:
         return reader.signature.fed[place]
-    return port.id if port.default_value is None else f"{node.id}.{port.id}"
+    return port.id if default_value_of(port) is None else f"{node.id}.{port.id}"
 
 
 def prepare_typed(graph: Any) -> LoopRep:

@@ -13,8 +13,9 @@ from mdf_loop.backend import LoopRep
 from mdf_loop.calls.compiled import Compiled
 from mdf_loop.convert.locating import line_of_error
 from mdf_loop.convert.named_values import Named, freed
+from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.errors import ArgumentError, UnsupportedOp, let_through
-from mdf_loop.integrations.running import places_of, with_inputs
+from mdf_loop.integrations.engine_runs import places_of, with_inputs
 from mdf_loop.ir import Body, Node
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
@@ -69,14 +70,8 @@ class GraphOnce:
         graph, ports = freed(graph, asked)
         body = read_whole(graph, read)
         ends = ports_of(graph).ends
-        called = {place: name for name, place in self._places.items()}
+        called = {place: name for name, place in output_ports(graph).items()}
         return Opened(body, tuple(called[end] for end in ends), {id: names[p.node, p.id] for id, p in ports.items()})
-
-    @property
-    def _places(self) -> Mapping[str, tuple[str, str]]:
-        from mdf_loop.convert.scheduled.schedule import output_ports
-
-        return output_ports(self.model.graph)
 
     def fitted(self, name: str, value: Any) -> Any:
         """A value as the graph takes it: as it is."""

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mdf_loop.counts import is_count
 from mdf_loop.errors import (
     ArgumentError,
     KindError,
@@ -23,7 +22,9 @@ from mdf_loop.errors import IterationLimit as Limit
 from mdf_loop.models.html_tables import model_html
 from mdf_loop.models.ports import Input, Output
 from mdf_loop.models.results import About, Results
-from mdf_loop.options import Run, Seed, options, start_run
+from mdf_loop.options import Run, options, start_run
+from mdf_loop.settings.counts import is_count
+from mdf_loop.settings.random_streams import Seed
 from mdf_loop.types.fitting import handed_out
 
 HOW = {"steps": None, "time_increment": None, "collect": False, "trials": None, "record": None, "every": 1, "record_to": None}
@@ -154,11 +155,10 @@ class Model:
             with options(seed=seed):
                 return self.run_once(inputs, None, wish)
         run, wish = start_run(), wish or PLAIN
-        about = About(self.name, seed=run.stream.seed, inputs=inputs, every=wish.every, options=dict(run.options.chosen))
         if wish.record_to is not None:
-            from mdf_loop.models.recorded_folder import Folder
+            from mdf_loop.models.recordings.zarr_folder import Folder
 
-            wish = replace(wish, record_to=Folder(wish.record_to, about, wish.record))
+            wish = replace(wish, record_to=Folder(wish.record_to, self._about(Found({}), inputs, run, wish), wish.record))
         try:
             found = self.evaluate(inputs, run, wish)
         except BaseException as error:
@@ -169,14 +169,19 @@ class Model:
                 for name in [name for name in inputs if name not in self.inputs]:
                     suggest_argument(error, name, [*HOW, "seed"])
             if keeps_results(error):
-                about.iterations, about.stop = error.iteration, stopped_by(error)
-                about.collected = self.collected(wish)
-                about.recorded = error.recorded or {}
-                error.results = _finished(Results(error.outputs, about), wish)
+                partly = Found(error.outputs or {}, error.iteration, stopped_by(error), error.recorded or {})
+                error.results = _finished(Results(partly.outputs, self._about(partly, inputs, run, wish)), wish)
             raise
-        about.iterations, about.stop, about.recorded = found.iterations, found.stop, found.recorded
-        about.collected = self.collected(wish)
-        return _finished(Results(handed_out(found.outputs, as_arrays=False), about), wish)
+        outputs = handed_out(found.outputs, as_arrays=False) if self.shares else found.outputs
+        return _finished(Results(outputs, self._about(found, inputs, run, wish)), wish)
+
+    shares = True
+    """Whether outputs of a run may be shared with what the model holds."""
+
+    def _about(self, found: Found, inputs: Mapping[str, Any], run: Run, wish: Wish) -> About:
+        """What is known of a run."""
+        ended, chosen = (found.iterations, found.stop, run.stream.seed), dict(run.options.chosen)
+        return About(self.name, *ended, inputs, found.recorded, wish.every, chosen, collected=self.collected(wish))
 
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives; the run has begun."""
@@ -222,14 +227,16 @@ class Model:
         """What a picture of it shows: an MDF graph, or the graph of operators."""
         raise NotImplementedError
 
-    def plot(self, ax: Any = None, *, steps: int | None = None, time_increment: float | None = None) -> Any:
+    def plot(
+        self, ax: Any = None, *, steps: int | None = None, time_increment: float | None = None, level: str = "equations"
+    ) -> Any:
         """Draw the model on axes of matplotlib: the picture that :func:`mdf_loop.draw` makes.  Nothing is run.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             Where to draw; otherwise a new figure, as large as the picture needs.
-        steps, time_increment
+        steps, time_increment, level
             As :func:`mdf_loop.draw` takes them.
 
         Returns
@@ -243,7 +250,7 @@ class Model:
         """
         from mdf_loop.pictures.drawing import draw
 
-        return draw(self, steps=steps, time_increment=time_increment).plot(ax)
+        return draw(self, steps=steps, time_increment=time_increment, level=level).plot(ax)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: its inputs and outputs, in tables that fold.  Nothing is run."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from mdf_loop.backend import LoopRep
 from mdf_loop.errors import ArgumentError
-from mdf_loop.integrations.running import refuse_options
+from mdf_loop.integrations.engine_runs import refuse_options
 from mdf_loop.models.mdf import of_outermost
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.models.ports import Input, Output, Ports, inputs_of_graph
@@ -24,6 +24,8 @@ class NetworkModel(Model):
         What runs it.
     name, source : str
     """
+
+    shares = False
 
     def __init__(self, prepared: LoopRep, name: str = "", source: str = "") -> None:
         self.prepared, self.name, self.source = prepared, name or prepared.body.name, source
@@ -66,7 +68,7 @@ class NetworkModel(Model):
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives; what the variables of an OpenVINO model keep begins anew."""
         if wish.record:
-            from mdf_loop.models.recording import recorded_network
+            from mdf_loop.models.recordings.recording import recorded_network
 
             return recorded_network(self, inputs, run, wish)
         given = self.prepared.fit(inputs)

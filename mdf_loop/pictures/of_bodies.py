@@ -8,11 +8,11 @@ from dataclasses import replace
 from mdf_loop.calls.explain import first_output, ways
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import Body, Loop, Node
-from mdf_loop.pictures.records import CONDITION, INPUT, OUTPUT, PLAIN, Arrow, Box, Cluster, Picture
+from mdf_loop.pictures.boxes import CONDITION, INPUT, OUTPUT, PLAIN, Arrow, Box, Cluster, Picture
 from mdf_loop.plan.schedule import make_plan
 
 MOST_NODES = 400
-"""A body of more nodes is drawn as one box: nobody can read it, and Graphviz takes minutes."""
+"""A body of more nodes is drawn as one box: it cannot be read, and Graphviz takes minutes."""
 
 Scope = Mapping[str, str]
 """Where the values that can be read come from: the key of a box for each name."""

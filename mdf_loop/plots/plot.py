@@ -46,7 +46,7 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
     >>> mdf_loop.plot(r, "sums").get_xlabel()                            # doctest: +SKIP
     'iteration'
     """
-    from mdf_loop.plots.axes import legend, new_axes, plot_one, plot_phase
+    from mdf_loop.plots.on_matplotlib import legend, new_axes, plot_one, plot_phase
     from mdf_loop.plots.series import chosen, series_of
 
     known = series_of(source)
@@ -66,7 +66,7 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
 
 
 def _all_lines(source: Any, known: Any) -> list[Any]:
-    """What is drawn where nobody says a name: lines along one axis that all of them have; or a single series of any kind."""
+    """What is drawn where no name is given: lines along one axis that all of them have; or a single series of any kind."""
     recorded = getattr(getattr(source, "about", None), "recorded", None)
     found = []
     for name in recorded or known:

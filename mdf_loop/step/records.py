@@ -48,7 +48,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.ir import Collected, Node, Scanned
-from mdf_loop.kernels.bounds import most_bytes
+from mdf_loop.kernels.arrays.bounds import most_bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +85,13 @@ class Type:
     shape: tuple[Length, ...] | None = None
     weak: bool = False
     is_array: bool = False
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are the same: numpy takes None for float64, and so does its ``==``."""
+        if not isinstance(other, Type):
+            return NotImplemented
+        mine = self.dtype is None, self.dtype, self.shape, self.weak, self.is_array
+        return mine == (other.dtype is None, other.dtype, other.shape, other.weak, other.is_array)
 
     @property
     def rank(self) -> int | None:

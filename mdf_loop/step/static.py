@@ -19,10 +19,10 @@ from mdf_loop.ir import Body, Carried, Loop, Node
 from mdf_loop.ops.registry import facts
 from mdf_loop.ops.rows import Bound
 from mdf_loop.step.build import Builder, CannotLower
+from mdf_loop.step.fixpoint import Settling
 from mdf_loop.step.lower import Lowering, Names
 from mdf_loop.step.primitives import FLOAT64, PRIMITIVES
 from mdf_loop.step.records import Apply, Region, Type, Value
-from mdf_loop.step.settling import Settling
 from mdf_loop.types.fitting import fit_values
 from mdf_loop.types.required import Asked
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from mdf_loop.models.by_jax import function_of, in_rows, key_of, tried
 from mdf_loop.options import Run
-from mdf_loop.sweeps.table import Chunk, holding
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, holding
 
 if TYPE_CHECKING:
     from mdf_loop.sweeps.task import Task

@@ -229,6 +229,10 @@ class Over(NDArrayOperatorsMixin):
             raise NotOver("the kernel takes elements apart")
         return Over(lax.bitcast_convert_type(self.array, np.dtype(dtype)), is_frozen=True)
 
+    def argsort(self, axis: int = -1, kind: Any = None) -> Over:
+        """The places of its elements in rising order, equal ones in their own."""
+        return Over(jnp.argsort(self.array, axis, stable=True))
+
     def sort(self, axis: int = -1, kind: Any = None) -> None:
         """Sort it where it lies."""
         self.write(jnp.sort(self.array, axis))
@@ -315,7 +319,7 @@ def _along(
 
 
 _METHODS = {
-    *("sum", "prod", "max", "min", "any", "all", "mean", "cumsum", "cumprod", "argmax", "argmin", "argsort"),
+    *("sum", "prod", "max", "min", "any", "all", "mean", "cumsum", "cumprod", "argmax", "argmin"),
     *("ravel", "flatten", "squeeze", "diagonal", "repeat", "take", "clip", "round", "conj"),
 }
 """Methods of an array that jax.numpy has as functions."""

@@ -18,9 +18,9 @@ from mdf_loop.ir import Body, Node
 from mdf_loop.ops.registry import Kernel
 from mdf_loop.ops.rows import Bound
 from mdf_loop.step.check import checked
-from mdf_loop.step.guesses import guessing
 from mdf_loop.step.lower import Names
 from mdf_loop.step.records import Region, Type, Value
+from mdf_loop.step.speculation import guessing
 from mdf_loop.step.static import StaticLowering, fitted_values, scaled_draw
 from mdf_loop.step.structure import Uses, uses_of, values_in
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.axes import place, places
-from mdf_loop.kernels.definitions.filling import tiled
-from mdf_loop.kernels.definitions.mdf import all_given, define, is_number, strong, strong_type
-from mdf_loop.kernels.definitions.places import gather
-from mdf_loop.kernels.definitions.shapes import known, rank_of, squeeze_1, unsqueeze_1
+from mdf_loop.kernels.arrays.axes import place, places
+from mdf_loop.kernels.definitions.mdf_operators import all_given, define, is_number, strong, strong_type
+from mdf_loop.kernels.definitions.of_fills import tiled
+from mdf_loop.kernels.definitions.of_places import gather
+from mdf_loop.kernels.definitions.of_shapes import known, rank_of, squeeze_1, unsqueeze_1
 from mdf_loop.ops.rows import Call
 
 MOST_PARTS = 64
-"""Parts of an array up to which putting them together anew is worth a definition."""
+"""Parts of an array up to which putting them together again is worth a definition."""
 
 
 def static(x: Any) -> tuple[int, ...]:
@@ -216,7 +216,7 @@ def atleast_1d(b, x):
     return b.pack([strong(b, x)]) if is_number(x) else b.reshape(x, static(x))
 
 
-# Made anew
+# New arrays
 
 
 def _filled(b: Any, shape: Sequence[int], value: Any, dtype: np.dtype) -> Any:

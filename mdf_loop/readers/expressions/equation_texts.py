@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mdf_loop.errors import MalformedBody, Together, did_you_mean, in_words
-from mdf_loop.readers.expressions.text import as_name
+from mdf_loop.readers.expressions.expression_text import as_name
 
 CARRIED, COLLECTED, WHILE, LET, INDEX, SCANNED = "carried", "collected", "while", "let", "index", "scanned"
 
@@ -82,7 +82,7 @@ def within(source: Any, names: Collection[str]) -> Any:
     around = sorted(AMBIENT.intersection(names))
     try:
         said = equations_in(source)
-    except MalformedBody:  # which is told when it is read
+    except MalformedBody:  # reading it raises the error
         return source
     texts = " ".join(text for *_, text in texts_of(said))
     local = {*said.names, *said.let, *said.captured, said.index}

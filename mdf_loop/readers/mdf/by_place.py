@@ -16,10 +16,10 @@ from typing import Any
 from mdf_loop.errors import ArgumentError, LoopError, MalformedBody, did_you_mean
 from mdf_loop.ir import Body
 from mdf_loop.readers.expressions.equation_texts import AMBIENT, equations_in, is_equations, within
-from mdf_loop.readers.expressions.text import DEEPEST, LONGEST, as_name, refuse_depth, tree_of, variables
+from mdf_loop.readers.expressions.expression_text import DEEPEST, LONGEST, as_name, refuse_depth, tree_of, variables
 from mdf_loop.readers.expressions.values import NotCompiled
-from mdf_loop.readers.mdf.given_graphs import as_graph
-from mdf_loop.readers.onnx.loops import SCAN_ATTRIBUTES
+from mdf_loop.readers.mdf.graph_objects import as_graph
+from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
 
 LOOPS = {"onnx::Loop": "loop", "onnx::Scan": "scan"}
 """Functions whose values and results have names, and what their bodies are for."""
@@ -31,7 +31,7 @@ Read = Callable[[Any, int, str], Body]
 
 
 @dataclass(frozen=True)
-class Results:
+class NamedResults:
     """The results of a loop over equations: names in their order, those of carried values first."""
 
     names: tuple[str, ...]
@@ -94,7 +94,7 @@ def node_by_place(node: Any, read: Read, path: tuple[str, ...] = (), around: Ite
             made.put(thing, "value", _inside(thing.value, read, names))
             for key, source in (thing.args or {}).items():
                 made.argument(thing, key, _inside(source, read, names))
-    results = dict[str, Results]()
+    results = dict[str, NamedResults]()
     for thing in made.things():
         kind = LOOPS.get(thing.function or "") if thing.value is None else None
         if kind is not None:
@@ -180,12 +180,12 @@ def _inside(source: Any, read: Read, names: Iterable[str]) -> Any:
     try:
         graph = as_graph(source)
         made = graph_by_place(graph, read, names)
-    except LoopError:  # which is told when it is read
+    except LoopError:  # reading it raises the error
         return source
     return source if made is graph else {key: made}
 
 
-def _arranged(made: _Copied, thing: Any, kind: str, read: Read, path: tuple[str, ...]) -> Results | None:
+def _arranged(made: _Copied, thing: Any, kind: str, read: Read, path: tuple[str, ...]) -> NamedResults | None:
     """Put the values of a loop in the order of its body; what its results are called, if its body says that."""
     args = thing.args or {}
     source = args.get("body", "body")
@@ -201,11 +201,11 @@ def _arranged(made: _Copied, thing: Any, kind: str, read: Read, path: tuple[str,
     else:
         try:
             said = equations_in(source)
-        except MalformedBody:  # which is told when it is read
+        except MalformedBody:  # reading it raises the error
             return None
         spelt = {as_name(key): key for key in keys}
         order = [spelt[name] for name in _by_name(said.carried, said.scanned if kind == "scan" else (), [*spelt], path)]
-        results = Results((*said.carried, *said.collected), len(said.carried))
+        results = NamedResults((*said.carried, *said.collected), len(said.carried))
     if order and [*order] != keys:
         first = {key: value for key, value in args.items() if key in NO_VALUES}
         made.put(thing, "args", first | {name: args[name] for name in order})
@@ -217,7 +217,7 @@ def _names_in(source: Any, kind: str, args: Mapping[str, Any], read: Read) -> Se
     count, scanned = len([key for key in args if key not in NO_VALUES]), args.get("num_scan_inputs")
     try:
         inputs = read(source, count - scanned if isinstance(scanned, int) else count, kind).inputs
-    except (LoopError, NotCompiled):  # which is told when it is read
+    except (LoopError, NotCompiled):  # reading it raises the error
         return ()
     return inputs[2:] if kind == "loop" else inputs
 
@@ -234,7 +234,7 @@ def _by_name(carried: Iterable[str], scanned: Iterable[str], keys: Sequence[str]
     """
     names = (*carried, *scanned)
     if not set(names) & set(keys) or len(names) != len(keys):
-        return ()  # how many there must be is told when the body is prepared
+        return ()  # preparing the body says how many there must be
     unknown, missing = [key for key in keys if key not in names], [name for name in names if name not in keys]
     if len(unknown) == len(missing) and set(missing) <= set(scanned):
         parts = dict(zip(missing, unknown, strict=True))
@@ -244,7 +244,7 @@ def _by_name(carried: Iterable[str], scanned: Iterable[str], keys: Sequence[str]
     raise ArgumentError(f"{'/'.join(path)}: {'; '.join(said)}; args give values by name: {', '.join(names)}")
 
 
-def _say_places(made: _Copied, results: Mapping[str, Results], path: tuple[str, ...]) -> None:
+def _say_places(made: _Copied, results: Mapping[str, NamedResults], path: tuple[str, ...]) -> None:
     """Make places of the names of results, in every text of a node."""
     for thing in made.things():
         for attribute in ("value", "default_initial_value", "time_derivative"):
@@ -257,7 +257,7 @@ def _say_places(made: _Copied, results: Mapping[str, Results], path: tuple[str, 
         made.put(port, "value", _of_port(port, results, (*path, port.id)))
 
 
-def _placed_conditions(thing: Any, results: Mapping[str, Results], path: tuple[str, ...]) -> Iterator[Any]:
+def _placed_conditions(thing: Any, results: Mapping[str, NamedResults], path: tuple[str, ...]) -> Iterator[Any]:
     """The conditions of a parameter, where one reads a result by name."""
     conditions = getattr(thing, "conditions", None) or []
     placed = []
@@ -272,7 +272,7 @@ def _placed_conditions(thing: Any, results: Mapping[str, Results], path: tuple[s
         yield from placed
 
 
-def _of_port(port: Any, results: Mapping[str, Results], path: tuple[str, ...]) -> Any:
+def _of_port(port: Any, results: Mapping[str, NamedResults], path: tuple[str, ...]) -> Any:
     """The value of an output port; one called as a result gives that, whatever place of its part was counted."""
     text = port.value
     if not isinstance(text, str):
@@ -288,7 +288,7 @@ def _of_port(port: Any, results: Mapping[str, Results], path: tuple[str, ...]) -
     return placed
 
 
-def _placed(text: Any, results: Mapping[str, Results], path: tuple[str, ...]) -> Any:
+def _placed(text: Any, results: Mapping[str, NamedResults], path: tuple[str, ...]) -> Any:
     """A text with places for the names of results."""
     if not isinstance(text, str) or "." not in text or len(text) > LONGEST or not any(name in text for name in results):
         return text
@@ -300,14 +300,14 @@ def _placed(text: Any, results: Mapping[str, Results], path: tuple[str, ...]) ->
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         if isinstance(error, MalformedBody) and not error.path:
             raise MalformedBody(str(error), path) from None
-        return text  # a text, or what is told when it is read
+        return text  # a text, or an error that reading it raises
     return ast.unparse(tree) if placing.found else text
 
 
 class _Placing(ast.NodeTransformer):
     """``run.v`` as ``run[0]``, or as ``run`` where that is the only result."""
 
-    def __init__(self, results: Mapping[str, Results]) -> None:
+    def __init__(self, results: Mapping[str, NamedResults]) -> None:
         self.results, self.found = results, False
 
     def visit_Attribute(self, tree: ast.Attribute) -> ast.AST:

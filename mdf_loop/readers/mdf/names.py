@@ -8,8 +8,8 @@ from typing import Any
 
 from mdf_loop.errors import UnsupportedOp, did_you_mean
 from mdf_loop.functions.psyneulink import plain
-from mdf_loop.readers.expressions.calls import BUILTINS, MODULES
-from mdf_loop.readers.expressions.text import BRACES, excerpt, is_onnx_text, is_python, number_in, tree_of, variables
+from mdf_loop.readers.expressions.expression_text import BRACES, excerpt, is_onnx_text, is_python, number_in, tree_of, variables
+from mdf_loop.readers.expressions.function_calls import BUILTINS, MODULES
 from mdf_loop.readers.mdf.node import CONTROL
 from mdf_loop.types.schemas import LARGEST_VERSION, schema_of
 
@@ -123,7 +123,7 @@ def _unknown(source: Any, known: Iterable[str]) -> Iterator[str]:
     try:
         names = variables(tree_of(source))
     except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return  # a text, or what is told when it is read
+        return  # a text, or an error that reading it raises
     for name in dict.fromkeys(names):
         if name not in known and name not in ALWAYS and name not in BUILTINS:
             yield f"{name!r}, which the node does not have{did_you_mean(name, known)}"

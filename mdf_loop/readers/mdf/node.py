@@ -22,9 +22,10 @@ from mdf_loop.errors import LoopError, MalformedBody
 from mdf_loop.functions.psyneulink import plain
 from mdf_loop.ir import Body
 from mdf_loop.readers.expressions.expression import evaluated
-from mdf_loop.readers.expressions.text import number_in, parse, variables
-from mdf_loop.readers.expressions.values import UNKNOWN, Builder, NotCompiled, Scope, Unavailable, Value, literal
-from mdf_loop.readers.mdf.functions import apply_function, apply_value, typed_input
+from mdf_loop.readers.expressions.expression_text import number_in, parse, variables
+from mdf_loop.readers.expressions.values import UNKNOWN, BodyBuilder, NotCompiled, Scope, Unavailable, Value, literal
+from mdf_loop.readers.mdf.input_ports import default_value_of
+from mdf_loop.readers.mdf.node_functions import apply_function, apply_value, typed_input
 
 CONTROL = ("onnx::Loop", "onnx::Scan", "onnx::If", "onnx::SequenceMap")
 
@@ -42,7 +43,7 @@ class NodeReader:
     node : modeci_mdf.mdf.Node
     ports : mapping of str to Value
         The values of its input ports.
-    builder : Builder
+    builder : BodyBuilder
     read_body : callable
         Reads the body of a loop inside this node.
     path : tuple of str
@@ -50,7 +51,7 @@ class NodeReader:
     """
 
     def __init__(
-        self, node: Any, ports: Mapping[str, Value], builder: Builder, read_body: ReadBody, path: tuple[str, ...]
+        self, node: Any, ports: Mapping[str, Value], builder: BodyBuilder, read_body: ReadBody, path: tuple[str, ...]
     ) -> None:
         node = plain(node)
         self.node, self.builder, self.read_body, self.path = node, builder, read_body, path
@@ -308,7 +309,7 @@ def _parameter_reads(parameter: Any) -> set[str]:
 
 def default_of(port: Any, path: tuple[str, ...]) -> Value:
     """The default value of an input port."""
-    value = port.default_value
+    value = default_value_of(port)
     if isinstance(value, str):
         if (number := number_in(value)) is None:
             raise MalformedBody(f"default_value {value!r} is no number", (*path, port.id))

@@ -1,4 +1,4 @@
-"""Versions of operators: those a model imports, those nobody said, and those of a function that imports others."""
+"""Versions of operators: those a model imports, those that are not said, and those of a function that imports others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdf_loop.ir import Body, Node
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import INTERNAL_DOMAINS, KERNELS, first_version, lookup
 from mdf_loop.types.schemas import LARGEST_VERSION, schema_of
-from mdf_loop.writers.onnx_loops import as_onnx
+from mdf_loop.writers.onnx_graph import as_onnx
 
 DEFAULT_OPSET = 18
 """Version of ONNX's own domain for bodies that do not say, such as ONNX text or a bare GraphProto."""
@@ -51,7 +51,7 @@ def own_domain(domain: str) -> str:
 
 
 def completed(opsets: Mapping[str, int], nodes: Iterable[onnx.NodeProto]) -> dict[str, int]:
-    """The versions of all domains that nodes use, with the newest known one where nobody says it.
+    """The versions of all domains that nodes use, with the newest known one where it is not said.
 
     The user is warned of each domain that was missing.
     """

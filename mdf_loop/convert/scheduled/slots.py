@@ -1,0 +1,208 @@
+"""Values while passes are built: what lives from pass to pass, arithmetic on what is known, one of two values.
+
+The same code makes a pass twice: first with values that are known, which is then run at once, and later with values
+that are carried, which becomes the body of the loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mdf_loop.convert.scheduled.conditions import COMPARISONS
+from mdf_loop.ir import Body, Node
+from mdf_loop.readers.expressions.expression import harmless
+from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN, BodyBuilder, Findings, Number, Unavailable, Value, literal
+
+Key = tuple[str, ...]
+"""What a value is: its kind (``"parameter"``, ``"output"``, ``"calls"``, ...) and whose."""
+
+
+@dataclass(frozen=True)
+class GivenInput:
+    """Stands in a graph in the place of a number or array that each run is given: nothing of a loop depends on which it is."""
+
+    node: str
+    id: str
+
+    @property
+    def key(self) -> Key:
+        """Its key among the values that live from pass to pass."""
+        return ("given", self.node, self.id)
+
+
+TRUE, FALSE = literal(True), literal(False)
+
+
+@dataclass
+class Reading(Findings):
+    """Findings, and which values some later pass reads: only those are kept where a node did not run."""
+
+    live: set[Key] = field(default_factory=set)
+
+
+class Store:
+    """The values that live from pass to pass.
+
+    Parameters
+    ----------
+    known : dict of key to value
+        What they are before the pass.
+    builder : BodyBuilder or None
+        Where they are carried; None where they are known.
+    """
+
+    def __init__(self, known: dict[Key, Any], builder: BodyBuilder | None, reading: Reading) -> None:
+        self.known, self.builder, self.reading = known, builder, reading
+        self.carried: dict[Key, Value] = {}
+        self.recorded: frozenset[Key] = frozenset()
+        self._layers: list[dict[Key, Value | Unavailable]] = [{}]
+
+    def get(self, key: Key, default: Any = None) -> Value | Unavailable:
+        """A value, as far as the pass has come; ``default`` is what it starts with where nothing is known."""
+        if key not in self.reading.live:
+            self.reading.live.add(key)
+            self.reading.changed = True
+        return self.peek(key, default)
+
+    def peek(self, key: Key, default: Any = None) -> Value | Unavailable:
+        """A value that is only handed on."""
+        for layer in reversed(self._layers):
+            if key in layer:
+                return layer[key]
+        known = self.known.get(key, default)
+        if isinstance(known, Unavailable):
+            return known
+        if self.builder is None:
+            return Value(number=literal(known).number, literal=known)
+        base = ".".join(key[1:]) if key[0] in ("parameter", "output", "given") else " ".join(key)
+        self.carried[key] = self._layers[0][key] = value = self.builder.hidden(key, base, known)
+        return value
+
+    def given(self, given: GivenInput) -> Value:
+        """What a run is given, which no pass changes."""
+        if self.builder is None:
+            return literal(self.known[given.key])
+        value = self.get(given.key)
+        assert isinstance(value, Value)
+        return replace(value, varies=False)
+
+    def set(self, key: Key, value: Value | Unavailable) -> None:
+        """What a value is from now on."""
+        self._layers[-1][key] = value
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[dict[Key, Value | Unavailable]]:
+        """Values set meanwhile are kept aside, in the dict this gives."""
+        changed: dict[Key, Value | Unavailable] = {}
+        self._layers.append(changed)
+        try:
+            yield changed
+        finally:
+            self._layers.pop()
+
+    def now(self) -> dict[Key, Value | Unavailable]:
+        """All values that were set or read, as far as the pass has come."""
+        return dict(self._layers[0])
+
+
+def is_known(value: Value) -> bool:
+    """Whether a value is known now."""
+    return value.literal is not UNKNOWN
+
+
+def compared(builder: BodyBuilder, comparison: str, left: Value, right: Any) -> Value:
+    """A count or number compared with a number: Python's bool."""
+    if is_known(left):
+        return literal(bool(COMPARISONS[comparison](left.literal, right)))
+    return builder.node(comparison, [left, literal(right)], "condition", number=Number.BOOL)
+
+
+def divides(builder: BodyBuilder, count: Value, n: Any) -> Value:
+    """Whether ``count`` is a multiple of ``n``."""
+    if is_known(count):
+        return literal(count.literal % n == 0)
+    rest = builder.node("remainder", [count, literal(n)], "condition", number=max(Number.INT, literal(n).number))
+    return compared(builder, "equal", rest, 0)
+
+
+def added(builder: BodyBuilder, left: Value, right: Value, base: str) -> Value:
+    """The sum of two counts."""
+    if is_known(left) and is_known(right):
+        return literal(left.literal + right.literal)
+    if left.literal == 0 and is_known(left):
+        return right
+    return builder.node("add", [left, right], base, number=Number.INT)
+
+
+def both(builder: BodyBuilder, left: Value, right: Value) -> Value:
+    """``left and right`` of two conditions."""
+    if is_known(left):
+        return right if left.literal else FALSE
+    if is_known(right):
+        return left if right.literal else FALSE
+    return builder.node("choose", [left, right, FALSE], "condition", number=Number.BOOL)
+
+
+def either_of(builder: BodyBuilder, left: Value, right: Value) -> Value:
+    """``left or right`` of two conditions."""
+    if is_known(left):
+        return TRUE if left.literal else right
+    if is_known(right):
+        return TRUE if right.literal else left
+    return builder.node("choose", [left, TRUE, right], "condition", number=Number.BOOL)
+
+
+def contrary(builder: BodyBuilder, value: Value) -> Value:
+    """``not value`` of a condition."""
+    if is_known(value):
+        return literal(not value.literal)
+    return builder.node("not", [value], "condition", number=Number.BOOL)
+
+
+Part = tuple[Sequence[Node], Sequence[Value]]
+"""The nodes of a branch, and its values."""
+
+
+def one_of(builder: BodyBuilder, condition: Value, then: Part, otherwise: Part, base: str, apart: bool = False) -> list[Value]:
+    """The values of one of two branches: both computed where that can do no harm, else (or if ``apart``) an If."""
+    (then_nodes, then_values), (else_nodes, else_values) = then, otherwise
+    if is_known(condition):
+        builder.nodes += then_nodes if condition.literal else else_nodes
+        return [*(then_values if condition.literal else else_values)]
+    pairs = list(zip(then_values, else_values, strict=True))
+    if not apart and harmless(builder, [*then_nodes, *else_nodes]):
+        builder.nodes += [*then_nodes, *else_nodes]
+        return [a if a is b else chosen(builder, condition, a, b, base) for a, b in pairs]
+    outputs = tuple(builder.fresh(value.name or base) for value in then_values)
+    bodies = [
+        _branch(builder, nodes, values, f"{base} {name}") for name, (nodes, values) in (("runs", then), ("waits", otherwise))
+    ]
+    captures = tuple(dict.fromkeys(name for body in bodies for name in body.captures))
+    attrs = {"then_branch": bodies[0], "else_branch": bodies[1]}
+    added = builder.add(Node("If", (builder.name(condition),), outputs, attrs, base, builder.opset, "", captures), True)
+    return [Value(new.name, max(a.number, b.number)) for new, (a, b) in zip(added, pairs, strict=True)]
+
+
+def chosen(builder: BodyBuilder, condition: Value, then: Value, otherwise: Value, base: str) -> Value:
+    """One of two values that are there already."""
+    if is_known(condition):
+        return then if condition.literal else otherwise
+    return builder.node("choose", [condition, then, otherwise], base, number=max(then.number, otherwise.number))
+
+
+def _branch(builder: BodyBuilder, nodes: Sequence[Node], values: Sequence[Value], name: str) -> Body:
+    outputs = tuple(map(builder.name, values))
+    written = {out for node in nodes for out in node.outputs}
+    reads = [read for node in nodes for read in node.reads] + list(outputs)
+    captures = tuple(dict.fromkeys(read for read in reads if read not in written))
+    return Body(name, (), outputs, tuple(nodes), {}, captures, opsets={"": builder.opset, DOMAIN: 1}, typed=False)
+
+
+def branch_of(builder: BodyBuilder, make: Callable[[], Sequence[Value]]) -> Part:
+    """The nodes and values of something that may be skipped."""
+    with builder.branch() as nodes:
+        values = make()
+    return nodes, values

@@ -1,0 +1,140 @@
+"""When machine code pays: engine ``auto`` compiles what has taken, or will take, longer than compiling it."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from mdf_loop.execute.interpret import Arguments
+from mdf_loop.ir import Body
+from mdf_loop.options import Options, Run
+from mdf_loop.settings.engines import can_compile
+
+FIRST, EACH, NODE = 0.055, 0.012, 0.0002
+"""Seconds that compiling takes, about (benchmarks/compiling.py): more for the first time in a process, for every body, and for
+each of its nodes."""
+
+WRITING, OF_NODE = 0.0005, 0.0001
+"""Seconds that writing a program takes, about, and for each node: lowering, printing, and Python's own compiler."""
+
+INTERPRETED = 1.5e-6
+"""Seconds that the interpreter spends on a node at the least."""
+
+WATCHED = 0.05
+"""Seconds that a block may take, as far as one can tell from the one before, where somebody is told how far the run has come, ten
+times a second at the most."""
+
+MARGIN = 1.15
+"""How much longer than compiling work has to be that is not done yet."""
+
+PATIENCE, LONGEST = 1.5, 4
+"""How much longer than it should take machine code is waited for where what is left of a run is known to be worth it: two threads
+of Python are in each other's way, so that doing both takes longer than either.  That is time of the processor; on the wall it may
+be so many times that."""
+
+
+SHORT = 1e-4
+"""Seconds below which the time on the wall is the processor's: asking for that one costs half a microsecond."""
+
+T = TypeVar("T")
+
+
+@dataclass
+class Account:
+    """What one body has cost so far.
+
+    Attributes
+    ----------
+    nodes : int
+        How many nodes there are to compile, those of bodies inside as well.
+    seconds : float
+        What its runs took.
+    is_over : bool
+        Whether they took longer than compiling: it pays from now on, and nobody has to look at the clock.
+    pace, bytes : float, int
+        How many seconds an iteration of a block took last, and how large what it works on was.
+    clock : callable
+        The processor's time of this thread, so that work does not cost more where others work as well; where the last run was
+        over in no time, that on the wall.
+    """
+
+    nodes: int
+    seconds: float = 0.0
+    is_over: bool = False
+    pace: float = math.inf
+    bytes: int = 0
+    clock: Callable[[], float] = field(default_factory=lambda: time.thread_time)
+
+    def timed(self, options: Options, call: Callable[..., T], *given: Any) -> T:
+        """What a call gives; what it takes is kept where somebody will ask."""
+        if self.is_over or not options.how.compiles_what_pays:
+            return call(*given)
+        clock = self.clock
+        begun = clock()
+        try:
+            return call(*given)
+        finally:
+            seconds = clock() - begun
+            self.seconds += seconds
+            self.clock = time.perf_counter if seconds < SHORT else time.thread_time
+
+    def paced(self, seconds: float, given: Arguments) -> None:
+        """Keep how long an iteration of a block took."""
+        self.pace, self.bytes = seconds, _bytes(given)
+
+    def expected(self, run: Run, given: Arguments) -> float:
+        """Seconds that an iteration takes, as one took that worked on as much; infinity where nobody knows, or time is short."""
+        return self.pace if run.deadline is None and self.bytes == _bytes(given) else math.inf
+
+    def is_unseen(self, run: Run, given: Arguments) -> bool:
+        """Whether it is all the same to who watches: nobody does, or the loop is over before there is a report.
+
+        Where it takes longer after all, a program ends by its own clock, and the loop is run anew in blocks.
+        """
+        if run.is_free or given.trip_count is None:
+            return run.is_free
+        return given.trip_count * self.expected(run, given) < WATCHED
+
+    def pays(self, options: Options, ahead: float = 0.0) -> bool:
+        """Whether it is to be machine code; ``ahead`` are seconds that the run under way will take otherwise."""
+        if options.how.compiles or not options.how.compiles_what_pays:
+            return options.how.compiles
+        if self.is_over:
+            return True
+        if self.seconds + ahead < EACH:
+            return False
+        self.is_over = self.seconds > self.cost and can_compile()
+        return self.is_over or (self.seconds + ahead > MARGIN * self.cost and can_compile())
+
+    def pays_writing(self, options: Options, ahead: float = 0.0) -> bool:
+        """Whether programs are to be written: interpreting has taken, or with ``ahead`` will have taken, longer than that."""
+        return not options.how.interprets_first_calls or self.seconds + ahead > WRITING + OF_NODE * self.nodes
+
+    def patience(self, left: float) -> float:
+        """Seconds that machine code is waited for where the rest of the run would take so many otherwise."""
+        return PATIENCE * self.cost if left > MARGIN * self.cost else 0.0
+
+    @property
+    def cost(self) -> float:
+        """Seconds that compiling takes, about."""
+        return EACH + NODE * self.nodes + (FIRST if "llvmlite" not in sys.modules else 0.0)
+
+
+def nodes_in(body: Body) -> int:
+    """How many nodes a body has, with those of the bodies inside it."""
+    return sum(1 + sum(nodes_in(inner) for _, inner in node.bodies) for node in body.nodes)
+
+
+def _bytes(given: Arguments) -> int:
+    """How large the values are that a loop is given; numbers of Python count for nothing."""
+    return sum(getattr(value, "nbytes", 0) for values in (given.carried, given.captured) for value in values)
+
+
+def lasting(seconds: float) -> Callable[[], bool]:
+    """Says whether so many seconds of the processor are not over: on the wall compiling takes longer where others work."""
+    spent, wall = time.process_time() + seconds, time.perf_counter() + LONGEST * seconds
+    return lambda: time.process_time() < spent and time.perf_counter() < wall

@@ -1,0 +1,298 @@
+"""Function calls in expressions: which function, and which argument is what.
+
+The list of functions is the table of kernels: a call of ``numpy.exp`` is the kernel ``numpy.exp`` of domain
+``mdf``.  Its signature says what the arguments are: positional parameters are values, keyword-only ones must be
+known when the expression is read.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mdf_loop.ops.registry import INJECTED, KERNELS, Kernel
+from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN, NotCompiled, Number, Value, arithmetic, literal
+
+if TYPE_CHECKING:
+    from mdf_loop.readers.expressions.expression import Compiler
+
+BUILTINS = {"abs", "min", "max", "round", "sum", "len", "int", "float", "bool"}
+"""Python's own functions that expressions may call."""
+
+MODULES = {"numpy": "numpy", "np": "numpy", "math": "math"}
+
+ALIASES = {"true_divide": "divide", "mod": "remainder", "pow": "power", "abs": "absolute", "bitwise_not": "invert"}
+UNARY = ("negative", "positive", "absolute", "invert")
+BINARY = (
+    *("add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "matmul", "left_shift", "right_shift"),
+    *("bitwise_and", "bitwise_or", "bitwise_xor", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
+)
+OPERATORS = {**{name: name for name in (*UNARY, *BINARY)}, **ALIASES}
+"""Functions of numpy that are Python's operators on arrays."""
+
+SEQUENCES = {"numpy.concatenate", "numpy.stack", "numpy.hstack", "numpy.vstack"}
+"""Functions whose first argument is a list: its elements are the inputs of their kernels."""
+
+NUMBERS = {
+    **dict.fromkeys(("builtins.len", "builtins.int", "numpy.size", "numpy.ndim", "numpy.count_nonzero"), Number.INT),
+    **dict.fromkeys(("math.ceil", "math.floor", "math.trunc", "math.gcd", "math.lcm"), Number.INT),
+    **dict.fromkeys(("math.isfinite", "math.isinf", "math.isnan", "builtins.bool"), Number.BOOL),
+    "builtins.float": Number.FLOAT,
+}
+"""The Python number that a function gives; others of ``math`` and ``numpy.random`` give floats, those of numpy none."""
+
+
+def dotted(tree: ast.expr) -> str | None:
+    """``numpy.exp`` for ``np.exp``, ``abs`` for ``abs``; None for anything else."""
+    parts: list[str] = []
+    while isinstance(tree, ast.Attribute):
+        parts.append(tree.attr)
+        tree = tree.value
+    if not isinstance(tree, ast.Name) or (parts and tree.id not in MODULES):
+        return None
+    return ".".join([MODULES[tree.id] if parts else tree.id, *reversed(parts)])
+
+
+def op_of(name: str) -> str | None:
+    """The operator in domain ``mdf`` that a function is; None if it is not on the list."""
+    if name in BUILTINS:
+        return "absolute" if name == "abs" else f"builtins.{name}"
+    module, _, function = name.partition(".")
+    if module == "numpy" and function in OPERATORS:
+        return OPERATORS[function]
+    return name if function and (DOMAIN, name) in KERNELS else None
+
+
+def call(compiler: Compiler, tree: ast.Call, out: str) -> Value:
+    """The value of a function call."""
+    name = dotted(tree.func) or ""
+    op = op_of(name)
+    assert op is not None  # checked when the expression was parsed
+    if name in BUILTINS and not tree.keywords:
+        return _builtin(compiler, name, op, tree, out)
+    if op in OPERATORS.values():
+        return _operator(compiler, op, tree, out)
+    inputs, attrs = _arguments(compiler, tree, name, KERNELS[DOMAIN, op][-1])
+    if op == "numpy.shape":
+        return _shape(compiler, inputs[0], out)
+    return compiler.node(op, inputs, out, _number(op, inputs), **attrs)
+
+
+def _number(op: str, inputs: Sequence[Value | None]) -> Number:
+    if op in NUMBERS:
+        return NUMBERS[op]
+    return Number.FLOAT if op.startswith(("math.", "numpy.random.")) else Number.NO
+
+
+def _shape(compiler: Compiler, value: Value | None, out: str) -> Value:
+    """``numpy.shape(x)``: a tuple of Python, whose elements are Python's numbers."""
+    shape = compiler.node("numpy.shape", [value], out)
+    return Value(shape.name, varies=shape.varies, display="shape", of=value)
+
+
+def _builtin(compiler: Compiler, name: str, op: str, tree: ast.Call, out: str) -> Value:
+    """Python's own functions; over a list that is written out they work on its elements."""
+    values = [_value(compiler, arg) for arg in tree.args]
+    known = {"round": (1, 2), "sum": (1, 2), "min": (1, max(len(values), 1)), "max": (1, max(len(values), 1))}
+    least, most = known.get(name, (1, 1))
+    if not least <= len(values) <= most:
+        raise compiler.error(
+            tree, f"{name} takes {least if least == most else f'{least} to {most}'} arguments, not {len(values)}"
+        )
+    first = values[0]
+    if name == "len" and first.items is not None:
+        return literal(len(first.items))
+    if name == "len" and first.display == "shape":
+        return compiler.node("numpy.ndim", [first.of], out, Number.INT)
+    if name == "sum" and first.items is not None:
+        return _sum(compiler, [*(values[1:] or [literal(0)]), *first.items], tree)
+    if name in ("min", "max") and len(values) == 1 and first.items:
+        values = [*first.items]
+    inputs = [compiler.plain(value, tree) for value in values]
+    number = max(value.number for value in inputs)
+    if name == "round":
+        number = Number.INT if len(inputs) == 1 else inputs[0].number
+    elif name == "abs":
+        number = max(number, Number.INT) if number else number
+    elif name == "sum":
+        number = Number.NO
+    return compiler.node(op, inputs, out, NUMBERS.get(op, number))
+
+
+def _sum(compiler: Compiler, terms: Sequence[Value], tree: ast.Call) -> Value:
+    total, *rest = [compiler.plain(term, tree) for term in terms]
+    for term in rest:
+        total = compiler.node("add", [total, term], "", arithmetic("add", total, term))
+    return total
+
+
+def _operator(compiler: Compiler, op: str, tree: ast.Call, out: str) -> Value:
+    """``numpy.add(a, b)``: an operator on arrays, since numpy's function makes arrays of Python numbers."""
+    wanted = 1 if op in UNARY else 2
+    if len(tree.args) != wanted or tree.keywords:
+        raise compiler.error(tree, f"{dotted(tree.func)} takes {wanted} argument{'s' * (wanted > 1)} here, without names")
+    values = [compiler.builder.array(_value(compiler, arg), compiler.base) for arg in tree.args]
+    values = [compiler.plain(value, tree) for value in values]
+    if all(value.number for value in values):
+        values[0] = compiler.builder.tensor(values[0], compiler.base, like=values[1:])
+    return compiler.node(op, values, out)
+
+
+def _value(compiler: Compiler, tree: ast.expr) -> Value:
+    if isinstance(tree, ast.Starred):
+        raise compiler.error(tree, "* cannot be used in a call")
+    return compiler.value(tree)
+
+
+def _arguments(compiler: Compiler, tree: ast.Call, name: str, entry: Kernel) -> tuple[list[Value | None], dict[str, Any]]:
+    """The inputs and attributes of a call, by the signature of the kernel."""
+    args: list[Any] = list(tree.args)
+    count = None
+    if name in SEQUENCES and args:
+        listed = _value(compiler, args[0])
+        if listed.items is None:
+            raise compiler.error(tree, f"{name} takes a list that is written out: {name}([a, b])")
+        args[:1] = listed.items
+        count = len(listed.items)
+    try:
+        bound = bind(entry, name, args, {keyword.arg or "": keyword.value for keyword in tree.keywords}, count)
+    except TypeError as error:
+        raise compiler.error(tree, str(error)) from error
+    inputs: list[Value | None] = []
+    attrs = {}
+    for key, given in bound.arguments.items():
+        kind = bound.signature.parameters[key].kind
+        if kind is inspect.Parameter.KEYWORD_ONLY:
+            attrs[key] = _static(compiler, given, key, name)
+        else:
+            inputs += [None] * (list(bound.signature.parameters).index(key) - len(inputs))
+            inputs += [_input(compiler, part, tree) for part in (given if kind is inspect.Parameter.VAR_POSITIONAL else [given])]
+    return inputs, attrs
+
+
+def bind(
+    entry: Kernel, name: str, args: Sequence[Any], named: Mapping[str, Any], count: int | None = None
+) -> inspect.BoundArguments:
+    """The arguments of a call of a function by the signature of its kernel; the first ``count`` of them are inputs.
+
+    Raises
+    ------
+    TypeError
+        The function is called with other arguments than the list has for it.
+    """
+    signature = _signature(entry.run)
+    count = _most_inputs(signature) if count is None else count
+    placed = dict(zip(_places(signature), args[count:], strict=False))
+    try:
+        if len(placed) < len(args[count:]) or placed.keys() & named:
+            raise TypeError("too many positional arguments")
+        return signature.bind(*args[:count], **placed, **named)
+    except TypeError as error:
+        raise TypeError(f"{name}{signature} is called with other arguments: {error}") from error
+
+
+def _most_inputs(signature: inspect.Signature) -> int:
+    kinds = [p.kind for p in signature.parameters.values()]
+    if inspect.Parameter.VAR_POSITIONAL in kinds:
+        return sys.maxsize
+    return len([kind for kind in kinds if kind is not inspect.Parameter.KEYWORD_ONLY])
+
+
+def _places(signature: inspect.Signature) -> list[str]:
+    """Attributes that may be given by place, behind the inputs: those without a default, else the first."""
+    options = [p for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
+    return [p.name for p in options if p.default is p.empty] or [p.name for p in options[:1]]
+
+
+@functools.lru_cache(maxsize=1024)
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    """What a kernel takes from an expression; finding it out costs many times what an expression does."""
+    if isinstance(function, np.ufunc):
+        names = ["x", "y", "z"][: function.nin]
+        return inspect.Signature([inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in names])
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # some functions of math do not tell; they say themselves what they miss
+        return inspect.Signature([inspect.Parameter("numbers", inspect.Parameter.VAR_POSITIONAL)])
+    return inspect.Signature([p for p in parameters if p.name not in INJECTED])
+
+
+def _input(compiler: Compiler, given: Value | ast.expr, tree: ast.expr) -> Value | None:
+    """An argument as an input: lists are arrays, None is an omitted one."""
+    value = given if isinstance(given, Value) else _value(compiler, given)
+    if value.literal is None:
+        return None
+    if value.display == "shape":
+        return Value(value.name, varies=value.varies)
+    return compiler.plain(compiler.builder.array(value, compiler.base), tree)
+
+
+def _static(compiler: Compiler, tree: ast.expr, key: str, name: str) -> Any:
+    """An argument that must be known.
+
+    Raises
+    ------
+    NotCompiled
+        It is computed when the body runs.
+    """
+    if key == "dtype":
+        return _dtype(compiler, tree)
+    value = _known(compiler, tree)
+    if value is UNKNOWN:
+        raise NotCompiled(f"{key} of {name} is computed")
+    return value
+
+
+def _known(compiler: Compiler, tree: ast.expr) -> Any:
+    if isinstance(tree, ast.Tuple | ast.List):
+        parts = tuple(_known(compiler, part) for part in tree.elts)
+        return UNKNOWN if UNKNOWN in parts else parts
+    if isinstance(tree, ast.Constant):
+        return tree.value
+    if isinstance(tree, ast.Name) and isinstance(value := compiler.scope.get(tree.id), Value):
+        return value.literal
+    return signed(tree)
+
+
+def _dtype(compiler: Compiler, tree: ast.expr) -> np.dtype:
+    """``float``, ``numpy.float32`` or ``"float32"``."""
+    try:
+        return dtype_named(tree)
+    except TypeError as error:
+        raise compiler.error(tree, str(error)) from error
+
+
+def dtype_named(tree: ast.expr) -> np.dtype:
+    """The element type that ``float``, ``numpy.float32`` or ``"float32"`` names.
+
+    Raises
+    ------
+    TypeError
+        None, or none of numbers.
+    """
+    name = tree.value if isinstance(tree, ast.Constant) else dotted(tree)
+    try:
+        dtype = np.dtype(str(name).removeprefix("numpy."))
+    except TypeError as error:
+        raise TypeError("dtype must name an element type, such as float or numpy.float32") from error
+    if dtype.kind not in "biufc":
+        raise TypeError(f"dtype must be numbers or booleans; got {dtype}")
+    return dtype
+
+
+def signed(tree: ast.expr) -> Any:
+    """A number with its sign, or UNKNOWN."""
+    sign = 1
+    while isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub | ast.UAdd):
+        sign = -sign if isinstance(tree.op, ast.USub) else sign
+        tree = tree.operand
+    number: Any = tree.value if isinstance(tree, ast.Constant) else None
+    if type(number) not in (int, float, complex):
+        return UNKNOWN
+    return -number if sign < 0 else number

@@ -1,0 +1,192 @@
+"""Where a checkpoint lies: a folder of this machine, or an address that fsspec knows.
+
+It has parts by name, each of which is there as a whole or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mdf_loop.errors import FileError, KindError, LoopError, let_through
+from mdf_loop.readers.model_files import as_path, read_bytes, shortened
+from mdf_loop.writers.atomic_files import second_name
+
+UNFINISHED = ".tmp-"
+"""How the name of a part begins while it is written."""
+
+TRIES = 3
+"""How often a part is written that another job takes for a leftover."""
+
+
+def place_of(path: Any) -> LocalPlace | RemotePlace:
+    """The place that a path or an address names.
+
+    Raises
+    ------
+    LoopError
+        It does not end in ``.zarr``, or is no text; or a package for such addresses is missing.
+    """
+    if hasattr(path, "supports_listing"):
+        raise KindError(
+            f"checkpoint is the path or the address of a .zarr folder; got a {type(path).__name__} of zarr: give its address"
+        )
+    text = os.fspath(as_path(path, "a checkpoint")) if not isinstance(path, str) else path
+    if not text.rstrip("/").endswith(".zarr"):
+        raise LoopError(f"checkpoint is the name of a .zarr folder; got {shortened(text)!r}")
+    scheme, found, rest = text.partition("://")
+    if not found or scheme == "file":
+        return LocalPlace(Path(rest if found else text).expanduser())
+    return RemotePlace(text.rstrip("/"))
+
+
+@contextlib.contextmanager
+def _told(where: str) -> Iterator[None]:
+    """What goes wrong is told with the name of the place."""
+    try:
+        yield
+    except LoopError:
+        raise
+    except Exception as error:  # each kind of storage has its own
+        let_through(error)
+        raise FileError(f"{where!r} cannot be written or read: {error or type(error).__name__}") from error
+
+
+class LocalPlace:
+    """A folder.
+
+    Parameters
+    ----------
+    folder : Path
+        It is made when the first part is written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __str__(self) -> str:
+        return os.fspath(self.folder)
+
+    def names(self) -> list[str]:
+        """What is there."""
+        with _told(str(self)):
+            try:
+                return os.listdir(self.folder)
+            except FileNotFoundError:
+                return []
+
+    def read(self, name: str) -> bytes:
+        """A part.
+
+        Raises
+        ------
+        MalformedBody
+            It cannot be read, or is no file.
+        """
+        return read_bytes(self.folder / name, "a part of a checkpoint")
+
+    def write(self, name: str, content: bytes, is_new: bool = False) -> bool:
+        """Write a part, in place of what is there; one that is to be new is not written where there is one, which is False."""
+        with _told(str(self)):
+            self.folder.mkdir(exist_ok=True)
+            for _ in range(TRIES):
+                beside = self.folder / f"{UNFINISHED}{os.urandom(8).hex()}-{name}"
+                try:
+                    self._put(beside, self.folder / name, content, is_new)
+                    return True
+                except FileExistsError:
+                    return False
+                except FileNotFoundError:  # another job, which found nothing left to do, tidied up
+                    continue
+                finally:
+                    beside.unlink(missing_ok=True)
+            raise FileError(f"{str(self)!r} cannot be written: {name} is removed again and again")
+
+    @staticmethod
+    def _put(beside: Path, target: Path, content: bytes, is_new: bool) -> None:
+        with open(beside, "xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if is_new:
+            second_name(beside, target)
+        else:
+            os.replace(beside, target)
+
+    def rename(self, name: str, other: str) -> None:
+        """Let a part have another name, as far as it is there."""
+        with _told(str(self)), contextlib.suppress(FileNotFoundError):
+            self._remove(other)
+            os.replace(self.folder / name, self.folder / other)
+
+    def remove(self, name: str) -> None:
+        """Remove a part, as far as it is there."""
+        with _told(str(self)):
+            self._remove(name)
+
+    def _remove(self, name: str) -> None:
+        path = self.folder / name
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+class RemotePlace:
+    """A folder of a storage that fsspec knows, such as ``s3://bucket/sweep.zarr``: each part is one object.
+
+    Parameters
+    ----------
+    address : str
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        try:
+            from fsspec.core import url_to_fs
+        except ImportError as error:
+            raise LoopError(f"{shortened(address)!r} needs fsspec: pip install fsspec") from error
+        try:
+            self._system, self._root = url_to_fs(address)
+        except ImportError as error:
+            raise LoopError(f"{shortened(address)!r} needs a package: {error}") from error
+        except Exception as error:
+            let_through(error)
+            raise LoopError(f"{shortened(address)!r} is no address of a folder: {error}") from error
+
+    def __str__(self) -> str:
+        return self.address
+
+    def names(self) -> list[str]:
+        """What is there."""
+        with _told(self.address):
+            self._system.invalidate_cache(self._root)
+            try:
+                return [str(found).rstrip("/").rpartition("/")[2] for found in self._system.ls(self._root, detail=False)]
+            except FileNotFoundError:
+                return []
+
+    def read(self, name: str) -> bytes:
+        """A part."""
+        with _told(self.address):
+            return bytes(self._system.cat_file(f"{self._root}/{name}"))
+
+    def write(self, name: str, content: bytes, is_new: bool = False) -> bool:
+        """Write a part, in place of what is there; one that is to be new is not written where there is one, which is False."""
+        with _told(self.address):
+            if is_new and self._system.exists(f"{self._root}/{name}"):
+                return False
+            self._system.pipe_file(f"{self._root}/{name}", content)
+            return True
+
+    def rename(self, name: str, other: str) -> None:
+        """Let a part have another name, as far as it is there."""
+        with _told(self.address), contextlib.suppress(FileNotFoundError):
+            self._system.mv(f"{self._root}/{name}", f"{self._root}/{other}")
+
+    def remove(self, name: str) -> None:
+        """Remove a part, as far as it is there."""
+        with _told(self.address), contextlib.suppress(FileNotFoundError):
+            self._system.rm(f"{self._root}/{name}", recursive=True)
