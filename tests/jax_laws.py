@@ -30,7 +30,7 @@ def of_jax(jax, body, given, max_steps=SMALL):
 
 def _computed(jax, body, given, max_steps):
     step = lowered(body, [type_of_value(np.asarray(given[name])) for name in body.inputs])
-    found = jax.jit(lambda *arrays: step(arrays, Keys(None), max_steps))(*[given[name] for name in body.inputs])
+    found = jax.jit(lambda *arrays: step(arrays, Keys(None), max_steps=max_steps))(*[given[name] for name in body.inputs])
     return [np.asarray(x.array)[: int(x.length)] if isinstance(x, Padded) else np.asarray(x) for x in found]
 
 

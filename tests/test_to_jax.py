@@ -173,10 +173,10 @@ def test_bodies_of_other_forms(form):
 def test_errors_of_a_run_are_found_by_checkify():
     from jax.experimental import checkify
 
-    f = mdf_loop.to_jax(ADD_UP)
+    f = mdf_loop.to_jax(ADD_UP, checks=True)
     error, _ = checkify.checkify(lambda w: f(M=7, cond=True, s=0.5, w=w))(jnp.arange(4.0))
     assert "index 4 is out of bounds for axis of size 4" in error.get()
-    short = mdf_loop.to_jax(NEWTON, max_steps=2)
+    short = mdf_loop.to_jax(NEWTON, max_steps=2, checks=True)
     error, _ = checkify.checkify(lambda a: short(a=a))(2.0)
     assert "more than max_steps iterations, which are 2" in error.get()
     error, _ = checkify.checkify(lambda w: f(M=4, cond=True, s=0.5, w=w))(jnp.arange(4.0))

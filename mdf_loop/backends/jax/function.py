@@ -72,10 +72,8 @@ class JaxFunction:
         As those of :func:`mdf_loop.prepare`.
     """
 
-    def __init__(
-        self, source: Source, outputs: Sequence[str] | None = None, max_steps: int | None = None, checkpoint: int = 0
-    ) -> None:
-        self._source, self.max_steps, self.checkpoint = source, max_steps, checkpoint
+    def __init__(self, source: Source, outputs: Sequence[str] | None = None, **how: Any) -> None:
+        self._source, self._how = source, how
         self.inputs, self.outputs = source.inputs, source.outputs
         self._wanted = None if outputs is None else tuple(outputs)
         for name in self._wanted or ():
@@ -120,7 +118,7 @@ class JaxFunction:
         step, lines = self._step(), [f"{self._source.name} as a function of JAX"]
         for value, depth in loops_in(step.region):
             name = value.attr.name or "loop"
-            lines.append(f"{'  ' * (depth + 1)}{name}: {step.how(self.max_steps, self.checkpoint).way_of(value)}")
+            lines.append(f"{'  ' * (depth + 1)}{name}: {step.how(**self._how).way_of(value)}")
         lines += [f"  draws {name}: {draw}" for name, draw in self.draws.items()]
         return "\n".join(lines)
 
@@ -170,7 +168,7 @@ class JaxFunction:
         def run(arrays: Mapping[str, Any], key: Any, noise: Any) -> dict[str, Any]:
             draws: Draws = Keys(key) if noise is None else _given(step, noise)
             try:
-                found = step([arrays[name] for name in params], draws, self.max_steps, self.checkpoint)
+                found = step([arrays[name] for name in params], draws, **self._how)
                 return _by_name([graph.outputs[k] for k in wanted], found)
             except NotImplementedError as error:
                 raise self._source.located(error) from error.__cause__

@@ -63,18 +63,18 @@ class JaxStep:
         """Who reads which value."""
         return uses_of(self.region)
 
-    def __call__(self, given: Sequence[Any], draws: Draws, max_steps: int | None = None, checkpoint: int = 0) -> list[Any]:
+    def __call__(self, given: Sequence[Any], draws: Draws, **how: Any) -> list[Any]:
         """Its results; what a loop that may end early collected is :class:`Padded`."""
         if canonical(np.float64) != np.float64 and (wide := self._wide()) is not None:
             raise ArgumentError(
                 f"the model computes in {wide.type.dtype}, and JAX has 32 bits until one says "
                 'jax.config.update("jax_enable_x64", True), once, before anything else of JAX'
             )
-        return Walk(self.how(max_steps, checkpoint), draws).results(self.region, given)
+        return Walk(self.how(**how), draws).results(self.region, given)
 
-    def how(self, max_steps: int | None = None, checkpoint: int = 0) -> How:
-        """How it is computed."""
-        return How(self.origins, self.uses, max_steps, checkpoint)
+    def how(self, **how: Any) -> How:
+        """How it is computed: ``max_steps``, ``checkpoint`` and ``checks``, as :func:`mdf_loop.to_jax` takes them."""
+        return How(self.origins, self.uses, **how)
 
     def _wide(self) -> Value | None:
         """A value that is computed in fractions of 64 bits."""

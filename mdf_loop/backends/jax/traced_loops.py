@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.custom_derivatives import linear_call
-from jax.experimental.checkify import debug_check
 
 from mdf_loop.backends.jax.jnp_templates import jax_dtype
 from mdf_loop.backends.jax.walked import STRUCTURE, Padded, Walk, as_typed
@@ -225,7 +224,7 @@ class TracedLoop:
         wanted = wanted if self.count is None else self.count
         if self.most is not None and self.most != self.count:
             goes_on = self._obeyed(now, False, given) & (number >= self.most) & (number < wanted)
-            debug_check(~goes_on, "a loop wants more than max_steps iterations, which are {most}", most=jnp.asarray(self.most))
+            self.w.how.check(~goes_on, "a loop wants more than max_steps iterations, which are {most}", most=self.most)
 
     def _scan(self, step: Step, start: Any, given: Operands, length: int) -> tuple[Any, Any]:
         """A scan; of a long one only each k-th state is kept for gradients, where that is asked for."""

@@ -52,6 +52,8 @@ class How:
         The most iterations of a loop that says no number itself.
     checkpoint : int
         From how many iterations one is kept for gradients; 0 keeps all.
+    checks : bool
+        Whether ``jax.experimental.checkify`` finds what is an error of a run.
     selects : bool
         Whether both branches of an If are computed and one is chosen: JAX 0.10 has no gradient of a ``cond`` that is
         differentiated while it is vectorised.
@@ -61,6 +63,7 @@ class How:
     uses: Uses
     max_steps: int | None = None
     checkpoint: int = 0
+    checks: bool = False
     selects: bool = False
 
     def way_of(self, value: Value) -> str:
@@ -75,6 +78,11 @@ class How:
         if most is None:
             return "a while; for gradients in reverse mode give max_steps"
         return f"a while; for gradients in reverse mode a scan over at most {most} iterations"
+
+    def check(self, holds: Any, message: str, **numbers: Any) -> None:
+        """Say what has to hold, where somebody asked for that: JAX calls what may be checked in a slower way."""
+        if self.checks:
+            debug_check(jnp.all(holds), message, **{name: jnp.asarray(number) for name, number in numbers.items()})
 
     def refusal(self, value: Value, why: str) -> UnsupportedOp:
         """The error that a value cannot be computed; names its node."""
@@ -141,7 +149,7 @@ class Walk:
             else [jnp.asarray(x).astype(canonical(t)) for x, t in zip(args, computed_in(value), strict=True)]
         )
         if name in ("div", "floordiv", "mod") and value.type.weak:
-            debug_check(given[1] != 0, "division by zero")
+            self.how.check(given[1] != 0, "division by zero")
         return TEMPLATES[name](*given).astype(jax_dtype(value.type))
 
 
@@ -181,8 +189,7 @@ def _reduce(w: Walk, v: Value, x: Any) -> Any:
 
 def _place_in(w: Walk, v: Value, index: Any, length: Any) -> Any:
     index, length = jnp.asarray(index), jnp.asarray(length)
-    is_inside = jnp.all((index >= -length) & (index < length))
-    debug_check(is_inside, "index {i} is out of bounds for axis of size {n}", i=index, n=length)
+    w.how.check((index >= -length) & (index < length), "index {i} is out of bounds for axis of size {n}", i=index, n=length)
     return jnp.where(index < 0, index + length, index)
 
 
@@ -226,7 +233,7 @@ def _branch(w: Walk, v: Value, condition: Any) -> Any:
 def _window(w: Walk, v: Value, x: Any, *at: Any) -> Any:
     shape = v.type.shape or ()
     inside = [(begin >= 0) & (begin + length <= n) for begin, length, n in zip(at, shape, x.shape, strict=True)]
-    debug_check(jnp.all(jnp.stack(inside)), "a slice reaches beyond its array")
+    w.how.check(jnp.stack(inside), "a slice reaches beyond its array")
     return lax.dynamic_slice(x, at, shape)
 
 
