@@ -16,21 +16,33 @@ SMALL = 64
 """Elements of whole numbers up to which an input may be known while JAX traces: shapes, axes, trip counts."""
 
 
-def of_jax(jax, body, given, max_steps=SMALL):
+def of_jax(jax, body, given, max_steps=SMALL, call=None):
     """The outputs of a graph for values of its inputs, in order; those that decide a shape are known."""
     try:
-        return _computed(jax, body, given, max_steps)
+        return _computed(jax, body, given, max_steps, call)
     except (UnsupportedOp, TypeError, ValueError):
         known = {name: np.asarray(x) for name, x in given.items() if np.asarray(x).dtype.kind in "iub" and np.size(x) <= SMALL}
         if not known:
             raise
         rest = {name: x for name, x in given.items() if name not in known}
-        return _computed(jax, with_constants(body, known), rest, max_steps)
+        return _computed(jax, with_constants(body, known), rest, max_steps, call)
 
 
-def _computed(jax, body, given, max_steps):
+def traced(jax, body, given, max_steps=SMALL):
+    """The types of the outputs of a graph: it is traced, and nothing is computed."""
+    return of_jax(jax, body, given, max_steps, jax.eval_shape)
+
+
+def _computed(jax, body, given, max_steps, call):
     step = lowered(body, [type_of_value(np.asarray(given[name])) for name in body.inputs])
-    found = jax.jit(lambda *arrays: step(arrays, Keys(None), max_steps=max_steps))(*[given[name] for name in body.inputs])
+    arrays = [given[name] for name in body.inputs]
+
+    def function(*arrays):
+        return step(arrays, Keys(None), max_steps=max_steps)
+
+    if call is not None:
+        return call(function, *arrays)
+    found = jax.jit(function)(*arrays)
     return [np.asarray(x.array)[: int(x.length)] if isinstance(x, Padded) else np.asarray(x) for x in found]
 
 
