@@ -235,6 +235,8 @@ class MdfModel(Model):
             from mdf_loop.models.recordings.recording import recorded_run
 
             return recorded_run(self, inputs, run, wish)
+        if run.options.how.by_jax and (on_device := self.by_jax(inputs, run, wish)) is not None:
+            return on_device
         direct = self.direct if wish.steps is None and not run.options.trusted else None
         if direct is not None:
             found = self.directly(direct, inputs, run)

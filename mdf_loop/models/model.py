@@ -187,6 +187,12 @@ class Model:
         """What a run gives; the run has begun."""
         raise NotImplementedError
 
+    def by_jax(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found | None:
+        """What a run by JAX gives; None if it has no form there."""
+        from mdf_loop.models.by_jax import run_by_jax
+
+        return run_by_jax(self, inputs, run, wish)
+
     def collected(self, wish: Wish) -> tuple[str, ...]:
         """The outputs that have a row for each iteration of a loop, or for each step, as far as is known after a run."""
         return ()
