@@ -50,8 +50,8 @@ TERMS = {
 )  # fmt: skip
 def test_a_system_takes_the_steps_that_one_writes_by_hand(method, first, second, n, v, u, a, b):
     body = {"derivatives": {"v": first, "u": second}, "let": {"half": "a * v", "drive": "half * u"}, "method": method}
-    given = {"a": a, "dt": 0.1} | ({"b": b} if "b" in first + second else {})
-    found = mdf_loop.loop(n, True, v, u, body=body, **given)
+    body["while"] = "a + b < 9"
+    found = mdf_loop.loop(n, True, v, u, body=body, a=a, b=b, dt=0.1)
     steps = by_hand(lambda y: np.array([TERMS[first](*y, a, b), TERMS[second](*y, a, b)]), (v, u), 0.1, n, method)
     np.testing.assert_allclose(found, steps, rtol=1e-10, atol=1e-12)
 
