@@ -22,7 +22,7 @@ from mdf_loop.options import options
 from mdf_loop.pictures.drawing import draw
 from mdf_loop.plots.plot import plot
 from mdf_loop.readers.python.function_bodies import body
-from mdf_loop.sweeps.opened_results import open
+from mdf_loop.sweeps.checkpoints.opened_results import open
 from mdf_loop.sweeps.sweep import sweep
 from mdf_loop.version import __version__ as __version__
 

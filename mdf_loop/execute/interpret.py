@@ -205,7 +205,7 @@ class InterpretedLoop:
         Raises
         ------
         IterationError, CollectedError, IterationLimit, LoopTimeout, LoopInterrupted
-            They know how far the outermost loop had come; :func:`~mdf_loop.execute.keeping.keeping` makes its results
+            They know how far the outermost loop had come; :func:`~mdf_loop.execute.partial_results.keeping` makes its results
             part of them.
         """
         return tuple(self.results(given, run))

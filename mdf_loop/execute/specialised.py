@@ -82,7 +82,7 @@ def in_machine_code(step: Region, is_block: bool = False) -> Specialised | str:
     """A Step compiled, or why it cannot be."""
     with alone():  # what is imported halfway when the process is copied can never be imported in the copy
         from mdf_loop.backends.llvm.elements import CannotCompile
-        from mdf_loop.backends.llvm.program import program
+        from mdf_loop.backends.llvm.machine_program import program
 
     begun = time.perf_counter()
     try:
