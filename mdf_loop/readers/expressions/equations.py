@@ -64,6 +64,9 @@ DRAWS = {
 DISTRIBUTIONS = {"normal": (2, "mean, spread"), "uniform": (2, "low, high"), "poisson": (1, "rate")}
 """Functions of numpy.random by their names: how many arguments they take, and which; as many numbers as these have."""
 
+SPECIAL = {"erf": "scipy.special.erf"}
+"""Functions of scipy's."""
+
 FORMULAS: dict[str, tuple[dict[str, str | None], str]] = {
     "sigmoid": ({"x": None}, "1 / (1 + numpy.exp(-x))"),
     "expit": ({"x": None}, "1 / (1 + numpy.exp(-x))"),
@@ -225,6 +228,9 @@ class _Plain(ast.NodeTransformer):
             return tree
         if name in FORMULAS:
             return self._by_formula(name, tree)
+        if name in SPECIAL:  # a name with dots, which no text can say
+            tree.func = _at(ast.Name(SPECIAL[name], ast.Load()), tree)
+            return tree
         if name in DISTRIBUTIONS and len(tree.args) == DISTRIBUTIONS[name][0] and (name not in DRAWS or len(tree.args) > 1):
             tree.func = _dotted(f"numpy.random.{name}", tree)
             return tree
