@@ -13,7 +13,7 @@ import mdf_loop
 from mdf_loop.cli import main
 from mdf_loop.errors import LoopError
 from mdf_loop.integrations.engine_runs import run_graph
-from mdf_loop.readers.mdf.graph_objects import copied_with_room, has_defaults
+from mdf_loop.readers.mdf.input_ports import copied_with_room, has_defaults
 
 ENGINES = ("interpret", "numpy", "jit")
 

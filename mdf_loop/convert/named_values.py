@@ -17,7 +17,7 @@ from modeci_mdf.mdf import Edge, InputPort, Node, OutputPort
 from mdf_loop.convert.repair.port_shapes import usable
 from mdf_loop.errors import ArgumentError
 from mdf_loop.ir import ValueType
-from mdf_loop.readers.mdf.graph_objects import default_value_of
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.signature import ports_of
 
 

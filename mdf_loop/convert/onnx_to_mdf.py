@@ -30,7 +30,7 @@ from mdf_loop.convert.weights import save
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, UnsupportedOp
 from mdf_loop.readers import load_onnx
 from mdf_loop.readers.mdf.control_functions import BODIES
-from mdf_loop.readers.mdf.graph_objects import default_value_of, set_default
+from mdf_loop.readers.mdf.input_ports import default_value_of, set_default
 from mdf_loop.readers.mdf.type_text import write_type_text
 from mdf_loop.readers.mdf.typed import OPSET
 from mdf_loop.readers.onnx.graph import read_model

@@ -19,7 +19,7 @@ import numpy as np
 
 from mdf_loop.convert.file_text import model_text
 from mdf_loop.errors import ArgumentError, FileError, let_through
-from mdf_loop.readers.mdf.graph_objects import default_value_of
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.writers.atomic_files import NewFile, comment_of, replacing, second_name, write_npz
 
 NPZ, NAME = "npz", "name"

@@ -27,7 +27,7 @@ from mdf_loop.integrations.registration import register
 from mdf_loop.integrations.required_inputs import is_required_as
 from mdf_loop.integrations.typed_graph import run_typed
 from mdf_loop.options import OPTIONS
-from mdf_loop.readers.mdf.graph_objects import copied_with_room
+from mdf_loop.readers.mdf.input_ports import copied_with_room
 from mdf_loop.readers.mdf.names import unknown_names
 from mdf_loop.readers.mdf.signature import said_names
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed

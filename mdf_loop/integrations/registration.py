@@ -41,7 +41,7 @@ from mdf_loop.readers import is_text
 from mdf_loop.readers.arguments import is_read
 from mdf_loop.readers.expressions.expression_text import refuse_onnx_text
 from mdf_loop.readers.mdf.by_place import NO_VALUES, node_by_place
-from mdf_loop.readers.mdf.graph_objects import default_value_of, has_defaults
+from mdf_loop.readers.mdf.input_ports import default_value_of, has_defaults
 from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
 from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.system.threads import holding

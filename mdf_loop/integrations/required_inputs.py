@@ -24,7 +24,7 @@ from mdf_loop.convert.identifiers import ORIGINAL
 from mdf_loop.convert.repair.imported_models import REQUIRED
 from mdf_loop.errors import ArgumentError, MalformedBody, warn_user
 from mdf_loop.integrations.patches.no_eval import runs_body
-from mdf_loop.readers.mdf.graph_objects import default_value_of, has_defaults
+from mdf_loop.readers.mdf.input_ports import default_value_of, has_defaults
 from mdf_loop.readers.mdf.node import CONTROL
 
 

@@ -36,7 +36,7 @@ from mdf_loop.ir import Loop
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Run, current_options
 from mdf_loop.readers.mdf.engine_body import refuse_hanging, refuse_unimplemented
-from mdf_loop.readers.mdf.graph_objects import copied_with_room
+from mdf_loop.readers.mdf.input_ports import copied_with_room
 from mdf_loop.readers.mdf.typed import is_typed
 from mdf_loop.system.threads import lock
 

@@ -24,7 +24,7 @@ from mdf_loop.options import start_run
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf.body import check_graph
 from mdf_loop.readers.mdf.engine_body import check_expressions, refuse_hanging
-from mdf_loop.readers.mdf.graph_objects import default_value_of
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.signature import Signature, ports_of, read_signature, said_names
 from mdf_loop.readers.mdf.typed import OPAQUE, GraphReader, finished, is_typed
 from mdf_loop.types.fitting import fit_values

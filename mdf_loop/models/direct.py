@@ -24,7 +24,7 @@ from mdf_loop.models.node_loops import NodeLoop, Request
 from mdf_loop.models.texts import NotDirect
 from mdf_loop.options import Run, check_time, options
 from mdf_loop.readers.mdf.control_functions import STEPPED
-from mdf_loop.readers.mdf.graph_objects import default_value_of
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.typed import is_typed
 
 Given = Mapping[str, Mapping[str, Any]]

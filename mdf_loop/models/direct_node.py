@@ -22,7 +22,7 @@ from mdf_loop.models.node_loops import LOOP, SCAN, NodeLoop
 from mdf_loop.models.texts import NotDirect, Scope, Text, argument_of, element_in, value_of
 from mdf_loop.options import Run, part_of, random_stream
 from mdf_loop.readers.mdf.control_functions import STEPPED
-from mdf_loop.readers.mdf.graph_objects import default_value_of, reduce_of
+from mdf_loop.readers.mdf.input_ports import default_value_of, reduce_of
 from mdf_loop.readers.mdf.node import is_stateful
 
 Outputs = dict[tuple[str, str], Any]

@@ -11,7 +11,7 @@ from mdf_loop.pictures.boxes import CONDITION, INPUT, PLAIN, Cluster
 from mdf_loop.pictures.of_bodies import BodyDrawer, Scope
 from mdf_loop.readers.expressions.equation_texts import Equations, check_names, equations_in, is_equations, texts_of
 from mdf_loop.readers.expressions.expression_text import refuse_length, tree_of, variables
-from mdf_loop.readers.mdf.graph_objects import default_value_of
+from mdf_loop.readers.mdf.input_ports import default_value_of
 
 WIDEST = 44
 """Letters in a line of a box: longer equations are broken."""

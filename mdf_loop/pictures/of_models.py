@@ -15,7 +15,7 @@ from mdf_loop.pictures.of_equations import EquationDrawer, broken, condition_tex
 from mdf_loop.readers.expressions.equation_texts import NUMBERS, Equations
 from mdf_loop.readers.expressions.equations import EQUATIONS
 from mdf_loop.readers.mdf.by_place import NO_VALUES
-from mdf_loop.readers.mdf.graph_objects import default_value_of
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.node import CONTROL
 from mdf_loop.readers.onnx.loop_records import as_loop
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from mdf_loop.backends.llvm import arithmetic, conversions, weak
 from mdf_loop.backends.llvm.arrays import Array, get, is_one, mapped, number
-from mdf_loop.backends.llvm.elements import FLOAT32, FLOAT64, CannotCompile
+from mdf_loop.backends.llvm.elements import FLOAT64, CannotCompile
 from mdf_loop.backends.llvm.emitter import Emitter, type_of, writes
 from mdf_loop.backends.llvm.lanes import ZERO, Lanes
 from mdf_loop.step.primitives import BOOL, PRIMITIVES, promoted
@@ -43,22 +43,9 @@ def primitive(e: Emitter, v: Value) -> Array:
 
     def compute(lanes: Lanes, *given: str) -> str:
         same = [conversions.converted(lanes, x, a.dtype, working) for x, a in zip(given, args, strict=True)]
-        short = _shorter(lanes, v, working, same)
-        return short or arithmetic.written(lanes, v.op, working, same)
+        return arithmetic.written(lanes, v.op, working, same)
 
     return computed(e, dtype, args, compute)
-
-
-def _shorter(lanes: Lanes, v: Value, dtype: np.dtype, args: Sequence[str]) -> str:
-    """Powers that are products: of an exponent that is known; empty for others."""
-    if v.op != "pow" or v.args[1].op != "const" or dtype not in (FLOAT32, FLOAT64):
-        return ""
-    exponents = set(np.asarray(v.args[1].attr).reshape(-1).tolist())
-    if exponents == {2.0}:
-        return arithmetic.written(lanes, "mul", dtype, [args[0], args[0]])
-    if exponents == {3.0}:
-        return arithmetic.written(lanes, "mul", dtype, [arithmetic.written(lanes, "mul", dtype, [args[0], args[0]]), args[0]])
-    return arithmetic.written(lanes, "reciprocal", dtype, [args[0]]) if exponents == {-1.0} else ""
 
 
 @writes("cast")

@@ -16,10 +16,9 @@ from mdf_loop.backends.llvm.elements import BOOL, FLOAT64, INT64, CannotCompile
 from mdf_loop.backends.llvm.emitter import Emitter, writes
 from mdf_loop.backends.llvm.lanes import Lanes
 from mdf_loop.kernels.numbers.wide import EXACT64
+from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Value
 
-_CHECKED = {"add": "sadd", "sub": "ssub", "mul": "smul"}
-_PLAIN = {"and_", "or_", "xor", "not_", "lt", "le", "gt", "ge", "eq", "ne", "abs", "neg"}
 _WHOLE = {"math.floor": "floor", "math.ceil": "ceil", "math.trunc": "trunc", "python.round": "rint"}
 _SAME = {"math.fabs": "abs", "math.pow": "pow", "math.fmod": "fmod", "math.copysign": "copysign"}
 
@@ -91,7 +90,7 @@ class _Weak:
         self.e.leave_if(self.new(f"fcmp uge double {size}, {self.lanes.number(FLOAT64, np.inf)}"))
 
     def _question(self) -> str:
-        if self.v.op not in _PLAIN:
+        if PRIMITIVES[self.v.op].refuses:
             raise CannotCompile(f"{self.v.op} of Python's own numbers has no compiled form")
         working = FLOAT64 if "f" in self.kinds else INT64 if "i" in self.kinds else BOOL
         return self._plain(self.v.op, self._args(working), working)
@@ -103,8 +102,8 @@ class _Weak:
             name, args = "sub", ["0", *args]
         if name == "pow" and self.v.args[1].op == "const" and self.v.args[1].attr == 2:
             name, args = "mul", [args[0], args[0]]
-        if name in _CHECKED:
-            return self.e.exact(_CHECKED[name], *args)
+        if PRIMITIVES[name].wraps:
+            return self.e.exact(f"s{name}", *args)
         if name in ("floordiv", "mod"):
             self._leave_where_zero(args[1], INT64)
             if name == "floordiv":
@@ -112,7 +111,7 @@ class _Weak:
             return self._plain(name, args, INT64)
         if name == "abs":
             self._leave_where_lowest(args[0])
-        if name not in _PLAIN:
+        if PRIMITIVES[name].refuses:
             raise CannotCompile(f"{name} of Python's own numbers has no compiled form")
         return self._plain(name, args, INT64)
 
@@ -126,7 +125,7 @@ class _Weak:
             self._leave_where_zero(args[1], FLOAT64)
         elif name == "pow":
             return self._power(args)
-        elif name not in ("add", "sub", "mul", "neg", "abs"):
+        elif PRIMITIVES[name].refuses:
             raise CannotCompile(f"{name} of Python's own numbers has no compiled form")
         return self._plain(name, args, FLOAT64)
 

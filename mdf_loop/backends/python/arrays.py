@@ -23,8 +23,6 @@ Write = Callable[["Printer", Value], str]
 WRITERS: dict[str, Write] = {}
 """By operation."""
 
-_SIGNS = {**SIGNS, "div": "/", "and_": "&", "or_": "|", "xor": "^", "shl": "<<", "shr": ">>"}
-
 
 def written(printer: Printer, value: Value) -> str:
     """The expression of a value."""
@@ -117,8 +115,8 @@ def _primitive(p: Printer, v: Value) -> str:
         # of two numbers of numpy's, 0.2 us rather than 1.1
         return numbers.TEMPLATES[v.op, "i" if v.type.kind in "iu" else "f"].format(*map(p.name, v.args))
     args = _operands(p, v)
-    if v.op in _SIGNS and not any(x.op == "const" for x in v.args):
-        text = f"{args[0]} {_SIGNS[v.op]} {args[1]}"
+    if v.op in SIGNS and not any(x.op == "const" for x in v.args):
+        text = f"{args[0]} {SIGNS[v.op]} {args[1]}"
     elif v.op == "neg":
         text = f"-{args[0]}"
     else:

@@ -40,6 +40,9 @@ LEAST = 512
 LONGEST_SECONDS = 0.1
 """What a program may take for the loops it runs itself."""
 
+WRAPPING = {name for name, row in PRIMITIVES.items() if row.wraps}
+"""What may be given a whole number that has left the range of its type."""
+
 LONGEST = 120
 """Characters of an expression that stays within another one."""
 
@@ -236,10 +239,10 @@ class Printer:
             return False
         if value.op == "cast" and value.args[0].type.kind == "i" and not value.args[0].type.weak:
             return self.bound(value.args[0]) >= end_of(value.type)
-        if value.op not in numbers.LEAVING:
+        if value.op not in PRIMITIVES or not PRIMITIVES[value.op].leaves:
             return False
         self.bounds[value] = numbers.bound_of(value.op, [self.bound(x) for x in value.args])
-        return self.bounds[value] >= end_of(value.type) and not self.uses.only_in(value, numbers.UNCHECKED)
+        return self.bounds[value] >= end_of(value.type) and not self.uses.only_in(value, WRAPPING)
 
     def bound(self, value: Value) -> int:
         """How large a whole number can be; that of its type is as large as the lowest one, which has no opposite.

@@ -18,7 +18,7 @@ from mdf_loop.convert.scheduled.values import GivenInput, Store, branch_of, chos
 from mdf_loop.ir import Body
 from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Scope, Unavailable, Value, arithmetic, literal
 from mdf_loop.readers.mdf.edges import REDUCTIONS
-from mdf_loop.readers.mdf.graph_objects import default_value_of, reduce_of
+from mdf_loop.readers.mdf.input_ports import default_value_of, reduce_of
 from mdf_loop.readers.mdf.node import START, NodeReader, default_of, is_stateful
 from mdf_loop.readers.mdf.node_functions import apply_function
 

@@ -36,7 +36,7 @@ from mdf_loop.convert.scheduled.conditions import (
     simplified,
 )
 from mdf_loop.errors import NotLowered, UnknownNode
-from mdf_loop.readers.mdf.graph_objects import default_value_of
+from mdf_loop.readers.mdf.input_ports import default_value_of
 
 
 @dataclass(frozen=True)

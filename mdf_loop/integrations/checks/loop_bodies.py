@@ -19,7 +19,7 @@ from mdf_loop.options import start_run
 from mdf_loop.readers.mdf.by_place import NO_VALUES
 from mdf_loop.readers.mdf.control_functions import STEPPED
 from mdf_loop.readers.mdf.file_structure import called
-from mdf_loop.readers.mdf.graph_objects import default_value_of
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.types.required import contradictions
 
 KINDS = ("", "parameters", "functions")

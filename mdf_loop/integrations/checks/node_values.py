@@ -13,7 +13,7 @@ from mdf_loop.integrations.patches.no_eval import TEXTS, conditions_of, refuse_c
 from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.expressions.expression_text import excerpt, is_python, number_in
 from mdf_loop.readers.mdf.engine_body import refuse_text
-from mdf_loop.readers.mdf.graph_objects import default_value_of
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.node_functions import standard_expression, texts
 
 

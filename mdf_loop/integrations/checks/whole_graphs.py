@@ -15,7 +15,7 @@ from mdf_loop.integrations.checks.loop_bodies import wrong_with_bodies
 from mdf_loop.integrations.checks.node_values import wrong_with_conditions, wrong_with_texts, wrong_with_values
 from mdf_loop.integrations.typed_graph import graph_signature
 from mdf_loop.readers.mdf.by_place import node_by_place
-from mdf_loop.readers.mdf.graph_objects import default_value_of
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.names import unknown_names
 from mdf_loop.readers.mdf.node import CONTROL
 from mdf_loop.readers.mdf.typed import is_typed

@@ -39,7 +39,7 @@ from mdf_loop.kernels.arrays.bounds import elements_of, refuse_elements, total
 from mdf_loop.options import current_options
 from mdf_loop.readers.expressions.expression_text import number_in
 from mdf_loop.readers.mdf.engine_body import refuse_unimplemented, refuse_unlisted
-from mdf_loop.readers.mdf.graph_objects import default_value_of
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.system.threads import holding, lock
 
 NOBODY, TRUSTED, MODEL, BODY = "", "trusted", "model", "body"

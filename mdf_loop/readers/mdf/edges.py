@@ -15,7 +15,7 @@ import numpy as np
 
 from mdf_loop.errors import MalformedBody
 from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Unavailable, Value, arithmetic, literal
-from mdf_loop.readers.mdf.graph_objects import default_value_of
+from mdf_loop.readers.mdf.input_ports import default_value_of
 
 REDUCTIONS = {"overwrite": "", "add": "add", "multiply": "multiply"}
 

@@ -12,7 +12,7 @@ from typing import Any
 from mdf_loop.errors import MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, Node, State
 from mdf_loop.readers.expressions.expression_text import is_python, number_in, parse
-from mdf_loop.readers.mdf.graph_objects import default_value_of
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.node import CONTROL, default_of
 from mdf_loop.readers.mdf.node_functions import standard_expression, texts
 from mdf_loop.readers.mdf.signature import Port, Signature, ports_of

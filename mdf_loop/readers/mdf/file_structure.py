@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import MalformedBody, warn_user
-from mdf_loop.readers.mdf.graph_objects import needed
+from mdf_loop.readers.mdf.input_ports import needed
 
 Ports = Mapping[str, list[str]]
 

@@ -24,7 +24,7 @@ from mdf_loop.ir import Body
 from mdf_loop.readers.expressions.expression import evaluated
 from mdf_loop.readers.expressions.expression_text import number_in, parse, variables
 from mdf_loop.readers.expressions.values import UNKNOWN, BodyBuilder, NotCompiled, Scope, Unavailable, Value, literal
-from mdf_loop.readers.mdf.graph_objects import default_value_of
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.node_functions import apply_function, apply_value, typed_input
 
 CONTROL = ("onnx::Loop", "onnx::Scan", "onnx::If", "onnx::SequenceMap")

@@ -17,7 +17,7 @@ from mdf_loop.readers.expressions.expression import evaluated
 from mdf_loop.readers.expressions.expression_text import parse
 from mdf_loop.readers.expressions.values import UNKNOWN, NotCompiled, Scope, Unavailable, Value, known, literal, read
 from mdf_loop.readers.mdf.control_functions import BODIES, control
-from mdf_loop.readers.mdf.graph_objects import default_value_of
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.types.schemas import schema_of
 
 if TYPE_CHECKING:

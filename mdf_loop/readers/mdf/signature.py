@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdf_loop.errors import MalformedBody, in_words
-from mdf_loop.readers.mdf.graph_objects import default_value_of
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 from mdf_loop.types.schemas import version_in
 
