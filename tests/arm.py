@@ -13,6 +13,7 @@ import datetime
 import os
 import random
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -92,7 +93,9 @@ def run(folder: Path, cpu: str, *arguments: str) -> tuple[str, float]:
         "HOME": "/root",
         **threads,
     }
-    command = ["chroot", folder, "/bin/sh", "-c", 'cd /opt/mdf-loop && exec python3 "$@"', "sh", *arguments]
+    inside = 'cd /opt/mdf-loop && exec python3 "$@"'
+    script = f'mount -t proc proc "$0/proc" && exec chroot "$0" /bin/sh -c {shlex.quote(inside)} sh "$@"'
+    command = ["unshare", "--mount", "/bin/sh", "-c", script, folder, *arguments]
     begun = time.monotonic()
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     print(done.stdout, flush=True)

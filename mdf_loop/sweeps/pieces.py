@@ -21,12 +21,15 @@ SMALL = 1 << 16
 """Runs that are probably over in about a second: to cut them costs more than it gives, if nothing is told meanwhile."""
 
 SOON, LONG, SHORT = 0.1, 1.0, 0.03
-"""Seconds of the first piece of what is watched, of the others, and of the shortest ones that workers get when little is left."""
+"""Seconds of the first piece of what is watched, of the others, and of the shortest ones that threads get when little is left."""
+
+FAR_AWAY = 0.5
+"""Seconds of the shortest pieces where each costs a scheduler milliseconds."""
 
 MORE, FAR = 32, 4
 """How many times as long as the last piece the next one may be; the same where that follows from two pieces."""
 
-LARGEST = 1 << 17, 1 << 27
+LARGEST = 1 << 20, 1 << 27
 """Runs of a piece at most, and bytes of what they give."""
 
 
@@ -97,9 +100,14 @@ class Pieces:
         self._length, self._first = (FIRST * min(trials, MORE), LONG) if is_short else (FIRST, SOON)
         self._count, self._seconds = 0, 0.0
 
-    def take(self, workers: int = 1) -> Asked | None:
-        """The next piece for one of some workers; None if there are no more."""
-        span = self._source.take(self._given or self._by_the_clock(workers))
+    @property
+    def is_paced(self) -> bool:
+        """Whether it is known how many runs take long enough for a worker of a cluster."""
+        return self._given is not None or self._seconds >= FAR_AWAY or self._length <= self._count
+
+    def take(self, workers: int = 1, shortest: float = SHORT) -> Asked | None:
+        """The next piece for one of some workers, which takes so many seconds at least; None if there are no more."""
+        span = self._source.take(self._given or self._by_the_clock(workers, shortest))
         if span is None or self._given:
             return span
         return (*span, LONG if self._count else self._first)
@@ -126,9 +134,9 @@ class Pieces:
                 return int(min(fixed / max(each, 1e-9), FAR * max(count, self._count)))
         return int(LONG * count / max(seconds, 1e-9))
 
-    def _by_the_clock(self, workers: int) -> int:
+    def _by_the_clock(self, workers: int, seconds: float) -> int:
         """How many runs a worker takes: less towards the end, so that all end together."""
         if workers == 1:
             return self._length
-        part, shortest = -(-self._source.left // (2 * workers)), int(self._count * SHORT / max(self._seconds, 1e-9))
+        part, shortest = -(-self._source.left // (2 * workers)), int(self._count * seconds / max(self._seconds, 1e-9))
         return max(min(self._length, max(part, shortest)), 1)
