@@ -2,7 +2,7 @@
 
 It needs Debian's packages mmdebstrap, qemu-user-static and binfmt-support, the network, root, and hours.  A root of Debian for
 arm64 is made once, with wheels for it, and a copy of this checkout is put into it; what runs there runs as on a processor without
-arithmetic of float16.  ``--share 0.1`` runs a tenth of it.  What it prints last is in ``docs/measured_arm.txt``.
+arithmetic of float16.  ``--share 0.1`` runs a tenth of it.  ``docs/systems.rst`` has its last result.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from mdf_loop.errors import ArgumentError, LoopError, LoopInterrupted, LoopStopp
 from mdf_loop.progress import Report, Tally
 from mdf_loop.sweeps import batched, crew
 from mdf_loop.sweeps.crew import Crew
-from mdf_loop.sweeps.pieces import FAR_AWAY, FIRST, LONG, SOON, Pieces, Uncut
+from mdf_loop.sweeps.pieces import FAR_AWAY, FIRST, FOR_EACH, LONG, SOON, Pieces, Uncut
 from mdf_loop.sweeps.table import Ran
 from mdf_loop.sweeps.task import Task
 
@@ -95,6 +95,7 @@ def test_pieces_of_a_cluster_last_half_a_second(each, workers):
     assert first < 5
     assert min(seconds[first:-1]) >= min(FAR_AWAY, each * (1 << 20)) * 0.98
     assert len(seconds) <= max(1000 / FAR_AWAY, size / (1 << 20)) + 10
+    assert max(seconds) <= 1.5 * max(LONG, FOR_EACH * workers)
 
 
 def test_a_length_that_the_caller_gives_counts(monkeypatch):
