@@ -17,7 +17,7 @@ from collections import deque
 
 from mdf_loop.sweeps.clusters import PROBES
 from mdf_loop.sweeps.pieces import FAR_AWAY, Pieces, Uncut
-from mdf_loop.sweeps.table import Ran
+from mdf_loop.sweeps.rows.rows_of_runs import Ran
 from mdf_loop.sweeps.workers import AHEAD
 
 WORKS = {

@@ -12,6 +12,7 @@ from mdf_loop.convert.loading import load
 from mdf_loop.convert.mdf_to_onnx import to_onnx
 from mdf_loop.convert.onnx_to_mdf import convert
 from mdf_loop.errors import LoopError
+from mdf_loop.inference.fit import fit
 from mdf_loop.inference.simulator import simulator
 from mdf_loop.integrations.registration import register, unregister
 from mdf_loop.models.opening import prepare
@@ -21,7 +22,7 @@ from mdf_loop.options import options
 from mdf_loop.pictures.drawing import draw
 from mdf_loop.plots.plot import plot
 from mdf_loop.readers.python.function_bodies import body
-from mdf_loop.sweeps.opened_results import open
+from mdf_loop.sweeps.checkpoints.opened_results import open
 from mdf_loop.sweeps.sweep import sweep
 from mdf_loop.version import __version__ as __version__
 
@@ -32,6 +33,7 @@ __all__ = [
     "compile",
     "convert",
     "draw",
+    "fit",
     "if_",
     "kernel",
     "load",

@@ -19,11 +19,11 @@ import numpy as np
 import onnx
 from onnx.backend.base import Backend, BackendRep
 
-from mdf_loop.calls import control_flow as control  # noqa: F401  (registers Loop, Scan and If)
+from mdf_loop.calls import control_flow  # noqa: F401  (registers Loop, Scan and If)
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, PartialResults, is_from_outside
 from mdf_loop.execute.graphs import Graph
 from mdf_loop.execute.interpret import InterpretedBody
-from mdf_loop.execute.keeping import keeping
+from mdf_loop.execute.partial_results import keeping
 from mdf_loop.ir import Body
 from mdf_loop.options import Options, Run, start_run
 from mdf_loop.readers import load_onnx

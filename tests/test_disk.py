@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mdf_loop.backends.llvm.disk import ABANDONED, FOLDER, MAGIC, MOST, MOST_BYTES, Disk, disk, folder, key_of
+from mdf_loop.backends.llvm.linking.object_code import ABANDONED, FOLDER, MAGIC, MOST, MOST_BYTES, Disk, disk, folder, key_of
 
 KEY, OTHER = key_of("one"), key_of("other")
 CONTENT = b"\x7fELF" + bytes(range(256))
@@ -217,7 +217,7 @@ def test_many_write_and_read_at_once(tmp_path):
 
 def test_where_the_folder_is(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", "/home/me")
-    assert folder({FOLDER: "off"}) is folder({FOLDER: "OFF"}) is None
+    assert {folder({FOLDER: word}) for word in ("off", "OFF", "0", "no", "false")} == {None}
     assert folder({FOLDER: str(tmp_path)}) == tmp_path
     for system, environment, expected in [
         ("linux", {"XDG_CACHE_HOME": "/var/mine"}, "/var/mine/mdf-loop"),
@@ -250,7 +250,7 @@ CODE = """
 import logging, sys
 import numpy as np
 import mdf_loop
-from mdf_loop.backends.llvm import machine
+from mdf_loop.backends.llvm.linking import machine
 compiled, plain = [], machine.Machine._compiled
 machine.Machine._compiled = lambda self, text: compiled.append(text) or plain(self, text)
 body = "b (int64 i, bool c, float[n] x, double y) => (bool c2, float[n] x2, double y2, bool[m] s)"
@@ -288,8 +288,8 @@ def test_what_code_depends_on_is_in_its_name(tmp_path, monkeypatch):
     import llvmlite
 
     import mdf_loop
-    from mdf_loop.backends.llvm import machine
-    from mdf_loop.backends.llvm.machine import Machine
+    from mdf_loop.backends.llvm.linking import machine
+    from mdf_loop.backends.llvm.linking.machine import Machine
 
     this = Machine()
     for part in (mdf_loop.__version__, llvmlite.__version__, this.triple, this.cpu, this.features.flatten(), "sroa"):

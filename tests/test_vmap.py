@@ -29,7 +29,7 @@ from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.structure import values_in
 from mdf_loop.step.vmap import vmap
-from mdf_loop.sweeps.exact import adds_up_little
+from mdf_loop.sweeps.lanes.exact import adds_up_little
 
 N = 3
 

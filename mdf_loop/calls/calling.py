@@ -25,7 +25,7 @@ from mdf_loop.calls.prepared import (
 from mdf_loop.errors import ArgumentError, KindError, in_words
 from mdf_loop.execute.collect import Gathered
 from mdf_loop.execute.interpret import Arguments
-from mdf_loop.execute.keeping import keeping
+from mdf_loop.execute.partial_results import keeping
 from mdf_loop.ir import Body
 from mdf_loop.options import Run, part_of, random_stream, start_run
 from mdf_loop.readers.arguments import arranged, is_read

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from mdf_loop.errors import IterationError, IterationLimit, KindError, LoopInterrupted, MalformedBody, PartialResults
-from mdf_loop.execute.collect import Gathered, Gathering
+from mdf_loop.execute.collect import Gathered, Gathering, Types
 from mdf_loop.execute.program import RUN, Program, no_boolean
-from mdf_loop.execute.unrun import Types
 from mdf_loop.ir import Body, Loop, Scanned
 from mdf_loop.ops.prepared_constants import read_only
 from mdf_loop.options import Options, Run
@@ -205,7 +204,7 @@ class InterpretedLoop:
         Raises
         ------
         IterationError, CollectedError, IterationLimit, LoopTimeout, LoopInterrupted
-            They know how far the outermost loop had come; :func:`~mdf_loop.execute.keeping.keeping` makes its results
+            They know how far the outermost loop had come; :func:`~mdf_loop.execute.partial_results.keeping` makes its results
             part of them.
         """
         return tuple(self.results(given, run))

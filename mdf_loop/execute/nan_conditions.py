@@ -56,7 +56,7 @@ class Compared:
             return
         if given.go is None and not run.options.obey_body_condition:
             return
-        if lasted > 1 and self._are_usual(results, given):
+        if (lasted > 1 or self._computed is None) and self._are_usual(results, given):
             return
         values = {name: results[k] for k, name in self.carried} | {name: given.captured[k] for k, name in self.captured}
         found = [name for name, value in values.items() if _has_nan(_plain(value))]
@@ -74,7 +74,7 @@ class Compared:
         """Whether hardly any operator makes nan of the values: looking closer takes longer than a short loop."""
         for places, values in ((self.carried, results), (self.captured, given.captured)):
             for k, _ in places:
-                if not _is_usual(values[k]):
+                if not _is_usual(values[k]) and (self._computed is not None or _has_nan(_plain(values[k]))):
                     return False
         return True
 
@@ -99,11 +99,13 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, _OF_NUMPY) and value.size == 1 else value
 
 
-_OF_NUMPY, _NUMBERS = (np.ndarray, np.generic), (float, int)
+_OF_NUMPY, _WHOLE, _NUMBERS = (np.ndarray, np.generic), (int, np.integer), (int, float)
 
 
 def _is_usual(value: Any) -> bool:
     """Whether a value is a finite number but zero, or an array without nan."""
+    if isinstance(value, _WHOLE):
+        return bool(value)
     if not isinstance(value, float):  # as those of numpy are
         value = _plain(value)
         if not isinstance(value, _NUMBERS):

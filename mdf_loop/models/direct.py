@@ -13,7 +13,7 @@ from typing import Any
 
 from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.errors import LoopError, PartialResults, keeps_results, let_through
-from mdf_loop.execute.keeping import keeping
+from mdf_loop.execute.partial_results import keeping
 from mdf_loop.integrations.patches.no_eval import engine_at_work, refuse_graph
 from mdf_loop.integrations.patches.stdout import quiet_mdf
 from mdf_loop.integrations.registration import register

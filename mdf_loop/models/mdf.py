@@ -232,7 +232,7 @@ class MdfModel(Model):
             refuse_nothing(inputs)
             self.refuse_missing(inputs)
         if wish.record:
-            from mdf_loop.models.recording import recorded_run
+            from mdf_loop.models.recordings.recording import recorded_run
 
             return recorded_run(self, inputs, run, wish)
         direct = self.direct if wish.steps is None and not run.options.trusted else None

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.calls.prepared import read_once
-from mdf_loop.convert.scheduled.values import GivenInput, Store, branch_of, chosen, is_known, one_of
+from mdf_loop.convert.scheduled.slots import GivenInput, Store, branch_of, chosen, is_known, one_of
 from mdf_loop.ir import Body
 from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Scope, Unavailable, Value, arithmetic, literal
 from mdf_loop.readers.mdf.edges import REDUCTIONS

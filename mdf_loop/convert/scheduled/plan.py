@@ -10,7 +10,7 @@ from typing import Any
 from mdf_loop.convert.scheduled.conditions import SEQUENCE, UPDATE, AllRan, CallsSoFar, JustRan, Passes, Usable
 from mdf_loop.convert.scheduled.first_runs import NodeRun
 from mdf_loop.convert.scheduled.run_order import Schedule, output_ports
-from mdf_loop.convert.scheduled.values import Key
+from mdf_loop.convert.scheduled.slots import Key
 from mdf_loop.ir import Loop
 
 UPDATES: Key = ("evaluations",)

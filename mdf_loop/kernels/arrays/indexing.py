@@ -19,8 +19,7 @@ from mdf_loop.kernels.arrays.axes import (
     row_ranks,
     settled,
 )
-from mdf_loop.kernels.arrays.batch_axis import folding
-from mdf_loop.ops.batching import Result, all_stacked
+from mdf_loop.ops.batching import Result, all_stacked, folding
 from mdf_loop.ops.registry import kernel, say
 from mdf_loop.ops.rows import Call
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arrays.batch_axis import folding
-from mdf_loop.ops.batching import Result
+from mdf_loop.ops.batching import Result, folding
 from mdf_loop.ops.registry import kernel
 
 Function = Callable[[np.ndarray], np.ndarray]
