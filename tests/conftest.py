@@ -42,12 +42,13 @@ def pytest_runtest_makereport(item, call):
 
 
 def _needs_newer(found):
-    """Whether an error has those words, or is MDF's own in a line of a test."""
+    """Whether an error has those words, or is MDF's own while a test made a model."""
     error, said = found.value, str(found.value)
     if NEWER in said or NEWER in "".join(getattr(error, "__notes__", ())):
         return True
-    is_in_a_test = Path(found.traceback[-1].path).parent == Path(__file__).parent
-    return is_in_a_test and isinstance(error, TypeError | AttributeError) and ("default_value" in said or "'reduce'" in said)
+    package = Path(__file__).parent.parent / "mdf_loop"
+    is_of_ours = any(package in Path(entry.path).parents for entry in found.traceback)
+    return not is_of_ours and isinstance(error, TypeError | AttributeError) and ("default_value" in said or "'reduce'" in said)
 
 
 def pytest_report_header():
