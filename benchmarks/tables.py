@@ -30,6 +30,7 @@ TABLES = {
     "scheduled": ["scheduled.py --engines"],
     "psyneulink": ["scheduled.py --psyneulink"],
     "sweeps": ["sweeps.py --repeat 3", "sweeps.py --part 0.1 --repeat 9"],
+    "cluster": ["cluster.py"],
     "simulator": ["simulator.py"],
     "progress": ["progress.py"],
 }
