@@ -51,8 +51,11 @@ class Account:
     ----------
     nodes : int
         How many nodes there are to compile, those of bodies inside as well.
-    seconds : float
-        What its runs took.
+    seconds, latest : float
+        What its runs took, and the last one of them.
+    is_part : bool
+        Whether it is run by a graph that becomes one program with it when that pays: what past runs took counts there, and here
+        the one under way alone.
     is_over : bool
         Whether they took longer than compiling: it pays from now on, and nobody has to look at the clock.
     pace, bytes : float, int
@@ -64,6 +67,8 @@ class Account:
 
     nodes: int
     seconds: float = 0.0
+    latest: float = 0.0
+    is_part: bool = False
     is_over: bool = False
     pace: float = math.inf
     bytes: int = 0
@@ -79,7 +84,7 @@ class Account:
             return call(*given)
         finally:
             seconds = clock() - begun
-            self.seconds += seconds
+            self.latest, self.seconds = seconds, self.seconds + seconds
             self.clock = time.perf_counter if seconds < SHORT else time.thread_time
 
     def paced(self, seconds: float, given: Arguments) -> None:
@@ -105,14 +110,20 @@ class Account:
             return options.how.compiles
         if self.is_over:
             return True
-        if self.seconds + ahead < EACH:
+        spent = self._spent
+        if spent + ahead < EACH:
             return False
-        self.is_over = self.seconds > self.cost and can_compile()
-        return self.is_over or (self.seconds + ahead > MARGIN * self.cost and can_compile())
+        self.is_over = spent > self.cost and can_compile()
+        return self.is_over or (spent + ahead > MARGIN * self.cost and can_compile())
 
     def pays_writing(self, options: Options, ahead: float = 0.0) -> bool:
         """Whether programs are to be written: interpreting has taken, or with ``ahead`` will have taken, longer than that."""
-        return not options.how.interprets_first_calls or self.seconds + ahead > WRITING + OF_NODE * self.nodes
+        return not options.how.interprets_first_calls or self._spent + ahead > WRITING + OF_NODE * self.nodes
+
+    @property
+    def _spent(self) -> float:
+        """Seconds of runs that are over, as far as they count here."""
+        return 0.0 if self.is_part else self.seconds
 
     def patience(self, left: float) -> float:
         """Seconds that machine code is waited for where the rest of the run would take so many otherwise."""

@@ -34,9 +34,6 @@ MOST_SIGNATURES = 32
 MOST_FAILURES = 3
 """How often a program may fall back before it is given up."""
 
-MOMENT = 0.25
-"""Seconds that a call waits at most for machine code that it orders, most of which is there in a tenth of that."""
-
 log = logging.getLogger(__name__)
 
 Lower = Callable[[Sequence[Type], bool, bool], Region]
@@ -104,6 +101,7 @@ class Programs:
         self._signatures = Signatures()
         self.latest: Specialised | None = None
         self.why = ""
+        self._shared: tuple[Any, Region] | None = None  # what it is for, and the Step: Python and machine code are made of it
         self._changes = changes()
         self._fell_back: Run | None = None  # the run in which machine code was tried in vain
         self.ready: Ready | None = None
@@ -197,6 +195,7 @@ class Programs:
         """Forget everything if a user's kernel may have taken the place of one of ours."""
         if self._changes != changes():
             self._entries.clear()
+            self._shared = None
             self._signatures = Signatures()
             self._changes = changes()
 
@@ -231,12 +230,7 @@ class Programs:
             if write == self._ordered and entry.order is not None:
                 made: Specialised | Order | str | None = entry.order
             else:
-                types = types_of(values, entry.signature, self._exact)
-                with guessing(entry.guesses):
-                    region = self._lower(types, options.obey_body_condition, entry.opens)
-                made = write(entry, region)
-                if isinstance(made, Order):
-                    made.wait(MOMENT)
+                made = write(entry, self._lowered(entry, values, options.obey_body_condition))
         except Exception as error:  # whatever is the matter with it, the ordinary way finds out
             let_through(error)
             log.debug("no program: %s", error)
@@ -250,6 +244,17 @@ class Programs:
             entry.is_refused, entry.why, self.why = True, made, made
         else:
             entry.made = made
+
+    def _lowered(self, entry: Entry, values: Sequence[Any], obey: bool) -> Region:
+        """The Step for such values: the one that was made last, if it is for them and no guess makes a difference."""
+        wanted = entry.signature, obey, entry.opens
+        if self._shared is None or self._shared[0] != wanted:
+            with guessing(entry.guesses) as guesses:
+                region = self._lower(types_of(values, entry.signature, self._exact), obey, entry.opens)
+            if guesses.were_asked_for:
+                return region
+            self._shared = wanted, region
+        return self._shared[1]
 
     def _printed(self, entry: Entry, region: Region) -> Specialised:
         """A program of Python for a Step."""

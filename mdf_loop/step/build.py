@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.ir import Collected, Scanned
-from mdf_loop.step.guesses import is_guessing
+from mdf_loop.step.guesses import current_guesses
 from mdf_loop.step.lists import OfLists
 from mdf_loop.step.primitives import (
     BOOL,
@@ -68,15 +68,20 @@ class Builder(OfLists):
 
     Attributes
     ----------
-    guesses, traces : bool
-        Whether it may say what the program has to look at, see :func:`guessing`; whether a kernel is being traced, see
-        :mod:`mdf_loop.step.trace`.
+    traces : bool
+        Whether a kernel is being traced, see :mod:`mdf_loop.step.trace`.
     """
 
     def __init__(self) -> None:
-        self.guesses, self.traces = is_guessing(), False
+        self._guesses, self.traces = current_guesses(), False
         self._scopes = [Scope()]
         self._depths: dict[Value, int] = {}
+
+    @property
+    def guesses(self) -> bool:
+        """Whether it may say what the program has to look at, see :func:`guessing`; asked only where it makes a difference."""
+        self._guesses.were_asked_for = True
+        return self._guesses.are_allowed
 
     # Regions
 
