@@ -85,7 +85,7 @@ class NumpyLoop(InterpretedLoop):
     def _make_ready(self, loop: Loop, unseen: int | None) -> None:
         """Look kernels up, now or anew; the plan follows when it is needed."""
         super().__init__(loop, unseen)
-        for name in ("_is_light", "_may_end"):
+        for name in ("_is_light", "_may_end", "plan"):
             self.__dict__.pop(name, None)
         self.calls, self.compared = Calls(self.program), Compared(loop)
         self._blocks: Blocks | None = None
@@ -113,10 +113,8 @@ class NumpyLoop(InterpretedLoop):
     def blocks(self) -> Blocks:
         """The plan, ready to run."""
         if self._blocks is None:
-            plan = make_plan(self.loop)
-            self.calls.share(plan.loop.body.nodes)
-            self._blocks = Blocks(self.calls, plan)
-            log.info("planned %s over %s: %s", self.loop.name or "a loop", self.loop.body.name, plan.summary())
+            self.calls.share(self.plan.loop.body.nodes)
+            self._blocks = Blocks(self.calls, self.plan)
         return self._blocks
 
     @functools.cached_property
@@ -250,10 +248,12 @@ class NumpyLoop(InterpretedLoop):
         """The loops of nodes of the body."""
         return [loop for step in self.program.steps for loop in getattr(step.bound.call, "loops", ())]
 
-    @property
+    @functools.cached_property
     def plan(self) -> Plan:
         """How the loop is run."""
-        return self.blocks.plan
+        plan = make_plan(self.loop)
+        log.info("planned %s over %s: %s", self.loop.name or "a loop", self.loop.body.name, plan.summary())
+        return plan
 
     def iterate(self, session: Session, until: int | None) -> None:
         """Run iterations: the first one interpreted, then blocks."""

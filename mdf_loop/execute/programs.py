@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from mdf_loop.backends.python.printer import LEAST
@@ -31,6 +32,9 @@ from mdf_loop.step.structure import values_in
 MOST_SIGNATURES = 32
 """Combinations of types for which programs are kept."""
 
+CARE = 10
+"""How many times as long as making it took machine code that was made in a hurry runs before it is made with care."""
+
 MOST_FAILURES = 3
 """How often a program may fall back before it is given up."""
 
@@ -48,7 +52,8 @@ Write = Callable[["Entry", Region], Specialised | Order | str]
 class Entry:
     """What is known for one combination of types.
 
-    ``why`` it is refused; whether its Step ``guesses`` what a run looks at; what is being compiled in another thread.
+    ``why`` it is refused; whether its Step ``guesses`` what a run looks at; what is being compiled in another thread, in an
+    ``order`` if there is nothing yet, and what is ``better`` than what there is and has run for so many ``seconds``.
     """
 
     signature: Signature
@@ -60,6 +65,8 @@ class Entry:
     guesses: bool = False
     made: Specialised | None = None
     order: Order | None = None
+    better: Order | None = None
+    seconds: float = 0.0
 
 
 class Ready(NamedTuple):
@@ -140,12 +147,23 @@ class Programs:
             return None
         if self._changes != changes():
             return None
-        if self._draws:
-            return self._drawing(ready, values, run)
-        found = ready.made.code.run_if(ready.form, run, values)
+        begun = time.perf_counter() if ready.made.is_quick else 0.0
+        found = self._drawing(ready, values, run) if self._draws else ready.made.code.run_if(ready.form, run, values)
         if found is not None:
             self._ran(ready.made)
+            if begun:
+                self._improve(entry, ready.made, time.perf_counter() - begun)
         return found
+
+    @staticmethod
+    def _improve(entry: Entry, made: Specialised, seconds: float) -> None:
+        """Have what was made in a hurry made with care when it has run for so long that this pays; take it when it is there."""
+        entry.seconds += seconds
+        if entry.better is None:
+            if entry.seconds > CARE * made.seconds:
+                entry.better = Order(made.step)
+        elif (found := entry.better.found) is not None and entry.made is made:
+            entry.made = found if isinstance(found, Specialised) else replace(made, is_quick=False)
 
     def _drawing(self, ready: Ready, values: tuple[Any, ...], run: Run) -> tuple[Any, ...] | None:
         """The same where random numbers are drawn, which are put back if it does not come to its end."""
@@ -156,8 +174,6 @@ class Programs:
         finally:
             if found is None:
                 run.stream.restore(saved)
-            else:
-                self._ran(ready.made)
 
     def at_once(self, values: Sequence[Any], run: Run) -> Sequence[Any] | None:
         """The results by machine code that has been made for such values and calls nothing outside; None if there is none."""
@@ -235,7 +251,7 @@ class Programs:
             let_through(error)
             log.debug("no program: %s", error)
             made = str(error)
-        entry.order = None
+        entry.order, entry.better, entry.seconds = None, None, 0.0
         if isinstance(made, Order):
             entry.order, made = (made, None) if made.found is None else (None, made.found)
             if isinstance(made, Specialised) and made.is_idle:
@@ -267,15 +283,19 @@ class Programs:
 
     @staticmethod
     def _ordered(entry: Entry, region: Region) -> Order:
-        """The same, compiled while the work goes on in another way."""
-        return Order(region)
+        """The same, compiled in a hurry while the work goes on in another way."""
+        return Order(region, is_quick=True)
 
     def _tried(self, entry: Entry, values: Sequence[Any], run: Run) -> tuple[Any, ...] | None:
         saved = run.stream.save() if self._draws else None
-        assert entry.made is not None
+        made = entry.made
+        assert made is not None
+        begun = time.perf_counter()
         try:
-            found = entry.made.call(run, *values)
-            self._ran(entry.made)
+            found = made.call(run, *values)
+            self._ran(made)
+            if made.is_quick:
+                self._improve(entry, made, time.perf_counter() - begun)
             return found
         except Ended as error:
             raise error.error from error.error.__cause__

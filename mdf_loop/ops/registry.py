@@ -110,6 +110,9 @@ OLDER_THAN_ITSELF = {("", "LayerNormalization"): 17}
 KERNELS: dict[tuple[str, str], list[Kernel]] = {}
 """All kernels by (domain, op), oldest first."""
 
+_found: dict[tuple[str, int, str], Kernel] = {}
+"""What :func:`lookup` found since the table changed."""
+
 _changes = 0
 
 
@@ -273,6 +276,7 @@ def _put(rows: Sequence[Kernel], changed: Sequence[Kernel]) -> None:
     for row, new in zip(rows, changed, strict=True):
         versions = KERNELS[row.domain, row.op]
         versions[next(k for k, v in enumerate(versions) if v is row)] = new
+    _found.clear()
 
 
 def _positional(parameters: Sequence[inspect.Parameter]) -> tuple[int, int | None]:
@@ -287,6 +291,7 @@ def register(entry: Kernel) -> None:
     global _changes
     versions = KERNELS.setdefault((entry.domain, entry.op), [])
     versions[:] = sorted([v for v in versions if v.since != entry.since] + [entry], key=lambda v: v.since)
+    _found.clear()
     _changes += 1
 
 
@@ -315,7 +320,13 @@ def lookup(op: str, opset: int, domain: str = "") -> Kernel:
     UnsupportedOp
         There is no kernel of that name, or only for later versions.
     """
-    domain = "" if domain == "ai.onnx" else domain
+    found = _found.get((op, opset, domain))
+    if found is None:
+        found = _found[op, opset, domain] = _newest(op, opset, "" if domain == "ai.onnx" else domain)
+    return found
+
+
+def _newest(op: str, opset: int, domain: str) -> Kernel:
     versions = KERNELS.get((domain, op), [])
     chosen = [v for v in versions if v.since <= opset]
     if chosen:

@@ -105,7 +105,7 @@ class Builder(OfLists):
     def take_over(self, region: Region) -> None:
         """Put the values of a region that was closed into the one that is open, each where it belongs."""
         for value in region.values:
-            self._put(value)
+            self._put(value, self._key(value))
 
     def mark(self) -> list[int]:
         """Where every open region stands."""
@@ -125,22 +125,27 @@ class Builder(OfLists):
     def put_in(self, op: str, args: Sequence[Value], type: Type, attr: Any = None) -> Value:
         """A value, as it is said: a new one, or one that is there already and was computed in the same way."""
         value = Value(op, tuple(args), type, attr)
-        if _is_computed(value):
-            key = self._key(value)
+        key = self._key(value)
+        if key is not None:
             for scope in self._scopes:
                 if key in scope.known:
                     return scope.known[key]
-        self._put(value)
+        self._put(value, key)
         return value
 
     @staticmethod
-    def _key(value: Value) -> Hashable:
-        """What is the same for values that are computed in the same way; constant numbers count for what they are."""
+    def _key(value: Value) -> Hashable | None:
+        """What is the same for values that are computed in the same way; constant numbers count for what they are.
+
+        None for what is another value each time.
+        """
+        if not _is_computed(value):
+            return None
         args = [(x.type, repr(x.attr)) if x.op == "const" and x.type.is_number else x for x in value.args]
         type, lengths = value.type, tuple(n for n in value.type.shape or () if isinstance(n, int))  # a window's are nowhere else
         return value.op, *args, repr(value.attr), type.dtype, lengths, type.weak, type.is_array
 
-    def _put(self, value: Value) -> None:
+    def _put(self, value: Value, key: Hashable | None) -> None:
         """A value that does not change from iteration to iteration belongs in front of the loop."""
         if not value.type.has_room:
             raise CannotLower(f"a value of type {value.type}, for which there is no memory")
@@ -151,8 +156,8 @@ class Builder(OfLists):
                 depth -= 1
         self._depths[value] = depth
         self._scopes[depth].values.append(value)
-        if _is_computed(value):
-            self._scopes[depth].known[self._key(value)] = value
+        if key is not None:
+            self._scopes[depth].known[key] = value
 
     def is_outside(self, value: Value) -> bool:
         """Whether a value is computed before the region that is open."""

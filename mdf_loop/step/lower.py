@@ -277,7 +277,7 @@ class Lowering:
             whole = (
                 Apply(node, bound.call, bound.needs_run, None, len(node.outputs)),
                 [*given, *captured.values()],
-                bound.worth(),
+                bound.worth,
             )
         scope = {**captured, **dict(zip(record.invariant, invariant, strict=True))}
         return self.loop(record, count, condition, obeyed, carried, scanned, scope, whole)  # type: ignore[arg-type]
@@ -291,7 +291,7 @@ class Lowering:
         carried: Sequence[Value],
         scanned: Sequence[Value],
         scope: Mapping[str, Value],
-        whole: tuple[Apply, Sequence[Value], int] | None = None,
+        whole: tuple[Apply, Sequence[Value], Callable[[], int]] | None = None,
         in_block: bool = False,
     ) -> Sequence[Value]:
         """A loop; ``scope`` has what the body captures, and what is the same in every iteration."""
@@ -302,7 +302,7 @@ class Lowering:
         settled = self.settled(record, carried, scanned, scope)
         if self.is_long and not self.depth and settled.would_settle():
             raise CannotLower("what goes round has its type from the second iteration on")
-        operator, operands, worth = whole or (None, (), 1 << 62)
+        operator, operands, worth = whole or (None, (), None)
         attr = LoopRegion(
             settled.region,
             len(carried),

@@ -220,7 +220,7 @@ class LoopRegion:
     in_block : bool
         The loop is a block of a longer one: scanned arguments are rows already, and what cannot be stacked is given as a list.
     whole : Apply or None
-        The loop as an operator, for more iterations than are worth stepping (``worth``).
+        The loop as an operator, for more iterations than are worth stepping, which ``worth`` says: who asks has the loop planned.
     """
 
     body: Region
@@ -234,7 +234,7 @@ class LoopRegion:
     name: str = ""
     in_block: bool = False
     whole: Apply | None = None
-    worth: int = 1 << 62
+    worth: Callable[[], int] | None = None
 
     def split(self, args: Sequence[Value]) -> tuple[Value, Value, Sequence[Value], Sequence[Value], Sequence[Value]]:
         """Arguments as the trip count, the condition, initial values, scanned arrays and operands of the whole operator."""

@@ -24,7 +24,7 @@ from mdf_loop.backends.llvm.forms import Form
 from mdf_loop.backends.llvm.fusion import is_number
 from mdf_loop.backends.llvm.inlined import inlined
 from mdf_loop.backends.llvm.lanes import Lanes, Place
-from mdf_loop.backends.llvm.machine import machine
+from mdf_loop.backends.llvm.machine import IN_A_HURRY, OPTIMISATION, machine
 from mdf_loop.backends.llvm.objects import ELEMENTS, LENGTHS, are_as_expected
 from mdf_loop.backends.llvm.operators.foreign import Outside
 from mdf_loop.backends.llvm.randomness import address_of, next_of_pcg
@@ -41,12 +41,12 @@ CODES = FALL_BACK, NO_MEMORY, NOT_PLAIN, RAISED
 """What a program may return instead of 0, besides what a look finds."""
 
 
-def program(region: Region, is_block: bool = False) -> Program:
+def program(region: Region, is_block: bool = False, is_quick: bool = False) -> Program:
     """The function of a Step, ``program(run, *values) -> results``.
 
     It raises :class:`~mdf_loop.step.failing.FallBack` where it cannot tell what is right,
     :class:`~mdf_loop.step.failing.TooLong` after about a tenth of a second unless it ``is_block``, whose length others
-    have chosen, and ``KeyboardInterrupt``.
+    have chosen, and ``KeyboardInterrupt``.  One that ``is_quick`` is made in less time and takes more.
 
     Raises
     ------
@@ -55,18 +55,19 @@ def program(region: Region, is_block: bool = False) -> Program:
     """
     if not are_as_expected():
         raise CannotCompile("objects do not look here as compiled programs expect them")
-    return Program(region, is_block)
+    return Program(region, is_block, is_quick)
 
 
 class Program:
     """One program: its code, as long as it is kept, and memory for those that call it."""
 
-    def __init__(self, region: Region, is_block: bool = False) -> None:
+    def __init__(self, region: Region, is_block: bool = False, is_quick: bool = False) -> None:
         self.lists = [k for k, value in enumerate(region.results) if value.op == "rows" and value.args]
         arrays = [value.args[0] if k in self.lists else value for k, value in enumerate(region.results)]
         written = _Writing(inlined(replace(region, results=tuple(arrays))), is_block)
         self.text, self.constants = written.text, written.e.constants
-        self._code, self.size = machine().linked(self.text, ("once",), list(written.e.text.declarations))
+        level = IN_A_HURRY if is_quick else OPTIMISATION
+        self._code, self.size = machine().linked(self.text, ("once",), list(written.e.text.declarations), level)
         self.draws, self.is_free = written.e.draws, written.is_free
         self._call, self._call_if, self.call_many = _entries(self.is_free)
         self.table, self.results, self.outside = written.table, written.results, written.e.outside
