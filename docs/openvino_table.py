@@ -7,7 +7,7 @@ from typing import Any
 from docutils import nodes
 from docutils.parsers.rst import Directive
 
-from mdf_loop.readers.openvino.ir import layer_types
+from mdf_loop.openvino.ir import layer_types
 
 
 class OpenvinoLayers(Directive):

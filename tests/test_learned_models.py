@@ -10,8 +10,8 @@ from onnx import TensorProto, helper, numpy_helper
 import mdf_loop
 from mdf_loop import backend
 from mdf_loop.errors import MalformedBody
-from mdf_loop.kernels import forests, tree_ensembles, tree_ensembles_as_tensors
-from mdf_loop.kernels.machine_learning import POST_TRANSFORMS
+from mdf_loop.ml import forests, tree_ensembles, tree_ensembles_as_tensors
+from mdf_loop.ml.machine_learning import POST_TRANSFORMS
 
 COMPARE = {
     "BRANCH_LEQ": np.less_equal,

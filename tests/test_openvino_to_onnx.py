@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from openvino_models import model_of, saved
 
 from mdf_loop import backend
-from mdf_loop.convert.openvino_to_onnx import openvino_to_onnx
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.openvino import prepare
-from mdf_loop.readers.openvino.ir import read_openvino
+from mdf_loop.openvino.ir import read_openvino
+from mdf_loop.openvino.to_onnx import openvino_to_onnx
 
 
 def assert_same_as_onnx(model, folder, *values, with_onnxruntime=True):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mdf_loop.errors import UnsupportedOp
-from mdf_loop.kernels.strings import compiled, regex_full_match
+from mdf_loop.ml.strings import compiled, regex_full_match
 
 TEXTS = [
     "",

@@ -8,7 +8,7 @@ from learned_models import model, onnxruntime_runs, run
 
 from mdf_loop import backend
 from mdf_loop.errors import MalformedBody
-from mdf_loop.kernels import support_vectors
+from mdf_loop.ml import support_vectors
 
 
 def machine(rng, classes, features, kind, probabilities):

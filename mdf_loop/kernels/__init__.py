@@ -9,17 +9,20 @@ import importlib
 import pkgutil
 
 from mdf_loop.ops.registry import KERNELS, register
+from mdf_loop.ops.rooms import kernel_modules
 
 
 @functools.cache
 def load_kernels() -> None:
-    """Import every module of this package, so that their decorators fill the table of kernels.
+    """Import every module of kernels, here and in the rooms that are there, so that their decorators fill the table.
 
     Kernels that a user registered before stay in place of ours.
     """
     given = [entry for versions in KERNELS.values() for entry in versions]
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
+    for name in kernel_modules():
+        importlib.import_module(name)
     importlib.import_module(f"{__name__}.reference").register_reference_kernels()  # last: kernels of our own go first
     for module in pkgutil.iter_modules(importlib.import_module(f"{__name__}.definitions").__path__):
         importlib.import_module(f"{__name__}.definitions.{module.name}")

@@ -21,6 +21,7 @@ from mdf_loop.locks import lock
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.models.network import NetworkModel
+from mdf_loop.ops.rooms import OPENVINO, enter
 from mdf_loop.options import current_options
 from mdf_loop.readers import load_onnx
 from mdf_loop.readers.mdf.objects import check_structure
@@ -108,9 +109,7 @@ def _read(path: Path) -> Model:
     """A model file."""
     suffix, source = path.suffix.lower(), os.fspath(path)
     if suffix == ".xml":
-        from mdf_loop.openvino import prepare as prepare_openvino
-
-        return NetworkModel(prepare_openvino(path), path.stem, source)
+        return NetworkModel(enter(OPENVINO, "an OpenVINO model").prepare(path), path.stem, source)
     if suffix == ".onnx":
         prepared: LoopRep = prepare_onnx(load_onnx(path))
         return NetworkModel(prepared, "", source)

@@ -24,6 +24,7 @@ import numpy as np
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp, let_through, warn_user
 from mdf_loop.ir import Node
+from mdf_loop.ops.rooms import refuse_missing
 from mdf_loop.ops.rows import NO_FACTS, Bound, Call, Definition, Facts
 from mdf_loop.options import Run
 from mdf_loop.types.schemas import schema_of
@@ -318,7 +319,7 @@ def lookup(op: str, opset: int, domain: str = "") -> Kernel:
     Raises
     ------
     UnsupportedOp
-        There is no kernel of that name, or only for later versions.
+        There is no kernel of that name, or only for later versions; or the room that has it was taken out.
     """
     found = _found.get((op, opset, domain))
     if found is None:
@@ -334,6 +335,7 @@ def _newest(op: str, opset: int, domain: str) -> Kernel:
     full_name = f"{domain}::{op}" if domain else op
     if versions:
         raise UnsupportedOp(f"{full_name} exists from version {versions[0].since} on, not in version {opset} of its domain")
+    refuse_missing(op, domain)
     close = difflib.get_close_matches(op, [name for where, name in KERNELS if where == domain], n=1, cutoff=0.8)
     meant = f" (did you mean {close[0]}?)" if close else ""
     how = f'@mdf_loop.kernel("{op}", domain="{domain}") above a function of its inputs' if domain else "mdf_loop.kernel"

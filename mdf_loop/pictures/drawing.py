@@ -15,6 +15,7 @@ from mdf_loop.files import replacing
 from mdf_loop.ir import Body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.models.model import Model
+from mdf_loop.ops.rooms import OPENVINO, enter
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf.by_place import graph_by_place
 from mdf_loop.readers.mdf.objects import check_structure
@@ -203,9 +204,8 @@ def _picture(model: Any, steps: int | None, time_increment: float | None) -> Pic
 
 def _body(model: Any) -> Body:
     if isinstance(model, str | os.PathLike) and Path(model).suffix.lower() == ".xml":
-        from mdf_loop.openvino import prepare
-
-        return prepare(model).body
+        body: Body = enter(OPENVINO, "an OpenVINO model").prepare(model).body
+        return body
     return read(model)
 
 

@@ -1,9 +1,10 @@
-"""Loop, TensorIterator and If of OpenVINO: the same records as ONNX's Loop, Scan and If."""
+"""Loop, TensorIterator and If as records and branches; ReadValue and Assign, values that a model keeps from run to run."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,11 @@ import numpy as np
 from mdf_loop.errors import MalformedBody
 from mdf_loop.ir import Body, Carried, Collected, Loop, Scanned, ValueType
 from mdf_loop.ir.check import check_body
-from mdf_loop.readers.openvino.ir import add_layers, parameter_kind
-from mdf_loop.readers.openvino.nodes import MANY, Nodes, Values, converts
-from mdf_loop.readers.openvino.ports import PortMap, Slices, read_ports
-from mdf_loop.readers.openvino.xml import Layer, Net, read_net
-from mdf_loop.types.elements import CODES, kind_of
+from mdf_loop.openvino.conversions import MANY, Nodes, Values, converts
+from mdf_loop.openvino.ir import add_layers, parameter_kind
+from mdf_loop.openvino.port_maps import PortMap, Slices, read_ports
+from mdf_loop.openvino.xml import Layer, Net, declared_shape, read_net
+from mdf_loop.types.elements import CODES, DTYPES, kind_of
 
 
 @converts("Loop", takes=(2, MANY))
@@ -244,3 +245,38 @@ def _branch(layer: Layer, nodes: Nodes, inputs: Sequence[str], which: str) -> Bo
     if not outputs and not layer.outputs:
         outputs.append(inner.constant(0))
     return check_body(inner.body([], outputs), net.path)
+
+
+LARGEST = 1 << 28
+"""So many elements may a variable have that starts as zeros."""
+
+
+@converts("ReadValue", takes=(0, 1))
+def read_value(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
+    """What was kept; in the first run the input, or zeros of the declared shape where there is none."""
+    if len(nodes.path) > 1:
+        raise layer.unsupported("a variable inside a body is not supported")
+    id = layer.text("variable_id")
+    dims = declared_shape(layer.text("variable_shape", "..."), layer)
+    said = layer.text("variable_type", "dynamic")
+    dtype = layer.outputs[0].kind.dtype if said == "dynamic" and layer.outputs else None
+    dtype = layer.element_type("variable_type", "f32") if said != "dynamic" else dtype or DTYPES[1]
+    shape = tuple(dim if isinstance(dim, int) else 0 for dim in dims or ())
+    if prod(shape) > LARGEST:
+        raise layer.wrong(f"the variable has shape {list(shape)}, which is more than {LARGEST} elements")
+    if id not in nodes.variables:
+        nodes.variables[id] = nodes.name(f"variable {id}")
+    attrs: dict[str, Any] = {} if inputs else {"shape": shape, "dtype": CODES[dtype]}
+    return nodes.typed(nodes.own("ReadValue", nodes.variables[id], *inputs, **attrs), dtype)
+
+
+@converts("Assign")
+def assign(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
+    """Keep a value for the next run."""
+    if len(nodes.path) > 1:
+        raise layer.unsupported("a variable inside a body is not supported")
+    id = layer.text("variable_id")
+    if id in nodes.assigned:
+        raise layer.wrong(f"the variable {id!r} is assigned twice")
+    nodes.assigned[id] = inputs[0]
+    return inputs[0]

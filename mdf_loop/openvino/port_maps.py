@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from mdf_loop.readers.openvino.xml import Layer, Net, whole_number
+from mdf_loop.openvino.xml import Layer, Net, whole_number
 
 INDEX, CONDITION = "current_iteration", "execution_condition"
 """What the ``purpose`` of a port may be."""

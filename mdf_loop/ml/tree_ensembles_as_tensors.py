@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mdf_loop.kernels.forests import LEAF, MEMBER, Nodes
-from mdf_loop.kernels.machine_learning import ML, row_by_row
-from mdf_loop.kernels.tree_ensembles import Ensemble, Regression, Votes, missing, of_length, whole
+from mdf_loop.ml.forests import LEAF, MEMBER, TreeNodes
+from mdf_loop.ml.machine_learning import ML, row_by_row
+from mdf_loop.ml.tree_ensembles import Ensemble, TreeRegression, Votes, missing, of_length, whole
 from mdf_loop.ops.registry import kernel
 
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
@@ -53,7 +53,7 @@ def ensemble_5(
         raise ValueError(f"leaf_weights has {len(weights)} elements for {n_leaves} leaves")
     votes = Votes(np.arange(n_leaves), targets, weights, n_leaves, n_targets)
     ensemble = Ensemble(nodes, votes, np.zeros(0), AGGREGATES[aggregate_function])
-    return Regression(ensemble, TRANSFORMS[post_transform], keeps_type=True)
+    return TreeRegression(ensemble, TRANSFORMS[post_transform], keeps_type=True)
 
 
 def _nodes_5(
@@ -66,7 +66,7 @@ def _nodes_5(
     no: tuple[Sequence[int], Sequence[int]],
     tracks: Sequence[int] | None,
     members: np.ndarray | None,
-) -> Nodes:
+) -> TreeNodes:
     """The nodes of a TreeEnsemble, its leaves behind the others; of the branches where they lead, and whether to leaves."""
     count = len(modes)
     splits = splits.astype(np.float32) if splits.itemsize < 4 else splits
@@ -75,7 +75,7 @@ def _nodes_5(
     true, false = _places(*yes, count, n_leaves), _places(*no, count, n_leaves)
     of_length(count, nodes_splits=splits, nodes_featureids=features, nodes_truenodeids=true, nodes_falsenodeids=false)
     nothing, places = np.zeros(n_leaves, np.int64), np.arange(count, count + n_leaves)
-    return Nodes(
+    return TreeNodes(
         np.concatenate([modes, nothing + LEAF]),
         np.concatenate([features, nothing]),
         np.concatenate([splits, nothing.astype(splits.dtype)]),

@@ -17,11 +17,11 @@ from pathlib import Path
 from mdf_loop.errors import KindError, LoopError
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.ir.check import check_body
-from mdf_loop.readers.openvino.nodes import CONVERSIONS, MANY, Nodes
-from mdf_loop.readers.openvino.weights import Weights
-from mdf_loop.readers.openvino.xml import Layer, Net, Port, declared_shape, parse_file
+from mdf_loop.openvino.conversions import CONVERSIONS, MANY, Nodes
+from mdf_loop.openvino.weight_file import Weights
+from mdf_loop.openvino.xml import Layer, Net, Port, declared_shape, parse_file
 
-_CONVERSION_MODULES = ("elementwise", "shape", "index", "reduce", "recurrent", "network", "control", "state")
+_CONVERSION_MODULES = ("elementwise", "shape", "index", "network", "loop")
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def read_openvino(path: str | os.PathLike, weights: str | os.PathLike | None = N
 @cache
 def _load_conversions() -> None:
     for name in _CONVERSION_MODULES:
-        importlib.import_module(f"mdf_loop.readers.openvino.{name}")
+        importlib.import_module(f"mdf_loop.openvino.{name}_layers")
 
 
 def layer_types() -> list[str]:

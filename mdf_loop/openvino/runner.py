@@ -18,8 +18,8 @@ from mdf_loop.backend import LoopRep, as_value, listed_values
 from mdf_loop.calls.explain import explained
 from mdf_loop.errors import ArgumentError, keeps_results
 from mdf_loop.execute.program import describe_value
+from mdf_loop.openvino.ir import OpenvinoModel, read_openvino
 from mdf_loop.options import Run, start_run
-from mdf_loop.readers.openvino.ir import OpenvinoModel, read_openvino
 
 
 class OpenvinoRep(LoopRep):

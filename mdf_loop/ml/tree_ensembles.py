@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mdf_loop.kernels.forests import LEAF, MEMBER, MODES, Forest, Nodes
-from mdf_loop.kernels.machine_learning import ML, known_transform, labels_of, row_by_row, rows_of, transformed
+from mdf_loop.ml.forests import LEAF, MEMBER, MODES, Forest, TreeNodes
+from mdf_loop.ml.machine_learning import ML, known_transform, labels_of, row_by_row, rows_of, transformed
 from mdf_loop.ops.registry import kernel
 
 _REDUCED: dict[str, Callable[..., np.ndarray]] = {
@@ -86,14 +86,14 @@ class Ensemble:
 
     Parameters
     ----------
-    nodes : Nodes
+    nodes : TreeNodes
     votes : Votes
     base : numpy.ndarray
         Added to the scores: none, one, or one for each target.
     aggregate : str
     """
 
-    def __init__(self, nodes: Nodes, votes: Votes, base: np.ndarray, aggregate: str = "SUM") -> None:
+    def __init__(self, nodes: TreeNodes, votes: Votes, base: np.ndarray, aggregate: str = "SUM") -> None:
         if aggregate not in _REDUCED:
             raise ValueError(f"aggregate_function must be one of {', '.join(_REDUCED)}; got {aggregate!r}")
         if len(base) not in (0, 1, votes.n_targets):
@@ -194,7 +194,7 @@ def named_nodes(
     nodes_missing_value_tracks_true=None,
     nodes_hitrates=None,
     nodes_hitrates_as_tensor=None,
-) -> tuple[Nodes, Names]:
+) -> tuple[TreeNodes, Names]:
     """The nodes of a regressor or classifier, whose leaves are nodes as well; the hit rates change no result."""
     trees, ids, features = whole(nodes_treeids), whole(nodes_nodeids), whole(nodes_featureids)
     yes, no = whole(nodes_truenodeids), whole(nodes_falsenodeids)
@@ -210,11 +210,11 @@ def named_nodes(
         raise ValueError("nodes_featureids must not be negative")
     yes[inner], no[inner] = names.places(trees[inner], yes[inner]), names.places(trees[inner], no[inner])
     roots = np.sort(np.unique(trees, return_index=True)[1])  # the first node of each tree
-    return Nodes(modes, features, values, yes, no, missing(nodes_missing_value_tracks_true, len(trees)), roots), names
+    return TreeNodes(modes, features, values, yes, no, missing(nodes_missing_value_tracks_true, len(trees)), roots), names
 
 
 def votes_of(
-    nodes: Nodes,
+    nodes: TreeNodes,
     names: Names,
     trees: Sequence[int],
     numbers: Sequence[int],
@@ -238,11 +238,11 @@ def missing(tracks: Sequence[int] | None, count: int) -> np.ndarray:
     return np.concatenate([said, np.zeros(count - len(said), bool)])
 
 
-# Regression
+# TreeRegression
 
 
 @dataclass(frozen=True)
-class Regression:
+class TreeRegression:
     """Scores of an ensemble, transformed; in the type of the rows where ``keeps_type``, else in single precision."""
 
     ensemble: Ensemble
@@ -275,7 +275,7 @@ def regressor(
     votes = votes_of(nodes, names, target_treeids, target_nodeids, whole(target_ids), weights, n_targets)
     base = numbers(base_values, base_values_as_tensor, "base_values")
     known_transform(post_transform)
-    return Regression(Ensemble(nodes, votes, base, aggregate_function), post_transform)
+    return TreeRegression(Ensemble(nodes, votes, base, aggregate_function), post_transform)
 
 
 @kernel("TreeEnsembleRegressor", domain=ML, batch=row_by_row, prepare=regressor)

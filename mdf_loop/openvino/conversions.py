@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.ir import Body, Node, ValueType
-from mdf_loop.readers.openvino.weights import Weights
-from mdf_loop.readers.openvino.xml import Layer
+from mdf_loop.openvino.weight_file import Weights
+from mdf_loop.openvino.xml import Layer
 
 OPSET = 21
 """Version of ONNX's own domain that the nodes are made for."""

@@ -27,7 +27,7 @@ LEAF = -1
 
 
 @dataclass(frozen=True)
-class Nodes:
+class TreeNodes:
     """What a model says of the nodes of all its trees; each array has an element for each node.
 
     Attributes
@@ -75,7 +75,7 @@ class Forest:
 
     Parameters
     ----------
-    nodes : Nodes
+    nodes : TreeNodes
     dtype : numpy.dtype
         float32 or float64: in which numbers are compared.
 
@@ -85,7 +85,7 @@ class Forest:
         Branches lead back to where they came from.
     """
 
-    def __init__(self, nodes: Nodes, dtype: Any) -> None:
+    def __init__(self, nodes: TreeNodes, dtype: Any) -> None:
         modes, thresholds = nodes.modes, nodes.values.astype(dtype)
         strict, backwards = np.isin(modes, (LT, GTE)), np.isin(modes, (GTE, GT))
         thresholds[strict] = below(thresholds[strict])
@@ -95,7 +95,7 @@ class Forest:
         is_leaf, several = modes == LEAF, np.isin(modes, (EQ, NEQ, MEMBER))
         yes[is_leaf] = no[is_leaf] = np.flatnonzero(is_leaf)
         thresholds[is_leaf], thresholds[several], opposite[is_leaf | several] = np.nan, np.inf, False
-        steps = _Steps(len(modes))
+        steps = _FurtherNodes(len(modes))
         for place in np.flatnonzero(several).tolist():  # all but nan goes on
             no[place] = nodes.yes[place] if nan_is_yes[place] else nodes.no[place]
             yes[place] = steps.search(*_places_of_change(nodes, place, np.dtype(dtype)), int(nodes.features[place]))
@@ -203,7 +203,7 @@ class Forest:
         return at
 
 
-class _Steps:
+class _FurtherNodes:
     """Further nodes behind the given ones, for questions that take more than one comparison."""
 
     def __init__(self, count: int) -> None:
@@ -228,7 +228,7 @@ class _Steps:
         return self.count + place
 
 
-def _places_of_change(nodes: Nodes, place: int, dtype: np.dtype) -> tuple[list[float], list[int]]:
+def _places_of_change(nodes: TreeNodes, place: int, dtype: np.dtype) -> tuple[list[float], list[int]]:
     """The numbers up to which the answer of a node is the same, in order, and the node that follows each answer."""
     inside, outside = int(nodes.yes[place]), int(nodes.no[place])
     if nodes.modes[place] == NEQ:

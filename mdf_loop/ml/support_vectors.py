@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.machine_learning import ML, known_transform, labels_of, row_by_row, rows_of, transformed
+from mdf_loop.ml.machine_learning import ML, known_transform, labels_of, row_by_row, rows_of, transformed
 from mdf_loop.ops.registry import kernel, say
 
 BLOCK = 1 << 15
@@ -90,7 +90,7 @@ def vectors_of(values: Sequence[float], count: int, name: str = "support_vectors
     return np.array(values, np.float64).reshape(count, -1)
 
 
-# Regression
+# SvmRegression
 
 
 def regressor(
@@ -115,11 +115,11 @@ def regressor(
         weights = np.ones((1, 1))
     if weights.shape[1] != 1 or len(rho) < 1:
         raise ValueError(f"there must be one coefficient for each support vector and one rho; got {weights.size} and {len(rho)}")
-    return Regression(similarity, weights, float(rho[0]), bool(one_class), post_transform)
+    return SvmRegression(similarity, weights, float(rho[0]), bool(one_class), post_transform)
 
 
 @dataclass(frozen=True)
-class Regression:
+class SvmRegression:
     """A weighted sum of similarities, transformed; or its sign."""
 
     similarity: Similarity

@@ -1,0 +1,17 @@
+"""OpenVINO models, run by the executor: ``prepare`` and ``run_model`` for .xml files, as :mod:`mdf_loop.backend` for ONNX.
+
+>>> from mdf_loop.openvino import prepare
+>>> model = prepare("tests/models/ov_loop.xml")
+>>> model.inputs, model.outputs
+(('X', 'S'), ('Result_22', 'Result_23', 'Result_24'))
+
+It is a room that may be taken out, see :mod:`mdf_loop.ops.rooms`: nothing outside of it imports it.
+"""
+
+from mdf_loop.openvino.runner import OpenvinoRep, prepare, run_model
+from mdf_loop.openvino.to_onnx import openvino_to_onnx
+
+KERNELS = ("kernels",)
+"""The modules that hold kernels."""
+
+__all__ = ["OpenvinoRep", "openvino_to_onnx", "prepare", "run_model"]

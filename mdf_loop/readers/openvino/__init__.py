@@ -1,1 +1,0 @@
-"""OpenVINO's model files to the IR."""
