@@ -1,4 +1,4 @@
-"""The time to the n-th result of an exported loop, from its file on: reading, planning and compiling included, over onnxruntime's.
+"""The time to the n-th result of an exported loop, over onnxruntime's: from the file on, with reading, planning and compiling.
 
 python benchmarks/first_calls.py                       every model of exported/, engine auto, cold caches
 python benchmarks/first_calls.py kalman beam           those whose name contains one of these
@@ -6,9 +6,9 @@ python benchmarks/first_calls.py --folder PATH         another folder of NAME.on
 python benchmarks/first_calls.py --warm                the disk cache is filled: what a second process takes
 python benchmarks/first_calls.py --profile NAME        what the first calls of one model take, call by call
 
-Processes of their own take one sample of each row, ``--repeat`` of them, and the shortest counts.  Each imports both sides and runs one
-small loop on each first, so that modules are loaded and nothing is known of the models.  Beside the time on the wall stands that
-of the processor, all threads of the process together, for machines that do something else as well.
+Processes of their own take one sample of each row, ``--repeat`` of them, and the shortest counts.  Each imports both sides and
+runs one small loop on each first, so that modules are loaded and nothing is known of the models.  Beside the time on the wall
+stands that of the processor, all threads of the process together, for machines that do something else as well.
 """
 
 from __future__ import annotations

@@ -117,9 +117,7 @@ class Machine:
         """Whether conversions of float16 are instructions."""
         return bool(self.features.get("f16c") or self.features.get("fullfp16"))
 
-    def linked(
-        self, text: str, names: Sequence[str], functions: Sequence[str], level: int = OPTIMISATION
-    ) -> tuple[Any, int]:
+    def linked(self, text: str, names: Sequence[str], functions: Sequence[str], level: int = OPTIMISATION) -> tuple[Any, int]:
         """The functions of a text by their names, at addresses as long as what is given is kept, and bytes of instructions.
 
         Raises
