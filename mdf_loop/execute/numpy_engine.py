@@ -40,8 +40,8 @@ from mdf_loop.plan.schedule import Batched, Plan, Stepped, all_stepped, is_light
 from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.records import Region, Type
 
-FEW_STEPS, MANY_STEPS = 48, 1 << 14
-"""Iterations that are run one by one where others would be batched, and where not."""
+FEW_STEPS, STEPS_OF_NUMBERS, MANY_STEPS = 48, 1024, 1 << 14
+"""Iterations that are run one by one where others would be batched, where all that goes in are numbers, and where none would be."""
 
 FEW, WORTH = 3, 80
 """Iterations, and nodes run in all of them, up to which engine ``auto`` interprets: starting blocks would take longer."""
@@ -76,6 +76,11 @@ def program_values(given: Arguments, hidden: Sequence[Any] = ()) -> list[Any]:
     return [np.int64(given.trip_count or 0), *given.carried, *hidden, *given.scanned, *given.captured]
 
 
+def _is_number(value: Any) -> bool:
+    """Whether a value is one number, or none at all."""
+    return not isinstance(value, list) and getattr(value, "ndim", 0) == 0
+
+
 class NumpyLoop(InterpretedLoop):
     """A loop that is planned when it is first run for more than a few iterations."""
 
@@ -85,7 +90,7 @@ class NumpyLoop(InterpretedLoop):
     def _make_ready(self, loop: Loop, unseen: int | None) -> None:
         """Look kernels up, now or anew; the plan follows when it is needed."""
         super().__init__(loop, unseen)
-        for name in ("_is_light", "_may_end", "plan"):
+        for name in ("_is_light", "_is_mostly_stepped", "_may_end", "plan"):
             self.__dict__.pop(name, None)
         self.calls, self.compared = Calls(self.program), Compared(loop)
         self._blocks: Blocks | None = None
@@ -120,6 +125,12 @@ class NumpyLoop(InterpretedLoop):
     @functools.cached_property
     def _may_end(self) -> bool:
         return self.plan.condition != "given"
+
+    @functools.cached_property
+    def _is_mostly_stepped(self) -> bool:
+        """Whether few of the nodes of an iteration can be run for many iterations at once."""
+        batched = sum(len(part.units) for part in self.plan.parts if isinstance(part, Batched))
+        return 2 * batched <= sum(len(part.nodes) for part in self.plan.parts if isinstance(part, Stepped))
 
     @functools.cached_property
     def _is_light(self) -> bool:
@@ -236,7 +247,11 @@ class NumpyLoop(InterpretedLoop):
             return False
         if self.lasted and self._may_end:
             count = min(self.lasted, count or self.lasted)
-        return 0 < (MANY_STEPS if count is None else count) <= self.worth_stepping()
+        worth = self.worth_stepping()
+        if worth == FEW_STEPS and not self.loop.scanned and all(map(_is_number, (*given.carried, *given.captured))):
+            # They cost a program little, where blocks have to be begun.
+            worth = MANY_STEPS if self._is_mostly_stepped else STEPS_OF_NUMBERS
+        return 0 < (MANY_STEPS if count is None else count) <= worth
 
     @property
     def why_not_compiled(self) -> str:

@@ -386,7 +386,8 @@ def bind(node: Node) -> Bound:
     _check_inputs(node, *entry.takes)
     attrs = _keywords(entry, node)
     if "rng" in entry.parameters:
-        return Bound(_drawing(entry.run, attrs), needs_run=True, keywords=attrs)
+        drawn = partial(entry.run, **attrs) if attrs.get("seed") is None else None
+        return Bound(_drawing(entry.run, attrs), needs_run=True, drawn=drawn, keywords=attrs)
     return Bound(partial(entry.run, **attrs) if attrs else entry.run, keywords=attrs)
 
 

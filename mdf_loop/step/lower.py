@@ -6,6 +6,7 @@ becomes ``apply``: its kernel, called as a whole.  Types follow from rules alone
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -214,7 +215,8 @@ class Lowering:
             return None
         op, attrs = same
         drawing = Node(op, (), node.outputs, attrs, node.name, opset=1)
-        operator = Apply(drawing, lambda run: bound.call(run, *values), needs_run=True)
+        drawn = None if bound.drawn is None else functools.partial(bound.drawn, *values)
+        operator = Apply(drawing, lambda run: bound.call(run, *values), needs_run=True, drawn=drawn)
         return self.b.apply(operator, (), [Type(np.dtype(np.float64), attrs["shape"], weak=not attrs["shape"])])
 
     def _applied(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
@@ -230,7 +232,8 @@ class Lowering:
             UNKNOWN if d is None else Type(d, None if s is None else tuple(Size() if n is None else n for n in s))
             for d, s in found
         ]
-        apply = Apply(node, bound.call, bound.needs_run, None, len(node.outputs), _routine(node, entry, args, types[0]))
+        routine = _routine(node, entry, args, types[0])
+        apply = Apply(node, bound.call, bound.needs_run, None, len(node.outputs), routine, bound.drawn)
         return self.b.apply(apply, [*given, *captured], types)
 
     # Control flow

@@ -191,6 +191,8 @@ class Apply:
         How many results are named; more than one are read by ``item``.
     routine : callable or None
         Makes ``write(*inputs, out)``, which works in memory that is used again.
+    drawn : callable or None
+        The same as ``drawn(*inputs, rng=generator)``, where the kernel needs the run for nothing but its generator.
     """
 
     node: Node
@@ -199,6 +201,7 @@ class Apply:
     definition: Region | None = None
     results: int = 1
     routine: Callable[[], Callable[..., None]] | None = None
+    drawn: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)
