@@ -30,7 +30,7 @@ from loops import with_engine
 
 import mdf_loop
 from mdf_loop import backend
-from mdf_loop.engines import ENGINES
+from mdf_loop.settings.engines import ENGINES
 
 FOLDER = Path(__file__).parent / "exported"
 

@@ -18,8 +18,8 @@ from timing import in_turns, machine  # isort: skip  (sets the number of threads
 import numpy as np
 
 import mdf_loop
+from mdf_loop.calls.control_flow import LoopNode
 from mdf_loop.calls.prepared import PreparedLoop, prepare_loop
-from mdf_loop.control import LoopNode
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.options import start_run

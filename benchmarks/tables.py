@@ -30,6 +30,7 @@ TABLES = {
     "scheduled": ["scheduled.py --engines"],
     "psyneulink": ["scheduled.py --psyneulink"],
     "sweeps": ["sweeps.py --repeat 3", "sweeps.py --part 0.1 --repeat 9"],
+    "simulator": ["simulator.py"],
     "progress": ["progress.py"],
 }
 """By the table ``docs/measured_<name>.txt``: what prints its parts."""

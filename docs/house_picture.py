@@ -16,7 +16,7 @@ from docutils.parsers.rst import Directive
 
 ROOT = Path(__file__).parent.parent
 
-WAY = ("readers", "ir", "plan", "step", "backends", "execute", "control")
+WAY = ("readers", "ir", "plan", "step", "backends", "execute", "calls")
 """The parts through which a loop goes."""
 
 WIDTH, ROW, HEIGHT, LETTER = 760, 54, 26, 7.4

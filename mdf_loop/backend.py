@@ -19,7 +19,7 @@ import numpy as np
 import onnx
 from onnx.backend.base import Backend, BackendRep
 
-from mdf_loop import control  # noqa: F401  (registers Loop, Scan and If)
+from mdf_loop.calls import control_flow as control  # noqa: F401  (registers Loop, Scan and If)
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, PartialResults, is_from_outside
 from mdf_loop.execute.graphs import Graph
 from mdf_loop.execute.interpret import InterpretedBody

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from types import FrameType
 from typing import Any, TypeGuard
 
-from mdf_loop.html import error_box
+from mdf_loop.system.html import error_box
 
 _LIBRARIES = ("mdf_loop", "modeci_mdf", "modelspec", "graph_scheduler", "contextlib", "functools")
 

@@ -9,30 +9,20 @@ import contextlib
 import contextvars
 import dataclasses
 import functools
-import os
-import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from mdf_loop.counts import LARGEST, is_count, is_whole
-from mdf_loop.engines import ENGINES, Engine, available_engines
 from mdf_loop.errors import ArgumentError, LoopTimeout, in_words, warn_user
-from mdf_loop.holding import holding
 from mdf_loop.progress import Bar, Watch
-
-Seed: TypeAlias = "int | np.random.SeedSequence"
-"""What a stream of random numbers starts from."""
+from mdf_loop.settings.counts import LARGEST, is_count, is_whole
+from mdf_loop.settings.engines import ENGINES, Engine, available_engines
+from mdf_loop.settings.random_streams import RandomStream, Seed
+from mdf_loop.system.threads import holding
 
 T = TypeVar("T")
-
-_SEEDS = random.Random()
-"""Seeds of runs that have none: begun by the system once, since to ask it takes as long as a small run."""
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_SEEDS.seed)  # which draws others than its parent
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,83 +158,6 @@ def options(**changes: Any) -> Iterator[Options]:
     finally:
         if isinstance(changes.get("progress"), Bar):
             changes["progress"].close()
-
-
-_NOTHING_DRAWN: tuple[None, dict[object, Any]] = None, {}
-"""How far a stream has come from which nothing was drawn."""
-
-
-class RandomStream:
-    """The random numbers of one run: one numpy Generator, made when first asked for.
-
-    A node with a ``seed`` attribute has a generator of its own, as the ONNX text asks.
-
-    Attributes
-    ----------
-    seed : int or SeedSequence
-        What it starts from; drawn if none was given, so that the run can be repeated.
-    """
-
-    __slots__ = "_own", "_saved", "_seed", "_shared"
-
-    def __init__(self, seed: Seed | None) -> None:
-        self._seed = seed
-        self._shared: np.random.Generator | None = None
-        self._own: dict[object, np.random.Generator] = {}
-        self._saved: Any = None
-
-    @property
-    def seed(self) -> Seed:
-        """What it starts from."""
-        if self._seed is None:  # asking for it takes longer than a small run, and few draw
-            self._seed = _SEEDS.getrandbits(63)
-        return self._seed
-
-    @classmethod
-    def over(cls, generator: np.random.Generator) -> RandomStream:
-        """A stream that draws from a generator that is there already."""
-        stream = cls(0)
-        stream._shared = generator
-        return stream
-
-    def shared(self) -> np.random.Generator:
-        """The generator of all nodes without a seed of their own; it is asked for anew for each draw."""
-        self._saved = None
-        if self._shared is None:
-            self._shared = np.random.default_rng(self.seed)
-        return self._shared
-
-    def own(self, node: object, seed: float) -> np.random.Generator:
-        """The generator of one node that states its seed, kept through the run; it is asked for anew for each draw."""
-        self._saved = None
-        if node not in self._own:
-            self._own[node] = np.random.default_rng(np.float64(seed).view(np.uint64))
-        return self._own[node]
-
-    def save(self) -> object:
-        """How far every generator has come; ``restore`` goes back there.  The same object as before if nothing was drawn."""
-        saved = self._saved
-        if saved is None and self._shared is None and not self._own:
-            saved = self._saved = _NOTHING_DRAWN
-        elif saved is None:
-            shared = None if self._shared is None else self._shared.bit_generator.state
-            saved = self._saved = shared, {node: rng.bit_generator.state for node, rng in self._own.items()}
-        return saved
-
-    def restore(self, saved: Any) -> None:
-        """Go back to where ``save`` was called, as if nothing had been drawn since."""
-        if saved is self._saved:
-            return
-        self._saved = None
-        shared, own = saved
-        if shared is None:
-            self._shared = None
-        else:
-            self.shared().bit_generator.state = shared
-        self._own = {node: rng for node, rng in self._own.items() if node in own}
-        for node, state in own.items():
-            self._own[node].bit_generator.state = state
-        self._saved = saved
 
 
 class Deadline:

@@ -201,7 +201,7 @@ def _display(report: Report) -> tuple[Callable[[Report], None], Callable[[], Non
     if _is_notebook():
         with contextlib.suppress(ImportError):
             return _in_notebook(report)
-    return _in_terminal(report) if sys.stderr.isatty() else _in_log(report)
+    return _in_terminal(report) if sys.stderr is not None and sys.stderr.isatty() else _in_log(report)
 
 
 def _is_notebook() -> bool:

@@ -27,6 +27,6 @@ def rng():
 
 def pytest_report_header():
     """Say so if the engine that compiles is left out."""
-    from mdf_loop.engines import can_compile
+    from mdf_loop.settings.engines import can_compile
 
     return None if can_compile() else "llvmlite is not installed: nothing runs in engine jit"

@@ -17,7 +17,7 @@ from modeci_mdf.mdf import (
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop
 from mdf_loop.options import start_run
 from mdf_loop.readers import read as read_mdf_graph
-from mdf_loop.readers.onnx.loops import loop_record
+from mdf_loop.readers.onnx.loop_records import loop_record
 
 
 def node(name, ports=(), outputs=(), parameters=(), functions=()):

@@ -11,7 +11,7 @@ from mdf_loop.ops.registry import KERNELS, say
 from mdf_loop.plan.aliases import without_aliases
 from mdf_loop.plan.schedule import Stepped, make_plan
 from mdf_loop.readers import read
-from mdf_loop.readers.onnx.loops import loop_record
+from mdf_loop.readers.onnx.loop_records import loop_record
 
 ALIASES = [
     "y = Identity (x)",

@@ -22,7 +22,7 @@ from mdf_loop.errors import LoopError, MalformedBody
 from mdf_loop.readers.mdf.type_text import read_type_text
 from mdf_loop.readers.onnx.graph import read_model
 from mdf_loop.readers.onnx.inlining import inline_functions
-from mdf_loop.readers.onnx.text import refuse_deep
+from mdf_loop.readers.onnx.onnx_text import refuse_deep
 
 FLOAT = onnx.TensorProto.FLOAT
 

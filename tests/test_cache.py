@@ -10,8 +10,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from mdf_loop import compile as compile_body
 from mdf_loop import if_, loop, options, scan
-from mdf_loop.cache import Cache, fingerprint, size_of
 from mdf_loop.calls import prepared as preparing
+from mdf_loop.calls.content_cache import Cache, fingerprint, size_of
 from mdf_loop.ir import Body
 
 

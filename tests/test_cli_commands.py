@@ -19,9 +19,9 @@ import mdf_loop
 from mdf_loop import options
 from mdf_loop.backends.llvm.disk import disk, key_of
 from mdf_loop.cli import app
-from mdf_loop.cli.cache import in_words
-from mdf_loop.cli.tables import bars
-from mdf_loop.engines import available_engines, can_compile
+from mdf_loop.cli.console import bars
+from mdf_loop.cli.installation import in_words
+from mdf_loop.settings.engines import available_engines, can_compile
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -62,7 +62,7 @@ def test_run_prints_json(capsys):
 
 
 def test_numbers_that_json_does_not_have_are_null(tmp_path, capsys):
-    from mdf_loop.cli.values import as_json
+    from mdf_loop.cli.console import as_json
 
     as_json({"a": [float("inf"), 1.5, float("nan")]})
     assert json.loads(capsys.readouterr().out) == {"a": [None, 1.5, None]}
@@ -136,7 +136,7 @@ def test_verify_as_json_has_exit_code_1_too(monkeypatch, capsys):
 
 
 def test_bench_times_every_engine(capsys):
-    from mdf_loop.engines import ENGINES
+    from mdf_loop.settings.engines import ENGINES
 
     found = printed(capsys, "bench", EXAMPLES / "accumulate.yaml", "--seconds", "0")
     assert {t["name"] for t in found["timings"]} == {*ENGINES, "onnxruntime"}
@@ -167,22 +167,22 @@ def test_doctor(capsys):
 
 
 def test_doctor_says_how_to_install_what_is_missing(monkeypatch):
-    from mdf_loop.cli import doctor
+    from mdf_loop.cli import installation
 
-    monkeypatch.setitem(doctor.EXTRAS, "plot", (("no_such_package",), "plots"))
-    state, more = doctor.diagnosis()["extra"]["plot"]
+    monkeypatch.setitem(installation.EXTRAS, "plot", (("no_such_package",), "plots"))
+    state, more = installation.diagnosis()["extra"]["plot"]
     assert state == "no"
     assert more.endswith('[plot]"')
     assert f'pip install -e "{EXAMPLES.parent}' in more
 
 
 def test_what_llvmlite_would_bring_is_said(monkeypatch):
-    from mdf_loop.cli import doctor
+    from mdf_loop.cli import installation
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     available_engines.cache_clear()
     try:
-        state, more = doctor.diagnosis()["engine"]["jit"]
+        state, more = installation.diagnosis()["engine"]["jit"]
         planned = mdf_loop.compile("x: x * 2\ncollect s: x")
         planned(5, True, 1.0)
         (said,) = [line for line in planned.explain().splitlines() if "llvmlite" in line]

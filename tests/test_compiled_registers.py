@@ -10,9 +10,10 @@ pytest.importorskip("llvmlite")
 import mdf_loop
 from mdf_loop.backends.llvm.machine import Machine
 from mdf_loop.backends.llvm.program import program
-from mdf_loop.options import RandomStream, options, random_stream, start_run
+from mdf_loop.options import options, random_stream, start_run
 from mdf_loop.readers import read
-from mdf_loop.readers.onnx.loops import loop_record
+from mdf_loop.readers.onnx.loop_records import loop_record
+from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.step.build import type_of_value
 from mdf_loop.step.lower import lower_loop
 

@@ -10,17 +10,17 @@ from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
 pytest.importorskip("llvmlite")
 pytest.importorskip("xarray")
 
+
 import mdf_loop
 from mdf_loop.backends.llvm import control
 from mdf_loop.backends.llvm.operators import table
 from mdf_loop.backends.llvm.program import Program, program
-from mdf_loop.backends.llvm.randomness import drawing
-from mdf_loop.backends.llvm.streams import Streams, can_be_made
 from mdf_loop.execute import stepped_part
 from mdf_loop.execute.specialised import Specialised
-from mdf_loop.options import RandomStream, options, random_stream
+from mdf_loop.options import options, random_stream
 from mdf_loop.readers import read
-from mdf_loop.readers.onnx.loops import loop_record
+from mdf_loop.readers.onnx.loop_records import loop_record
+from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.step.failing import FallBack
 from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.records import Type
@@ -217,33 +217,13 @@ def test_programs_with_nothing_outside_run_without_pythons_lock(monkeypatch):
     assert turns > 20
 
 
-@pytest.mark.parametrize(
-    "seed", [0, 7, 1 << 100, np.random.SeedSequence(5, spawn_key=(3,)), np.random.SeedSequence([1, 2])], ids=str
-)
-def test_streams_made_without_generators_are_those_of_numpy(seed):
-    points, trials = np.repeat([0, 3, 2**31], 40), np.tile(np.arange(40), 3)
-    seeds = Seeds(seed, points, trials)
-    if seeds.words is None:
-        assert isinstance(seed.entropy, list)
-        return
-    assert can_be_made()
-    made = Streams(seeds.words)
-    for k, generator in enumerate(seeds.generators()):
-        low, high, step_low, step_high = map(int, made.rows[k, :4])
-        assert {"state": high << 64 | low, "inc": step_high << 64 | step_low} == generator.bit_generator.state["state"]
-    for address, generator in zip(made.addresses, seeds.generators(), strict=True):
-        found = [drawing("random_normal")(int(address), 0.0, 1.0) for _ in range(300)]
-        np.testing.assert_array_equal(found, generator.standard_normal(300))
-
-
-@pytest.mark.parametrize("engine", ["jit", "numpy"])
-def test_streams_of_sweeps_are_drawn_from_without_any_generator(engine, monkeypatch):
+def test_streams_of_sweeps_are_drawn_from_without_any_generator(monkeypatch):
     def refuse(self):
         raise AssertionError("a generator was made")
 
     with options(engine="interpret"):
         runs = [mdf_loop.run(DIFFUSION, drift=2.0, seed=np.random.SeedSequence(1, spawn_key=(1, k))) for k in range(3)]
-    with options(engine=engine):
+    with options(engine="jit"):
         expected = mdf_loop.sweep(DIFFUSION, {"drift": [0.0, 2.0]}, trials=20, seed=1, outputs=["reaction_time"])
         monkeypatch.setattr(Seeds, "generators", refuse)
         found = mdf_loop.sweep(DIFFUSION, {"drift": [0.0, 2.0]}, trials=20, seed=1, outputs=["reaction_time"], chunk=7)

@@ -9,8 +9,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 import mdf_loop
-from mdf_loop import constants
-from mdf_loop.constants import once, unchangeable
+from mdf_loop.ops import prepared_constants as constants
+from mdf_loop.ops.prepared_constants import once, unchangeable
 
 
 def counted():

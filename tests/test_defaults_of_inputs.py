@@ -12,7 +12,7 @@ import mdf_loop
 from mdf_loop import backend, options
 from mdf_loop.errors import MalformedBody
 from mdf_loop.ir import Body
-from mdf_loop.ir.check import check_body
+from mdf_loop.ir.well_formed import check_body
 from mdf_loop.models.verifying import verify
 
 F = np.float32

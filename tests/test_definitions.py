@@ -17,7 +17,7 @@ from step_meaning import evaluate
 
 from mdf_loop.backends.python.printer import program
 from mdf_loop.ir import Body, Node
-from mdf_loop.kernels.casting import width
+from mdf_loop.kernels.numbers.casting import width
 from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import INJECTED, KERNELS
 from mdf_loop.options import start_run

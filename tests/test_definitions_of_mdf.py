@@ -18,7 +18,7 @@ from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.options import start_run
 from mdf_loop.readers import read as read_mdf_graph
-from mdf_loop.readers.onnx.loops import loop_record
+from mdf_loop.readers.onnx.loop_records import loop_record
 from mdf_loop.step.build import Builder, CannotLower, type_of_value
 from mdf_loop.step.check import check
 from mdf_loop.step.lower import lower_graph

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import onnx.parser
@@ -12,9 +13,9 @@ import mdf_loop
 from mdf_loop.calls.explain import WAYS, Explanations
 from mdf_loop.errors import LoopError
 from mdf_loop.pictures import graphviz
+from mdf_loop.pictures.boxes import COLOURS, INPUT, PLAIN, Arrow, Box, Cluster, Picture
 from mdf_loop.pictures.layout import laid_out
 from mdf_loop.pictures.of_bodies import MOST_NODES
-from mdf_loop.pictures.records import COLOURS, INPUT, PLAIN, Arrow, Box, Cluster, Picture
 
 ROOT = Path(__file__).parent.parent
 MODELS = [
@@ -138,9 +139,71 @@ def test_drawings_are_written_by_the_end_of_the_name(tmp_path, monkeypatch):
     with pytest.raises(LoopError, match=r"a drawing is a file of type"):
         drawing.save(tmp_path / "m.txt")
     monkeypatch.setattr(graphviz, "dot_command", lambda: None)
-    with pytest.raises(LoopError, match="Graphviz, whose command dot is not installed"):
+    pytest.importorskip("matplotlib")  # draws what Graphviz draws where that is installed
+    assert drawing.save(tmp_path / "m.png").read_bytes().startswith(b"\x89PNG")
+    assert '<svg style="max-width: 100%; height: auto" ' in drawing.save(tmp_path / "m.svg").read_text()
+
+
+def test_without_graphviz_and_matplotlib_the_error_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setattr(graphviz, "dot_command", lambda: None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    drawing = mdf_loop.draw(ROOT / "examples" / "rnn.yaml")
+    with pytest.raises(LoopError, match="need matplotlib"):
         drawing.save(tmp_path / "m.svg")
     assert not (tmp_path / "m.svg").exists()
+    assert "&quot;" in drawing._repr_mimebundle_()["text/html"]
+
+
+EQUATIONS = "let step: rate * (goal - x)\nx: x + step\nt: t + dt\ncollect path: x\nwhile: abs(goal - x) > exp(-t)"
+
+
+def test_equations_are_boxes_with_their_text():
+    drawing = mdf_loop.draw(EQUATIONS)
+    (each,) = drawing.picture.top.clusters
+    texts = [" ".join(box.lines) for box in each.boxes]
+    assert texts == [
+        *("x", "t", "step = rate * (goal - x)", "x = x + step", "t = t + dt"),
+        *("collect path = x", "while abs(goal - x) > exp(-t)"),
+    ]
+    assert {box.lines[0] for box in drawing.picture.top.boxes if "captured" in box.lines} == {"rate", "goal", "dt"}
+    read = {"x": {"step =", "x ="}, "step =": {"x ="}, "t": {"t ="}, "x =": {"collect", "while"}, "t =": {"while"}}
+    keys = {box.key: box.lines[0] for box in each.boxes}
+
+    def key(start):
+        return next(k for k, line in keys.items() if line == start or line.startswith(f"{start} "))
+
+    for tail, heads in read.items():
+        found = {a.head for a in drawing.picture.arrows if a.tail == key(tail) and not a.is_back and a.head in keys}
+        assert found == {key(head) for head in heads}, tail
+    assert {(a.tail, a.head) for a in drawing.picture.arrows if a.is_back} == {(key("x ="), key("x")), (key("t ="), key("t"))}
+
+
+def test_operators_are_boxes_where_they_are_asked_for():
+    drawing = mdf_loop.draw(ROOT / "examples" / "gallery" / "fitzhugh_nagumo.yaml", level="operators")
+    assert {box.kind for box in drawing.picture.top.all_boxes()} & set(WAYS)
+    with pytest.raises(LoopError, match="level is one of equations, operators; got 'lines'"):
+        mdf_loop.draw(EQUATIONS, level="lines")
+
+
+def test_nodes_show_values_equations_conditions_and_when_evaluations_end():
+    drawing = mdf_loop.draw(ROOT / "examples" / "power_iteration.yaml")
+    (watcher,) = boxes(drawing, "watcher")
+    assert {"change = abs(estimate - last)", "change starts at 1.0", "when EveryNLoopIterations(power, 10)"} <= set(watcher.lines)
+    (ends,) = boxes(drawing, "environment state update ends")
+    assert (
+        " ".join(line.strip() for line in ends.lines[1:]) == "when Any(LoopFinished(power), Threshold(watcher, change, 1e-09, <))"
+    )
+    (spring,) = boxes(mdf_loop.draw(ROOT / "examples" / "oscillator.yaml"), "spring")
+    assert {"stiffness = 4.0", "dposition/dt = speed", "position starts at 1.0"} <= set(spring.lines)
+
+
+def test_a_model_of_equations_shows_its_defaults_values_and_initial_values():
+    drawing = mdf_loop.draw(ROOT / "examples" / "gallery" / "fitzhugh_nagumo.yaml")
+    assert boxes(drawing, "current", "default 0.5")
+    assert boxes(drawing, "v", "starts at v0")
+    assert any({"a = 0.7", "v0 = -1.0"} <= set(box.lines) for box in drawing.picture.top.all_boxes())
+    assert boxes(drawing, "at most", "4000 times")
+    assert {("collect voltage = v", "voltage"), ("collect recovery = w", "recovery")} <= arrows(drawing)
 
 
 def test_dot_is_given_the_text_and_told_of_when_it_fails(tmp_path, monkeypatch):
@@ -200,11 +263,12 @@ def test_notebooks_show_plans_and_errors():
 
 
 def test_notebooks_show_drawings(monkeypatch):
+    pytest.importorskip("matplotlib")
     drawing = mdf_loop.draw("examples/rnn.yaml")
     monkeypatch.setattr(graphviz, "dot_command", lambda: None)
     bundle = drawing._repr_mimebundle_()
     assert bundle["text/plain"] == drawing.mermaid
-    assert "&quot;" in bundle["text/html"]
+    assert "max-width: 100%" in bundle["image/svg+xml"]
 
 
 def test_notebooks_show_the_plans_of_a_model_as_tables():

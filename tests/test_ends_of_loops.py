@@ -10,7 +10,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError, IterationLimit, LoopTimeout, LoopWarning
-from mdf_loop.integrations.checking import check
+from mdf_loop.integrations.checks.model_file import check
 
 ENGINES = ["interpret", "numpy", "jit", "auto"]
 HUGE = 2**63 - 1

@@ -20,7 +20,7 @@ from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.ir import Body, Carried, Collected, Loop, Node
 from mdf_loop.options import start_run
 from mdf_loop.readers import read
-from mdf_loop.readers.onnx.loops import loop_record
+from mdf_loop.readers.onnx.loop_records import loop_record
 
 relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 

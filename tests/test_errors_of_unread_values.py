@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from mdf_loop import loop, options
-from mdf_loop.engines import ENGINES
 from mdf_loop.errors import LoopError
+from mdf_loop.settings.engines import ENGINES
 
 x = np.arange(6.0).reshape(3, 2)
 

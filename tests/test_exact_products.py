@@ -6,7 +6,7 @@ import pytest
 from node_cases import assert_same
 
 from mdf_loop.kernels import load_kernels
-from mdf_loop.kernels.wide import from_ordered_bits, ordered_bits, widened
+from mdf_loop.kernels.numbers.wide import from_ordered_bits, ordered_bits, widened
 from mdf_loop.ops.registry import lookup
 
 load_kernels()

@@ -9,7 +9,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop import backend, options
-from mdf_loop.engines import available_engines
+from mdf_loop.settings.engines import available_engines
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 

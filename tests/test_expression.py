@@ -13,13 +13,13 @@ from samples_expression import SAMPLES
 
 from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp
 from mdf_loop.execute.interpret import InterpretedBody
-from mdf_loop.ir.check import check_body
+from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import lookup
 from mdf_loop.options import options, start_run
 from mdf_loop.readers.expressions.expression import evaluated, read_expression
-from mdf_loop.readers.expressions.text import parse, variables
-from mdf_loop.readers.expressions.values import Builder, Findings, NotCompiled, Number, Value
+from mdf_loop.readers.expressions.expression_text import parse, variables
+from mdf_loop.readers.expressions.values import BodyBuilder, Findings, NotCompiled, Number, Value
 
 load_kernels()
 
@@ -35,7 +35,7 @@ VALUES = {
 
 def body_of(text, names=tuple(VALUES)):
     """The body of an expression over the values of these names."""
-    builder = Builder(Findings(), names, (), 18)
+    builder = BodyBuilder(Findings(), names, (), 18)
     value = evaluated(text, {name: Value(name) for name in names}, builder, "A.y", ("g", "A", "y"))
     return check_body(builder.finish("g", [builder.array(value, "A.y")], {"": 18, "mdf": 1}))
 
@@ -323,7 +323,7 @@ def test_variables_are_the_names_that_are_read():
 
 
 def test_whether_a_value_may_be_a_number_of_python_is_known():
-    builder = Builder(Findings(), ("x",), (), 18)
+    builder = BodyBuilder(Findings(), ("x",), (), 18)
     expected = {
         "x + 1": 0,
         "1 + 2": 2,

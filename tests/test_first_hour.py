@@ -14,7 +14,7 @@ import yaml
 from test_cli import run_main
 
 import mdf_loop
-from mdf_loop.integrations.checking import check
+from mdf_loop.integrations.checks.model_file import check
 
 ROOT = Path(__file__).parent.parent
 QUICKSTART = (ROOT / "docs" / "quickstart.rst").read_text()
@@ -136,7 +136,7 @@ def test_what_is_built_installs_and_works(built, tmp_path):
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
         assert done.returncode == 0, done.stderr
     assert str(place) in done.stdout
-    say = [sys.executable, "-c", "from mdf_loop.installing import install_line; print(install_line('plot'))"]
+    say = [sys.executable, "-c", "from mdf_loop.settings.engines import install_line; print(install_line('plot'))"]
     assert (
         subprocess.run(say, capture_output=True, text=True, cwd=tmp_path, env=environment).stdout
         == 'pip install "mdf-loop[plot]"\n'

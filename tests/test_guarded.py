@@ -12,7 +12,7 @@ import mdf_loop
 from mdf_loop.cli import main
 from mdf_loop.errors import IterationError, LoopError, MalformedBody, UnsupportedOp
 from mdf_loop.integrations.evaluator import compute
-from mdf_loop.integrations.guarded import evaluated
+from mdf_loop.integrations.patches.no_eval import evaluated
 
 FORCED = {"value": "[1, 2] * 2"}
 """A parameter that only MDF's engine can evaluate."""
@@ -295,7 +295,7 @@ def test_what_grows_from_iteration_to_iteration_ends(text, engine):
 
 
 def test_larger_arrays_are_for_trusted_models(monkeypatch):
-    monkeypatch.setattr("mdf_loop.kernels.bounds.MOST_ELEMENTS", 100)
+    monkeypatch.setattr("mdf_loop.kernels.arrays.bounds.MOST_ELEMENTS", 100)
     body = compiled("numpy.sum(numpy.ones(101))")
     with pytest.raises(LoopError, match=r"options\(trusted=True\)"):
         mdf_loop.loop(2, True, 1.0, body=body)

@@ -13,7 +13,7 @@ from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.ir import Body, Carried, Collected, Loop, Node, Scanned
 from mdf_loop.kernels import load_kernels
 from mdf_loop.options import options, start_run
-from mdf_loop.readers.onnx.loops import as_loop, loop_record
+from mdf_loop.readers.onnx.loop_records import as_loop, loop_record
 from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.records import Apply, LoopRegion, Type
 from mdf_loop.step.settling import Settling

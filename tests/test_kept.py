@@ -21,7 +21,8 @@ from mdf_loop.execute.interpret import Progress
 from mdf_loop.integrations.scheduled import run_in_mdf
 from mdf_loop.integrations.stepped import Begun
 from mdf_loop.ops.registry import KERNELS
-from mdf_loop.options import RandomStream, random_stream, start_run
+from mdf_loop.options import random_stream, start_run
+from mdf_loop.settings.random_streams import RandomStream
 
 MOST = int(os.environ.get("MDF_LOOP_STRIKES", "60"))
 """How often each call is struck."""

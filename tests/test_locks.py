@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop import locks
 from mdf_loop.calls import prepared as preparing
+from mdf_loop.system import threads as locks
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not copied here")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from converting import by_onnxruntime
 
-from mdf_loop.convert.loop_to_onnx import loop_to_onnx
+from mdf_loop.convert.checked import loop_to_onnx
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop
 from mdf_loop.ir import Body, Carried, Collected, Loop, Node, State

@@ -182,7 +182,7 @@ def test_onnx_text_as_a_parameters_value_is_refused_with_its_place(run):
 
 
 def test_nothing_of_mdf_is_replaced_twice():
-    from mdf_loop.integrations.mdf import _replacements
+    from mdf_loop.integrations.registration import _replacements
 
     places = [(owner, name) for owner, name, _ in _replacements()]
     assert len(set(places)) == len(places)

@@ -20,7 +20,7 @@ from mdf_loop.errors import ArgumentError, IterationError, LoopError, MalformedB
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.options import start_run
 from mdf_loop.readers import read as read_mdf_graph
-from mdf_loop.readers.onnx.loops import loop_record
+from mdf_loop.readers.onnx.loop_records import loop_record
 
 
 def plain(*ids, outputs=None, **more):

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from imported import X, expected, one_loop, only_graph, onnx_model, read_plain, write_imported
-from modeci_mdf.interfaces.onnx import onnx_to_mdf
+from imported import X, expected, one_loop, only_graph, read_plain, write_imported, write_signed
 from modeci_mdf.mdf import Graph, InputPort, Model, Node, OutputPort, Parameter
 
 import mdf_loop
 from mdf_loop.convert.repair.imported_models import mend
+from mdf_loop.errors import MalformedBody
 
 VECTOR = np.float32([1, 2, 3])
 
@@ -161,15 +161,6 @@ MANY_OPERATORS = """m (float[2,4] x, int64 n) => (float[2,4] y, int64[N,2,2] pla
 }""".replace("[id] c2 = Identity (go)\n", "").replace("[less] unused", "[less] c2")
 """Operators with several outputs, any number of inputs, omitted inputs and lists of constants."""
 
-NAMES_DECIDE = """n (float[3] x, float[3] y, int64 n) => (float[3] "y.9", float[3] "x.9") {
-  [true] go = Constant <value = bool {1}> ()
-  [loop] "y.9", "x.9" = Loop (n, go, y, x) <body: graph = b (int64 i, bool c, float[3] "y.5", float[3] "x.5")
-      => (bool c, float[3] y2, float[3] x2) {
-    [sub] y2 = Sub ("y.5", "x.5")
-    [exp] x2 = Exp ("x.5")
-  }>
-}"""
-
 MODELS_OF = {
     "abc": (ABC, {"input": X, "count": 3}),
     "for_ts": ("for_ts", {"x": X, "n": 4}),
@@ -193,7 +184,7 @@ MODELS_OF = {
 @pytest.mark.parametrize("name", MODELS_OF)
 def test_imported_model_gives_what_onnxruntime_gives(name, suffix, tmp_path):
     source, inputs = MODELS_OF[name]
-    results = mdf_loop.run(write_imported(source, tmp_path / f"model{suffix}"), **inputs)
+    results = mdf_loop.run(write_signed(source, tmp_path / f"model{suffix}"), **inputs)
     for result, wanted in zip(results.values(), expected(source, **inputs), strict=True):
         np.testing.assert_allclose(result, wanted, rtol=1e-6, atol=1e-6)
         assert result.shape == wanted.shape
@@ -202,27 +193,10 @@ def test_imported_model_gives_what_onnxruntime_gives(name, suffix, tmp_path):
 
 
 def test_a_float32_model_computes_in_float32_whatever_comes_in(tmp_path):
-    path = write_imported("for_ts", tmp_path / "model.json")
+    path = write_signed("for_ts", tmp_path / "model.json")
     for x in (X, X.astype(np.float64), X.tolist()):
         (result,) = mdf_loop.run(path, x=x, n=3).values()
         assert result.dtype == np.float32
-
-
-def test_the_body_says_its_signature_in_its_metadata(tmp_path):
-    model = mdf_loop.load(write_imported("for_ts", tmp_path / "model.json"))
-    ((_, body),) = model.graphs[0].nodes[0].get_parameter("body").value.items()
-    assert body["metadata"] == {
-        "inputs": ["i_1", "condition", "x_11"],
-        "outputs": ["_Identity_output_0", "_Add_output_0"],
-        "opset": 18,
-        "types": {
-            "i_1": "int64",
-            "condition": "bool",
-            "_Identity_output_0": "bool",
-            "x_11": "float32",
-            "_Add_output_0": "float32",
-        },
-    }
 
 
 def test_operators_of_an_old_opset_keep_their_attributes(tmp_path):
@@ -235,7 +209,7 @@ def test_operators_of_an_old_opset_keep_their_attributes(tmp_path):
       }>
     }"""
     header = '<ir_version: 7, opset_import: ["": 11]>\n'
-    results = mdf_loop.run(write_imported(source, tmp_path / "m.json", header), x=X, n=3)
+    results = mdf_loop.run(write_signed(source, tmp_path / "m.json", header), x=X, n=3)
     for result, wanted in zip(results.values(), expected(source, header, x=X, n=3), strict=True):
         np.testing.assert_allclose(result, wanted, rtol=1e-6)
 
@@ -251,7 +225,7 @@ def test_symbolic_dimensions(tmp_path):
       }>
     }"""
     for suffix in (".json", ".yaml"):
-        path = write_imported(source, tmp_path / f"dims{suffix}")
+        path = write_signed(source, tmp_path / f"dims{suffix}")
         (result,) = mdf_loop.run(path, x=X, n=2).values()
         np.testing.assert_allclose(result, expected(source, x=X, n=2)[0], rtol=1e-6)
         port = mdf_loop.load(path).graphs[0].nodes[0].input_ports[0]
@@ -260,7 +234,7 @@ def test_symbolic_dimensions(tmp_path):
 
 
 def test_a_model_in_memory_is_mended_and_can_be_written(tmp_path):
-    given = onnx_to_mdf(onnx_model("nested_ts"))
+    given = Model.from_file(str(write_signed("nested_ts", tmp_path / "model.json")))
     before = given.to_json()
     mended = mend(given, "in memory")
     assert given.to_json() == before
@@ -271,9 +245,23 @@ def test_a_model_in_memory_is_mended_and_can_be_written(tmp_path):
         )
 
 
+@pytest.mark.parametrize("name", ["for_ts", "scan", "loop_in_if"])
+def test_a_body_without_a_signature_is_refused_with_what_to_do(name, tmp_path):
+    with pytest.raises(MalformedBody, match=r"did not write which ports .* mdf_loop\.convert\(\"model.onnx\", \"model.yaml\"\)"):
+        mdf_loop.load(write_imported(MODELS_OF[name][0], tmp_path / "model.json"))
+
+
+def test_branches_with_one_output_need_no_signature(tmp_path):
+    for x in (X + 2, X - 2):
+        (result,) = mdf_loop.run(write_imported(IF, tmp_path / "model.json"), x=x).values()
+        (wanted,) = expected(IF, x=x)
+        np.testing.assert_array_equal(result, wanted)
+        assert result.dtype == wanted.dtype
+
+
 @pytest.mark.parametrize("name", MODELS_OF)
 def test_mending_twice_changes_nothing(name, tmp_path):
-    once = mdf_loop.load(write_imported(MODELS_OF[name][0], tmp_path / "model.yaml"))
+    once = mdf_loop.load(write_signed(MODELS_OF[name][0], tmp_path / "model.yaml"))
     assert mend(once, "again").to_dict() == once.to_dict()
     once.to_json_file(str(tmp_path / "mended.json"))
     assert json.dumps(mdf_loop.load(tmp_path / "mended.json").to_dict()) == json.dumps(once.to_dict())
@@ -306,7 +294,7 @@ def test_a_function_may_be_called_like_its_node():
 
 
 def test_the_older_ways_to_write_bodies_and_shapes(tmp_path):
-    content = read_plain(write_imported(ABC, tmp_path / "abc.json"))
+    content = read_plain(write_signed(ABC, tmp_path / "abc.json"))
     wanted = mdf_loop.run(tmp_path / "abc.json", input=X, count=3)["y_1"]
     body = only_graph(content)["nodes"]["/B/Loop"]["parameters"]["body"]["value"]
     graph = {key: value for key, value in body["graph_sub"].items() if key != "id"}

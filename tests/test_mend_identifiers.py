@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 import pytest
-from imported import X, expected, one_loop, write_imported
+from imported import X, expected, one_loop, write_signed
 from modeci_mdf.interfaces.onnx.importer import id_to_port
 from modeci_mdf.mdf import (
     Condition,
@@ -52,7 +52,7 @@ NAMES = [
 @pytest.mark.parametrize("suffix", [".json", ".yaml"])
 def test_a_model_runs_whatever_its_values_and_nodes_are_called(name, suffix, tmp_path):
     model = renamed_model(name)
-    path = write_imported(model, tmp_path / f"model{suffix}")
+    path = write_signed(model, tmp_path / f"model{suffix}")
     loaded = mdf_loop.load(path)
     ((_, body),) = loaded.graphs[0].nodes[1].get_parameter("body").value.items()
     ids = [
@@ -107,7 +107,7 @@ def test_names_stay_different(tmp_path):
       ["_sub"] t = Sub (x_1, "x-1")
       ["sub"] y = Mul (s, t)
     }"""
-    model = mdf_loop.load(write_imported(source, tmp_path / "model.json"))
+    model = mdf_loop.load(write_signed(source, tmp_path / "model.json"))
     assert [node.id for node in model.graphs[0].nodes] == ["sub_2", "_sub", "sub"]
     assert [port.id for port in model.graphs[0].nodes[0].input_ports] == ["x_1_2", "x_1_3"]
     inputs = {"x.1": np.float32([1, 2, 3]), "x-1": np.float32([4, 4, 4]), "x_1": np.float32([5, 7, 9])}
@@ -115,7 +115,7 @@ def test_names_stay_different(tmp_path):
 
 
 def test_the_original_ids_are_kept(tmp_path):
-    model = mdf_loop.load(write_imported("for_ts", tmp_path / "model.json"))
+    model = mdf_loop.load(write_signed("for_ts", tmp_path / "model.json"))
     (node,) = model.graphs[0].nodes
     assert (node.id, node.metadata["original_id"]) == ("Loop", "/Loop")
     assert node.get_parameter("Loop").metadata["original_id"] == "/Loop"
@@ -124,7 +124,7 @@ def test_the_original_ids_are_kept(tmp_path):
 
 def test_inputs_can_be_given_by_their_original_names(tmp_path):
     source = """d (float[3] "x.1") => (float[3] y) { [exp] y = Exp ("x.1") }"""
-    path = write_imported(source, tmp_path / "model.json")
+    path = write_signed(source, tmp_path / "model.json")
     for name in ("x_1", "x.1", "exp.x_1"):
         np.testing.assert_allclose(mdf_loop.run(path, **{name: [0.0, 0.0, 0.0]})["y"], [1, 1, 1])
 
@@ -174,6 +174,6 @@ def test_nothing_in_a_name_is_run(tmp_path, monkeypatch):
     outputs = [helper.make_tensor_value_info("y", 1, [2])]
     graph = helper.make_graph([helper.make_node("Neg", [name], ["y"], name=f"{name}#")], name, inputs, outputs)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
-    path = write_imported(model, tmp_path / "model.json")
+    path = write_signed(model, tmp_path / "model.json")
     np.testing.assert_array_equal(mdf_loop.run(path, **{name: [1.0, 2.0]})["y"], [-1, -2])
     assert not (tmp_path / "marker").exists()

@@ -12,7 +12,7 @@ import yaml
 
 import mdf_loop
 from mdf_loop.cli.new import STARTER
-from mdf_loop.integrations.checking import check
+from mdf_loop.integrations.checks.model_file import check
 
 ROOT = Path(__file__).parent.parent
 OWN = sorted([*(ROOT / "examples").glob("*.yaml"), *(ROOT / "examples/gallery").glob("*.yaml")])

@@ -11,11 +11,10 @@ import mdf_loop
 from mdf_loop.errors import ArgumentError, MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.readers import read
-from mdf_loop.readers.mdf.control import rename_captures
+from mdf_loop.readers.mdf.control_functions import rename_captures
 from mdf_loop.readers.onnx.graph import read_model
-from mdf_loop.readers.onnx.loops import SCAN_ATTRIBUTES, as_loop
-from mdf_loop.writers.onnx_graph import write_model
-from mdf_loop.writers.onnx_loops import as_onnx
+from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES, as_loop
+from mdf_loop.writers.onnx_graph import as_onnx, write_model
 
 HEAD = '<ir_version: 8, opset_import: ["": {}]> main (float[N] x, float s, int64 n) => (float t, float[N] y) {{ {} }}'
 STEP = "step (float a, float e) => (float b, float c) { b = Add (a, e) c = Mul (b, s) }"

@@ -9,7 +9,8 @@ from bodies import COUNTER, ITERATIONS
 
 from mdf_loop import LoopError, loop, options
 from mdf_loop.errors import ArgumentError, IterationLimit
-from mdf_loop.options import Options, RandomStream, current_options, random_stream, start_run
+from mdf_loop.options import Options, current_options, random_stream, start_run
+from mdf_loop.settings.random_streams import RandomStream
 
 NOISE = "b (int64 i, bool c) => (bool c, float[1] s) { s = RandomNormal <shape = [1]> () }"
 

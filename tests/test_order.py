@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdf_loop.kernels import load_kernels
-from mdf_loop.kernels.order import FEW, MANY
+from mdf_loop.kernels.arrays.order import FEW, MANY
 from mdf_loop.ops.registry import lookup
 
 load_kernels()

@@ -6,7 +6,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError, IterationError, LoopError, MalformedBody, MissingOutput
-from mdf_loop.integrations.checking import check
+from mdf_loop.integrations.checks.model_file import check
 
 MODEL = """\
 m:

@@ -67,7 +67,7 @@ def test_numbers_that_fitted_before_are_not_looked_at_again(monkeypatch):
 
 
 def test_expressions_around_a_loop_look_up_a_signature_once(monkeypatch):
-    from mdf_loop.readers.expressions import calls
+    from mdf_loop.readers.expressions import function_calls as calls
 
     model, asked = mdf_loop.prepare("examples/accumulate.yaml"), []
     model()

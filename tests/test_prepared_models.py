@@ -12,9 +12,10 @@ from modeci_mdf.mdf import Condition, ConditionSet, Edge, Graph, InputPort, Mode
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError, IterationError, IterationLimit, LoopTimeout, MalformedBody
-from mdf_loop.integrations.running import run_graph
+from mdf_loop.integrations.engine_runs import run_graph
 from mdf_loop.models import opening
-from mdf_loop.options import RandomStream, random_stream
+from mdf_loop.options import random_stream
+from mdf_loop.settings.random_streams import RandomStream
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.yaml"))

@@ -212,6 +212,15 @@ def test_nothing_is_told_where_there_is_no_terminal_but_in_the_log(caplog, capsy
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.usefixtures("clock")
+def test_a_program_without_stderr_has_the_log_too(caplog, monkeypatch):
+    """A windowed program on Windows has none."""
+    monkeypatch.setattr("sys.stderr", None)
+    with caplog.at_level(logging.INFO, "mdf_loop.progress"), options(engine="interpret", progress=True):
+        mdf_loop.loop(500, True, 0.0, body=BODY)
+    assert "of 500 iterations" in caplog.text
+
+
 class Terminal(io.StringIO):
     """A terminal that keeps what is written to it."""
 

@@ -14,9 +14,9 @@ import mdf_loop
 from mdf_loop.backends.python import peepholes
 from mdf_loop.backends.python.printer import program
 from mdf_loop.batching import elementwise
-from mdf_loop.engines import available_engines
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import KERNELS, kernel, lookup, routine
+from mdf_loop.settings.engines import available_engines
 from mdf_loop.step.build import Builder, type_of_value
 from mdf_loop.step.primitives import PRIMITIVES, Primitive
 

@@ -8,7 +8,7 @@ from engines import ENGINES
 from modeci_mdf.mdf import Condition, ConditionSet, Edge, Function, Graph, InputPort, Node, OutputPort, Parameter
 
 import mdf_loop
-from mdf_loop.convert.scheduled.loops import Lowering
+from mdf_loop.convert.scheduled.loops import ScheduledLowering
 from mdf_loop.errors import ArgumentError, IterationLimit, LoopWarning, NotLowered
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.recorded_names import loops_of
@@ -156,7 +156,7 @@ def test_mdfs_engine_records_the_same(case, condition, as_function, monkeypatch)
     def refuse(*_):
         raise NotLowered("no loop today")
 
-    monkeypatch.setattr(Lowering, "lowered", refuse)
+    monkeypatch.setattr(ScheduledLowering, "lowered", refuse)
     with pytest.warns(LoopWarning, match="no loop today"):
         found = new(graph)(steps=4, record=names)
     assert found.iterations == expected.iterations

@@ -10,7 +10,8 @@ import mdf_loop
 from mdf_loop.convert.scheduled.loops import lower
 from mdf_loop.errors import LoopWarning, NotLowered, UnsupportedOp
 from mdf_loop.integrations.scheduled import run_in_mdf
-from mdf_loop.options import RandomStream, random_stream
+from mdf_loop.options import random_stream
+from mdf_loop.settings.random_streams import RandomStream
 
 CALLS = ["numpy.random.normal(0, 1)", "numpy.random.uniform(-1, 1)", "numpy.random.randn()", "numpy.random.rand() - 0.5"]
 

@@ -9,8 +9,8 @@ from scheduled_models import by_mdf, counter, edge, graph, node
 import mdf_loop
 from mdf_loop.convert.scheduled.loops import execute, lower
 from mdf_loop.convert.scheduled.nodes import ONNX_OF_MDF
-from mdf_loop.engines import ENGINES
 from mdf_loop.errors import NotLowered
+from mdf_loop.settings.engines import ENGINES
 
 GROWS = Parameter(id="s", value="s + 0.37", default_initial_value=0.5)
 GROWING = Parameter(id="v", value="numpy.array([0.3, -0.7]) * s")

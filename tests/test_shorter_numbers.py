@@ -6,9 +6,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from mdf_loop.kernels import load_kernels, wide
-from mdf_loop.kernels.error_function import BLOCK, error_function
-from mdf_loop.kernels.wide import narrowed, widened
+from mdf_loop.kernels import load_kernels
+from mdf_loop.kernels.numbers import wide
+from mdf_loop.kernels.numbers.transcendental import BLOCK, error_function
+from mdf_loop.kernels.numbers.wide import narrowed, widened
 from mdf_loop.ops.registry import lookup
 
 HALF = np.dtype(np.float16)
@@ -85,7 +86,7 @@ def test_other_layouts_give_the_same(op):
 def test_without_scipy_it_is_the_error_function_of_math(monkeypatch):
     import sys
 
-    from mdf_loop.kernels.error_function import exact_error_function
+    from mdf_loop.kernels.numbers.transcendental import exact_error_function
 
     monkeypatch.setitem(sys.modules, "scipy.special", None)
     exact_error_function.cache_clear()

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdf_loop.kernels import load_kernels
-from mdf_loop.kernels.arithmetic import LONG
+from mdf_loop.kernels.numbers.arithmetic_operators import LONG
 from mdf_loop.ops.registry import lookup
 
 load_kernels()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop.kernels.bounds import most_bytes, shape_for
+from mdf_loop.kernels.arrays.bounds import most_bytes, shape_for
 
 HEAD = '<ir_version: 9, opset_import: ["" : 18]> f (int64 i, bool go, double x) => (bool go, double y, z)'
 

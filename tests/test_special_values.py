@@ -15,7 +15,7 @@ from modeci_mdf import mdf
 
 import mdf_loop
 from mdf_loop.kernels import load_kernels
-from mdf_loop.kernels.expression import OPERATORS
+from mdf_loop.kernels.mdf.expression_operators import OPERATORS
 from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import KERNELS, lookup
 from mdf_loop.types.elements import NAMES, kind_of

@@ -11,7 +11,7 @@ import mdf_loop
 from mdf_loop.backends.python.printer import program
 from mdf_loop.options import start_run
 from mdf_loop.readers import read
-from mdf_loop.readers.onnx.loops import loop_record
+from mdf_loop.readers.onnx.loop_records import loop_record
 from mdf_loop.step import records
 from mdf_loop.step.build import Builder, CannotLower, type_of_value
 from mdf_loop.step.check import RULES, IllegalStep, check, checked

@@ -11,7 +11,7 @@ from modeci_mdf import mdf
 
 import mdf_loop
 from mdf_loop.errors import LoopWarning, MalformedBody
-from mdf_loop.readers.mdf.structure import fields_of
+from mdf_loop.readers.mdf.file_structure import fields_of
 
 GOOD = """m:
   format: ModECI MDF v0.4

@@ -7,7 +7,7 @@ from modeci_mdf.mdf import Graph, Model, Node, OutputPort, Parameter
 pytest.importorskip("xarray")
 
 import mdf_loop
-from mdf_loop.engines import settled_engine
+from mdf_loop.settings.engines import settled_engine
 
 NOISY = "b (int64 i, bool c, double x) => (bool c_out, double y) { c_out = Identity (c) z = RandomNormalLike (x) y = Add (x, z) }"
 QUIET = "b (int64 i, bool c, double x) => (bool c_out, double y) { c_out = Identity (c) y = Add (x, x) }"

@@ -16,7 +16,7 @@ import mdf_loop
 from mdf_loop.cli import main, write_outputs
 from mdf_loop.convert import weights
 from mdf_loop.errors import FileError
-from mdf_loop.files import comment_of, replacing, write_npz
+from mdf_loop.writers.atomic_files import comment_of, replacing, write_npz
 
 
 def model(value, count=4000):

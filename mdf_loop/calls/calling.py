@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.calls.callables import DOMAIN, Called, branch_body, loop_body, name_of, scan_body
+from mdf_loop.calls.control_flow import condition, shared_length, trip_count
 from mdf_loop.calls.prepared import (
     PreparedBranch,
     PreparedLoop,
@@ -21,18 +22,17 @@ from mdf_loop.calls.prepared import (
     prepare_scan,
     read_once,
 )
-from mdf_loop.control import condition, shared_length, trip_count
 from mdf_loop.errors import ArgumentError, KindError, in_words
 from mdf_loop.execute.collect import Gathered
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.keeping import keeping
-from mdf_loop.holding import holding
 from mdf_loop.ir import Body
 from mdf_loop.options import Run, part_of, random_stream, start_run
+from mdf_loop.readers.arguments import arranged, is_read
 from mdf_loop.readers.expressions.equation_texts import within
-from mdf_loop.readers.forms import arranged, is_read
-from mdf_loop.readers.onnx.loops import SCAN_ATTRIBUTES
-from mdf_loop.readers.python.control import is_traced, traced_if, traced_loop, traced_scan
+from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
+from mdf_loop.readers.python.function_bodies import is_traced, traced_if, traced_loop, traced_scan
+from mdf_loop.system.threads import holding
 from mdf_loop.types.fitting import as_tensor, as_untyped, handed_out, handed_out_partly
 
 

@@ -14,9 +14,9 @@ from mdf_loop.calls.prepared import PreparedLoop, prepare_loop, prepare_scan, re
 from mdf_loop.errors import ArgumentError
 from mdf_loop.ir import Loop
 from mdf_loop.options import start_run
+from mdf_loop.readers.arguments import arranged
 from mdf_loop.readers.expressions.equation_texts import AMBIENT, is_equations, within
-from mdf_loop.readers.forms import arranged
-from mdf_loop.readers.onnx.loops import SCAN_ATTRIBUTES
+from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
 
 _BY_NAME = {"M", "cond", "v_initial"}
 

@@ -6,15 +6,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mdf_loop.engines import can_compile
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.programs import Programs
 from mdf_loop.execute.specialised import Specialised
-from mdf_loop.html import folded, preformatted, table
-from mdf_loop.installing import JIT
 from mdf_loop.ir import Node
 from mdf_loop.plan.idioms.record import Idiom
 from mdf_loop.plan.schedule import Batched, Plan, Shift, Stepped
+from mdf_loop.settings.engines import JIT, can_compile
+from mdf_loop.system.html import folded, preformatted, table
 
 _CONDITION = {
     "given": "the trip count is given",

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.cache import Cache, fingerprint
-from mdf_loop.control import condition, shared_length, trip_count
+from mdf_loop.calls.content_cache import Cache, fingerprint
+from mdf_loop.calls.control_flow import condition, shared_length, trip_count
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, MissingCapture
 from mdf_loop.execute.endless import Endless
 from mdf_loop.execute.interpret import Arguments, InterpretedBody
@@ -20,7 +20,7 @@ from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.program import Hidden
 from mdf_loop.ir import Body, Loop
 from mdf_loop.readers import read
-from mdf_loop.readers.onnx.loops import loop_record, scan_record
+from mdf_loop.readers.onnx.loop_records import loop_record, scan_record
 from mdf_loop.types.declared import check_declared_types
 from mdf_loop.types.fitting import as_untyped, fit_values, other_kind
 from mdf_loop.types.required import Asked, asked_types

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from mdf_loop.cli import bench, cache, check, convert, doctor, draw, explain, new, ops, run, sweep, verify
+from mdf_loop.cli import bench, convert, installation, looking, new, run, sweeping, verify
+from mdf_loop.cli.console import take_any_text
 from mdf_loop.cli.problems import report, telling_warnings
 from mdf_loop.errors import LoopError
 
@@ -22,8 +23,8 @@ app = typer.Typer(
 )
 
 for _command in (
-    *(run.run, sweep.sweep, new.new, check.check, explain.explain, draw.draw, verify.verify, bench.bench),
-    *(convert.convert, ops.ops, doctor.doctor, cache.cache),
+    *(run.run, sweeping.sweep, new.new, looking.check, looking.explain, looking.draw, verify.verify, bench.bench),
+    *(convert.convert, installation.ops, installation.doctor, installation.cache),
 ):
     app.command()(_command)
 
@@ -45,6 +46,7 @@ def _top(
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point: errors that we raise on purpose become one paragraph on stderr and exit code 1."""
+    take_any_text()
     arguments = sys.argv[1:] if arguments is None else arguments
     as_json, options = "--json" in arguments, _options_of(arguments)
     try:

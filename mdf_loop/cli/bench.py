@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from mdf_loop.cli.console import as_json, bars, console, spelt, table
 from mdf_loop.cli.parameters import (
     Debug,
     File,
@@ -21,8 +22,6 @@ from mdf_loop.cli.parameters import (
     stepping,
 )
 from mdf_loop.cli.problems import at_work
-from mdf_loop.cli.tables import bars, console, table
-from mdf_loop.cli.values import as_json
 from mdf_loop.errors import LoopError
 
 
@@ -71,4 +70,4 @@ def _told(seconds: float) -> str:
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 1e-6:.3g} µs"
+    return f"{seconds / 1e-6:.3g} {spelt('µs', 'us')}"

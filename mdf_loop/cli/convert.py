@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
+from mdf_loop.cli.console import as_json
 from mdf_loop.cli.parameters import Debug, Json, Steps, TimeIncrement, Trusted
 from mdf_loop.cli.problems import at_work
-from mdf_loop.cli.values import as_json
 from mdf_loop.errors import MalformedBody
-from mdf_loop.files import replacing
+from mdf_loop.writers.atomic_files import replacing
 
 KINDS = {".onnx": "onnx", ".xml": "openvino", ".yaml": "mdf", ".yml": "mdf", ".json": "mdf"}
 """What a file is, by the end of its name."""

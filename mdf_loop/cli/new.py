@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
+from mdf_loop.cli.console import as_json
 from mdf_loop.cli.parameters import Debug, Json
-from mdf_loop.cli.values import as_json
 from mdf_loop.errors import ArgumentError
-from mdf_loop.files import replacing
+from mdf_loop.writers.atomic_files import replacing
 
 STARTER = """\
 # A model in MDF with a loop. Run it:       mdf-loop run FILE

@@ -13,7 +13,7 @@ from pathlib import Path
 import typer
 from rich.text import Text
 
-from mdf_loop.cli.tables import console
+from mdf_loop.cli.console import console
 from mdf_loop.errors import LoopError, hints_of, let_through
 
 

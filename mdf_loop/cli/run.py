@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mdf_loop.cli.console import as_json, console, described, outputs_table, write_outputs
 from mdf_loop.cli.parameters import (
     Collect,
     Debug,
@@ -29,8 +30,6 @@ from mdf_loop.cli.parameters import (
     stepping,
 )
 from mdf_loop.cli.problems import at_work, iterations
-from mdf_loop.cli.tables import console, outputs_table
-from mdf_loop.cli.values import as_json, described, write_outputs
 from mdf_loop.errors import MalformedBody, PartialResults
 
 if TYPE_CHECKING:

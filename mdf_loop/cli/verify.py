@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from mdf_loop.cli.console import as_json, console, describe, table
 from mdf_loop.cli.parameters import (
     Debug,
     File,
@@ -23,8 +24,6 @@ from mdf_loop.cli.parameters import (
     stepping,
 )
 from mdf_loop.cli.problems import at_work
-from mdf_loop.cli.tables import console, table
-from mdf_loop.cli.values import as_json, describe
 
 
 def verify(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from mdf_loop.convert.naming import Naming, readable
-from mdf_loop.convert.renaming import renamed
+from mdf_loop.convert.naming import Naming, readable, renamed
 from mdf_loop.errors import LoopError, UnsupportedOp, let_through
 from mdf_loop.ir import Body, Node
 from mdf_loop.readers import read_text

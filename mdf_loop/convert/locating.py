@@ -11,7 +11,7 @@ from typing import Any
 from mdf_loop.convert.file_text import line_of, parse
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import MalformedBody, let_through
-from mdf_loop.readers.opening import read_bytes
+from mdf_loop.readers.model_files import read_bytes
 
 Place = tuple[Any, ...]
 
@@ -161,7 +161,7 @@ def _items(value: Any) -> Iterator[tuple[Any, Any]]:
 
 def _broken_text(content: Any, below: Place) -> Place | None:
     """The place of the first ONNX text that does not parse, below another place."""
-    from mdf_loop.readers.onnx.text import read_text
+    from mdf_loop.readers.onnx.onnx_text import read_text
 
     for key in below:
         content = content[key]

@@ -16,21 +16,22 @@ import onnx
 from onnx.serialization import registry
 
 from mdf_loop.convert.checked import write_checked, written_as_onnx
-from mdf_loop.convert.files import load
+from mdf_loop.convert.loading import load
 from mdf_loop.convert.named_values import Named, asked_for, freed, named_values
-from mdf_loop.convert.repair.shapes import usable
+from mdf_loop.convert.repair.port_shapes import usable
 from mdf_loop.convert.restoring import IR_VERSION, doc_string_of, with_onnx_names
 from mdf_loop.errors import ArgumentError, IterationLimit, KindError, LoopError, MalformedBody, UnsupportedOp, warn_user
-from mdf_loop.files import replacing
 from mdf_loop.ir import Body, ValueType
-from mdf_loop.options import RandomStream, options, random_stream
+from mdf_loop.options import options, random_stream
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf.body import read_whole as read_as_it_is
 from mdf_loop.readers.mdf.by_place import graph_by_place
-from mdf_loop.readers.mdf.objects import check_structure
+from mdf_loop.readers.mdf.graph_objects import check_structure
 from mdf_loop.readers.mdf.signature import ports_of
 from mdf_loop.readers.mdf.typed import OPSET, has_conditions, is_typed
+from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.types.schemas import LARGEST_VERSION
+from mdf_loop.writers.atomic_files import replacing
 from mdf_loop.writers.onnx_graph import domains_of
 
 log = logging.getLogger(__name__)
@@ -111,7 +112,7 @@ def to_onnx(
 def _scheduled(graph: Any, steps: int | None, time_increment: float | None, inputs: Sequence[str]) -> onnx.ModelProto:
     """A graph under graph-scheduler as a model of one Loop."""
     from mdf_loop.backend import prepare
-    from mdf_loop.convert.loop_to_onnx import loop_to_onnx
+    from mdf_loop.convert.checked import loop_to_onnx
     from mdf_loop.convert.scheduled.loops import execute, lower
 
     if inputs:

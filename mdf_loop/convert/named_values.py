@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from modeci_mdf.mdf import Edge, InputPort, Node, OutputPort
 
-from mdf_loop.convert.repair.shapes import usable
+from mdf_loop.convert.repair.port_shapes import usable
 from mdf_loop.errors import ArgumentError
 from mdf_loop.ir import ValueType
 from mdf_loop.readers.mdf.signature import ports_of

@@ -29,12 +29,12 @@ from mdf_loop.convert.restoring import DOC_STRING, NAMES, said_of_file
 from mdf_loop.convert.weights import save
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, UnsupportedOp
 from mdf_loop.readers import load_onnx
-from mdf_loop.readers.mdf.control import BODIES
+from mdf_loop.readers.mdf.control_functions import BODIES
 from mdf_loop.readers.mdf.type_text import write_type_text
 from mdf_loop.readers.mdf.typed import OPSET
 from mdf_loop.readers.onnx.graph import read_model
 from mdf_loop.types.schemas import schema_of
-from mdf_loop.writers.onnx_loops import as_onnx
+from mdf_loop.writers.onnx_graph import as_onnx
 
 FORMS = ("mdf", "onnx")
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from mdf_loop.convert.identifiers import ORIGINAL
-from mdf_loop.convert.renaming import renamed
+from mdf_loop.convert.naming import renamed
 from mdf_loop.ir import Body, Node
-from mdf_loop.readers.mdf.given_graphs import as_graph
+from mdf_loop.readers.mdf.graph_objects import as_graph
 from mdf_loop.readers.mdf.signature import said_names
 
 IR_VERSION, DOC_STRING = "ir_version", "doc_string"
@@ -19,7 +19,7 @@ NAMES = "names"
 """In the metadata of a graph: what values are called in ONNX, by their ids."""
 
 
-class Scope:
+class NamesInScope:
     """The names of a body that is renamed, and of those around it.
 
     Attributes
@@ -28,7 +28,7 @@ class Scope:
         From the names that values have to those that they get.
     """
 
-    def __init__(self, outer: Scope | None = None) -> None:
+    def __init__(self, outer: NamesInScope | None = None) -> None:
         self.outer, self.names = outer, dict[str, str]()
         self._taken: set[str] = set()
 
@@ -48,21 +48,23 @@ class Scope:
     def _is_taken(self, name: str) -> bool:
         return not name or any(name in scope._taken for scope in self._outwards())
 
-    def _outwards(self) -> Iterator[Scope]:
-        scope: Scope | None = self
+    def _outwards(self) -> Iterator[NamesInScope]:
+        scope: NamesInScope | None = self
         while scope is not None:
             yield scope
             scope = scope.outer
 
 
-def with_onnx_names(body: Body, graph: Any = None, outer: Scope | None = None, names: Mapping[str, str] | None = None) -> Body:
+def with_onnx_names(
+    body: Body, graph: Any = None, outer: NamesInScope | None = None, names: Mapping[str, str] | None = None
+) -> Body:
     """A body in which values and nodes have the names that the metadata of its graph say, or that ``names`` says.
 
     Names are unique along each row of nested bodies.  ``graph`` is None for a body that comes from something else.
     """
     said = {**names_of(graph), **(names or {})}
     nodes = {node.id: node for node in graph.nodes} if graph is not None else {}
-    scope = Scope(outer)
+    scope = NamesInScope(outer)
     for name in body.captures if outer is None else ():
         scope.call(name, name)
     outputs = [name for node in body.nodes for name in node.outputs if name]

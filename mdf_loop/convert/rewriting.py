@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mdf_loop.convert.files import read_content
-from mdf_loop.convert.written_text import model_text
+from mdf_loop.convert.file_text import model_text
+from mdf_loop.convert.loading import read_content
 from mdf_loop.errors import MalformedBody
-from mdf_loop.files import replacing
+from mdf_loop.writers.atomic_files import replacing
 
 
 def rewrite(source: Path, target: Path) -> None:

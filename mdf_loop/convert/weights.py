@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.convert.written_text import model_text
+from mdf_loop.convert.file_text import model_text
 from mdf_loop.errors import ArgumentError, FileError, let_through
-from mdf_loop.files import NewFile, comment_of, replacing, write_npz
+from mdf_loop.writers.atomic_files import NewFile, comment_of, replacing, second_name, write_npz
 
 NPZ, NAME = "npz", "name"
 
@@ -86,7 +86,7 @@ def _rename(path: Path, text: bytes, beside: Path, plain: Path) -> None:
     with NewFile(path) as new:
         new.file.write(text)
         new.finish()
-        os.link(beside, plain)  # which never replaces anything
+        second_name(beside, plain)  # which never replaces anything
         try:
             new.put()
         except BaseException:

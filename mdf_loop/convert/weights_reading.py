@@ -19,7 +19,7 @@ import numpy as np
 
 from mdf_loop.convert.weights import NAME, NPZ
 from mdf_loop.errors import MalformedBody
-from mdf_loop.readers.opening import inside, opened
+from mdf_loop.readers.model_files import inside, opened
 
 WHAT = "a file of weights"
 

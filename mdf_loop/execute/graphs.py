@@ -13,7 +13,7 @@ from mdf_loop.execute.programs import Programs
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.ir import Body
 from mdf_loop.options import Options, Run
-from mdf_loop.plan.purity import draws
+from mdf_loop.plan.invariants import draws
 from mdf_loop.step.lower import lower_graph
 from mdf_loop.step.records import Region, Type
 from mdf_loop.types.fitting import handed_out

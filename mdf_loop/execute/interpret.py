@@ -11,14 +11,15 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from mdf_loop.constants import read_only
 from mdf_loop.errors import IterationError, IterationLimit, KindError, LoopInterrupted, MalformedBody, PartialResults
 from mdf_loop.execute.collect import Gathered, Gathering
 from mdf_loop.execute.program import RUN, Program, no_boolean
 from mdf_loop.execute.unrun import Types
 from mdf_loop.ir import Body, Loop, Scanned
-from mdf_loop.options import Options, RandomStream, Run
+from mdf_loop.ops.prepared_constants import read_only
+from mdf_loop.options import Options, Run
 from mdf_loop.plan.empty import empty_collected
+from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.types.fitting import other_kind
 
 T = TypeVar("T")
@@ -213,8 +214,7 @@ class InterpretedLoop:
         """The same as a list, which the run keeps as the results of its outermost loop."""
         session = self.begin(given, run)
         self.advance(session)
-        results = self.conclude(session)
-        session.progress.end(results)
+        session.progress.end(results := self.conclude(session))
         return results
 
     def begin(self, given: Arguments, run: Run) -> Session:

@@ -23,3 +23,15 @@ def run_many(
     from mdf_loop.backends.llvm import many
 
     return many.run_many(call, given, which, seeds, pause, share) if many.can_run_many(call) else None
+
+
+def columns_of(
+    call: Callable[..., Any], values: Sequence[Any], places: Sequence[Sequence[int]], wanted: Sequence[int], times: int
+) -> Any:
+    """A program whose arguments come as columns; None if each run has to be called by itself, or has no stream of our own.
+
+    See :class:`mdf_loop.backends.llvm.many.Columns`.
+    """
+    from mdf_loop.backends.llvm import many
+
+    return many.Columns(call, values, places, wanted, times) if many.can_run_many(call) else None

@@ -15,7 +15,7 @@ from mdf_loop.execute.interpret import Arguments, InterpretedBody
 from mdf_loop.ir import Loop
 from mdf_loop.ops.registry import facts
 from mdf_loop.options import Run
-from mdf_loop.plan.purity import is_pure
+from mdf_loop.plan.invariants import is_pure
 
 MOST = 1 << 16
 """Elements of a value that is looked at: a loop must not cost more for this."""

@@ -32,13 +32,13 @@ from mdf_loop.execute.programs import Completed, Programs
 from mdf_loop.execute.slices import parts_of
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.execute.stage import AHEAD, FIRST, Stage, first_length, next_length
-from mdf_loop.holding import holding
 from mdf_loop.ir import Loop
 from mdf_loop.options import Options, Run
-from mdf_loop.plan.purity import draws as draws_numbers
+from mdf_loop.plan.invariants import draws as draws_numbers
 from mdf_loop.plan.schedule import Batched, Plan, Stepped, all_stepped, is_light, make_plan
 from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.records import Region, Type
+from mdf_loop.system.threads import holding
 
 FEW_STEPS, STEPS_OF_NUMBERS, MANY_STEPS = 48, 1024, 1 << 14
 """Iterations that are run one by one where others would be batched, where all that goes in are numbers, and where none would be."""

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from mdf_loop.engines import can_compile
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.ir import Body
 from mdf_loop.options import Options, Run
+from mdf_loop.settings.engines import can_compile
 
 FIRST, EACH, NODE = 0.055, 0.012, 0.0002
 """Seconds that compiling takes, about (benchmarks/compiling.py): more for the first time in a process, for every body, and for

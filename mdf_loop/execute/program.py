@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.constants import unchangeable
 from mdf_loop.errors import IterationError, KindError, LoopError, PartialResults, Together, let_through
 from mdf_loop.ir import Body, Node
-from mdf_loop.ir.check import title
+from mdf_loop.ir.well_formed import title
 from mdf_loop.kernels import load_kernels
+from mdf_loop.ops.prepared_constants import unchangeable
 from mdf_loop.ops.registry import bind, changes
 from mdf_loop.ops.rows import Bound, Call
 from mdf_loop.options import Deadline, Run

@@ -21,13 +21,13 @@ from mdf_loop.execute.background import Order
 from mdf_loop.execute.interpret import InterpretedLoop, Moment
 from mdf_loop.execute.signatures import Signature, Signatures, exact_signature, types_of
 from mdf_loop.execute.specialised import Specialised, in_machine_code, in_python
-from mdf_loop.holding import holding
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Options, Run
 from mdf_loop.step.failing import TooLong
 from mdf_loop.step.guesses import GUESSED, guessing
 from mdf_loop.step.records import Region, Type
 from mdf_loop.step.structure import values_in
+from mdf_loop.system.threads import holding
 
 MOST_SIGNATURES = 32
 """Combinations of types for which programs are kept."""

@@ -14,8 +14,7 @@ from mdf_loop.execute.iteration_values import History, NotStackable, type_of_row
 from mdf_loop.execute.specialised import Specialised, in_machine_code, in_python
 from mdf_loop.ir import Body, Carried, Collected, Loop, Scanned
 from mdf_loop.options import Run
-from mdf_loop.plan.invariants import Invariants
-from mdf_loop.plan.purity import draws
+from mdf_loop.plan.invariants import Invariants, draws
 from mdf_loop.plan.schedule import Stepped
 from mdf_loop.step.build import type_of_value
 from mdf_loop.step.failing import FallBack

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdf_loop.functions.rows import Row, row, written_out
+from mdf_loop.functions.function_rows import Row, row, written_out
 
 _SCALED: dict[str, Any] = {"scale": 1.0, "offset": 0.0}
 _SIGMOID: dict[str, Any] = {"gain": 1.0, "bias": 0.0, "x_0": 0.0, **_SCALED, "x": "gain * (variable0 + bias - x_0)"}

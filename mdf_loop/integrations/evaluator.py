@@ -1,7 +1,7 @@
 """The expressions of MDF, evaluated as MDF's engine evaluates them, and without Python's ``eval``.
 
-An expression is parsed, looked at by the list of :mod:`mdf_loop.readers.expressions.text`, and walked through: each operation
-is that of its kernel in domain ``mdf``, which has a bound for what would be too large.  So what MDF hands to ``eval``
+An expression is parsed, looked at by the list of :mod:`mdf_loop.readers.expressions.expression_text`, and walked through: each
+operation is that of its kernel in domain ``mdf``, which has a bound for what would be too large.  So what MDF hands to ``eval``
 here, wherever the text came from - a list, an argument, a result - is data.
 """
 
@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels import load_kernels
-from mdf_loop.kernels.bounds import refuse_broadcast, refuse_elements, total
-from mdf_loop.kernels.expression import in_a_row
+from mdf_loop.kernels.arrays.bounds import refuse_broadcast, refuse_elements, total
+from mdf_loop.kernels.mdf.expression_operators import in_a_row
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.options import current_stream
-from mdf_loop.readers.expressions.calls import OPERATORS as NUMPY_OPERATORS
-from mdf_loop.readers.expressions.calls import SEQUENCES, bind, dotted, dtype_named, op_of
-from mdf_loop.readers.expressions.text import CONSTANTS, OPERATORS, is_python, parse, refuse_length
+from mdf_loop.readers.expressions.expression_text import CONSTANTS, OPERATORS, is_python, parse, refuse_length
+from mdf_loop.readers.expressions.function_calls import OPERATORS as NUMPY_OPERATORS
+from mdf_loop.readers.expressions.function_calls import SEQUENCES, bind, dotted, dtype_named, op_of
 from mdf_loop.readers.expressions.values import DOMAIN
 
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")

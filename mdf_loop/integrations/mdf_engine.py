@@ -17,8 +17,8 @@ import numpy as np
 
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.execute.program import Hidden
-from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
-from mdf_loop.integrations.quiet import quiet_mdf
+from mdf_loop.integrations.patches.no_eval import engine_at_work, refuse_graph
+from mdf_loop.integrations.patches.stdout import quiet_mdf
 from mdf_loop.ir import Node
 from mdf_loop.ops.registry import Kernel, register
 from mdf_loop.ops.rows import Bound
@@ -28,7 +28,7 @@ OP, DOMAIN = "Graph", "mdf.engine"
 log = logging.getLogger("mdf_loop.mdf")
 
 
-class Engine(Hidden):
+class EngineNode(Hidden):
     """An ``EvaluableGraph`` of one run of a loop."""
 
     def __init__(self, graph: Any) -> None:
@@ -61,9 +61,9 @@ def bind(node: Node) -> Bound:
     if not hasattr(graph, "nodes") or not isinstance(inputs, tuple) or not isinstance(outputs, tuple):
         raise UnsupportedOp(f"{node.name or OP}: operators of domain {DOMAIN} are made by mdf_loop, a model cannot have them")
 
-    def call(engine: Engine | None, *values: Any) -> tuple[Any, ...]:
+    def call(engine: EngineNode | None, *values: Any) -> tuple[Any, ...]:
         with quiet(), engine_at_work(graph, is_body=True):
-            engine = engine or Engine(graph)
+            engine = engine or EngineNode(graph)
             engine.evaluate(inputs, values)
         return engine, *(engine.output(*port) for port in outputs)
 

@@ -10,15 +10,15 @@ import numpy as np
 
 from mdf_loop.calls.calling import run_by
 from mdf_loop.calls.prepared import PreparedLoop
-from mdf_loop.convert.scheduled.running import stacked
-from mdf_loop.convert.scheduled.schedule import output_ports
+from mdf_loop.convert.scheduled.lowered_runs import stacked
+from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.errors import PartialResults
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.keeping import keeping
-from mdf_loop.integrations.ending import Places, values_of
-from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
-from mdf_loop.integrations.mdf import register
-from mdf_loop.integrations.quiet import quiet_mdf
+from mdf_loop.integrations.patches.no_eval import engine_at_work, refuse_graph
+from mdf_loop.integrations.patches.stdout import quiet_mdf
+from mdf_loop.integrations.patches.timeouts import Places, values_of
+from mdf_loop.integrations.registration import register
 from mdf_loop.options import Run, part_of, start_run
 
 
@@ -61,7 +61,7 @@ def run_recorded_in_mdf(
     with quiet_mdf(), engine_at_work(graph):
         refuse_graph(graph)
         evaluable = EvaluableGraph(graph, verbose=False)
-        taken, recorded = _Steps(evaluable, places, rows), _Recorded(evaluable, keys, loops)
+        taken, recorded = _Steps(evaluable, places, rows), _RecordedStep(evaluable, keys, loops)
         return keeping(run, lambda: taken.run(run, steps, time_increment), taken.known), recorded.rows
 
 
@@ -75,7 +75,7 @@ class LoopOfNode(Protocol):
         """A pass is over."""
 
 
-class _Recorded:
+class _RecordedStep:
     """Values of nodes after each pass of graph-scheduler."""
 
     def __init__(self, evaluable: Any, keys: Sequence[tuple[str, str, str]], loops: Mapping[tuple[str, str], LoopOfNode]) -> None:

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from mdf_loop.cache import fingerprint
+from mdf_loop.calls.content_cache import fingerprint
 from mdf_loop.convert.restoring import names_of
 from mdf_loop.convert.scheduled.first_runs import RunNode, interpreted
-from mdf_loop.convert.scheduled.loops import Lowered, Lowering, check_steps, execute
-from mdf_loop.convert.scheduled.values import Given
+from mdf_loop.convert.scheduled.loops import Lowered, ScheduledLowering, check_steps, execute
+from mdf_loop.convert.scheduled.values import GivenInput
 from mdf_loop.errors import (
     IterationError,
     LoopError,
@@ -30,15 +30,15 @@ from mdf_loop.errors import (
     warn_user,
 )
 from mdf_loop.execute.numpy_engine import NumpyLoop
-from mdf_loop.integrations.required import refuse_missing_inputs
-from mdf_loop.integrations.running import as_given, places_of, with_inputs
+from mdf_loop.integrations.engine_runs import as_given, places_of, with_inputs
+from mdf_loop.integrations.required_inputs import refuse_missing_inputs
 from mdf_loop.integrations.scheduled import run_in_mdf
 from mdf_loop.ir import Loop
-from mdf_loop.locks import lock
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Run, current_options
 from mdf_loop.readers.mdf.engine_body import refuse_hanging, refuse_unimplemented
 from mdf_loop.readers.mdf.typed import is_typed
+from mdf_loop.system.threads import lock
 
 T = TypeVar("T")
 
@@ -85,18 +85,18 @@ class Shared:
 
     def __init__(self, graph: Any, inputs: Mapping[str, Any], how: Stepping) -> None:
         self.refusal, self._lowering, self._made = "", None, None
-        self.graph, self.how, self.places = graph, how, dict[str, list[Given]]()
+        self.graph, self.how, self.places = graph, how, dict[str, list[GivenInput]]()
         if inputs:
             self.graph = copy.deepcopy(graph)
             refuse_missing_inputs(with_inputs(graph, inputs), {})
             for name, places in places_of(self.graph, inputs).items():
-                self.places[name] = [Given(node, owner.id) for node, owner, _ in places]
+                self.places[name] = [GivenInput(node, owner.id) for node, owner, _ in places]
                 for node, owner, attribute in places:
-                    setattr(owner, attribute, Given(node, owner.id))
+                    setattr(owner, attribute, GivenInput(node, owner.id))
         else:
             refuse_missing_inputs(graph, {})
 
-    _lowering: Lowering | None
+    _lowering: ScheduledLowering | None
     _made: tuple[Loop, Any] | None
 
     def lowered(self, inputs: Mapping[str, Any], run_node: RunNode) -> Lowered:
@@ -107,7 +107,7 @@ class Shared:
         LoopError
             As :func:`mdf_loop.convert.scheduled.loops.lower`.
         """
-        lowering = self._lowering = self._lowering or Lowering(self.graph, *self.how[:4])
+        lowering = self._lowering = self._lowering or ScheduledLowering(self.graph, *self.how[:4])
         given = {each: _own(as_given(inputs[name])) for name, places in self.places.items() for each in places}
         return lowering.lowered(run_node, given)
 

@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mdf_loop.calls.calling import alone_or_all, changeable, prepared_loop
-from mdf_loop.control import condition
+from mdf_loop.calls.control_flow import condition
 from mdf_loop.errors import MalformedBody, in_words
 from mdf_loop.execute.interpret import InterpretedLoop, Session
 from mdf_loop.execute.keeping import keeping
 from mdf_loop.options import part_of, random_stream, start_run
-from mdf_loop.readers.mdf.control import STEPPED
+from mdf_loop.readers.mdf.control_functions import STEPPED
 from mdf_loop.types.fitting import handed_out
 
 KEY, ITERATIONS = STEPPED, "iterations_per_execution"

@@ -4,7 +4,7 @@ MDF evaluates ONNX operators through float64, one output at a time and under one
 whose metadata says ``types`` (see :mod:`mdf_loop.readers.mdf.typed`) the nodes that are ONNX operators or constants are
 taken over when the graph is made evaluable: graph-scheduler still decides when they run, and values travel along MDF's
 edges, with the types they have in ONNX.  No text of such a node is evaluated; MDF evaluates those of other nodes, if they
-are on the list of :mod:`mdf_loop.readers.expressions.text`.
+are on the list of :mod:`mdf_loop.readers.expressions.expression_text`.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class _Like:
         self.metadata = {**graph.metadata, **said}
 
 
-class Port:
+class TypedPort:
     """An input or output port of a node of ours, as MDF's engine sees it."""
 
     def __init__(self, port: Any) -> None:
@@ -116,8 +116,8 @@ class TypedNode:
 
     def __init__(self, node: Any, reader: GraphReader, body: Body, asked: Mapping[str, Asked]) -> None:
         self.node, self.evaluable_parameters, self.evaluable_functions = node, {}, {}  # type: ignore[var-annotated]
-        self.evaluable_inputs = {port.id: Port(port) for port in node.input_ports}
-        self.evaluable_outputs = {port.id: Port(port) for port in node.output_ports}
+        self.evaluable_inputs = {port.id: TypedPort(port) for port in node.input_ports}
+        self.evaluable_outputs = {port.id: TypedPort(port) for port in node.output_ports}
         for port in self.evaluable_outputs.values():
             port.curr_value = None
         self._values = {port.id: _value_of(reader, node, port) for port in node.input_ports}

@@ -19,13 +19,18 @@ def load_kernels() -> None:
     Kernels that a user registered before stay in place of ours.
     """
     given = [entry for versions in KERNELS.values() for entry in versions]
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
+    for group in ("numbers", "arrays", "networks", "mdf"):
+        _import_all(f"{__name__}.{group}")
+    importlib.import_module(f"{__name__}.traces")
     for name in kernel_modules():
         importlib.import_module(name)
     importlib.import_module(f"{__name__}.reference").register_reference_kernels()  # last: kernels of our own go first
-    for module in pkgutil.iter_modules(importlib.import_module(f"{__name__}.definitions").__path__):
-        importlib.import_module(f"{__name__}.definitions.{module.name}")
+    _import_all(f"{__name__}.definitions")
     for entry in given:
         if all(entry.run is not ours.run for ours in KERNELS[entry.domain, entry.op]):
             register(entry)
+
+
+def _import_all(package: str) -> None:
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        importlib.import_module(f"{package}.{module.name}")

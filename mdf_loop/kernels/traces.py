@@ -17,10 +17,10 @@ ABSENT = object()
 
 
 @dataclass(frozen=True, eq=False)
-class Trace:
+class ValueTrace:
     """What was noted so far: the last note, and the trace before it."""
 
-    before: Trace | None = None
+    before: ValueTrace | None = None
     noted: Any = None
 
     def __iter__(self) -> Iterator[Any]:
@@ -34,16 +34,16 @@ class Trace:
 @kernel("NoteNothing", domain="record")
 def note_nothing():
     """A trace without a note."""
-    return Trace()
+    return ValueTrace()
 
 
 @kernel("Note", domain="record")
 def note(trace, value):
     """A value, behind what was noted before."""
-    return Trace(trace, value)
+    return ValueTrace(trace, value)
 
 
 @kernel("NoteAbsent", domain="record")
 def note_absent(trace):
     """That there is no value."""
-    return Trace(trace, ABSENT)
+    return ValueTrace(trace, ABSENT)

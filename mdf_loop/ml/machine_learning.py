@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.linear import last_axes
+from mdf_loop.kernels.arrays.linear import last_axes
 from mdf_loop.ops.batching import Result, all_stacked
 from mdf_loop.ops.registry import kernel
 from mdf_loop.types.elements import kind_of

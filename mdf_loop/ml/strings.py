@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import UnsupportedOp
-from mdf_loop.installing import install_line
-from mdf_loop.kernels.axes import as_tensor
-from mdf_loop.kernels.bounds import shape_for
+from mdf_loop.kernels.arrays.axes import as_tensor
+from mdf_loop.kernels.arrays.bounds import shape_for
 from mdf_loop.ops.batching import Result, all_stacked, elementwise
 from mdf_loop.ops.registry import kernel
 from mdf_loop.ops.rows import Call
+from mdf_loop.settings.engines import install_line
 
 
 @kernel("StringConcat", since=20, batch=elementwise)

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from mdf_loop.backend import prepare
-from mdf_loop.engines import ENGINES
 from mdf_loop.errors import let_through
 from mdf_loop.models.running import run
 from mdf_loop.models.verifying import ONNXRUNTIME, REFERENCE, onnxruntime_session, opened
 from mdf_loop.options import options
 from mdf_loop.readers import load_onnx
+from mdf_loop.settings.engines import ENGINES
 
 AT_MOST_RUNS = 1000
 

@@ -11,18 +11,18 @@ from collections.abc import Callable, Generator, Mapping
 from functools import cached_property
 from typing import Any
 
-from mdf_loop.convert.scheduled.schedule import output_ports
+from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.errors import LoopError, PartialResults, keeps_results, let_through
 from mdf_loop.execute.keeping import keeping
-from mdf_loop.integrations.guarded import engine_at_work, refuse_graph
-from mdf_loop.integrations.mdf import register
-from mdf_loop.integrations.quiet import quiet_mdf
-from mdf_loop.integrations.required import required_ports
-from mdf_loop.models.direct_node import DirectNode, Outputs
-from mdf_loop.models.node_loops import Request
+from mdf_loop.integrations.patches.no_eval import engine_at_work, refuse_graph
+from mdf_loop.integrations.patches.stdout import quiet_mdf
+from mdf_loop.integrations.registration import register
+from mdf_loop.integrations.required_inputs import required_ports
+from mdf_loop.models.direct_node import Ask, DirectNode, Outputs
+from mdf_loop.models.node_loops import NodeLoop, Request
 from mdf_loop.models.texts import NotDirect
 from mdf_loop.options import Run, check_time, options
-from mdf_loop.readers.mdf.control import STEPPED
+from mdf_loop.readers.mdf.control_functions import STEPPED
 from mdf_loop.readers.mdf.typed import is_typed
 
 Given = Mapping[str, Mapping[str, Any]]
@@ -74,8 +74,12 @@ class DirectGraph:
         nodes = {node.id: node for node in self.nodes}
         return tuple(name for name, (node, port) in self.places.items() if nodes[node].is_collected(port))
 
-    def steps(self, given: Given, run: Run, sent: Outputs, scopes: dict[Any, Any] | None = None) -> Evaluation:
+    def steps(
+        self, given: Given, run: Run, sent: Outputs, scopes: dict[Any, Any] | None = None, ask: Ask = NodeLoop.request
+    ) -> Evaluation:
         """Evaluate the graph; ``sent`` gets the values at output ports, ``scopes`` the same, and all others by node.
+
+        ``ask`` makes of a loop and the values of its node what is yielded.
 
         Raises
         ------
@@ -90,7 +94,7 @@ class DirectGraph:
             if run.deadline is not None:
                 check_time()
                 run.deadline.check()
-            scope = yield from each.evaluate(sent, given.get(each.id, nothing), run)
+            scope = yield from each.evaluate(sent, given.get(each.id, nothing), run, ask)
             if scopes is not None:
                 scopes[each.id] = scope
         if scopes is not None:

@@ -16,18 +16,20 @@ from modeci_mdf.functions.standard import create_python_expression, mdf_function
 
 from mdf_loop.errors import LoopError, in_node, keeps_results, let_through
 from mdf_loop.integrations.evaluator import _parsed, arithmetic
-from mdf_loop.integrations.guarded import number_or
-from mdf_loop.integrations.mdf import BODIES, run_function
-from mdf_loop.models.node_loops import LOOP, SCAN, NodeLoop, Request
+from mdf_loop.integrations.patches.no_eval import number_or
+from mdf_loop.integrations.registration import BODIES, run_function
+from mdf_loop.models.node_loops import LOOP, SCAN, NodeLoop
 from mdf_loop.models.texts import NotDirect, Scope, Text, argument_of, element_in, value_of
 from mdf_loop.options import Run, part_of, random_stream
-from mdf_loop.readers.mdf.control import STEPPED
+from mdf_loop.readers.mdf.control_functions import STEPPED
 from mdf_loop.readers.mdf.node import is_stateful
 
 Outputs = dict[tuple[str, str], Any]
 """Values at output ports, by node and port."""
 
 Action = Callable[[Scope, Run], Any]
+
+Ask = Callable[[NodeLoop, Scope], Any]
 
 
 class DirectNode:
@@ -105,7 +107,9 @@ class DirectNode:
             return _in_run(lambda scope: run_function(thing.function, thing.args, scope, thing.id, "numpy"))
         return _function(thing, names)
 
-    def evaluate(self, sent: Outputs, given: Mapping[str, Any], run: Run) -> Generator[Request, Any, Scope]:
+    def evaluate(
+        self, sent: Outputs, given: Mapping[str, Any], run: Run, ask: Ask = NodeLoop.request
+    ) -> Generator[Any, Any, Scope]:
         """Evaluate the node; what is yielded are loops to be run, and what is sent their results.
 
         Parameters
@@ -114,6 +118,8 @@ class DirectNode:
             Values at output ports so far; those of this node are added.
         given : mapping
             Values that ports and parameters of this node are given.
+        ask : callable
+            Makes of a loop and the values of the node what is yielded.
         """
         scope: Scope = {}
         for id, edge, default in self.ports:
@@ -126,7 +132,7 @@ class DirectNode:
                 scope[id] = given[id] if id in given else text(scope) if text is not None else None
             for id, action in (*self.functions, *self.after):
                 if isinstance(action, NodeLoop):
-                    scope[id] = yield from self._requested(id, action, scope, sent)
+                    scope[id] = yield from self._requested(id, ask, action, scope, sent)
                 elif id not in given:
                     scope[id] = action(scope, run)
                 elif isinstance(action, _Conditional):
@@ -145,9 +151,9 @@ class DirectNode:
                 raise
         return scope
 
-    def _requested(self, id: str, loop: NodeLoop, scope: Scope, sent: Outputs) -> Generator[Request, Any, Any]:
+    def _requested(self, id: str, ask: Ask, loop: NodeLoop, scope: Scope, sent: Outputs) -> Generator[Any, Any, Any]:
         try:
-            return (yield loop.request(scope))
+            return (yield ask(loop, scope))
         except BaseException as error:
             if not keeps_results(error):
                 raise

@@ -19,7 +19,7 @@ Sink = Callable[[int, np.ndarray], None]
 """Takes rows, and the place of the first of them."""
 
 
-class Rows:
+class DrainedRows:
     """Rows kept in memory, by place: the same place may be written twice, if whatever struck came in between."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Draining(Gathering):
         How many of these are handed over.
     """
 
-    def __init__(self, what: Collected, every: int, sink: Rows | ZarrRows, offset: int = 0) -> None:
+    def __init__(self, what: Collected, every: int, sink: DrainedRows | ZarrRows, offset: int = 0) -> None:
         super().__init__(what)
         self.every, self.sink, self.offset, self.done = every, sink, offset, 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
@@ -13,13 +13,13 @@ import numpy as np
 from mdf_loop.backend import LoopRep
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.convert.restoring import input_ids, names_of
-from mdf_loop.convert.scheduled.schedule import output_ports
+from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.errors import ArgumentError, FileError, IterationError, PartialResults, let_through, malformed
 from mdf_loop.execute.interpret import Progress
-from mdf_loop.integrations.drawing import said_of_seeds
-from mdf_loop.integrations.inside import constants, told_apart, with_constants
-from mdf_loop.integrations.required import is_required_as, open_ports, refuse_without_value, required_ports, warn_of_zeros
-from mdf_loop.integrations.running import free_places, needs_no_scheduler, raise_plainly, refuse_nothing, run_graph
+from mdf_loop.integrations.engine_runs import free_places, needs_no_scheduler, raise_plainly, refuse_nothing, run_graph
+from mdf_loop.integrations.model_constants import constants, told_apart, with_constants
+from mdf_loop.integrations.patches.random_operators import said_of_seeds
+from mdf_loop.integrations.required_inputs import is_required_as, open_ports, refuse_without_value, required_ports, warn_of_zeros
 from mdf_loop.integrations.scheduled_loops import ScheduledLoops, Stepping
 from mdf_loop.integrations.typed_graph import prepare_typed
 from mdf_loop.models.direct import DirectGraph, Given
@@ -292,6 +292,10 @@ class MdfModel(Model):
             for node, id, is_port in places:
                 given.setdefault(node, {})[id] = kept if is_port or type(kept) is not np.ndarray else np.array(kept)
         return given
+
+    def places_of(self, name: str) -> Sequence[tuple[str, str, bool]]:
+        """The places that a name means, by node and id, and whether each is an input port; none where it is unknown."""
+        return self._named.get(name, ())
 
     @cached_property
     def _named(self) -> dict[str, list[tuple[str, str, bool]]]:

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mdf_loop.counts import is_count
 from mdf_loop.errors import (
     ArgumentError,
     KindError,
@@ -23,7 +22,9 @@ from mdf_loop.errors import IterationLimit as Limit
 from mdf_loop.models.html_tables import model_html
 from mdf_loop.models.ports import Input, Output
 from mdf_loop.models.results import About, Results
-from mdf_loop.options import Run, Seed, options, start_run
+from mdf_loop.options import Run, options, start_run
+from mdf_loop.settings.counts import is_count
+from mdf_loop.settings.random_streams import Seed
 from mdf_loop.types.fitting import handed_out
 
 HOW = {"steps": None, "time_increment": None, "collect": False, "trials": None, "record": None, "every": 1, "record_to": None}
@@ -216,14 +217,16 @@ class Model:
         """What a picture of it shows: an MDF graph, or the graph of operators."""
         raise NotImplementedError
 
-    def plot(self, ax: Any = None, *, steps: int | None = None, time_increment: float | None = None) -> Any:
+    def plot(
+        self, ax: Any = None, *, steps: int | None = None, time_increment: float | None = None, level: str = "equations"
+    ) -> Any:
         """Draw the model on axes of matplotlib: the picture that :func:`mdf_loop.draw` makes.  Nothing is run.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             Where to draw; otherwise a new figure, as large as the picture needs.
-        steps, time_increment
+        steps, time_increment, level
             As :func:`mdf_loop.draw` takes them.
 
         Returns
@@ -237,7 +240,7 @@ class Model:
         """
         from mdf_loop.pictures.drawing import draw
 
-        return draw(self, steps=steps, time_increment=time_increment).plot(ax)
+        return draw(self, steps=steps, time_increment=time_increment, level=level).plot(ax)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: its inputs and outputs, in tables that fold.  Nothing is run."""

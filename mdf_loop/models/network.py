@@ -8,7 +8,7 @@ from typing import Any
 
 from mdf_loop.backend import LoopRep
 from mdf_loop.errors import ArgumentError
-from mdf_loop.integrations.running import refuse_options
+from mdf_loop.integrations.engine_runs import refuse_options
 from mdf_loop.models.mdf import of_outermost
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.models.ports import Input, Output, Ports, inputs_of_graph

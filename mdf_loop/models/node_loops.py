@@ -11,7 +11,7 @@ from mdf_loop.calls.prepared import PreparedLoop, prepare_loop, prepare_scan, re
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.models.texts import NotDirect, Scope, Text, argument_of
 from mdf_loop.options import Run
-from mdf_loop.readers.onnx.loops import SCAN_ATTRIBUTES
+from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
 
 LOOP, SCAN = "onnx::Loop", "onnx::Scan"
 
@@ -42,6 +42,40 @@ class Request:
 def part_of_model(run: Run) -> Run:
     """A run of a loop inside the run of a model: the same options, stream and time."""
     return Run(run.options, run.stream, deadline=run.deadline, enclosing=run, watch=run.watch)
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What a loop is to be run with, as it stands in its node: nothing is fitted to the body yet.
+
+    Attributes
+    ----------
+    place : str
+    prepared : PreparedLoop
+    inputs : list
+        Carried values, then scanned ones.
+    named : dict
+        What the body captures.
+    count, go : value or None
+        Trip count and condition.
+    """
+
+    place: str
+    prepared: PreparedLoop
+    inputs: list[Any]
+    named: dict[str, Any]
+    count: Any = None
+    go: Any = None
+
+    def request(self) -> Request:
+        """What is to be run.
+
+        Raises
+        ------
+        LoopError
+            The values do not fit the body.
+        """
+        return Request(self.place, self.prepared, self.prepared.arguments(self.inputs, self.named, self.count, self.go))
 
 
 class NodeLoop:
@@ -86,10 +120,20 @@ class NodeLoop:
 
         Raises
         ------
+        NotDirect, LoopError
+            As :meth:`gathered`; or the values do not fit the body.
+        """
+        return self.gathered(scope).request()
+
+    def gathered(self, scope: Scope) -> Gathered:
+        """The values that the node has now, as they are.
+
+        Raises
+        ------
         NotDirect
             The body is another one than the model says.
         LoopError
-            The values do not fit the body.
+            The body cannot be read.
         """
         if self._body(scope) is not self.source:
             raise NotDirect(f"the body of {self.place} was given")
@@ -106,7 +150,7 @@ class NodeLoop:
             found = self._prepared[n_carried] = prepare_loop(read_once(self.source, n_carried, "loop"), n_carried)
         return found
 
-    def _loop(self, scope: Scope, carried: list[Any]) -> Request:
+    def _loop(self, scope: Scope, carried: list[Any]) -> Gathered:
         m = self._count(scope) if self._count is not None else None
         cond = self._cond(scope) if self._cond is not None else None
         prepared, self.n_carried = self.prepared(len(carried)), len(carried)
@@ -115,9 +159,9 @@ class NodeLoop:
         for name, value in (("M", m), ("cond", cond)):
             if name in captures and name not in named and value is not None:
                 named[name] = value
-        return Request(self.place, prepared, prepared.arguments(carried, named, m, cond))
+        return Gathered(self.place, prepared, carried, named, m, cond)
 
-    def _scan(self, scope: Scope, inputs: list[Any]) -> Request:
+    def _scan(self, scope: Scope, inputs: list[Any]) -> Gathered:
         count = self._n_scanned(scope) if self._n_scanned is not None else None
         if type(count) is not int or not 1 <= count <= len(inputs):
             raise NotDirect("the number of scanned inputs is no number")
@@ -128,4 +172,4 @@ class NodeLoop:
         if len(names) != len(inputs):
             raise NotDirect("the number of inputs is another one")
         named = {name: scope[name] for name in prepared.record.body.captures if name in scope}
-        return Request(self.place, prepared, prepared.arguments(inputs, named))
+        return Gathered(self.place, prepared, inputs, named)

@@ -14,18 +14,18 @@ import numpy as np
 
 from mdf_loop.backend import LoopRep
 from mdf_loop.backend import prepare as prepare_onnx
-from mdf_loop.cache import fingerprint, size_of
-from mdf_loop.convert.files import load
+from mdf_loop.calls.content_cache import fingerprint, size_of
+from mdf_loop.convert.loading import load
 from mdf_loop.errors import ArgumentError, KindError, let_through, warn_user
-from mdf_loop.locks import lock
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.models.network import NetworkModel
 from mdf_loop.ops.rooms import OPENVINO, enter
 from mdf_loop.options import current_options
 from mdf_loop.readers import load_onnx
-from mdf_loop.readers.mdf.objects import check_structure
-from mdf_loop.readers.opening import noted_files
+from mdf_loop.readers.mdf.graph_objects import check_structure
+from mdf_loop.readers.model_files import noted_files
+from mdf_loop.system.threads import lock
 
 MOST, MOST_BYTES = 64, 1 << 28
 """How many models are kept, and how many bytes they may have together."""
@@ -120,7 +120,7 @@ def _read(path: Path) -> Model:
     return made
 
 
-class Kept:
+class KeptModels:
     """The models used last, by content; a file with the stamps of all files that were read for it."""
 
     def __init__(self) -> None:
@@ -224,4 +224,4 @@ def _stamp(path: str) -> Stamp:
     return path if os.path.isabs(path) else os.path.abspath(path), found.st_size, found.st_mtime_ns
 
 
-_kept = Kept()
+_kept = KeptModels()

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from mdf_loop.ir import Body, Collected, Loop
-from mdf_loop.kernels.traces import Trace
+from mdf_loop.kernels.traces import ValueTrace
 from mdf_loop.models.model import unknown_name
 from mdf_loop.models.recorded_traces import collecting, rows_of, with_trace
 from mdf_loop.models.recorded_ways import Way, is_conditional, listed, place_of, values_of
@@ -49,7 +49,7 @@ def _with_inner(body: Body, way: Way, where: str) -> tuple[Body, str]:
 
 def recorded_value(value: Any, way: Way) -> Any:
     """What was recorded of a graph that ran once: rows of the first loop on the way; one row outside of loops."""
-    if not isinstance(value, Trace):
+    if not isinstance(value, ValueTrace):
         return value
     rows = rows_of(value, way)
     return rows[0] if isinstance(rows, list) else rows

@@ -7,7 +7,7 @@ from typing import Any
 
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.errors import ArgumentError, LoopError
-from mdf_loop.integrations.mdf import signature_of
+from mdf_loop.integrations.registration import signature_of
 from mdf_loop.ir import Body
 from mdf_loop.models.model import unknown_name
 from mdf_loop.models.node_loops import LOOP, SCAN, NodeLoop

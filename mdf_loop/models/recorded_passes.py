@@ -16,7 +16,7 @@ from mdf_loop.convert.scheduled.first_runs import interpreted
 from mdf_loop.convert.scheduled.loops import execute
 from mdf_loop.errors import ArgumentError, keeps_results, malformed
 from mdf_loop.execute.interpret import Arguments
-from mdf_loop.integrations.running import with_inputs
+from mdf_loop.integrations.engine_runs import with_inputs
 from mdf_loop.integrations.scheduled import run_recorded_in_mdf
 from mdf_loop.integrations.scheduled_loops import ScheduledLoop, Stepping
 from mdf_loop.ir import Body, Loop
@@ -28,7 +28,7 @@ from mdf_loop.models.recorded_run import LoopRecording, Recorder, filled
 from mdf_loop.models.recorded_traces import NOTHING
 from mdf_loop.models.recorded_ways import Branch, Way, ways_in
 from mdf_loop.options import Run, part_of, random_stream
-from mdf_loop.readers.mdf.control import STEPPED
+from mdf_loop.readers.mdf.control_functions import STEPPED
 from mdf_loop.readers.mdf.typed import has_conditions
 
 Inside = Mapping[str, tuple[str, Way]]
@@ -88,7 +88,7 @@ def _passes_in_mdf(
     loop: ScheduledLoop, keys: Mapping[str, Key], loops: Mapping[str, Mapping[str, Way]], recorder: Recorder, is_once: bool
 ) -> tuple[dict[str, Any], int]:
     """The outputs of a model that MDF's engine runs, and the number of passes; what is recorded goes to the recorder."""
-    inside = {place: LoopOfNode(ways) for place, ways in loops.items()}
+    inside = {place: RecordedLoop(ways) for place, ways in loops.items()}
     watched: dict[tuple[str, str], Any] = {}
     for place, each in inside.items():
         node, _, id = place.rpartition(".")
@@ -108,7 +108,7 @@ def _keep(recorder: Recorder, rows: Mapping[str, list[Any]], is_once: bool) -> N
         recorder.keep(name, found[0] if is_once and len(found) == 1 else found)
 
 
-class LoopOfNode:
+class RecordedLoop:
     """A loop of a node that MDF's engine runs, with what is recorded inside it: a row for each pass."""
 
     def __init__(self, ways: Mapping[str, Way]) -> None:

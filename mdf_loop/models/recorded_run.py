@@ -14,8 +14,8 @@ from mdf_loop.execute.interpret import Arguments, Session
 from mdf_loop.execute.keeping import keeping
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.ir import Loop
-from mdf_loop.kernels.traces import Trace
-from mdf_loop.models.draining import BYTES, FIRST, Draining, Rows, ZarrRows
+from mdf_loop.kernels.traces import ValueTrace
+from mdf_loop.models.draining import BYTES, FIRST, DrainedRows, Draining, ZarrRows
 from mdf_loop.models.recorded_body import names_by_way, recorded_loop
 from mdf_loop.models.recorded_folder import Folder
 from mdf_loop.models.recorded_traces import in_rows, rows_of
@@ -53,9 +53,9 @@ class Recorder:
         """How many iterations there were before the loop."""
         return len(self.before.get(name, ()))
 
-    def sink(self, name: str) -> Rows | ZarrRows:
+    def sink(self, name: str) -> DrainedRows | ZarrRows:
         """Where the values of one name go, with those from before the loop."""
-        sink = Rows() if self.folder is None else ZarrRows(self.folder, name)
+        sink = DrainedRows() if self.folder is None else ZarrRows(self.folder, name)
         if rows := self.before.get(name, ())[:: self.every]:
             sink.write(0, filled(rows, name))
         return sink
@@ -148,7 +148,7 @@ class LoopRecording:
         """The results of the loop itself, without what is recorded."""
         end, place = len(results) - self.n_flat, self.n_before
         for name, trace in zip(self.names, results[place : place + self.n_nested], strict=False):
-            recorder.keep(name, rows_of(trace or Trace(), self.ways[name]))
+            recorder.keep(name, rows_of(trace or ValueTrace(), self.ways[name]))
         for name, value in zip(self.names[self.n_nested :], results[end:], strict=True):
             if recorder.is_draining:
                 recorder.found[name] = value

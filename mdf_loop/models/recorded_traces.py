@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.ir import Body, Carried, Collected, Node, State
-from mdf_loop.kernels.traces import ABSENT, Trace
+from mdf_loop.kernels.traces import ABSENT, ValueTrace
 from mdf_loop.models.model import unknown_name
 from mdf_loop.models.recorded_ways import Branch, Way, listed, place_of, values_of
 
@@ -36,7 +36,7 @@ def with_trace(body: Body, way: Way, label: str, where: str) -> tuple[Body, str]
     """
     start = f"{label} before"
     body, end = _Tracer(label, where).led(body, way, start)
-    return replace(body, state=(*body.state, State(start, end, Trace()))), end
+    return replace(body, state=(*body.state, State(start, end, ValueTrace()))), end
 
 
 def collecting(node: Node, name: str, out: str) -> Node:
@@ -145,7 +145,7 @@ def _unfolded(note: Any, loops: int) -> Any:
     """A note of a value inside so many loops; None where it was not computed."""
     if note is ABSENT:
         return NOTHING if loops else None
-    return in_rows([_unfolded(each, loops - 1) for each in note]) if isinstance(note, Trace) else note
+    return in_rows([_unfolded(each, loops - 1) for each in note]) if isinstance(note, ValueTrace) else note
 
 
 def in_rows(rows: list[Any]) -> Any:

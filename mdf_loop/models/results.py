@@ -8,7 +8,7 @@ from typing import Any
 
 from mdf_loop.errors import MissingOutput, did_you_mean
 from mdf_loop.models.html_tables import results_html
-from mdf_loop.options import Seed
+from mdf_loop.settings.random_streams import Seed
 
 
 @dataclass

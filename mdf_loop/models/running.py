@@ -8,7 +8,7 @@ from typing import Any
 
 from mdf_loop.models.opening import prepare
 from mdf_loop.models.results import Results
-from mdf_loop.options import Seed
+from mdf_loop.settings.random_streams import Seed
 
 
 def run(

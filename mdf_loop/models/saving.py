@@ -16,12 +16,12 @@ import numpy as np
 
 from mdf_loop.convert.weights_reading import open_archive
 from mdf_loop.errors import FileError, LoopError, MalformedBody, let_through
-from mdf_loop.files import replacing, sync_folder, write_npz
 from mdf_loop.models.labelled import dataset, labels_of, seed_text, xarray
 from mdf_loop.models.results import About, Results
 from mdf_loop.models.strangers import refuse_strange, zarr_attributes
 from mdf_loop.models.written import Said, read_again, written
-from mdf_loop.readers.opening import as_path, shortened
+from mdf_loop.readers.model_files import as_path, shortened
+from mdf_loop.writers.atomic_files import replacing, sync_folder, write_npz
 
 SAID, VALUE, VALUES = "mdf_loop", "value_{}", "mdf_loop_values"
 """Names in a file: what there is, as JSON, the arrays, and the group of arrays beside what was recorded to a folder."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mdf_loop.errors import MalformedBody, let_through
-from mdf_loop.readers.opening import OTHER_KINDS, opened, shortened
+from mdf_loop.readers.model_files import OTHER_KINDS, opened, shortened
 
 CODECS = {"bytes", "vlen-utf8", "transpose", "sharding_indexed", "crc32c", "zstd", "gzip", "blosc"}
 """Codecs of zarr that only move bits."""

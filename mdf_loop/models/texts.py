@@ -1,6 +1,6 @@
 """The texts of a node made into functions: what MDF's engine evaluates, looked at once.
 
-Each function takes the values of a node by name and gives what :func:`mdf_loop.integrations.guarded.evaluated` gives;
+Each function takes the values of a node by name and gives what :func:`mdf_loop.integrations.patches.no_eval.evaluated` gives;
 texts that are numbers, names or elements of tuples need no evaluation at all.
 """
 
@@ -14,8 +14,8 @@ import numpy as np
 
 from mdf_loop.errors import MalformedBody
 from mdf_loop.integrations.evaluator import _parsed
-from mdf_loop.integrations.guarded import evaluated
-from mdf_loop.readers.expressions.text import number_in
+from mdf_loop.integrations.patches.no_eval import evaluated
+from mdf_loop.readers.expressions.expression_text import number_in
 
 Scope = dict[str, Any]
 Text = Callable[[Scope], Any]

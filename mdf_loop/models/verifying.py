@@ -13,22 +13,22 @@ import numpy as np
 
 from mdf_loop.backend import prepare
 from mdf_loop.convert.checked import FIRST_WITH_INITIALIZERS
-from mdf_loop.convert.files import load
+from mdf_loop.convert.loading import load
 from mdf_loop.convert.mdf_to_onnx import to_onnx
 from mdf_loop.convert.restoring import names_of
-from mdf_loop.engines import available_engines
 from mdf_loop.errors import MalformedBody, let_through
-from mdf_loop.integrations.inside import with_constants
-from mdf_loop.integrations.running import run_in_mdf, with_inputs
+from mdf_loop.integrations.engine_runs import run_in_mdf, with_inputs
+from mdf_loop.integrations.model_constants import with_constants
 from mdf_loop.integrations.scheduled import run_in_mdf as step_in_mdf
 from mdf_loop.ir import Body, ValueType
-from mdf_loop.kernels.bounds import MOST_ELEMENTS, elements_of
+from mdf_loop.kernels.arrays.bounds import MOST_ELEMENTS, elements_of
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.running import run
 from mdf_loop.options import options
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf.signature import ports_of
 from mdf_loop.readers.mdf.typed import is_typed
+from mdf_loop.settings.engines import available_engines
 from mdf_loop.types.elements import DTYPES, kind_of
 
 REFERENCE = "interpret"
@@ -41,7 +41,7 @@ UNKNOWN_LENGTH = 2
 
 
 @dataclass(frozen=True)
-class Place:
+class Evaluator:
     """What a model gave at one place.
 
     Attributes
@@ -63,14 +63,14 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Report:
+class Verification:
     """What a model gave everywhere.
 
     Attributes
     ----------
     reference : mapping of str to value
         The outputs in the engine that says what is right.
-    others : list of Place
+    others : list of Evaluator
     inputs : mapping of str to value
         What the model was given.
     findings : mapping of (output, place) to str
@@ -80,7 +80,7 @@ class Report:
     """
 
     reference: Mapping[str, Any]
-    others: list[Place]
+    others: list[Evaluator]
     inputs: Mapping[str, Any]
     findings: dict[tuple[str, str], str] = field(default_factory=dict)
     disagreements: list[str] = field(default_factory=list)
@@ -93,7 +93,7 @@ def verify(
     rtol: float = 1e-5,
     atol: float = 1e-6,
     how: Mapping[str, Any] | None = None,
-) -> Report:
+) -> Verification:
     """Run a model everywhere and compare.
 
     Parameters
@@ -126,7 +126,7 @@ def verify(
     if not is_random:  # the scheduler may draw in another order
         others += _mdf(model, inputs, how, seed)
     others.append(_onnxruntime(path, model, inputs, how, is_random))
-    report = Report(reference, others, inputs)
+    report = Verification(reference, others, inputs)
     for place in others:
         _compare(report, place, rtol, atol)
     return report
@@ -148,7 +148,7 @@ def opened(path: Path, given: Mapping[str, Any], seed: int) -> tuple[Any, dict[s
     return model, {**drawn(kinds, seed, set(given)), **given}
 
 
-def _mdf(model: Any, inputs: Mapping[str, Any], how: Mapping[str, Any], seed: int) -> list[Place]:
+def _mdf(model: Any, inputs: Mapping[str, Any], how: Mapping[str, Any], seed: int) -> list[Evaluator]:
     """MDF's own engine, where it is not that already which the model runs in."""
     (graph,) = model.graphs
     if how:
@@ -156,36 +156,36 @@ def _mdf(model: Any, inputs: Mapping[str, Any], how: Mapping[str, Any], seed: in
     return [_attempt(MDF, lambda: run_in_mdf(graph, inputs), seed)] if is_typed(graph) else []
 
 
-def _engine(name: str, model: Any, inputs: Mapping[str, Any], seed: int) -> Place:
+def _engine(name: str, model: Any, inputs: Mapping[str, Any], seed: int) -> Evaluator:
     return _attempt(name, lambda: run(model, **inputs), seed, engine=name)
 
 
-def _attempt(name: str, call: Callable[[], Mapping[str, Any]], seed: int, **chosen: Any) -> Place:
+def _attempt(name: str, call: Callable[[], Mapping[str, Any]], seed: int, **chosen: Any) -> Evaluator:
     try:
         with options(seed=seed, **chosen):
-            return Place(name, call())
+            return Evaluator(name, call())
     except ImportError as error:
-        return Place(name, None, _message(error))
+        return Evaluator(name, None, _message(error))
     except Exception as error:
         let_through(error)
-        return Place(name, None, _message(error), is_failure=True)
+        return Evaluator(name, None, _message(error), is_failure=True)
 
 
 def _message(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def _onnxruntime(path: Path, model: Any, inputs: Mapping[str, Any], how: Mapping[str, Any], is_random: bool) -> Place:
+def _onnxruntime(path: Path, model: Any, inputs: Mapping[str, Any], how: Mapping[str, Any], is_random: bool) -> Evaluator:
     """The outputs in onnxruntime, where the model can be said in ONNX and onnxruntime has the operators."""
     if is_random:
-        return Place(ONNXRUNTIME, None, "the model draws random numbers")
+        return Evaluator(ONNXRUNTIME, None, "the model draws random numbers")
     try:
         session, feed = onnxruntime_session(path, model, inputs, how)
     except ImportError:
-        return Place(ONNXRUNTIME, None, "not installed")
+        return Evaluator(ONNXRUNTIME, None, "not installed")
     except Exception as error:
         let_through(error)
-        return Place(ONNXRUNTIME, None, _message(error))
+        return Evaluator(ONNXRUNTIME, None, _message(error))
     return _attempt(ONNXRUNTIME, lambda: dict(zip(_outputs(session), session.run(None, feed), strict=True)), 0)
 
 
@@ -234,7 +234,7 @@ def _outputs(session: Any) -> list[str]:
     return [value.name for value in session.get_outputs()]
 
 
-def _compare(report: Report, place: Place, rtol: float, atol: float) -> None:
+def _compare(report: Verification, place: Evaluator, rtol: float, atol: float) -> None:
     """Add to a report how the outputs at a place are related to the reference."""
     if place.outputs is None:
         if place.is_failure:

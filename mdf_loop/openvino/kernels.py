@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.axes import numbers, place, places, settled
-from mdf_loop.kernels.bounds import shape_for
-from mdf_loop.kernels.indexing import element_places
+from mdf_loop.kernels.arrays.axes import numbers, place, places, settled
+from mdf_loop.kernels.arrays.bounds import shape_for
+from mdf_loop.kernels.arrays.indexing import element_places
 from mdf_loop.ops.batching import all_stacked, elementwise
 from mdf_loop.ops.registry import kernel, say
 from mdf_loop.types.elements import DTYPES, kind_of

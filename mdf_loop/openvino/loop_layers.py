@@ -11,7 +11,7 @@ import numpy as np
 
 from mdf_loop.errors import MalformedBody
 from mdf_loop.ir import Body, Carried, Collected, Loop, Scanned, ValueType
-from mdf_loop.ir.check import check_body
+from mdf_loop.ir.well_formed import check_body
 from mdf_loop.openvino.conversions import MANY, Nodes, Values, converts
 from mdf_loop.openvino.ir import add_layers, parameter_kind
 from mdf_loop.openvino.port_maps import PortMap, Slices, read_ports

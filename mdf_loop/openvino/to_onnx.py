@@ -19,7 +19,7 @@ from mdf_loop.ir import Body, Collected, Loop, Node, Scanned
 from mdf_loop.openvino.conversions import DOMAIN, OPSET, Nodes
 from mdf_loop.openvino.ir import OpenvinoModel, read_openvino
 from mdf_loop.openvino.weight_file import Weights
-from mdf_loop.readers.onnx.loops import loop_record
+from mdf_loop.readers.onnx.loop_records import loop_record
 from mdf_loop.writers.onnx_graph import write_model
 
 FAR = np.iinfo(np.int64).max

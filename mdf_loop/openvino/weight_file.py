@@ -9,7 +9,7 @@ import numpy as np
 
 from mdf_loop.errors import MalformedBody
 from mdf_loop.openvino.xml import ELEMENT_TYPES, Layer, declared_shape
-from mdf_loop.readers.opening import read_bytes
+from mdf_loop.readers.model_files import read_bytes
 from mdf_loop.types.elements import DTYPES, kind_of
 
 BITS = {DTYPES[21]: 4, DTYPES[22]: 4, DTYPES[23]: 4, DTYPES[25]: 2}

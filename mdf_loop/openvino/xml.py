@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp
-from mdf_loop.installing import install_line
 from mdf_loop.ir import Dim, ValueType
-from mdf_loop.readers.opening import opened
+from mdf_loop.readers.model_files import opened
+from mdf_loop.settings.engines import install_line
 from mdf_loop.types.elements import DTYPES
 
 ELEMENT_TYPES: dict[str, np.dtype] = {

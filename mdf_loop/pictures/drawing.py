@@ -8,30 +8,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mdf_loop.calls.compiled import Compiled
-from mdf_loop.convert.files import load
+from mdf_loop.convert.loading import load
 from mdf_loop.convert.scheduled.loops import lower
 from mdf_loop.errors import ArgumentError, KindError, LoopError
-from mdf_loop.files import replacing
 from mdf_loop.ir import Body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.models.model import Model
 from mdf_loop.ops.rooms import OPENVINO, enter
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf.by_place import graph_by_place
-from mdf_loop.readers.mdf.objects import check_structure
+from mdf_loop.readers.mdf.graph_objects import check_structure
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed
+from mdf_loop.writers.atomic_files import replacing
 
 if TYPE_CHECKING:  # what draws is imported when something is drawn, so that importing mdf_loop takes no time for it
-    from mdf_loop.pictures.records import Picture
+    from mdf_loop.pictures.boxes import Picture
 
 FORMATS = (".svg", ".png", ".pdf", ".dot", ".md", ".mmd")
 """What a drawing can be written as, by the end of the file's name."""
+
+LEVELS = ("equations", "operators")
 
 
 class Drawing:
     """A picture of a model.
 
-    A notebook shows it: as SVG where Graphviz's ``dot`` is installed, as Mermaid's text elsewhere.
+    A notebook shows it as SVG: Graphviz's ``dot`` lays it out where it is installed, matplotlib draws it elsewhere; without
+    either the notebook shows Mermaid's text.
 
     Attributes
     ----------
@@ -57,16 +60,21 @@ class Drawing:
         return dot_text(self.picture)
 
     def svg(self) -> str:
-        """The picture as SVG.
+        """The picture as SVG, never wider than the page that shows it.
 
         Raises
         ------
         LoopError
-            Graphviz's command ``dot`` is not installed, or fails.
+            Neither Graphviz's command ``dot`` nor matplotlib is installed, or ``dot`` fails.
         """
-        from mdf_loop.pictures.graphviz import rendered
+        return self._rendered("svg").decode().replace("<svg ", '<svg style="max-width: 100%; height: auto" ', 1)
 
-        return rendered(self.dot, "svg").decode()
+    def _rendered(self, kind: str) -> bytes:
+        """What Graphviz makes of the picture, or matplotlib where Graphviz is not installed."""
+        from mdf_loop.pictures.graphviz import dot_command, rendered
+        from mdf_loop.pictures.on_axes import written
+
+        return rendered(self.dot, kind) if dot_command() is not None else written(self.picture, kind)
 
     def plot(self, ax: Any = None) -> Any:
         """The picture on axes of matplotlib, laid out without Graphviz.
@@ -95,7 +103,8 @@ class Drawing:
         Parameters
         ----------
         path : str or path-like
-            The name ends in .svg, .png or .pdf (which need Graphviz), .dot, .md (Mermaid as Markdown has it) or .mmd.
+            The name ends in .svg, .png or .pdf (by Graphviz, or by matplotlib where Graphviz is not installed), .dot, .md
+            (Mermaid as Markdown has it) or .mmd.
 
         Returns
         -------
@@ -106,18 +115,16 @@ class Drawing:
         ArgumentError
             The name ends in something else.
         LoopError
-            Graphviz's command ``dot`` is not installed, or fails.
+            Neither Graphviz's command ``dot`` nor matplotlib is installed, or ``dot`` fails.
         FileError
             The file cannot be written; what was there is unchanged.
         """
-        from mdf_loop.pictures.graphviz import rendered
-
         path = Path(path)
         kind = path.suffix.lower()
         if kind not in FORMATS:
             raise ArgumentError(f"a drawing is a file of type {', '.join(FORMATS)}; got {os.fspath(path)!r}")
         if kind in (".svg", ".png", ".pdf"):
-            content = rendered(self.dot, kind[1:])
+            content = self.svg().encode() if kind == ".svg" else self._rendered(kind[1:])
         else:
             text = {".dot": self.dot, ".mmd": self.mermaid, ".md": f"```mermaid\n{self.mermaid}```\n"}[kind]
             content = text.encode()
@@ -130,19 +137,15 @@ class Drawing:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """What a notebook shows."""
-        from mdf_loop.pictures.graphviz import dot_command
-
         bundle = {"text/plain": self.mermaid}
-        if dot_command() is None:
-            return bundle | {"text/html": f'<pre class="mermaid">{html.escape(self.mermaid)}</pre>'}
         try:
             return bundle | {"image/svg+xml": self.svg()}
         except LoopError:
-            return bundle
+            return bundle | {"text/html": f'<pre class="mermaid">{html.escape(self.mermaid)}</pre>'}
 
 
-def draw(model: Any, *, steps: int | None = None, time_increment: float | None = None) -> Drawing:
-    """Draw a model: its nodes, the bodies of loops inside them, what goes round, and how the plan runs each node.
+def draw(model: Any, *, steps: int | None = None, time_increment: float | None = None, level: str = "equations") -> Drawing:
+    """Draw a model: its nodes with their equations and values, the bodies of loops inside them, and what is carried.
 
     Nothing is run, so no values are needed.
 
@@ -155,6 +158,9 @@ def draw(model: Any, *, steps: int | None = None, time_increment: float | None =
         Draw the loop that an MDF model becomes when it is evaluated so many times.
     time_increment : float, optional
         By how much time goes on from one step to the next.
+    level : {"equations", "operators"}
+        What a box is: an equation as the model has it, with conditions and when evaluations end; or an operator that it becomes,
+        in the colour that says how the plan runs it.  Bodies that are no equations (ONNX) are always drawn as operators.
 
     Returns
     -------
@@ -163,6 +169,8 @@ def draw(model: Any, *, steps: int | None = None, time_increment: float | None =
 
     Raises
     ------
+    ArgumentError
+        There is no such level.
     LoopError
         The model cannot be read.
 
@@ -175,12 +183,15 @@ def draw(model: Any, *, steps: int | None = None, time_increment: float | None =
     >>> [box.kind for box in drawing.picture.top.all_boxes() if box.lines[0] == "Gather"]
     ['batched']
     """
+    if level not in LEVELS:
+        raise ArgumentError(f"level is one of {', '.join(LEVELS)}; got {level!r}")
     load_kernels()
-    return Drawing(_picture(model, steps, time_increment))
+    return Drawing(_picture(model, steps, time_increment, level == "operators"))
 
 
-def _picture(model: Any, steps: int | None, time_increment: float | None) -> Picture:
-    from mdf_loop.pictures.of_models import picture_of_body, picture_of_graph, picture_of_loop
+def _picture(model: Any, steps: int | None, time_increment: float | None, of_operators: bool) -> Picture:
+    from mdf_loop.pictures.of_equations import equations_of
+    from mdf_loop.pictures.of_models import picture_of_body, picture_of_equations, picture_of_graph, picture_of_loop
 
     if isinstance(model, Compiled):
         return picture_of_loop(model.record)
@@ -191,15 +202,17 @@ def _picture(model: Any, steps: int | None, time_increment: float | None) -> Pic
     if isinstance(model, Body) or not (hasattr(model, "graphs") or hasattr(model, "nodes")):
         if steps is not None:
             raise ArgumentError("steps is for MDF models")
+        if not of_operators and (said := equations_of(model)) is not None:
+            return picture_of_equations(said)
         return picture_of_body(_body(model))
     check_structure(model)
     graph = _only_graph(model)
     if steps is not None or time_increment is not None:
         lowered = lower(graph, 2 if steps is None else steps, time_increment)
-        return picture_of_loop(lowered.loop) if lowered.loop is not None else picture_of_graph(graph)
+        return picture_of_loop(lowered.loop) if lowered.loop is not None else picture_of_graph(graph, of_operators)
     if is_typed(graph) and not has_conditions(graph):
         return picture_of_body(read(graph, kind="branch"))
-    return picture_of_graph(graph)
+    return picture_of_graph(graph, of_operators)
 
 
 def _body(model: Any) -> Body:

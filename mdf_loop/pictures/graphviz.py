@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from mdf_loop.errors import LoopError
-from mdf_loop.pictures.records import COLOURS, CONDITION, INPUT, LEGEND, OUTPUT, Box, Cluster, Picture
+from mdf_loop.pictures.boxes import COLOURS, CONDITION, INPUT, LEGEND, OUTPUT, Box, Cluster, Picture
 
 SECONDS = 60.0
 """How long ``dot`` may take."""

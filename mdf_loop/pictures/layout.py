@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from mdf_loop.pictures.records import Box, Cluster, Picture
+from mdf_loop.pictures.boxes import Box, Cluster, Picture
 
 LETTER, LINE, PADDING = 0.075, 0.15, 0.09
 """Inches: a letter of text, a line of it, and what is left free inside a box."""
@@ -15,7 +15,7 @@ GAP, MARGIN, TITLE = 0.28, 0.14, 0.2
 
 
 @dataclass(frozen=True)
-class Place:
+class Spot:
     """The rectangle of a box or cluster: its left upper corner and its size, in inches, downwards."""
 
     x: float
@@ -34,13 +34,13 @@ class Place:
         return self.x, self.y, self.x + self.width, self.y + self.height
 
 
-def laid_out(picture: Picture) -> dict[str, Place]:
+def laid_out(picture: Picture) -> dict[str, Spot]:
     """A place for each box and cluster, by its key."""
     arrows = [(arrow.tail, arrow.head) for arrow in picture.arrows if not arrow.is_back]
     rows: dict[str, list[list[Box | Cluster]]] = {}
     sizes: dict[str, tuple[float, float]] = {}
     _measure(picture.top, arrows, rows, sizes)
-    places: dict[str, Place] = {}
+    places: dict[str, Spot] = {}
     _put(picture.top, 0.0, 0.0, rows, sizes, places)
     return places
 
@@ -119,11 +119,11 @@ def _put(
     y: float,
     rows: Mapping[str, list[list[Box | Cluster]]],
     sizes: Mapping[str, tuple[float, float]],
-    places: dict[str, Place],
+    places: dict[str, Spot],
 ) -> None:
     """Give a cluster and all that is inside their places; rows stand in its middle."""
     width, height = sizes[cluster.key]
-    places[cluster.key] = Place(x, y, width, height)
+    places[cluster.key] = Spot(x, y, width, height)
     down = y + MARGIN + TITLE
     for row in rows[cluster.key]:
         right = x + (width - _across(row, sizes)) / 2
@@ -131,6 +131,6 @@ def _put(
             if isinstance(item, Cluster):
                 _put(item, right, down, rows, sizes, places)
             else:
-                places[item.key] = Place(right, down, *sizes[item.key])
+                places[item.key] = Spot(right, down, *sizes[item.key])
             right += sizes[item.key][0] + GAP
         down += max(sizes[item.key][1] for item in row) + GAP

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mdf_loop.pictures.records import COLOURS, CONDITION, INPUT, LEGEND, OUTPUT, Box, Cluster, Picture
+from mdf_loop.pictures.boxes import COLOURS, CONDITION, INPUT, LEGEND, OUTPUT, Box, Cluster, Picture
 
 _SHAPES = {INPUT: ("([", "])"), OUTPUT: ("[/", "/]"), CONDITION: ("{{", "}}")}
 

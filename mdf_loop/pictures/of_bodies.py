@@ -8,7 +8,7 @@ from dataclasses import replace
 from mdf_loop.calls.explain import first_output, ways
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import Body, Loop, Node
-from mdf_loop.pictures.records import CONDITION, INPUT, OUTPUT, PLAIN, Arrow, Box, Cluster, Picture
+from mdf_loop.pictures.boxes import CONDITION, INPUT, OUTPUT, PLAIN, Arrow, Box, Cluster, Picture
 from mdf_loop.plan.schedule import make_plan
 
 MOST_NODES = 400

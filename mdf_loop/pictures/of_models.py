@@ -7,26 +7,46 @@ from typing import Any
 
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.errors import LoopError
-from mdf_loop.integrations.mdf import signature_of
+from mdf_loop.integrations.registration import signature_of
 from mdf_loop.ir import Body, Loop, Node
+from mdf_loop.pictures.boxes import CONDITION, INPUT, OUTPUT, Cluster, Picture
 from mdf_loop.pictures.of_bodies import BodyDrawer
-from mdf_loop.pictures.records import CONDITION, INPUT, OUTPUT, Cluster, Picture
+from mdf_loop.pictures.of_equations import EquationDrawer, broken, condition_text, equations_of, names_in, node_lines
+from mdf_loop.readers.expressions.equation_texts import NUMBERS, Equations
+from mdf_loop.readers.expressions.equations import EQUATIONS
+from mdf_loop.readers.mdf.by_place import NO_VALUES
 from mdf_loop.readers.mdf.node import CONTROL
-from mdf_loop.readers.onnx.loops import as_loop
+from mdf_loop.readers.onnx.loop_records import as_loop
 
 
-def picture_of_graph(graph: Any) -> Picture:
-    """An MDF graph."""
+def picture_of_graph(graph: Any, of_operators: bool = False) -> Picture:
+    """An MDF graph: its equations, or the operators that they become."""
     picture = Picture(Cluster("top", str(graph.id)))
-    drawer = BodyDrawer(picture)
+    drawer = GraphDrawer(picture, of_operators)
     senders: dict[tuple[str, str], str] = {}
     receivers: dict[tuple[str, str], str] = {}
     for node in graph.nodes:
         _node(drawer, node, picture.top, _when(graph, node.id), senders, receivers)
+    for what, condition in (getattr(graph.conditions, "termination", None) or {}).items():
+        drawer.box(picture.top, f"{what.replace('_', ' ')} ends", *broken(f"when {condition_text(condition)}"), kind=CONDITION)
     for edge in graph.edges:
         tail, head = senders.get((edge.sender, edge.sender_port)), receivers.get((edge.receiver, edge.receiver_port))
         if head:
             drawer.arrow(tail, head, edge.sender_port)
+    return picture
+
+
+def picture_of_equations(said: Equations) -> Picture:
+    """The equations of a loop by themselves."""
+    picture = Picture(Cluster("top", EQUATIONS))
+    drawer = BodyDrawer(picture)
+    each = drawer.cluster(picture.top, "each iteration")
+    known = {*said.names, *said.let, said.index}
+    captured = [name for name in dict.fromkeys(names_in(said)) if name not in known and name not in NUMBERS]
+    scope = {name: drawer.box(picture.top, name, "captured", kind=INPUT) for name in (*captured, *said.captured)}
+    names = (*said.carried, *said.collected)
+    for name, tail in zip(names, EquationDrawer(drawer, each, said).loop(scope, {}), strict=True):
+        drawer.arrow(tail, drawer.box(picture.top, name, "last" if name in said.carried else "of all iterations", kind=OUTPUT))
     return picture
 
 
@@ -48,8 +68,16 @@ def picture_of_loop(loop: Loop) -> Picture:
     return picture
 
 
+class GraphDrawer(BodyDrawer):
+    """Adds the nodes of an MDF graph to a picture, at one of two levels."""
+
+    def __init__(self, picture: Picture, of_operators: bool) -> None:
+        super().__init__(picture)
+        self.of_operators = of_operators
+
+
 def _node(
-    drawer: BodyDrawer,
+    drawer: GraphDrawer,
     node: Any,
     top: Cluster,
     when: str,
@@ -59,21 +87,27 @@ def _node(
     """A node of MDF: one box, or a cluster around the loops in it."""
     loops = [thing for thing in (*node.functions, *node.parameters) if thing.function in CONTROL]
     if not loops:
-        lines = [node.id, *_functions(node), when]
+        lines = [node.id, *(_functions(node) if drawer.of_operators else node_lines(node)), *broken(when)]
         key = drawer.box(top, *lines, tip=", ".join(f"{p.id}: {p.value}" for p in node.output_ports))
         senders |= {(node.id, port.id): key for port in node.output_ports}
         receivers |= {(node.id, port.id): key for port in node.input_ports}
         return
     around = drawer.cluster(top, f"{node.id}{f' ({when})' if when else ''}")
-    scope = {port.id: drawer.box(around, port.id, kind=INPUT, tip=port.type or "") for port in node.input_ports}
+    scope = {port.id: drawer.box(around, port.id, _default(port), kind=INPUT, tip=port.type or "") for port in node.input_ports}
     receivers |= {(node.id, name): key for name, key in scope.items()}
     held = {parameter.id: parameter for parameter in node.parameters if parameter not in loops}
-    for name, parameter in held.items():
-        if not isinstance(parameter.value, dict):
-            scope[name] = drawer.box(around, name, _shown(parameter.value), kind=INPUT)
+    values = {name: _shown(parameter.value) for name, parameter in held.items() if not isinstance(parameter.value, dict)}
+    if drawer.of_operators or any(equations_of(_source((thing.args or {}).get("body"), held)) is None for thing in loops):
+        scope |= {name: drawer.box(around, name, text, kind=INPUT) for name, text in values.items()}
+    elif values:  # equations name what they read
+        drawer.box(around, *(f"{name} = {text}" for name, text in values.items()), kind=INPUT)
     found = {thing.id: _control(drawer, thing, around, scope, held) for thing in loops}
     for port in node.output_ports:
         senders[node.id, port.id] = _port(drawer, port, around, scope, found)
+
+
+def _default(port: Any) -> str:
+    return "" if port.default_value is None else f"default {_shown(port.default_value)}"
 
 
 def _port(drawer: BodyDrawer, port: Any, around: Cluster, scope: Mapping[str, str], found: Mapping[str, dict[str, str]]) -> str:
@@ -94,10 +128,13 @@ def _port(drawer: BodyDrawer, port: Any, around: Cluster, scope: Mapping[str, st
 
 
 def _control(
-    drawer: BodyDrawer, thing: Any, around: Cluster, scope: Mapping[str, str], held: Mapping[str, Any]
+    drawer: GraphDrawer, thing: Any, around: Cluster, scope: Mapping[str, str], held: Mapping[str, Any]
 ) -> dict[str, str]:
     """A Loop, Scan or If of MDF; returns where its outputs come from, as MDF calls them: run[0], run[1], ..."""
     args = thing.args or {}
+    said = None if drawer.of_operators else equations_of(_source(args.get("body"), held))
+    if said is not None:
+        return _equations(drawer, thing, drawer.cluster(around, f"{thing.function.partition('::')[2]} {thing.id}"), scope, said)
     try:
         node = _as_node(thing, args, held)
     except LoopError as error:  # what is wrong is told when the model runs
@@ -106,6 +143,19 @@ def _control(
             drawer.arrow(scope.get(name) if isinstance(name, str) else None, key)
         return {f"{thing.id}[{k}]": key for k in range(9)}
     return drawer.control(node, around, scope)
+
+
+def _equations(drawer: GraphDrawer, thing: Any, around: Cluster, scope: Mapping[str, str], said: Equations) -> dict[str, str]:
+    """A Loop or Scan over equations; returns where its outputs come from."""
+    args = thing.args
+    if args.get("M") is not None:
+        count = drawer.box(around, "at most", f"{args['M']} times", kind=CONDITION)
+        drawer.arrow(scope.get(str(args["M"])), count)
+    given = {name: value for name, value in args.items() if name not in NO_VALUES and not name.startswith("scan_")}
+    if not set(said.names) & set(given):
+        given = dict(zip(said.names, given.values(), strict=False))
+    found = EquationDrawer(drawer, drawer.cluster(around, "each iteration"), said).loop(scope, given)
+    return {f"{thing.id}[{k}]": key for k, key in enumerate(found)}
 
 
 def _as_node(thing: Any, args: Mapping[str, Any], held: Mapping[str, Any]) -> Node:
@@ -140,7 +190,7 @@ def _functions(node: Any) -> list[str]:
 def _when(graph: Any, node: str) -> str:
     """The condition of a node, as graph-scheduler calls it."""
     conditions = getattr(graph.conditions, "node_specific", None) or {}
-    return f"when {conditions[node].type}" if node in conditions else ""
+    return f"when {condition_text(conditions[node])}" if node in conditions else ""
 
 
 def _shown(value: Any) -> str:

@@ -1,13 +1,63 @@
-"""A picture on axes of matplotlib: what Graphviz does where it is installed, for those who want axes."""
+"""A picture on axes of matplotlib, which needs no Graphviz."""
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mdf_loop.pictures.bends import CURVED, STRAIGHT_FIRST, bend
-from mdf_loop.pictures.layout import LETTER, LINE, MARGIN, PADDING, Place, laid_out
-from mdf_loop.pictures.records import COLOURS, LEGEND, Arrow, Box, Cluster, Picture
-from mdf_loop.plots.axes import new_axes
+import numpy as np
+
+from mdf_loop.pictures.boxes import COLOURS, LEGEND, Arrow, Box, Cluster, Picture
+from mdf_loop.pictures.layout import LETTER, LINE, MARGIN, PADDING, Spot, laid_out
+from mdf_loop.plots.on_matplotlib import new_axes
+
+STRAIGHT_FIRST = (0.0, 0.12, -0.12, 0.24, -0.24, 0.4, -0.4, 0.55, -0.55)
+"""Bends to try, the sooner the better; a positive one leads a downward arrow past the left."""
+
+CURVED = (0.3, -0.3, 0.18, -0.18, 0.48, -0.48)
+"""Those for an arrow that leads back: never straight, and never the line of an arrow that leads there."""
+
+ALONG = np.linspace(0.0, 1.0, 25)[:, None]
+
+
+def bend(tail: Spot, head: Spot, others: Sequence[Spot], whole: Spot, bends: Iterable[float]) -> float:
+    """The first of some bends with which an arrow crosses the fewest other boxes, and stays in the picture.
+
+    Parameters
+    ----------
+    tail, head : Spot
+        Where it begins and ends; not among the others.
+    others : sequence of Spot
+        What it should pass.
+    whole : Spot
+        What it should stay in.
+    bends : iterable of float
+    """
+    corners = np.array([place.corners for place in others]).reshape(-1, 4)
+    ends, edges = (np.array(tail.middle), np.array(head.middle)), np.array(whole.corners)
+
+    def cost(each: float) -> int:
+        curve = _curve(*ends, each)
+        is_out = (curve[:, 0].min() < edges[0]) or (curve[:, 0].max() > edges[2])
+        return len(others) * is_out + _crossed(curve, corners)
+
+    return min(bends, key=cost)
+
+
+def _curve(start: np.ndarray, end: np.ndarray, each: float) -> np.ndarray:
+    """Points of matplotlib's ``arc3``: a quadratic curve whose control point stands beside the middle."""
+    across = end - start
+    control = (start + end) / 2 + each * np.array([-across[1], across[0]])  # y counts downwards
+    return (1 - ALONG) ** 2 * start + 2 * ALONG * (1 - ALONG) * control + ALONG**2 * end
+
+
+def _crossed(curve: np.ndarray, corners: np.ndarray) -> int:
+    """How many boxes have a point of a curve inside."""
+    x, y = curve[:, :1], curve[:, 1:]
+    inside = (corners[:, 0] < x) & (x < corners[:, 2]) & (corners[:, 1] < y) & (y < corners[:, 3])
+    return int(inside.any(axis=0).sum())
+
 
 TEXT, LINES, FRAME = "#1a1a1a", "#666666", "#999999"
 """Colours of texts, arrows and frames."""
@@ -47,7 +97,26 @@ def on_axes(picture: Picture, ax: Any = None) -> Any:
     return ax
 
 
-def _cluster(cluster: Cluster, places: dict[str, Place], ax: Any, patches: dict[str, Any], depth: int) -> None:
+def written(picture: Picture, kind: str) -> bytes:
+    """A picture as the bytes of a file: svg, png or pdf.
+
+    Raises
+    ------
+    LoopError
+        matplotlib is not installed.
+    """
+    figure = on_axes(picture).figure
+    from matplotlib import pyplot
+
+    file = io.BytesIO()
+    try:
+        figure.savefig(file, format=kind, dpi=150)
+    finally:
+        pyplot.close(figure)
+    return file.getvalue()
+
+
+def _cluster(cluster: Cluster, places: dict[str, Spot], ax: Any, patches: dict[str, Any], depth: int) -> None:
     """A frame with a title and all that is inside."""
     place = places[cluster.key]
     patches[cluster.key] = _frame(place, ax, facecolor="#fafafa" if depth % 2 else "#ffffff", edgecolor=FRAME, zorder=depth)
@@ -58,13 +127,13 @@ def _cluster(cluster: Cluster, places: dict[str, Place], ax: Any, patches: dict[
         _cluster(inner, places, ax, patches, depth + 1)
 
 
-def _box(box: Box, place: Place, ax: Any, patches: dict[str, Any]) -> None:
+def _box(box: Box, place: Spot, ax: Any, patches: dict[str, Any]) -> None:
     patches[box.key] = _frame(place, ax, facecolor=COLOURS[box.kind], edgecolor=LINES, zorder=40)
     text = "\n".join(box.lines).replace("$", r"\$")
     ax.text(*place.middle, text, fontsize=7.5, color=TEXT, ha="center", va="center", zorder=50)
 
 
-def _frame(place: Place, ax: Any, **style: Any) -> Any:
+def _frame(place: Spot, ax: Any, **style: Any) -> Any:
     from matplotlib.patches import FancyBboxPatch
 
     corner = place.x + 0.03, place.y + 0.03
@@ -72,7 +141,7 @@ def _frame(place: Place, ax: Any, **style: Any) -> Any:
     return ax.add_patch(patch)
 
 
-def _arrow(arrow: Arrow, places: dict[str, Place], ax: Any, patches: dict[str, Any], radius: float) -> None:
+def _arrow(arrow: Arrow, places: dict[str, Spot], ax: Any, patches: dict[str, Any], radius: float) -> None:
     """An arrow from box to box; what the next iteration gets is dashed and curved."""
     from matplotlib.patches import FancyArrowPatch
 
@@ -98,5 +167,5 @@ def _legend(kinds: list[str], top: float, ax: Any) -> None:
     """What the colours mean, of those that occur: a line for each below the picture."""
     for place, kind in enumerate(kinds):
         down = top + place * (LINE + PADDING)
-        _frame(Place(PADDING, down, SAMPLE - 2 * PADDING, LINE), ax, facecolor=COLOURS[kind], edgecolor=LINES)
+        _frame(Spot(PADDING, down, SAMPLE - 2 * PADDING, LINE), ax, facecolor=COLOURS[kind], edgecolor=LINES)
         ax.text(SAMPLE, down + LINE / 2, LEGEND[kind], fontsize=7.5, color=TEXT, va="center")

@@ -1,4 +1,4 @@
-"""What is the same in every iteration.
+"""What is the same in every iteration, and what a node does besides computing: nothing, random numbers, or something unknown.
 
 A carried value whose body output is that carried value again never changes.  One whose body output is the same
 in every iteration changes once, after the first: whoever starts at the second iteration may take it as the same
@@ -7,11 +7,56 @@ too.  That is what ``late`` is for: the condition that most bodies set to true i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from mdf_loop.ir import Loop, Node
-from mdf_loop.plan.purity import is_pure
+from mdf_loop.errors import UnsupportedOp
+from mdf_loop.ir import Body, Loop, Node
+from mdf_loop.ops.registry import lookup
+
+
+def is_pure(node: Node) -> bool:
+    """Whether equal inputs give equal outputs, and nothing else happens."""
+    return not draws(node) and is_repeatable(node)
+
+
+def draws(node: Node) -> bool:
+    """Whether the node, or one inside it, takes numbers from the run's random stream."""
+    return any("rng" in lookup(inner.op, inner.opset, inner.domain).parameters for inner in _without_bodies(node))
+
+
+def seeded(node: Node) -> Node | None:
+    """The node, or one inside it, that draws random numbers from a seed of its own."""
+    return next((inner for inner in _without_bodies(node) if inner.attrs.get("seed") is not None and draws(inner)), None)
+
+
+def is_repeatable(node: Node) -> bool:
+    """Whether running the node once more does no harm, once the random stream is put back."""
+    for inner in _without_bodies(node):
+        try:
+            entry = lookup(inner.op, inner.opset, inner.domain)
+        except UnsupportedOp:
+            return False
+        if not entry.pure and "rng" not in entry.parameters:
+            return False
+    return not any(body.state for body in _bodies(node))
+
+
+def _without_bodies(node: Node) -> Iterator[Node]:
+    """The node itself if it is not control flow, or else the operators inside it."""
+    bodies = [body for _, body in node.bodies]
+    if not bodies:
+        yield node
+    for body in bodies:
+        for inner in body.nodes:
+            yield from _without_bodies(inner)
+
+
+def _bodies(node: Node) -> Iterator[Body]:
+    for _, body in node.bodies:
+        yield body
+        for inner in body.nodes:
+            yield from _bodies(inner)
 
 
 @dataclass(frozen=True)

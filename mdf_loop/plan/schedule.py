@@ -15,10 +15,9 @@ from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import facts, lookup
 from mdf_loop.plan.aliases import without_aliases
 from mdf_loop.plan.dependence import Component, components
+from mdf_loop.plan.idioms import find_idiom
 from mdf_loop.plan.idioms.record import Idiom
-from mdf_loop.plan.idioms.table import find_idiom
-from mdf_loop.plan.invariants import Invariants, invariants, rounds
-from mdf_loop.plan.purity import draws, is_pure, is_repeatable
+from mdf_loop.plan.invariants import Invariants, draws, invariants, is_pure, is_repeatable, rounds
 from mdf_loop.plan.regrouping import regrouped
 
 
@@ -104,7 +103,7 @@ class Plan:
 def make_plan(loop: Loop) -> Plan:
     """Find out how a loop is run best.
 
-    >>> from mdf_loop.readers.onnx.loops import loop_record
+    >>> from mdf_loop.readers.onnx.loop_records import loop_record
     >>> from mdf_loop.readers import read
     >>> text = "b (int64 i, bool c, double s) => (bool c, double t, double d) { x = Gather (w, i) t = Add (s, x) d = Mul (t, k) }"
     >>> plan = make_plan(loop_record(read(text, 1), 1))

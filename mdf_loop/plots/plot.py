@@ -46,7 +46,7 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
     >>> mdf_loop.plot(r, "sums").get_xlabel()                            # doctest: +SKIP
     'iteration'
     """
-    from mdf_loop.plots.axes import legend, new_axes, plot_one, plot_phase
+    from mdf_loop.plots.on_matplotlib import legend, new_axes, plot_one, plot_phase
     from mdf_loop.plots.series import chosen, series_of
 
     known = series_of(source)

@@ -21,9 +21,9 @@ from typing import Any
 from mdf_loop.errors import KindError, MalformedBody, let_through
 from mdf_loop.ir import Body
 from mdf_loop.readers.expressions.equations import is_equations, read_equations
-from mdf_loop.readers.onnx.text import read_text, refuse_opset
+from mdf_loop.readers.model_files import as_path
+from mdf_loop.readers.onnx.onnx_text import read_text, refuse_opset
 from mdf_loop.readers.onnx.text_hints import as_equation
-from mdf_loop.readers.opening import as_path
 
 ONNX_TEXT, ONNX_FILE, OPSET = "onnx", "onnx_file", "opset"
 

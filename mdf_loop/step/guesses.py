@@ -7,7 +7,7 @@ import contextvars
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mdf_loop.holding import holding
+from mdf_loop.system.threads import holding
 
 
 @dataclass

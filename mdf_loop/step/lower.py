@@ -12,13 +12,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from mdf_loop.constants import unchangeable
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.kernels import load_kernels
+from mdf_loop.ops.prepared_constants import unchangeable
 from mdf_loop.ops.registry import Kernel, bind, lookup
 from mdf_loop.ops.rows import Bound, Call
-from mdf_loop.plan.invariants import lasting
-from mdf_loop.plan.purity import is_repeatable
+from mdf_loop.plan.invariants import is_repeatable, lasting
 from mdf_loop.plan.result_types import result_types
 from mdf_loop.step.allowed import allows
 from mdf_loop.step.around import (

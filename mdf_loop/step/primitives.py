@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arithmetic import div
-from mdf_loop.kernels.error_function import error_function
+from mdf_loop.kernels.numbers.arithmetic_operators import div
+from mdf_loop.kernels.numbers.transcendental import error_function
 from mdf_loop.step.records import UNKNOWN, Length, Size, Type
 
 

@@ -48,7 +48,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.ir import Collected, Node, Scanned
-from mdf_loop.kernels.bounds import most_bytes
+from mdf_loop.kernels.arrays.bounds import most_bytes
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ import numpy as np
 
 from mdf_loop.errors import let_through
 from mdf_loop.ir import Node
-from mdf_loop.kernels.activation import one_shape
+from mdf_loop.kernels.numbers.activation import one_shape
 from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import KERNELS, Kernel
 from mdf_loop.ops.rows import Bound, Call

@@ -15,10 +15,10 @@ import numpy as np
 
 from mdf_loop.convert.weights_reading import BROKEN, Archive
 from mdf_loop.errors import ArgumentError, MalformedBody
-from mdf_loop.files import write_npz
 from mdf_loop.models.written import widened
 from mdf_loop.sweeps.digest import sealed_by
 from mdf_loop.sweeps.table import Chunk
+from mdf_loop.writers.atomic_files import write_npz
 
 SAID, LENGTH = "said", 64
 """The array that holds what is known, as JSON in bytes, and the characters of a checksum."""

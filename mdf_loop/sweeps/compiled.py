@@ -14,14 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.engines import can_compile
 from mdf_loop.execute.graphs import Graph
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.many import run_many
 from mdf_loop.execute.numpy_engine import NumpyLoop, program_values
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.ir import Loop
-from mdf_loop.options import RandomStream, Run
+from mdf_loop.options import Run
+from mdf_loop.settings.engines import can_compile
+from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.step.failing import FallBack, TooLong
 from mdf_loop.sweeps.columns import Columns
 from mdf_loop.sweeps.crew import current_crew

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from mdf_loop.errors import LoopInterrupted
-from mdf_loop.holding import holding
+from mdf_loop.system.threads import holding
 
 FIRST, MORE = 1, 4
 """Runs that are taken before it is known how long one takes, and how many times as many at most then, each time."""

@@ -23,7 +23,7 @@ from mdf_loop.errors import ArgumentError
 from mdf_loop.models.labelled import seed_text
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
-from mdf_loop.readers.opening import read_bytes
+from mdf_loop.readers.model_files import read_bytes
 from mdf_loop.sweeps.grid import Grid
 from mdf_loop.sweeps.reducing import reduce_in_words
 from mdf_loop.sweeps.task import Task

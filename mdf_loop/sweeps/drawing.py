@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
-from itertools import repeat
-from typing import Protocol
 
 import numpy as np
 
-from mdf_loop.backends.llvm.randomness import filling
-from mdf_loop.backends.llvm.streams import Streams, can_be_made
 from mdf_loop.ir import Node
 from mdf_loop.sweeps.draws import Draw, parameters_of
 from mdf_loop.sweeps.exact import DRAWS, NotBatched
@@ -19,8 +14,8 @@ from mdf_loop.sweeps.seeds import Seeds
 FIRST, MOST, BYTES = 32, 256, 1 << 25
 """Iterations whose numbers are drawn at once: at first, since the loop may end soon, and at most; and bytes of a block."""
 
-FILLED_AS = {"standard_normal": "normal", "random": "uniform"}
-"""Standard numbers, by what :func:`~mdf_loop.backends.llvm.randomness.filling` calls them."""
+STANDARD, AS_STANDARD = (0.0, 1.0), {"normal": "standard_normal", "uniform": "random"}
+"""Parameters with which nothing is left to do but to draw, and methods that draw such numbers into an array."""
 
 TILE, PADDING = 128, 8
 """Lanes that draw before their numbers are put in place: few enough to be still in the processor's cache, if not all of their
@@ -45,7 +40,7 @@ class Drawing:
         if len(kinds) > 1:
             raise NotBatched("its nodes draw from several distributions, in turn")
         if kinds and seeds is not None:
-            self.drawn = drawn_from(seeds, *kinds.pop())
+            self.drawn = Drawn(seeds.generators(), *kinds.pop())
         self.left, self.length = most, FIRST
         self.draws: dict[int, tuple[Draw, int]] = {}
         self._rows: dict[int, tuple[np.ndarray, np.dtype]] = {}
@@ -108,60 +103,31 @@ class Drawing:
             self._rows[key] = np.moveaxis(rows, -1, 1), draw.dtype
 
 
-class Drawn(Protocol):
-    """The random numbers of many lanes."""
+class Drawn:
+    """The random numbers of many lanes: each from a Generator of its own."""
+
+    def __init__(self, generators: Sequence[np.random.Generator], kind: str, parameters: tuple[float, ...]) -> None:
+        self._adds_mean = kind == "normal" and parameters == STANDARD
+        self._kind = AS_STANDARD.get(kind, kind) if parameters in ((), STANDARD) else ""
+        self.generators, self._drawn = list(generators), (kind, parameters)
 
     def __len__(self) -> int:
         """How many lanes there are."""
+        return len(self.generators)
 
     def fill(self, rows: np.ndarray, start: int) -> None:
         """Fill each row from the stream of a lane, from one of them on."""
-
-    def keep(self, lanes: np.ndarray) -> None:
-        """Forget all lanes but some."""
-
-
-def drawn_from(seeds: Seeds, kind: str, parameters: tuple[float, ...]) -> Drawn:
-    """The random numbers of all lanes: without an object of numpy's for each, where that can be done."""
-    is_standard = parameters in ((), (0.0, 1.0))
-    if is_standard and seeds.words is not None and can_be_made() and filling(FILLED_AS.get(kind, kind)) is not None:
-        return _OfStreams(seeds.words, kind)
-    return _OfGenerators(seeds.generators(), kind, parameters)
-
-
-class _OfStreams:
-    """Standard numbers, drawn by numpy's own function for many of them."""
-
-    def __init__(self, words: np.ndarray, kind: str) -> None:
-        self.streams, self._fill, self._adds_mean = Streams(words), filling(FILLED_AS.get(kind, kind)), kind == "normal"
-        self.addresses = self.streams.addresses
-
-    def __len__(self) -> int:
-        return len(self.addresses)
-
-    def fill(self, rows: np.ndarray, start: int) -> None:
-        fill, count = self._fill, rows.shape[1]
-        places = range(rows.ctypes.data, rows.ctypes.data + len(rows) * rows.strides[0], rows.strides[0])
-        deque(map(fill, self.addresses[start : start + len(rows)].tolist(), repeat(count), places), 0)
+        lanes = zip(rows, self.generators[start : start + len(rows)], strict=True)
+        if not self._kind:
+            kind, parameters = self._drawn
+            for row, generator in lanes:
+                row[:] = getattr(generator, kind)(*parameters, len(row))
+            return
+        for row, generator in lanes:
+            getattr(generator, self._kind)(out=row)
         if self._adds_mean:
             np.add(rows, 0.0, out=rows)  # as numpy does, which makes 0 of -0
 
     def keep(self, lanes: np.ndarray) -> None:
-        self.addresses = self.addresses[lanes]
-
-
-class _OfGenerators:
-    """Numbers of numpy's own generators, one for each lane."""
-
-    def __init__(self, generators: Sequence[np.random.Generator], kind: str, parameters: tuple[float, ...]) -> None:
-        self.generators, self.kind, self.parameters = list(generators), kind, parameters
-
-    def __len__(self) -> int:
-        return len(self.generators)
-
-    def fill(self, rows: np.ndarray, start: int) -> None:
-        for row, generator in zip(rows, self.generators[start : start + len(rows)], strict=True):
-            row[:] = getattr(generator, self.kind)(*self.parameters, len(row))
-
-    def keep(self, lanes: np.ndarray) -> None:
+        """Forget all lanes but some."""
         self.generators = [self.generators[k] for k in lanes]

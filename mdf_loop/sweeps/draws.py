@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.ir import Node
-from mdf_loop.kernels.casting import element_type
-from mdf_loop.kernels.expression_arrays import bounded
-from mdf_loop.kernels.random import _floating
+from mdf_loop.kernels.arrays.random import _floating
+from mdf_loop.kernels.mdf.expression_arrays import bounded
+from mdf_loop.kernels.numbers.casting import element_type
 from mdf_loop.sweeps.exact import DRAWS, NotBatched
 from mdf_loop.sweeps.lanes import Lanes
 

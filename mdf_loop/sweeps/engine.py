@@ -7,8 +7,8 @@ code, where it can be had.
 
 from __future__ import annotations
 
-from mdf_loop.engines import ENGINES, settled_engine
 from mdf_loop.models.model import Model
+from mdf_loop.settings.engines import ENGINES, settled_engine
 from mdf_loop.sweeps.sources import source_of
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from mdf_loop.errors import MalformedBody
 from mdf_loop.models.saving import open_results
-from mdf_loop.readers.opening import as_path
+from mdf_loop.readers.model_files import as_path
 
 
 def open(path: Any, /) -> Any:

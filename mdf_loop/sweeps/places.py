@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from mdf_loop.errors import FileError, KindError, LoopError, let_through
-from mdf_loop.readers.opening import as_path, read_bytes, shortened
+from mdf_loop.readers.model_files import as_path, read_bytes, shortened
+from mdf_loop.writers.atomic_files import second_name
 
 UNFINISHED = ".tmp-"
 """How the name of a part begins while it is written."""
@@ -112,7 +113,7 @@ class LocalPlace:
             file.flush()
             os.fsync(file.fileno())
         if is_new:
-            os.link(beside, target)
+            second_name(beside, target)
         else:
             os.replace(beside, target)
 

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.counts import counted
 from mdf_loop.errors import ArgumentError, KindError, in_words, warn_user
 from mdf_loop.models.labelled import xarray
 from mdf_loop.models.model import HOW, Model, Wish, suggest_argument, unknown_name
 from mdf_loop.models.opening import prepare
-from mdf_loop.options import Run, Seed, current_options, options, start_run
+from mdf_loop.options import Run, current_options, options, start_run
 from mdf_loop.progress import Bar, Tally
+from mdf_loop.settings.counts import counted
+from mdf_loop.settings.random_streams import Seed
 from mdf_loop.sweeps.checkpoint import Checkpoint, begun
 from mdf_loop.sweeps.clusters import on_cluster
 from mdf_loop.sweeps.filling import fill, keeping
@@ -73,7 +74,7 @@ def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
             pieces = Pieces(saved or Uncut(task.size, task.fitted), length, task.trials, is_watched)
             found = _found(task, pieces, run, workers, said.client, saved)
             fill(table, found, run, Tally(run.options.progress or None, task.model.name, task.size, before))
-    _warn_of_failed(task, table)
+    warn_of_failed(task, table)
     return labelled(labels, table, _errors(task, table))
 
 
@@ -90,7 +91,7 @@ def _told(asked: Any) -> Iterator[None]:
         yield
 
 
-def _warn_of_failed(task: Task, table: Table | Merged) -> None:
+def warn_of_failed(task: Task, table: Table | Merged) -> None:
     """Say how many runs failed, and why the first one did."""
     if table.errors:
         first = min(table.errors)

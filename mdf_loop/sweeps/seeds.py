@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.random.bit_generator import ISpawnableSeedSequence
 
-from mdf_loop.options import Seed
+from mdf_loop.settings.random_streams import Seed, generator_of
 from mdf_loop.sweeps.uncollected import uncollected
 
 
@@ -58,7 +58,7 @@ class Seeds:
 
     def _hashed(self) -> np.ndarray | None:
         root = self.seed if isinstance(self.seed, np.random.SeedSequence) else np.random.SeedSequence(int(self.seed))
-        keys = [self.trials] if self.common_noise else [self.points, self.trials]
+        keys = [self.trials] if self.common_noise else [*_words_of(self.points), self.trials]
         start: Any = root.entropy
         is_plain = type(start) is int and root.pool_size == POOL and all(0 <= k < 1 << 32 for k in root.spawn_key)
         if not is_plain or any(key.max(initial=0) >= 1 << 32 for key in keys):
@@ -78,7 +78,7 @@ class Seeds:
         if self.words is not None:
             return [np.random.Generator(np.random.PCG64(_Words(row))) for row in self.words]  # type: ignore[arg-type]
         places = zip(self.points.tolist(), self.trials.tolist(), strict=True)
-        return [np.random.default_rng(seed_of(self.seed, point, trial, self.common_noise)) for point, trial in places]
+        return [generator_of(seed_of(self.seed, point, trial, self.common_noise)) for point, trial in places]
 
 
 class _Words(ISpawnableSeedSequence):
@@ -108,6 +108,12 @@ def _words(number: int) -> list[int]:
     while number := number >> 32:
         words.append(number & MASK)
     return words
+
+
+def _words_of(numbers: np.ndarray) -> list[np.ndarray]:
+    """The same for many numbers at once, where all have the same number of words."""
+    is_long = len(numbers) > 0 and numbers.min() >= 1 << 32
+    return [numbers & MASK, numbers >> 32] if is_long else [numbers]
 
 
 class _Hash:

@@ -77,7 +77,7 @@ class SideBySide:
     def _columns(self, task: Task, start: int, stop: int, run: Run, seconds: float) -> Chunk:
         first, source = start // task.trials, self.source
         which = np.arange(start, stop) // task.trials - first
-        seeds = self._seeds(task, start, stop)
+        seeds = task.seeds(start, stop) if self.source.draws else None
         outside = Run(run.options, Unread(0), deadline=run.deadline, enclosing=run)
         with uncollected():
             points = [task.inputs_of(point) for point in range(first, (stop - 1) // task.trials + 1)]
@@ -93,12 +93,6 @@ class SideBySide:
         if whole is not None:
             return Chunk({name: column_of(whole[name], task.padding) for name in task.names})
         return self._stepwise([source.steps(points[k], outside) for k in which], seeds, run, task)
-
-    def _seeds(self, task: Task, start: int, stop: int) -> Seeds | None:
-        """The seeds of the runs, if they draw."""
-        if not self.source.draws:
-            return None
-        return Seeds(task.seed, *np.divmod(np.arange(start, stop), task.trials), task.common_noise)
 
     def _stepwise(self, begun: list[Evaluation], seeds: Seeds | None, run: Run, task: Task) -> Chunk:
         """Evaluate all runs up to their next loop, run those loops at once, and so on."""
@@ -144,7 +138,7 @@ class SideBySide:
         """Run one loop in all lanes, or in the first that end in some time; ``which`` is the request of each."""
         prepared = requests[0].prepared
         for request in requests:
-            _refuse_other(request, prepared, run)
+            refuse_other(request, prepared, run)
         count = results_in(prepared.record)
         keeps = tuple(wanted is None or k in wanted for k in range(count))
         arguments = [request.arguments for request in requests]
@@ -165,7 +159,7 @@ class SideBySide:
         return known[1]
 
 
-def _refuse_other(request: Request, prepared: Any, run: Run) -> None:
+def refuse_other(request: Request, prepared: Any, run: Run) -> None:
     """See that a request is one that lanes can have in common."""
     given, record = request.arguments, prepared.record
     if request.prepared is not prepared:

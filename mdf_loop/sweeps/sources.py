@@ -24,8 +24,9 @@ from mdf_loop.models.network import NetworkModel
 from mdf_loop.models.node_loops import Request
 from mdf_loop.models.recorded_names import body_of
 from mdf_loop.ops.registry import facts
-from mdf_loop.options import RandomStream, Run
-from mdf_loop.plan.purity import draws
+from mdf_loop.options import Run
+from mdf_loop.plan.invariants import draws
+from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.sweeps.compiled import CompiledGraph
 from mdf_loop.sweeps.exact import NotBatched, adds_terms_up, refuse_inexact
 from mdf_loop.sweeps.seeds import Seeds
@@ -79,6 +80,10 @@ class Unread(RandomStream):
 
     def shared(self) -> np.random.Generator:
         """Something draws."""
+        raise NotBatched("random numbers are drawn outside of loops")
+
+    def words(self) -> int:
+        """A program draws."""
         raise NotBatched("random numbers are drawn outside of loops")
 
 
@@ -189,7 +194,7 @@ class OfOperators:
         """An evaluation, which is run by ``outside`` but for its loops."""
         if not self.is_exact:
             raise NotBatched("what stands around its loops may differ in the last place")
-        env = self.rep.graph.begin(self.rep.values(self._named(inputs)), (), outside)
+        env = self.rep.graph.begin(self.values(inputs), (), outside)
         program = self.rep.graph.program
         for k, step in enumerate(program.steps):
             given = [env[slot] for slot in step.reads]
@@ -199,9 +204,9 @@ class OfOperators:
                 env[slot] = value
         return dict(zip(self.outputs, (env[slot] for slot in program.outputs), strict=False))
 
-    def _named(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Inputs by their names in the body."""
-        return {self.ids.get(name, name): value for name, value in inputs.items()}
+    def values(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """What the graph is run with."""
+        return self.rep.values({self.ids.get(name, name): value for name, value in inputs.items()})
 
     def _request(self, k: int, loop: Any, given: Sequence[Any]) -> Request:
         """A loop to be run, if its results are all there is to its node."""
@@ -233,7 +238,7 @@ class OfOperators:
         self, points: Sequence[Mapping[str, Any]], which: np.ndarray, seeds: Seeds | None, run: Run, seconds: float
     ) -> Mapping[str, Any] | None:
         """The outputs of all runs, or of the first that begin in time, by one program, each a column; None if there is none."""
-        given = [self.rep.values(self._named(inputs)) for inputs in points]
+        given = [self.values(inputs) for inputs in points]
         found = self._whole.run(given, which, seeds, run, self.is_exact, seconds)
         return None if found is None else dict(zip(self.outputs, found, strict=False))
 

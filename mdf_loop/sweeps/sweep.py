@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mdf_loop.options import Seed
+from mdf_loop.settings.random_streams import Seed
 
 
 def sweep(

@@ -16,14 +16,15 @@ import numpy as np
 from mdf_loop.errors import LoopError, let_through
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Found, Model, Wish
-from mdf_loop.options import OPTIONS, RandomStream, Run, Seed, current_options, options, part_of, random_stream, start_run
+from mdf_loop.options import OPTIONS, Run, current_options, options, part_of, random_stream, start_run
+from mdf_loop.settings.random_streams import RandomStream, Seed
 from mdf_loop.sweeps.crew import current_crew
 from mdf_loop.sweeps.engine import engine_of
 from mdf_loop.sweeps.grid import Grid
 from mdf_loop.sweeps.merging import Merged, Merging
 from mdf_loop.sweeps.reducing import Reduce
 from mdf_loop.sweeps.scheduled_lanes import run_points
-from mdf_loop.sweeps.seeds import seed_of
+from mdf_loop.sweeps.seeds import Seeds, seed_of
 from mdf_loop.sweeps.side_by_side import SideBySide
 from mdf_loop.sweeps.table import Chunk, Ran, Span, Table, column_of
 
@@ -64,6 +65,8 @@ class Task:
     fill : number
     stops : bool
         Whether a run that fails ends everything.
+    numbers : array of int, optional
+        For each point the number that its streams follow from; they count from 0 otherwise.
     options : mapping
         What whoever began the sweep chose with ``options()``, as far as it concerns each run.
     """
@@ -78,6 +81,7 @@ class Task:
     reduce: Reduce | None = None
     fill: Any = np.nan
     stops: bool = False
+    numbers: np.ndarray | None = None
     options: Mapping[str, Any] = field(default_factory=_chosen_now)
 
     @property
@@ -118,7 +122,14 @@ class Task:
 
     def seed_of(self, k: int) -> np.random.SeedSequence:
         """The seed of a run."""
-        return seed_of(self.seed, *self.place(k), self.common_noise)
+        point, trial = self.place(k)
+        number = point if self.numbers is None else int(self.numbers[point])
+        return seed_of(self.seed, number, trial, self.common_noise)
+
+    def seeds(self, start: int, stop: int) -> Seeds:
+        """The seeds of some runs."""
+        points, trials = np.divmod(np.arange(start, stop), self.trials)
+        return Seeds(self.seed, points if self.numbers is None else self.numbers[points], trials, self.common_noise)
 
     def inputs_of(self, point: int) -> dict[str, Any]:
         """What the runs at a point are given."""

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.counts import counted
 from mdf_loop.errors import ArgumentError
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.models.results import About, Results
-from mdf_loop.options import RandomStream, Run, Seed, current_options, part_of, start_run
+from mdf_loop.options import Run, current_options, part_of, start_run
 from mdf_loop.progress import Tally
+from mdf_loop.settings.counts import counted
+from mdf_loop.settings.random_streams import RandomStream, Seed
 from mdf_loop.sweeps.filling import fill, keeping
 from mdf_loop.sweeps.pieces import Pieces, Uncut
 from mdf_loop.sweeps.table import Chunk, Span, Table, column_of

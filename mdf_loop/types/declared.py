@@ -8,7 +8,7 @@ import numpy as np
 
 from mdf_loop.errors import MalformedBody
 from mdf_loop.ir import Body, Node
-from mdf_loop.ir.check import title
+from mdf_loop.ir.well_formed import title
 from mdf_loop.types.elements import NAMES
 from mdf_loop.types.required import Groups, Key, element_dtype, visit_body
 

@@ -266,7 +266,7 @@ def _forget() -> None:
     from mdf_loop.calls import prepared
 
     for thing in vars(prepared).values():
-        if isinstance(thing, mdf_loop.cache.Cache):
+        if isinstance(thing, mdf_loop.calls.content_cache.Cache):
             thing.clear()
 
 

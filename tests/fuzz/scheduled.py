@@ -17,10 +17,10 @@ from scheduled_generated import generated_graph
 from scheduled_models import by_mdf
 
 import mdf_loop
-from mdf_loop.engines import ENGINES
 from mdf_loop.errors import LoopError
 from mdf_loop.functions.psyneulink import FUNCTIONS
-from mdf_loop.integrations.running import free_places
+from mdf_loop.integrations.engine_runs import free_places
+from mdf_loop.settings.engines import ENGINES
 
 from . import grammar
 from .outcome import compare_values, to_the_bit, within

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mdf_loop.engines import available_engines
+from mdf_loop.settings.engines import available_engines
 
 
 class Failure(AssertionError):

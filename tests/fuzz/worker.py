@@ -13,7 +13,7 @@ import time
 import traceback
 from typing import Any
 
-from mdf_loop.kernels import bounds
+from mdf_loop.kernels.arrays import bounds
 
 from .guarded import guarded, side_of
 from .table import targets

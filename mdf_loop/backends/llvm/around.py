@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mdf_loop.backends.llvm import forms, objects
+from mdf_loop.settings.random_streams import MULTIPLIER
 
-SCRATCH, OPEN, ARRAYS, OUTSIDE, STREAM, NEXT, ONCE, PAUSE, ASKED = range(9)
+SCRATCH, OPEN, ARRAYS, OUTSIDE, STREAM, ONCE, PAUSE, ASKED = range(8)
 """Places in a table: memory for values, the object that makes room for a result, the type of arrays, the object that runs
-operators outside, from where random numbers are drawn, what steps a stream of PCG64, the program itself, the object that is
-called at a look (or 0), and the numbers that the other objects read when they are called."""
+operators outside, the state and the increment of the random numbers, the program itself, the object that is called at a look
+(or 0), and the numbers that the other objects read when they are called."""
 
 FIRST_OBJECT = ASKED + 3
 """The place of the first argument in a table, behind what all programs are given."""
@@ -256,7 +257,10 @@ HOLDING = Entries("mdf_run", "mdf_run_if", "mdf_run_many")
 FREE = Entries("mdf_run_free", "mdf_run_if_free", "mdf_run_many_free")
 """For programs that hold Python's lock, and for those that run without."""
 
-NAMES = (GROW, LOOK, NUMBER, ARRAY, ROOM, CALL, *HOLDING, *FREE)
+DRAWN = "mdf_word", "mdf_fraction"
+"""Functions that numpy's own call: the next number of 64 bits, and the next one from 0 to 1."""
+
+NAMES = (GROW, LOOK, NUMBER, ARRAY, ROOM, CALL, *DRAWN, *HOLDING, *FREE)
 
 
 def around() -> str:
@@ -266,23 +270,51 @@ def around() -> str:
     known = {"objects": objects, **places, **counts}
     holding = _ENTRIES.format(name="", release="inttoptr i64 0 to ptr", take="", **known)
     free = _ENTRIES.format(name="_free", release=RELEASE, take=TAKE, **known)
-    return (forms.TEXT + _HELPERS).format(**known) + holding + free
+    return (forms.TEXT + _HELPERS).format(**known) + _STREAM.format(multiplier=MULTIPLIER) + holding + free
+
+
+_STREAM = """
+define i64 @mdf_word(ptr %pcg) nounwind {{
+  %state = load i128, ptr %pcg, align 8
+  %step_at = getelementptr i128, ptr %pcg, i64 1
+  %step = load i128, ptr %step_at, align 8
+  %turned = mul i128 %state, {multiplier}
+  %next = add i128 %turned, %step
+  store i128 %next, ptr %pcg, align 8
+  %upper = lshr i128 %next, 64
+  %high = trunc i128 %upper to i64
+  %low = trunc i128 %next to i64
+  %mixed = xor i64 %high, %low
+  %by = lshr i64 %high, 58
+  %word = call i64 @llvm.fshr.i64(i64 %mixed, i64 %mixed, i64 %by)
+  ret i64 %word
+}}
+
+define double @mdf_fraction(ptr %pcg) nounwind {{
+  %word = call i64 @mdf_word(ptr %pcg)
+  %short = lshr i64 %word, 11
+  %whole = uitofp i64 %short to double
+  %fraction = fmul double %whole, 0x3CA0000000000000
+  ret double %fraction
+}}
+
+declare i64 @llvm.fshr.i64(i64, i64, i64)
+"""
 
 
 def stream() -> list[str]:
-    """Where random numbers come from, and whether it is a stream of PCG64: that one a program steps itself."""
+    """Where random numbers come from, and a ``bitgen_t`` by which numpy's functions draw them: a state and functions."""
     return [
-        f"  %stream_at = getelementptr i64, ptr %table, i64 {STREAM}",
-        "  %stream = load ptr, ptr %stream_at",
-        "  %state = load ptr, ptr %stream",
-        "  %next_at = getelementptr i64, ptr %stream, i64 1",
-        "  %next = load i64, ptr %next_at",
-        f"  %known_at = getelementptr i64, ptr %table, i64 {NEXT}",
-        "  %known = load i64, ptr %known_at",
-        "  %is_pcg = icmp eq i64 %next, %known",
-        "  %is_known = sext i1 %is_pcg to i64",  # all bits, or none
-        "  %words = load ptr, ptr %state",
-        "  %pcg = select i1 %is_pcg, ptr %words, ptr %stream",  # of another stream nothing is used, but it is read
+        f"  %pcg_at = getelementptr i64, ptr %table, i64 {STREAM}",
+        "  %pcg = load ptr, ptr %pcg_at",
         "  %step_at = getelementptr i128, ptr %pcg, i64 1",
         "  %step = load i128, ptr %step_at, align 8",
+        "  %stream = alloca [5 x ptr]",
+        "  store [5 x ptr] zeroinitializer, ptr %stream",
+        "  store ptr %pcg, ptr %stream",
+        *(
+            line
+            for place, name in ((1, DRAWN[0]), (3, DRAWN[1]))
+            for line in (f"  %{name}_at = getelementptr ptr, ptr %stream, i64 {place}", f"  store ptr @{name}, ptr %{name}_at")
+        ),
     ]

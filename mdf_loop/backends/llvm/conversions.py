@@ -1,9 +1,12 @@
-"""Conversions between element types, as numpy's ``astype`` has them on this machine."""
+"""Conversions between element types, as numpy's ``astype`` has them on x86.
+
+Floats out of range and nan become the lowest whole number of int32 or int64, on every processor.  numpy on ARM gives other
+numbers for an array than for a number, and its build decides which: there is nothing to follow.
+"""
 
 from __future__ import annotations
 
 import math
-import platform
 from collections.abc import Callable
 from typing import Any
 
@@ -13,12 +16,9 @@ from mdf_loop.backends.llvm.arithmetic import written
 from mdf_loop.backends.llvm.elements import FLOAT32, FLOAT64, CannotCompile, element
 from mdf_loop.backends.llvm.lanes import Lanes
 
-IS_X86 = platform.machine().lower() in ("x86_64", "amd64", "i386", "i686")
-"""Whether floats out of range become the lowest whole number."""
-
 
 def converted(lanes: Lanes, x: str, source: np.dtype, target: np.dtype) -> str:
-    """A value in another element type, as numpy's ``astype`` converts it on this machine.
+    """A value in another element type, as numpy's ``astype`` converts it on x86.
 
     Raises
     ------
@@ -78,8 +78,6 @@ def _float_to_whole(lanes: Lanes, x: str, source: np.dtype, target: np.dtype) ->
 
 
 def _in_range(lanes: Lanes, x: str, source: np.dtype, target: np.dtype) -> str:
-    if not IS_X86:  # other processors give the nearest number, and 0 for nan
-        return _nearest(lanes, x, source, target)
     new, type, bits = lanes.text.new, lanes.register(source), 8 * target.itemsize - 1
     lowest, end = -math.ldexp(1, bits), math.ldexp(1, bits)
     least = lowest - 1 if (source, bits) == (FLOAT64, 31) else lowest  # of int32 in float64, -2147483648.9 is in range
@@ -87,12 +85,6 @@ def _in_range(lanes: Lanes, x: str, source: np.dtype, target: np.dtype) -> str:
     inside = new(f"and {lanes.of('i1')} {above}, {new(f'fcmp olt {type} {x}, {lanes.number(source, end)}')}")
     safe = lanes.select(source, inside, x, lanes.number(source, 0.0))
     return lanes.select(target, inside, _changed(lanes, "fptosi", safe, source, target), lanes.number(target, lowest))
-
-
-def _nearest(lanes: Lanes, x: str, source: np.dtype, target: np.dtype) -> str:
-    types = lanes.register(source), lanes.register(target)
-    call = lanes.text.declare(f"llvm.fptosi.sat.{lanes.suffix(target)}.{lanes.suffix(source)}", types[1], types[0])
-    return lanes.text.new(f"{call}({types[0]} {x})")
 
 
 _CONVERTERS: dict[tuple[str, str], Callable[[Lanes, str, np.dtype, np.dtype], Any]] = {

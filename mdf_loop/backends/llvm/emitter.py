@@ -23,7 +23,7 @@ from mdf_loop.backends.llvm.overwriting import changes_length
 from mdf_loop.backends.llvm.registers import can_hold, held
 from mdf_loop.backends.llvm.sweeps import store_all
 from mdf_loop.backends.llvm.text import Text
-from mdf_loop.kernels.bounds import most_bytes
+from mdf_loop.kernels.arrays.bounds import most_bytes
 from mdf_loop.step.failing import may_fail
 from mdf_loop.step.records import LoopRegion, Region, Type, Value
 from mdf_loop.step.structure import uses_of

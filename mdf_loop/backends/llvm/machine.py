@@ -66,6 +66,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_anew)
 
 
+def triple_of(process: str) -> str:
+    """What to compile for in a process: on Windows in the form of ELF, since LLVM's linker loses constants in that of COFF."""
+    return f"{process}-elf" if "windows" in process and not process.endswith("-elf") else process
+
+
 class Machine:
     """This computer: what it compiles for, the linker, the functions of mathematics that were compiled so far."""
 
@@ -79,7 +84,7 @@ class Machine:
             let_through(error)
             raise CannotCompile(f"LLVM does not know this processor ({error})") from error
         self.features, self.cpu = llvm.get_host_cpu_features(), llvm.get_host_cpu_name()
-        self.triple = llvm.get_process_triple()
+        self.triple = triple_of(llvm.get_process_triple())
         self.linker = llvm.create_lljit_compiler(self._target(OPTIMISATION))
         self.numbers = itertools.count()
         self.functions: dict[str, tuple[str, Any]] = {}
@@ -114,8 +119,8 @@ class Machine:
 
     @property
     def has_half(self) -> bool:
-        """Whether conversions of float16 are instructions."""
-        return bool(self.features.get("f16c") or self.features.get("fullfp16"))
+        """Whether conversions of float16 are instructions; those of ARM with 64 bits all have them."""
+        return self.triple.startswith(("aarch64", "arm64")) or bool(self.features.get("f16c"))
 
     def linked(self, text: str, names: Sequence[str], functions: Sequence[str], level: int = OPTIMISATION) -> tuple[Any, int]:
         """The functions of a text by their names, at addresses as long as what is given is kept, and bytes of instructions.

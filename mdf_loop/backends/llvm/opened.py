@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.axes import place, places
+from mdf_loop.kernels.arrays.axes import place, places
 from mdf_loop.ops.registry import lookup
 from mdf_loop.step.allowed import allows
 from mdf_loop.step.build import Builder

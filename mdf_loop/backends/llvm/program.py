@@ -27,7 +27,6 @@ from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.machine import IN_A_HURRY, OPTIMISATION, machine
 from mdf_loop.backends.llvm.objects import ELEMENTS, LENGTHS, are_as_expected
 from mdf_loop.backends.llvm.operators.foreign import Outside
-from mdf_loop.backends.llvm.randomness import address_of, next_of_pcg
 from mdf_loop.backends.llvm.sweeps import store_all
 from mdf_loop.backends.llvm.text import RARE
 from mdf_loop.errors import let_through
@@ -80,13 +79,13 @@ class Program:
 
     def __call__(self, run: Any, *values: Any) -> tuple[Any, ...]:
         """Run it."""
-        table = self._spare.pop() if self._spare else self.new_table()
+        table = self.taken()
         given = self.exact(values) if self._weak else values
         found = [None if room is None else np.empty(*room) for room in self._rooms]
         if self.outside:
             table.given, table.run = given, run
         if self.draws:
-            table.entries[around.STREAM] = address_of(run.stream.shared())
+            table.entries[around.STREAM] = run.stream.words()
         if run is not None and not run.is_free:
             table.tell(run.pause)
         try:
@@ -97,7 +96,7 @@ class Program:
             if code:
                 raise error_of(code)
         except BaseException:
-            self._left(table)
+            self.give_back(table)
             raise
         return self._handed_back(table, found)
 
@@ -109,24 +108,24 @@ class Program:
 
     def run_if(self, form: Form, run: Any, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """Run it, if the values are of the form; None if they are not, or it ends before its end, which running it tells."""
-        table = self._spare.pop() if self._spare else self.new_table()
+        table = self.taken()
         found = tuple([None if room is None else np.empty(*room) for room in self._rooms])
         if self.draws:
-            table.entries[around.STREAM] = address_of(run.stream.shared())
+            table.entries[around.STREAM] = run.stream.words()
         try:
             code = self._call_if(table.address, form.address, id(values), id(found))
         except BaseException:
-            self._left(table)
+            self.give_back(table)
             raise
         if code:
-            self._left(table)
+            self.give_back(table)
             return None
         if not self._has_all_room:
             return self._handed_back(table, found)
         self._spare.append(table)
         return found
 
-    def _left(self, table: Table) -> None:
+    def give_back(self, table: Table) -> None:
         """A run is over, or did not come to its end: nothing of it stays in its table."""
         if self.outside:
             table.given, table.run = (), None
@@ -140,15 +139,16 @@ class Program:
         results = [self.results[k].of(table) if x is None else x for k, x in enumerate(found)]
         for k in self.lists:
             results[k] = list(results[k])
-        self._left(table)
+        self.give_back(table)
         return tuple(results)
 
     def new_table(self) -> Table:
         """A table for somebody who calls."""
-        table = Table(self.table, self._code["once"], self.constants, self.outside)
-        if self.draws:
-            table.entries[around.NEXT] = next_of_pcg()
-        return table
+        return Table(self.table, self._code["once"], self.constants, self.outside)
+
+    def taken(self) -> Table:
+        """A table that nobody else uses until it is given back."""
+        return self._spare.pop() if self._spare else self.new_table()
 
     def exact(self, values: Sequence[Any]) -> Sequence[Any]:
         """Python's own whole numbers as numpy's."""
@@ -235,6 +235,8 @@ class Table:
         """An operator that has no compiled form.  The program calls it."""
         try:
             fits = self._calls[int(self.entries[ASKED])](self.given, self.run)
+            if self.entries[around.STREAM]:
+                self.run.stream.words()  # the kernel may have drawn from them
         except Exception as error:
             let_through(error)
             raise FallBack from error

@@ -15,7 +15,7 @@ from mdf_loop.backends.llvm.arrays import Array, number
 from mdf_loop.backends.llvm.elements import BOOL, FLOAT64, INT64, CannotCompile
 from mdf_loop.backends.llvm.emitter import Emitter, writes
 from mdf_loop.backends.llvm.lanes import Lanes
-from mdf_loop.kernels.wide import EXACT64
+from mdf_loop.kernels.numbers.wide import EXACT64
 from mdf_loop.step.records import Value
 
 _CHECKED = {"add": "sadd", "sub": "ssub", "mul": "smul"}

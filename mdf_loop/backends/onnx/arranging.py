@@ -9,7 +9,7 @@ import numpy as np
 
 from mdf_loop.backends.onnx.printer import FIRST, FLOAT64, LAST
 from mdf_loop.backends.onnx.rewritten import REWRITTEN, OnnxBuilder, in_one_type, length, lengths_in, rewrites, shaped
-from mdf_loop.kernels.axes import place, places
+from mdf_loop.kernels.arrays.axes import place, places
 from mdf_loop.step.primitives import INT64
 from mdf_loop.step.records import Value
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.onnx import arranging, indices, open_lengths, structure  # noqa: F401  (they fill tables)
+from mdf_loop.backends.onnx import structural  # noqa: F401  (they fill tables)
 from mdf_loop.backends.onnx.emission import Emission
-from mdf_loop.backends.onnx.printer import FLOAT64, Printer, declared, dtype_of
+from mdf_loop.backends.onnx.printer import FLOAT64, GraphPrinter, declared, dtype_of
 from mdf_loop.backends.onnx.rewritten import REWRITTEN, OnnxBuilder, kept
 from mdf_loop.errors import UnsupportedOp, malformed
 from mdf_loop.ir import Body, Carried, Loop, Node, ValueType
@@ -65,7 +65,7 @@ def lower(body: Body, inputs: Mapping[str, tuple[Any, ValueType]]) -> Body:
             warnings.simplefilter("ignore")
             outputs = lowering.body(body, params)
         region = checked(lowering.b.closed(outputs))
-        printer = Printer(Emission(lowering.opset, path=(body.name,)), lowering.called, lowering.origins)
+        printer = GraphPrinter(Emission(lowering.opset, path=(body.name,)), lowering.called, lowering.origins)
         for name, param in params.items():
             printer.names[param] = printer.e.fresh(name)
         names = [printer.e.call(made, name) for made, name in zip(printer.region(region), body.outputs, strict=True)]

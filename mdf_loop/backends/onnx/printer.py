@@ -23,7 +23,7 @@ FLOAT64 = np.dtype(np.float64)
 FIRST, LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
-STRUCTURE: dict[str, Callable[[Printer, Value], Any]] = {}
+STRUCTURE: dict[str, Callable[[GraphPrinter, Value], Any]] = {}
 """By structural operation: what prints it, and gives the name of the value, or the names of several results."""
 
 
@@ -38,7 +38,7 @@ def declared(type: Type) -> ValueType:
     return ValueType() if dtype is None else ValueType(dtype, None if type.shape is None else (None,) * len(type.shape))
 
 
-class Printer:
+class GraphPrinter:
     """One graph.
 
     Parameters
@@ -48,19 +48,19 @@ class Printer:
         What values are called.
     origins : mapping of Value to Node
         The nodes that values come from.
-    outer : Printer, optional
+    outer : GraphPrinter, optional
         That of the graph around it.
     """
 
     def __init__(
-        self, emission: Emission, called: Mapping[Value, str], origins: Mapping[Value, Node], outer: Printer | None = None
+        self, emission: Emission, called: Mapping[Value, str], origins: Mapping[Value, Node], outer: GraphPrinter | None = None
     ) -> None:
         self.e, self.called, self.origins, self.outer = emission, called, origins, outer
         self.names: dict[Value, Any] = {}
 
-    def inside(self, *path: str) -> Printer:
+    def inside(self, *path: str) -> GraphPrinter:
         """The printer of a graph in this one."""
-        return Printer(Emission(self.e.opset, self.e, (*self.e.path, *path)), self.called, self.origins, self)
+        return GraphPrinter(Emission(self.e.opset, self.e, (*self.e.path, *path)), self.called, self.origins, self)
 
     def param(self, value: Value, base: str, kind: ValueType) -> str:
         """The name of a parameter, which is declared as an input."""
@@ -104,7 +104,7 @@ class Printer:
 
     def found(self, value: Value) -> Any:
         """What a value, or the several results of one, are called."""
-        printer: Printer | None = self
+        printer: GraphPrinter | None = self
         while printer is not None:
             if value in printer.names:
                 return printer.names[value]

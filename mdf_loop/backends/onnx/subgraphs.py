@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.onnx.printer import INT64, Printer, declared, dtype_of
+from mdf_loop.backends.onnx.printer import INT64, GraphPrinter, declared, dtype_of
 from mdf_loop.ir import Body, Carried, Collected, Loop, Node, Scanned, ValueType
 from mdf_loop.step.primitives import BOOL
 from mdf_loop.step.records import BranchRegion, LoopRegion, Region, Size, Type, Value
@@ -15,17 +15,17 @@ from mdf_loop.step.records import BranchRegion, LoopRegion, Region, Size, Type, 
 NUMBER, TRUTH = ValueType(INT64, ()), ValueType(BOOL, ())
 
 
-def _outputs(p: Printer, count: int) -> tuple[str, ...]:
+def _outputs(p: GraphPrinter, count: int) -> tuple[str, ...]:
     return tuple(p.e.fresh("unused") for _ in range(count))  # onnxruntime stumbles over outputs without names
 
 
-def _single(p: Printer, x: Value, dtype: np.dtype) -> str:
+def _single(p: GraphPrinter, x: Value, dtype: np.dtype) -> str:
     """A trip count or a condition: one number without axes."""
     name = p.of(x, dtype)
     return p.e.op("Reshape", name, np.array([], np.int64)) if x.type.shape else name
 
 
-def written_branch(p: Printer, v: Value) -> list[str]:
+def written_branch(p: GraphPrinter, v: Value) -> list[str]:
     """An If; results have one element type in both of its graphs."""
     branch: BranchRegion = v.attr
     graphs = {}
@@ -38,7 +38,7 @@ def written_branch(p: Printer, v: Value) -> list[str]:
     return list(outputs)
 
 
-def written_loop(p: Printer, v: Value) -> list[str]:
+def written_loop(p: GraphPrinter, v: Value) -> list[str]:
     """A Loop, or a Scan where nothing but the rows of arrays says how often it goes on."""
     loop: LoopRegion = v.attr
     count, condition, carried, scanned, _ = loop.split(v.args)
@@ -77,7 +77,7 @@ def _nothing(type: Type) -> np.ndarray:
     return np.zeros([0 if isinstance(n, Size) else n for n in type.shape or ()], dtype_of(type))
 
 
-def _trip_count(p: Printer, loop: LoopRegion, count: Value, scanned: Sequence[Value]) -> str:
+def _trip_count(p: GraphPrinter, loop: LoopRegion, count: Value, scanned: Sequence[Value]) -> str:
     if loop.has_count:
         return _single(p, count, INT64)
     if not scanned:
@@ -85,14 +85,14 @@ def _trip_count(p: Printer, loop: LoopRegion, count: Value, scanned: Sequence[Va
     return p.e.op("Gather", p.e.op("Shape", p.of(scanned[0])), np.array(loop.scanned[0].axis), axis=0)
 
 
-def _condition(p: Printer, loop: LoopRegion, condition: Value) -> str:
+def _condition(p: GraphPrinter, loop: LoopRegion, condition: Value) -> str:
     """The condition before the first iteration: where it is omitted, a Loop of ONNX does not obey that of its body."""
     if loop.has_condition:
         return _single(p, condition, BOOL)
     return p.e.constant(np.array(True)) if loop.obeyed and not _always_goes_on(loop) else ""
 
 
-def _states(inner: Printer, loop: LoopRegion) -> list[str]:
+def _states(inner: GraphPrinter, loop: LoopRegion) -> list[str]:
     names = [inner.param(state, f"carried_{k}", ValueType(dtype_of(state.type))) for k, state in enumerate(loop.states)]
     for k, last in enumerate(loop.last):
         names.append(inner.e.fresh(f"last_{k}"))
@@ -100,7 +100,7 @@ def _states(inner: Printer, loop: LoopRegion) -> list[str]:
     return names
 
 
-def _ends(inner: Printer, loop: LoopRegion) -> list[str]:
+def _ends(inner: GraphPrinter, loop: LoopRegion) -> list[str]:
     """Carried values in the types that they have in every iteration, last values and what is collected."""
     ends = [inner.of(end, dtype_of(state.type)) for end, state in zip(loop.ends, loop.states, strict=True)]
     return [*ends, *map(inner.of, loop.last), *map(inner.of, loop.rows)]
@@ -113,7 +113,7 @@ def _record(loop: LoopRegion, body: Body, states: Sequence[str], outputs: Sequen
     return Loop(body, carried, collected=collected, name=loop.name, **others)
 
 
-def _scan(inner: Printer, loop: LoopRegion) -> Loop:
+def _scan(inner: GraphPrinter, loop: LoopRegion) -> Loop:
     states = _states(inner, loop)
     parts = [inner.param(part, f"part_{k}", declared(part.type)) for k, part in enumerate(loop.parts)]
     _print_body(inner, loop)
@@ -123,7 +123,7 @@ def _scan(inner: Printer, loop: LoopRegion) -> Loop:
     return _record(loop, body, states, body.outputs, scanned=scanned)
 
 
-def _loop(p: Printer, inner: Printer, loop: LoopRegion, scanned: Sequence[Value]) -> Loop:
+def _loop(p: GraphPrinter, inner: GraphPrinter, loop: LoopRegion, scanned: Sequence[Value]) -> Loop:
     index, going = inner.param(loop.index, "iteration", NUMBER), inner.param(loop.going, "condition", declared(loop.going.type))
     inner.e.types[going] = TRUTH
     states = _states(inner, loop)
@@ -135,12 +135,12 @@ def _loop(p: Printer, inner: Printer, loop: LoopRegion, scanned: Sequence[Value]
     return _record(loop, body, states, body.outputs[1:], index=index, condition=going, keep_going=body.outputs[0])
 
 
-def _part(inner: Printer, x: str, index: str, what: Scanned) -> str:
+def _part(inner: GraphPrinter, x: str, index: str, what: Scanned) -> str:
     """The row of an array that belongs to an iteration."""
     at = inner.e.op("Sub", np.array(-1), index) if what.reverse else index
     return inner.e.op("Gather", x, at, axis=what.axis)
 
 
-def _print_body(inner: Printer, loop: LoopRegion) -> None:
+def _print_body(inner: GraphPrinter, loop: LoopRegion) -> None:
     """Print what the body computes."""
     inner.region(Region(loop.body.params, loop.body.values, ()))

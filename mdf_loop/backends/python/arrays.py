@@ -11,7 +11,7 @@ from mdf_loop.backends.python import numbers, runtime
 from mdf_loop.backends.python.broadcasts import whole_operands
 from mdf_loop.backends.python.numbers import BITS, CASTS, PYTHON_CASTS, SIGNS, end_of, is_native
 from mdf_loop.backends.python.peepholes import shorter
-from mdf_loop.kernels.wide import EXACT64
+from mdf_loop.kernels.numbers.wide import EXACT64
 from mdf_loop.step.liveness import is_one_of_two
 from mdf_loop.step.primitives import PRIMITIVES, REDUCTIONS
 from mdf_loop.step.records import Reduction, Type, Value

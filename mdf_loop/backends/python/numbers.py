@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.backends.python import runtime
-from mdf_loop.kernels import expression
+from mdf_loop.kernels.mdf import expression_operators as expression
 from mdf_loop.step.records import Type, Value
 
 SIGNS = {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mdf_loop.backends.python.numbers import is_native
-from mdf_loop.kernels.sine import FAST, LEAST, sine, sine_into
+from mdf_loop.kernels.numbers.sine import FAST, LEAST, sine, sine_into
 from mdf_loop.step.records import Value
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 
 from mdf_loop.errors import PartialResults
 from mdf_loop.ir import Collected
-from mdf_loop.kernels import expression
+from mdf_loop.kernels.mdf import expression_operators as expression
 from mdf_loop.options import Run
 from mdf_loop.step.failing import FallBack
 

@@ -6,14 +6,14 @@
 * ids that are no Python names (``x.3``, ``/A/Add``), which MDF's expressions cannot read
   (:mod:`mdf_loop.convert.identifiers`);
 * output ports that are all bound to the whole value of a function with several results: they become ``f[0]``, ``f[1]``;
-* shapes that are null or have names for dimensions (:mod:`mdf_loop.convert.repair.shapes`);
-* bodies without a signature: inputs, outputs, opset and types are written into the graph's metadata, where exactly one
-  reading exists (:mod:`mdf_loop.convert.repair.signature`);
+* shapes that are null or have names for dimensions (:mod:`mdf_loop.convert.repair.port_shapes`);
+* branches without a signature that have one output port which no edge leaves: it is their output;
 * values that a body captures and its node does not have: they become input ports, with an edge from their source.
 
-What is lost cannot be put right.  The importer drops the values of initializers, so a model reads names that nothing
-gives a value.  Inputs of the model look just the same in the file: both become input ports marked as ``required`` in
-their metadata, and running the model without a value for one of them is an error that says so.
+What is lost cannot be put right.  The importer keeps the nodes of a body, and neither its inputs nor its outputs: a body
+of a Loop or Scan is refused, unless its metadata names them.  The importer also drops the values of initializers, so a
+model reads names that nothing gives a value.  Inputs of the model look just the same in the file: both become input ports
+marked as ``required`` in their metadata, and running the model without a value for one of them is an error that says so.
 
 A model that is fine comes back equal, and one whose graphs say types, which :func:`mdf_loop.convert` wrote, is fine.
 """
@@ -24,21 +24,17 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import onnx
 
 from mdf_loop.convert.identifiers import rename
 from mdf_loop.convert.repair.importer import CONTROL, bodies_of, check_imported, graphs_in, is_imported, open_bodies
-from mdf_loop.convert.repair.shapes import known_shape, mend_shapes
-from mdf_loop.convert.repair.signature import CONDITION, ITERATION, Place, Reading, Role, TooManyReadings, is_signed, readings
-from mdf_loop.convert.repair.unreadable import message
+from mdf_loop.convert.repair.port_shapes import mend_shapes
 from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp, malformed
 from mdf_loop.readers import read
-from mdf_loop.readers.mdf.objects import check_structure
+from mdf_loop.readers.mdf.graph_objects import check_structure
 from mdf_loop.readers.mdf.signature import ports_of, said_names
 from mdf_loop.readers.mdf.typed import function_of, is_typed
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
-from mdf_loop.types.elements import DTYPES
 from mdf_loop.types.schemas import schema_of, version_in
 
 REQUIRED = "required"
@@ -80,7 +76,7 @@ def _mended(model: Any, where: str) -> Any:
     graphs = [inner for graph in model.graphs for inner in graphs_in(graph)]
     opset = _opset(model, [graph for graph in graphs if graph not in model.graphs])
     for graph in model.graphs:
-        _mend_graph(graph, frozenset(), (where, graph.id), opset)
+        _mend_graph(graph, (where, graph.id), opset)
         if is_imported(graph) and (model.id == MODEL or any("types" in (inner.metadata or {}) for inner in graphs_in(graph))):
             _check_engine(graph, (where, graph.id))
             _require(graph)
@@ -92,30 +88,24 @@ def _mended(model: Any, where: str) -> Any:
     return model
 
 
-def _mend_graph(graph: Any, outside: frozenset[str], path: tuple[str, ...], opset: int) -> None:
-    """Mend a graph and the bodies in it; ``outside`` are the names of the graphs around it."""
+def _mend_graph(graph: Any, path: tuple[str, ...], opset: int) -> None:
+    """Mend a graph and the bodies in it."""
     imported = is_imported(graph)
     if imported:
         check_imported(graph, path)
         for node in graph.nodes:
             _bind_outputs(node)
-    names = outside | _names(graph)
     for node in graph.nodes:
         for key, body in bodies_of(node):
             where = (*path, node.id, key)
-            _mend_graph(body, names, where, opset)
+            _mend_graph(body, where, opset)
             if is_imported(body) and not is_signed(body):
-                given = frozenset() if imported else frozenset(parameter.id for parameter in node.parameters)
-                _sign(_place(graph, node, body, names | given, opset), where)
+                _sign(node, body, opset, where)
             said = body.metadata or {}
             if imported and "outputs" in said and ("inputs" in said or _kind(node) == "branch"):
                 _connect(graph, node, body)
         if imported:
             _bind_one_output(node)
-
-
-def _names(graph: Any) -> frozenset[str]:
-    return frozenset(port.id for node in graph.nodes for port in (*node.input_ports, *node.output_ports))
 
 
 def _kind(node: Any) -> str:
@@ -172,70 +162,43 @@ def _parameter(node: Any, name: str) -> Any:
     return next((p.value for p in node.parameters if p.id == name), None)
 
 
-def _place(graph: Any, node: Any, body: Any, names: frozenset[str], opset: int) -> Place:
-    """Where a body stands, and what it is given and gives there."""
-    kind, given = _kind(node), list(_inputs(node).values())
-    results = [port.id for port in node.output_ports]
-    if kind == "branch":
-        return Place(graph, node, body, kind, (), tuple(Role(name) for name in results), 0, names, opset)
-    n_carried = len(given) - _scanned(node)
-    carried = [
-        Role(f"carried_{k + 1}", None, _shape(node, source), frozenset([*_text(source), *results[k : k + 1]]))
-        for k, source in enumerate(given[:n_carried])
-    ]
-    axes = np.ravel(_parameter(node, "scan_input_axes") or 0).tolist()
-    parts = [
-        Role(f"part_{k + 1}", None, _without(_shape(node, source), axes[k] if k < len(axes) else 0), frozenset(_text(source)))
-        for k, source in enumerate(given[n_carried:])
-    ]
-    collected = [Role(f"collected_{k + 1}") for k in range(len(results) - n_carried)]
-    first_in, first_out = [], []
-    if kind == "loop":
-        first_in = [Role(ITERATION, DTYPES[7], ()), Role(CONDITION, DTYPES[9], ())]
-        first_out = first_in[1:]
-    inputs, outputs = (*first_in, *carried, *parts), (*first_out, *carried, *collected)
-    return Place(graph, node, body, kind, inputs, outputs, n_carried, names, opset)
+def is_signed(graph: Any) -> bool:
+    """Whether a graph says something of its signature."""
+    return any(key in (graph.metadata or {}) for key in ("inputs", "outputs"))
 
 
-def _text(source: Any) -> list[str]:
-    return [source] if isinstance(source, str) else []
+def _sign(node: Any, body: Any, opset: int, path: tuple[str, ...]) -> None:
+    """Name the output of a branch in its metadata, where there can be only one.
+
+    Raises
+    ------
+    MalformedBody
+        The file does not say which ports are the inputs and outputs of the body.
+    """
+    ports, kind = ports_of(body), _kind(node)
+    ends = [port for _, port in ports.ends]
+    if kind != "branch" or len(ends) != 1 or len(node.output_ports) != 1:
+        raise MalformedBody(_lost(kind, list(dict.fromkeys(port for _, port in ports.needy)), ends, opset), path)
+    body.metadata = {**(body.metadata or {}), "outputs": ends, "opset": opset, "types": {}}
 
 
-def _shape(node: Any, source: Any) -> tuple[int | None, ...] | None:
-    """The shape of an argument's value."""
-    if isinstance(source, str):
-        port = next((p for p in node.input_ports if p.id == source), None)
-        value = _parameter(node, source)
-        return known_shape(port) if port is not None else None if value is None else np.shape(value)
-    return np.shape(source)
+def _lost(kind: str, needy: list[str], ends: list[str], opset: int) -> str:
+    """What to do about a body whose signature was lost, with the graph's own names."""
+    inputs = {"loop": ["iteration", "condition", *needy], "scan": needy}.get(kind)
+    outputs = ["condition", *ends] if kind == "loop" else ends
+    first = "" if inputs is None else f"inputs: {_yaml(inputs)}, "
+    return (
+        "MDF's importer did not write which ports of this graph are the inputs and outputs of the body. Convert the .onnx file "
+        'itself: mdf_loop.convert("model.onnx", "model.yaml"); or run it: mdf_loop.run("model.onnx"). Without that file, name '
+        f"the ports in the graph, in their order: metadata: {{{first}outputs: {_yaml(outputs)}, opset: {opset}, types: {{}}}}, "
+        "without those that the body reads from around it"
+    )
 
 
-def _without(shape: tuple[int | None, ...] | None, axis: int) -> tuple[int | None, ...] | None:
-    """The shape of a part of a scanned input."""
-    if shape is None or not -len(shape) <= axis < len(shape):
-        return None
-    axis %= len(shape)
-    return shape[:axis] + shape[axis + 1 :]
+def _yaml(names: list[str]) -> str:
+    import yaml
 
-
-def _sign(place: Place, path: tuple[str, ...]) -> None:
-    """Write the only signature that a body can have into its metadata."""
-    try:
-        found = readings(place)
-    except MalformedBody as error:
-        raise MalformedBody(str(error), path) from error
-    except TooManyReadings as error:
-        raise MalformedBody(message(place, None), path) from error
-    if len(found) != 1:
-        raise MalformedBody(message(place, found), path)
-    (reading,) = found
-    place.body.metadata = {**(place.body.metadata or {}), **metadata(reading, place)}
-
-
-def metadata(reading: Reading, place: Place) -> dict[str, Any]:
-    """A signature as the metadata of a graph says it."""
-    inputs = {} if place.kind == "branch" else {"inputs": list(reading.inputs)}
-    return {**inputs, "outputs": list(reading.outputs), "opset": place.opset, "types": dict(reading.types)}
+    return yaml.safe_dump(names, default_flow_style=True, allow_unicode=True, width=1 << 20).strip()
 
 
 def _connect(graph: Any, node: Any, body: Any) -> None:

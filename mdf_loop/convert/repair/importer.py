@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mdf_loop.convert.repair.shapes import mend_written_shapes
+from mdf_loop.convert.repair.port_shapes import mend_written_shapes
 from mdf_loop.errors import LoopError, MalformedBody
 from mdf_loop.readers.mdf.body import check_graph
-from mdf_loop.readers.mdf.control import BODIES
-from mdf_loop.readers.mdf.given_graphs import as_graph
-from mdf_loop.readers.mdf.objects import check_structure
+from mdf_loop.readers.mdf.control_functions import BODIES
+from mdf_loop.readers.mdf.graph_objects import as_graph, check_structure
 from mdf_loop.readers.mdf.typed import function_of
 
 CONTROL = {f"onnx::{op}": keys for op, keys in BODIES.items() if op != "SequenceMap"}

@@ -56,7 +56,7 @@ class Evaluations:
 
 
 @dataclass(frozen=True)
-class Calls:
+class CallsSoFar:
     """How often nodes were called, altogether, compared with ``n``."""
 
     comparison: str
@@ -124,7 +124,7 @@ class Not:
     part: Condition
 
 
-Condition = Constant | Passes | Evaluations | Calls | Usable | AllRan | JustRan | Threshold | Every | Some | Not
+Condition = Constant | Passes | Evaluations | CallsSoFar | Usable | AllRan | JustRan | Threshold | Every | Some | Not
 
 ALWAYS, NEVER = Constant(True), Constant(False)
 
@@ -197,7 +197,7 @@ class ConditionReader:
                 raise self.refused("is EveryNPasses(0), a division by zero")
             return Passes(_ON_PASSES[kind], n, scale)
         if kind in _ON_CALLS:
-            return Calls(
+            return CallsSoFar(
                 _ON_CALLS[kind], (self._dependency(kind, arguments),), self._number(kind, arguments), self._scale(arguments)
             )
         return self._other(kind, arguments)
@@ -218,7 +218,7 @@ class ConditionReader:
             return Some(tuple(AllRan((node,), scale) for node in nodes)) if kind == "WhenFinishedAny" else AllRan(nodes, scale)
         if kind == "AfterNCallsCombined":
             nodes = self._dependencies(kind, arguments)
-            return Calls("greater_equal", nodes, self._number(kind, arguments), self._scale(arguments))
+            return CallsSoFar("greater_equal", nodes, self._number(kind, arguments), self._scale(arguments))
         if kind == "Threshold":
             return self._threshold(arguments)
         if kind in _STARTS:
@@ -323,7 +323,7 @@ def called_in(condition: Condition) -> set[str]:
     """The nodes whose calls a condition counts."""
     found: set[str] = set()
     for part in parts_of(condition):
-        if isinstance(part, Calls | AllRan):
+        if isinstance(part, CallsSoFar | AllRan):
             found.update(part.nodes)
         elif isinstance(part, Usable):
             found.add(part.dependency)

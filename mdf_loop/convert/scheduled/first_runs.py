@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.convert.scheduled.values import Given, Key, Reading, Store
+from mdf_loop.convert.scheduled.values import GivenInput, Key, Reading, Store
 from mdf_loop.errors import LoopError
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.ir import Body
 from mdf_loop.options import start_run
-from mdf_loop.readers.expressions.values import Builder, NotCompiled, Unavailable, Value
+from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Unavailable, Value
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
 
 RunNode = Callable[[str, Body, int], Sequence[Any]]
@@ -33,7 +33,7 @@ def interpreted(node: str, body: Body, passes: int) -> Sequence[Any]:
 class Slots(Store):
     """Values that are known, and all the same read as if they were not: as inputs of what a node computes."""
 
-    def __init__(self, known: dict[Key, Any], body: Builder, reading: Reading) -> None:
+    def __init__(self, known: dict[Key, Any], body: BodyBuilder, reading: Reading) -> None:
         super().__init__(known, None, reading)
         self.body, self.inputs, self.read = body, dict[Key, str](), dict[Key, Any]()
 
@@ -50,7 +50,7 @@ class Slots(Store):
         self.inputs[key] = value.name
         return value
 
-    def given(self, given: Given) -> Value:
+    def given(self, given: GivenInput) -> Value:
         """What a run is given, which no pass changes."""
         value = self.get(given.key)
         assert isinstance(value, Value)
@@ -96,7 +96,7 @@ def kind_of(key: Key, value: Any) -> Any:
 
 
 def read_run(
-    known: dict[Key, Any], evaluate: Callable[[Slots, Builder], dict[Key, Any]], name: str, opsets: Any
+    known: dict[Key, Any], evaluate: Callable[[Slots, BodyBuilder], dict[Key, Any]], name: str, opsets: Any
 ) -> NodeRun | None:
     """What a node computes; None where that depends on the values.
 
@@ -104,7 +104,7 @@ def read_run(
     """
     reading = Reading()
     while True:
-        reading.changed, builder = False, Builder(reading, (), (), DEFAULT_OPSET)
+        reading.changed, builder = False, BodyBuilder(reading, (), (), DEFAULT_OPSET)
         store = Slots(known, builder, reading)
         try:
             changed = evaluate(store, builder)

@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.convert.files import load
+from mdf_loop.convert.loading import load
 from mdf_loop.convert.scheduled.first_runs import RunNode, interpreted
+from mdf_loop.convert.scheduled.lowered_runs import execute
 from mdf_loop.convert.scheduled.passes import OPSETS, Pass
-from mdf_loop.convert.scheduled.plan import UPDATES, Lowered, Plan
-from mdf_loop.convert.scheduled.running import execute
-from mdf_loop.convert.scheduled.schedule import read_schedule
+from mdf_loop.convert.scheduled.plan import UPDATES, Lowered, RunPlan
+from mdf_loop.convert.scheduled.run_order import read_schedule
 from mdf_loop.convert.scheduled.values import (
-    Given,
+    GivenInput,
     Key,
     Reading,
     Store,
@@ -34,17 +34,17 @@ from mdf_loop.convert.scheduled.values import (
     either_of,
     is_known,
 )
-from mdf_loop.counts import LARGEST, counted
 from mdf_loop.errors import ArgumentError, KindError, NotLowered, in_words, malformed
 from mdf_loop.ir import Body, Collected, Loop
-from mdf_loop.ir.check import check_body
+from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
-from mdf_loop.readers.expressions.values import Builder, NotCompiled, Number, Unavailable, Value, literal
+from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Number, Unavailable, Value, literal
 from mdf_loop.readers.mdf.body import check_graph
 from mdf_loop.readers.mdf.typed import is_typed
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
+from mdf_loop.settings.counts import LARGEST, counted
 
-__all__ = ["Lowered", "Lowering", "check_steps", "execute", "lower"]
+__all__ = ["Lowered", "ScheduledLowering", "check_steps", "execute", "lower"]
 
 MOST_FIRST_PASSES = 20
 """How many passes are run one by one at most: a node that has not run by then has its first run inside the loop."""
@@ -95,10 +95,10 @@ def lower(
     >>> lowered.trip_count, lowered.names
     (998, ('count', 'level'))
     """
-    return Lowering(model, steps, time_increment, collect, record).lowered()
+    return ScheduledLowering(model, steps, time_increment, collect, record).lowered()
 
 
-class Lowering:
+class ScheduledLowering:
     """One way of making a scheduled graph a loop, for as often as it is to run: what it takes is what :func:`lower` takes.
 
     The first passes are run each time, for they may draw random numbers.  The loop behind them is read once for each kind of
@@ -120,10 +120,10 @@ class Lowering:
             raise NotLowered("it is an ONNX graph, which computes in the types that it says", (self.graph.id,))
         with self._told():
             check_graph(self.graph)
-            self.plan = Plan(self.graph, read_schedule(self.graph), int(steps), time_increment, tuple(record))
+            self.plan = RunPlan(self.graph, read_schedule(self.graph), int(steps), time_increment, tuple(record))
         self._read: tuple[Any, _Behind] | None = None
 
-    def lowered(self, run_node: RunNode = interpreted, given: Mapping[Given, Any] = MappingProxyType({})) -> Lowered:
+    def lowered(self, run_node: RunNode = interpreted, given: Mapping[GivenInput, Any] = MappingProxyType({})) -> Lowered:
         """The first passes, run now by ``run_node``, and the loop behind them; ``given`` are values for places in the graph."""
         with self._told():
             start = _First(self.plan, self.collect, run_node, given).run()
@@ -188,7 +188,7 @@ class _Start:
 class _First:
     """The passes that are run one by one."""
 
-    def __init__(self, plan: Plan, collect: bool, run_node: RunNode, given: Mapping[Given, Any]) -> None:
+    def __init__(self, plan: RunPlan, collect: bool, run_node: RunNode, given: Mapping[GivenInput, Any]) -> None:
         self.plan, self.collect, self.run_node = plan, collect, run_node
         self.known: dict[Key, Any] = {each.key: value for each, value in given.items()}
         self.evaluations: list[tuple[Any, ...]] = []
@@ -220,7 +220,7 @@ class _First:
         return Lowered(None, 0, names, outputs, rows, self.plan.steps, passes, self.collect, self.passes, *recorded)
 
     def _pass(self) -> Pass:
-        builder = Builder(Reading(), (), (), DEFAULT_OPSET)
+        builder = BodyBuilder(Reading(), (), (), DEFAULT_OPSET)
         return Pass(self.plan, Store(self.known, None, Reading()), builder, self.run_node, self.passes)
 
     def _is_over(self, before: Pass) -> bool:
@@ -289,7 +289,7 @@ def _kinds(known: Mapping[Key, Any]) -> dict[Key, Any] | None:
     return found
 
 
-def _begun(plan: Plan, start: _Start, behind: _Behind, collect: bool) -> Lowered:
+def _begun(plan: RunPlan, start: _Start, behind: _Behind, collect: bool) -> Lowered:
     """The loop with the values that it begins with."""
     loop, passes = behind.loop, plan.schedule.passes
     trip_count = None if passes is None else passes * plan.steps - start.passes
@@ -311,7 +311,7 @@ def _begun(plan: Plan, start: _Start, behind: _Behind, collect: bool) -> Lowered
     )
 
 
-def _loop(plan: Plan, start: _Start, collect: bool) -> _Behind:
+def _loop(plan: RunPlan, start: _Start, collect: bool) -> _Behind:
     """The loop over all further passes.  Read again while that finds out something the reading before needed to know."""
     reading = Reading()
     while True:
@@ -330,12 +330,12 @@ def _loop(plan: Plan, start: _Start, collect: bool) -> _Behind:
     return _Behind(loop, keys)
 
 
-def _body(plan: Plan, start: _Start, reading: Reading, collect: bool) -> tuple[Body, dict[str, Key]]:
+def _body(plan: RunPlan, start: _Start, reading: Reading, collect: bool) -> tuple[Body, dict[str, Key]]:
     """The body, and whose its hidden values are.
 
     Its outputs are those of the graph, whether to go on, and whether an evaluation is over, as far as needed.
     """
-    builder = Builder(reading, (), (), DEFAULT_OPSET)
+    builder = BodyBuilder(reading, (), (), DEFAULT_OPSET)
     store = Store(start.known, builder, reading)
     made = Pass(plan, store, builder)
     made.run()
@@ -370,7 +370,7 @@ def _recorded(store: Store, key: Key) -> Value:
     return value
 
 
-def _goes_on(plan: Plan, made: Pass, ended: Value) -> Value:
+def _goes_on(plan: RunPlan, made: Pass, ended: Value) -> Value:
     """Whether there is a further pass."""
     builder, store = made.builder, made.store
     goes_on = contrary(builder, ended)

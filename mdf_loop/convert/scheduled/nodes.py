@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.calls.prepared import read_once
-from mdf_loop.convert.scheduled.values import Given, Store, branch_of, chosen, is_known, one_of
+from mdf_loop.convert.scheduled.values import GivenInput, Store, branch_of, chosen, is_known, one_of
 from mdf_loop.ir import Body
-from mdf_loop.readers.expressions.values import Builder, NotCompiled, Scope, Unavailable, Value, arithmetic, literal
+from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Scope, Unavailable, Value, arithmetic, literal
 from mdf_loop.readers.mdf.edges import REDUCTIONS
-from mdf_loop.readers.mdf.functions import apply_function
 from mdf_loop.readers.mdf.node import START, NodeReader, default_of, is_stateful
+from mdf_loop.readers.mdf.node_functions import apply_function
 
 
 @dataclass(frozen=True)
-class Moment:
+class PassMoment:
     """What a run of a node is told of the time.
 
     Attributes
@@ -48,22 +48,22 @@ class ScheduledNode(NodeReader):
     ----------
     node : modeci_mdf.mdf.Node
     ports : mapping of str to Value
-    builder : Builder
+    builder : BodyBuilder
     path : tuple of str
     store : Store
         Where its values live from run to run.
-    moment : Moment
+    moment : PassMoment
     """
 
     def __init__(
-        self, node: Any, ports: Mapping[str, Value], builder: Builder, path: tuple[str, ...], store: Store, moment: Moment
+        self, node: Any, ports: Mapping[str, Value], builder: BodyBuilder, path: tuple[str, ...], store: Store, moment: PassMoment
     ) -> None:
         super().__init__(node, ports, builder, _read_body, path)
         self.store, self.moment = store, moment
 
     def value(self, source: Any, thing: Any, scope: Scope | None = None) -> Value:
         """What MDF evaluates a value to; one that each run is given is in the store."""
-        return self.store.given(source) if isinstance(source, Given) else super().value(source, thing, scope)
+        return self.store.given(source) if isinstance(source, GivenInput) else super().value(source, thing, scope)
 
     def run(self) -> None:
         """Evaluate the node; its parameters and output ports are in the store then."""
@@ -224,7 +224,7 @@ class Sent:
 
 
 def port_value(
-    store: Store, builder: Builder, node: Any, port: Any, sent: Sequence[Sent], ran: Value, path: tuple[str, ...]
+    store: Store, builder: BodyBuilder, node: Any, port: Any, sent: Sequence[Sent], ran: Value, path: tuple[str, ...]
 ) -> Value:
     """The value of an input port in one run of its node; ``ran`` says whether the node ran before."""
     base = f"{node.id}.{port.id}"
@@ -246,7 +246,7 @@ def port_value(
     return one_of(builder, came, then, otherwise, base, apart=bool(then[0]))[0]  # what has not come has no value to weigh
 
 
-def _weighted(builder: Builder, base: str, sent: Sent) -> Value:
+def _weighted(builder: BodyBuilder, base: str, sent: Sent) -> Value:
     """What an edge brings."""
     edge, value = sent.edge, sent.value
     if isinstance(value, Unavailable):
@@ -268,7 +268,7 @@ def is_plain(edge: Any) -> bool:
     return type(weight) in (int, float) and weight == 1
 
 
-def _reduced(builder: Builder, base: str, reduce: str, values: Sequence[Value], sent: Sequence[Sent]) -> Value:
+def _reduced(builder: BodyBuilder, base: str, reduce: str, values: Sequence[Value], sent: Sequence[Sent]) -> Value:
     if not all(is_known(part.came) for part in sent):
         raise NotCompiled(f"two edges end in port {base}, and not both of their senders have surely run")
     if any(part.is_array and is_plain(part.edge) for part in sent):
@@ -279,9 +279,9 @@ def _reduced(builder: Builder, base: str, reduce: str, values: Sequence[Value], 
     return builder.node(op, [*values], base, number=arithmetic(op, *values))
 
 
-def _default(store: Store, builder: Builder, port: Any, ran: Value, path: tuple[str, ...]) -> Value:
+def _default(store: Store, builder: BodyBuilder, port: Any, ran: Value, path: tuple[str, ...]) -> Value:
     """What MDF takes where no edge brings a value."""
-    if isinstance(port.default_value, Given):
+    if isinstance(port.default_value, GivenInput):
         return store.given(port.default_value)
     if port.default_value is not None:
         if isinstance(port.default_value, str):

@@ -13,7 +13,7 @@ from mdf_loop.convert.scheduled.conditions import (
     SEQUENCE,
     UPDATE,
     AllRan,
-    Calls,
+    CallsSoFar,
     Condition,
     Constant,
     Evaluations,
@@ -26,8 +26,8 @@ from mdf_loop.convert.scheduled.conditions import (
     parts_of,
 )
 from mdf_loop.convert.scheduled.first_runs import NodeRun, RunNode, Slots, interpreted, read_run
-from mdf_loop.convert.scheduled.nodes import Moment, ScheduledNode, Sent, is_plain, port_value
-from mdf_loop.convert.scheduled.plan import UPDATES, Plan
+from mdf_loop.convert.scheduled.nodes import PassMoment, ScheduledNode, Sent, is_plain, port_value
+from mdf_loop.convert.scheduled.plan import UPDATES, RunPlan
 from mdf_loop.convert.scheduled.values import (
     FALSE,
     TRUE,
@@ -47,8 +47,8 @@ from mdf_loop.convert.scheduled.values import (
 )
 from mdf_loop.errors import LoopError, NotLowered
 from mdf_loop.ir import Node
-from mdf_loop.plan.purity import seeded
-from mdf_loop.readers.expressions.values import DOMAIN, Builder, NotCompiled, Number, Unavailable, Value, literal
+from mdf_loop.plan.invariants import seeded
+from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, NotCompiled, Number, Unavailable, Value, literal
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
 
 OPSETS = {"": DEFAULT_OPSET, DOMAIN: 1}
@@ -65,9 +65,9 @@ class Pass:
 
     Parameters
     ----------
-    plan : Plan
+    plan : RunPlan
     store : Store
-    builder : Builder
+    builder : BodyBuilder
         Where conditions and counts are computed; unused where everything is known.
     run_node : callable
         What runs a node whose values are known.
@@ -75,7 +75,7 @@ class Pass:
         How many passes there were before.
     """
 
-    def __init__(self, plan: Plan, store: Store, builder: Builder, run_node: RunNode = interpreted, done: int = 0) -> None:
+    def __init__(self, plan: RunPlan, store: Store, builder: BodyBuilder, run_node: RunNode = interpreted, done: int = 0) -> None:
         self.plan, self.store, self.builder = plan, store, builder
         self.run_node, self.done = run_node, done
         store.recorded = frozenset(plan.record)
@@ -188,7 +188,7 @@ class Pass:
         if made is not UNREAD:
             return made
 
-        def evaluate(store: Slots, builder: Builder) -> dict[Key, Value | Unavailable]:
+        def evaluate(store: Slots, builder: BodyBuilder) -> dict[Key, Value | Unavailable]:
             once = Pass(self.plan, store, builder)
             with store.aside() as changed:
                 once._evaluate(name, builder)
@@ -200,7 +200,7 @@ class Pass:
 
     def _with_values(self, name: str) -> dict[Key, Any]:
         """What a node makes of its values, read for these alone."""
-        builder = Builder(Reading(), (), (), DEFAULT_OPSET)
+        builder = BodyBuilder(Reading(), (), (), DEFAULT_OPSET)
         with self.store.aside() as changed:
             self._evaluate(name, builder)
         values = {key: value for key, value in changed.items() if isinstance(value, Value)}
@@ -224,11 +224,11 @@ class Pass:
         for (key, *_), value in zip(kept, merged, strict=True):
             self.store.set(key, value)
 
-    def _evaluate(self, name: str, builder: Builder) -> None:
+    def _evaluate(self, name: str, builder: BodyBuilder) -> None:
         """Make one run of a node."""
         node, path = self.plan.nodes[name], (self.plan.graph.id, name)
         ran = self._ran(name)
-        moment = Moment(ran, self._later(), self.plan.time_increment)
+        moment = PassMoment(ran, self._later(), self.plan.time_increment)
         ports = {
             port.id: port_value(self.store, builder, node, port, self._sent(node, port), ran, path) for port in node.input_ports
         }
@@ -276,7 +276,7 @@ class Pass:
             return compared(builder, condition.comparison, count, condition.n)
         if isinstance(condition, Evaluations):
             return compared(builder, condition.comparison, self._count(UPDATES), condition.n)
-        if isinstance(condition, Calls):
+        if isinstance(condition, CallsSoFar):
             return compared(builder, condition.comparison, self._calls(condition), condition.n)
         if isinstance(condition, Usable):
             return compared(builder, "greater_equal", self._count(("usable", condition.dependency, condition.owner)), condition.n)
@@ -287,7 +287,9 @@ class Pass:
         if isinstance(condition, Not):
             return contrary(builder, self.holds(condition.part))
         if isinstance(condition, AllRan):
-            parts: tuple[Condition, ...] = tuple(Calls("greater_equal", (name,), 1, condition.scale) for name in condition.nodes)
+            parts: tuple[Condition, ...] = tuple(
+                CallsSoFar("greater_equal", (name,), 1, condition.scale) for name in condition.nodes
+            )
             return self._joined(parts, FALSE)
         return self._joined(condition.parts, TRUE if isinstance(condition, Some) else FALSE)
 
@@ -309,7 +311,7 @@ class Pass:
         branches = (([], [end]), looked) if end.literal else (looked, ([], [end]))
         return one_of(self.builder, value, *branches, "condition")[0]
 
-    def _calls(self, condition: Calls) -> Value:
+    def _calls(self, condition: CallsSoFar) -> Value:
         total = literal(0)
         for name in condition.nodes:
             total = added(self.builder, total, self._count(("calls", name, condition.scale)), "calls")

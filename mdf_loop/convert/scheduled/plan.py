@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from mdf_loop.convert.scheduled.conditions import SEQUENCE, UPDATE, AllRan, Calls, JustRan, Passes, Usable
+from mdf_loop.convert.scheduled.conditions import SEQUENCE, UPDATE, AllRan, CallsSoFar, JustRan, Passes, Usable
 from mdf_loop.convert.scheduled.first_runs import NodeRun
-from mdf_loop.convert.scheduled.schedule import Schedule, output_ports
+from mdf_loop.convert.scheduled.run_order import Schedule, output_ports
 from mdf_loop.convert.scheduled.values import Key
 from mdf_loop.ir import Loop
 
@@ -18,7 +18,7 @@ UPDATES: Key = ("evaluations",)
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """A graph, its schedule, how many evaluations there are, the time between them, and what is recorded of each pass."""
 
     graph: Any
@@ -63,7 +63,7 @@ class Plan:
         for part in self.schedule.looks_at:
             if isinstance(part, Passes):
                 found["passes", part.scale] = part.scale
-            elif isinstance(part, Calls | AllRan):
+            elif isinstance(part, CallsSoFar | AllRan):
                 found |= {("calls", name, part.scale): part.scale for name in part.nodes}
             elif isinstance(part, Usable):
                 found["usable", part.dependency, part.owner] = UPDATE

@@ -14,14 +14,14 @@ from typing import Any
 from mdf_loop.convert.scheduled.conditions import COMPARISONS
 from mdf_loop.ir import Body, Node
 from mdf_loop.readers.expressions.expression import harmless
-from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN, Builder, Findings, Number, Unavailable, Value, literal
+from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN, BodyBuilder, Findings, Number, Unavailable, Value, literal
 
 Key = tuple[str, ...]
 """What a value is: its kind (``"parameter"``, ``"output"``, ``"calls"``, ...) and whose."""
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenInput:
     """Stands in a graph in the place of a number or array that each run is given: nothing of a loop depends on which it is."""
 
     node: str
@@ -50,11 +50,11 @@ class Store:
     ----------
     known : dict of key to value
         What they are before the pass.
-    builder : Builder or None
+    builder : BodyBuilder or None
         Where they are carried; None where they are known.
     """
 
-    def __init__(self, known: dict[Key, Any], builder: Builder | None, reading: Reading) -> None:
+    def __init__(self, known: dict[Key, Any], builder: BodyBuilder | None, reading: Reading) -> None:
         self.known, self.builder, self.reading = known, builder, reading
         self.carried: dict[Key, Value] = {}
         self.recorded: frozenset[Key] = frozenset()
@@ -81,7 +81,7 @@ class Store:
         self.carried[key] = self._layers[0][key] = value = self.builder.hidden(key, base, known)
         return value
 
-    def given(self, given: Given) -> Value:
+    def given(self, given: GivenInput) -> Value:
         """What a run is given, which no pass changes."""
         if self.builder is None:
             return literal(self.known[given.key])
@@ -113,14 +113,14 @@ def is_known(value: Value) -> bool:
     return value.literal is not UNKNOWN
 
 
-def compared(builder: Builder, comparison: str, left: Value, right: Any) -> Value:
+def compared(builder: BodyBuilder, comparison: str, left: Value, right: Any) -> Value:
     """A count or number compared with a number: Python's bool."""
     if is_known(left):
         return literal(bool(COMPARISONS[comparison](left.literal, right)))
     return builder.node(comparison, [left, literal(right)], "condition", number=Number.BOOL)
 
 
-def divides(builder: Builder, count: Value, n: Any) -> Value:
+def divides(builder: BodyBuilder, count: Value, n: Any) -> Value:
     """Whether ``count`` is a multiple of ``n``."""
     if is_known(count):
         return literal(count.literal % n == 0)
@@ -128,7 +128,7 @@ def divides(builder: Builder, count: Value, n: Any) -> Value:
     return compared(builder, "equal", rest, 0)
 
 
-def added(builder: Builder, left: Value, right: Value, base: str) -> Value:
+def added(builder: BodyBuilder, left: Value, right: Value, base: str) -> Value:
     """The sum of two counts."""
     if is_known(left) and is_known(right):
         return literal(left.literal + right.literal)
@@ -137,7 +137,7 @@ def added(builder: Builder, left: Value, right: Value, base: str) -> Value:
     return builder.node("add", [left, right], base, number=Number.INT)
 
 
-def both(builder: Builder, left: Value, right: Value) -> Value:
+def both(builder: BodyBuilder, left: Value, right: Value) -> Value:
     """``left and right`` of two conditions."""
     if is_known(left):
         return right if left.literal else FALSE
@@ -146,7 +146,7 @@ def both(builder: Builder, left: Value, right: Value) -> Value:
     return builder.node("choose", [left, right, FALSE], "condition", number=Number.BOOL)
 
 
-def either_of(builder: Builder, left: Value, right: Value) -> Value:
+def either_of(builder: BodyBuilder, left: Value, right: Value) -> Value:
     """``left or right`` of two conditions."""
     if is_known(left):
         return TRUE if left.literal else right
@@ -155,7 +155,7 @@ def either_of(builder: Builder, left: Value, right: Value) -> Value:
     return builder.node("choose", [left, TRUE, right], "condition", number=Number.BOOL)
 
 
-def contrary(builder: Builder, value: Value) -> Value:
+def contrary(builder: BodyBuilder, value: Value) -> Value:
     """``not value`` of a condition."""
     if is_known(value):
         return literal(not value.literal)
@@ -166,7 +166,7 @@ Part = tuple[Sequence[Node], Sequence[Value]]
 """The nodes of a branch, and its values."""
 
 
-def one_of(builder: Builder, condition: Value, then: Part, otherwise: Part, base: str, apart: bool = False) -> list[Value]:
+def one_of(builder: BodyBuilder, condition: Value, then: Part, otherwise: Part, base: str, apart: bool = False) -> list[Value]:
     """The values of one of two branches: both computed where that can do no harm, else (or if ``apart``) an If."""
     (then_nodes, then_values), (else_nodes, else_values) = then, otherwise
     if is_known(condition):
@@ -186,14 +186,14 @@ def one_of(builder: Builder, condition: Value, then: Part, otherwise: Part, base
     return [Value(new.name, max(a.number, b.number)) for new, (a, b) in zip(added, pairs, strict=True)]
 
 
-def chosen(builder: Builder, condition: Value, then: Value, otherwise: Value, base: str) -> Value:
+def chosen(builder: BodyBuilder, condition: Value, then: Value, otherwise: Value, base: str) -> Value:
     """One of two values that are there already."""
     if is_known(condition):
         return then if condition.literal else otherwise
     return builder.node("choose", [condition, then, otherwise], base, number=max(then.number, otherwise.number))
 
 
-def _branch(builder: Builder, nodes: Sequence[Node], values: Sequence[Value], name: str) -> Body:
+def _branch(builder: BodyBuilder, nodes: Sequence[Node], values: Sequence[Value], name: str) -> Body:
     outputs = tuple(map(builder.name, values))
     written = {out for node in nodes for out in node.outputs}
     reads = [read for node in nodes for read in node.reads] + list(outputs)
@@ -201,7 +201,7 @@ def _branch(builder: Builder, nodes: Sequence[Node], values: Sequence[Value], na
     return Body(name, (), outputs, tuple(nodes), {}, captures, opsets={"": builder.opset, DOMAIN: 1}, typed=False)
 
 
-def branch_of(builder: Builder, make: Callable[[], Sequence[Value]]) -> Part:
+def branch_of(builder: BodyBuilder, make: Callable[[], Sequence[Value]]) -> Part:
     """The nodes and values of something that may be skipped."""
     with builder.branch() as nodes:
         values = make()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.definitions.mdf import BOOL, all_given, define, is_number, strong, truth
+from mdf_loop.kernels.definitions.mdf_operators import BOOL, all_given, define, is_number, strong, truth
 from mdf_loop.ops.rows import Call
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.definitions.mdf import FLOAT64, all_given, common_type, define, is_number, strong, together
+from mdf_loop.kernels.definitions.mdf_operators import FLOAT64, all_given, common_type, define, is_number, strong, together
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.ops.rows import Call
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdf_loop.kernels.axes import place
-from mdf_loop.kernels.definitions.mdf import FLOAT64, all_given, define, is_number, strong, strong_type
-from mdf_loop.kernels.definitions.places import entry, from_front
+from mdf_loop.kernels.arrays.axes import place
+from mdf_loop.kernels.definitions.mdf_operators import FLOAT64, all_given, define, is_number, strong, strong_type
+from mdf_loop.kernels.definitions.of_places import entry, from_front
 
 
 @define("array")

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.axes import place, places
-from mdf_loop.kernels.definitions.mdf import BOOL, FLOAT64, all_given, define
-from mdf_loop.kernels.definitions.products import matmul as product
-from mdf_loop.kernels.definitions.reductions import count_of
-from mdf_loop.kernels.definitions.shapes import rank_of
+from mdf_loop.kernels.arrays.axes import place, places
+from mdf_loop.kernels.definitions.mdf_operators import BOOL, FLOAT64, all_given, define
+from mdf_loop.kernels.definitions.of_products import matmul as product
+from mdf_loop.kernels.definitions.of_reductions import count_of
+from mdf_loop.kernels.definitions.of_shapes import rank_of
 from mdf_loop.ops.rows import Call
 
 INT64, UINT64 = np.dtype(np.int64), np.dtype(np.uint64)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.axes import place, places
-from mdf_loop.kernels.definitions.filling import tiled
-from mdf_loop.kernels.definitions.mdf import all_given, define, is_number, strong, strong_type
-from mdf_loop.kernels.definitions.places import gather
-from mdf_loop.kernels.definitions.shapes import known, rank_of, squeeze_1, unsqueeze_1
+from mdf_loop.kernels.arrays.axes import place, places
+from mdf_loop.kernels.definitions.mdf_operators import all_given, define, is_number, strong, strong_type
+from mdf_loop.kernels.definitions.of_fills import tiled
+from mdf_loop.kernels.definitions.of_places import gather
+from mdf_loop.kernels.definitions.of_shapes import known, rank_of, squeeze_1, unsqueeze_1
 from mdf_loop.ops.rows import Call
 
 MOST_PARTS = 64

@@ -1,9 +1,9 @@
-"""Running sums and their kin: ``ufunc.accumulate``."""
+"""Running sums and the like, ``ufunc.accumulate``; and sequences that grow at their end."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from mdf_loop.ir import Node
 from mdf_loop.ops.registry import facts
-from mdf_loop.plan.idioms.record import Block, Idiom, other_input
+from mdf_loop.plan.idioms.record import Block, DoesNotFit, Idiom, other_input
 from mdf_loop.plan.invariants import Invariants
 
 IN_ORDER = {"subtract"}
@@ -61,3 +61,33 @@ def _row_by_row(ufunc: np.ufunc, steps: list[np.ndarray], rows: Iterable[Any]) -
     """What accumulate does, which goes down wide rows column by column and takes long."""
     for before, value, row in zip(steps, rows, steps[1:], strict=False):
         ufunc(before, value, out=row)
+
+
+@dataclass(frozen=True)
+class Building(Idiom):
+    """``sequence = [*sequence, value]``."""
+
+    keeps_history = False
+
+    @classmethod
+    def recognise(
+        cls, name: str, nodes: Sequence[Node], output: str, same: Invariants, read_often: Collection[str]
+    ) -> Building | None:
+        """One node that puts a value behind the sequence."""
+        found = other_input(nodes, name, output)
+        is_behind = found is not None and found[0] == 0 and facts(nodes[0]).appends
+        return cls(name, nodes[0], found[1]) if found is not None and is_behind else None
+
+    @property
+    def words(self) -> str:
+        """What it is."""
+        return "a list that grows"
+
+    def run(self, block: Block, start: Any) -> Callable[[], list[Any]]:
+        """What makes the sequence: it is put together once the block is known to count."""
+        if not isinstance(start, list) or not block.is_stacked(self.value):
+            raise DoesNotFit
+        type = block.history(self.value).type
+        if type.dtype is None or type.weak or any(getattr(item, "dtype", None) != type.dtype for item in start[:1]):
+            raise DoesNotFit
+        return lambda: [*start, *block.history(self.value).stacked().copy()]  # nobody else's memory

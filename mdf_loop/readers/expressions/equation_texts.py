@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mdf_loop.errors import MalformedBody, Together, did_you_mean, in_words
-from mdf_loop.readers.expressions.text import as_name
+from mdf_loop.readers.expressions.expression_text import as_name
 
 CARRIED, COLLECTED, WHILE, LET, INDEX, SCANNED = "carried", "collected", "while", "let", "index", "scanned"
 

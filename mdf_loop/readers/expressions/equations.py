@@ -30,10 +30,9 @@ from typing import Any
 
 from mdf_loop.errors import LoopError, MalformedBody, Together, UnsupportedOp, did_you_mean
 from mdf_loop.ir import Body
-from mdf_loop.ir.check import check_body
+from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import KERNELS
-from mdf_loop.readers.expressions.calls import BUILTINS, op_of
 from mdf_loop.readers.expressions.equation_texts import (
     NUMBERS,
     Equations,
@@ -44,8 +43,9 @@ from mdf_loop.readers.expressions.equation_texts import (
     unused,
 )
 from mdf_loop.readers.expressions.expression import Compiler
-from mdf_loop.readers.expressions.text import DEEPEST, parse, variables
-from mdf_loop.readers.expressions.values import DOMAIN, Builder, Findings, NotCompiled, Number, Value
+from mdf_loop.readers.expressions.expression_text import DEEPEST, parse, variables
+from mdf_loop.readers.expressions.function_calls import BUILTINS, op_of
+from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Findings, NotCompiled, Number, Value
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 
 __all__ = ["EQUATIONS", "is_equations", "read_equations"]
@@ -112,7 +112,7 @@ class _Reader:
         self.condition = unused("condition", {*inner, *captured})
         first = {"loop": (said.index, self.condition), "scan": (), "branch": ()}[kind]
         entering = () if kind == "branch" else said.names
-        self.builder = Builder(findings, (*first, *entering), captured, DEFAULT_OPSET)
+        self.builder = BodyBuilder(findings, (*first, *entering), captured, DEFAULT_OPSET)
         self.begin: dict[str, Value] = {name: Value(name) for name in (*first, *entering)}
         self.begin |= {name: Value(name, varies=False) for name in captured}
 

@@ -1,7 +1,7 @@
 """Expressions in text, such as ``x + dt * (inp - leak * x)``, to operators.
 
-What an expression may say is the list of :mod:`mdf_loop.readers.expressions.text`.  Nothing is computed here: each operation
-becomes a node.
+What an expression may say is the list of :mod:`mdf_loop.readers.expressions.expression_text`.  Nothing is computed here: each
+operation becomes a node.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy as np
 
 from mdf_loop.errors import MalformedBody
 from mdf_loop.ir import Body, Node
-from mdf_loop.readers.expressions.calls import call, dotted, signed
-from mdf_loop.readers.expressions.text import CONSTANTS, OPERATORS, excerpt, number_in, parse
+from mdf_loop.readers.expressions.expression_text import CONSTANTS, OPERATORS, excerpt, number_in, parse
+from mdf_loop.readers.expressions.function_calls import call, dotted, signed
 from mdf_loop.readers.expressions.values import (
     DOMAIN,
     UNKNOWN,
-    Builder,
+    BodyBuilder,
     NotCompiled,
     Number,
     Scope,
@@ -44,7 +44,7 @@ Arithmetic fails on whole numbers that a small type cannot hold as well, and dif
 """
 
 
-def read_expression(text: str, scope: Scope, builder: Builder, base: str, path: tuple[str, ...] = ()) -> Value:
+def read_expression(text: str, scope: Scope, builder: BodyBuilder, base: str, path: tuple[str, ...] = ()) -> Value:
     """The nodes of an expression.
 
     Parameters
@@ -52,7 +52,7 @@ def read_expression(text: str, scope: Scope, builder: Builder, base: str, path: 
     text : str
     scope : mapping
         The values of the names it may read.
-    builder : Builder
+    builder : BodyBuilder
         The body the nodes are added to.
     base : str
         What the value is called in the body and in messages.
@@ -76,7 +76,7 @@ Part = tuple[list[Node], Value]
 class Compiler:
     """One expression on its way into nodes."""
 
-    def __init__(self, text: str, scope: Scope, builder: Builder, base: str, path: tuple[str, ...]) -> None:
+    def __init__(self, text: str, scope: Scope, builder: BodyBuilder, base: str, path: tuple[str, ...]) -> None:
         self.text, self.scope, self.builder, self.base, self.path = text, scope, builder, base, path
 
     def top(self, tree: ast.expr) -> Value:
@@ -290,7 +290,7 @@ class Compiler:
         return ("value", len(values) - 1)
 
 
-def harmless(builder: Builder, nodes: Sequence[Node]) -> bool:
+def harmless(builder: BodyBuilder, nodes: Sequence[Node]) -> bool:
     """Whether running nodes that Python would skip makes no difference."""
     numbers = {name for name, value in builder.constants.items() if type(value) in (int, float)}  # surely no truth values
     for node in nodes:
@@ -320,7 +320,7 @@ def as_index(template: Any) -> Any:
     return slice(*filled) if kind == "slice" else tuple(filled)
 
 
-def evaluated(source: Any, scope: Scope, builder: Builder, base: str, path: tuple[str, ...]) -> Value:
+def evaluated(source: Any, scope: Scope, builder: BodyBuilder, base: str, path: tuple[str, ...]) -> Value:
     """What MDF's ``evaluate_expr`` makes of something that is a value or the text of one.
 
     The name of a value is that value; lists are arrays; the text of a number is that number; any other text
@@ -347,7 +347,7 @@ def evaluated(source: Any, scope: Scope, builder: Builder, base: str, path: tupl
     raise MalformedBody(f"a value is a number, a list, an array or the text of an expression; got {type(source).__name__}", path)
 
 
-def _listed(value: Value, builder: Builder, base: str) -> Value:
+def _listed(value: Value, builder: BodyBuilder, base: str) -> Value:
     """A list by its name: an array where it can be one, a list where its rows are not alike, as in MDF."""
     try:
         array = builder.array(value, base)
@@ -357,7 +357,7 @@ def _listed(value: Value, builder: Builder, base: str) -> Value:
     return replace(array, of=value) if is_row and array.name else array
 
 
-def _evaluated_text(text: str, scope: Scope, builder: Builder, base: str, path: tuple[str, ...]) -> Value:
+def _evaluated_text(text: str, scope: Scope, builder: BodyBuilder, base: str, path: tuple[str, ...]) -> Value:
     if text in scope:
         value = read(scope, text)
         return _listed(value, builder, base) if value.display == "list" else value

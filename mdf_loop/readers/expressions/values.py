@@ -137,7 +137,7 @@ class Findings:
     changed: bool = False
 
 
-class Builder:
+class BodyBuilder:
     """A body under construction: its nodes, constants, captures and hidden values."""
 
     def __init__(self, findings: Findings, inputs: Sequence[str], captures: Sequence[str], opset: int) -> None:

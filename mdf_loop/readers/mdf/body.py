@@ -18,18 +18,17 @@ import numpy as np
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp, malformed
 from mdf_loop.ir import Body, ValueType
-from mdf_loop.ir.check import check_body
+from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
-from mdf_loop.readers.expressions.values import DOMAIN, Builder, Findings, NotCompiled, Number, Unavailable, Value
+from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Findings, NotCompiled, Number, Unavailable, Value
 from mdf_loop.readers.mdf.by_place import graph_by_place
 from mdf_loop.readers.mdf.edges import Course, order_nodes, port_value
 from mdf_loop.readers.mdf.engine_body import engine_body
-from mdf_loop.readers.mdf.given_graphs import as_graph
+from mdf_loop.readers.mdf.file_structure import check_edges
+from mdf_loop.readers.mdf.graph_objects import as_graph, check_structure
 from mdf_loop.readers.mdf.node import NodeReader, default_of
 from mdf_loop.readers.mdf.node import ReadBody as Read
-from mdf_loop.readers.mdf.objects import check_structure
 from mdf_loop.readers.mdf.signature import Port, Signature, ports_of, read_signature
-from mdf_loop.readers.mdf.structure import check_edges
 from mdf_loop.readers.mdf.typed import read_typed
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
 from mdf_loop.types.schemas import version_in
@@ -171,7 +170,7 @@ def _once(graph: Any, signature: Signature, course: Course, read_body: Read, fin
     captured = dict.fromkeys(port for node, port in ports_of(graph).needy if (node, port) not in signature.fed)
     if clash := [name for name in captured if name in signature.inputs]:
         raise MalformedBody(f"{clash[0]!r} is the name of an input and of a port that is captured", (graph.id,))
-    builder = Builder(findings, signature.inputs, list(captured), signature.opset)
+    builder = BodyBuilder(findings, signature.inputs, list(captured), signature.opset)
     values: dict[Port, Value | Unavailable] = {}
     for node in course.order:
         path = (graph.id, node.id)
@@ -212,7 +211,7 @@ def _input(
     signature: Signature,
     course: Course,
     values: Mapping[Port, Value | Unavailable],
-    builder: Builder,
+    builder: BodyBuilder,
     path: tuple[str, ...],
 ) -> Value:
     """The value of an input port."""
@@ -229,7 +228,9 @@ def _input(
     return builder.capture(port.id)
 
 
-def _output(out: Port | str, values: Mapping[Port, Value | Unavailable], builder: Builder, is_carried: bool, graph: Any) -> Value:
+def _output(
+    out: Port | str, values: Mapping[Port, Value | Unavailable], builder: BodyBuilder, is_carried: bool, graph: Any
+) -> Value:
     """An output of the body; what is carried is an array, not a Python number, which would change its type on the way."""
     if isinstance(out, str):
         return Value(out)

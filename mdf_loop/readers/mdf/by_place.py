@@ -16,10 +16,10 @@ from typing import Any
 from mdf_loop.errors import ArgumentError, LoopError, MalformedBody, did_you_mean
 from mdf_loop.ir import Body
 from mdf_loop.readers.expressions.equation_texts import AMBIENT, equations_in, is_equations, within
-from mdf_loop.readers.expressions.text import DEEPEST, LONGEST, as_name, refuse_depth, tree_of, variables
+from mdf_loop.readers.expressions.expression_text import DEEPEST, LONGEST, as_name, refuse_depth, tree_of, variables
 from mdf_loop.readers.expressions.values import NotCompiled
-from mdf_loop.readers.mdf.given_graphs import as_graph
-from mdf_loop.readers.onnx.loops import SCAN_ATTRIBUTES
+from mdf_loop.readers.mdf.graph_objects import as_graph
+from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
 
 LOOPS = {"onnx::Loop": "loop", "onnx::Scan": "scan"}
 """Functions whose values and results have names, and what their bodies are for."""
@@ -31,7 +31,7 @@ Read = Callable[[Any, int, str], Body]
 
 
 @dataclass(frozen=True)
-class Results:
+class NamedResults:
     """The results of a loop over equations: names in their order, those of carried values first."""
 
     names: tuple[str, ...]
@@ -94,7 +94,7 @@ def node_by_place(node: Any, read: Read, path: tuple[str, ...] = (), around: Ite
             made.put(thing, "value", _inside(thing.value, read, names))
             for key, source in (thing.args or {}).items():
                 made.argument(thing, key, _inside(source, read, names))
-    results = dict[str, Results]()
+    results = dict[str, NamedResults]()
     for thing in made.things():
         kind = LOOPS.get(thing.function or "") if thing.value is None else None
         if kind is not None:
@@ -185,7 +185,7 @@ def _inside(source: Any, read: Read, names: Iterable[str]) -> Any:
     return source if made is graph else {key: made}
 
 
-def _arranged(made: _Copied, thing: Any, kind: str, read: Read, path: tuple[str, ...]) -> Results | None:
+def _arranged(made: _Copied, thing: Any, kind: str, read: Read, path: tuple[str, ...]) -> NamedResults | None:
     """Put the values of a loop in the order of its body; what its results are called, if its body says that."""
     args = thing.args or {}
     source = args.get("body", "body")
@@ -205,7 +205,7 @@ def _arranged(made: _Copied, thing: Any, kind: str, read: Read, path: tuple[str,
             return None
         spelt = {as_name(key): key for key in keys}
         order = [spelt[name] for name in _by_name(said.carried, said.scanned if kind == "scan" else (), [*spelt], path)]
-        results = Results((*said.carried, *said.collected), len(said.carried))
+        results = NamedResults((*said.carried, *said.collected), len(said.carried))
     if order and [*order] != keys:
         first = {key: value for key, value in args.items() if key in NO_VALUES}
         made.put(thing, "args", first | {name: args[name] for name in order})
@@ -244,7 +244,7 @@ def _by_name(carried: Iterable[str], scanned: Iterable[str], keys: Sequence[str]
     raise ArgumentError(f"{'/'.join(path)}: {'; '.join(said)}; args give values by name: {', '.join(names)}")
 
 
-def _say_places(made: _Copied, results: Mapping[str, Results], path: tuple[str, ...]) -> None:
+def _say_places(made: _Copied, results: Mapping[str, NamedResults], path: tuple[str, ...]) -> None:
     """Make places of the names of results, in every text of a node."""
     for thing in made.things():
         for attribute in ("value", "default_initial_value", "time_derivative"):
@@ -257,7 +257,7 @@ def _say_places(made: _Copied, results: Mapping[str, Results], path: tuple[str, 
         made.put(port, "value", _of_port(port, results, (*path, port.id)))
 
 
-def _placed_conditions(thing: Any, results: Mapping[str, Results], path: tuple[str, ...]) -> Iterator[Any]:
+def _placed_conditions(thing: Any, results: Mapping[str, NamedResults], path: tuple[str, ...]) -> Iterator[Any]:
     """The conditions of a parameter, where one reads a result by name."""
     conditions = getattr(thing, "conditions", None) or []
     placed = []
@@ -272,7 +272,7 @@ def _placed_conditions(thing: Any, results: Mapping[str, Results], path: tuple[s
         yield from placed
 
 
-def _of_port(port: Any, results: Mapping[str, Results], path: tuple[str, ...]) -> Any:
+def _of_port(port: Any, results: Mapping[str, NamedResults], path: tuple[str, ...]) -> Any:
     """The value of an output port; one called as a result gives that, whatever place of its part was counted."""
     text = port.value
     if not isinstance(text, str):
@@ -288,7 +288,7 @@ def _of_port(port: Any, results: Mapping[str, Results], path: tuple[str, ...]) -
     return placed
 
 
-def _placed(text: Any, results: Mapping[str, Results], path: tuple[str, ...]) -> Any:
+def _placed(text: Any, results: Mapping[str, NamedResults], path: tuple[str, ...]) -> Any:
     """A text with places for the names of results."""
     if not isinstance(text, str) or "." not in text or len(text) > LONGEST or not any(name in text for name in results):
         return text
@@ -307,7 +307,7 @@ def _placed(text: Any, results: Mapping[str, Results], path: tuple[str, ...]) ->
 class _Placing(ast.NodeTransformer):
     """``run.v`` as ``run[0]``, or as ``run`` where that is the only result."""
 
-    def __init__(self, results: Mapping[str, Results]) -> None:
+    def __init__(self, results: Mapping[str, NamedResults]) -> None:
         self.results, self.found = results, False
 
     def visit_Attribute(self, tree: ast.Attribute) -> ast.AST:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import MalformedBody
-from mdf_loop.readers.expressions.values import Builder, NotCompiled, Unavailable, Value, arithmetic, literal
+from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Unavailable, Value, arithmetic, literal
 
 REDUCTIONS = {"overwrite": "", "add": "add", "multiply": "multiply"}
 
@@ -118,7 +118,7 @@ def _cycle(graph: Any, edges: Sequence[Any]) -> list[str]:
 
 
 def port_value(
-    builder: Builder,
+    builder: BodyBuilder,
     base: str,
     edges: Sequence[Any],
     reduce: str,
@@ -143,7 +143,7 @@ def port_value(
 
 
 def _weighted(
-    builder: Builder, base: str, edge: Any, values: Mapping[tuple[str, str], Value | Unavailable], path: tuple[str, ...]
+    builder: BodyBuilder, base: str, edge: Any, values: Mapping[tuple[str, str], Value | Unavailable], path: tuple[str, ...]
 ) -> Value:
     value = values[edge.sender, edge.sender_port]
     if isinstance(value, Unavailable):

@@ -1,8 +1,8 @@
 """MDF graphs that stay what they are: one node, which MDF's engine runs.
 
 MDF's engine evaluates texts where it finds them; when it works for us that is done by the list of
-:mod:`mdf_loop.readers.expressions.text` (see :mod:`mdf_loop.integrations.guarded`).  Here each expression is looked at before
-anything runs, so that what is not on the list is refused with its place.
+:mod:`mdf_loop.readers.expressions.expression_text` (see :mod:`mdf_loop.integrations.patches.no_eval`).  Here each
+expression is looked at before anything runs, so that what is not on the list is refused with its place.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from typing import Any
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, Node, State
-from mdf_loop.readers.expressions.text import is_python, number_in, parse
-from mdf_loop.readers.mdf.functions import standard_expression
+from mdf_loop.readers.expressions.expression_text import is_python, number_in, parse
 from mdf_loop.readers.mdf.node import CONTROL, default_of
+from mdf_loop.readers.mdf.node_functions import standard_expression, texts
 from mdf_loop.readers.mdf.signature import Port, Signature, ports_of
-from mdf_loop.readers.mdf.texts import texts
 
 OP, DOMAIN = "Graph", "mdf.engine"
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from mdf_loop.errors import UnsupportedOp, did_you_mean
 from mdf_loop.functions.psyneulink import plain
-from mdf_loop.readers.expressions.calls import BUILTINS, MODULES
-from mdf_loop.readers.expressions.text import BRACES, excerpt, is_onnx_text, is_python, number_in, tree_of, variables
+from mdf_loop.readers.expressions.expression_text import BRACES, excerpt, is_onnx_text, is_python, number_in, tree_of, variables
+from mdf_loop.readers.expressions.function_calls import BUILTINS, MODULES
 from mdf_loop.readers.mdf.node import CONTROL
 from mdf_loop.types.schemas import LARGEST_VERSION, schema_of
 

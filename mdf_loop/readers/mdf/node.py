@@ -22,9 +22,9 @@ from mdf_loop.errors import LoopError, MalformedBody
 from mdf_loop.functions.psyneulink import plain
 from mdf_loop.ir import Body
 from mdf_loop.readers.expressions.expression import evaluated
-from mdf_loop.readers.expressions.text import number_in, parse, variables
-from mdf_loop.readers.expressions.values import UNKNOWN, Builder, NotCompiled, Scope, Unavailable, Value, literal
-from mdf_loop.readers.mdf.functions import apply_function, apply_value, typed_input
+from mdf_loop.readers.expressions.expression_text import number_in, parse, variables
+from mdf_loop.readers.expressions.values import UNKNOWN, BodyBuilder, NotCompiled, Scope, Unavailable, Value, literal
+from mdf_loop.readers.mdf.node_functions import apply_function, apply_value, typed_input
 
 CONTROL = ("onnx::Loop", "onnx::Scan", "onnx::If", "onnx::SequenceMap")
 
@@ -42,7 +42,7 @@ class NodeReader:
     node : modeci_mdf.mdf.Node
     ports : mapping of str to Value
         The values of its input ports.
-    builder : Builder
+    builder : BodyBuilder
     read_body : callable
         Reads the body of a loop inside this node.
     path : tuple of str
@@ -50,7 +50,7 @@ class NodeReader:
     """
 
     def __init__(
-        self, node: Any, ports: Mapping[str, Value], builder: Builder, read_body: ReadBody, path: tuple[str, ...]
+        self, node: Any, ports: Mapping[str, Value], builder: BodyBuilder, read_body: ReadBody, path: tuple[str, ...]
     ) -> None:
         node = plain(node)
         self.node, self.builder, self.read_body, self.path = node, builder, read_body, path

@@ -60,7 +60,7 @@ class Signature:
 
 
 @dataclass(frozen=True)
-class Ports:
+class GraphPorts:
     """The ports of a graph.
 
     Attributes
@@ -84,13 +84,13 @@ class Ports:
     ends: tuple[Port, ...]
 
 
-def ports_of(graph: Any) -> Ports:
+def ports_of(graph: Any) -> GraphPorts:
     """The ports of a graph."""
     received = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
     sent = {(edge.sender, edge.sender_port) for edge in graph.edges}
     inputs = [((node.id, port.id), port) for node in graph.nodes for port in node.input_ports]
     outputs = [(node.id, port.id) for node in graph.nodes for port in node.output_ports]
-    return Ports(
+    return GraphPorts(
         tuple(place for place, _ in inputs if place not in received),
         tuple(place for place, port in inputs if place not in received and port.default_value is None),
         tuple(place for place, _ in inputs if place in received),
@@ -151,7 +151,7 @@ def _called(name: str, places: tuple[Port, ...]) -> list[Port]:
     return [p for p in places if f"{p[0]}.{p[1]}" == name] or [p for p in places if p[1] == name]
 
 
-def _input_ports(name: str, inputs: tuple[str, ...], ports: Ports, path: tuple[str, ...]) -> list[Port]:
+def _input_ports(name: str, inputs: tuple[str, ...], ports: GraphPorts, path: tuple[str, ...]) -> list[Port]:
     """The ports an input feeds.  Like MDF's initial values it feeds all ports of its name; none at all is fine."""
     found = _called(name, ports.free)
     if not found and (taken := _called(name, ports.fed)):
@@ -160,7 +160,7 @@ def _input_ports(name: str, inputs: tuple[str, ...], ports: Ports, path: tuple[s
     return [place for place in found if _full(place) == name or _full(place) not in others]
 
 
-def _output(name: str, inputs: tuple[str, ...], ports: Ports, path: tuple[str, ...]) -> Port | str:
+def _output(name: str, inputs: tuple[str, ...], ports: GraphPorts, path: tuple[str, ...]) -> Port | str:
     """The port of an output, or the input that is passed on."""
     found = _called(name, ports.outputs)
     if len(found) > 1:
@@ -174,7 +174,7 @@ def _output(name: str, inputs: tuple[str, ...], ports: Ports, path: tuple[str, .
 
 
 def _inferred(
-    ports: Ports, n_carried: int | None, kind: str, path: tuple[str, ...], inputs: Any, outputs: Any
+    ports: GraphPorts, n_carried: int | None, kind: str, path: tuple[str, ...], inputs: Any, outputs: Any
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The only signature there can be; see the module's docstring."""
     ids = tuple(dict.fromkeys(port for _, port in ports.needy))
@@ -194,7 +194,7 @@ def _unused(names: tuple[str, ...], ids: tuple[str, ...]) -> list[str]:
     return [name if name not in ids else f"{name} of the loop" for name in names]
 
 
-def _how_to_write(ports: Ports, n_carried: int | None, kind: str, inputs: Any, outputs: Any) -> str:
+def _how_to_write(ports: GraphPorts, n_carried: int | None, kind: str, inputs: Any, outputs: Any) -> str:
     """What to say in the metadata, with the graph's own names."""
     loose = _names(ports.needy, merge=True)
     ends = _names(ports.ends)

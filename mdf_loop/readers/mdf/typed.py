@@ -28,14 +28,14 @@ import onnx
 from mdf_loop.errors import MalformedBody, UnsupportedOp, in_words
 from mdf_loop.ir import Body, Node, ValueType
 from mdf_loop.ops.registry import version_of
-from mdf_loop.readers.expressions.text import refuse_onnx_text
+from mdf_loop.readers.expressions.expression_text import refuse_onnx_text
 from mdf_loop.readers.expressions.values import NotCompiled
-from mdf_loop.readers.mdf.control import BODIES, local_names, rename_captures
+from mdf_loop.readers.mdf.control_functions import BODIES, local_names, rename_captures
 from mdf_loop.readers.mdf.edges import order_nodes
 from mdf_loop.readers.mdf.signature import Port, Signature
 from mdf_loop.readers.mdf.type_text import read_type_text
-from mdf_loop.readers.mdf.written import attribute, declared_array, settled, written_attribute
-from mdf_loop.readers.onnx.loops import as_loop, given_to_bodies
+from mdf_loop.readers.mdf.written_values import attribute, declared_array, settled, written_attribute
+from mdf_loop.readers.onnx.loop_records import as_loop, given_to_bodies
 from mdf_loop.readers.onnx.opsets import refuse_internal
 from mdf_loop.types.elements import DTYPES
 from mdf_loop.types.schemas import schema_of, version_in

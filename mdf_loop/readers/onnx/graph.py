@@ -15,10 +15,10 @@ from onnx import AttributeProto, numpy_helper
 
 from mdf_loop.errors import KindError, LoopError, MalformedBody, Together, let_through
 from mdf_loop.ir import Body, Node, ValueType
-from mdf_loop.ir.check import check_body
+from mdf_loop.ir.well_formed import check_body
 from mdf_loop.ops.registry import version_of
 from mdf_loop.readers.onnx.inlining import inline_functions
-from mdf_loop.readers.onnx.loops import as_loop, given_to_bodies
+from mdf_loop.readers.onnx.loop_records import as_loop, given_to_bodies
 from mdf_loop.readers.onnx.opsets import (
     CONTROL,
     DEFAULT_OPSET,

@@ -16,7 +16,7 @@ import onnx
 from onnx import helper
 
 from mdf_loop.errors import MalformedBody, let_through
-from mdf_loop.ir.check import in_order
+from mdf_loop.ir.well_formed import in_order
 from mdf_loop.readers.onnx.opsets import every_node, graphs_of, imported, marked, own_domain
 
 SOME_BYTES, PER_BYTE, PER_NODE = 1 << 24, 16, 64

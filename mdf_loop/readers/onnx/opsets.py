@@ -13,7 +13,7 @@ from mdf_loop.ir import Body, Node
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import INTERNAL_DOMAINS, KERNELS, first_version, lookup
 from mdf_loop.types.schemas import LARGEST_VERSION, schema_of
-from mdf_loop.writers.onnx_loops import as_onnx
+from mdf_loop.writers.onnx_graph import as_onnx
 
 DEFAULT_OPSET = 18
 """Version of ONNX's own domain for bodies that do not say, such as ONNX text or a bare GraphProto."""

@@ -19,9 +19,9 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp
 from mdf_loop.ops.registry import KERNELS
-from mdf_loop.readers.expressions.calls import NUMBERS, OPERATORS, SEQUENCES, bind, op_of
 from mdf_loop.readers.expressions.expression import as_index
-from mdf_loop.readers.expressions.values import DOMAIN, Builder, Value, literal
+from mdf_loop.readers.expressions.function_calls import NUMBERS, OPERATORS, SEQUENCES, bind, op_of
+from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Value, literal
 
 
 class TracedBranch(LoopError, TypeError):
@@ -34,7 +34,7 @@ class Trace:
 
     Attributes
     ----------
-    builder : Builder
+    builder : BodyBuilder
         The body so far.
     code : code object
         The function's, to tell of its lines.
@@ -44,7 +44,7 @@ class Trace:
         What is captured from there: its values by the names they have here.
     """
 
-    builder: Builder
+    builder: BodyBuilder
     code: Any
     outer: Trace | None = None
     captured: dict[str, Value] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mdf_loop.backends.llvm.elements import ELEMENTS, FLOAT32
+from mdf_loop.backends.llvm.elements import ELEMENTS, FLOAT32, FLOAT64
 from mdf_loop.backends.llvm.lanes import Lanes
 from mdf_loop.backends.llvm.mathematics.functions import Real
 from mdf_loop.backends.llvm.mathematics.table import function_of
@@ -22,6 +22,9 @@ FOREIGN = {
     "hypot": "hypot", "fmod": "fmod", "sin": "sin", "cos": "cos",
 }  # fmt: skip
 """C's functions by primitive."""
+
+ONLY_DOUBLE = ("hypot",)
+"""Functions that are called for float64 alone: Windows exports no ``hypotf``."""
 
 LARGEST = {"sin": 1e9, "cos": 1e9}
 """Up to which size our functions are right."""
@@ -40,12 +43,18 @@ def called(lanes: Lanes, name: str, dtype: np.dtype, args: Sequence[str]) -> str
 
 def one_by_one(lanes: Lanes, name: str, dtype: np.dtype, args: Sequence[str]) -> str:
     """Calls of one of C's functions."""
-    type = ELEMENTS[dtype].register
-    call = lanes.text.declare(FOREIGN[name] + ("f" if dtype == FLOAT32 else ""), type, *[type] * len(args))
+    type, own, new = ELEMENTS[dtype].register, FLOAT64 if name in ONLY_DOUBLE else dtype, lanes.text.new
+    wide = ELEMENTS[own].register
+    call = lanes.text.declare(FOREIGN[name] + ("f" if own == FLOAT32 else ""), wide, *[wide] * len(args))
     found = []
     for k in range(lanes.width if lanes.active is None else lanes.active):
-        given = [f"{type} {lanes.lane(type, x, k)}" for x in args]
-        found.append(lanes.text.new(f"{call}({', '.join(given)})"))
+        given = [lanes.lane(type, x, k) for x in args]
+        if wide == type:
+            found.append(new(f"{call}({', '.join(f'{type} {x}' for x in given)})"))
+            continue
+        given = [new(f"fpext {type} {x} to {wide}") for x in given]
+        result = new(f"{call}({', '.join(f'{wide} {x}' for x in given)})")
+        found.append(new(f"fptrunc {wide} {result} to {type}"))
     return lanes.together(type, found)
 
 

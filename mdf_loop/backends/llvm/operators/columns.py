@@ -10,7 +10,7 @@ from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.operators.table import Call, gives
 from mdf_loop.backends.llvm.products import multiplied
 from mdf_loop.backends.llvm.sweeps import sweep
-from mdf_loop.kernels.axes import place
+from mdf_loop.kernels.arrays.axes import place
 
 
 @gives("MatMul")
@@ -26,9 +26,9 @@ def matmul(call: Call) -> Array:
     return e.settled(mapped(dtype, found.shape, lambda lanes, a: converted(lanes, a, FLOAT32, dtype), [found]))
 
 
-@gives("CumSum", "CumProd")
+@gives("CumSum")
 def running(call: Call) -> Array:
-    """The sum or the product of the elements so far along an axis."""
+    """The sum of the elements so far along an axis."""
     e, x = call.e, call.input(0)
     (axis,) = call.known(1, "axis") or [0]
     axis = place(axis, len(x.shape))
@@ -37,17 +37,16 @@ def running(call: Call) -> Array:
     pointer = e.place_for(call.v, x.dtype, x.shape)
     others = [*x.shape[:axis], 1, *x.shape[axis + 1 :]]
     is_reversed, last = bool(call.attrs.get("reverse", 0)), e.text.sub(x.shape[axis], 1)
-    name, first = ("add", 0) if call.name == "CumSum" else ("mul", 1)
 
     def visit(lanes: Lanes, index: Index) -> None:
         type = lanes.register(x.dtype)
         slot = e.text.slot(type)
-        e.text.line(f"store {type} {lanes.all(element(x.dtype).register, literal(x.dtype, first))}, ptr {slot}")
+        e.text.line(f"store {type} {lanes.all(element(x.dtype).register, literal(x.dtype, 0))}, ptr {slot}")
         with e.text.counted("0", x.shape[axis]) as at:
             inner = lanes.again()
             there = Place(e.text.sub(last, at) if is_reversed else at)
             where = tuple(there if k == axis else place for k, place in enumerate(index))
-            total = written(inner, name, x.dtype, [e.text.new(f"load {type}, ptr {slot}"), get(inner, x, where)])
+            total = written(inner, "add", x.dtype, [e.text.new(f"load {type}, ptr {slot}"), get(inner, x, where)])
             e.text.line(f"store {type} {total}, ptr {slot}")
             inner.store(x.dtype, total, pointer, offset(inner, x.shape, where))
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from mdf_loop.backends.llvm.around import DRAWN
 from mdf_loop.backends.llvm.arrays import Array, Length, in_memory, number
 from mdf_loop.backends.llvm.conversions import converted
 from mdf_loop.backends.llvm.elements import INT64, element, literal
@@ -14,8 +15,9 @@ from mdf_loop.backends.llvm.elementwise import computed
 from mdf_loop.backends.llvm.emitter import Emitter
 from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.operators.table import Call, gives
-from mdf_loop.backends.llvm.randomness import BITS, LAYERS, MULTIPLIER, addresses, next_of_pcg, ziggurat
+from mdf_loop.backends.llvm.randomness import BITS, LAYERS, addresses, ziggurat
 from mdf_loop.backends.llvm.registers import can_hold, in_register, lanes_for
+from mdf_loop.settings.random_streams import MULTIPLIER
 
 FLOAT64 = np.dtype(np.float64)
 
@@ -61,7 +63,9 @@ def _drawn(call: Call, name: str, parameters: tuple[float, float], of: Distribut
     e.draws = True
     function = e.text.declare(name, "double", "ptr", "double", "double", pure=False)
     one = f"{function}(ptr %stream, {', '.join(f'double {literal(FLOAT64, x)}' for x in parameters)})"
-    steps_itself = parameters == STANDARD and bool(next_of_pcg())
+    for result, drawn in zip(("i64", "double"), DRAWN, strict=True):
+        e.text.declare(drawn, result, "ptr", pure=False)
+    steps_itself = parameters == STANDARD
     if steps_itself and can_hold(e, call.v):
         return _few(e, one, of, tuple(shape), dtype)
     draw = (lambda: _one(e, one, of)) if steps_itself else (lambda: e.text.new(one))
@@ -168,8 +172,8 @@ def _side_by_side(lanes: Lanes, dtype: np.dtype, values: Sequence[str]) -> str:
 
 
 def _all_hold(e: Emitter, margins: Sequence[str]) -> str:
-    """Whether all margins are negative, and the stream is one that a program steps itself."""
-    found = "%is_known"
+    """Whether all margins are negative."""
+    found = "-1"
     for margin in margins:
         found = e.text.new(f"and i64 {found}, {margin}")
     return e.text.new(f"icmp slt i64 {found}, 0")

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from mdf_loop.backends.llvm.arrays import Array, Index, Length, get, in_memory, number
+from mdf_loop.backends.llvm.conversions import converted
 from mdf_loop.backends.llvm.elements import INT64, CannotCompile, element, literal
 from mdf_loop.backends.llvm.emitter import Emitter
 from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.operators.table import Call, gives, literal_or_name
+from mdf_loop.backends.llvm.places import joined
 from mdf_loop.backends.llvm.sweeps import rows
 from mdf_loop.backends.llvm.views import limited, reshaped, viewed
-from mdf_loop.kernels.axes import place, places
+from mdf_loop.kernels.arrays.axes import place
 
 
 def total(e: Emitter, lengths: Sequence[Length]) -> Length:
@@ -82,37 +84,6 @@ def repeated(x: Array, shape: Sequence[Length]) -> Array:
     if x.value:
         return number(x.dtype, x.value, shape)
     return x if tuple(shape) == x.shape else viewed(x, shape, lambda lanes, index: index)
-
-
-@gives("Squeeze")
-def squeeze(call: Call) -> Array:
-    """Without axes of one element."""
-    e, x, axes = call.e, call.input(0), call.known(1, "axes")
-    if axes is None:
-        if not x.is_static:
-            raise call.refuse("of lengths that change")
-        axes = [k for k, n in enumerate(x.shape) if n == 1]
-    gone = set(places(axes, len(x.shape)))
-    for k in gone:
-        e.same_length([x.shape[k], 1])
-    shape = [n for k, n in enumerate(x.shape) if k not in gone]
-    if all(x.shape[k] == 1 for k in gone):
-        return reshaped(e, x, shape)
-
-    def back(lanes: Lanes, index: Index) -> Index:
-        rest = iter(index)
-        return tuple(Place() if k in gone else next(rest) for k in range(len(x.shape)))
-
-    return e.settled(viewed(x, shape, back))
-
-
-@gives("Unsqueeze")
-def unsqueeze(call: Call) -> Array:
-    """With new axes of one element."""
-    x, axes = call.input(0), call.known(1, "axes") or []
-    rank = len(x.shape) + len(axes)
-    new, old = set(places(axes, rank)), iter(x.shape)
-    return reshaped(call.e, x, [1 if k in new else next(old) for k in range(rank)])
 
 
 @gives("Slice")
@@ -203,8 +174,6 @@ def range_(call: Call) -> Array:
     count = _steps(e, e.exact("ssub", *((limit, start) if step > 0 else (start, limit))), step)
 
     def at(lanes: Lanes, index: Index) -> str:
-        from mdf_loop.backends.llvm.conversions import converted
-
         place = lanes.shifted(lanes.scaled(index[0], step), Place(start))
         return converted(lanes, lanes.number_of(place), INT64, dtype)
 
@@ -214,34 +183,9 @@ def range_(call: Call) -> Array:
 @gives("Concat")
 def concat(call: Call) -> Array:
     """One behind the other, of lengths that the definition did not know."""
-    from mdf_loop.backends.llvm.places import joined
-
     axis = int(call.attrs.get("axis", 1))
     parts = [call.input(k) for k in range(len(call.v.args))]
     return joined(call.e, call.v, parts, place(axis, len(parts[0].shape)), call.input(0).dtype)
-
-
-@gives("Tile")
-def tile(call: Call) -> Array:
-    """Copies along each axis."""
-    if call.node.opset < 6:
-        raise call.refuse("along one axis")
-    e, x, counts = call.e, call.input(0), call.numbers(1)
-    _check_counts(call, counts)
-    shape = [total(e, both) for both in zip(counts, x.shape, strict=True)]
-
-    def back(lanes: Lanes, index: Index) -> Index:
-        found = []
-        for at, n, m in zip(index, x.shape, counts, strict=True):
-            if m == 1:
-                found.append(at)
-                continue
-            many = lanes.of("i64")
-            left = lanes.text.new(f"urem {many} {lanes.number_of(at)}, {lanes.splat_place(str(n))}")
-            found.append(Place(left) if lanes.width == 1 else Place(vector=left))
-        return tuple(found)
-
-    return repeated(x, shape) if x.value else viewed(x, shape, back)
 
 
 @gives("NonZero")
@@ -254,8 +198,6 @@ def non_zero(call: Call) -> Array:
     pointer = e.room(INT64, (size, rank))
     count = text.slot("i64")
     text.line(f"store i64 0, ptr {count}")
-    from mdf_loop.backends.llvm.conversions import converted
-
     one = Lanes(text)
     with rows(e, x.shape) as index:
         found = converted(Lanes(text), get(Lanes(text), x, tuple(index)), x.dtype, np.dtype(np.bool_))
@@ -267,31 +209,3 @@ def non_zero(call: Call) -> Array:
     length = text.new(f"load i64, ptr {count}")
     columns = in_memory(INT64, (length, rank), pointer)
     return viewed(columns, (rank, length), lambda lanes, index: index[::-1])
-
-
-@gives("Size")
-def size(call: Call) -> Array:
-    """The number of elements."""
-    return number(INT64, str(total(call.e, call.input(0).shape)))
-
-
-@gives("Identity")
-def identity(call: Call) -> Array:
-    """The value itself."""
-    return call.input(0)
-
-
-@gives("DepthToSpace")
-def depth_to_space(call: Call) -> Array:
-    """Channels as pixels."""
-    e, x, block = call.e, call.input(0), int(call.attrs["blocksize"])
-    n, c, h, w = x.shape
-    if not isinstance(c, int) or c % block**2:
-        raise call.refuse("of so many channels")
-    is_depth_first = call.attrs.get("mode", "DCR") == "DCR"
-    parts: list[Length] = [n, block, block, c // block**2, h, w] if is_depth_first else [n, c // block**2, block, block, h, w]
-    order = (0, 3, 4, 1, 5, 2) if is_depth_first else (0, 1, 4, 2, 5, 3)
-    apart = reshaped(e, x, parts)
-    turned = viewed(apart, [parts[k] for k in order], lambda lanes, index: tuple(index[order.index(k)] for k in range(6)))
-    lengths = [total(e, (h, block)), total(e, (w, block))]
-    return reshaped(e, turned, [n, c // block**2, *lengths])

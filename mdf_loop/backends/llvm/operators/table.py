@@ -6,14 +6,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from mdf_loop.backends.llvm.arrays import Array, Length, in_memory
+from mdf_loop.backends.llvm.arrays import Array, Length, get
+from mdf_loop.backends.llvm.conversions import converted
 from mdf_loop.backends.llvm.elements import INT64, CannotCompile
 from mdf_loop.backends.llvm.emitter import Emitter, type_of, writes
 from mdf_loop.backends.llvm.lanes import Lanes, Place
 from mdf_loop.backends.llvm.operators.foreign import run_outside
 from mdf_loop.backends.llvm.views import from_front
 from mdf_loop.ir import Node
-from mdf_loop.kernels.axes import place
+from mdf_loop.kernels.arrays.axes import place
 from mdf_loop.ops.registry import lookup
 from mdf_loop.step.allowed import allows
 from mdf_loop.step.records import Apply, Value
@@ -88,9 +89,6 @@ class Call:
             raise self.refuse("with lengths in an array of unknown length")
         count = x.size
         one = Lanes(self.e.text)
-        from mdf_loop.backends.llvm.arrays import get
-        from mdf_loop.backends.llvm.conversions import converted
-
         index = [(Place(str(n)),) if x.shape else () for n in range(count)]
         return [literal_or_name(converted(one, get(one, x, at), x.dtype, INT64)) for at in index]
 
@@ -155,20 +153,7 @@ def _check_shapes(call: Call, results: Sequence[Array]) -> None:
             raise call.refuse(f"of shape {list(found)} where {list(said)} was inferred")
 
 
-def zeros(e: Emitter, dtype: np.dtype, shape: Sequence[Length], pointer: str) -> Array:
-    """Memory with zeros in it."""
-    from mdf_loop.backends.llvm.arrays import number
-    from mdf_loop.backends.llvm.elements import literal
-    from mdf_loop.backends.llvm.sweeps import store_all
-
-    store_all(e, [(number(dtype, literal(dtype, 0), tuple(shape)), [pointer])])
-    return in_memory(dtype, shape, pointer)
-
-
 def whole_place(e: Emitter, x: Array, index: Sequence[Place], count: Length) -> str:
     """One index of an array of indices, counted from the front."""
-    from mdf_loop.backends.llvm.arrays import get
-    from mdf_loop.backends.llvm.conversions import converted
-
     one = Lanes(e.text)
     return from_front(e, one, converted(one, get(one, x, tuple(index)), x.dtype, INT64), count)

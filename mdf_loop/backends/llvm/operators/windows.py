@@ -20,8 +20,8 @@ from mdf_loop.backends.llvm.products import Given, Product
 from mdf_loop.backends.llvm.reductions import neutral
 from mdf_loop.backends.llvm.sweeps import rows, store_all, sweep
 from mdf_loop.backends.llvm.views import reshaped
-from mdf_loop.kernels.pooling import counts_of
-from mdf_loop.kernels.windows import Windows, windows
+from mdf_loop.kernels.networks.pooling import counts_of
+from mdf_loop.kernels.networks.sliding_windows import Windows, windows
 
 MOST_TAPS = 64
 """Elements of a window up to which a pool looks at each in turn."""

@@ -1,0 +1,208 @@
+"""Commands about the installation: ``ops``, ``doctor`` and ``cache``."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.metadata
+import importlib.util
+import platform
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from mdf_loop.cli.console import as_json, console, table
+from mdf_loop.cli.parameters import Debug, Json
+from mdf_loop.errors import ArgumentError, let_through
+
+
+def ops(
+    filter_: Annotated[str, typer.Argument(metavar="[FILTER]", help="A part of their names, such as reduce.")] = "",
+    json_: Json = False,
+    debug: Debug = False,
+) -> None:
+    """List the operators that a body can use: all, or those with FILTER in their name."""
+    rows = _rows()
+    found = [row for row in rows if filter_.lower() in row["operator"].lower()]
+    if not found:
+        close = difflib.get_close_matches(filter_.lower(), [row["operator"].lower() for row in rows], 3)
+        names = [row["operator"] for row in rows if row["operator"].lower() in close]
+        raise ArgumentError(
+            f"no operator has {filter_!r} in its name" + (f"; did you mean {' or '.join(names)}?" if names else "")
+        )
+    if json_:
+        as_json(found)
+        return
+    made = table("operator", "domain", "versions from", "kernel", "in loops")
+    for row in found:
+        made.add_row(row["operator"], row["domain"], ", ".join(map(str, row["versions"])), row["kernel"], row["in_loops"])
+    console().print(made)
+
+
+def _rows() -> list[dict[str, Any]]:
+    from mdf_loop.kernels import load_kernels
+    from mdf_loop.ops.registry import INTERNAL_DOMAINS, KERNELS, way_in_loops
+
+    load_kernels()
+    return [
+        {
+            "operator": op,
+            "domain": domain or "ai.onnx",
+            "versions": [v.since for v in versions],
+            "kernel": "native" if all(v.native for v in versions) else "onnx.reference",
+            "in_loops": way_in_loops(versions),
+        }
+        for (domain, op), versions in sorted(KERNELS.items())
+        if domain not in INTERNAL_DOMAINS
+    ]
+
+
+EXTRAS = {
+    "infer": (("sbi", "bayesflow", "torch"), "tests and examples of inference"),
+    "jit": (("llvmlite",), "loops as machine code"),
+    "openvino": (("defusedxml",), "OpenVINO models"),
+    "text": (("re2",), "regular expressions"),
+    "plot": (("matplotlib",), "plots"),
+    "notebook": (("tqdm",), "progress in notebooks"),
+    "sweep": (("xarray", "h5netcdf", "zarr"), "sweeps and results as labelled arrays"),
+    "distributed": (("dask", "distributed"), "sweeps on clusters"),
+}
+"""What each extra needs, and what it is for."""
+
+OTHERS = {"onnxruntime": "verify and bench compare with it", "scipy": "faster filters and convolutions"}
+"""Packages that are used where they are there."""
+
+
+def doctor(json_: Json = False, debug: Debug = False) -> None:
+    """Say what is installed and what works: versions, extras, engines, tools, and a loop that is run in each engine."""
+    found = diagnosis()
+    if json_:
+        as_json(found)
+        return
+    out = console()
+    for title, rows in found.items():
+        made = table(title, "", "")
+        for name, (state, more) in rows.items():
+            colour = {"no": "yellow", "fails": "red"}.get(state, "green")
+            made.add_row(name, f"[{colour}]{escape(state)}[/]", escape(more))
+        out.print(made)
+
+
+def diagnosis() -> dict[str, dict[str, tuple[str, str]]]:
+    """What there is: a state and what to say of it, by name, by group."""
+    import mdf_loop
+
+    versions = {"mdf-loop": (mdf_loop.__version__, str(Path(mdf_loop.__file__).parent))}
+    versions["Python"] = platform.python_version(), sys.executable
+    versions |= {name: (_version(name), "") for name in ("numpy", "onnx", "modeci-mdf", "graph-scheduler", "ml_dtypes")}
+    extras = {name: _extra(name, packages, what) for name, (packages, what) in EXTRAS.items()}
+    others = {name: (_version(name), what) for name, what in OTHERS.items()}
+    dot = shutil.which("dot")
+    tools = {"dot": ("yes" if dot else "no", dot or "mdf-loop draw writes Mermaid text; Graphviz would make .svg and .png")}
+    return {"version": versions, "extra": extras, "package": others, "engine": _engines(), "tool": tools, "cache": _cache()}
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "no"
+
+
+def _extra(name: str, packages: tuple[str, ...], what: str) -> tuple[str, str]:
+    from mdf_loop.settings.engines import install_line
+
+    missing = [package for package in packages if importlib.util.find_spec(package) is None]
+    return ("no", f"{what}: {install_line(name)}") if missing else ("yes", what)
+
+
+def _engines() -> dict[str, tuple[str, str]]:
+    """Each engine, tried with a loop of a hundred iterations."""
+    import mdf_loop
+    from mdf_loop.options import options
+    from mdf_loop.settings.engines import ENGINES, JIT, available_engines
+
+    body, found = "b (int64 i, bool c, double x) => (bool c, double y) { y = Add (x, x_0) }", {}
+    for name in ENGINES:
+        if name not in available_engines():
+            found[name] = "no", JIT
+            continue
+        try:
+            with options(engine=name):
+                total: Any = mdf_loop.loop(100, True, 0.0, body=body, x_0=1.0)
+            found[name] = ("yes", "") if total == 100 else ("fails", f"1 + ... + 1 is {total}, not 100")
+        except Exception as error:
+            let_through(error)
+            found[name] = "fails", f"{type(error).__name__}: {error}"
+    return found
+
+
+def _cache() -> dict[str, tuple[str, str]]:
+    """What is kept: bodies in memory, for as long as the process lives, and machine code on disk."""
+    from mdf_loop.calls.content_cache import MOST, MOST_BYTES
+
+    bodies = f"up to {MOST}", f"{MOST_BYTES / 2**20:.0f} MiB, in memory"
+    found = state()
+    return {"bodies": bodies, "machine code": ("no" if found["refusal"] else "on disk", in_words(found))}
+
+
+def cache(
+    clear: Annotated[bool, typer.Option("--clear", help="Delete what is kept.")] = False,
+    json_: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Say where machine code is kept between processes, and how much of it there is.
+
+    MDF_LOOP_CACHE names another folder, or "off"; MDF_LOOP_CACHE_BYTES says how much may be kept.
+    """
+    from mdf_loop.backends.llvm.disk import disk
+
+    kept = disk()
+    deleted = kept.clear() if kept is not None and clear else 0
+    found = state()
+    if json_:
+        as_json({**found, "deleted": deleted} if clear else found)
+        return
+    out = console()
+    if clear:
+        out.print(f"deleted {_entries(deleted)}", highlight=False)
+    out.print(in_words(found), markup=False, highlight=False, soft_wrap=True)
+
+
+def state() -> dict[str, Any]:
+    """``path`` (None if there is none), ``entries``, ``bytes``, ``most_bytes``, and ``refusal``: why it is not used."""
+    from mdf_loop.backends.llvm.disk import FOLDER, disk
+
+    kept = disk()
+    if kept is None:
+        return {
+            "path": None,
+            "entries": 0,
+            "bytes": 0,
+            "most_bytes": 0,
+            "refusal": f"{FOLDER} is off, or there is no home folder",
+        }
+    sizes = [each.size for each in kept.kept()]
+    return {
+        "path": str(kept.path),
+        "entries": len(sizes),
+        "bytes": sum(sizes),
+        "most_bytes": kept.most_bytes,
+        "refusal": kept.refusal(),
+    }
+
+
+def in_words(found: dict[str, Any]) -> str:
+    """A state in one line."""
+    if not found["path"]:
+        return f"machine code is not kept: {found['refusal']}"
+    if found["refusal"]:
+        return f"{found['path']} is not used: {found['refusal']}"
+    return f"{found['path']}: {_entries(found['entries'])}, {found['bytes']:,} bytes of at most {found['most_bytes']:,}"
+
+
+def _entries(count: int) -> str:
+    return f"{count:,} {'entry' if count == 1 else 'entries'}"

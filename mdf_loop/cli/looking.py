@@ -1,0 +1,115 @@
+"""Commands that look at a model without running it: ``check``, ``explain`` and ``draw``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mdf_loop.cli.console import as_json, console
+from mdf_loop.cli.parameters import (
+    Debug,
+    File,
+    Input,
+    Json,
+    ObeyBodyCondition,
+    Set,
+    Steps,
+    TimeIncrement,
+    Trusted,
+    given_inputs,
+    stepping,
+)
+from mdf_loop.cli.problems import at_work
+
+
+def check(
+    file: File,
+    strict: Annotated[bool, typer.Option("--strict", help="Take warnings for errors.")] = False,
+    set_: Set = None,
+    input_: Input = None,
+    trusted: Trusted = False,
+    json_: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Tell all that is wrong with a model, with lines; exit code 1 if something is.
+
+    Keys and names that are not there (with what was probably meant), functions, bodies, declared types, inputs without a
+    value, and what nothing reads or reaches; then what a run would refuse, with loops cut short.
+    """
+    from mdf_loop.integrations.checks.model_file import ERROR
+    from mdf_loop.integrations.checks.model_file import check as look_at
+    from mdf_loop.options import options
+
+    with at_work(file), options(trusted=trusted):
+        found = look_at(file, given_inputs(set_, input_))
+    if json_:
+        as_json({"file": str(file), "problems": [asdict(problem) for problem in found]})
+    else:
+        for problem in found:
+            print(f"{file}{f':{problem.line}' if problem.line else ''}: {problem.kind}: {problem.message}")
+        if not found:
+            print(f"{file}: nothing is wrong")
+    if any(strict or problem.kind == ERROR for problem in found):
+        raise typer.Exit(1)
+
+
+def explain(
+    file: File,
+    set_: Set = None,
+    input_: Input = None,
+    steps: Steps = None,
+    time_increment: TimeIncrement = None,
+    source: Annotated[bool, typer.Option("--source", help="Show the Python of programs, too.")] = False,
+    show_steps: Annotated[bool, typer.Option("--show-steps", help="Show the Steps that programs are made of, too.")] = False,
+    obey_body_condition: ObeyBodyCondition = False,
+    trusted: Trusted = False,
+    json_: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Run a model once and print how each of its loops ran: what once, what in blocks, what step by step, and why.
+
+    Inputs that are not given are drawn by their declared types.
+    """
+    from mdf_loop.models.explaining import explain_model, plans_of
+    from mdf_loop.options import options
+
+    with at_work(file), options(trusted=trusted, obey_body_condition=obey_body_condition):
+        inputs = given_inputs(set_, input_) | stepping(steps, time_increment)
+        if json_:
+            as_json({"file": str(file), "loops": plans_of(file, inputs)})
+            return
+        texts = explain_model(file, inputs, source, show_steps)
+    out = console()
+    for text in texts:
+        out.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def draw(
+    file: File,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write .svg, .png or .pdf, .dot (Graphviz), .md or .mmd (Mermaid).")
+    ] = None,
+    level: Annotated[str, typer.Option("--level", help="What a box is: one of 'equations' and 'operators'.")] = "equations",
+    steps: Steps = None,
+    time_increment: TimeIncrement = None,
+    trusted: Trusted = False,
+    json_: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Draw a model, with its equations, values and conditions; without --output as Mermaid text.
+
+    Nothing is run, so no values are needed.
+    """
+    from mdf_loop.options import options
+    from mdf_loop.pictures.drawing import draw as draw_model
+
+    with at_work(file), options(trusted=trusted):
+        drawing = draw_model(file, steps=steps, time_increment=time_increment, level=level)
+        written = drawing.save(output) if output else None
+    if json_:
+        as_json({"file": str(file), "written": None if written is None else str(written), "mermaid": drawing.mermaid})
+    elif written is None:
+        print(drawing.mermaid, end="")

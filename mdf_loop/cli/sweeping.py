@@ -1,0 +1,213 @@
+"""``mdf-loop sweep``: a model over a grid of values, into a file."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from mdf_loop.cli.console import as_json, console, plain, table
+from mdf_loop.cli.parameters import (
+    Collect,
+    Debug,
+    File,
+    Fill,
+    Input,
+    Json,
+    ObeyBodyCondition,
+    OnError,
+    Set,
+    Steps,
+    TimeIncrement,
+    Trials,
+    Trusted,
+    given_inputs,
+)
+from mdf_loop.cli.problems import at_work
+from mdf_loop.errors import LoopError, LoopWarning, MalformedBody, PartialResults
+
+
+def axis(text: str) -> tuple[str, list[Any]]:
+    """A name and its values: ``drift=0:2:100`` (100 values from 0 to 2), ``bound=1,1.5``, or ``x=[[1, 2], [3, 4]]``.
+
+    Raises
+    ------
+    MalformedBody
+        It is none of these.
+    """
+    name, equals, said = text.partition("=")
+    if not equals or not name or not said:
+        raise MalformedBody(f"--over takes NAME=START:STOP:COUNT or NAME=VALUE,VALUE,...; got {text!r}")
+    try:
+        if said.startswith("["):
+            return name, list(json.loads(said))
+        if said.count(":") == 2:
+            start, stop, count = said.split(":")
+            return name, np.linspace(float(start), float(stop), int(count)).tolist()
+        return name, [json.loads(value) for value in said.split(",")]
+    except (ValueError, RecursionError) as error:
+        raise MalformedBody(
+            f"--over {name}: {said!r} is no list of values; such are 0:2:100 (from, to, how many), 1,1.5 and [1, 2]"
+        ) from error
+
+
+def run_sweep(
+    file: Path,
+    over: list[str],
+    inputs: dict[str, Any],
+    output: Path | None,
+    how: dict[str, Any],
+    outputs: str | None,
+    reduce: str | None,
+    is_quiet: bool = False,
+) -> Any:
+    """Run a sweep with a bar of progress, write it and say what it gave.
+
+    Returns
+    -------
+    xarray.Dataset
+
+    Raises
+    ------
+    LoopError
+        As :func:`mdf_loop.sweep`.
+    """
+    from mdf_loop.models.saving import writable, write_dataset
+    from mdf_loop.sweeps.sweep import sweep as over_grid
+
+    if output is not None and output.suffix not in (".nc", ".zarr"):
+        raise MalformedBody(f"a sweep is written to a .nc or .zarr file; got {str(output)!r}")
+    if taken := sorted(inputs.keys() & inspect.signature(over_grid).parameters.keys()):
+        raise MalformedBody(f"--set {taken[0]}: that is an argument of a sweep; give the input by --over, or as node.{taken[0]}")
+    said = {name: value for name, value in how.items() if value is not None}
+    if outputs is not None:
+        said["outputs"] = [name.strip() for name in outputs.split(",")]
+    if reduce is not None:
+        said["reduce"] = reduction(reduce)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", FAILED, LoopWarning)  # the command says it itself
+            found = over_grid(file, dict(map(axis, over)) or None, progress=not is_quiet, **said, **inputs)
+    except (PartialResults, LoopError) as error:
+        if output is not None and error.results is not None:
+            write_dataset(writable(error.results), output)
+            print(f"mdf-loop: {error.results.attrs['complete']} runs are complete: written to {str(output)!r}", file=sys.stderr)
+        raise
+    if output is not None:
+        write_dataset(writable(found), output)
+    return found
+
+
+def reduction(text: str) -> str | list[float]:
+    """The name of a reduction, or quantiles: ``0.1,0.5,0.9``.
+
+    Raises
+    ------
+    MalformedBody
+        It begins like quantiles, and is none.
+    """
+    if not text[:1].isdigit() and text[:1] not in "+-.":
+        return text
+    try:
+        return [float(level) for level in text.split(",")]
+    except ValueError as error:
+        raise MalformedBody(f"--reduce: {text!r} is no list of quantiles ({error}); 0.1,0.5,0.9 and mean are") from error
+
+
+FEW = 5
+"""Errors that are shown in full."""
+
+FAILED = r"\d+ of .* runs failed"
+"""How the warning of a sweep begins."""
+
+
+def _content(found: Any) -> dict[str, Any]:
+    outputs = {
+        str(name): {"dims": list(variable.dims), "values": plain(variable.values)} for name, variable in found.data_vars.items()
+    }
+    return {"outputs": outputs, **{name: found.attrs[name] for name in ("errors", "failed", "complete")}}
+
+
+def summary(title: str, found: Any) -> Table:
+    """The variables of a Dataset: dimensions, range and mean."""
+    made = table("output", "dimensions", "mean", "from", "to", title=title)
+    for name, variable in found.data_vars.items():
+        dims = ", ".join(f"{dim} {length}" for dim, length in variable.sizes.items()) or "one value"
+        values = variable.values
+        is_number = values.dtype.kind in "biuf" and values.size and not np.isnan(values.astype(float)).all()
+        shown = [f"{part(values.astype(float)):.6g}" for part in (np.nanmean, np.nanmin, np.nanmax)] if is_number else [""] * 3
+        made.add_row(escape(str(name)), dims, *shown)
+    return made
+
+
+def sweep(
+    file: File,
+    over: Annotated[
+        list[str] | None, typer.Option("--over", metavar="NAME=VALUES", help="0:2:100 (from, to, how many), or 1,1.5,2.")
+    ] = None,
+    trials: Trials = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the whole sweep.")] = None,
+    set_: Set = None,
+    input_: Input = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the results: .nc or .zarr.")] = None,
+    outputs: Annotated[str | None, typer.Option("--outputs", help="Those that are kept: a,b.")] = None,
+    reduce: Annotated[str | None, typer.Option("--reduce", help="Of the trials of a point: mean, or quantiles 0.1,0.9.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option("--checkpoint", help="A .zarr folder to go on from.")] = None,
+    workers: Annotated[int, typer.Option("--workers", help="Threads.")] = 1,
+    chunk: Annotated[int | None, typer.Option("--chunk", help="Runs in a piece; by itself about a second of them.")] = None,
+    steps: Steps = None,
+    time_increment: TimeIncrement = None,
+    collect: Collect = False,
+    fill: Fill = None,
+    on_error: OnError = None,
+    common_noise: Annotated[bool, typer.Option("--common-noise", help="The same random numbers at every point.")] = False,
+    timeout: Annotated[float | None, typer.Option("--timeout", help="Stop after so many seconds.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No bar.")] = False,
+    obey_body_condition: ObeyBodyCondition = False,
+    trusted: Trusted = False,
+    json_: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Run a model over a grid of values, some trials at each point, and write the results with labels."""
+    from mdf_loop.options import options
+
+    how: dict[str, Any] = {"trials": trials, "seed": seed, "checkpoint": checkpoint, "workers": workers, "chunk": chunk}
+    how |= {"steps": steps, "time_increment": time_increment, "common_noise": common_noise, "collect": collect}
+    how |= {"fill": fill, "on_error": on_error}
+    with at_work(file), options(trusted=trusted, timeout=timeout, obey_body_condition=obey_body_condition):
+        found = run_sweep(file, over or [], given_inputs(set_, input_), output, how, outputs, reduce, quiet)
+    _say(file, found, json_)
+
+
+def _say(file: Path, found: Any, as_text: bool) -> None:
+    """Say what a sweep gave.
+
+    Raises
+    ------
+    typer.Exit
+        All runs failed.
+    """
+    if as_text:
+        as_json({"file": str(file), "sizes": dict(found.sizes), **_content(found)})
+    else:
+        console().print(summary(file.name, found))
+    if _say_failed(found):
+        raise typer.Exit(1)
+
+
+def _say_failed(found: Any) -> bool:
+    """Say how many runs failed, and why the first ones did; whether all did."""
+    failed, runs = found.attrs["failed"], found.attrs["complete"]
+    if failed:
+        print(f"mdf-loop: {failed} of {runs} runs failed", file=sys.stderr)
+    for error in found.attrs["errors"][:FEW]:
+        print(f"failed: {error}", file=sys.stderr)
+    return bool(failed == runs)

@@ -1,0 +1,167 @@
+"""Reading model files: JSON and YAML, mended where MDF's importers wrote them wrongly; ONNX converted."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mdf_loop.convert.file_text import decoded, line_of, parse
+from mdf_loop.convert.onnx_to_mdf import convert
+from mdf_loop.convert.repair.imported_models import mend
+from mdf_loop.convert.repair.port_shapes import mend_written_shapes
+from mdf_loop.convert.weights import SUFFIXES
+from mdf_loop.convert.weights_reading import read_weights
+from mdf_loop.errors import LoopError, MalformedBody, let_through, warn_user
+from mdf_loop.readers.mdf.file_structure import Misplaced, check_model
+from mdf_loop.readers.model_files import as_path, inside, read_bytes
+
+WHAT = "an MDF model"
+
+log = logging.getLogger("mdf_loop.writers.atomic_files")
+
+
+def load(path: str | os.PathLike) -> Any:
+    """Read an MDF model file, or an ONNX or OpenVINO one as an MDF model.
+
+    What MDF's own importers write wrongly is mended (see :mod:`mdf_loop.convert.repair.imported_models`).  ``onnx_file``
+    paths of bodies, which are relative to the model file, are made absolute, and weights that lie beside it are read.
+    Both must lie in the folder of the model, unless ``options(trusted=True)`` is in force.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A ``.json``, ``.yaml`` or ``.yml`` file; or ``.onnx`` or ``.xml`` (OpenVINO), which is converted (see
+        :func:`mdf_loop.convert`).
+
+    Returns
+    -------
+    modeci_mdf.mdf.Model
+
+    Raises
+    ------
+    MalformedBody
+        There is no such file, it is not MDF, or information that a Loop needs was lost when it was written.  Says where:
+        the line of the file, and the keys that lead there.
+    KindError
+        ``path`` is no path.
+
+    Examples
+    --------
+    >>> import mdf_loop
+    >>> model = mdf_loop.load("examples/newton.yaml")
+    >>> [node.id for node in model.graphs[0].nodes]
+    ['square_root']
+    """
+    path = as_path(path, "a model")
+    if path.suffix.lower() in (".onnx", ".xml"):
+        return convert(path)
+    name = os.fspath(path)
+    if path.suffix.lower() not in SUFFIXES and os.path.isdir(path):  # which a name that is too long is not, either
+        raise MalformedBody(f"{name!r} is a folder; a model is a file in it, of type {', '.join(SUFFIXES)}, .onnx or .xml")
+    if path.suffix.lower() not in SUFFIXES:
+        raise MalformedBody(f"{name!r}: an MDF model is a file of type {', '.join(SUFFIXES)}; .onnx and .xml are read as well")
+    model = model_of(read_content(path), path)
+    log.info("loaded %s", name)
+    return model
+
+
+def model_of(content: Any, path: Path) -> Any:
+    """What a file says as a model, which takes the dicts over: its files found and read, and mended.
+
+    Raises
+    ------
+    MalformedBody
+        As :func:`load`.
+    """
+    name = os.fspath(path)
+    try:
+        find_files(content, path)
+        model = model_as_written(content)
+    except LoopError:
+        raise
+    except Exception as error:  # MDF's converters raise what they like
+        let_through(error)
+        raise MalformedBody(f"{name!r} is not {WHAT}: {_message(error)}") from error
+    return mend(model, name)
+
+
+def read_content(path: Path) -> Any:
+    """What an MDF model file says, in dicts and lists: its structure is MDF's, and nothing is mended.
+
+    Raises
+    ------
+    MalformedBody
+        There is no such file, or it is not MDF; says where.
+    """
+    raw = read_bytes(path, WHAT)
+    try:
+        text = decoded(raw)
+        content = parse(text, path.suffix.lower(), lambda line, said: warn_user(f"{os.fspath(path)}:{line}: {said}"))
+    except ValueError as error:
+        raise MalformedBody(f"{os.fspath(path)!r} is not {WHAT}: {_message(error)}") from error
+    _check(content, text, path)
+    return content
+
+
+def _check(content: Any, text: str, path: Path) -> None:
+    """See that the structure is MDF's; the line is looked for only where it is not."""
+    try:
+        check_model(content)
+    except Misplaced as error:
+        line = line_of(text, path.suffix.lower(), error.place)
+        raise MalformedBody(f"{os.fspath(path)!r} is not {WHAT}: {f'line {line}: ' if line else ''}{error}") from error
+
+
+def find_files(content: Any, path: Path) -> None:
+    """Find the other files of a model, which lie in its folder: bodies, and weights, which are read; in place.
+
+    Raises
+    ------
+    Misplaced, MalformedBody
+        One is not there, or may not be read.
+    """
+    found = {id(body): (place, body) for place, body in _onnx_files(content)}  # aliases of YAML lead to one twice
+    for place, body in found.values():
+        with _told_of(path, place):
+            body["onnx_file"] = os.path.abspath(inside(path.parent, body["onnx_file"], "an onnx_file"))
+    with _told_of(path):
+        read_weights(content, path.parent)
+
+
+@contextlib.contextmanager
+def _told_of(path: Path, place: tuple[Any, ...] = ()) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise Misplaced(f"{os.fspath(path)!r}: {error}", place, ()) from error
+
+
+def model_as_written(content: Any) -> Any:
+    """What a file says as a model that is not mended."""
+    from modeci_mdf.mdf import Model
+
+    mend_written_shapes(content)
+    return Model.from_dict(content)
+
+
+def _onnx_files(content: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """The bodies that are files, and where: wherever a value may stand; arguments and metadata may have any name."""
+    if isinstance(content, list):
+        for k, item in enumerate(content):
+            yield from _onnx_files(item, (*place, k))
+    elif isinstance(content, dict) and place[-1:] != ("metadata",):
+        if isinstance(content.get("onnx_file"), str) and place[-1:] != ("args",):
+            yield place, content
+        for key, inner in content.items():
+            yield from _onnx_files(inner, (*place, key))
+
+
+def _message(error: Exception) -> str:
+    """What is wrong; where structures are nested, the innermost reason."""
+    while (inner := getattr(error, "exceptions", None)) is not None and inner:
+        error = inner[0]
+    return " ".join(str(error).split()) or type(error).__name__

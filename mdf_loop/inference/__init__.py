@@ -1,0 +1,1 @@
+"""From a model to its parameters: simulators for libraries of inference, and a fit."""

@@ -1,0 +1,284 @@
+"""Simulators: columns of parameters go to machine code where that is possible, and to a sweep otherwise."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from mdf_loop.errors import ArgumentError, KindError, LoopError
+from mdf_loop.inference.batches import Batch, Batches
+from mdf_loop.inference.row_numbers import RowNumbers
+from mdf_loop.models.model import Model, Wish, unknown_name
+from mdf_loop.models.opening import prepare
+from mdf_loop.ops.registry import changes
+from mdf_loop.options import Run, current_options, start_run
+from mdf_loop.progress import Tally
+from mdf_loop.settings.counts import counted
+from mdf_loop.step.failing import FallBack, TooLong
+from mdf_loop.sweeps.crew import current_crew
+from mdf_loop.sweeps.engine import engine_of
+from mdf_loop.sweeps.filling import fill
+from mdf_loop.sweeps.merging import Merged, Merging
+from mdf_loop.sweeps.pieces import Pieces, Uncut
+from mdf_loop.sweeps.reducing import Reduce, reduce_of
+from mdf_loop.sweeps.row_programs import row_program
+from mdf_loop.sweeps.running import warn_of_failed
+from mdf_loop.sweeps.sources import source_of
+from mdf_loop.sweeps.table import Chunk, Table
+from mdf_loop.sweeps.task import Task
+from mdf_loop.sweeps.workers import here
+
+if TYPE_CHECKING:
+    from mdf_loop.backends.llvm.many import Columns
+
+Named: TypeAlias = "dict[str, Any]"
+Programs: TypeAlias = "dict[Any, Columns | None]"
+
+FEW = 64
+"""Runs that are not shared: asking the clock takes longer."""
+
+
+class Simulator:
+    """A model as a function of an array of parameters; :func:`mdf_loop.simulator` makes one.
+
+    It can be pickled, and called from several threads and processes: a copy counts rows from a number of its own, drawn at
+    random, so that batches that run side by side never have the same noise.
+
+    Attributes
+    ----------
+    names, outputs : tuple of str
+        Columns of theta, and what is simulated.
+    seed : int or SeedSequence
+        What all random streams follow from.
+    seeds : array of int
+        The numbers of the rows of the last call: given as ``seed``, they repeat it.
+    """
+
+    def __init__(
+        self, model: Any, names: Any, outputs: Any, trials: Any, reduce: Any, seed: Any, dtype: Any, inputs: Mapping[str, Any]
+    ) -> None:
+        self.model: Model = prepare(model)
+        self.names = _inputs_of(self.model, names, inputs)
+        self.outputs = _outputs_of(self.model, outputs, reduce)
+        self.trials = None if trials is None else counted("trials", trials)
+        self.reduce: Reduce | None = reduce_of(reduce, self.outputs)
+        if reduce is not None and trials is None:
+            raise ArgumentError("reduce says what is kept of the trials of a row; say how many trials there are")
+        self.dtype = None if dtype is None else np.dtype(dtype)
+        self.inputs = dict(inputs)
+        self.rows = RowNumbers(current_options().seed if seed is None else seed, self.trials or 1)
+        self.seeds = np.zeros(0, np.int64)
+        self._batches = Batches(self.model, self.names)
+        self._programs: Programs = {}
+
+    def __getstate__(self) -> Named:
+        """Without what is made when it is asked for."""
+        return {name: value for name, value in vars(self).items() if name != "_programs"}
+
+    def __setstate__(self, state: Named) -> None:
+        vars(self).update(state, _programs={})
+
+    def __repr__(self) -> str:
+        trials = "" if self.trials is None else f", {self.trials} trials"
+        return f"<simulator of {self.model.name!r}: {', '.join(self.names)} -> {', '.join(self.outputs)}{trials}>"
+
+    @property
+    def seed(self) -> Any:
+        """What all random streams follow from."""
+        return self.rows.seed
+
+    # The forms of it
+
+    def __call__(self, theta: Any, seed: Any = None, **conditions: Any) -> np.ndarray:
+        """Simulate.
+
+        Parameters
+        ----------
+        theta : array_like, of shape (n, k)
+            A row for each simulation, a column for each name: numpy's, torch's or anything that becomes an array.  Of shape
+            (k,) it is one row, and the result has no axis of rows.
+        seed : int or array of int of shape (n,), optional
+            The number of each row, from which its random streams follow; a single number gives all rows the same noise.
+            Without it rows count on from call to call.
+        **conditions : array_like
+            Further inputs: a value for each row.
+
+        Returns
+        -------
+        array
+            Of shape (n, trials, m), or (n, m) without trials or with ``reduce``.  Rows that fail are nan, and a
+            :class:`~mdf_loop.errors.LoopWarning` says why.
+
+        Raises
+        ------
+        ArgumentError, KindError
+            Something is not what it must be.
+        LoopError
+            Outputs differ in length from run to run.
+        """
+        batch = self._batches.of(theta, conditions)
+        found = self._simulated(batch, seed)
+        joined = self._joined(batch, found)
+        return joined[0] if batch.is_one else joined
+
+    def torch(self, theta: Any, seed: Any = None, **conditions: Any) -> Any:
+        """The same for tensors: what sbi's ``simulate_for_sbi`` takes.  Results have the element type of theta."""
+        import torch
+
+        tensor = torch.as_tensor(theta)
+        found = self(tensor.detach().cpu().numpy(), seed, **conditions)
+        dtype = tensor.dtype if tensor.is_floating_point() else torch.get_default_dtype()
+        return torch.as_tensor(found, dtype=dtype, device=tensor.device)
+
+    @property
+    def dict(self) -> Callable[..., Named]:
+        """The same by name, as a function: what BayesFlow's ``make_simulator`` takes.
+
+        ``f.dict(drift=..., bound=...)`` takes numbers, or a column for each name, and further inputs of the model; it gives a
+        mapping of outputs to arrays.  A first argument, BayesFlow's ``batch_shape``, is not needed.
+        """
+
+        def simulate(batch_shape: Any = None, /, **values: Any) -> Named:
+            return self.one(values)
+
+        others = [name for name in self.model.inputs if name not in self.names and name.isidentifier()]
+        parameters = [inspect.Parameter("batch_shape", inspect.Parameter.POSITIONAL_ONLY, default=None)]
+        parameters += [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in self.names]
+        parameters += [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in others]
+        simulate.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return simulate
+
+    def one(self, values: Mapping[str, Any], /) -> Named:
+        """A mapping of names to numbers as a mapping of outputs: what pyABC takes."""
+        batch = self._batches.of_names(values)
+        found = self._simulated(batch, None)
+        return {name: rows[0] if batch.is_one else rows for name, rows in zip(self.outputs, found, strict=True)}
+
+    # How it is done
+
+    def _simulated(self, batch: Batch, seed: Any) -> list[np.ndarray]:
+        """For each output an array with a row for each row."""
+        if not batch.count:
+            raise ArgumentError("theta has no row")
+        numbers, streams = self._streams(batch.count, seed)
+        self.seeds, run = numbers, start_run()
+        program = None if run.watch is not None or streams is None else self._program(batch, run)
+        if program is not None:
+            found = self._by_columns(program, batch, streams, run)
+            if found is not None:
+                return found
+        return self._by_sweep(batch, numbers, run)
+
+    def _streams(self, count: int, seed: Any) -> tuple[np.ndarray, np.ndarray | None]:
+        """Numbers of the rows, and their streams where machine code draws from them."""
+        if seed is None:
+            return self.rows.take(count)
+        numbers = RowNumbers.given(seed, count)
+        return numbers, self.rows.streams(numbers)
+
+    def _program(self, batch: Batch, run: Run) -> Columns | None:
+        """Machine code for such columns, made once."""
+        chosen = run.options
+        key = (batch.kind, chosen.engine, chosen.max_iterations, chosen.trusted, chosen.obey_body_condition, changes())
+        if key not in self._programs:
+            source = source_of(self.model)
+            settled = dataclasses.replace(chosen, engine=engine_of(chosen.engine, self.model))
+            inputs = {**self.inputs, **batch.inputs(0)}
+            part = Run(settled, run.stream, deadline=run.deadline)
+            times = self.trials or 1
+            made = source and row_program(source, inputs, list(batch.columns), self.outputs, times, part)
+            self._programs[key] = made or None
+        return self._programs[key]
+
+    def _by_columns(self, program: Columns, batch: Batch, streams: Any, run: Run) -> list[np.ndarray] | None:
+        """What machine code gives; None if a run comes upon something that it leaves to others."""
+        times = self.trials or 1
+        count = batch.count * times
+        share = _at_once if count <= FEW else current_crew().share
+        pause = _nothing if run.deadline is None else run.deadline.check
+        try:
+            found = program.run([*batch.columns.values()], streams, pause, share)
+        except (FallBack, TooLong):
+            return None
+        if self.trials is None:
+            return found
+        if self.reduce is None:
+            return [rows.reshape(batch.count, times, *rows.shape[1:]) for rows in found]
+        merging = Merging(self.reduce, times)
+        lengths = [np.full(len(rows), rows.shape[1]) if rows.ndim > 1 else None for rows in found]
+        chunk = Chunk(dict(zip(self.outputs, zip(found, lengths, strict=True), strict=True)))
+        merged = Merged(merging, batch.count)
+        merged.add(0, merging.reduced(0, chunk, np.ones(count, bool)), count)
+        return self._finished(merged)
+
+    def _by_sweep(self, batch: Batch, numbers: np.ndarray, run: Run) -> list[np.ndarray]:
+        """What a sweep over the rows gives."""
+        wish, times = Wish(outputs=frozenset(self.outputs)), self.trials or 1
+        task = Task(self.model, self.inputs, batch.grid(), times, self.seed, wish, reduce=self.reduce, numbers=numbers)
+        table = task.table()
+        pieces = Pieces(Uncut(task.size, task.fitted), None, times, bool(run.options.progress))
+        fill(table, here(task, pieces), run, Tally(run.options.progress or None, self.model.name, task.size))
+        warn_of_failed(task, table)
+        found = self._finished(table)
+        if self.trials is None or self.reduce is not None:
+            return found
+        return [rows.reshape(batch.count, times, *rows.shape[1:]) for rows in found]
+
+    def _finished(self, table: Table | Merged) -> list[np.ndarray]:
+        arrays, ragged = table.finish()
+        for name in self.outputs:
+            if name in ragged and self.reduce is None:
+                few, many = ragged[name].min(), ragged[name].max()
+                raise LoopError(
+                    f"output {name!r} has from {few} to {many} values, which is no array: leave it out of outputs, or say with "
+                    "reduce= what is made of it"
+                )
+        missing = np.full(table.count, np.nan)
+        return [arrays.get(name, missing) for name in self.outputs]
+
+    def _joined(self, batch: Batch, found: Sequence[np.ndarray]) -> np.ndarray:
+        """All outputs side by side along the last axis."""
+        shape = (batch.count,) if self.trials is None or self.reduce is not None else (batch.count, self.trials)
+        columns = [rows.reshape(*shape, -1) for rows in found]
+        joined = columns[0] if len(columns) == 1 else np.concatenate(columns, axis=-1)
+        return joined if self.dtype is None else joined.astype(self.dtype)
+
+
+def _at_once(count: int, runs: Any) -> int:
+    runs(0, count)
+    return count
+
+
+def _nothing() -> None:
+    """Nobody has set a time."""
+
+
+def _inputs_of(model: Model, names: Any, inputs: Mapping[str, Any]) -> tuple[str, ...]:
+    """The columns of theta, which the model has to take."""
+    known = (names,) if isinstance(names, str) else tuple(names)
+    if not known or not all(isinstance(name, str) for name in known):
+        raise KindError(f"names is a list of inputs of the model, one for each column of theta; got {names!r}")
+    for name in (*known, *inputs):
+        if not model.takes(name):
+            raise unknown_name("the model has no input called", name, model.inputs)
+    model.refuse_twice((*known, *inputs))
+    if twice := {name for name in known if known.count(name) > 1 or name in inputs}:
+        raise ArgumentError(f"{', '.join(sorted(twice))} is given twice; each column of theta is another input")
+    return known
+
+
+def _outputs_of(model: Model, outputs: Any, reduce: Any) -> tuple[str, ...]:
+    """What is simulated."""
+    if outputs is None:
+        return tuple(reduce) if isinstance(reduce, Mapping) else tuple(model.outputs)
+    names = (outputs,) if isinstance(outputs, str) else tuple(outputs)
+    for name in names:
+        if name not in model.outputs:
+            raise unknown_name("the model has no output called", str(name), model.outputs)
+    if not names:
+        raise ArgumentError("outputs is empty: there is nothing to simulate")
+    return names

@@ -1,0 +1,160 @@
+"""What is wrong with the bodies of the loops of a model, and with what a node hands to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.calls.control_flow import condition, trip_count
+from mdf_loop.calls.prepared import prepare_branch, prepare_loop, prepare_scan, read_once
+from mdf_loop.errors import ArgumentError, LoopError, did_you_mean
+from mdf_loop.execute.interpret import Arguments
+from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Gap
+from mdf_loop.integrations.registration import signature_of
+from mdf_loop.ir import Body
+from mdf_loop.options import start_run
+from mdf_loop.readers.mdf.by_place import NO_VALUES
+from mdf_loop.readers.mdf.control_functions import STEPPED
+from mdf_loop.readers.mdf.file_structure import called
+from mdf_loop.types.required import contradictions
+
+KINDS = ("", "parameters", "functions")
+"""Where bodies and loops are in a node; the node itself as well."""
+
+
+def wrong_with_bodies(graph: Any, node: Any, thing: Any, gaps: Sequence[Gap]) -> Iterator[Finding]:
+    """What is wrong with the bodies of a loop: they are read and planned, and what they capture has to be there.
+
+    Parameters
+    ----------
+    thing : modeci_mdf.mdf.Function or Parameter
+        The loop.
+    gaps : sequence of Gap
+        What was left out of its node.  Then nobody knows what the node has, and only what a body says itself is looked at.
+    """
+    args, held = {**(thing.args or {})}, {parameter.id: parameter.value for parameter in node.parameters}
+    known = {port.id for port in node.input_ports} | set(held) | {function.id for function in node.functions} | set(args)
+    kind = signature_of(thing.function, args)[1]
+    for key in ("then_branch", "else_branch") if kind == "branch" else ("body",):
+        source = args.get(key, key)
+        name = source if isinstance(source, str) else key
+        is_there, source = (source in held, held.get(source)) if isinstance(source, str) else (True, source)
+        place = (str(graph.id), node.id, name)
+        if any(gap.kind in KINDS and gap.thing in ("", name, thing.id) for gap in gaps):
+            where = (*place[:2], thing.id)
+            yield Finding(NOTE, f"{'/'.join(where)}: its body is looked at when what is wrong around it is mended", where)
+        elif not is_there and not gaps:
+            continue  # which is told with the other names that are not there
+        elif not isinstance(source, dict):
+            where = place if is_there and name != key else (*place[:2], thing.id)
+            got = f"got {called(source)}" if is_there else f"the node has no parameter {name!r}"
+            forms = "{carried: ...}, {onnx: text}, {onnx_file: name} or {graph_<id>: ...}"
+            yield Finding(ERROR, f"{'/'.join(where)}: a body is a mapping, {forms}; {got}", where)
+        else:
+            body, found = _read(source, thing, place)
+            yield from found
+            if body is not None and not gaps:
+                yield from _of_results(node, thing, len(body.outputs) - (kind == "loop"), place[:2])
+                yield from _of_captures(body, known, place)
+                yield from _of_end(body, node, thing, (*place[:2], thing.id)) if kind == "loop" else ()
+
+
+def _read(source: Any, thing: Any, place: tuple[str, ...]) -> tuple[Body | None, list[Finding]]:
+    """A body, and what is wrong with what it says itself; None where it cannot be read."""
+    args = {**(thing.args or {})}
+    try:
+        body = read_once(source, *signature_of(thing.function, args))
+        _prepare(body, thing.function, args)
+    except LoopError as error:
+        return None, [
+            Finding(ERROR, f"{'/'.join(place)}: {_said(each)}", (*place, *_line_names(each))) for each in (error, *error.others)
+        ]
+    return body, [
+        Finding(
+            WARNING, f"{'/'.join(place)}: {value!r} is {declared} by one declaration or operator and {other} by another", place
+        )
+        for value, declared, other in _contradictions(body, thing.function, args)
+    ]
+
+
+def _said(error: LoopError) -> str:
+    return "; ".join([str(error), *getattr(error, "__notes__", ())])
+
+
+def _of_captures(body: Body, known: set[str], place: tuple[str, ...]) -> Iterator[Finding]:
+    for captured in body.captures:
+        if captured not in known and captured not in body.defaults:
+            said = f"{'/'.join(place)}: the body reads {captured!r}, which the node does not have{did_you_mean(captured, known)}"
+            yield Finding(ERROR, said, place)
+
+
+def _of_results(node: Any, thing: Any, results: int, place: tuple[str, ...]) -> Iterator[Finding]:
+    """Ports that take a result of a loop which it does not have, or an element of its only one as if there were several."""
+    for port in node.output_ports:
+        taken = re.fullmatch(rf"\s*{re.escape(thing.id)}\s*\[\s*(\d+)\s*\]\s*", str(port.value), re.ASCII)
+        where = "/".join((*place, port.id))
+        if taken and results == 1 and taken[1] == "0":
+            said = f"{where}: {thing.id} has one result, which it is itself; {port.value} is an element"
+            yield Finding(WARNING, said, (*place, port.id))
+        elif taken and 1 < results <= int(taken[1]):
+            yield Finding(
+                ERROR, f"{where}: {port.value} is not there; {thing.id} has {results} results, from 0 on", (*place, port.id)
+            )
+
+
+def _of_end(body: Body, node: Any, thing: Any, place: tuple[str, ...]) -> Iterator[Finding]:
+    """A loop that nothing ends, with the values that the model says; one that runs in steps may be one."""
+    if STEPPED in (thing.metadata or {}) or STEPPED in (node.metadata or {}):
+        return
+    known = {port.id: port.default_value for port in node.input_ports}
+    known |= {parameter.id: parameter.value for parameter in node.parameters}
+    args = {key: known.get(value, value) if isinstance(value, str) else value for key, value in (thing.args or {}).items()}
+    count, go = (None if args.get(key) == "" else args.get(key) for key in ("M", "cond"))
+    if any(isinstance(value, str) for value in (count, go)):
+        return
+    carried = [_number(value) for key, value in args.items() if key not in NO_VALUES]
+    try:
+        prepared = prepare_loop(body, len(carried))
+        goes = True if go is None and prepared.record.obeys else condition(go)
+        given = Arguments(trip_count(count), goes, carried, captured=[_number(known.get(name)) for name in body.captures])
+    except (LoopError, ValueError, TypeError):
+        return  # which is told with the values
+    try:
+        prepared.endless.refuse(given, start_run())
+    except ArgumentError as error:
+        yield Finding(ERROR, f"{'/'.join(place)}: {error}", place)
+
+
+def _number(value: Any) -> Any:
+    """A value that the model says; None for what is computed."""
+    return np.asarray(value) if isinstance(value, bool | int | float | np.ndarray) else None
+
+
+def _contradictions(body: Any, function: str, args: Any) -> list[tuple[str, np.dtype, np.dtype]]:
+    """Element types that do not go together; only bodies of ONNX have any."""
+    if not body.typed:
+        return []
+    n_carried, kind = signature_of(function, args)
+    first = {"loop": 2, "scan": 0, "branch": 0}[kind]
+    pairs = zip(body.inputs[first : first + n_carried], body.outputs[first // 2 :], strict=False)
+    return contradictions(body, pairs)
+
+
+def _line_names(error: LoopError) -> tuple[str, ...]:
+    """The names on the way to an error inside a body of equations."""
+    path = getattr(error, "path", ()) or str(error).partition(": ")[0].split("/")
+    words = [word for name in path for word in (name.split(" ") if path[0] == "equations" else (name,))]
+    return tuple("collected" if word == "collect" else word for word in words if " " not in word and word != "equations")
+
+
+def _prepare(body: Any, function: str, args: Any) -> None:
+    n_carried, kind = signature_of(function, args)
+    if kind == "loop":
+        prepare_loop(body, n_carried)
+    elif kind == "scan":
+        prepare_scan(body, len(body.inputs) - n_carried, {})
+    else:
+        prepare_branch(body, "a branch")

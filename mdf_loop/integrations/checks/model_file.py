@@ -1,0 +1,143 @@
+"""What is wrong with a model file, found without running it: everything at once, with lines and suggestions."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import itertools
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mdf_loop.backend import prepare
+from mdf_loop.convert.file_text import decoded, line_of, parse
+from mdf_loop.convert.loading import find_files, load, model_as_written, model_of
+from mdf_loop.convert.locating import line_in_text, line_of_error, line_of_names, thing_of
+from mdf_loop.convert.weights import SUFFIXES
+from mdf_loop.errors import LoopError, LoopWarning, hints_of
+from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Salvaged, salvaged
+from mdf_loop.integrations.checks.trial import wrong_when_run, wrong_with_inputs
+from mdf_loop.integrations.checks.whole_graphs import wrong_with_graph
+from mdf_loop.readers.mdf.file_structure import wrong_with_model
+from mdf_loop.readers.model_files import read_bytes
+
+MOST = 100
+"""How many errors in the structure of a model are told."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that is wrong.
+
+    Attributes
+    ----------
+    kind : {"error", "warning", "note"}
+        The model cannot run; it probably does something else than was meant; something of it cannot be looked at before
+        an error is mended.
+    message : str
+    line : int or None
+        Where in the file.
+    """
+
+    kind: str
+    message: str
+    line: int | None = None
+
+
+def check(path: Path, given: Mapping[str, Any] | None = None) -> list[Problem]:
+    """Look at a model file.
+
+    Parameters
+    ----------
+    path : Path
+        A model file.  Of an MDF file the keys, names, functions, bodies, and declared types are looked at, and which nodes
+        nothing reads; where nothing is wrong so far, it is evaluated with its loops cut short, which finds what a run would
+        refuse.  Of others whether they can be read, and the types that they declare.
+    given : mapping, optional
+        Values for inputs that have none in the model, by name, as for :func:`mdf_loop.run`.
+
+    Returns
+    -------
+    list of Problem
+        In the order of the file; empty if nothing is wrong.
+    """
+    if path.suffix.lower() not in SUFFIXES:
+        return _unreadable(path)
+    told = list[Problem]()
+    try:
+        text = decoded(read_bytes(path, "a model"))
+        content = parse(text, path.suffix.lower(), lambda line, said: told.append(Problem(WARNING, said, line)))
+    except (LoopError, ValueError) as error:
+        found = re.search(r"line (\d+)", str(error))
+        return [Problem(ERROR, str(error), int(found.group(1)) if found else None)]
+    with warnings.catch_warnings():  # which looking again would repeat
+        warnings.simplefilter("ignore", LoopWarning)
+        wrong = [*itertools.islice(wrong_with_model(content), MOST)]
+        rest = salvaged(content, wrong)
+    problems = [*told, *(Problem(ERROR, str(error), line_of(text, path.suffix.lower(), error.place)) for error in wrong)]
+    problems += _of_content(rest, path, given or {}) if rest is not None else []
+    return sorted(dict.fromkeys(problems), key=lambda problem: problem.line or 0)
+
+
+def _unreadable(path: Path) -> list[Problem]:
+    try:
+        if path.suffix.lower() == ".onnx":
+            prepare(path)  # which looks at its types
+        else:
+            load(path)
+    except LoopError as error:
+        return [Problem(ERROR, str(error), line_of_error(path, error))]
+    return []
+
+
+def _of_content(rest: Salvaged, path: Path, given: Mapping[str, Any]) -> Iterator[Problem]:
+    """What is wrong with what a model says whose structure is sound, or has become so."""
+    known = None
+    try:
+        model = model_of(copy.deepcopy(rest.content), path)
+    except LoopError as error:
+        known = Problem(ERROR, str(error), line_of_error(path, error))
+        yield known
+        model = None
+        with contextlib.suppress(Exception):  # whatever MDF raises: there is nothing more to look at
+            find_files(rest.content, path)  # no other files than those it may read
+            model = model_as_written(rest.content)
+        looked = "nothing else" if model is None else "of the rest only the bodies of loops"
+        yield Problem(NOTE, f"{looked} can be looked at before this is mended", known.line)
+    for graph in model.graphs if model is not None else ():
+        missing = [*wrong_with_inputs(graph, given)] if known is None else []
+        found = [*wrong_with_graph(graph, rest, known is None), *missing]
+        for each in found:
+            problem = _located(each, path)
+            if known is None or problem.line != known.line:
+                yield problem
+        is_sound = known is None and not rest.gaps and not any(each.kind == ERROR and each not in missing for each in found)
+        wrong = wrong_when_run(graph, given) if is_sound else None
+        if isinstance(wrong, Finding):
+            yield _located(wrong, path)
+        elif wrong is not None and not _is_told(wrong, graph, found):
+            yield _of_run(wrong, graph, path)
+
+
+def _is_told(error: LoopError, graph: Any, found: Sequence[Finding]) -> bool:
+    """Whether something is told already of the place where a run failed."""
+    place = (str(graph.id), getattr(error, "mdf_node", ""), thing_of(error))
+    if any(f"{each.names[-1]!r} is the text" in str(error) for each in found):
+        return True
+    return bool(place[-1]) and any(each.names == place and "nothing reads it" not in each.message for each in found)
+
+
+def _of_run(error: LoopError, graph: Any, path: Path) -> Problem:
+    """What a run of the model would end with."""
+    node, thing = getattr(error, "mdf_node", ""), thing_of(error)
+    said = "; ".join([str(error), *hints_of(error)])
+    place = "/".join(filter(None, (str(graph.id), node, thing)))
+    return Problem(ERROR, said if said.startswith(f"{graph.id}/") or not node else f"{place}: {said}", line_of_error(path, error))
+
+
+def _located(found: Finding, path: Path) -> Problem:
+    line = line_in_text(path, found.message, found.names) or line_of_names(path, found.names)
+    return Problem(found.kind, found.message, line)

@@ -1,0 +1,87 @@
+"""What a run of a model would refuse, found by evaluating it with all its loops cut short; the results are thrown away.
+
+Everything is computed as in a run, so that what is told is what a run tells.  Behind a loop that was cut short values are not
+those of a run, but their kinds are: of what goes wrong there only that counts which does not depend on numbers.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mdf_loop.calls.prepared import read_once
+from mdf_loop.errors import IterationLimit, LoopError, LoopTimeout, LoopWarning, MalformedBody, UnsupportedOp
+from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding
+from mdf_loop.integrations.engine_runs import needs_no_scheduler, run_graph
+from mdf_loop.integrations.registration import cutting_loops
+from mdf_loop.integrations.required_inputs import is_required, open_ports, required_ports, said_of_missing
+from mdf_loop.integrations.typed_graph import prepare_typed
+from mdf_loop.options import options
+from mdf_loop.readers.mdf.by_place import graph_by_place
+from mdf_loop.readers.mdf.typed import is_typed
+
+MOST, SECONDS = 1000, 2.0
+"""Iterations after which a loop is cut short, and how long all may take: less than anybody waits for."""
+
+
+_RANKS = re.compile("invalid index to scalar|too many indices")
+"""What numpy says of an index that is wrong whatever the lengths are."""
+
+
+def wrong_with_inputs(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding]:
+    """Input ports that have no value: of which a run would be an error, and of which MDF takes 0 for it."""
+    if is_typed(graph):
+        return  # whose inputs are those of an ONNX model
+    needed = required_ports(graph)
+    for node, port in open_ports(graph):
+        if port.id in given or f"{node}.{port.id}" in given:
+            continue
+        place, said = (str(graph.id), node, port.id), said_of_missing(node, port)
+        if (node, port) in needed:
+            yield Finding(ERROR, f"{'/'.join(place)}: {said}", place)
+        else:
+            yield Finding(WARNING, f"{'/'.join(place)}: {said}. MDF's engine takes 0 for it", place)
+
+
+def wrong_when_run(graph: Any, given: Mapping[str, Any]) -> Finding | LoopError | None:
+    """The error that a run would end with, as far as it is found; a note where inputs are missing."""
+    if is_typed(graph):
+        return _of_typed(graph)
+    known = {name.rpartition(".")[2] for name in given}
+    if any(port.id not in known for _, port in required_ports(graph)):
+        told = "types and shapes are looked at when its inputs have values: --set gives them"
+        return Finding(NOTE, f"{graph.id}: {told}", (str(graph.id),))
+    with warnings.catch_warnings(), cutting_loops() as cut:
+        warnings.simplefilter("ignore", LoopWarning)
+        try:
+            with options(engine="interpret", max_iterations=MOST, timeout=SECONDS, progress=None):
+                run_graph(graph_by_place(graph, read_once), given)
+        except (IterationLimit, LoopTimeout):
+            return None
+        except LoopError as error:
+            return error if not cut or _is_of_kinds(error) else None
+    return None
+
+
+def _of_typed(graph: Any) -> LoopError | None:
+    """What is wrong with a graph that is one of ONNX, which is planned; it has inputs that only a run knows."""
+    if not needs_no_scheduler(graph) or any(is_required(p) for node in graph.nodes for p in node.input_ports):
+        return None
+    try:
+        prepare_typed(graph)
+    except LoopError as error:
+        return error
+    return None
+
+
+def _is_of_kinds(error: BaseException | None) -> bool:
+    """Whether an error follows from types, names or structure, whatever the numbers are."""
+    while error is not None:
+        if isinstance(error, TypeError | MalformedBody | UnsupportedOp | NameError):
+            return True
+        if isinstance(error, IndexError) and _RANKS.search(str(error)):
+            return True
+        error = error.__cause__
+    return False

@@ -1,0 +1,161 @@
+"""What is wrong with a graph of a model, besides its structure."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from mdf_loop.calls.prepared import read_once
+from mdf_loop.errors import LoopError, MalformedBody
+from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Salvaged
+from mdf_loop.integrations.checks.loop_bodies import wrong_with_bodies
+from mdf_loop.integrations.checks.node_values import wrong_with_conditions, wrong_with_texts, wrong_with_values
+from mdf_loop.integrations.typed_graph import graph_signature
+from mdf_loop.readers.mdf.by_place import node_by_place
+from mdf_loop.readers.mdf.names import unknown_names
+from mdf_loop.readers.mdf.node import CONTROL
+from mdf_loop.readers.mdf.typed import is_typed
+
+
+def wrong_with_graph(graph: Any, rest: Salvaged, is_mended: bool) -> Iterator[Finding]:
+    """What is wrong with a graph.
+
+    Parameters
+    ----------
+    graph : modeci_mdf.mdf.Graph
+    rest : Salvaged
+        What was left out of the model: what may follow from that is not told.
+    is_mended : bool
+        Whether the model was read as models are; otherwise only bodies are looked at.
+    """
+    id, said = str(graph.id), _conditions(graph)
+    graph, unnamed = _by_place(graph)
+    yield from unnamed
+    open_nodes = {node.id for node in graph.nodes if rest.in_node(id, node.id)} | {found.names[1] for found in unnamed}
+    for node in graph.nodes:
+        for thing in (*node.functions, *node.parameters):
+            if thing.function in CONTROL:
+                yield from wrong_with_bodies(graph, node, thing, rest.in_node(id, node.id))
+        if node.id in open_nodes:
+            told = "its names and types are looked at when what is wrong in it is mended"
+            yield Finding(NOTE, f"{id}/{node.id}: {told}", (id, node.id))
+        elif is_mended:
+            yield from wrong_with_values(graph, node)
+            yield from wrong_with_texts(graph, node)
+            yield from _unread(graph, node, said) if not rest.in_graph(id) else ()
+    if not is_mended:
+        return
+    yield from _of_signature(graph)
+    for unknown in unknown_names(graph):
+        if unknown.place[1] not in open_nodes:
+            yield Finding(ERROR, str(unknown), unknown.place)
+    yield from wrong_with_conditions(graph)
+    if rest.in_graph(id):
+        yield Finding(NOTE, f"{id}: which nodes are reached is looked at when what is wrong in the graph is mended", (id,))
+    else:
+        yield from _unreached(graph)
+
+
+def _by_place(graph: Any) -> tuple[Any, list[Finding]]:
+    """A graph whose loops match values by place, and which names they do not have."""
+    nodes, found = [], []
+    for node in graph.nodes:
+        place = (str(graph.id), node.id)
+        try:
+            nodes.append(node_by_place(node, read_once, place[:1]))
+        except LoopError as error:
+            nodes.append(node)
+            found.append(Finding(ERROR, str(error), (*place, *_things_in(error, place))))
+    graph = copy.copy(graph)
+    graph.nodes = nodes
+    return graph, found
+
+
+def _things_in(error: LoopError, place: tuple[str, ...]) -> tuple[str, ...]:
+    """The parameter, function or port of a node that an error is about."""
+    said = str(error).removeprefix(f"{'/'.join(place)}/")
+    return (said.partition(":")[0],) if said != str(error) else ()
+
+
+def _of_signature(graph: Any) -> Iterator[Finding]:
+    """Inputs and outputs of a converted graph that are none of its ports."""
+    if not is_typed(graph):
+        return
+    try:
+        graph_signature(graph)
+    except MalformedBody as error:
+        yield Finding(ERROR, str(error), (str(graph.id),))
+
+
+def _unread(graph: Any, node: Any, said: set[str]) -> Iterator[Finding]:
+    """Parameters and functions that nothing in a node reads, nor a condition (``said`` are the names in those)."""
+    things = (*node.functions, *node.parameters)
+    words = [(thing, {name for part in _texts(thing) for name in _words(part)}) for thing in (*things, *node.output_ports)]
+    known_by_name = {"body", "then_branch", "else_branch", *(port.id for port in node.output_ports)}
+    for thing in things:
+        others = {name for other, names in words if other is not thing for name in names}
+        if thing.id not in others | said | known_by_name:
+            place = (str(graph.id), node.id, thing.id)
+            yield Finding(WARNING, f"{'/'.join(place)}: nothing reads it", place)
+
+
+def _conditions(graph: Any) -> set[str]:
+    """Every word in the conditions of a graph."""
+    todo, words = [graph.conditions], set[str]()
+    while todo:
+        value = todo.pop()
+        if isinstance(value, str):
+            words |= _words(value)
+        elif isinstance(value, dict):
+            todo += [*value.keys(), *value.values()]
+        elif isinstance(value, list | tuple):
+            todo += value
+        elif (value is not None and hasattr(value, "__dict__")) or hasattr(value, "__slots__"):
+            todo += [getattr(value, name, None) for name in ("node_specific", "termination", "kwargs")]
+    return words
+
+
+def _texts(thing: Any) -> Iterator[Any]:
+    for attribute in ("value", "default_initial_value", "time_derivative", "args"):
+        yield getattr(thing, attribute, None)
+    for condition in getattr(thing, "conditions", None) or ():
+        is_dict = isinstance(condition, dict)  # as MDF's engine reads them as well
+        yield from (condition.get(key) if is_dict else getattr(condition, key) for key in ("test", "value"))
+
+
+def _words(value: Any) -> set[str]:
+    """Every name in a value and what is inside it."""
+    return set(re.findall(r"[^\W\d]\w*", str(value)))
+
+
+def _unreached(graph: Any) -> Iterator[Finding]:
+    """Nodes that no other is joined to, in a graph whose other nodes are."""
+    joined = {end for edge in graph.edges for end in (edge.sender, edge.receiver)}
+    for node in graph.nodes:
+        if joined and node.id not in joined:
+            yield Finding(WARNING, f"{graph.id}/{node.id}: no edge leads to this node or away from it", (str(graph.id), node.id))
+    yield from _starved(graph)
+
+
+def _starved(graph: Any) -> Iterator[Finding]:
+    """Nodes that nothing reaches: they wait for each other."""
+    following: dict[str, list[str]] = {}
+    for edge in graph.edges:
+        following.setdefault(edge.sender, []).append(edge.receiver)
+    receivers = {edge.receiver for edge in graph.edges}
+    todo = deque(
+        node.id for node in graph.nodes if node.id not in receivers or any(p.default_value is not None for p in node.input_ports)
+    )
+    reached = set(todo)
+    while todo:
+        for receiver in following.get(todo.popleft(), ()):
+            if receiver not in reached:
+                reached.add(receiver)
+                todo.append(receiver)
+    for node in graph.nodes:
+        if node.id not in reached:
+            said = f"{graph.id}/{node.id}: it waits for a node that waits for it, and neither has a first value"
+            yield Finding(ERROR, said, (str(graph.id), node.id))

@@ -1,0 +1,197 @@
+"""MDF graphs run by MDF's engine, or as what they are made into, with inputs and outputs by name."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Container, Iterator, Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+
+from mdf_loop.backend import LoopRep
+from mdf_loop.convert.restoring import input_ids, names_of
+from mdf_loop.convert.scheduled.run_order import output_ports
+from mdf_loop.errors import (
+    ArgumentError,
+    KindError,
+    LoopError,
+    MalformedBody,
+    PartialResults,
+    Together,
+    UnsupportedOp,
+    did_you_mean,
+)
+from mdf_loop.integrations.patches.no_eval import conditions_of, engine_at_work, refuse_graph, refuse_keywords
+from mdf_loop.integrations.patches.stdout import quiet_mdf
+from mdf_loop.integrations.patches.timeouts import Places, evaluated
+from mdf_loop.integrations.registration import register
+from mdf_loop.integrations.required_inputs import is_required_as
+from mdf_loop.integrations.typed_graph import run_typed
+from mdf_loop.options import OPTIONS
+from mdf_loop.readers.mdf.names import unknown_names
+from mdf_loop.readers.mdf.signature import said_names
+from mdf_loop.readers.mdf.typed import has_conditions, is_typed
+
+
+def refuse_nothing(inputs: Mapping[str, Any]) -> None:
+    """See that each input has a value: only ONNX has empty optionals."""
+    for name, value in inputs.items():
+        if value is None:
+            raise KindError(f"input {name!r} must be numbers, booleans or strings; got None")
+
+
+def refuse_options(inputs: Mapping[str, Any], names: Container[str]) -> None:
+    """See that no option stands among the inputs of a model that has no input of that name.
+
+    Raises
+    ------
+    ArgumentError
+    """
+    for name in OPTIONS.intersection(inputs):
+        if name not in names:
+            raise ArgumentError(
+                f"{name} is an option, and the model has no input of that name; "
+                f"write: with mdf_loop.options({name}={inputs[name]!r}): ..."
+            )
+
+
+def run_graph(graph: Any, inputs: Mapping[str, Any], prepared: LoopRep | None = None) -> dict[str, Any]:
+    """Run an MDF graph once; see :func:`mdf_loop.run`.  One that is an ONNX graph needs no scheduler.
+
+    ``prepared`` is what :func:`~mdf_loop.integrations.typed_graph.prepare_typed` made of that.
+    """
+    register()
+    if is_typed(graph):
+        refuse_options(inputs, {*input_ids(graph), *(said_names(graph, "inputs") or ())})
+        return run_typed(graph, inputs, prepared) if needs_no_scheduler(graph) else run_in_mdf(graph, inputs)
+    return _evaluated(with_inputs(graph, inputs), output_ports(graph))
+
+
+def needs_no_scheduler(graph: Any) -> bool:
+    """Whether a graph that says types is run as the ONNX graph it is."""
+    return not has_conditions(graph) and not _is_fed(graph)
+
+
+def _is_fed(graph: Any) -> bool:
+    """Whether an edge from a node of one's own feeds an input of a converted graph."""
+    fed = {edge.receiver_port for edge in graph.edges}
+    return any(name in fed for name in said_names(graph, "inputs") or ())
+
+
+def run_in_mdf(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Run a graph that says types in MDF's engine; names are those of ONNX."""
+    names = names_of(graph)
+    ids = input_ids(graph)
+    used = {port.id for node in graph.nodes for port in node.input_ports}
+    given = {ids.get(name, name): value for name, value in inputs.items() if name not in ids or ids[name] in used}
+    ports = {port.id: node.id for node in graph.nodes for port in node.output_ports}
+    said = said_names(graph, "outputs") or ()
+    if (lost := next((id for id in said if id not in ports), None)) is not None:
+        raise MalformedBody(f"metadata outputs: no node has an output port {lost!r}", (graph.id,))
+    return _evaluated(with_inputs(graph, given), {names.get(id, id): (ports[id], id) for id in said})
+
+
+def _evaluated(graph: Any, places: Places) -> dict[str, Any]:
+    """The outputs of a graph that MDF's engine evaluates once; what MDF prints goes to the log."""
+    from modeci_mdf.execution_engine import EvaluableGraph
+
+    try:
+        with quiet_mdf(), engine_at_work(graph):
+            refuse_graph(graph)
+            return evaluated(EvaluableGraph(graph, verbose=False), places)
+    except LoopError as error:
+        raise_plainly(error, graph)
+
+
+def raise_plainly(error: BaseException, graph: Any) -> NoReturn:
+    """Raise what is wrong with the names of a graph, and what came of it as the cause; without that, the error itself.
+
+    Where a node failed only its names can be the cause: conditions are made before the first node is evaluated.  An error that
+    keeps results stays, and says the names first.
+    """
+    found, failed = Together(), getattr(error, "mdf_node", "")
+    for unknown in unknown_names(graph):
+        is_told = isinstance(error, UnsupportedOp) and str(error).startswith(f"{'/'.join(unknown.place)}:")
+        if not is_told and failed in ("", unknown.place[1]):  # what cannot run at all needs no other arguments
+            found.add(MalformedBody(unknown.said, unknown.place))
+    for place, condition in conditions_of(graph) if not failed else ():
+        try:
+            refuse_keywords(condition, place)
+        except MalformedBody as wrong:
+            found.add(wrong)
+    if found.found and isinstance(error, PartialResults) and error.partial is not None:
+        error.args = (f"{found.found[0]}; {error}",)
+    elif found.found:
+        try:
+            found.settle()
+        except LoopError as first:
+            raise first from error
+    raise error
+
+
+def with_inputs(graph: Any, inputs: Mapping[str, Any]) -> Any:
+    """A copy of a graph in which the named ports and parameters have the given values.
+
+    Raises
+    ------
+    ArgumentError
+        No port or parameter has that name, or several have.
+    """
+    if not inputs:
+        return graph
+    graph = copy.deepcopy(graph)
+    for name, places in places_of(graph, inputs).items():
+        for _, owner, attribute in places:
+            setattr(owner, attribute, as_given(inputs[name]))
+    return graph
+
+
+def as_given(value: Any) -> Any:
+    """A value as it stands in a graph."""
+    return value if isinstance(value, bool | int | float | dict) else np.asarray(value)
+
+
+def places_of(graph: Any, inputs: Mapping[str, Any]) -> dict[str, list[tuple[str, Any, str]]]:
+    """What each name sets: node, port or parameter, and its attribute.
+
+    Raises
+    ------
+    ArgumentError
+        No port or parameter has that name, or several have.
+    """
+    places = list(free_places(graph))
+    refuse_options(inputs, {name for node, id, *_ in places for name in (id, f"{node}.{id}")})
+    named, given = dict[str, list[tuple[str, Any, str]]](), dict[int, str]()
+    for name in inputs:
+        found = [(node, owner, attribute) for node, id, owner, attribute in places if name in (id, f"{node}.{id}")]
+        required = [(node, owner, attribute) for node, _, owner, attribute in places if is_required_as(owner, name)]
+        if len(found) != 1 and not required:
+            raise ArgumentError(_not_one(name, [f"{node}.{id}" for node, id, *_ in places], bool(found)))
+        named[name] = required or found
+        for _, owner, _ in named[name]:
+            if given.setdefault(id(owner), name) != name:
+                raise ArgumentError(f"{given[id(owner)]!r} and {name!r} are the same input; give it once")
+    return named
+
+
+def free_places(graph: Any) -> Iterator[tuple[str, str, Any, str]]:
+    """Everything an input can set: (node, id, owner, attribute)."""
+    connected = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
+    for node in graph.nodes:
+        for port in node.input_ports:
+            if (node.id, port.id) not in connected:
+                yield node.id, port.id, port, "default_value"
+        for parameter in node.parameters:
+            if parameter.default_initial_value is not None:
+                yield node.id, parameter.id, parameter, "default_initial_value"
+            elif parameter.function is None:
+                yield node.id, parameter.id, parameter, "value"
+
+
+def _not_one(name: str, names: list[str], several: bool) -> str:
+    if several:
+        matching = [full for full in names if full.endswith(f".{name}")]
+        return f"the name {name!r} is not unique; say which: {', '.join(matching)}"
+    known = [*names, *(full.rpartition(".")[2] for full in names)]
+    meant = did_you_mean(name, known, 3) or f"; there are {', '.join(names) or 'none'}"
+    return f"the model has no input port without an edge and no parameter called {name!r}{meant}"

@@ -1,0 +1,420 @@
+"""Registration with MDF: ``onnx::Loop``, ``onnx::Scan`` and ``onnx::If`` run inside MDF's own engine.
+
+MDF has no place for functions from outside, so ``register`` replaces a few of its attributes and
+``unregister`` puts back exactly what was there.  What is replaced stands in :func:`_replacements`.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import difflib
+import functools
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+import graph_scheduler.condition
+import modeci_mdf.functions.onnx as onnx_functions
+import modelspec.utils
+import numpy as np
+from modeci_mdf import execution_engine
+from modeci_mdf.functions.standard import mdf_functions
+
+from mdf_loop.calls.calling import if_, loop, required, run_if, run_loop, scan
+from mdf_loop.calls.prepared import read_once
+from mdf_loop.errors import IterationLimit, LoopError, MalformedBody, did_you_mean
+from mdf_loop.functions import psyneulink
+from mdf_loop.integrations import mdf_engine  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
+from mdf_loop.integrations.patches import no_eval
+from mdf_loop.integrations.patches.random_operators import drawn
+from mdf_loop.integrations.patches.stdout import print_or_log, silent, unheard_inside
+from mdf_loop.integrations.patches.timeouts import ending_in_time, ending_passes, keeping_partial
+from mdf_loop.integrations.required_inputs import refusing_missing_inputs
+from mdf_loop.integrations.scheduler import CONDITIONS, reading_names
+from mdf_loop.integrations.stepped import SteppedLoop, mark_stepped, starting_afresh, stepped_of
+from mdf_loop.integrations.typed_graph import taking_over_nodes
+from mdf_loop.kernels.mdf.expression_operators import in_a_row
+from mdf_loop.options import part_of, random_stream, start_run
+from mdf_loop.readers import is_text
+from mdf_loop.readers.arguments import is_read
+from mdf_loop.readers.expressions.expression_text import refuse_onnx_text
+from mdf_loop.readers.mdf.by_place import NO_VALUES, node_by_place
+from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
+from mdf_loop.settings.random_streams import RandomStream
+from mdf_loop.system.threads import holding
+
+FUNCTIONS = {"onnx::Loop": "loop", "onnx::Scan": "scan", "onnx::If": "if"}
+"""MDF's name of each function, and the name MDF calls it by."""
+
+BODIES = {"onnx::Loop": ("body",), "onnx::Scan": ("body",), "onnx::If": ("then_branch", "else_branch")}
+
+
+_MISSING = object()
+_replaced: list[tuple[Any, str, Any]] = []
+_entries: dict[str, Any] = {}
+"""What stood in modeci_mdf before: attributes as (owner, name, value), and entries of its table of functions."""
+
+
+def register() -> None:
+    """Teach MDF ``onnx::Loop``, ``onnx::Scan`` and ``onnx::If``.  Importing mdf_loop does this; twice is harmless.
+
+    Examples
+    --------
+    >>> import mdf_loop
+    >>> mdf_loop.register()
+    >>> from modeci_mdf.functions.standard import mdf_functions
+    >>> "onnx::Loop" in mdf_functions
+    True
+    """
+    if _replaced:
+        return
+    for owner, name, value in _replacements():
+        _replaced.append((owner, name, vars(owner).get(name, _MISSING)))
+        setattr(owner, name, value)
+    ours = {function: _entry(function, called) for function, called in FUNCTIONS.items()}
+    for function, entry in {**ours, **psyneulink.entries()}.items():
+        _entries[function] = mdf_functions.get(function, _MISSING)
+        mdf_functions[function] = entry
+
+
+def unregister() -> None:
+    """Leave modeci_mdf exactly as it was before :func:`register`.  Twice is harmless."""
+    while _replaced:
+        owner, name, value = _replaced.pop()
+        if value is _MISSING:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, value)
+    while _entries:
+        function, entry = _entries.popitem()
+        if entry is _MISSING:
+            mdf_functions.pop(function, None)
+        else:
+            mdf_functions[function] = entry
+
+
+def _replacements() -> list[tuple[Any, str, Any]]:
+    """Everything in modeci_mdf that is replaced: (owner, attribute, new value)."""
+    kinds = ("Parameter", "Function", "Node", "Graph")
+    parameter, function, node, graph = (getattr(execution_engine, f"Evaluable{name}") for name in kinds)
+    guards = [(owner, name, value) for owner, name, value in no_eval.replacements() if (owner, name) != (node, "evaluate")]
+    return [
+        (onnx_functions, "loop", loop),
+        (onnx_functions, "scan", scan),
+        (onnx_functions, "if", if_),
+        (execution_engine, "evaluate_onnx_expr", _taking_over_expressions(execution_engine.evaluate_onnx_expr)),
+        (parameter, "evaluate", keeping_partial(_taking_over_parameters(parameter.evaluate))),
+        (parameter, "get_current_value", _noting_parameters(parameter.get_current_value)),
+        (function, "evaluate", keeping_partial(_taking_over_functions(function.evaluate))),
+        (node, "evaluate", ending_in_time(no_eval.naming(node.evaluate))),
+        (node, "__init__", _ordering_captures(node.__init__)),
+        (graph, "__init__", taking_over_nodes(graph.__init__)),
+        (graph, "parse_condition", reading_names(graph.parse_condition)),
+        (graph, "evaluate", refusing_missing_inputs(_with_one_stream(starting_afresh(ending_passes(graph.evaluate))))),
+        (execution_engine, "print", print_or_log),
+        (execution_engine, "evaluate_expr", unheard_inside(execution_engine.evaluate_expr)),
+        (modelspec.utils, "_params_info", silent(modelspec.utils._params_info)),
+        (modelspec.utils, "_val_info", silent(modelspec.utils._val_info)),
+        *guards,
+        *((graph_scheduler.condition, condition.__name__, condition) for condition in CONDITIONS),
+    ]
+
+
+def _entry(function: str, called: str) -> dict[str, Any]:
+    """The entry in MDF's table of functions, as ``add_mdf_function`` would write it."""
+    arguments = {
+        "loop": ["M", "cond", "v_initial", "body"],
+        "scan": ["initial_state_and_scan_inputs", "body", "num_scan_inputs"],
+        "if": ["cond", "then_branch", "else_branch"],
+    }[called]
+    return {
+        "description": f"ONNX {function.removeprefix('onnx::')}, run by mdf_loop",
+        "arguments": arguments,
+        "expression_string": f"onnx_ops.{called}({', '.join(arguments)})",
+        "function": {"loop": loop, "scan": scan, "if": if_}[called],
+    }
+
+
+def _taking_over_parameters(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``EvaluableParameter.evaluate``: a parameter whose function is ours is evaluated by us."""
+
+    @functools.wraps(original)
+    def evaluate(self: Any, parameters: dict[str, Any], time_increment: Any = None, array_format: str = "numpy") -> Any:
+        parameter = self.parameter
+        if parameter.value is not None or parameter.function not in FUNCTIONS:
+            with _noted(parameter.id):
+                return original(self, parameters, time_increment=time_increment, array_format=array_format)
+        stepped = stepped_of(self)
+        self.curr_value = run_function(parameter.function, parameter.args, parameters, parameter.id, array_format, stepped)
+        for condition in parameter.conditions:
+            test, value = (_evaluated(text, parameters, array_format) for text in (condition.test, condition.value))
+            self.curr_value = np.where(test, value, self.curr_value)
+        return self.curr_value
+
+    return evaluate
+
+
+@contextlib.contextmanager
+def _noted(name: str) -> Iterator[None]:
+    """Errors of ours say in which parameter or function they came up."""
+    try:
+        yield
+    except LoopError as error:
+        error.add_note(f"in MDF parameter or function {name!r}")
+        raise
+
+
+def _noting_parameters(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``EvaluableParameter.get_current_value``, by which MDF evaluates parameters first: errors say in which one they came up."""
+
+    @functools.wraps(original)
+    def get_current_value(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with _noted(self.parameter.id):
+            return original(self, *args, **kwargs)
+
+    return get_current_value
+
+
+def _taking_over_functions(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``EvaluableFunction.evaluate``: likewise for a Function of a node."""
+
+    @functools.wraps(original)
+    def evaluate(self: Any, parameters: dict[str, Any] | None = None, array_format: str = "numpy") -> Any:
+        function = self.function
+        if function.function not in FUNCTIONS:
+            with _noted(function.id):
+                return original(self, parameters, array_format)
+        known, stepped = {} if parameters is None else parameters, stepped_of(self)
+        self.curr_value = run_function(function.function, function.args, known, function.id, array_format, stepped)
+        return self.curr_value
+
+    return evaluate
+
+
+def _taking_over_expressions(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``evaluate_onnx_expr``: who calls it for our functions gets all the arguments through; random numbers are the run's."""
+
+    @functools.wraps(original)
+    def evaluate_onnx_expr(expr: str, base_parameters: dict, evaluated_parameters: dict, verbose: bool = False) -> Any:
+        called = expr.split("(")[0].split(".")[-1]
+        for function, name in FUNCTIONS.items():
+            if called == name:
+                args = {key: value for key, value in base_parameters.items() if key in evaluated_parameters}
+                return run_function(function, args, evaluated_parameters, function, "numpy")
+        numbers = drawn(called, base_parameters, evaluated_parameters)
+        if numbers is not None:
+            return numbers
+        arrays = {key: in_a_row(each) if type(each) is list and each else each for key, each in evaluated_parameters.items()}
+        return original(expr, base_parameters, arrays, verbose)
+
+    return evaluate_onnx_expr
+
+
+def run_function(
+    function: str,
+    args: Mapping[str, Any] | None,
+    known: dict[str, Any],
+    name: str,
+    array_format: str,
+    stepped: SteppedLoop | None = None,
+) -> Any:
+    """Evaluate one of our functions as a node of an MDF graph says it.
+
+    Parameters
+    ----------
+    function : str
+        ``"onnx::Loop"``, ``"onnx::Scan"`` or ``"onnx::If"``.
+    args : mapping
+        The function's arguments: values, or MDF expressions over ``known``.
+    known : mapping
+        Values of the node's ports and parameters; those that a body reads are captured.
+    name : str
+        Id of the parameter or function, for messages.
+    stepped : SteppedLoop, optional
+        The loop that the function goes on with; what it publishes is added to ``known``.
+    """
+    try:
+        values = {key: _evaluated(text, known, array_format) for key, text in (args or {}).items()}
+        bodies = {key: values.pop(key, known.get(key)) for key in BODIES[function]}  # as MDF finds attributes
+        _refuse_paths(bodies)
+        if function == "onnx::Loop":
+            return _run_loop(values, bodies["body"], known, stepped)
+        if function == "onnx::Scan":
+            return _run_scan(values, bodies["body"], known)
+        captured = _captured(tuple(bodies.values()), 0, "branch", {**values, **known})
+        return run_if(values.get("cond"), bodies, captured)
+    except (LoopError, KeyboardInterrupt) as error:
+        if isinstance(error, IterationLimit) and error.partial is not None and (cut := _cut.get()) is not None:
+            cut.append(name)
+            return error.partial if len(error.partial) != 1 else error.partial[0]
+        error.add_note(f"in MDF parameter or function {name!r} ({function})")
+        for hint in (*_misspelt(args or {}, BODIES[function]), *_close(error, known)):
+            error.add_note(hint)
+        raise
+
+
+_cut: ContextVar[list[str] | None] = ContextVar("mdf_loop_cut_loops", default=None)
+
+
+@contextlib.contextmanager
+def cutting_loops() -> Iterator[list[str]]:
+    """Inside the ``with`` a loop that reaches ``max_iterations`` gives what it has; the names of those that did."""
+    cut = list[str]()
+    with holding(_cut, cut):
+        yield cut
+
+
+def _misspelt(args: Mapping[str, Any], bodies: Iterable[str]) -> Iterator[str]:
+    """Arguments that are probably misspelt names of bodies, which would count as carried values."""
+    for name in bodies:
+        if name not in args and (close := difflib.get_close_matches(name, args, 1, 0.5)):
+            yield f"its argument {close[0]!r} is taken for a carried value; did you mean {name!r}?"
+
+
+def _close(error: BaseException, known: Iterable[str]) -> Iterator[str]:
+    """What a node has that is called much like what a body reads and the node does not have."""
+    for name in getattr(error, "missing", ()):
+        if meant := did_you_mean(name, known):
+            yield f"the node has no {name!r}{meant}"
+
+
+def _refuse_paths(bodies: Mapping[str, Any]) -> None:
+    """See that no text in a model is taken for a path: {onnx_file: path} is one, and is looked at when the model is read."""
+    for key, body in bodies.items():
+        if isinstance(body, str) and body and not is_text(body):
+            raise MalformedBody(f"{key} is the text {body[:60]!r}; a body in a file is {{onnx_file: path}}")
+
+
+def _run_loop(values: dict[str, Any], body: Any, known: dict[str, Any], stepped: SteppedLoop | None) -> Any:
+    m, cond = values.pop("M", None), values.pop("cond", None)
+    carried = [item for value in values.values() for item in (value if isinstance(value, tuple) else (value,))]
+    body, captured = required(body, "loop", "body"), _captured((body,), len(carried), "loop", known)
+    if stepped is None:
+        return run_loop(m, cond, carried, body, captured)
+    value = stepped.execute(m, cond, carried, body, captured)
+    stepped.publish(known)
+    return value
+
+
+def _run_scan(values: dict[str, Any], body: Any, known: Mapping[str, Any]) -> Any:
+    count = values.pop("num_scan_inputs", known.get("num_scan_inputs"))
+    attrs = {key: values.pop(key, known.get(key)) for key in SCAN_ATTRIBUTES}
+    inputs = [item for value in values.values() for item in (value if isinstance(value, tuple) else (value,))]
+    n_carried = len(inputs) - count if isinstance(count, int) else 0
+    captured = _captured((body,), n_carried, "scan", known)
+    return scan(*inputs, body=body, num_scan_inputs=count, **attrs, **captured)
+
+
+def _captured(bodies: tuple[Any, ...], n_carried: int, kind: str, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the node's values that the bodies read from outside."""
+    sources = [body for body in bodies if body is not None and (is_read(body) or not callable(body))]
+    names = dict.fromkeys(name for body in sources for name in read_once(body, n_carried, kind).captures)
+    return {name: known[name] for name in names if name in known}
+
+
+def _evaluated(text: Any, known: Mapping[str, Any], array_format: str) -> Any:
+    """An argument's value: MDF evaluates text, everything else is what it is.
+
+    An empty text is an omitted input; MDF's own evaluation would stumble over it.
+    """
+    if not isinstance(text, str):
+        return text
+    if text == "":
+        return None
+    if text in known:
+        return known[text]
+    return execution_engine.evaluate_expr(text, dict(known), array_format=array_format)
+
+
+def _ordering_captures(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``EvaluableNode.__init__``: what a loop captures is evaluated before the loop.
+
+    MDF orders parameters by the names in their arguments; captures are not among those, and a loop in
+    front of a parameter it reads would see that parameter's previous value.
+    """
+
+    @functools.wraps(original)
+    def __init__(self: Any, node: Any, verbose: bool | None = False) -> None:
+        for thing in (*node.parameters, *node.functions):
+            refuse_onnx_text(thing.value, (node.id, thing.id))
+            for key, value in (thing.args or {}).items():
+                refuse_onnx_text(value, (node.id, thing.id, key))
+        node = psyneulink.plain(node_by_place(node, read_once))
+        original(self, node, verbose)
+        mark_stepped(self)
+        for parameter in node.parameters:
+            if parameter.function in FUNCTIONS:
+                _move_behind_captures(self.evaluable_parameters, parameter, node)
+
+    return __init__
+
+
+def _move_behind_captures(ordered: Any, parameter: Any, node: Any) -> None:
+    captures = _captures_of(parameter, node)
+    following = list(ordered)[list(ordered).index(parameter.id) + 1 :]
+    last = max((k for k, name in enumerate(following) if name in captures), default=None)
+    if last is None or any(_reads(ordered[name].parameter, parameter.id) for name in following[: last + 1]):
+        return
+    for name in (parameter.id, *following[last + 1 :]):
+        ordered.move_to_end(name)
+
+
+def _captures_of(parameter: Any, node: Any) -> set[str]:
+    """Names a loop parameter's bodies capture, as far as they can be known before anything runs."""
+    names: set[str] = set()
+    literals = {p.id: p.value for p in node.parameters}
+    args = {key: literals.get(value, value) if isinstance(value, str) else value for key, value in (parameter.args or {}).items()}
+    for key in BODIES[parameter.function]:
+        source = args.get(key, literals.get(key))
+        try:
+            if isinstance(source, dict):
+                names |= set(read_once(source, *signature_of(parameter.function, args)).captures)
+        except LoopError:  # said with all its circumstances when the node runs
+            continue
+    return names
+
+
+def signature_of(function: str, args: Mapping[str, Any]) -> tuple[int, str]:
+    """How many values a function's body carries, and what the body is for, from the arguments as they are written."""
+    given = sum(_count(value) for key, value in args.items() if key not in NO_VALUES)
+    if function == "onnx::Scan":
+        scanned = args.get("num_scan_inputs")
+        return (given - scanned if isinstance(scanned, int) else 0), "scan"
+    return (0, "branch") if function == "onnx::If" else (given, "loop")
+
+
+def _count(value: Any) -> int:
+    """How many values an argument stands for: as many as a tuple has, or one."""
+    try:
+        written = ast.parse(value, mode="eval").body if isinstance(value, str) else value
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return 1
+    return len(written.elts) if isinstance(written, ast.Tuple) else 1
+
+
+def _reads(parameter: Any, name: str) -> bool:
+    """Whether a parameter's expression or arguments mention a name."""
+    texts = [parameter.value, *(parameter.args or {}).values()]
+    names = execution_engine.get_required_variables_from_expression
+    return any(name in names(text) for text in texts if isinstance(text, str) and text)
+
+
+_streams: weakref.WeakKeyDictionary[Any, RandomStream] = weakref.WeakKeyDictionary()
+
+
+def _with_one_stream(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``EvaluableGraph.evaluate``: all loops of a graph draw from one random stream.
+
+    The stream lives as long as the graph, so that a model stepped by calling evaluate() again and again gets
+    fresh numbers each time, and a new graph under the same seed repeats them.
+    """
+
+    @functools.wraps(original)
+    def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with random_stream(_streams.get(self)) as stream, part_of(start_run()):  # one stream, and one time to end
+            _streams[self] = stream
+            return original(self, *args, **kwargs)
+
+    return evaluate

@@ -1,0 +1,148 @@
+"""Input ports that must be given a value.
+
+MDF's specification says what a port is without an edge: its ``default_value``.  Without one MDF's engine takes zeros of the
+shape that is declared, and so do models here.  Where no shape is declared either nothing says what the value is:
+
+- A node of a graph with loops, scans or branches, which MDF by itself does not run, has to be given one.
+- A graph of MDF's own functions gets the 0 of MDF's engine, and a warning.
+
+In a model that MDF's ONNX importer wrote a port may be an input of the model, or a weight whose value was lost:
+:mod:`mdf_loop.convert.repair.imported_models` marks them, and they have to be given in any case.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.convert.identifiers import ORIGINAL
+from mdf_loop.convert.repair.imported_models import REQUIRED
+from mdf_loop.errors import ArgumentError, MalformedBody, warn_user
+from mdf_loop.integrations.patches.no_eval import runs_body
+from mdf_loop.readers.mdf.node import CONTROL
+
+
+def is_required(thing: Any) -> bool:
+    """Whether something is an input port that must be given a value."""
+    return (thing.metadata or {}).get(REQUIRED) is True
+
+
+def is_required_as(thing: Any, name: str) -> bool:
+    """Whether something is a required port of an input of that name, now or in the ONNX model: one input may have several."""
+    return is_required(thing) and name in (thing.id, thing.metadata.get(ORIGINAL))
+
+
+def open_ports(graph: Any) -> list[tuple[str, Any]]:
+    """Ports and parameters that are read and have no value: no edge, default, shape, function; each with its node."""
+    fed = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
+    ports = [(node, port) for node in graph.nodes for port in node.input_ports if (node.id, port.id) not in fed]
+    found = [(node, port) for node, port in ports if port.default_value is None and not port.shape and _is_read(port.id, node)]
+    found += [(node, port) for node, port in ports if port.default_value is None and is_required(port)]
+    found += [(n, p) for n in graph.nodes for p in n.parameters if _is_nothing(p) and _is_read(p.id, n)]
+    return list({(node.id, place.id): (node.id, place) for node, place in found}.values())
+
+
+def _is_nothing(parameter: Any) -> bool:
+    """Whether a parameter says nothing of what it is."""
+    said = (parameter.value, parameter.function, parameter.default_initial_value, parameter.time_derivative)
+    return all(each is None for each in said) and not parameter.conditions
+
+
+def required_ports(graph: Any) -> list[tuple[str, Any]]:
+    """Those of :func:`open_ports` for which a value must be given."""
+    has_loops = any(thing.function in CONTROL for node in graph.nodes for thing in (*node.parameters, *node.functions))
+    return [(node, port) for node, port in open_ports(graph) if has_loops or is_required(port)]
+
+
+def _is_read(name: str, node: Any) -> bool:
+    """Whether anything in a node may read a name; what a file of its own reads is not looked at."""
+    things = (*node.parameters, *node.functions, *node.output_ports)
+    texts = [
+        str(getattr(each, slot, "")) for each in things for slot in ("value", "args", "function", "time_derivative", "conditions")
+    ]
+    return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)|'onnx_file'", text) for text in texts)
+
+
+def refusing_missing_inputs(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``EvaluableGraph.evaluate``: without a value for a required input port it is an error."""
+
+    @functools.wraps(original)
+    def evaluate(
+        self: Any, time_increment: Any = None, array_format: str = "numpy", initializer: Mapping[str, Any] | None = None
+    ) -> Any:
+        if not runs_body():
+            inputs = [(id, name, each) for id, node in self.enodes.items() for name, each in node.evaluable_inputs.items()]
+            known = {f"{id}.{name}" for id, name, each in inputs if _is_set(each)}
+            refuse_missing_inputs(self.graph, {*(initializer or {}), *known})
+        return original(self, time_increment, array_format, initializer)
+
+    return evaluate
+
+
+def _is_set(evaluable: Any) -> bool:
+    """Whether the input of a node was set from outside: MDF begins with an array of zeros, and has nothing afterwards."""
+    value = evaluable.curr_value
+    return value is not None and not (isinstance(value, np.ndarray) and value.shape == () and value == 0)
+
+
+def refuse_missing_inputs(graph: Any, given: Container[str] = ()) -> None:
+    """See that every input port that needs one has a value; ``given`` are the ids of ports that are given one.
+
+    Raises
+    ------
+    ArgumentError, MalformedBody
+    """
+    if lost := [(node, port) for node, port in required_ports(graph) if is_required(port) and port.id not in given]:
+        raise MalformedBody(_message(lost), (graph.id,))
+    refuse_without_value(graph, given)
+
+
+def refuse_without_value(graph: Any, given: Container[str]) -> None:
+    """The same for ports that nobody marked; ``given`` may say ``node.id``.
+
+    Raises
+    ------
+    ArgumentError
+    """
+    missing = [
+        said_of_missing(node, port)
+        for node, port in required_ports(graph)
+        if not is_required(port) and port.id not in given and f"{node}.{port.id}" not in given
+    ]
+    if missing:
+        raise ArgumentError("; ".join(missing))
+
+
+def said_of_missing(node: str, place: Any) -> str:
+    """What is said of an input or parameter that has no value, and how to give it one."""
+    is_port, name = hasattr(place, "default_value"), place.id
+    what = f"input {name!r} of node {node!r} has no value: no default, and no edge leads to it"
+    what = what if is_port else f"parameter {name!r} of node {node!r} has no value"
+    key = "default_value" if is_port else "value"
+    return f"{what}. Give it: run(..., {name}=...), --set {name}=... on the command line; or write {key}: into the model"
+
+
+def warn_of_zeros(graph: Any, given: Container[str]) -> None:
+    """Tell of input ports without a value that MDF's engine takes for 0."""
+    needed = required_ports(graph)
+    for node, port in open_ports(graph):
+        if (node, port) not in needed and port.id not in given and f"{node}.{port.id}" not in given:
+            warn_user(f"{said_of_missing(node, port)}. MDF's engine takes 0 for it")
+
+
+def _message(missing: Sequence[tuple[str, Any]]) -> str:
+    readers: dict[str, list[str]] = {}
+    for node, port in missing:
+        was = (port.metadata or {}).get(ORIGINAL, port.id)
+        name = repr(port.id) if port.id == was else f"{port.id!r} ({was} in the ONNX model)"
+        readers.setdefault(name, []).append(node)
+    names = ", ".join(f"{name}, read by {' and '.join(nodes)}" for name, nodes in readers.items())
+    return (
+        f"nothing gives a value to {names}. Inputs of the model are given to mdf_loop.run by name, or to "
+        "evaluate(initializer=...). The values of initializers, such as weights, were lost when MDF's importer wrote the "
+        "model: give them in the same way, or export them as Constant nodes, or run the .onnx file itself with mdf_loop.run"
+    )

@@ -1,0 +1,243 @@
+"""Matrix products, Einstein sums and determinants."""
+
+from __future__ import annotations
+
+import functools
+import string
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from mdf_loop.kernels.arrays.axes import row_ranks
+from mdf_loop.kernels.numbers.wide import as_int32, centred, exact_product, exact_terms, largest_from, product, widened
+from mdf_loop.ops.batching import Result, Rule, all_stacked
+from mdf_loop.ops.batching import matmul as matmul_rule
+from mdf_loop.ops.prepared_constants import once
+from mdf_loop.ops.registry import kernel, say
+from mdf_loop.types.elements import kind_of
+
+
+@kernel("MatMul", batch=matmul_rule)
+def matmul(a, b):
+    """The matrix product, by numpy's rules for ranks."""
+    return product(a, b)
+
+
+def gemm_rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
+    """Gemm with a leading axis: rows of all iterations as one product where only A varies."""
+    a, b, c = (*args, None)[:3]
+    a_stacked, b_stacked, c_stacked = (*stacked, False)[:3]
+    *rank_of_factors, rank_c = row_ranks((a, b, c), (a_stacked, b_stacked, c_stacked))
+    if rank_of_factors != [2, 2] or rank_c > 2 or (attrs.get("broadcast") == 0 and c is not None and rank_c != 2):
+        return None
+    shared_rows = c is None or (not c_stacked and (rank_c < 2 or c.shape[0] == 1))
+    if a_stacked and not b_stacked and shared_rows and not attrs.get("transA"):
+        rows = run(a.reshape(-1, a.shape[-1]), b, c, **attrs)
+        return all_stacked(rows.reshape(*a.shape[:2], rows.shape[-1]))
+    if c_stacked:
+        c = c.reshape(c.shape[0], *(1,) * (2 - rank_c), *c.shape[1:])
+        if not a_stacked and not b_stacked:
+            a = np.broadcast_to(a, (c.shape[0], *a.shape))
+    return all_stacked(run(a, b, c, **attrs))
+
+
+@kernel("Gemm", since=7, batch=gemm_rule)
+def gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
+    """alpha * A * B + beta * C, C broadcast to the shape of the product."""
+    dtype = a.dtype
+    if a.itemsize < 4 and kind_of(a.dtype) == "float":  # rounded once, at the end
+        a, b, c = (x if x is None else once(widened, x) for x in (a, b, c))
+        return gemm(a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB).astype(dtype)
+    if transA:
+        a = a.mT
+    if transB:
+        b = b.mT
+    if a.ndim < 2 or b.ndim < 2:
+        raise ValueError(f"Gemm multiplies two matrices; got shapes {list(a.shape)} and {list(b.shape)}")
+    out = product(a, b)
+    if alpha != 1:
+        out = _scaled(out, alpha)
+    if c is not None:
+        # In place: the product is ours, and a C that does not fit cannot enlarge it.
+        out += c if beta == 1 else _scaled(c, beta)
+    return out
+
+
+@kernel("Gemm", since=1, batch=gemm_rule)
+def gemm_1(a, b, c, *, alpha=1.0, beta=1.0, transA=0, transB=0, broadcast=0):
+    """alpha * A * B + beta * C, C broadcast only where asked for."""
+    out = gemm(a, b, alpha=alpha, transA=transA, transB=transB)
+    if not broadcast and c.shape[-2:] != out.shape[-2:]:
+        raise ValueError(f"without broadcast, C must have the shape of the product {list(out.shape)}; got {list(c.shape)}")
+    out += c if beta == 1 else _scaled(c, beta)
+    return out
+
+
+def _scaled(x: np.ndarray, factor: float) -> np.ndarray:
+    """x * factor in the type of x; a whole factor stays exact for integers."""
+    if x.dtype.kind == "f":
+        return x * factor
+    if kind_of(x.dtype) == "integer" and not float(factor).is_integer():
+        return (x * factor).astype(x.dtype)
+    return x * np.array(factor).astype(x.dtype)
+
+
+def einsum_rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
+    """One more letter, in front of each stacked operand and of the result."""
+    terms, result = explicit_terms(attrs["equation"])
+    spare = next((letter for letter in string.ascii_letters if letter not in attrs["equation"]), None)
+    if spare is None or len(terms) != len(args):
+        return None
+    terms = [spare + term if s else term for term, s in zip(terms, stacked, strict=True)]
+    return all_stacked(run(*args, equation=f"{','.join(terms)}->{spare}{result}"))
+
+
+def explicit_terms(equation: str) -> tuple[list[str], str]:
+    """The operands' terms and the result's; without "->" that is what occurs once, sorted, behind the ellipsis."""
+    left, arrow, result = equation.replace(" ", "").partition("->")
+    if not arrow:
+        letters = left.replace("...", "").replace(",", "")
+        once = sorted(letter for letter in letters if letters.count(letter) == 1)
+        result = ("..." if "..." in left else "") + "".join(once)
+    return left.split(","), result
+
+
+@kernel("Einsum", since=12, batch=einsum_rule)
+def einsum(*operands, equation):
+    """Products of the operands, summed over the letters that the result does not have."""
+    # Searching for a good order costs some 15 us, the plain sum a few ns a product.
+    worth_it = len(operands) > 1 and sum(x.size for x in operands) > _LARGE
+    if kind_of(operands[0].dtype) == "float" and operands[0].itemsize < 4:
+        wide = np.einsum(equation, *map(widened, operands), optimize=worth_it)
+        return np.asarray(wide, operands[0].dtype)
+    return np.einsum(equation, *operands, optimize=worth_it)
+
+
+_LARGE = 8192
+
+
+def quantised_rule(a_place: int, b_place: int) -> Rule:
+    """The rule of MatMul where scales and zero points, which stay as they are, stand between the matrices."""
+
+    def rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
+        places = (a_place, b_place)
+        matrices = all(args[k].ndim - stacked[k] >= 2 for k in places)
+        others = [args[k] for k in range(len(args)) if k not in places]
+        if any(s for k, s in enumerate(stacked) if k not in places):
+            return None
+        if not matrices and any(other is not None and other.size > 1 for other in others):
+            return None
+
+        def product(a: Any, b: Any) -> Any:
+            given = list(args)
+            given[a_place], given[b_place] = a, b
+            return run(*given, **attrs)
+
+        return matmul_rule(product, [args[k] for k in places], [stacked[k] for k in places], {})
+
+    return rule
+
+
+@kernel("MatMulInteger", since=10, batch=quantised_rule(0, 1))
+def matmul_integer(a, b, a_zero_point=None, b_zero_point=None):
+    """The product of 8-bit matrices, less their zero points, in 32 bits."""
+    return as_int32(_product_of_bytes(a, a_zero_point, b, b_zero_point))
+
+
+def _product_of_bytes(a: np.ndarray, a_zero_point: np.ndarray | None, b: np.ndarray, b_zero_point: np.ndarray | None) -> Any:
+    """The exact product; a zero point of rank 1 counts rows of the first or columns of the second matrix."""
+    if kind_of(a.dtype) == "float":  # of 8 bits
+        a, b = (x.astype(np.float64) for x in (a, b))
+        return np.matmul(a - per_row(a_zero_point).astype(np.float64), b - b_zero_point.astype(np.float64))
+    terms = exact_terms(largest_from(a.dtype, a_zero_point), largest_from(b.dtype, b_zero_point))
+    a_zero_point = None if a_zero_point is None else per_row(a_zero_point)
+    return exact_product(once(centred, a, a_zero_point), once(centred, b, b_zero_point), terms)
+
+
+def per_row(parameter: np.ndarray) -> np.ndarray:
+    """A scale or zero point as it broadcasts against the rows of a matrix."""
+    return parameter[:, None] if parameter.ndim == 1 and parameter.size > 1 else parameter
+
+
+@kernel("QLinearMatMul", since=10, batch=quantised_rule(0, 3))
+def qlinear_matmul(a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point):
+    """The product of quantised matrices, quantised again."""
+    whole = _product_of_bytes(a, a_zero_point, b, b_zero_point)
+    return requantized(whole, once(scale_of_product, a_scale, b_scale, y_scale), per_row(y_zero_point))
+
+
+def scale_of_product(a_scale: np.ndarray, b_scale: np.ndarray, y_scale: np.ndarray) -> np.ndarray:
+    """What sums of quantised values are multiplied with to be quantised again."""
+    return np.asarray(per_row(_single(a_scale)) * _single(b_scale) / per_row(_single(y_scale)))
+
+
+def requantized(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
+    """Whole numbers, with a bias, times a scale: rounded to even, moved by the zero point, and kept to the range of its type.
+
+    It is done part by part: a part is still in the cache when the next step reads it.
+    """
+    x = np.asarray(x)
+    if x.size <= PART:
+        return _requantized(x, scale, zero_point, bias)
+    out = np.empty(x.shape, zero_point.dtype)
+    axis = next(k for k, length in enumerate(x.shape) if length > 1)
+    step = max(PART * x.shape[axis] // x.size, 1)
+    whole = [v if v is None or v.size == 1 else np.broadcast_to(v, x.shape) for v in (scale, zero_point, bias)]
+    for start in range(0, x.shape[axis], step):
+        part = (slice(None),) * axis + (slice(start, start + step),)
+        out[part] = requantized(x[part], *[v if v is None or v.size == 1 else v[part] for v in whole])
+    return out
+
+
+PART = 1 << 18
+"""Elements worked on at a time."""
+
+
+def _requantized(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
+    dtype = zero_point.dtype
+    y = np.array(x, np.float64)
+    if bias is not None:
+        y += bias
+    y *= scale.astype(np.float64)
+    if kind_of(dtype) == "float":
+        largest = float(ml_dtypes.finfo(dtype).max)
+        return np.clip(y + zero_point.astype(np.float64), -largest, largest).astype(dtype)
+    least, most = _limits(dtype)
+    np.rint(y, y)
+    y += zero_point
+    np.maximum(y, least, out=y)  # two calls take less time than clip does before it begins
+    np.minimum(y, most, out=y)
+    return y.astype(dtype)
+
+
+@functools.cache
+def _limits(dtype: np.dtype) -> tuple[float, float]:
+    limits = np.iinfo(dtype)
+    return float(limits.min), float(limits.max)
+
+
+def _single(scale: np.ndarray) -> np.ndarray:
+    return scale.astype(np.float32)
+
+
+def last_axes(least: int) -> Rule:
+    """Only so many last axes are worked on, so one more in front changes nothing where the input has them."""
+
+    def rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
+        return all_stacked(run(*args, **attrs)) if args[0].ndim > least else None
+
+    return rule
+
+
+@kernel("Det", since=11, batch=last_axes(2))
+def det(x):
+    """The determinant of each square matrix."""
+    if x.itemsize < 4:  # LAPACK knows single and double precision
+        return np.linalg.det(x.astype(np.float32)).astype(x.dtype)
+    return np.linalg.det(x)
+
+
+for _op in ("MatMul", "Gemm"):
+    say(_op, multiplies_matrices=True)

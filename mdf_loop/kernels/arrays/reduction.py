@@ -1,0 +1,239 @@
+"""Axes reduced to one element: ReduceSum and its relatives, ArgMax and ArgMin; running sums and products."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.kernels.arrays.axes import numbers, place, settled
+from mdf_loop.kernels.numbers.wide import highest, lowest
+from mdf_loop.ops.batching import Result, all_stacked, along, reducing
+from mdf_loop.ops.registry import kernel, say
+from mdf_loop.ops.rows import Call
+from mdf_loop.types.elements import kind_of
+
+Axes = tuple[int, ...] | None
+Reduction = Callable[[Any, Axes, bool], Any]
+"""``reduction(data, axes, keepdims)``: axes None are all axes, () are none."""
+
+
+def _sum(data: Any, axes: Axes, keepdims: bool) -> Any:
+    return np.add.reduce(data, axes, data.dtype, None, keepdims)
+
+
+def _product(data: Any, axes: Axes, keepdims: bool) -> Any:
+    return np.multiply.reduce(data, axes, data.dtype, None, keepdims)
+
+
+def _largest(data: Any, axes: Axes, keepdims: bool) -> Any:
+    if data.size:
+        return np.maximum.reduce(data, axes, None, None, keepdims)
+    return np.maximum.reduce(data, axes, None, None, keepdims, lowest(data.dtype))
+
+
+def _smallest(data: Any, axes: Axes, keepdims: bool) -> Any:
+    if data.size:
+        return np.minimum.reduce(data, axes, None, None, keepdims)
+    return np.minimum.reduce(data, axes, None, None, keepdims, highest(data.dtype))
+
+
+def _mean(data: Any, axes: Axes, keepdims: bool) -> Any:
+    """The sum over the number of elements; of whole numbers, cut off towards zero."""
+    if kind_of(data.dtype) != "integer":
+        total = _sum(data, axes, keepdims)
+        return total / data.dtype.type(_count(data, total))
+    total = np.add.reduce(data, axes, None, None, keepdims)  # in 64 bits
+    count = total.dtype.type(_count(data, total))
+    return (total // count if total.dtype.kind == "u" else (total - np.fmod(total, count)) // count).astype(data.dtype)
+
+
+def _count(data: Any, total: Any) -> int:
+    """How many elements went into each one of the result; 0 where there were none."""
+    return data.size // total.size if total.size else 0
+
+
+def _sum_of_sizes(data: Any, axes: Axes, keepdims: bool) -> Any:
+    return _sum(np.absolute(data), axes, keepdims)
+
+
+def _sum_of_squares(data: Any, axes: Axes, keepdims: bool) -> Any:
+    return _sum(np.square(data), axes, keepdims)
+
+
+def _length(data: Any, axes: Axes, keepdims: bool) -> Any:
+    return np.sqrt(_sum_of_squares(data, axes, keepdims))
+
+
+def _log_sum(data: Any, axes: Axes, keepdims: bool) -> Any:
+    return np.log(_sum(data, axes, keepdims))
+
+
+def _log_sum_exp(data: Any, axes: Axes, keepdims: bool) -> Any:
+    """The largest element is taken off first so that exp cannot overflow."""
+    peak = _largest(data, axes, True)
+    flat = peak.ravel()
+    if not math.isfinite(flat.dot(flat)):  # the quickest way to ask all; a square that overflows does no harm
+        peak = np.where(np.isfinite(peak), peak, data.dtype.type(0))
+    out = np.log(_sum(np.exp(data - peak), axes, True)) + peak
+    return out if keepdims else out.squeeze(axes)
+
+
+def _widened(reduction: Reduction, integers: bool = False) -> Reduction:
+    """Half precision is too little to add up in; whole numbers have no roots and logarithms."""
+
+    def wide(data: Any, axes: Axes, keepdims: bool) -> Any:
+        dtype = data.dtype
+        if dtype.kind == "f" and dtype.itemsize >= 4:
+            return reduction(data, axes, keepdims)
+        if kind_of(dtype) == "float":
+            return reduction(data.astype(np.float32), axes, keepdims).astype(dtype)
+        return reduction(data.astype(np.float64), axes, keepdims).astype(dtype) if integers else reduction(data, axes, keepdims)
+
+    return wide
+
+
+def _register(op: str, reduction: Reduction, with_input_since: int = 18) -> None:
+    """The two forms of a reduction: with the axes as an attribute, and as the second input."""
+
+    @kernel(op, since=with_input_since, batch=settled((1,), reducing))
+    def by_input(data, axes=None, *, keepdims=1, noop_with_empty_axes=0):
+        """The axes of an input reduced; without them all, or none with ``noop_with_empty_axes``."""
+        along = () if axes is None else tuple(numbers(axes))
+        return reduction(data, along if along or noop_with_empty_axes else None, bool(keepdims))
+
+    @kernel(op, since=1, batch=reducing)
+    def by_attribute(data, *, axes=None, keepdims=1):
+        """The axes of an attribute reduced; all where it is not there."""
+        return reduction(data, tuple(axes) if axes else None, bool(keepdims))
+
+    say(op, light=True)
+
+
+_register("ReduceSum", _widened(_sum), with_input_since=13)
+_register("ReduceProd", _widened(_product))
+_register("ReduceMean", _widened(_mean))
+_register("ReduceMax", _largest)
+_register("ReduceMin", _smallest)
+_register("ReduceL1", _widened(_sum_of_sizes))
+_register("ReduceL2", _widened(_length, integers=True))
+_register("ReduceSumSquare", _widened(_sum_of_squares))
+_register("ReduceLogSum", _widened(_log_sum, integers=True))
+_register("ReduceLogSumExp", _widened(_log_sum_exp, integers=True))
+
+
+@kernel("ArgMax", since=12, batch=along("axis", 0))
+def arg_max(data, *, axis=0, keepdims=1, select_last_index=0):
+    """The place of the first, or last, largest element along an axis."""
+    return _last(data, axis, keepdims, np.argmax) if select_last_index else arg_max_1(data, axis=axis, keepdims=keepdims)
+
+
+@kernel("ArgMin", since=12, batch=along("axis", 0))
+def arg_min(data, *, axis=0, keepdims=1, select_last_index=0):
+    """The place of the first, or last, smallest element along an axis."""
+    return _last(data, axis, keepdims, np.argmin) if select_last_index else arg_min_1(data, axis=axis, keepdims=keepdims)
+
+
+def _last(data: Any, axis: int, keepdims: int, first: Callable[..., Any]) -> Any:
+    """The last place is the first one from behind."""
+    return data.shape[axis] - 1 - first(np.flip(data, axis), axis, keepdims=bool(keepdims))
+
+
+@kernel("ArgMax", since=1, batch=along("axis", 0))
+def arg_max_1(data, *, axis=0, keepdims=1):
+    """The place of the first largest element along an axis."""
+    if data.size >= MANY and _lies_across(data, axis):
+        found = _first_across(data, axis + data.ndim * (axis < 0), keepdims, np.maximum)
+        if found is not None:
+            return found
+    return data.argmax(axis, keepdims=bool(keepdims))
+
+
+@kernel("ArgMin", since=1, batch=along("axis", 0))
+def arg_min_1(data, *, axis=0, keepdims=1):
+    """The place of the first smallest element along an axis."""
+    if data.size >= MANY and _lies_across(data, axis):
+        found = _first_across(data, axis + data.ndim * (axis < 0), keepdims, np.minimum)
+        if found is not None:
+            return found
+    return data.argmin(axis, keepdims=bool(keepdims))
+
+
+WIDE, SHORT, MANY = 128, 32, 1 << 14
+"""Elements side by side, in an axis across them, and in all, where comparing them all is faster than column after column."""
+
+
+def _lies_across(data: Any, axis: int) -> bool:
+    """Whether this axis is short and a long one lies behind it."""
+    rank = data.ndim
+    return (
+        -rank <= axis < rank
+        and axis not in (-1, rank - 1)
+        and data.shape[-1] >= WIDE
+        and data.shape[axis] <= SHORT
+        and data.dtype.kind in "fiu"
+    )
+
+
+def _first_across(data: Any, axis: int, keepdims: int, best: np.ufunc) -> Any:
+    """The place of the first best element; None where that is NaN, which equals nothing."""
+    length = data.shape[axis]
+    ranks = np.equal(data, best.reduce(data, axis, None, None, True)).view(np.int8)
+    ranks *= np.arange(length, 0, -1, np.int8).reshape(-1, *(1,) * (data.ndim - axis - 1))
+    first = np.maximum.reduce(ranks, axis, None, None, bool(keepdims))
+    return np.subtract(length, first, dtype=np.int64) if first.all() else None
+
+
+for _op in ("ArgMax", "ArgMin"):
+    say(_op, light=True)
+
+
+def cumulative_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
+    """The axis, which is an input, moves up by one."""
+    x, axis = args
+    return all_stacked(run(x, np.asarray(place(int(axis.item()), x.ndim - 1) + 1), **attrs))
+
+
+@kernel("CumSum", since=11, batch=settled((1,), cumulative_rule))
+def cum_sum(x, axis, *, exclusive=0, reverse=0):
+    """The sum of the elements so far along an axis, from the end if ``reverse``, without the element itself if ``exclusive``."""
+    return _running(np.add, x, axis, exclusive, reverse)
+
+
+@kernel("CumProd", since=26, batch=settled((1,), cumulative_rule))
+def cum_prod(x, axis, *, exclusive=0, reverse=0):
+    """The product of the elements so far along an axis."""
+    return _running(np.multiply, x, axis, exclusive, reverse)
+
+
+def _running(ufunc: np.ufunc, x: Any, axis: Any, exclusive: int, reverse: int) -> Any:
+    if kind_of(x.dtype) == "float" and x.itemsize < 4:  # half precision is too little to add up in
+        return _running(ufunc, x.astype(np.float32), axis, exclusive, reverse).astype(x.dtype)
+    along = place(int(axis.item()), x.ndim)
+    source = np.flip(x, along) if reverse else x
+    if exclusive:
+        out = np.full_like(source, ufunc.identity)
+        front = (slice(None),) * along
+        _accumulate(ufunc, source[(*front, slice(None, -1))], along, out[(*front, slice(1, None))])
+    else:
+        out = _accumulate(ufunc, source, along, np.empty(source.shape, x.dtype))
+    return np.flip(out, along) if reverse else out
+
+
+def _accumulate(ufunc: np.ufunc, x: np.ndarray, axis: int, out: np.ndarray) -> np.ndarray:
+    """``ufunc.accumulate``; where the elements of a step lie side by side, a call for each step takes far less time."""
+    if axis == x.ndim - 1 or x.size < ROWS * x.shape[axis]:
+        return ufunc.accumulate(x, axis, x.dtype, out)
+    steps, sums = np.moveaxis(x, axis, 0), np.moveaxis(out, axis, 0)
+    for k in range(len(steps)):
+        if k:
+            ufunc(sums[k - 1], steps[k], sums[k])
+        else:
+            sums[0] = steps[0]
+    return out
+
+
+ROWS = 128
+"""Elements of a step from which on it is worth a call."""

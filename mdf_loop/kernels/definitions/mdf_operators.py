@@ -1,0 +1,275 @@
+"""Operators and functions of MDF's expressions: what Python and numpy make of numbers, in primitives.
+
+Weak numbers are Python's own and stay so among themselves; what numpy's functions make of them is numpy's.  Where a definition
+cannot tell the exact type or value it raises ValueError, and the kernel is called as a whole: rather that than another number.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.kernels.mdf.expression_operators import DOMAIN
+from mdf_loop.ops.registry import definition
+from mdf_loop.ops.rows import Call
+
+BOOL, FLOAT64 = np.dtype(np.bool_), np.dtype(np.float64)
+NUMBERS = {np.dtype(kind) for kind in (np.bool_, np.int32, np.int64, np.float64)}
+"""Element types of numbers that are Python's own inside a program."""
+
+define = functools.partial(definition, domain=DOMAIN)
+
+
+def is_number(x: Any) -> bool:
+    """Whether a value is one number."""
+    return x.type.shape == ()
+
+
+def all_given(*inputs: Any) -> None:
+    """Refuse what was omitted."""
+    if any(x is None for x in inputs):
+        raise ValueError("None is no number")
+
+
+def strong(b: Any, x: Any, dtype: np.dtype | None = None) -> Any:
+    """A value with an element type of numpy's: that which it has, if no other one is said."""
+    if (x.type.dtype if dtype is None else dtype).kind == "O":
+        raise ValueError("an int or a float")
+    return b.cast(x, x.type.dtype if dtype is None else dtype)
+
+
+def strong_type(*inputs: Any) -> np.dtype:
+    """The common element type of values, Python's numbers among them counting as numpy's (as in ``numpy.array([...])``)."""
+    if any(x.type.kind == "O" for x in inputs):
+        raise ValueError("an int or a float")
+    return np.result_type(*[x.type.dtype for x in inputs])
+
+
+def common_type(*inputs: Any) -> np.dtype:
+    """The common element type of values, Python's numbers among them taking that of the others."""
+    if any(x.type.kind == "O" for x in inputs):
+        raise ValueError("an int or a float")
+    if all(x.type.weak for x in inputs):
+        return strong_type(*inputs)
+    return np.result_type(*[x.type.dtype.type(1).item() if x.type.weak else x.type.dtype for x in inputs])
+
+
+def element(b: Any, primitive: str, *inputs: Any) -> Any:
+    """A primitive; numbers are brought to one type before, so that they can be Python's own inside a program."""
+    found = b.result_type(primitive, *inputs)
+    if found.weak or found.dtype is None or not all(map(is_number, inputs)):
+        return b.element(primitive, *inputs)
+    dtype = common_type(*inputs) if found.kind == "b" else found.dtype
+    if dtype in NUMBERS and not any(x.type.kind in "uc" for x in inputs):
+        inputs = together(b, dtype, *inputs)
+    return b.element(primitive, *inputs)
+
+
+def together(b: Any, dtype: np.dtype, *inputs: Any) -> tuple[Any, ...]:
+    """Values in one element type; Python's whole numbers have to be some of numpy's first, if nothing else decides."""
+    if all(x.type.weak for x in inputs):
+        inputs = tuple(strong(b, x) if x.type.kind != "O" else b.python(x, float) for x in inputs)
+    return tuple(strong(b, x, dtype) for x in inputs)
+
+
+def _plain(primitive: str) -> Call:
+    def plain(b: Any, *inputs: Any) -> Any:
+        all_given(*inputs)
+        return element(b, primitive, *inputs)
+
+    return plain
+
+
+_PLAIN = {
+    "add": "add", "subtract": "sub", "divide": "div", "floor_divide": "floordiv", "remainder": "mod",
+    "negative": "neg", "absolute": "abs", "invert": "not_", "bitwise_and": "and_", "bitwise_or": "or_", "bitwise_xor": "xor",
+    "right_shift": "shr", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
+    "equal": "eq", "not_equal": "ne",
+}  # fmt: skip
+"""Operators that are one primitive."""
+
+_SAME = (
+    "exp exp2 expm1 log log2 log10 log1p sqrt cbrt reciprocal sign sin cos tan sinh cosh tanh hypot floor ceil trunc rint "
+    "copysign nextafter fmod gcd lcm"
+)
+_FUNCTIONS = {name: name for name in _SAME.split()} | {
+    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
+    "arctan2": "atan2", "maximum": "max", "minimum": "min",
+}  # fmt: skip
+"""Functions of numpy that are one primitive."""
+
+
+def refuse_unbounded(*inputs: Any) -> None:
+    """Leave whole numbers without end that meet arrays to the kernels, which see that they do not become too long."""
+    if any(x.type.is_array or not is_number(x) for x in inputs):
+        for x in inputs:
+            if x.type.weak and x.type.kind in "iO" and (x.op != "const" or abs(x.attr) >> 63):
+                raise ValueError("a whole number without end")
+
+
+def _bounded(primitive: str) -> Call:
+    def bounded(b: Any, *inputs: Any) -> Any:
+        all_given(*inputs)
+        refuse_unbounded(*inputs)
+        return element(b, primitive, *inputs)
+
+    return bounded
+
+
+for _op, _primitive in _PLAIN.items():
+    define(_op)(_plain(_primitive))
+for _op, _primitive in (("multiply", "mul"), ("left_shift", "shl")):
+    define(_op)(_bounded(_primitive))
+for _op, _primitive in _FUNCTIONS.items():
+    define(f"numpy.{_op}")(_plain(_primitive))
+
+
+@define("positive")
+def positive(b, x):
+    """+x; of a truth value of Python's a whole number."""
+    if x.type.weak:
+        return x if x.type.kind != "b" else b.python(x, int)
+    if x.type.kind == "b":
+        raise ValueError("numpy refuses it")
+    return strong(b, x)
+
+
+FAST = {-1, 0, 0.5, 1, 2}
+"""Exponents for which numpy has ways of its own, where arrays are raised to them."""
+
+
+@define("power")
+def power(b, x, y):
+    """x ** y; whole numbers of Python's to a negative power are floats, and roots of negative ones complex."""
+    all_given(x, y)
+    refuse_unbounded(x, y)
+    if x.type.weak and y.type.weak and y.op == "const" and "f" not in (x.type.kind, y.type.kind) and y.attr < 0:
+        return b.pow(b.python(x, float), b.const(float(y.attr)))
+    if x.type.is_array or y.type.is_array:
+        raise ValueError("numpy has other ways for arrays")
+    if _may_be_refused(x, y):
+        raise ValueError("numpy refuses negative powers of its own whole numbers")
+    if is_number(x) and is_number(y):
+        return element(b, "pow", x, y) if x.type.kind != "b" or x.type.weak else b.pow(x, y)
+    if y.op == "const" and y.type.weak and y.attr not in FAST and x.type.kind == "f":
+        return b.pow(x, y)
+    if y.op == "const" and y.type.weak and y.attr == 2 and x.type.kind == "f":
+        return b.mul(x, x)
+    if is_number(x):
+        return b.pow(x, y)
+    raise ValueError("numpy has other ways for single exponents")
+
+
+def _may_be_refused(x: Any, y: Any) -> bool:
+    """Whether an exponent may be negative where that is an error."""
+    is_whole = x.type.kind in "iub" and y.type.kind == "i" and not (x.type.weak and y.type.weak)
+    return is_whole and not (y.op == "const" and np.all(np.asarray(y.attr) >= 0))
+
+
+@define("numpy.signbit")
+def signbit(b, x):
+    """Whether the sign is that of negative numbers, -0.0 and some nan among them."""
+    all_given(x)
+    x = strong(b, x)
+    if x.type.kind == "f":
+        return b.signbit(x)
+    if x.type.kind != "i":
+        raise ValueError("numpy makes a float of it first")
+    return b.lt(x, x.type.dtype.type(0))
+
+
+@define("numpy.ldexp")
+def ldexp(b, x, y):
+    """x * 2 ** y."""
+    all_given(x, y)
+    if x.type.kind != "f" and not (is_number(x) and is_number(y)):
+        raise ValueError("a type that numpy chooses by more than types")
+    return b.ldexp(x, y)
+
+
+# Choices
+
+
+def truth(b: Any, x: Any) -> Any:
+    """Whether a number, or the only element of an array, is not zero, as a truth value of Python's."""
+    all_given(x)
+    if not is_number(x):
+        if not x.type.is_static or math.prod(x.type.shape) != 1:
+            raise ValueError("an array of many elements is neither true nor false")
+        x = b.reshape(x, ())
+    return b.python(x, bool)
+
+
+def one_of(b: Any, condition: Any, x: Any, y: Any) -> Any:
+    """One of two of the same type, as it is."""
+    all_given(x, y)
+    both_weak = x.type.weak and y.type.weak
+    if (x.type != y.type and not both_weak) or not x.type.is_static:
+        raise ValueError("two types")
+    found = b.select(condition, x, y)
+    return b.as_array(found) if x.type.is_array else found
+
+
+@define("choose")
+def choose(b, condition, x, y):
+    """``x if condition else y``."""
+    return one_of(b, truth(b, condition), x, y)
+
+
+@define("and")
+def and_(b, x, y):
+    """``x and y``."""
+    return one_of(b, truth(b, x), y, x)
+
+
+@define("or")
+def or_(b, x, y):
+    """``x or y``."""
+    return one_of(b, truth(b, x), x, y)
+
+
+@define("not")
+def not_(b, x):
+    """``not x``."""
+    return b.eq(truth(b, x), b.const(False))
+
+
+def _extreme(primitive: str) -> Call:
+    def extreme(b: Any, *inputs: Any) -> Any:
+        all_given(*inputs)
+        if len(inputs) < 2 or not all(x.type.is_static and math.prod(x.type.shape) == 1 for x in inputs):
+            raise ValueError("an array is gone through by Python")
+        if all(map(is_number, inputs)):
+            return functools.reduce(lambda x, y: one_of(b, b.element(primitive, y, x), y, x), inputs)
+        if any(map(is_number, inputs)):
+            raise ValueError("either an array or a number")
+        dtype, shape = common_type(*inputs), np.broadcast_shapes(*(x.type.shape for x in inputs))
+        alike = [b.broadcast(strong(b, x, dtype), shape) for x in inputs]
+        return functools.reduce(lambda x, y: b.select(b.element(primitive, y, x), y, x), alike)
+
+    return extreme
+
+
+define("builtins.min")(_extreme("lt"))
+define("builtins.max")(_extreme("gt"))
+
+
+@define("initially")
+def initially(b, previous, first):
+    """The previous value, or the first one where there is none."""
+    found = first if previous is None else previous
+    all_given(found)
+    return found
+
+
+@define("numpy.where")
+def where(b, condition, x, y):
+    """x where the condition is true, y elsewhere."""
+    all_given(condition, x, y)
+    condition = condition if condition.type.kind == "b" else b.ne(condition, b.const(0))
+    dtype = common_type(x, y)
+    found = b.select(condition, strong(b, x, dtype), strong(b, y, dtype))
+    return b.as_array(found) if is_number(found) and not b.traces else found

@@ -1,0 +1,119 @@
+"""Tensors made larger: borders, copies, and a one among zeros."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.kernels.arrays.axes import place, places
+from mdf_loop.kernels.definitions.of_places import entry
+from mdf_loop.kernels.definitions.of_shapes import known, rank_of
+from mdf_loop.ops.registry import definition
+
+MOST_CONSTANT = 1 << 20
+"""Elements up to which a table of what is known is made while a graph is compiled."""
+
+
+def _static(x: Any) -> tuple[int, ...]:
+    if not x.type.is_static:
+        raise ValueError("an open length")
+    return x.type.shape
+
+
+@definition("Tile", since=6)
+def tile(b, data, repeats):
+    """As many copies along each axis as ``repeats`` says."""
+    counts, shape = known(repeats, "counts"), _static(data)
+    if len(counts) != len(shape) or min(counts, default=0) < 0:
+        raise ValueError("not a count for each axis")
+    return tiled(b, data, counts)
+
+
+def tiled(b: Any, data: Any, counts: Sequence[int]) -> Any:
+    """So many copies along each axis of an array whose shape is known."""
+    both = list(zip(counts, data.type.shape, strict=True))
+    apart = b.reshape(data, [n for _, length in both for n in (1, length)])
+    return b.reshape(b.broadcast(apart, [n for pair in both for n in pair]), [count * length for count, length in both])
+
+
+def _marked(b: Any, indices: Any, depth: Any, values: Any, axis: int, from_end: bool) -> Any:
+    (length,) = known(b.cast(depth, np.dtype(np.int64)), "the depth")
+    shape = _static(indices)
+    if values.type.shape != (2,) or not 0 <= length <= MOST_CONSTANT:
+        raise ValueError("not [off, on], or too long for a constant")
+    axis = place(axis, len(shape) + 1)
+    where = b.cast(indices, np.dtype(np.int64))
+    if from_end:
+        where = b.select(b.lt(where, 0), b.add(where, length), where)
+    places_ = np.arange(length).reshape((-1,) + (1,) * (len(shape) - axis))
+    found = b.eq(b.reshape(where, (*shape[:axis], 1, *shape[axis:])), b.const(places_))
+    off, on = (entry(b, values, b.const(np.int64(k))) for k in range(2))
+    return b.select(found, on, off)
+
+
+@definition("OneHot", since=11)
+def one_hot(b, indices, depth, values, *, axis=-1):
+    """``values[1]`` where the index points to along a new axis, also from its end, and ``values[0]`` elsewhere."""
+    return _marked(b, indices, depth, values, axis, from_end=True)
+
+
+@definition("OneHot", until=11)
+def one_hot_9(b, indices, depth, values, *, axis=-1):
+    """The same; a negative index points nowhere."""
+    return _marked(b, indices, depth, values, axis, from_end=False)
+
+
+@definition("Pad", since=18)
+def pad(b, data, pads, constant_value=None, axes=None, *, mode="constant"):
+    """A border of a constant; negative widths cut off."""
+    along = places(None if axes is None else known(axes, "axes"), rank_of(data))
+    return _padded(b, data, known(pads, "widths"), along, mode, constant_value)
+
+
+@definition("Pad", since=11, until=18)
+def pad_11(b, data, pads, constant_value=None, *, mode="constant"):
+    """A border of a constant along all axes."""
+    return pad(b, data, pads, constant_value, mode=mode)
+
+
+@definition("Pad", since=2, until=11)
+def pad_2(b, data, *, pads, mode="constant", value=0.0):
+    """A border whose widths and value are attributes."""
+    return _padded(b, data, list(pads), range(rank_of(data)), mode, b.number(value, data))
+
+
+def _padded(b: Any, data: Any, widths: list[int], along: Any, mode: str, value: Any) -> Any:
+    _static(data)
+    value = b.number(0, data) if value is None else value
+    if mode != "constant" or len(widths) != 2 * len(along) or value.type.rank != 0 or value.type.dtype != data.type.dtype:
+        raise ValueError("not a border of one number")
+    for axis, before, after in zip(along, widths, widths[len(along) :], strict=False):
+        if data.type.shape[axis] + min(before, 0) + min(after, 0) < 0:
+            raise ValueError("more cut off than there is")
+        data = _framed(b, data, axis, before, after, value)
+    return data
+
+
+def _framed(b: Any, data: Any, axis: int, before: int, after: int, value: Any) -> Any:
+    shape = data.type.shape
+    kept = slice(-min(before, 0), shape[axis] + min(after, 0))
+    if (kept.start, kept.stop) != (0, shape[axis]):
+        data = b.slice(data, [kept if k == axis else slice(None) for k in range(len(shape))])
+    borders = [b.broadcast(value, (*shape[:axis], n, *shape[axis + 1 :])) if n > 0 else None for n in (before, after)]
+    return b.concat([x for x in (borders[0], data, borders[1]) if x is not None], axis)
+
+
+@definition("Trilu", since=14)
+def trilu(b, data, k=None, *, upper=1):
+    """The elements on and above the k-th diagonal of each matrix (or on and below it), zeros elsewhere."""
+    shape = _static(data)
+    (diagonal,) = [0] if k is None else known(k, "the diagonal")
+    if len(shape) < 2 or math.prod(shape[-2:]) > MOST_CONSTANT:
+        raise ValueError("not a matrix, or too large for a constant")
+    diagonal = min(max(diagonal, -shape[-2] - 1), shape[-1] + 1)
+    lower = b.const(np.tri(*shape[-2:], diagonal - 1 if upper else diagonal, bool))
+    zero = b.number(0, data)
+    return b.select(lower, zero, data) if upper else b.select(lower, data, zero)

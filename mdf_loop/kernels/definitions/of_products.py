@@ -1,0 +1,182 @@
+"""Products of matrices, and Einstein sums as such products."""
+
+from __future__ import annotations
+
+import math
+import string
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.kernels.arrays.linear import explicit_terms
+from mdf_loop.kernels.definitions.of_shapes import fits, rank_of
+from mdf_loop.ops.registry import definition
+from mdf_loop.types.elements import kind_of
+
+MOST_PRODUCTS = 1 << 16
+"""Products of whole numbers up to which they are added up one by one."""
+
+
+@definition("MatMul")
+def matmul(b, x, y):
+    """The matrix product, by numpy's rules for ranks."""
+    if not 1 <= rank_of(x) <= 2 or not 1 <= rank_of(y) <= 2 or x.type.shape[-1] != y.type.shape[0]:
+        raise ValueError("not a product of two matrices or vectors, or lengths that do not go together")
+    return product(b, x, y)
+
+
+def product(b: Any, x: Any, y: Any) -> Any:
+    """The product of two matrices or vectors, or of two stacks of matrices, whose lengths go together.
+
+    Whole numbers are added up one by one: their sum is the same in any order.
+
+    Raises
+    ------
+    ValueError
+        It is rounded otherwise, or there are too many whole numbers for all their products.
+    """
+    left, right = x.type.shape, y.type.shape
+    is_stack = len(left) > 2
+    if x.type.kind == "f" and x.type.dtype.itemsize >= 4:
+        return b.put_in("dot", (x, y), x.type.__class__(x.type.dtype, left[:-1] + right[1 + is_stack :]))
+    if x.type.kind not in "iu" or x.type.dtype != y.type.dtype or not (x.type.is_static and y.type.is_static):
+        raise ValueError("numbers that are rounded otherwise")
+    columns = right[1 + is_stack :]
+    if not 0 < x.type.size * math.prod(columns) <= MOST_PRODUCTS:
+        raise ValueError("too many products")
+    y = b.reshape(y, (right[0], 1, *right[1:])) if is_stack else y
+    terms = b.mul(b.reshape(x, (*left, *(1 for _ in columns))), y)
+    return b.reduce(terms, "sum", (len(left) - 1,))
+
+
+@definition("Gemm", since=7)
+def gemm(b, x, y, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
+    """alpha * A * B + beta * C; half precision in float32, rounded once."""
+    dtype = x.type.dtype
+    if kind_of(dtype) == "float" and dtype.itemsize < 4:
+        x, y, c = (v if v is None else b.cast(v, np.dtype(np.float32)) for v in (x, y, c))
+    if not rank_of(x) == rank_of(y) == 2:
+        raise ValueError("not two matrices")
+    if x.type.kind != "f" and (alpha, beta) != (1, 1):
+        raise ValueError("whole numbers by a fraction")
+    out = matmul(b, b.transpose(x, (1, 0)) if transA else x, b.transpose(y, (1, 0)) if transB else y)
+    if alpha != 1:
+        out = b.mul(out, alpha)
+    if c is not None:
+        out = _with_added(b, out, c if beta == 1 else b.mul(c, beta))
+    return b.cast(out, dtype)
+
+
+@definition("Gemm", until=7)
+def gemm_1(b, x, y, c, *, alpha=1.0, beta=1.0, transA=0, transB=0, broadcast=0):
+    """alpha * A * B + beta * C, C broadcast only where asked for."""
+    if x.type.dtype.itemsize < 4:
+        raise ValueError("rounded more than once")
+    out = gemm(b, x, y, alpha=alpha, transA=transA, transB=transB)
+    if not broadcast and c.type.shape != out.type.shape:
+        raise ValueError("C has another shape")
+    return _with_added(b, out, c if beta == 1 else b.mul(c, beta))
+
+
+def _with_added(b: Any, out: Any, c: Any) -> Any:
+    if c.type.dtype != out.type.dtype or not fits(c, out):
+        raise ValueError("C is larger than the product")
+    return b.add(out, c)
+
+
+LARGEST_BETWEEN = 1 << 20
+"""Elements of what two operands give, up to which any order of several of them will do."""
+
+
+@definition("Einsum", since=12)
+def einsum(b, *operands, equation):
+    """Two operands after the other, each time summed over what nobody asks for any more; half precision in float32."""
+    dtype = operands[0].type.dtype
+    is_whole = dtype.kind in "iu"
+    if not (is_whole or kind_of(dtype) == "float") or any(x.type.dtype != dtype or not x.type.is_static for x in operands):
+        raise ValueError("not numbers of known shapes")
+    terms, result = _named(equation, [rank_of(x) for x in operands])
+    lengths: dict[str, int] = {}
+    for x, term in zip(operands, terms, strict=True):
+        for letter, n in zip(term, x.type.shape, strict=True):
+            if lengths.setdefault(letter, n) != n:
+                raise ValueError("lengths that differ")
+    if not set(result) <= lengths.keys() or any(len(set(term)) < len(term) for term in (*terms, result)):
+        raise ValueError("a diagonal, or a letter from nowhere")
+    wide = [x if is_whole or dtype.itemsize >= 4 else b.cast(x, np.dtype(np.float32)) for x in operands]
+    x, term = wide[0], terms[0]
+    for k in range(1, len(wide)):
+        needed = set(result).union(*terms[k + 1 :])
+        x, term = _product(b, (x, term), (wide[k], terms[k]), needed)
+        if len(wide) > 2 and x.type.size > LARGEST_BETWEEN:
+            raise ValueError("an order of operands that is worth a search")
+    x, term = _summed(b, x, term, set(result))
+    return b.cast(_ordered(b, x, term, result), dtype)
+
+
+def _named(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
+    """The letters of each operand and of the result; those of "..." are letters that the equation does not have."""
+    terms, result = explicit_terms(equation)
+    if len(terms) != len(ranks):
+        raise ValueError("another number of operands")
+    spare = [letter for letter in string.ascii_letters if letter not in equation]
+    longest = max((rank - len(term) + 3 for term, rank in zip(terms, ranks, strict=True) if "..." in term), default=0)
+    if not 0 <= longest <= len(spare):
+        raise ValueError("too many axes, or too few")
+    rest = "".join(spare[:longest])
+    found = []
+    for term, rank in zip(terms, ranks, strict=True):
+        count = rank - len(term) + 3
+        term = term.replace("...", rest[longest - count :] if count > 0 else "") if "..." in term else term
+        if len(term) != rank:
+            raise ValueError("another number of axes")
+        found.append(term)
+    return found, result.replace("...", rest)
+
+
+def _summed(b: Any, x: Any, term: str, needed: set[str]) -> tuple[Any, str]:
+    """Without the axes that nobody needs."""
+    gone = [k for k, letter in enumerate(term) if letter not in needed]
+    if not gone:
+        return x, term
+    if not all(x.type.shape):
+        raise ValueError("nothing to add up")
+    return b.reduce(x, "sum", gone, False), "".join(letter for letter in term if letter in needed)
+
+
+def _ordered(b: Any, x: Any, term: str, wanted: str) -> Any:
+    """Axes in the order of some letters, which are the same."""
+    return x if term == wanted else b.transpose(x, [term.index(letter) for letter in wanted])
+
+
+def _product(b: Any, one: tuple[Any, str], other: tuple[Any, str], needed: set[str]) -> tuple[Any, str]:
+    """The product of two operands, summed over what both have and nobody needs."""
+    x, ours = _summed(b, *one, needed | set(other[1]))
+    y, theirs = _summed(b, *other, needed | set(one[1]))
+    if not all((*x.type.shape, *y.type.shape)):
+        raise ValueError("nothing to add up")
+    both = [letter for letter in ours if letter in theirs]
+    batch, summed = "".join(c for c in both if c in needed), "".join(c for c in both if c not in needed)
+    left, right = "".join(c for c in ours if c not in both), "".join(c for c in theirs if c not in both)
+    if not summed:
+        return _spread(b, x, ours, batch + left + right, y, theirs), batch + left + right
+    lengths = dict(zip(ours + theirs, (*x.type.shape, *y.type.shape), strict=True))
+    sizes = {part: math.prod(lengths[c] for c in part) for part in (batch, left, right, summed)}
+    x = b.reshape(_ordered(b, x, ours, batch + left + summed), [sizes[p] for p in (batch, left, summed) if p])
+    y = b.reshape(_ordered(b, y, theirs, batch + summed + right), [sizes[p] for p in (batch, summed, right) if p])
+    if batch:  # a stack has matrices only
+        x = x if left else b.reshape(x, (sizes[batch], 1, sizes[summed]))
+        y = y if right else b.reshape(y, (sizes[batch], sizes[summed], 1))
+    found = product(b, x, y)
+    return b.reshape(found, [lengths[c] for c in batch + left + right]), batch + left + right
+
+
+def _spread(b: Any, x: Any, ours: str, wanted: str, y: Any, theirs: str) -> Any:
+    """Every element of one with every element of the other that belongs to it."""
+    both = []
+    for v, term in ((x, ours), (y, theirs)):
+        present = "".join(c for c in wanted if c in term)
+        rest = iter(_ordered(b, v, term, present).type.shape)
+        both.append(b.reshape(_ordered(b, v, term, present), [next(rest) if c in term else 1 for c in wanted]))
+    return b.mul(*both)

@@ -1,0 +1,1 @@
+"""Operators of MDF's expressions: Python's own and numpy's."""

@@ -1,0 +1,345 @@
+"""numpy's functions as MDF expressions call them: ``numpy.exp`` and its kin, in domain ``mdf``.
+
+Only what is registered here can be called by an expression.  A function with a kernel of its own is written
+as a kernel is: positional parameters are values, keyword-only ones have to be known when the body is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.kernels.arrays.bounds import elements_of, refuse_digits, refuse_elements, refuse_product, refuse_unbounded
+from mdf_loop.kernels.mdf.expression_operators import DOMAIN, operation
+from mdf_loop.ops.batching import Result, Rule, all_stacked, along, elementwise, matmul
+from mdf_loop.ops.registry import kernel
+
+Attributes = Mapping[str, Any]
+
+
+def universal_functions(names: str) -> None:
+    """numpy's universal functions: element by element, each its own kernel."""
+    for name in names.split():
+        operation(f"numpy.{name}", getattr(np, name))
+
+
+universal_functions("exp exp2 expm1 log log2 log10 log1p sqrt cbrt reciprocal sign fabs")
+universal_functions("sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh arcsinh arccosh arctanh hypot")
+universal_functions("degrees radians deg2rad rad2deg floor ceil trunc rint copysign nextafter heaviside")
+universal_functions("maximum minimum fmax fmin fmod float_power logaddexp logaddexp2 gcd ldexp")
+universal_functions("isnan isinf isfinite signbit logical_and logical_or logical_xor logical_not")
+
+
+@kernel("numpy.square", domain=DOMAIN, batch=elementwise)
+def square(x):
+    """x * x."""
+    refuse_unbounded("a square", x)
+    return np.square(x)
+
+
+@kernel("numpy.lcm", domain=DOMAIN, batch=elementwise)
+def lcm(x, y):
+    """The least common multiple."""
+    refuse_unbounded("a multiple", x, y)
+    return np.lcm(x, y)
+
+
+@kernel("numpy.clip", domain=DOMAIN, batch=elementwise)
+def clip(a, a_min=None, a_max=None):
+    """Values below a_min become a_min, those above a_max a_max."""
+    return np.clip(a, a_min, a_max)
+
+
+@kernel("numpy.where", domain=DOMAIN, batch=elementwise)
+def where(condition, x, y):
+    """x where the condition is true, y elsewhere."""
+    return np.where(condition, x, y)
+
+
+def _rounding(op: str) -> None:
+    @kernel(op, domain=DOMAIN, batch=elementwise)
+    def round_(a, *, decimals=0):
+        """Halves go to the even neighbour."""
+        refuse_digits(decimals)
+        return np.round(a, decimals)
+
+
+for _op in ("numpy.round", "numpy.around"):
+    _rounding(_op)
+
+
+@kernel("numpy.nan_to_num", domain=DOMAIN, batch=elementwise)
+def nan_to_num(x, *, nan=0.0, posinf=None, neginf=None):
+    """Numbers in place of nan and the infinities."""
+    return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
+
+
+@kernel("numpy.sinc", domain=DOMAIN, batch=elementwise)
+def sinc(x):
+    """sin(pi x) / (pi x)."""
+    return np.sinc(x)
+
+
+def _one_curve(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Attributes) -> Result:
+    return all_stacked(run(*args, **attrs)) if stacked[0] and not any(stacked[1:]) else None
+
+
+@kernel("numpy.interp", domain=DOMAIN, batch=_one_curve)
+def interp(x, xp, fp):
+    """The piecewise linear curve through the points (xp, fp), at x."""
+    return np.interp(x, xp, fp)
+
+
+def converting(name: str) -> None:
+    """A scalar type of numpy called as a function: the value with that element type."""
+    dtype = np.dtype(name)
+
+    @kernel(f"numpy.{name}", domain=DOMAIN, batch=elementwise)
+    def convert(x):
+        """The value with this element type."""
+        return np.asarray(x).astype(dtype)[()]
+
+
+for _name in ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool_"):
+    converting(_name)
+
+
+def _reducing(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Attributes) -> Result:
+    """A reduction of the first argument: along the axes behind the iteration axis, or all of them."""
+    if not stacked[0] or any(stacked[1:]):
+        return None
+    x, axis = args[0], attrs.get("axis")
+    if x.ndim == 1 and axis in (None, 0, -1):  # single numbers, to which numpy gives an axis
+        kept = {name: value for name, value in attrs.items() if name != "keepdims"}
+        return all_stacked(run(_flat(x), *args[1:], **{**kept, "axis": 1}))
+    if axis is None and attrs.get("keepdims"):
+        return all_stacked(run(x, *args[1:], **{**attrs, "axis": tuple(range(1, x.ndim))}))
+    if axis is None:
+        return all_stacked(run(_flat(x), *args[1:], **{**attrs, "axis": 1}))
+    return all_stacked(run(x, *args[1:], **{**attrs, "axis": behind(axis)}))
+
+
+def _flat(x: Any) -> Any:
+    """Each iteration's values in a row."""
+    return x.reshape(len(x), int(np.prod(x.shape[1:])))
+
+
+def behind(axis: Any) -> Any:
+    """Axes moved up by one; those counted from the end stay right."""
+    if isinstance(axis, tuple):
+        return tuple(map(behind, axis))
+    return axis + 1 if axis >= 0 else axis
+
+
+def reduction(name: str) -> None:
+    """A function of numpy that reduces axes."""
+    function = getattr(np, name)
+
+    @kernel(f"numpy.{name}", domain=DOMAIN, batch=_reducing)
+    def reduce(a, *, axis=None, keepdims=False):
+        """numpy's reduction of this name."""
+        refuse_unbounded(f"numpy.{name}", a)
+        return function(a, axis=axis, keepdims=keepdims)
+
+
+for _name in ("sum", "prod", "mean", "median", "min", "max", "amin", "amax", "ptp", "all", "any"):
+    reduction(_name)
+for _name in ("nansum", "nanprod", "nanmean", "nanmin", "nanmax"):
+    reduction(_name)
+
+
+@kernel("numpy.count_nonzero", domain=DOMAIN)
+def count_nonzero(a, *, axis=None, keepdims=False):
+    """How many elements are not zero."""
+    return np.count_nonzero(a, axis, keepdims=keepdims)
+
+
+@kernel("numpy.std", domain=DOMAIN, batch=_reducing)
+def std(a, *, axis=None, ddof=0, keepdims=False):
+    """The standard deviation."""
+    return np.std(a, axis=axis, ddof=ddof, keepdims=keepdims)
+
+
+@kernel("numpy.var", domain=DOMAIN, batch=_reducing)
+def var(a, *, axis=None, ddof=0, keepdims=False):
+    """The variance."""
+    return np.var(a, axis=axis, ddof=ddof, keepdims=keepdims)
+
+
+def along_one_axis(name: str) -> None:
+    """A function of numpy that works along one axis, or on the flat array if none is said."""
+    function = getattr(np, name)
+
+    @kernel(f"numpy.{name}", domain=DOMAIN, batch=_reducing)
+    def work(a, *, axis=None):
+        """numpy's function of this name."""
+        refuse_unbounded(f"numpy.{name}", a)
+        return function(a, axis=axis)
+
+
+for _name in ("argmax", "argmin", "cumsum", "cumprod"):
+    along_one_axis(_name)
+
+
+def sorting(name: str) -> None:
+    """numpy's ``sort`` and ``argsort``: the last axis if none is said."""
+    function = getattr(np, name)
+
+    @kernel(f"numpy.{name}", domain=DOMAIN, batch=along("axis", -1))
+    def sort(a, *, axis=-1):
+        """numpy's function of this name."""
+        return function(a, axis=axis, kind="stable")
+
+
+for _name in ("sort", "argsort"):
+    sorting(_name)
+
+
+@kernel("numpy.diff", domain=DOMAIN, batch=along("axis", -1))
+def diff(a, *, n=1, axis=-1):
+    """Differences of neighbours, n times."""
+    return np.diff(a, min(n, max(np.shape(a), default=0)), axis)  # numpy goes on taking them of nothing
+
+
+def _product(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Attributes) -> Result:
+    """Products of vectors and matrices are those of ``@``."""
+    ranks = [np.ndim(a) - s for a, s in zip(args, stacked, strict=True)]
+    return matmul(np.matmul, args, stacked, attrs) if all(rank in (1, 2) for rank in ranks) else None
+
+
+@kernel("numpy.dot", domain=DOMAIN, batch=_product)
+def dot(a, b):
+    """numpy's dot product."""
+    refuse_unbounded("a product", a, b)
+    refuse_elements(_of_dot(np.shape(a), np.shape(b)), "numpy.dot")
+    return np.dot(a, b)
+
+
+def _of_dot(a: tuple[int, ...], b: tuple[int, ...]) -> int:
+    """How many elements a product over the last axis of a and the last but one of b has."""
+    return elements_of(a[:-1]) * elements_of((*b[:-2], *b[-1:])) if len(b) > 1 else elements_of(a[:-1] if b else a)
+
+
+def _outer_product(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Attributes) -> Result:
+    columns = [_flat(a) if s else np.ravel(a)[None] for a, s in zip(args, stacked, strict=True)]
+    return all_stacked(columns[0][:, :, None] * columns[1][:, None, :])
+
+
+@kernel("numpy.outer", domain=DOMAIN, batch=_outer_product)
+def outer(a, b):
+    """Each element of a times each element of b."""
+    refuse_unbounded("a product", a, b)
+    refuse_elements(np.size(a) * np.size(b), "numpy.outer")
+    return np.outer(a, b)
+
+
+@kernel("numpy.inner", domain=DOMAIN)
+def inner(a, b):
+    """numpy's inner product, over the last axes."""
+    refuse_unbounded("a product", a, b)
+    refuse_elements(elements_of(np.shape(a)[:-1]) * elements_of(np.shape(b)[:-1]), "numpy.inner")
+    return np.inner(a, b)
+
+
+@kernel("numpy.tensordot", domain=DOMAIN)
+def tensordot(a, b, *, axes=2):
+    """numpy's tensor product over several axes."""
+    refuse_unbounded("a product", a, b)
+    refuse_product("numpy.tensordot", a, b, axes if isinstance(axes, int) else len(np.ravel(axes[0])))
+    return np.tensordot(a, b, axes)
+
+
+@kernel("numpy.trace", domain=DOMAIN)
+def trace(a):
+    """The sum of the diagonal."""
+    return np.trace(a)
+
+
+@kernel("numpy.linalg.norm", domain=DOMAIN)
+def norm(x, *, ord=None, axis=None, keepdims=False):
+    """The norm of a vector or matrix."""
+    return np.linalg.norm(x, ord, axis, keepdims)
+
+
+def size_of(shape: Any) -> Any:
+    """A shape that came as a value: a number or a row of them."""
+    return tuple(np.asarray(shape).tolist()) if np.ndim(shape) else int(shape)
+
+
+def _reshaping(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Attributes) -> Result:
+    if stacked[1]:
+        return None
+    return all_stacked(args[0].reshape(len(args[0]), *np.atleast_1d(args[1]).tolist())) if args[0].size else None
+
+
+@kernel("numpy.reshape", domain=DOMAIN, batch=_reshaping)
+def reshape(a, shape):
+    """The same elements in another shape; -1 is what is left."""
+    return np.reshape(a, size_of(shape))
+
+
+@kernel("numpy.ravel", domain=DOMAIN, batch=lambda run, args, stacked, attrs: all_stacked(_flat(args[0])))
+def ravel(a):
+    """All elements in a row."""
+    return np.ravel(a)
+
+
+def _transposing(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Attributes) -> Result:
+    rank = args[0].ndim - 1
+    axes = attrs.get("axes") or range(rank)[::-1]
+    return all_stacked(np.transpose(args[0], (0, *(axis % rank + 1 for axis in axes))))
+
+
+@kernel("numpy.transpose", domain=DOMAIN, batch=_transposing)
+def transpose(a, *, axes=None):
+    """The axes in another order; reversed if none is said."""
+    return np.transpose(a, axes)
+
+
+def shifting(*names: str) -> Rule:
+    """Attributes that name axes of the first argument, none of them optional."""
+
+    def rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Attributes) -> Result:
+        if not stacked[0] or any(stacked[1:]) or any(attrs.get(name) is None for name in names):
+            return None
+        return all_stacked(run(*args, **{**attrs, **{name: behind(attrs[name]) for name in names}}))
+
+    return rule
+
+
+@kernel("numpy.swapaxes", domain=DOMAIN, batch=shifting("axis1", "axis2"))
+def swapaxes(a, *, axis1, axis2):
+    """Two axes change places."""
+    return np.swapaxes(a, axis1, axis2)
+
+
+@kernel("numpy.moveaxis", domain=DOMAIN, batch=shifting("source", "destination"))
+def moveaxis(a, *, source, destination):
+    """Axes moved to other places."""
+    return np.moveaxis(a, source, destination)
+
+
+@kernel("numpy.expand_dims", domain=DOMAIN, batch=shifting("axis"))
+def expand_dims(a, *, axis):
+    """New axes of length 1."""
+    return np.expand_dims(a, axis)
+
+
+@kernel("numpy.squeeze", domain=DOMAIN, batch=shifting("axis"))
+def squeeze(a, *, axis=None):
+    """Without axes of length 1."""
+    return np.squeeze(a, axis)
+
+
+@kernel("numpy.flip", domain=DOMAIN, batch=shifting("axis"))
+def flip(m, *, axis=None):
+    """The elements in reversed order."""
+    return np.flip(m, axis)
+
+
+@kernel("numpy.roll", domain=DOMAIN, batch=shifting("axis"))
+def roll(a, shift, *, axis=None):
+    """Elements moved on, those that fall off at the end come in at the start."""
+    return np.roll(a, size_of(shift), axis)

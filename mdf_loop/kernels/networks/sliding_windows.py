@@ -1,0 +1,268 @@
+"""Sliding windows over the spatial axes, for convolution and pooling."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.kernels.arrays.bounds import shape_for
+
+AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Where the windows lie.
+
+    Attributes
+    ----------
+    kernel, strides, dilations, out : tuple of int
+        For each spatial axis; ``out`` counts the windows.
+    pads : tuple of (int, int)
+        Padding in front and behind, as the node asks.
+    reach : tuple of int
+        Length from the first element of the padded input to the last of the last window.
+    """
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads: tuple[tuple[int, int], ...]
+    out: tuple[int, ...]
+    reach: tuple[int, ...]
+
+    def of(self, x: np.ndarray, fill: Any = 0) -> np.ndarray:
+        """A view of all windows on x, padded with ``fill``: shape (..., *out, *kernel)."""
+        x = self.padded(x, fill)
+        front = x.ndim - len(self.out)
+        steps = x.strides[front:]
+        shape = (*x.shape[:front], *self.out, *self.kernel)
+        moves = [step * s for step, s in zip(steps, self.strides, strict=True)]
+        inner = [step * d for step, d in zip(steps, self.dilations, strict=True)]
+        return np.lib.stride_tricks.as_strided(x, shape, (*x.strides[:front], *moves, *inner), writeable=False)
+
+    def padded(self, x: np.ndarray, fill: Any) -> np.ndarray:
+        """x with ``fill`` around it, as far as the windows reach."""
+        spatial = x.shape[x.ndim - len(self.out) :]
+        # With ceil_mode the last window may reach beyond the padding.
+        behind = [max(end, r - n - begin) for n, r, (begin, end) in zip(spatial, self.reach, self.pads, strict=True)]
+        widths = [(0, 0)] * (x.ndim - len(self.out)) + [(p[0], b) for p, b in zip(self.pads, behind, strict=True)]
+        if not any(map(any, widths)):
+            return x
+        shape = shape_for([n + sum(pair) for n, pair in zip(x.shape, widths, strict=True)], x.itemsize, "the padded input")
+        padded = np.full(shape, fill, x.dtype)
+        padded[tuple(slice(begin, begin + n) for n, (begin, _) in zip(x.shape, widths, strict=True))] = x
+        return padded
+
+    def reduced(self, x: np.ndarray, combine: np.ufunc, fill: Any = 0) -> np.ndarray:
+        """All elements of each window combined, along one axis after the other: shape (..., *out)."""
+        x = self.padded(x, fill)
+        for axis in range(len(self.out)):
+            first, *others = self.taps(x, axis)
+            total = combine(first, others[0]) if others else first
+            for other in others[1:]:
+                combine(total, other, out=total)
+            x = total
+        return x
+
+    def taps(self, x: np.ndarray, axis: int) -> Iterator[np.ndarray]:
+        """The first elements of all windows along a spatial axis, their second ones, ...: views of padded x."""
+        front = (slice(None),) * (x.ndim - len(self.out) + axis)
+        stride, length = self.strides[axis], self.strides[axis] * (self.out[axis] - 1) + 1
+        for k in range(self.kernel[axis]):
+            start = k * self.dilations[axis]
+            yield x[(*front, slice(start, max(start + length, start), stride))]
+
+
+def windows(
+    spatial: Sequence[int],
+    kernel: Sequence[int],
+    *,
+    auto_pad: str = "NOTSET",
+    strides: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    ceil_mode: int = 0,
+) -> Windows:
+    """Lay out windows over an input of the given spatial shape, by the attributes ONNX has for it."""
+    strides, dilations, pads = strides and tuple(strides), dilations and tuple(dilations), pads and tuple(pads)
+    return _laid_out(tuple(spatial), tuple(kernel), auto_pad, strides, dilations, pads, ceil_mode)
+
+
+@functools.lru_cache(maxsize=256)
+def _laid_out(
+    spatial: tuple[int, ...],
+    kernel: tuple[int, ...],
+    auto_pad: str,
+    strides: tuple[int, ...] | None,
+    dilations: tuple[int, ...] | None,
+    pads: tuple[int, ...] | None,
+    ceil_mode: int,
+) -> Windows:
+    """Worked out once for each shape: it takes longer than a small convolution."""
+    rank = len(spatial)
+    strides, dilations = per_axis(strides, rank, "strides"), per_axis(dilations, rank, "dilations")
+    if len(kernel) != rank:
+        raise ValueError(f"kernel_shape has {len(kernel)} entries for {rank} spatial axes")
+    extents = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        out = [-(-n // s) for n, s in zip(spatial, strides, strict=True)]
+        total = [max((o - 1) * s + e - n, 0) for o, s, e, n in zip(out, strides, extents, spatial, strict=True)]
+        both = tuple(halves(t, upper=auto_pad == "SAME_UPPER") for t in total)
+    else:
+        both = pairs(pads if auto_pad == "NOTSET" else None, rank, auto_pad)
+        out = [_count(*axis, ceil_mode) for axis in zip(spatial, both, extents, strides, strict=True)]
+    reach = tuple(max(o - 1, 0) * s + e for o, s, e in zip(out, strides, extents, strict=True))
+    return Windows(tuple(kernel), strides, dilations, both, tuple(out), reach)
+
+
+def _count(n: int, pads: tuple[int, int], extent: int, stride: int, ceil_mode: int) -> int:
+    """How many windows fit; one that would begin behind the input does not count."""
+    room = n + sum(pads) - extent
+    count = (-(-room // stride) if ceil_mode else room // stride) + 1
+    if ceil_mode and (count - 1) * stride >= n + pads[0]:
+        count -= 1
+    if count < 0:
+        raise ValueError(f"a window of {extent} does not fit into {n} elements and {sum(pads)} of padding")
+    return count
+
+
+def per_axis(values: Sequence[int] | None, rank: int, name: str) -> tuple[int, ...]:
+    """An attribute with one number an axis; 1 where it is omitted."""
+    values = tuple(values or (1,) * rank)
+    if len(values) != rank or min(values, default=1) < 1:
+        raise ValueError(f"{name} must have a positive number for each of {rank} spatial axes; got {list(values)}")
+    return values
+
+
+def pairs(pads: Sequence[int] | None, rank: int, auto_pad: str = "NOTSET") -> tuple[tuple[int, int], ...]:
+    """The attribute ``pads`` as (front, behind) of each axis; 0 where it is omitted."""
+    if auto_pad not in AUTO_PADS:
+        raise ValueError(f"auto_pad must be one of {', '.join(AUTO_PADS)}; got {auto_pad!r}")
+    pads = tuple(pads or (0,) * (2 * rank))
+    if len(pads) != 2 * rank or min(pads, default=0) < 0:
+        raise ValueError(f"pads must have {2 * rank} numbers, none negative, for {rank} spatial axes; got {list(pads)}")
+    return tuple(zip(pads[:rank], pads[rank:], strict=True))
+
+
+def halves(total: int, *, upper: bool) -> tuple[int, int]:
+    """Padding split in two; an odd one goes behind (upper) or in front (lower)."""
+    return (total // 2, total - total // 2) if upper else (total - total // 2, total // 2)
+
+
+Index = tuple[Any, ...]
+
+BLOCK = 1 << 19
+"""Bytes of columns made at a time: they should still be in the cache when they are multiplied."""
+
+FEW_FILTERS = 32
+"""Up to so many filters a product takes less time than making the columns, and a few more of them do not matter."""
+
+
+@dataclass(frozen=True)
+class WindowColumns:
+    """Where the columns of one layout come from, and where the products go.
+
+    Attributes
+    ----------
+    image : tuple of int
+        Shape of the padded input.
+    inside : tuple of slice
+        Where the input lies in it.
+    view, strides : tuple of int
+        All columns as a view of it: samples, groups, channels, the axes of a filter, places.
+    seen : int
+        What one window sees: rows of each matrix.
+    blocks : (tuple of slice, tuple of slice, tuple of (index, slice))
+        What is taken together: samples, groups, and places, which are an index into what the view has for a sample and
+        group, and a slice of the products.
+    product : tuple of int
+        Shape in which the products are written: samples, groups, filters, places and what is left out.
+    wide : tuple of int
+        The same as an image.
+    out : tuple of slice
+        What of that is the output.
+    """
+
+    image: tuple[int, ...]
+    inside: Index
+    view: tuple[int, ...]
+    strides: tuple[int, ...]
+    seen: int
+    blocks: tuple[tuple[slice, ...], tuple[slice, ...], tuple[tuple[Index, slice], ...]]
+    product: tuple[int, ...]
+    wide: tuple[int, ...]
+    out: Index
+
+    def products(self, x: np.ndarray, filters: np.ndarray) -> np.ndarray:
+        """Filters of shape (groups, filters of each, elements of each) times the windows: (N, M, ...)."""
+        image = self._padded(x)
+        view = np.ndarray(self.view, image.dtype, image, 0, self.strides)
+        y = np.empty(self.product, x.dtype if x.dtype == filters.dtype else np.result_type(x, filters))
+        for samples, groups, (places, products) in itertools.product(*self.blocks):
+            part = view[(samples, groups, *places)]
+            matrices = part.reshape(*part.shape[:2], self.seen, -1)
+            np.matmul(filters[groups], matrices, y[samples, groups, :, products])
+        return y.reshape(self.wide)[self.out]
+
+    def _padded(self, x: np.ndarray) -> np.ndarray:
+        if x.shape == self.image:
+            return np.ascontiguousarray(x)
+        image = np.zeros(self.image, x.dtype)
+        image[self.inside] = x
+        return image
+
+
+@functools.lru_cache(maxsize=256)
+def columns(where: Windows, shape: tuple[int, ...], group: int, filters: int, itemsize: int) -> WindowColumns:
+    """Lay out the columns of an input of a shape (N, C, ...), for some filters in each group.
+
+    There must be at least one sample, channel and window.
+    """
+    n, channels, spatial = shape[0], shape[1], shape[2:]
+    sizes = [size + begin + end for size, (begin, end) in zip(spatial, where.pads, strict=True)]
+    steps = [math.prod(sizes[k + 1 :]) for k in range(len(sizes))]
+    taps = [step * d for step, d in zip(steps, where.dilations, strict=True)]
+    if filters <= FEW_FILTERS and set(where.strides) == {1}:
+        wide = (where.out[0], *sizes[1:])
+        places, moves = (1 + sum((o - 1) * step for o, step in zip(where.out, steps, strict=True)),), [1]
+    else:
+        wide = places = where.out
+        moves = [step * s for step, s in zip(steps, where.strides, strict=True)]
+    channels, size = channels // group, math.prod(sizes)  # of each group
+    seen, each = channels * math.prod(where.kernel), math.prod(places[1:])
+    # A product with many filters takes so long that the columns need not be in the cache.
+    some_places = _fitting(seen * each * itemsize, places[0]) if filters <= FEW_FILTERS else places[0]
+    some_groups = _fitting(seen * each * some_places * itemsize, group)
+    some_samples = _fitting(seen * each * some_places * some_groups * itemsize, n)
+    front = (slice(None),) * (1 + len(sizes))
+    return WindowColumns(
+        image=(n, channels * group, *sizes),
+        inside=(..., *(slice(begin, begin + length) for length, (begin, _) in zip(spatial, where.pads, strict=True))),
+        view=(n, group, channels, *where.kernel, *places),
+        strides=tuple(itemsize * step for step in (channels * group * size, channels * size, size, *taps, *moves)),
+        seen=seen,
+        blocks=(
+            tuple(_cut(n, some_samples)),
+            tuple(_cut(group, some_groups)),
+            tuple(((*front, cut), slice(cut.start * each, cut.stop * each)) for cut in _cut(places[0], some_places)),
+        ),
+        product=(n, group, filters, math.prod(wide)),
+        wide=(n, group * filters, *wide),
+        out=(..., *map(slice, where.out)),
+    )
+
+
+def _fitting(size: int, most: int) -> int:
+    """How many things of a size go into a block; at least one."""
+    return min(max(BLOCK // size, 1), most)
+
+
+def _cut(length: int, size: int) -> Iterator[slice]:
+    return (slice(first, min(first + size, length)) for first in range(0, length, size))

@@ -1,0 +1,1 @@
+"""Operators on numbers, element by element: arithmetic, truth values, types, quantization."""

@@ -1,0 +1,166 @@
+"""Models at the level of what their authors wrote: one box for an equation, with its text, instead of one for each operator."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mdf_loop.errors import LoopError
+from mdf_loop.pictures.boxes import CONDITION, INPUT, PLAIN, Cluster
+from mdf_loop.pictures.of_bodies import BodyDrawer, Scope
+from mdf_loop.readers.expressions.equation_texts import Equations, check_names, equations_in, is_equations, texts_of
+from mdf_loop.readers.expressions.expression_text import refuse_length, tree_of, variables
+
+WIDEST = 44
+"""Letters in a line of a box: longer equations are broken."""
+
+MOST_LINES = 6
+"""Lines of one equation that are shown; the tip has all of it."""
+
+
+def equations_of(source: Any) -> Equations | None:
+    """The equations of a body that is written as equations; None for any other form, and where they cannot be read."""
+    if not is_equations(source):
+        return None
+    try:
+        said = equations_in(source)
+        check_names(said)
+    except LoopError:  # check and run say what is wrong
+        return None
+    return said
+
+
+def broken(text: str) -> list[str]:
+    """An equation in lines that fit a box."""
+    lines = textwrap.wrap(" ".join(text.split()), WIDEST, subsequent_indent="    ", break_long_words=True) or [""]
+    return lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], "    ..."]
+
+
+class EquationDrawer:
+    """Adds the equations of one body to a picture."""
+
+    def __init__(self, drawer: BodyDrawer, cluster: Cluster, said: Equations) -> None:
+        self.drawer, self.cluster, self.said = drawer, cluster, said
+
+    def loop(self, outer: Scope, given: Mapping[str, Any]) -> list[str]:
+        """What an iteration begins with, its equations and its condition.
+
+        Parameters
+        ----------
+        outer : mapping
+            Where the values around the loop come from.
+        given : mapping
+            The arguments of the loop by the names of what it carries and scans, as the model has them.
+
+        Returns
+        -------
+        list of str
+            The keys of the boxes of what the loop gives: carried values, then collected ones.
+        """
+        begin = self._begin(outer, given)
+        begin |= self._lets(begin)
+        new = {name: self._equation(name, text, begin) for name, text in self.said.carried.items()}
+        for name, key in new.items():
+            self.drawer.arrow(key, begin[name], "next iteration", is_back=True)
+        after = {**begin, **new}
+        collected = [self._equation(name, text, after, "collect ") for name, text in self.said.collected.items()]
+        if self.said.going is not None:
+            self._equation("while", self.said.going, after, kind=CONDITION)
+        return [*new.values(), *collected]
+
+    def _begin(self, outer: Scope, given: Mapping[str, Any]) -> dict[str, str]:
+        scope, each = (
+            dict(outer),
+            {**dict.fromkeys(self.said.carried, "starts at"), **dict.fromkeys(self.said.scanned, "rows of")},
+        )
+        read = set(names_in(self.said))
+        if self.said.index in read and self.said.index not in outer:
+            scope[self.said.index] = self.drawer.box(self.cluster, self.said.index, "iteration number", kind=INPUT)
+        for name, word in each.items():
+            text = _short(given[name]) if name in given else ""
+            scope[name] = self.drawer.box(self.cluster, name, f"{word} {text}" if text else "", kind=INPUT)
+            for source in _names(text):
+                self.drawer.arrow(outer.get(source), scope[name])
+        return scope
+
+    def _lets(self, begin: Scope) -> dict[str, str]:
+        """Boxes first and arrows then: ``let`` has no order."""
+        made = {name: self._box(name, text) for name, text in self.said.let.items()}
+        for name, text in self.said.let.items():
+            self._arrows(made[name], text, {**begin, **made})
+        return made
+
+    def _equation(self, name: str, text: str, scope: Scope, word: str = "", kind: str = PLAIN) -> str:
+        key = self._box(name, text, word, kind)
+        self._arrows(key, text, scope)
+        return key
+
+    def _box(self, name: str, text: str, word: str = "", kind: str = PLAIN) -> str:
+        joint = " " if kind == CONDITION else " = "
+        whole = f"{word}{name}{joint}{text}"
+        return self.drawer.box(self.cluster, *broken(whole), kind=kind, tip=whole)
+
+    def _arrows(self, key: str, text: str, scope: Scope) -> None:
+        for name in _names(text):
+            self.drawer.arrow(scope.get(name), key)
+
+
+def names_in(said: Equations) -> Iterator[str]:
+    """The names that equations read."""
+    for _, _, text in texts_of(said):
+        yield from _names(text)
+
+
+def node_lines(node: Any) -> list[str]:
+    """What a node of MDF says: its inputs with their defaults, its parameters and its outputs, a line each."""
+    inputs = [f"{port.id} = {_short(port.default_value)}" for port in node.input_ports if port.default_value is not None]
+    functions = [f"{thing.id} = {_call(thing)}" for thing in node.functions]
+    parameters = [line for thing in node.parameters for line in _parameter(thing)]
+    outputs = [f"{port.id} = {port.value}" for port in node.output_ports if str(port.value) != port.id]
+    return [part for line in (*inputs, *functions, *parameters, *outputs) for part in broken(line)]
+
+
+def _parameter(parameter: Any) -> Iterator[str]:
+    if parameter.time_derivative is not None:
+        yield f"d{parameter.id}/dt = {parameter.time_derivative}"
+    elif parameter.function:
+        yield f"{parameter.id} = {_call(parameter)}"
+    elif parameter.value is not None:
+        yield f"{parameter.id} = {_short(parameter.value)}"
+    if parameter.default_initial_value is not None:
+        yield f"{parameter.id} starts at {_short(parameter.default_initial_value)}"
+
+
+def _call(thing: Any) -> str:
+    """A function of MDF with its arguments; one that has its text as its value."""
+    if not thing.function:
+        return str(thing.value)
+    given = ", ".join(f"{name}={_short(value)}" for name, value in (thing.args or {}).items())
+    return f"{thing.function}({given})"
+
+
+def condition_text(condition: Any) -> str:
+    """A condition of graph-scheduler with its arguments, those inside it too: ``EveryNCalls(leaky, 5)``."""
+    given = [_inner(value) for value in (condition.kwargs or {}).values() if value is not None]
+    return f"{condition.type}({', '.join(given)})" if given else str(condition.type)
+
+
+def _inner(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_inner, value))
+    return condition_text(value) if hasattr(value, "kwargs") else str(value)
+
+
+def _short(value: Any) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= 24 else f"{text[:21]}..."
+
+
+def _names(text: str) -> list[str]:
+    """The names that an expression reads; none of what is no expression."""
+    try:
+        refuse_length(text, ())
+        return list(dict.fromkeys(variables(tree_of(text))))
+    except (LoopError, SyntaxError, ValueError, MemoryError, RecursionError):
+        return []

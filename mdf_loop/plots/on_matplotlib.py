@@ -1,0 +1,162 @@
+"""Series on axes of matplotlib: lines, histograms, phase planes, heat maps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import ArgumentError, LoopError
+from mdf_loop.plots.series import TRIAL, Series
+from mdf_loop.settings.engines import install_line
+
+MOST_LINES = 12
+"""Lines that can be told apart; more of them are a heat map."""
+
+
+def new_axes(size: tuple[float, float] | None = None) -> Any:
+    """Axes in a figure of their own.
+
+    Raises
+    ------
+    LoopError
+        matplotlib is not installed.
+    """
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise LoopError(f"plots need matplotlib: {install_line('plot')}") from error
+    return pyplot.subplots(figsize=size, layout="constrained")[1]
+
+
+def plot_one(series: Series, ax: Any, **style: Any) -> None:
+    """A histogram of trials, lines along one axis, or a heat map of two.
+
+    Raises
+    ------
+    ArgumentError
+        It is a single number, or has too many axes.
+    """
+    if series.dims == (TRIAL,):
+        plot_histogram(series, ax, **style)
+        return
+    mean, spread = series.over_trials()
+    if mean.values.ndim == 1:
+        _line(mean, spread, ax, **style)
+    elif mean.values.ndim == 2:
+        _lines_or_map(mean, spread, ax, **style)
+    else:
+        raise _no_picture(mean)
+
+
+def _no_picture(series: Series) -> ArgumentError:
+    if not series.dims:
+        return ArgumentError(
+            f"{series.name!r} is a single number, {series.values:g}; a picture needs trials, iterations or a sweep"
+        )
+    return ArgumentError(
+        f"{series.name!r} has {len(series.dims)} axes ({', '.join(series.dims)}); a picture shows two: take a part or a mean "
+        "of it first, as xarray's .sel() and .mean() do"
+    )
+
+
+def plot_histogram(series: Series, ax: Any, **style: Any) -> None:
+    """How often values occur in trials."""
+    values = series.values[np.isfinite(series.values)]
+    ax.hist(values, **{"bins": "auto", "label": series.name, **style})
+    _said(ax, series.name, "trials")
+
+
+def plot_phase(x: Series, y: Series, ax: Any, **style: Any) -> None:
+    """One value over another: a trajectory in the plane, or a point for each trial.
+
+    Raises
+    ------
+    ArgumentError
+        They differ in their dimensions, or have more than two.
+    """
+    if x.dims == y.dims == (TRIAL,):
+        ax.plot(x.values, y.values, **{"linestyle": "", "marker": ".", **style})
+        _said(ax, x.name, y.name)
+        return
+    (x, _), (y, _) = x.over_trials(), y.over_trials()
+    if x.values.shape != y.values.shape:
+        raise ArgumentError(f"{x.name!r} has axes {_shape(x)} and {y.name!r} {_shape(y)}; a phase plane needs the same for both")
+    if x.values.ndim not in (1, 2):
+        raise _no_picture(x)
+    ax.plot(x.values, y.values, **style)
+    _said(ax, x.name, y.name)
+
+
+def _shape(series: Series) -> str:
+    return ", ".join(f"{dim} ({n})" for dim, n in zip(series.dims, series.values.shape, strict=True)) or "none"
+
+
+def _line(series: Series, spread: np.ndarray | None, ax: Any, label: str | None = None, **style: Any) -> None:
+    """A line along the axis there is, and a band of one standard deviation where it is a mean of trials."""
+    along = series.along(series.dims[0])
+    (line,) = ax.plot(_places(along), series.values, **{"label": label or series.name, **style})
+    if spread is not None:
+        low, high = series.values - spread, series.values + spread
+        ax.fill_between(_places(along), low, high, alpha=0.2, color=line.get_color(), linewidth=0)
+    _ticks(ax.xaxis, along)
+    _said(ax, series.dims[0], series.name)
+
+
+def _lines_or_map(series: Series, spread: np.ndarray | None, ax: Any, **style: Any) -> None:
+    """Of two axes: a line for each place of the shorter one that is not that of iterations, or a heat map of both."""
+    swept = [dim for dim in series.dims if dim in series.coordinates and not _is_run(dim)]
+    each = _shorter(series)
+    if len(swept) == 2 or series.values.shape[series.dims.index(each)] > MOST_LINES:
+        _heat_map(series, ax, **style)
+        return
+    for k, at in enumerate(series.along(each)):
+        part = tuple(k if dim == each else slice(None) for dim in series.dims)
+        rest = Series(series.name, tuple(d for d in series.dims if d != each), series.values[part], series.coordinates)
+        shown = f"{at:g}" if isinstance(at, int | float | np.number) else str(at)
+        label = f"{each} {shown}" if each in series.coordinates else f"{series.name}[{shown}]"
+        _line(rest, None if spread is None else spread[part], ax, label=label, **style)
+
+
+def _is_run(dim: str) -> bool:
+    return dim == "iteration" or dim.endswith("_iteration")
+
+
+def _shorter(series: Series) -> str:
+    """The axis that gives lines: never that of iterations."""
+    sizes = dict(zip(series.dims, series.values.shape, strict=True))
+    return min([dim for dim in sizes if not _is_run(dim)] or sizes, key=lambda dim: sizes[dim])
+
+
+def _heat_map(series: Series, ax: Any, **style: Any) -> None:
+    """The first axis from left to right, the second one upwards."""
+    right, up = (series.along(dim) for dim in series.dims)
+    image = ax.pcolormesh(_places(right), _places(up), series.values.T, **{"shading": "nearest", **style})
+    _ticks(ax.xaxis, right)
+    _ticks(ax.yaxis, up)
+    ax.figure.colorbar(image, ax=ax, label=series.name)
+    _said(ax, *series.dims)
+
+
+def _places(along: np.ndarray) -> np.ndarray:
+    """Where values stand: their own numbers, or places in a row for what is no number."""
+    return along if along.dtype.kind in "iuf" else np.arange(len(along))
+
+
+def _ticks(axis: Any, along: np.ndarray) -> None:
+    if along.dtype.kind not in "iuf":
+        axis.set_ticks(np.arange(len(along)), [str(at) for at in along])
+
+
+def _said(ax: Any, x: str, y: str) -> None:
+    """Name the axes, where nobody has named them."""
+    ax.set_xlabel(ax.get_xlabel() or x)
+    ax.set_ylabel(ax.get_ylabel() or y)
+
+
+def legend(ax: Any) -> None:
+    """A legend where there is more than one thing to tell apart."""
+    labels: Sequence[str] = ax.get_legend_handles_labels()[1]
+    if len(labels) > 1:
+        ax.legend()

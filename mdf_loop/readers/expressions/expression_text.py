@@ -1,0 +1,267 @@
+"""The texts of expressions: what stands in one, and what is refused before anything is made of it.
+
+No text is ever handed to ``eval`` or ``exec``: an expression is parsed by Python's ``ast`` and looked at.  What is not on the
+list is refused with its place in the text.
+
+On the list: numbers, True, False and None; names; ``+ - * / // % ** @ ~ & | ^ << >>``; comparisons, chained ones
+too; ``and or not``, ``a if c else b``; indices and slices; lists, tuples and dicts; ``numpy.pi`` and the like; and calls
+of ``numpy.<f>``, ``math.<f>`` and a few of Python's own functions: those with a kernel in domain ``mdf``.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import keyword
+import re
+import tokenize
+import unicodedata
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from mdf_loop.errors import MalformedBody, UnsupportedOp
+from mdf_loop.readers.expressions.function_calls import BUILTINS, MODULES, dotted, op_of
+
+LONGEST, MOST_PARTS, DEEPEST = 100_000, 20_000, 100
+"""Characters, syntax nodes and nesting that an expression may have: nobody writes more by hand."""
+
+CONSTANTS = {f"{module}.{name}" for module in ("numpy", "math") for name in ("pi", "e", "inf", "nan")} | {"math.tau"}
+
+OPERATORS: dict[type, str] = {
+    ast.Add: "add",
+    ast.Sub: "subtract",
+    ast.Mult: "multiply",
+    ast.Div: "divide",
+    ast.FloorDiv: "floor_divide",
+    ast.Mod: "remainder",
+    ast.Pow: "power",
+    ast.MatMult: "matmul",
+    ast.LShift: "left_shift",
+    ast.RShift: "right_shift",
+    ast.BitAnd: "bitwise_and",
+    ast.BitOr: "bitwise_or",
+    ast.BitXor: "bitwise_xor",
+    ast.USub: "negative",
+    ast.UAdd: "positive",
+    ast.Invert: "invert",
+    ast.Not: "not",
+    ast.Lt: "less",
+    ast.LtE: "less_equal",
+    ast.Gt: "greater",
+    ast.GtE: "greater_equal",
+    ast.Eq: "equal",
+    ast.NotEq: "not_equal",
+}
+
+_PLAIN = (
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.BoolOp,
+    ast.Compare,
+    ast.IfExp,
+    ast.Subscript,
+    ast.Slice,
+    ast.List,
+    ast.Tuple,
+    ast.Dict,
+    ast.Name,
+)
+
+
+def parse(text: str, path: tuple[str, ...] = (), change: Callable[[ast.expr], ast.expr] | None = None) -> ast.expr:
+    """The syntax tree of an expression in which everything is on the list, once it was changed by ``change``.
+
+    Raises
+    ------
+    MalformedBody
+        It does not parse, is too large, or says something that is refused; says where.
+    UnsupportedOp
+        It calls a function of numpy, math or Python that is not on the list.
+    """
+    refuse_length(text, path)
+    try:
+        tree = tree_of(text)
+    except SyntaxError as error:
+        refuse_onnx_text(text, path)
+        where = f", column {error.offset}" if error.offset else ""
+        raise MalformedBody(f"expression {excerpt(text)}{where}: {error.msg}{_of_keyword(text)}", path) from error
+    except (ValueError, MemoryError, RecursionError) as error:
+        raise MalformedBody(f"expression {excerpt(text)} cannot be read: {str(error) or type(error).__name__}", path) from error
+    if change is not None:
+        refuse_depth(tree, text, path)
+        tree = change(tree)
+    _check(tree, text, path)
+    return tree
+
+
+def tree_of(text: str) -> ast.expr:
+    """The syntax tree of an expression.
+
+    Raises
+    ------
+    SyntaxError, ValueError, MemoryError, RecursionError
+        As ``ast.parse``.
+    """
+    return ast.parse(text.strip(), mode="eval").body
+
+
+def as_name(text: str) -> str:
+    """A name as Python has it in expressions: some letters are others there (NFKC)."""
+    return text if text.isascii() else unicodedata.normalize("NFKC", text)
+
+
+_WORDS = {"and", "or", "not", "if", "else", "in", "is", "True", "False", "None"}
+"""Words of Python that expressions have."""
+
+
+def _of_keyword(text: str) -> str:
+    """What to do about a name that Python takes for a word of its own."""
+    try:
+        tokens = [token.string for token in tokenize.generate_tokens(io.StringIO(text).readline)]
+    except (tokenize.TokenError, SyntaxError):
+        return ""
+    found = next((token for token in tokens if keyword.iskeyword(token) and token not in _WORDS), None)
+    return f"; {found!r} is a word of Python, which no expression can read: rename it, such as {found}_" if found else ""
+
+
+def is_python(text: str) -> bool:
+    """Whether Python could evaluate a text; any other one is a text and nothing else."""
+    try:
+        ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError):
+        return False
+    except (MemoryError, RecursionError):
+        return True  # too deeply nested, which is said when it is read
+    return True
+
+
+def refuse_length(text: str, path: tuple[str, ...] = ()) -> None:
+    """See that an expression is not longer than anybody writes.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    if len(text) > LONGEST:
+        raise MalformedBody(f"an expression of {len(text)} characters is too long; {LONGEST} are allowed", path)
+
+
+def refuse_depth(tree: ast.expr, text: str, path: tuple[str, ...]) -> None:
+    """See that a tree is not so deep that going through it by recursion could end the process.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    level: list[ast.AST] = [tree]
+    for _ in range(4 * DEEPEST):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return
+    raise MalformedBody(f"expression {excerpt(text)} is too large or too deeply nested", path)
+
+
+def _check(tree: ast.expr, text: str, path: tuple[str, ...]) -> None:
+    """Refuse what is not on the list.  Without recursion, so that depth can do no harm."""
+    todo: list[tuple[ast.AST, int]] = [(tree, 0)]
+    parts = 0
+    while todo:
+        node, depth = todo.pop()
+        parts += 1
+        if depth > DEEPEST or parts > MOST_PARTS:
+            raise MalformedBody(f"expression {excerpt(text)} is too large or too deeply nested", path)
+        for child in _checked_children(node, text, path):
+            is_chain = isinstance(node, ast.BinOp) and child is node.left  # a + b + c ... is compiled without recursion
+            todo.append((child, depth + (not is_chain)))
+
+
+def _checked_children(node: ast.AST, text: str, path: tuple[str, ...]) -> Iterator[ast.AST]:
+    """What is inside a node that is on the list."""
+    if isinstance(node, ast.Constant):
+        if not isinstance(node.value, bool | int | float | complex | str | None | type(...)):
+            raise refused(node, text, path, f"{type(node.value).__name__} values")
+    elif isinstance(node, ast.Call):
+        name = dotted(node.func)
+        if name is None or not (name in BUILTINS or "." in name):
+            raise refused(node, text, path, "calls of anything but functions of numpy, math and Python")
+        if op_of(name) is None:
+            raise UnsupportedOp(
+                f"{'/'.join(filter(None, path))}: expression {excerpt(text)} calls {name}, which is not among the functions that "
+                "expressions may call; a Python function as a body may call any"
+            )
+        yield from node.args
+        yield from (keyword.value for keyword in node.keywords)
+        if any(keyword.arg is None for keyword in node.keywords):
+            raise refused(node, text, path, "** in a call")
+    elif isinstance(node, ast.Attribute):
+        name = dotted(node)
+        if name not in CONSTANTS and name != "numpy.newaxis" and not (name and op_of(name)):
+            raise refused(
+                node,
+                text,
+                path,
+                f"the attribute .{node.attr} (functions are numpy.<f> or math.<f>, results of a loop run[0], run[1])",
+            )
+    elif isinstance(node, ast.Compare) and not all(type(op) in OPERATORS for op in node.ops):
+        raise refused(node, text, path, "in, is and their negations")
+    elif isinstance(node, ast.Compare) and len(node.ops) > DEEPEST:
+        raise refused(node, text, path, f"a chain of {len(node.ops)} comparisons")
+    elif isinstance(node, ast.Dict) and None in node.keys:
+        raise refused(node, text, path, "** in a dict")
+    elif isinstance(node, _PLAIN):
+        yield from (child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
+    else:
+        raise refused(node, text, path, f"{type(node).__name__}")
+
+
+def refused(node: Any, text: str, path: tuple[str, ...], what: str) -> MalformedBody:
+    """The error for something that is not on the list, with its place."""
+    return MalformedBody(
+        f"expression {excerpt(text)}, column {node.col_offset + 1}: {what} cannot be used in an expression", path
+    )
+
+
+def excerpt(text: str) -> str:
+    """A text, or the beginning of a long one, for messages."""
+    return repr(text if len(text) <= 60 else text[:57] + "...")
+
+
+def variables(tree: ast.expr) -> list[str]:
+    """The names an expression reads, modules and functions that it calls left out."""
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    dots = [n.value for n in ast.walk(tree) if isinstance(n, ast.Attribute)]
+    bases = {id(base) for base in dots if isinstance(base, ast.Name) and base.id in MODULES}
+    return [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called | bases]
+
+
+def number_in(text: str) -> int | float | None:
+    """The number that a text is, as MDF reads it; None for any other text."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return None
+
+
+def refuse_onnx_text(value: Any, path: tuple[str, ...]) -> None:
+    """See that ONNX text does not stand where MDF takes text for an expression.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    if isinstance(value, str) and is_onnx_text(value):
+        raise MalformedBody(BRACES, path)
+
+
+def is_onnx_text(text: str) -> bool:
+    """Whether a text looks like a graph of ONNX."""
+    return _ONNX_TEXT.search(text) is not None
+
+
+BRACES = 'ONNX text stands where MDF has expressions; write {onnx: "..."} around it'
+
+
+_ONNX_TEXT = re.compile(r"\)\s*=>\s*\(")
+"""Between the inputs and the outputs of a graph; no expression of Python has it."""

@@ -1,0 +1,147 @@
+"""MDF graphs as objects, whatever form they come in, and whether they hold what MDF's classes say.
+
+Neither MDF's classes nor its reader look at that: a file that says ``nodes: 5`` becomes a graph whose nodes are 5.  What a
+field holds is read off the classes of ``modeci_mdf.mdf``; what may be a value or an expression is looked at where it is read.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import functools
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mdf_loop.errors import MalformedBody, let_through
+from mdf_loop.readers.mdf.file_structure import check_graph_content
+
+Path = tuple[str, ...]
+
+FREE = ("value", "default_value", "default_initial_value", "time_derivative", "shape", "test")
+"""Fields that hold values and expressions, or what is mended."""
+
+
+def check_structure(thing: Any, path: Path = ()) -> None:
+    """See that a model or graph, and all that is in it, is made of what MDF's classes say.
+
+    Parameters
+    ----------
+    thing : modeci_mdf.mdf Model, Graph, Node, ...
+    path : tuple of str
+        Where it stands, for errors.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    cls: Any = type(thing)
+    for name, kind in _fields(cls):
+        value = getattr(thing, name, None)
+        own = getattr(thing, "id", None)
+        where = (*path, own) if name != "id" and isinstance(own, str) else path
+        for inner, place in _checked(value, kind, name, where):
+            check_structure(inner, place)
+
+
+@functools.cache
+def _fields(cls: Any) -> tuple[tuple[str, Any], ...]:
+    """The fields of one of MDF's classes that are looked at, and what they hold.
+
+    MDF does not look at texts without a validator either, such as versions: its own exporters write numbers there.
+    """
+    fields: Any = getattr(cls, "__attrs_attrs__", ())
+    texts = (str, str | None)
+    return tuple((f.name, f.type) for f in fields if f.name not in FREE and (f.validator or f.type not in texts))
+
+
+def _checked(value: Any, kind: Any, name: str, path: Path) -> Iterator[tuple[Any, Path]]:
+    """The objects of MDF in a field, which holds what it should."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Union:
+        if value is None and type(None) in arguments:
+            return
+        origin, arguments = typing.get_origin(arguments[0]) or arguments[0], typing.get_args(arguments[0])
+    elif origin is None:
+        origin = kind
+    if origin is list:
+        yield from _each(_expected(value, list, name, path), arguments[0], name, path)
+    elif origin is dict:
+        for key in _expected(value, dict, name, path):
+            _expected(key, str, f"the names in {name}", path)
+        if hasattr(arguments[1], "__attrs_attrs__"):
+            yield from _each(value.values(), arguments[1], name, path)
+    elif origin is str:
+        _expected(value, str, name, path)
+    elif hasattr(origin, "__attrs_attrs__"):
+        yield from _each([value], origin, name, path)
+
+
+def _each(values: Any, cls: type, name: str, path: Path) -> Iterator[tuple[Any, Path]]:
+    """Objects of one class; a condition may be the dict of one, as MDF's engine reads them."""
+    for value in values:
+        if isinstance(value, Mapping) and "Condition" in cls.__name__:
+            if missing := [key for key in _CONDITIONS[cls.__name__] if key not in value]:
+                raise MalformedBody(f"{name} holds a condition without {' and '.join(missing)}", path)
+        else:
+            yield _expected(value, cls, name, path), path
+
+
+_CONDITIONS = {"ParameterCondition": ("test", "value"), "Condition": ("type",), "ConditionSet": ()}
+"""What the dict of a condition has to say."""
+
+_WORDS: dict[Any, str] = {list: "a list (in a file a dict of things by their ids)", dict: "a dict", str: "a text"}
+
+
+def _expected(value: Any, cls: type, name: str, path: Path) -> Any:
+    if not isinstance(value, cls):
+        wanted = _WORDS.get(cls, f"made of {cls.__name__}s (in a file: a dict of what a {cls.__name__} has)")
+        raise MalformedBody(f"{name} must be {wanted}; got {type(value).__name__} {_excerpt(value)}", path)
+    return value
+
+
+def _excerpt(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def as_graph(source: Any) -> Any:
+    """An MDF graph, from any of the forms it comes in.
+
+    Raises
+    ------
+    MalformedBody
+        It is none.
+    """
+    if not isinstance(source, Mapping):
+        return source
+    if "nodes" in source:
+        return _structured(dict(source), str(source.get("id", "body")))
+    if len(source) != 1:
+        raise MalformedBody(
+            f'a body in a dict is {{"onnx": text}}, {{"onnx_file": path}} or {{"graph_<id>": graph}}; got keys '
+            f"{', '.join(map(repr, source)) or 'none'}"
+        )
+    ((key, content),) = source.items()
+    if not isinstance(content, Mapping):
+        if hasattr(content, "nodes") and hasattr(content, "edges"):
+            return content
+        close = difflib.get_close_matches(str(key), ("onnx", "onnx_file", "carried"), 1)
+        meant = f"; did you mean {close[0]!r} for {key!r}?" if close else ""
+        raise MalformedBody(f"a graph is a dict with nodes; got {type(content).__name__}{meant}", (str(key),))
+    return _structured(dict(content), str(key).removeprefix("graph_"))
+
+
+def _structured(content: dict[str, Any], name: str) -> Any:
+    """A Graph, from what JSON or YAML make of one."""
+    from modeci_mdf.mdf import Graph
+    from modelspec.base_types import converter
+
+    check_graph_content(content, (name,))
+    try:
+        graph = converter.structure(copy.deepcopy(content), Graph)  # a copy, for this writes into it
+    except Exception as error:
+        let_through(error)
+        raise MalformedBody(f"is no MDF graph: {error.args[0] if error.args else error}", (name,)) from error
+    graph.id = name
+    return graph

@@ -1,0 +1,250 @@
+"""``mdf_loop.body``: Python functions as bodies, and loops inside them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import ArgumentError, KindError, MalformedBody
+from mdf_loop.ir import Body
+from mdf_loop.ir.well_formed import check_body
+from mdf_loop.kernels import load_kernels
+from mdf_loop.readers.arguments import arranged, is_read
+from mdf_loop.readers.expressions.equation_texts import within
+from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Findings, Number, Value
+from mdf_loop.readers.mdf.control_functions import add_control
+from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
+from mdf_loop.readers.python.tracing import Trace, Traced, current
+
+
+class TracedFunction:
+    """A Python function that is read as a body; called as a function it is what it was."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        functools.update_wrapper(self, function)
+
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
+        """Call the function itself."""
+        return self.function(*args, **named)
+
+    def to_body(self) -> Body:
+        """The function as a body, traced now."""
+        return traced_body(self.function)[0]
+
+    def __repr__(self) -> str:
+        return f"<traced function {self.__name__}>"  # type: ignore[attr-defined]
+
+
+def body(function: Callable[..., Any]) -> TracedFunction:
+    """Make a Python function a body that is read once, instead of called in each iteration.
+
+    The function is called with values that note what numpy's operators and functions, indices, and loops of mdf_loop do to
+    them.  So the body is planned, batched, compiled, and written to ONNX and MDF like any other.  What is neither an
+    argument nor computed from one - numbers and arrays from outside - is a constant from then on.
+
+    Parameters
+    ----------
+    function : callable
+        For a Loop ``(i, cond, *carried, **captured) -> (cond, *carried, *collected)``, for a Scan ``(*carried, *parts) ->
+        (*carried, *collected)``, as a plain Python body; each positional parameter is an input, each keyword-only one is
+        captured.
+
+    Returns
+    -------
+    TracedFunction
+        Give it as ``body=``.  ``body.noise(like=None)`` and ``body.uniform(like=None)`` draw random numbers inside.
+
+    Raises
+    ------
+    KindError
+        It is no function, or has ``*args`` or ``**kwargs``.
+
+    Notes
+    -----
+    Where the function branches on what it computes (``if x > 0:``), or makes a Python number of it, reading it raises an
+    error that names the line and says how to write it.
+
+    Examples
+    --------
+    >>> import mdf_loop, numpy as np
+    >>> @mdf_loop.body
+    ... def newton(i, go, x, *, a):
+    ...     better = (x + a / x) / 2
+    ...     return np.abs(better - x) > 1e-12, better, better
+    >>> root, guesses = mdf_loop.loop(None, True, 1.0, body=newton, a=9.0)
+    >>> print(root, len(guesses))
+    3.0 7
+    """
+    if not callable(function):
+        raise KindError(f"body takes a function; got {type(function).__name__}")
+    _parameters(function)
+    return TracedFunction(function)
+
+
+def noise(like: Any = None) -> Any:
+    """Random numbers of the standard normal distribution inside a traced function: one, or as many as ``like`` has."""
+    return _drawn("randn", "normal", like)
+
+
+def uniform(like: Any = None) -> Any:
+    """Random numbers between 0 and 1 inside a traced function: one, or as many as ``like`` has."""
+    return _drawn("rand", "uniform", like)
+
+
+body.noise, body.uniform = noise, uniform  # type: ignore[attr-defined]
+
+
+def _drawn(alone: str, alike: str, like: Any) -> Any:
+    here = current.get()
+    if here is None:
+        raise ArgumentError("body.noise and body.uniform are for functions with @mdf_loop.body, while they are read")
+    if like is None:
+        return here.add(f"numpy.random.{alone}", [])
+    return here.add(f"numpy.random.{alike}", [here.add("numpy.zeros_like", [like])])
+
+
+def traced_body(function: Callable[..., Any]) -> tuple[Body, Trace]:
+    """A function as a body, and what was noted on the way: captured values of a function around it."""
+    load_kernels()
+    inputs, captured = _parameters(function)
+    findings = Findings()
+    before = _drawn_so_far(function)
+    while True:
+        findings.changed = False
+        builder = BodyBuilder(findings, inputs, captured, DEFAULT_OPSET)
+        trace = Trace(builder, _code(function), current.get())
+        token = current.set(trace)
+        try:
+            returned = function(
+                *(Traced(Value(name), trace) for name in inputs),
+                **{name: Traced(Value(name, varies=False), trace) for name in captured},
+            )
+        finally:
+            current.reset(token)
+        made = _finished(trace, _name(function), returned)
+        if not findings.changed:
+            break
+    if before != _drawn_so_far(function):
+        raise trace.refused("draws from numpy while it is read: the same numbers in every iteration; body.noise() draws anew")
+    return check_body(made, (_name(function),)), trace
+
+
+def _drawn_so_far(function: Any) -> list[str]:
+    """How far numpy's own stream has come, and generators that a function finds outside."""
+    code = _code(function)
+    found = [getattr(function, "__globals__", {}).get(name) for name in code.co_names]
+    for cell in getattr(function, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):  # nothing is in it yet
+            found.append(cell.cell_contents)
+    generators = [thing for thing in found if isinstance(thing, np.random.Generator)]
+    legacy: Any = np.random.get_state()
+    return [repr(legacy[2:]), hashlib.sha256(legacy[1].tobytes()).hexdigest(), *(repr(g.bit_generator.state) for g in generators)]
+
+
+def _finished(trace: Trace, name: str, returned: Any) -> Body:
+    """The body, from what the function returned."""
+    values = returned if isinstance(returned, tuple | list) else (returned,)
+    if any(value is None for value in values):
+        said = "returns None, which is no value; return the condition, the carried values, then what is collected"
+        raise MalformedBody(said, (name,))
+    builder, results = trace.builder, []
+    for k, given in enumerate(values):
+        value = builder.array(trace.value(given), f"result {k}")
+        results.append(builder.tensor(value, f"result_{k}", floating=value.number >= Number.FLOAT))
+    return builder.finish(name, results, {"": DEFAULT_OPSET, DOMAIN: 1})
+
+
+def _parameters(function: Callable[..., Any]) -> tuple[list[str], list[str]]:
+    """The inputs and the captured values of a function."""
+    inputs: list[str] = []
+    captured: list[str] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise KindError(f"a traced body names its parameters: {_name(function)} has {parameter}")
+        (captured if parameter.kind is parameter.KEYWORD_ONLY else inputs).append(name)
+    return inputs, captured
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", type(function).__name__).strip("<>")
+
+
+def _code(function: Any) -> Any:
+    while hasattr(function, "__wrapped__") or hasattr(function, "func"):
+        function = getattr(function, "__wrapped__", None) or function.func
+    return getattr(function, "__code__", None) or type(function).__call__.__code__
+
+
+def is_traced(*values: Any) -> bool:
+    """Whether a loop is one inside a traced function: one of its values is traced, or its body may read one that is."""
+    if current.get() is None:
+        return False
+    parts = [part for value in values for part in (value if isinstance(value, tuple | list) else (value,))]
+    return any(isinstance(part, Traced | TracedFunction) or (callable(part) and not is_read(part)) for part in parts)
+
+
+def traced_loop(m: Any, cond: Any, carried: Sequence[Any], source: Any, named: Mapping[str, Any]) -> Any:
+    """``mdf_loop.loop`` inside a traced function: a node with a body."""
+    source, carried, named = _by_place(source, len(carried), "loop", carried, named)
+    return _control("Loop", [m, cond, *carried], {"body": (source, len(carried), "loop")}, {}, named)
+
+
+def traced_scan(inputs: Sequence[Any], n_scanned: int, attrs: Mapping[str, Any], source: Any, named: Mapping[str, Any]) -> Any:
+    """``mdf_loop.scan`` inside a traced function."""
+    source, inputs, named = _by_place(source, len(inputs) - n_scanned, "scan", inputs, named)
+    bodies = {"body": (source, len(inputs) - n_scanned, "scan")}
+    return _control("Scan", list(inputs), bodies, {"num_scan_inputs": n_scanned, **attrs}, named)
+
+
+def traced_if(cond: Any, branches: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
+    """``mdf_loop.if_`` inside a traced function."""
+    return _control("If", [cond], {key: (source, 0, "branch") for key, source in branches.items()}, {}, named)
+
+
+def _control(
+    op: str, inputs: Sequence[Any], sources: Mapping[str, tuple[Any, int, str]], attrs: dict[str, Any], named: Mapping[str, Any]
+) -> Any:
+    """Add a node with bodies to the function that is being traced."""
+    here = current.get()
+    assert here is not None  # is_traced said so
+    bodies: dict[str, Body] = {}
+    given = {name: here.value(value) for name, value in named.items()}
+    for key, (source, n_carried, kind) in sources.items():
+        bodies[key], captured = _inner(source, n_carried, kind)
+        given |= captured
+    values = [None if value is None else here.value(value) for value in inputs]
+    missing = [name for found in bodies.values() for name in found.captures if name not in given]
+    if missing:
+        raise here.refused(f"starts a {op} whose body reads {missing[0]!r} from outside, which is not given")
+    return here.wrap(add_control(here.builder, op.lower(), op, values, bodies, attrs, given.__getitem__, here.code.co_name))
+
+
+def _by_place(
+    source: Any, n_carried: int, kind: str, given: Sequence[Any], named: Mapping[str, Any]
+) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
+    """A body that is read, and its values in its order; what Python calls takes them by place."""
+    if callable(source):
+        return source, given, named
+    from mdf_loop.readers import read
+
+    made = read(within(source, named), n_carried, kind)
+    return made, *arranged(made.inputs[2:] if kind == "loop" else made.inputs, given, named, made.captures, kind)
+
+
+def _inner(source: Any, n_carried: int, kind: str) -> tuple[Body, Mapping[str, Value]]:
+    """A body inside a traced function, and what it captures of that one; a plain function is traced too."""
+    from mdf_loop.readers import read
+
+    if isinstance(source, TracedFunction):
+        source = source.function
+    if callable(source) and not is_read(source):
+        made, trace = traced_body(source)
+        return made, trace.captured
+    return read(source, n_carried, kind), {}

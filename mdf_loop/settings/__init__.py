@@ -1,0 +1,1 @@
+"""What callers choose: engines, counts, and the numbers that are drawn."""

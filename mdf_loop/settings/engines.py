@@ -1,0 +1,76 @@
+"""The engines: a table of what each does, which of them run here, and how to install what is missing."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib.util
+from pathlib import Path
+
+
+@dataclasses.dataclass(frozen=True)
+class Engine:
+    """How an engine runs loops and graphs.
+
+    Attributes
+    ----------
+    plans : bool
+        Whether it does anything else than running node by node.
+    compiles : bool
+        Whether what has a Step is made into machine code.
+    compiles_what_pays : bool
+        Whether what has taken, or will take, longer than compiling it is made into machine code.
+    interprets_short_loops : bool
+        Whether loops that are over before they are planned are run node by node.
+    interprets_first_calls : bool
+        Whether a program is written only for what is called again.
+    needs : str
+        The package that it needs, if any.
+    """
+
+    plans: bool = True
+    compiles: bool = False
+    compiles_what_pays: bool = False
+    interprets_short_loops: bool = False
+    interprets_first_calls: bool = False
+    needs: str = ""
+
+
+ENGINES = {
+    "auto": Engine(compiles_what_pays=True, interprets_short_loops=True, interprets_first_calls=True),
+    "interpret": Engine(plans=False),
+    "numpy": Engine(),
+    "jit": Engine(compiles=True, interprets_short_loops=True, needs="llvmlite"),
+}
+"""The engines by name; nobody else knows them by theirs."""
+
+
+@functools.cache
+def available_engines() -> tuple[str, ...]:
+    """The engines that run here."""
+    return tuple(name for name, e in ENGINES.items() if not e.needs or importlib.util.find_spec(e.needs) is not None)
+
+
+def settled_engine(compiles: bool) -> str:
+    """An engine that runs everything in one way, whatever the clock says; one that compiles only where there is one."""
+    wanted = [name for name in available_engines() if ENGINES[name].plans and not ENGINES[name].compiles_what_pays]
+    return next((name for name in wanted if ENGINES[name].compiles is compiles), wanted[0])
+
+
+def can_compile() -> bool:
+    """Whether an engine that compiles runs here."""
+    return any(ENGINES[name].compiles for name in available_engines())
+
+
+JIT = 'loops as machine code, those of small steps 10 to 100 times as fast: pip install "mdf-loop[jit]"'
+"""What llvmlite would bring, and how to get it."""
+
+
+def install_line(extra: str) -> str:
+    """The command that adds an extra: from the checkout this package runs in, or from the package index.
+
+    >>> install_line("openvino").endswith('[openvino]"')
+    True
+    """
+    home = Path(__file__).parent.parent.parent
+    return f'pip install -e "{home}[{extra}]"' if (home / "setup.cfg").is_file() else f'pip install "mdf-loop[{extra}]"'

@@ -1,0 +1,1 @@
+"""What Python and the system give: locks, context variables, HTML in notebooks."""
