@@ -41,7 +41,7 @@ from mdf_loop.step.records import Region, Type
 from mdf_loop.system.threads import holding
 
 FEW_STEPS, STEPS_OF_NUMBERS, MANY_STEPS = 48, 1024, 1 << 14
-"""Iterations that are run one by one where others would be batched, where all that goes in are numbers, and where none would be."""
+"""Iterations that are run one by one where others would be batched, where all values are numbers, and where none would be."""
 
 FEW, WORTH = 3, 80
 """Iterations, and nodes run in all of them, up to which engine ``auto`` interprets: starting blocks would take longer."""

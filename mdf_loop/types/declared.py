@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
@@ -72,7 +73,7 @@ class _Computed(Groups):
         for name, kind in body.types.items():
             declared = element_dtype(kind)
             if name in scope and name not in given and declared is not None:
-                self._compare(body, scope[name], declared, lambda name=name: _what(body, name))
+                self._compare(body, scope[name], declared, functools.partial(_what, body, name))
 
     def go_round(self, body: Body, scope: Mapping[str, Key], pairs: Iterable[tuple[str, str]]) -> None:
         """Compare what is declared of the inputs of the next iteration with what is computed for it."""
@@ -81,7 +82,7 @@ class _Computed(Groups):
             declared = element_dtype(body.type_of(name))
             if declared is not None:
                 fed = f"input {name!r}, which output {output!r} feeds in the next iteration,"
-                self._compare(body, scope[output], declared, lambda fed=fed: fed)
+                self._compare(body, scope[output], declared, functools.partial(str, fed))
         super().go_round(body, scope, pairs)
 
     def _compare(self, body: Body, key: Key, declared: np.dtype, what: Callable[[], str]) -> None:
