@@ -14,11 +14,11 @@ from mdf_loop.ir import Body
 from mdf_loop.options import Options, Run
 from mdf_loop.settings.engines import can_compile
 
-FIRST, EACH, NODE = 0.055, 0.012, 0.0002
+FIRST, EACH, NODE = 0.055, 0.008, 0.0001
 """Seconds that compiling takes, about (benchmarks/compiling.py): more for the first time in a process, for every body, and for
 each of its nodes."""
 
-WRITING, OF_NODE = 0.0005, 0.0001
+WRITING, OF_NODE = 0.001, 0.0001
 """Seconds that writing a program takes, about, and for each node: lowering, printing, and Python's own compiler."""
 
 INTERPRETED = 1.5e-6
