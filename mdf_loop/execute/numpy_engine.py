@@ -23,7 +23,7 @@ from mdf_loop.execute.availability import is_being_compiled, refusal
 from mdf_loop.execute.block import Batch
 from mdf_loop.execute.blocks import Blocks
 from mdf_loop.execute.calls import Calls
-from mdf_loop.execute.collect import NUMBERS
+from mdf_loop.execute.collect import NUMBERS, is_number
 from mdf_loop.execute.first_iterations import ENDLESS, interpret_what_is_cheap, settle
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
 from mdf_loop.execute.nan_conditions import Compared
@@ -76,11 +76,6 @@ def program_values(given: Arguments, hidden: Sequence[Any] = ()) -> list[Any]:
     return [np.int64(given.trip_count or 0), *given.carried, *hidden, *given.scanned, *given.captured]
 
 
-def _is_number(value: Any) -> bool:
-    """Whether a value is one number, or none at all."""
-    return not isinstance(value, list) and getattr(value, "ndim", 0) == 0
-
-
 class NumpyLoop(InterpretedLoop):
     """A loop that is planned when it is first run for more than a few iterations."""
 
@@ -90,7 +85,7 @@ class NumpyLoop(InterpretedLoop):
     def _make_ready(self, loop: Loop, unseen: int | None) -> None:
         """Look kernels up, now or anew; the plan follows when it is needed."""
         super().__init__(loop, unseen)
-        for name in ("_is_light", "_is_mostly_stepped", "_may_end", "plan"):
+        for name in ("_is_light", "_may_end", "plan"):
             self.__dict__.pop(name, None)
         self.calls, self.compared = Calls(self.program), Compared(loop)
         self._blocks: Blocks | None = None
@@ -125,12 +120,6 @@ class NumpyLoop(InterpretedLoop):
     @functools.cached_property
     def _may_end(self) -> bool:
         return self.plan.condition != "given"
-
-    @functools.cached_property
-    def _is_mostly_stepped(self) -> bool:
-        """Whether few of the nodes of an iteration can be run for many iterations at once."""
-        batched = sum(len(part.units) for part in self.plan.parts if isinstance(part, Batched))
-        return 2 * batched <= sum(len(part.nodes) for part in self.plan.parts if isinstance(part, Stepped))
 
     @functools.cached_property
     def _is_light(self) -> bool:
@@ -248,9 +237,9 @@ class NumpyLoop(InterpretedLoop):
         if self.lasted and self._may_end:
             count = min(self.lasted, count or self.lasted)
         worth = self.worth_stepping()
-        if worth == FEW_STEPS and not self.loop.scanned and all(map(_is_number, (*given.carried, *given.captured))):
+        if worth == FEW_STEPS and not self.loop.scanned and all(map(is_number, (*given.carried, *given.captured))):
             # They cost a program little, where blocks have to be begun.
-            worth = MANY_STEPS if self._is_mostly_stepped else STEPS_OF_NUMBERS
+            worth = MANY_STEPS if self.plan.is_mostly_stepped else STEPS_OF_NUMBERS
         return 0 < (MANY_STEPS if count is None else count) <= worth
 
     @property

@@ -17,7 +17,7 @@ import inspect
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -110,9 +110,6 @@ OLDER_THAN_ITSELF = {("", "LayerNormalization"): 17}
 
 KERNELS: dict[tuple[str, str], list[Kernel]] = {}
 """All kernels by (domain, op), oldest first."""
-
-_found: dict[tuple[str, int, str], Kernel] = {}
-"""What :func:`lookup` found since the table changed."""
 
 _changes = 0
 
@@ -277,7 +274,7 @@ def _put(rows: Sequence[Kernel], changed: Sequence[Kernel]) -> None:
     for row, new in zip(rows, changed, strict=True):
         versions = KERNELS[row.domain, row.op]
         versions[next(k for k, v in enumerate(versions) if v is row)] = new
-    _found.clear()
+    lookup.cache_clear()
 
 
 def _positional(parameters: Sequence[inspect.Parameter]) -> tuple[int, int | None]:
@@ -292,7 +289,7 @@ def register(entry: Kernel) -> None:
     global _changes
     versions = KERNELS.setdefault((entry.domain, entry.op), [])
     versions[:] = sorted([v for v in versions if v.since != entry.since] + [entry], key=lambda v: v.since)
-    _found.clear()
+    lookup.cache_clear()
     _changes += 1
 
 
@@ -313,6 +310,7 @@ def changes() -> int:
     return _changes
 
 
+@lru_cache(maxsize=4096)
 def lookup(op: str, opset: int, domain: str = "") -> Kernel:
     """The newest kernel of ``op`` that is not above ``opset``.
 
@@ -321,13 +319,7 @@ def lookup(op: str, opset: int, domain: str = "") -> Kernel:
     UnsupportedOp
         There is no kernel of that name, or only for later versions; or the room that has it was taken out.
     """
-    found = _found.get((op, opset, domain))
-    if found is None:
-        found = _found[op, opset, domain] = _newest(op, opset, "" if domain == "ai.onnx" else domain)
-    return found
-
-
-def _newest(op: str, opset: int, domain: str) -> Kernel:
+    domain = "" if domain == "ai.onnx" else domain
     versions = KERNELS.get((domain, op), [])
     chosen = [v for v in versions if v.since <= opset]
     if chosen:

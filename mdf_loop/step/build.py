@@ -58,30 +58,20 @@ def type_of_value(value: Any, exact: bool = False) -> Type:
     return UNKNOWN
 
 
-def _is_computed(value: Value) -> bool:
-    """Whether a value is the same wherever it is computed from the same arguments."""
-    return value.op not in _STAYS and not isinstance(value.attr, Apply)
-
-
 class Builder(OfLists):
     """Makes the values of a Step.
 
     Attributes
     ----------
-    traces : bool
-        Whether a kernel is being traced, see :mod:`mdf_loop.step.trace`.
+    guesses, traces : bool
+        Whether it may say what the program has to look at, see :func:`guessing`; whether a kernel is being traced, see
+        :mod:`mdf_loop.step.trace`.
     """
 
     def __init__(self) -> None:
-        self._guesses, self.traces = current_guesses(), False
+        self.guesses, self.traces = current_guesses(), False
         self._scopes = [Scope()]
         self._depths: dict[Value, int] = {}
-
-    @property
-    def guesses(self) -> bool:
-        """Whether it may say what the program has to look at, see :func:`guessing`; asked only where it makes a difference."""
-        self._guesses.were_asked_for = True
-        return self._guesses.are_allowed
 
     # Regions
 
@@ -135,11 +125,8 @@ class Builder(OfLists):
 
     @staticmethod
     def _key(value: Value) -> Hashable | None:
-        """What is the same for values that are computed in the same way; constant numbers count for what they are.
-
-        None for what is another value each time.
-        """
-        if not _is_computed(value):
+        """What is the same for values that are computed in the same way, as constant numbers are; None for a value of its own."""
+        if value.op in _STAYS or isinstance(value.attr, Apply):
             return None
         args = [(x.type, repr(x.attr)) if x.op == "const" and x.type.is_number else x for x in value.args]
         type, lengths = value.type, tuple(n for n in value.type.shape or () if isinstance(n, int))  # a window's are nowhere else

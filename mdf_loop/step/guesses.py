@@ -12,7 +12,7 @@ from mdf_loop.system.threads import holding
 
 @dataclass
 class Guesses:
-    """Whether Steps may guess, and whether one was built for which that made a difference.
+    """Whether Steps may guess, which who builds them asks only where it makes a difference.
 
     Attributes
     ----------
@@ -23,6 +23,10 @@ class Guesses:
 
     are_allowed: bool = False
     were_asked_for: bool = False
+
+    def __bool__(self) -> bool:
+        self.were_asked_for = True
+        return self.are_allowed
 
 
 _guessing: contextvars.ContextVar[Guesses] = contextvars.ContextVar("mdf_loop_step_guessing", default=Guesses())  # noqa: B039
