@@ -35,7 +35,7 @@ from exported import FOLDER, Model, differences, models
 
 import mdf_loop
 from mdf_loop import backend
-from mdf_loop.execute.background import idle
+from mdf_loop.execute.tiers.background import idle
 
 COUNTS = 1, 10, 100, 1000
 """After which calls the clock is read."""

@@ -7,7 +7,8 @@ global stream, as most people write it; and numpy with all trials at once, plain
 The time is that of the processor, the least of several, which are run in turn: what else a machine does counts for little.
 Below each table are the seconds on the clock that one worker and two take, which say something where two cores are free, what two
 take of the processor's time, and what two threads gain that share about as much hashing, which have nothing to wait for: more is
-not to be had on the machine.  The last row is 10,000 points of a scheduled model of 1,000 steps, next to a loop of
+not to be had on the machine.  Runs without noise are 1,000 neurons of FitzHugh and Nagumo, next to one loop over vectors of them;
+all that each collects is kept.  The last row is 10,000 points of a scheduled model of 1,000 steps, next to a loop of
 MDF's EvaluableGraph, of which a few steps are run.  ``--part`` runs a part of the trials.
 """
 
@@ -31,6 +32,7 @@ import mdf_loop
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 DIFFUSION, OSCILLATOR = EXAMPLES / "drift_diffusion.yaml", EXAMPLES / "oscillator.yaml"
+NEURON = EXAMPLES / "gallery" / "fitzhugh_nagumo.yaml"
 
 COMPETING = """
 compete (int64 i, bool go, double[n] x) => (bool go_out, double[n] x_out) {
@@ -279,6 +281,7 @@ def main() -> None:
     shown(
         f"leaky competing accumulator, 2000 steps, {trials} trials", seconds(accumulators(trials, made), said.repeat), said.repeat
     )
+    shown("FitzHugh and Nagumo's neuron, 4000 steps, 1000 currents", seconds(neurons(), said.repeat), said.repeat)
     scheduled(max(int(100 * said.part**0.5), 2), said.repeat)
 
 
@@ -312,6 +315,19 @@ def diffusions(drifts: np.ndarray, made: dict[str, Any]) -> dict[str, Callable[[
     by_hand["numpy"] = lambda: diffusion_by_plain_numpy(drifts, 100)
     by_hand["numpy, what has ended left out"] = lambda: diffusion_by_numpy(drifts, 100)
     return {**engines(ours), **as_onnx, **by_hand}
+
+
+def neurons() -> dict[str, Callable[[], object]]:
+    """Both ways to run neurons that differ in their current alone."""
+    model, currents = mdf_loop.prepare(NEURON), np.linspace(0, 1, 1000)
+    start = {"v0": np.full(1000, -1.0), "w0": np.full(1000, 1.0)}
+
+    def ours(workers: int) -> object:
+        return mdf_loop.sweep(model, {"current": currents}, workers=workers)
+
+    calls = {**engines(ours), "one loop over vectors, engine jit": under("jit", lambda: model(current=currents, **start))}
+    calls["engine jit"]()
+    return calls
 
 
 def accumulators(trials: int, made: dict[str, Any]) -> dict[str, Callable[[], object]]:

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-import mdf_loop.openvino  # noqa: F401  (registers its operators now: a page that did would lose them at its end)
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import KERNELS
 

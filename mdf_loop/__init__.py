@@ -17,6 +17,7 @@ if not is_a_question():  # then there is nothing to run
         from mdf_loop.convert.mdf_to_onnx import to_onnx
         from mdf_loop.convert.onnx_to_mdf import convert
         from mdf_loop.errors import LoopError
+        from mdf_loop.inference.fit import fit
         from mdf_loop.inference.simulator import simulator
         from mdf_loop.integrations.registration import register, unregister
         from mdf_loop.models.opening import prepare
@@ -26,7 +27,7 @@ if not is_a_question():  # then there is nothing to run
         from mdf_loop.pictures.drawing import draw
         from mdf_loop.plots.plot import plot
         from mdf_loop.readers.python.function_bodies import body
-        from mdf_loop.sweeps.opened_results import open
+        from mdf_loop.sweeps.checkpoints.opened_results import open
         from mdf_loop.sweeps.sweep import sweep
 
         register()
@@ -38,6 +39,7 @@ __all__ = [
     "compile",
     "convert",
     "draw",
+    "fit",
     "if_",
     "kernel",
     "load",

@@ -19,11 +19,11 @@ import numpy as np
 import onnx
 from onnx.backend.base import Backend, BackendRep
 
-from mdf_loop.calls import control_flow as control  # noqa: F401  (registers Loop, Scan and If)
+from mdf_loop.calls import control_flow  # noqa: F401  (registers Loop, Scan and If)
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, PartialResults, is_from_outside
 from mdf_loop.execute.graphs import Graph
 from mdf_loop.execute.interpret import InterpretedBody
-from mdf_loop.execute.keeping import keeping
+from mdf_loop.execute.partial_results import keeping
 from mdf_loop.ir import Body
 from mdf_loop.options import Options, Run, start_run
 from mdf_loop.readers import load_onnx
@@ -187,47 +187,35 @@ def _run_kept(
 ) -> tuple[Any, ...]:
     """The same if it has not been run just so before, or something ``struck`` while it was."""
     run.finish = handed_out_partly
-    drawn = run.stream.save()
-    begins = _Begun(execute, given, run, as_values)
+    drawn, env = run.stream.save(), list[Any]()
+
+    def begin() -> list[Any]:
+        """The values before the first node, made once: what is wrong with one that is given is an error of the call."""
+        nonlocal env
+        env = env or execute.begin(as_values(given), (), run)
+        return env
 
     def ordinary() -> tuple[Any, ...]:
         with np.errstate(all="ignore"):
-            results = [*execute.finish(begins.env)]
+            results = [*execute.finish(begin())]
         return tuple(handed_out(results))
 
     def call() -> tuple[Any, ...]:
         if struck is not None:
             raise struck
-        results = execute.at_once(begins.values, run)
+        results = execute.at_once(begin(), run)
         return execute.timed(run.options, ordinary) if results is None else tuple(handed_out([*results]))
 
     def begun() -> None:
         run.stream.restore(drawn)
         with np.errstate(all="ignore"), contextlib.suppress(PartialResults):
-            execute.interrupt(begins.env)
+            execute.interrupt(begin())
 
     def known(error: PartialResults) -> dict[str, Any]:
-        found = execute.known(begins.env, run, error.partial)
+        found = execute.known(begin(), run, error.partial)
         return dict(zip(found, handed_out_partly([*found.values()]), strict=True))
 
     return keeping(run, call, known, begun)
-
-
-class _Begun:
-    """What a run begins with, made when it is asked for: what is wrong with a value is an error of the call."""
-
-    def __init__(self, *given: Any) -> None:
-        self._execute, self._given, self._run, self._as_values = given
-
-    @functools.cached_property
-    def values(self) -> list[Any]:
-        """The inputs as the executor wants them."""
-        return self._as_values(self._given)
-
-    @functools.cached_property
-    def env(self) -> list[Any]:
-        """The values before the first node."""
-        return self._execute.begin(self.values, (), self._run)
 
 
 class LoopBackend(Backend):

@@ -127,7 +127,7 @@ def malformed(what: str, path: tuple[str, ...] = (), let: tuple[type[Exception],
 
 
 LONGEST = 400
-"""Characters of somebody else's message that are repeated."""
+"""Characters of another library's message that are repeated."""
 
 
 def in_node(error: BaseException, node: str) -> None:
@@ -201,7 +201,7 @@ class PartialResults(BaseException):
     iteration : int or None
         How many iterations the outermost loop had completed.
     partial : tuple or None
-        Its carried values after those iterations, then what it had collected so far (stacked).  None stands for what
+        Its carried values after those iterations, then what it had collected so far (stacked).  None replaces what
         there was no memory for.
     outputs : dict or None
         The outputs of a model by name, as far as they were known; from :func:`mdf_loop.run` and the backends.

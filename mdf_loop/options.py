@@ -38,14 +38,14 @@ class Options:
     trusted: bool = False
     progress: Any = None
 
-    @property
+    @functools.cached_property
     def how(self) -> Engine:
         """How the chosen engine runs things."""
         return ENGINES[self.engine]
 
     @functools.cached_property
     def chosen(self) -> dict[str, Any]:
-        """Those that are not what they are by themselves; not the seed, nor who is told of its progress."""
+        """Those that are not what they are by themselves; not the seed, nor what reports its progress."""
         names = sorted(OPTIONS - {"seed", "progress"})
         return {name: value for name in names if (value := getattr(self, name)) != getattr(PLAIN, name)}
 
@@ -88,7 +88,7 @@ OPTIONS = frozenset(field.name for field in dataclasses.fields(Options))
 """The names of all options."""
 
 PLAIN = Options()
-"""The options in force where nobody chose any."""
+"""The options in force where none were chosen."""
 
 _current: contextvars.ContextVar[Options] = contextvars.ContextVar("mdf_loop_options", default=PLAIN)
 _stream: contextvars.ContextVar[RandomStream | None] = contextvars.ContextVar("mdf_loop_stream", default=None)
@@ -199,7 +199,7 @@ class Run:
     enclosing : Run or None
         The run that this one is a part of.
     watch : Watch or None
-        What is told that iterations have passed, and reports it.
+        What counts the iterations that have passed, and reports them.
     outermost : object or None
         How far its outermost loop has come (:class:`~mdf_loop.execute.interpret.Progress`), for partial results: the
         last one, if there were several.
@@ -224,7 +224,7 @@ class Run:
 
     @property
     def is_free(self) -> bool:
-        """Whether nobody watches it, and it may take what time it takes."""
+        """Whether it has no watcher and no timeout, and may take what time it takes."""
         return self.deadline is None and self.watch is None
 
     def pause(self) -> None:
@@ -257,7 +257,7 @@ class Run:
         Raises
         ------
         TooEarly
-            It is not known yet whether the iteration runs: whoever computes ahead gives it to the interpreter.
+            It is not known yet whether the iteration runs: code that computes ahead gives it to the interpreter.
         """
         if key in self.warned:
             return
@@ -268,7 +268,7 @@ class Run:
 
     @contextlib.contextmanager
     def computing_ahead(self) -> Iterator[None]:
-        """Inside, iterations are computed of which nobody knows yet whether they run."""
+        """Inside, iterations are computed of which it is not known yet whether they run."""
         before, self.ahead = self.ahead, True
         try:
             yield
@@ -326,10 +326,8 @@ def in_run(run: Run, call: Callable[..., T], *args: Any) -> T:
         _stream.set(run.stream)
         return call(*args)
     finally:
-        if _enclosing.get() is run:
-            _enclosing.set(enclosing)
-        if _stream.get() is run.stream:
-            _stream.set(stream)
+        _enclosing.set(enclosing)
+        _stream.set(stream)
 
 
 def check_time() -> None:

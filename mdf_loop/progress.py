@@ -1,4 +1,4 @@
-"""How far a run has come, told while it runs: to a function, to a bar in a terminal or notebook, or to the log.
+"""How far a run has come, reported while it runs: to a function, to a bar in a terminal or notebook, or to the log.
 
 Nothing here is done in an iteration but counting down; the clock is looked at some twenty times in a second.
 """
@@ -62,7 +62,7 @@ class Report:
 
     @property
     def left(self) -> float | None:
-        """About how many seconds are left, at most; None where nobody knows."""
+        """About how many seconds are left, at most; None where it is not known."""
         return (self.total - self.iteration) / self.rate if self.total is not None and self.rate else None
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class Report:
 
 
 class Listener(Protocol):
-    """Who is told: called with reports; one that answers False stops the run."""
+    """Called with reports; one that answers False stops the run."""
 
     def __call__(self, report: Report, /) -> Any:
         """Take a report."""

@@ -263,6 +263,7 @@ def assert_same(actual, expected):
     assert list(actual) == list(expected)
     for name, wanted in expected.items():
         value = actual[name]
+        wanted = np.array(wanted) if isinstance(wanted, list | tuple) else wanted  # as which it leaves
         assert type(value) is type(wanted), (name, value, wanted)
         if wanted is not None:
             np.testing.assert_array_equal(value, wanted, err_msg=name)

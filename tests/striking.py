@@ -6,7 +6,7 @@ import os
 import sys
 
 import mdf_loop
-from mdf_loop.execute.keeping import keeping
+from mdf_loop.execute.partial_results import keeping
 
 HOME = os.path.dirname(mdf_loop.__file__) + os.sep
 KEEPING = keeping.__code__

@@ -14,10 +14,11 @@ import pytest
 
 import mdf_loop
 from mdf_loop import backend, options
-from mdf_loop.execute import background, paying, specialised
-from mdf_loop.execute.background import Order, idle
-from mdf_loop.execute.paying import Account
+from mdf_loop.execute import specialised
 from mdf_loop.execute.programs import watched_programs
+from mdf_loop.execute.tiers import background, paying
+from mdf_loop.execute.tiers.background import Order, idle
+from mdf_loop.execute.tiers.paying import Account
 from mdf_loop.options import current_options
 from mdf_loop.step.build import Builder
 from mdf_loop.step.records import Type
@@ -266,7 +267,9 @@ def in_a_process(code, **environment):
 
 HANGING = """
 import threading, time
-from mdf_loop.execute import background, paying, specialised
+from mdf_loop.execute import specialised
+from mdf_loop.execute.tiers import background
+from mdf_loop.execute.tiers import paying
 from mdf_loop.step.build import Builder
 from mdf_loop.step.records import Type
 import numpy as np
@@ -333,7 +336,7 @@ def test_ctrl_c_is_seen_while_machine_code_is_waited_for():
 import _thread, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 import mdf_loop
-from mdf_loop.execute import paying
+from mdf_loop.execute.tiers import paying
 paying.Account.pays = lambda self, options, ahead=0.0: True
 paying.Account.patience = lambda self, left: 1000.0
 specialised.in_machine_code = hangs

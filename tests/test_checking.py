@@ -291,19 +291,19 @@ SEVERAL = """m:
 """
 
 TOLD = [
-    (3, "note", "g: which nodes are reached is looked at when what is wrong in the graph is mended"),
+    (3, "note", "g: which nodes are reached is checked when the errors in the graph are corrected"),
     (6, "error", "m/graphs/g/nodes/a/parameterz: a node has no 'parameterz' (did you mean 'parameters'?)"),
     (10, "error", "g/a/body: equations/x: expression 'x /': invalid syntax"),
     (11, "error", "g/a/body: equations/y: there is no function 'sqr'; did you mean 'sqrt'?"),
     (13, "error", "g/a/body: equations/collect path: '[1, 2] * x' works on a Python list"),
     (18, "error", "g/a/last: it reads 'runn', which the node does not have; did you mean 'run'?"),
-    (19, "note", "g/b: its names and types are looked at when what is wrong in it is mended"),
+    (19, "note", "g/b: its names and types are checked when the errors in it are corrected"),
     (20, "error", "m/graphs/g/nodes/b/input_ports: input_ports of a node must be a mapping"),
     (22, "error", "g/b/text: there is no kernel for Nop"),
     (22, "error", "g/b/text: Relu, version 18 of its domain, has no attribute a; it takes none; in node Relu -> z of 'b'"),
     (28, "error", "g/b/wrong: ONNX text does not parse"),
     (31, "error", "m/graphs/g/nodes/b/parameters/three/args: args of a parameter must be a mapping; got a list"),
-    (31, "note", "g/b/three: its body is looked at when what is wrong around it is mended"),
+    (31, "note", "g/b/three: its body is checked when the errors around it are corrected"),
     (32, "error", "g/b/four: a body is a mapping"),
     (33, "error", "m/graphs/g/nodes/c: a node is a mapping"),
     (36, "error", "m/graphs/g: edge 'f' names output port 'lost' of node 'a', which has 'last'"),
@@ -337,7 +337,7 @@ def test_files_outside_of_its_folder_are_never_read_for_a_model_that_cannot_be_r
     found = [(problem.line, problem.kind, problem.message) for problem in check(path)]
     assert [(line, kind) for line, kind, _ in found] == [(8, "error"), (8, "note")]
     assert "an onnx_file must lie in the folder of the model" in found[0][2]
-    assert found[1][2] == "nothing else can be looked at before this is mended"
+    assert found[1][2] == "nothing else can be checked before this is corrected"
     (tmp_path / "outside.onnx").rename(tmp_path / "inner" / "outside.onnx")
     path.write_text(path.read_text().replace("../", ""))
     assert any("there is no kernel for Nop" in problem.message for problem in check(path))

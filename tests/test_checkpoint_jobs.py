@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import mdf_loop
 from mdf_loop.models.model import Wish
 from mdf_loop.options import start_run
-from mdf_loop.sweeps.checkpoint import Checkpoint
+from mdf_loop.sweeps.checkpoints.checkpoint import Checkpoint
 from mdf_loop.sweeps.grid import grid_of
-from mdf_loop.sweeps.labels import labels_of_sweep
+from mdf_loop.sweeps.rows.labels import labels_of_sweep
 from mdf_loop.sweeps.task import Task
 
 pytest.importorskip("xarray")

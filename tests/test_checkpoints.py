@@ -14,7 +14,7 @@ from swept_models import GATHERING, loop_graph
 
 import mdf_loop
 from mdf_loop.errors import IterationError, LoopError, LoopWarning
-from mdf_loop.sweeps import digest
+from mdf_loop.sweeps.checkpoints import digest
 from mdf_loop.sweeps.task import Task
 
 pytest.importorskip("xarray")

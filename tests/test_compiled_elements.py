@@ -13,8 +13,8 @@ from step_meaning import evaluate
 
 from mdf_loop.backends.llvm.arithmetic import WRITERS
 from mdf_loop.backends.llvm.elements import ELEMENTS, CannotCompile
+from mdf_loop.backends.llvm.machine_program import program
 from mdf_loop.backends.llvm.mathematics import library
-from mdf_loop.backends.llvm.program import program
 from mdf_loop.step.build import Builder, CannotLower, type_of_value
 from mdf_loop.step.primitives import PRIMITIVES
 
@@ -100,7 +100,7 @@ def test_primitives_are_those_of_numpy(op, dtype):
     given = [x for row in rows for x in row]
     expected = evaluate(region, given)
     actual = program(region)(None, *given)
-    functions = {*library.OWN, *library.FOREIGN} - EXACT
+    functions = {*library.FUNCTIONS, *library.FOREIGN} - EXACT
     for a, e in zip(actual, expected, strict=True):
         assert_close(np.asarray(a), np.asarray(e), ULPS if op in functions else 0)
 
@@ -124,7 +124,7 @@ def test_divisors_and_exponents_that_are_known_are_those_that_are_given(op, dtyp
         np.testing.assert_array_equal(a, e)
 
 
-@pytest.mark.parametrize("op", library.OWN)
+@pytest.mark.parametrize("op", library.FUNCTIONS)
 def test_numbers_and_lanes_agree(op):
     """One implementation for every rank."""
     for dtype in (np.dtype(np.float32), np.dtype(np.float64)):

@@ -10,10 +10,10 @@ from mdf_loop import backend, options
 from mdf_loop.errors import IterationError
 from mdf_loop.execute.programs import Programs
 from mdf_loop.options import start_run
-from mdf_loop.step.guesses import guessing
 from mdf_loop.step.lower import lower_graph
 from mdf_loop.step.printed import printed
 from mdf_loop.step.records import Type
+from mdf_loop.step.speculation import guessing
 from mdf_loop.step.structure import values_in
 
 X = np.arange(40, dtype=np.float32).reshape(10, 4)
@@ -174,10 +174,15 @@ def test_a_prepared_model_goes_straight_to_its_machine_code():
     given = model(PARTS["one row"], "y")
     _, prepared = results(given, 4, "jit")
     values = [X, np.array(4), np.ones(4, np.float32)]
+
+    def at_once(*values):
+        run = start_run()
+        return prepared.graph.at_once(prepared.graph.begin(values, (), run), run)
+
     with options(engine="jit"):
-        assert prepared.graph.at_once(values, start_run()) is not None
-        assert prepared.graph.at_once([X[:5], *values[1:]], start_run()) is None  # nothing was compiled for it
-        assert prepared.graph.at_once([X, np.array(99), values[2]], start_run()) is None  # out of range
+        assert at_once(*values) is not None
+        assert at_once(X[:5], *values[1:]) is None  # nothing was compiled for it
+        assert at_once(X, np.array(99), values[2]) is None  # out of range
     for changes in (
         {"engine": "numpy"},
         {"engine": "interpret"},
@@ -185,7 +190,7 @@ def test_a_prepared_model_goes_straight_to_its_machine_code():
         {"engine": "jit", "timeout": 9},
     ):
         with options(**changes):
-            assert prepared.graph.at_once(values, start_run()) is None
+            assert at_once(*values) is None
 
 
 def test_many_runs_of_one_program_guess_nothing():

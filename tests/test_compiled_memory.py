@@ -75,7 +75,7 @@ Emitter.grown = lambda self, memory, size: grown(self, memory, self.text.sub(siz
     "results that are too short": (
         "behind",
         """
-from mdf_loop.backends.llvm.program import Table
+from mdf_loop.backends.llvm.machine_program import Table
 new = Table._new
 def shorter(self):
     array = new(self)

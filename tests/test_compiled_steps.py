@@ -18,7 +18,7 @@ from step_meaning import evaluate
 import mdf_loop
 from mdf_loop import options
 from mdf_loop.backends.llvm.elements import CannotCompile
-from mdf_loop.backends.llvm.program import program
+from mdf_loop.backends.llvm.machine_program import program
 from mdf_loop.errors import ArgumentError
 from mdf_loop.step.build import Builder, type_of_value
 from mdf_loop.step.failing import FallBack

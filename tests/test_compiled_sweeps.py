@@ -13,8 +13,8 @@ pytest.importorskip("xarray")
 
 import mdf_loop
 from mdf_loop.backends.llvm import control
+from mdf_loop.backends.llvm.machine_program import MachineProgram, program
 from mdf_loop.backends.llvm.operators import table
-from mdf_loop.backends.llvm.program import Program, program
 from mdf_loop.execute import stepped_part
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.options import options, random_stream
@@ -24,7 +24,8 @@ from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.step.failing import FallBack
 from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.records import Type
-from mdf_loop.sweeps.compiled import CompiledLoop
+from mdf_loop.sweeps import vectors
+from mdf_loop.sweeps.compiled_lanes import CompiledLoop
 from mdf_loop.sweeps.seeds import Seeds
 
 DIFFUSION = "examples/drift_diffusion.yaml"
@@ -139,9 +140,9 @@ BODIES = {
 }
 
 
-def graph_of(name, n=3, m=200):
+def graph_of(name, n=3, m=200, bodies=BODIES):
     """A graph of one loop over arrays of n elements."""
-    values = {"a": 0.3, "l": 0.6, "x": [0.1] * n, "m": m, "body": {"onnx": BODIES[name]}}
+    values = {"a": 0.3, "l": 0.6, "x": [0.1] * n, "m": m, "body": {"onnx": bodies[name]}}
     parameters = [Parameter(id=id, value=value) for id, value in values.items()]
     args = {"M": "m", "cond": True, "x": "x", "body": "body"}
     parameters.append(Parameter(id="run", function="onnx::Loop", args=args))
@@ -172,6 +173,46 @@ def test_a_sweep_in_machine_code_is_the_loop_of_single_runs(name, engine, n, out
                 found = s[each].values[p, k]
                 np.testing.assert_array_equal(found[: len(r[each])] if found.ndim else found, r[each])
     assert all(runs)
+
+
+QUIET = {
+    "plain": """b (int64 i, bool c, double[n] x) => (bool c, double[n] y, double s, double[n] k) {
+      d = Div (x, l) e = Mul (d, d) k = Sub (e, a) t = Tanh (k) y = Add (t, a) s = ReduceMax <keepdims = 0> (y) }""",
+    "adds up": """b (int64 i, bool c, double[n] x) => (bool c, double[n] y, double s, double[n] k) {
+      s = ReduceSum <keepdims = 0> (x) e = Mul (a, x) d = Sub (e, s) k = Sin (d) y = Exp (k) }""",
+    "at places": """b (int64 i, bool c, double[n] x) => (bool c, double[n] y, double s, double[n] k) <int64 three = {3}> {
+      at = Mod (i, three) s = Gather (x, at) f = Floor (s) g = Add (f, a) k = Mul (x, a) h = If (c) <
+        then_branch = t () => (p) { p = Sub (x, g) }, else_branch = e () => (q) { q = Neg (x) }> y = Add (h, l) }""",
+    "ends by itself": """b (int64 i, bool c, double[n] x) => (bool g, double[n] y, double s, double[n] k) {
+      k = Mul (x, a) y = Add (k, l) s = ReduceMax <keepdims = 0> (y) g = Less (s, l) }""",
+}
+AT_ONCE = {"plain", "adds up", "at places"}
+"""Those of which several runs are done at once where they are short."""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("n", [3, 40])
+@pytest.mark.parametrize("name", QUIET)
+def test_runs_without_noise_are_done_several_at_once(name, n, workers, monkeypatch):
+    monkeypatch.setattr(vectors, "WORTH", 0.0)
+    monkeypatch.setattr(vectors, "LANES", 8)
+    done, original = [], vectors.Vectors.run
+
+    def counting(self, *args):
+        found = original(self, *args)
+        done.append(0 if found is None else len(found[0]))
+        return found
+
+    monkeypatch.setattr(vectors.Vectors, "run", counting)
+    model, over = mdf_loop.prepare(graph_of(name, n, bodies=QUIET)), {"a": np.linspace(-0.9, 0.9, 75), "l": [0.6, 0.3]}
+    with options(engine="jit"):
+        s = mdf_loop.sweep(model, over, workers=workers)
+        for p, q in np.ndindex(75, 2):
+            r = mdf_loop.run(model, a=over["a"][p], l=over["l"][q])
+            for each in r:
+                found = s[each].values[p, q]
+                np.testing.assert_array_equal(found[: len(r[each])] if found.ndim else found, r[each])
+    assert (sum(done) > 32) == (name in AT_ONCE and not (name == "adds up" and n > 8))
 
 
 @pytest.mark.parametrize("engine", ["interpret", "numpy", "auto"])
@@ -207,7 +248,7 @@ def test_programs_with_nothing_outside_run_without_pythons_lock(monkeypatch):
     body = read({"onnx": "b (int64 i, bool c, double x) => (bool c, double y) { h = Mul (x, x) y = Sub (h, x) }"}, 1, "loop")
     number, count = Type(np.dtype(np.float64), ()), Type(np.dtype(np.int64), ())
     made = program(lower_loop(loop_record(body, 1), [count, number], True, True))
-    assert isinstance(made, Program)
+    assert isinstance(made, MachineProgram)
     assert made.is_free
     thread, turns = threading.Thread(target=made, args=(None, np.int64(10**8), np.float64(0.5))), 0
     thread.start()

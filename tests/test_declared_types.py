@@ -5,10 +5,14 @@ import itertools
 import numpy as np
 import onnx.parser
 import pytest
+from onnx import helper
 
 import mdf_loop
 from mdf_loop import backend
 from mdf_loop.errors import KindError, MalformedBody
+from mdf_loop.ir import ValueType
+from mdf_loop.step.records import Type
+from mdf_loop.types.elements import CODES, NAMES
 
 LOOP = "b (int64 i, bool c, float x) => (bool go, {y} y, {z} z) {{ go = Identity (c) y = {op} (x) z = Mul (x, x) }}"
 
@@ -68,6 +72,36 @@ RIGHT = [
     "b (int64 i, bool c, float x) => (bool c, float y, int64 n, bool g) { y = Neg (x) n = Shape (x) g = Greater (x, x) }",
     "b (int64 i, bool c, float x) => (bool c, float y, float16 h) { y = Neg (x) h = Cast <to = 10> (x) }",
 ]
+
+
+PLAIN = """<ir_version: 10, opset_import: ["": 21]> main (int64 n, bool go, {kind}[] x) => (y) {{
+  y = Loop <body = b (int64 i, bool c, {kind}[] s) => (c, s) {{ }}> (n, go, x) }}"""
+
+
+@pytest.mark.parametrize("dtype", CODES, ids=str)
+def test_an_element_type_without_a_shape_is_declared_as_well(dtype):
+    declared = helper.make_tensor_value_info("x", CODES[dtype], None)
+    model = helper.make_model(helper.make_graph([], "main", [declared], [declared]))
+    assert backend.prepare(model).body.type_of("x") == ValueType(dtype) != ValueType()
+    assert Type(dtype) != Type()
+
+
+@pytest.mark.parametrize("count", [0, 1])
+@pytest.mark.parametrize("kind", ["double", "float", "float16", "int32"])
+def test_what_is_declared_without_a_shape_is_what_a_number_becomes(kind, count):
+    model = onnx.parser.parse_model(PLAIN.format(kind=kind))
+    for runnable in (model, mdf_loop.convert(model)):
+        assert mdf_loop.run(runnable, n=count, go=True, x=[1, -2])["y"].dtype == NAMES[kind]
+
+
+@pytest.mark.parametrize("go", [True, False])
+@pytest.mark.parametrize(("said", "other"), [("double", "float"), ("float", "double"), ("double", "int64")])
+def test_a_branch_of_another_type_changes_no_type_that_is_declared(said, other, go):
+    text = f"""<ir_version: 10, opset_import: ["": 21]> main (bool go, {said}[] x, {other}[] z) => (y) {{
+      y = If <then_branch = one () => (u) {{ u = Identity (x) }}, else_branch = two () => (v) {{ v = Identity (z) }}> (go) }}"""
+    model = onnx.parser.parse_model(text)
+    for runnable in (model, mdf_loop.convert(model)):
+        assert mdf_loop.run(runnable, go=go, x=1, z=1)["y"].dtype == NAMES[said if go else other]
 
 
 @pytest.mark.parametrize("text", RIGHT)

@@ -217,7 +217,7 @@ def test_many_write_and_read_at_once(tmp_path):
 
 def test_where_the_folder_is(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", "/home/me")
-    assert folder({FOLDER: "off"}) is folder({FOLDER: "OFF"}) is None
+    assert {folder({FOLDER: word}) for word in ("off", "OFF", "0", "no", "false")} == {None}
     assert folder({FOLDER: str(tmp_path)}) == tmp_path
     for system, environment, expected in [
         ("linux", {"XDG_CACHE_HOME": "/var/mine"}, "/var/mine/mdf-loop"),

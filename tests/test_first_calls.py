@@ -13,11 +13,12 @@ from hypothesis import HealthCheck, given, settings
 
 from mdf_loop import backend, loop, options, scan
 from mdf_loop.calls import prepared
-from mdf_loop.execute import graphs, paying, programs
-from mdf_loop.execute.background import idle
-from mdf_loop.execute.paying import Account
+from mdf_loop.execute import graphs, programs
 from mdf_loop.execute.programs import Programs, watched_programs
 from mdf_loop.execute.specialised import in_machine_code
+from mdf_loop.execute.tiers import paying
+from mdf_loop.execute.tiers.background import idle
+from mdf_loop.execute.tiers.paying import Account
 
 SOON = 120.0
 

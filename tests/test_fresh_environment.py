@@ -1,13 +1,16 @@
 """The quickstart and the gallery as a newcomer meets them: a fresh environment, the page's own lines, each supported Python."""
 
+import json
 import os
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from packaging.requirements import Requirement
 from test_first_hour import QUICKSTART, ROOT, console_lines
 
 pytestmark = pytest.mark.fresh
@@ -53,17 +56,23 @@ def installed(folder, line, checkout):
     done([folder / "python", "-m", "pip", *arguments, "--quiet"], checkout)
 
 
-@pytest.fixture(scope="module", params=["3.11", "3.13"])
-def fresh(request, tmp_path_factory):
-    """A checkout, and an environment into which the quickstart's first line has installed it."""
-    python = interpreter(request.param)
-    place = tmp_path_factory.mktemp(f"python{request.param}")
-    checkout, environment = place / "checkout", place / "environment"
+def copied(place):
+    """A copy of this checkout."""
+    checkout = place / "checkout"
     checkout.mkdir()
     for name in COPIED:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         extra = {"ignore": shutil.ignore_patterns("__pycache__", "_build")} if copy is shutil.copytree else {}
         copy(ROOT / name, checkout / name, **extra)
+    return checkout
+
+
+@pytest.fixture(scope="module", params=["3.11", "3.13", "3.14"])
+def fresh(request, tmp_path_factory):
+    """A checkout, and an environment into which the quickstart's first line has installed it."""
+    python = interpreter(request.param)
+    place = tmp_path_factory.mktemp(f"python{request.param}")
+    checkout, environment = copied(place), place / "environment"
     done([python, "-m", "venv", environment], place)
     installed(environment / "bin", console_lines()[0], checkout)
     return SimpleNamespace(checkout=checkout, bin=environment / "bin", version=request.param)
@@ -99,3 +108,38 @@ def with_gallery(fresh):
 def test_a_script_of_the_gallery(with_gallery, script):
     checkout = with_gallery.checkout
     done([with_gallery.bin / "python", checkout / script.relative_to(ROOT)], checkout)
+
+
+HEAVY = ("torch",)
+"""What psyneulink asks for and runs without: gigabytes."""
+
+BESIDE = """
+import numpy as np
+import psyneulink as pnl
+
+import mdf_loop
+
+first = pnl.IntegratorMechanism(name="A", function=pnl.AdaptiveIntegrator(rate=0.3))
+last = pnl.ProcessingMechanism(name="B", function=pnl.Logistic(gain=2.0))
+composition = pnl.Composition(pathways=[first, last])
+with open("model.json", "w") as file:
+    file.write(pnl.get_mdf_serialized(composition, simple_edge_format=True))
+composition.run(inputs={first: [[1.0]]}, num_trials=5)
+for engine in ("interpret", "numpy", "jit"):
+    with mdf_loop.options(engine=engine):
+        found = mdf_loop.run("model.json", A_InputPort_0=[[1.0]], steps=5, collect=True)
+    np.testing.assert_allclose(found["B_OutputPort_0"].ravel(), np.ravel(composition.results), rtol=1e-12)
+    print(engine)
+"""
+
+
+def test_a_model_runs_in_the_process_of_psyneulink(tmp_path):
+    """One environment has both; the versions of MDF that both allow may be older than the newest."""
+    checkout, python = copied(tmp_path), tmp_path / "environment" / "bin" / "python"
+    done([sys.executable, "-m", "venv", tmp_path / "environment"], tmp_path)
+    install = [python, "-m", "pip", "install", "--quiet"]
+    done([*install, "--no-deps", "psyneulink"], tmp_path)
+    say = "import importlib.metadata, json; print(json.dumps(importlib.metadata.requires('psyneulink')))"
+    asked = [text for text in json.loads(done([python, "-c", say], tmp_path)) if "extra ==" not in text]
+    done([*install, f"{checkout}[jit]", *(text for text in asked if Requirement(text).name not in HEAVY)], tmp_path)
+    assert done([python, "-c", BESIDE], tmp_path).split() == ["interpret", "numpy", "jit"]

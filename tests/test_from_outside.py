@@ -13,7 +13,7 @@ import pytest
 from modeci_mdf.mdf import Graph, InputPort, Model, Node, OutputPort, Parameter
 
 import mdf_loop
-from mdf_loop.backends.llvm.program import Table
+from mdf_loop.backends.llvm.machine_program import ProgramTable
 from mdf_loop.errors import is_from_outside, let_through
 
 HEAD = '<ir_version: 9, opset_import: ["" : 18, "example" : 1]>'
@@ -219,7 +219,7 @@ def test_nothing_that_strikes_in_a_callback_of_machine_code_is_lost(name, monkey
     def same(found):
         np.testing.assert_equal(list(found), list(want))
 
-    struck = list(every_instruction(getattr(Table, name).__code__, program, same))
+    struck = list(every_instruction(getattr(ProgramTable, name).__code__, program, same))
     assert len(struck) > 10
     assert not lost
     np.testing.assert_equal(list(program()), list(want))

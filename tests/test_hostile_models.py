@@ -272,7 +272,7 @@ def test_broken_onnx_models_are_clear_errors():
         mdf_loop.convert(twice)
     late = chain(3)
     late.graph.node[0].input[0] = "v.3"
-    with pytest.raises(MalformedBody, match="a cycle; what goes round in a loop is a carried value"):
+    with pytest.raises(MalformedBody, match="a cycle; from one iteration to the next only carried values lead"):
         mdf_loop.convert(late)
     missing = onnx.load(MODELS / "for_ts.onnx")
     loop = next(node for node in missing.graph.node if node.op_type == "Loop")

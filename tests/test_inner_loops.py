@@ -14,9 +14,9 @@ from mdf_loop.ir import Body, Carried, Collected, Loop, Node, Scanned
 from mdf_loop.kernels import load_kernels
 from mdf_loop.options import options, start_run
 from mdf_loop.readers.onnx.loop_records import as_loop, loop_record
+from mdf_loop.step.fixpoint import Settling
 from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.records import Apply, LoopRegion, Type
-from mdf_loop.step.settling import Settling
 
 F32, I64, BOOL = np.dtype(np.float32), np.dtype(np.int64), np.dtype(bool)
 ROWS = np.linspace(-1, 1, 12, dtype=np.float32).reshape(6, 2)

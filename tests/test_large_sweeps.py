@@ -11,7 +11,7 @@ from swept_models import GATHERING, loop_graph
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError, IterationError, LoopError, LoopInterrupted
-from mdf_loop.sweeps.digest import digest_of
+from mdf_loop.sweeps.checkpoints.digest import digest_of
 
 pytest.importorskip("xarray")
 
@@ -101,7 +101,7 @@ def test_a_sweep_is_known_again_in_another_process(tmp_path):
     pytest.importorskip("zarr")
     code = f"""
 import mdf_loop
-from mdf_loop.sweeps.digest import digest_of, lines_of
+from mdf_loop.sweeps.checkpoints.digest import digest_of, lines_of
 from mdf_loop.sweeps.task import Task
 from mdf_loop.models.model import Wish
 for path in {[str(DIFFUSION), str(ROOT / "examples" / "openvino_loop.xml")]!r}:

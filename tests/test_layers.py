@@ -5,6 +5,7 @@ import inspect
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -131,8 +132,8 @@ DOORS = {
     ("mdf_loop.models.model", "mdf_loop.sweeps.trials"): "a call of a model may ask for trials",
     ("mdf_loop.models.model", "mdf_loop.models.explaining"): "a model explains itself",
     ("mdf_loop.models.model", "mdf_loop.pictures.drawing"): "a model plots its picture",
-    ("mdf_loop.models.mdf", "mdf_loop.models.recording"): "a model runs with recordings",
-    ("mdf_loop.models.network", "mdf_loop.models.recording"): "a model runs with recordings",
+    ("mdf_loop.models.mdf", "mdf_loop.models.recordings.recording"): "a model runs with recordings",
+    ("mdf_loop.models.network", "mdf_loop.models.recordings.recording"): "a model runs with recordings",
     ("mdf_loop.models.results", "mdf_loop.models.labelled"): "results become a Dataset",
     ("mdf_loop.models.results", "mdf_loop.models.saving"): "results save themselves",
 }
@@ -246,6 +247,35 @@ def test_optional_packages_are_not_imported_together_with_mdf_loop():
 @pytest.mark.parametrize("path", FILES + TESTS, ids=str)
 def test_no_file_is_longer_than_450_lines(path):
     assert len((ROOT / path).read_text().splitlines()) <= 450
+
+
+FILES_OF_ONE_NAME = {
+    "batching.py": "mdf_loop.batching is what users import; ops/batching.py has the rules",
+    "elements.py": "element types of ONNX, and types of elements in machine code",
+    "records.py": "the records of the IR, and those of the Step",
+}
+"""File names that stand in two folders, and why."""
+
+CLASSES_OF_ONE_NAME = {"Value": "values of a Step, and values of expressions while they are read"}
+
+CROWDED = {"mdf_loop/backends/llvm"}
+"""Folders of more files."""
+
+
+def test_a_folder_has_at_most_20_files():
+    count = Counter(path.parent.as_posix() for path in FILES)
+    assert {folder for folder, files in count.items() if files > 20} == CROWDED
+
+
+def test_no_file_name_stands_in_two_folders():
+    count = Counter(path.name for path in FILES if path.name != "__init__.py")
+    assert {name for name, files in count.items() if files > 1} == set(FILES_OF_ONE_NAME)
+
+
+def test_no_two_classes_have_one_name():
+    trees = (ast.parse((ROOT / path).read_text()) for path in FILES)
+    count = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    assert {name for name, classes in count.items() if classes > 1} == set(CLASSES_OF_ONE_NAME)
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)
@@ -362,9 +392,9 @@ NAMES_OPERATORS = {
     "calls/prepared.py": "the two functions of the interface that run loops are called so as well",
     "calls/compiled.py": "the two functions of the interface that run loops are called so as well",
     "types/required.py": "how values of typed bodies go into the branches of an If and out of them is ONNX's",
-    "models/recorded_ways.py": "finds the branches of an If",
-    "sweeps/exact.py": "a table of what gives the same bits for many lanes at once",
-    "sweeps/lane_nodes.py": "writes a node",
+    "models/recordings/ways.py": "finds the branches of an If",
+    "sweeps/lanes/exact.py": "a table of what gives the same bits for many lanes at once",
+    "sweeps/lanes/lane_nodes.py": "writes a node",
     "backends/llvm/opened.py": "a table of what is printed for an operator",
     "backends/llvm/operators": "a table of what is printed for an operator",
     "backends/onnx": "operators of ONNX are what it prints",
@@ -407,7 +437,7 @@ def test_guard_finds_the_name_of_an_operator(tmp_path):
 
 @pytest.mark.parametrize("path", [path for path in FILES if path.as_posix() != "mdf_loop/options.py"], ids=str)
 def test_engines_are_known_by_what_they_do(path):
-    """Nobody compares an engine's name: the table in settings/settings/settings/settings/engines.py says how it runs things."""
+    """Nobody compares an engine's name: the table in settings/engines.py says how it runs things."""
     for node in ast.walk(ast.parse((ROOT / path).read_text())):
         if isinstance(node, ast.Compare):
             sides = [side for side in (node.left, *node.comparators) if isinstance(side, ast.Attribute) and side.attr == "engine"]

@@ -159,10 +159,10 @@ def test_function_with_attributes_is_a_template_and_no_body():
 
 
 MALFORMED = {
-    "b: nodes Neg -> u -> Add -> t -> Neg -> u make a cycle; what goes round in a loop is a carried value": (
+    "b: nodes Neg -> u -> Add -> t -> Neg -> u make a cycle; from one iteration to the next only carried values lead": (
         "t = Add (x, u) u = Neg (t) y = Neg (t)"
     ),
-    "b: nodes Add -> y -> Add -> y make a cycle; what goes round in a loop is a carried value": "y = Add (x, y)",
+    "b: nodes Add -> y -> Add -> y make a cycle; from one iteration to the next only carried values lead": "y = Add (x, y)",
     "b/Neg -> y: writes 'y', which is already written; each name is written once": "y = Add (x, x) y = Neg (x)",
     "b/again: writes 'x', which is already written; each name is written once": "y = Add (x, x) [again] x = Neg (y)",
     "b/Constant -> x: writes 'x', which is already written; each name is written once": (
@@ -175,7 +175,7 @@ MALFORMED = {
         "k = Constant <value_float = 1.0, value_int = 2> () y = Neg (x)"
     ),
     "b/Constant -> k: a Constant has no attribute 'colour'": "k = Constant <colour = 1.0> () y = Neg (x)",
-    "b/in/body: nodes add -> negate -> add make a cycle; what goes round in a loop is a carried value": (
+    "b/in/body: nodes add -> negate -> add make a cycle; from one iteration to the next only carried values lead": (
         "[in] y = Loop <body = inner (int64 j, bool d, float v) => (bool d, float z) "
         "{ [negate] z = Neg (w) [add] w = Add (v, z) }> (i, c, x)"
     ),

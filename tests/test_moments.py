@@ -11,10 +11,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mdf_loop.errors import ArgumentError, LoopError
-from mdf_loop.sweeps.merging import Merged, Merging
-from mdf_loop.sweeps.moments import MOMENTS
-from mdf_loop.sweeps.reducing import reduce_of
-from mdf_loop.sweeps.table import Chunk
+from mdf_loop.sweeps.rows.merging import Merged, Merging
+from mdf_loop.sweeps.rows.moments import MOMENTS
+from mdf_loop.sweeps.rows.reducing import reduce_of
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk
 
 NUMPY = {
     "mean": np.nanmean,

@@ -311,7 +311,7 @@ def test_a_cycle_names_its_layers(sample):
     path = changed(sample, (edge, '<edge from-layer="8" from-port="2" to-layer="7" to-port="1" />'))
     with pytest.raises(MalformedBody) as caught:
         prepare(path)
-    assert "make a cycle; what goes round in a loop is a back edge" in str(caught.value)
+    assert "make a cycle; what is carried in a loop is a back edge" in str(caught.value)
     assert "'ReduceSum_7' -> 'Add_8' -> 'ReduceSum_7'" in str(caught.value)
 
 

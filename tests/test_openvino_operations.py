@@ -10,8 +10,8 @@ from openvino_models import assert_as_openvino, model_of, ours, saved
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp
 from mdf_loop.openvino import prepare
-from mdf_loop.openvino.conversions import CONVERSIONS
 from mdf_loop.openvino.ir import _load_conversions
+from mdf_loop.openvino.layer_nodes import CONVERSIONS
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -23,7 +23,7 @@ PROCESSORS = {
 }
 """A processor of each system: on ARM with Linux one without arithmetic of float16."""
 
-HAVE = set(machine._PYTHON) | {name + end for name in library.FOREIGN.values() for end in ("", "f")} - {"hypotf"}
+HAVE = set(machine._PYTHON) | {name + end for name in (*library.FOREIGN, *library.LARGEST) for end in ("", "f")} - {"hypotf"}
 HAVE |= {name + end for name in ("floor", "ceil", "trunc", "rint", "fma") for end in ("", "f")} | {"memcpy", "memset", "memmove"}
 """What Python and C's library have on each system."""
 

@@ -17,10 +17,11 @@ from swept_models import GATHERING, loop_graph
 import mdf_loop
 from mdf_loop.errors import ArgumentError, LoopError, LoopInterrupted, LoopStopped, LoopTimeout, LoopWarning
 from mdf_loop.progress import Report, Tally
-from mdf_loop.sweeps import batched, crew
+from mdf_loop.sweeps import crew
 from mdf_loop.sweeps.crew import Crew
+from mdf_loop.sweeps.lanes import batched
 from mdf_loop.sweeps.pieces import FIRST, LONG, SOON, Pieces, Uncut
-from mdf_loop.sweeps.table import Ran
+from mdf_loop.sweeps.rows.rows_of_runs import Ran
 from mdf_loop.sweeps.task import Task
 
 pytest.importorskip("xarray")

@@ -17,7 +17,7 @@ from test_cli import run_main
 import mdf_loop
 from mdf_loop import backend, options, progress
 from mdf_loop.errors import ArgumentError, LoopStopped
-from mdf_loop.execute import paying
+from mdf_loop.execute.tiers import paying
 from mdf_loop.models.results import Results
 from mdf_loop.progress import Bar, Report, Watch
 

@@ -10,7 +10,7 @@ import pytest
 from node_cases import assert_same, single_node_cases
 
 from mdf_loop import backend
-from mdf_loop.calls import control_flow as control  # noqa: F401  (control flow is in the table too)
+from mdf_loop.calls import control_flow  # noqa: F401  (control flow is in the table too)
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Node
 from mdf_loop.kernels import load_kernels

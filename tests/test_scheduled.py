@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from modeci_mdf.mdf import Condition, ConditionSet, Edge, Graph, InputPort, Model, Node, OutputPort, Parameter
+from modeci_mdf.mdf import Condition, ConditionSet, Edge, Function, Graph, InputPort, Model, Node, OutputPort, Parameter
 from scheduled_generated import generated_graph
 from scheduled_models import (
     PUBLISHED,
@@ -37,6 +37,7 @@ from mdf_loop.errors import (
 )
 from mdf_loop.integrations.scheduled import run_in_mdf
 from mdf_loop.readers.mdf.engine_body import refuse_hanging
+from mdf_loop.settings.engines import ENGINES
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*is dependent on:UserWarning",  # graph-scheduler, of a node whose condition counts its own calls
@@ -380,6 +381,29 @@ def test_a_parameter_sees_the_new_values_of_those_before_it_in_the_first_run_too
     assert execute(lower(source, 1)) == {"d": 3}
     for steps in (1, 2, 3, 30):
         assert_as_mdf(source, steps)
+
+
+LISTS = {
+    "(c, 3)": [2.0, 3.0],
+    "[c, 3]": [2.0, 3.0],
+    "f": [2.0, 3.0],
+    "(c, 1, 3)[:2]": [2.0, 1.0],
+    "f * 2": [2.0, 3.0, 2.0, 3.0],
+    "[[c, 1], [1, c]] + [f]": [[2.0, 1.0], [1.0, 2.0], [2.0, 3.0]],
+    "(c, numpy.array([1.0, 3.0]))": [[2.0, 2.0], [1.0, 3.0]],
+}
+
+
+@pytest.mark.filterwarnings("ignore:the model runs in MDF's engine")
+@pytest.mark.parametrize("how", [{}, {"steps": 1}, {"steps": 3}, {"steps": 2, "collect": True}], ids=str)
+@pytest.mark.parametrize("text", LISTS)
+def test_lists_and_tuples_leave_as_arrays_whatever_runs_them(text, how):
+    made = graph(node("N", [Parameter(id="c", value=2.0)], functions=[Function(id="f", value="(c, 3)")], o=text))
+    for engine in ENGINES:
+        with mdf_loop.options(engine=engine):
+            found = mdf_loop.run(made, **how)["o"]
+        assert type(found) is np.ndarray
+        np.testing.assert_array_equal(found, [LISTS[text]] * 2 if "collect" in how else LISTS[text])
 
 
 @pytest.mark.parametrize("weight", [[1.0, 0.5], [2, 3], [[1, 0], [0, 2.0]]])

@@ -6,7 +6,7 @@ from engines import ENGINES
 from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
 
 import mdf_loop
-from mdf_loop.sweeps import batched
+from mdf_loop.sweeps.lanes import batched
 
 F = np.float32
 START = {"x0": 0.25, "y0": 0.0}

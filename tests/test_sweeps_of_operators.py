@@ -12,7 +12,7 @@ from openvino_models import saved
 
 import mdf_loop
 from mdf_loop.sweeps import task as tasks
-from mdf_loop.sweeps.digest import lines_of
+from mdf_loop.sweeps.checkpoints.digest import lines_of
 from mdf_loop.sweeps.sources import source_of
 
 MODELS = Path(__file__).parent / "models"

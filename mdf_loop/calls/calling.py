@@ -25,7 +25,7 @@ from mdf_loop.calls.prepared import (
 from mdf_loop.errors import ArgumentError, KindError, in_words
 from mdf_loop.execute.collect import Gathered
 from mdf_loop.execute.interpret import Arguments
-from mdf_loop.execute.keeping import keeping
+from mdf_loop.execute.partial_results import keeping
 from mdf_loop.ir import Body
 from mdf_loop.options import Run, part_of, random_stream, start_run
 from mdf_loop.readers.arguments import arranged, is_read
@@ -111,7 +111,7 @@ def prepared_loop(
         captured = [*_untyped(named), Called(body)]
         arguments = Arguments(trip_count(m), condition(cond), [*values, Gathered()], captured=captured)
         return prepare_loop(inner, len(carried) + 1), arguments
-    inner = read_once(within(body, named), len(carried), "loop")
+    inner = read_once(within(body, named) if named else body, len(carried), "loop")
     carried, named = arranged(inner.inputs[2:], carried, named, inner.captures, "loop")
     if is_listed and len(inner.inputs) == 3 and len(carried) != 1:
         carried = [carried]  # a list was meant as one vector

@@ -61,6 +61,7 @@ def _rows() -> list[dict[str, Any]]:
 
 
 EXTRAS = {
+    "fit": (("scipy",), "parameters fitted to data"),
     "infer": (("sbi", "bayesflow", "torch"), "tests and examples of inference"),
     "jit": (("llvmlite",), "loops as machine code"),
     "openvino": (("defusedxml",), "OpenVINO models"),

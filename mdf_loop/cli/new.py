@@ -26,9 +26,8 @@ NAME:
     NAME:
       nodes:
         decay:                       # a node; others can be joined to it by edges
-          input_ports:
-            rate: {default_value: 0.5}   # what comes from outside, or from other nodes
-          parameters:
+          parameters:                # values; others can come from outside, by input_ports
+            rate: {value: 0.5}
             start: {value: 8.0}
             dt: {value: 0.1}
             enough: {value: 0.01}

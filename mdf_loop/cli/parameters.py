@@ -23,7 +23,7 @@ Record = Annotated[
 ]
 Every = Annotated[int, typer.Option("--every", help="Keep the first of so many iterations.")]
 RecordTo = Annotated[Path | None, typer.Option("--record-to", help="A .zarr folder for what is recorded.")]
-Fill = Annotated[float | None, typer.Option("--fill", help="Stands for what is not there, in place of nan.")]
+Fill = Annotated[float | None, typer.Option("--fill", help="Fills what is not there, in place of nan.")]
 OnError = Annotated[
     str | None, typer.Option("--on-error", metavar="keep|raise", help="Go on behind a run that fails (keep), or stop.")
 ]

@@ -1,4 +1,4 @@
-"""What goes wrong, told on stderr: one paragraph, with the file and the line where they can be found."""
+"""Errors and warnings on stderr: one paragraph, with the file and the line where they can be found."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mdf_loop.errors import LoopError, hints_of, let_through
 
 @contextlib.contextmanager
 def at_work(file: Path | None = None) -> Iterator[None]:
-    """Work on a file: errors are told with it, and Ctrl-C says how far a model came (typer alone ends without a word)."""
+    """Work on a file: errors are reported with it, and Ctrl-C says how far a model came (typer alone ends without a word)."""
     try:
         yield
     except KeyboardInterrupt as error:
@@ -40,7 +40,7 @@ def iterations(count: int) -> str:
 
 @contextlib.contextmanager
 def telling_warnings(as_json: bool, options: Collection[str]) -> Iterator[None]:
-    """Tell of warnings as of errors, in paragraphs of their own: the lines of Python that they come from help nobody here."""
+    """Report warnings as errors are, in paragraphs of their own, without the lines of Python that they come from."""
 
     def tell(message: Warning | str, *_: object) -> None:
         said = as_typed(str(message), options)
@@ -83,7 +83,7 @@ def report(error: BaseException, as_json: bool, options: Collection[str] = ()) -
 
 
 def _line(file: Path, error: BaseException) -> int | None:
-    """The line of a model file that an error is about; None where none can be told."""
+    """The line of a model file that an error is about; None where it is not known."""
     from mdf_loop.convert.locating import line_of_error
 
     try:

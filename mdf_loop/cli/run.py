@@ -96,7 +96,7 @@ def _run(file: Path, inputs: dict[str, Any], how: dict[str, Any], output: Path |
 
 
 def _listener(asked: bool | None) -> Any:
-    """Who is told how far it has come: a bar at once, one after two seconds on a terminal, or nobody."""
+    """What reports how far it has come: a bar at once, one after two seconds on a terminal, or nothing."""
     from mdf_loop.progress import Bar
 
     if asked is None:

@@ -17,6 +17,7 @@ from modeci_mdf.mdf import Edge, InputPort, Node, OutputPort
 from mdf_loop.convert.repair.port_shapes import usable
 from mdf_loop.errors import ArgumentError
 from mdf_loop.ir import ValueType
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.signature import ports_of
 
 
@@ -72,8 +73,8 @@ def _places(graph: Any) -> Iterator[tuple[Any, ...]]:
     free = set(ports_of(graph).free)
     for node in graph.nodes:
         for port in node.input_ports:
-            if (node.id, port.id) in free and _is_number(port.default_value):
-                value = _typed(port.default_value, port.type)
+            if (node.id, port.id) in free and _is_number(default_value_of(port)):
+                value = _typed(default_value_of(port), port.type)
                 yield node.id, port.id, True, value, tuple(port.shape) if port.shape and usable(port.shape) else None
         for parameter in node.parameters:
             others = (
@@ -122,7 +123,7 @@ def asked_for(known: Sequence[Named], names: Sequence[str]) -> list[Named]:
 
 
 def freed(graph: Any, values: Sequence[Named]) -> tuple[Any, dict[str, Named]]:
-    """A copy of a graph in which ports without a value stand for these values, and which port, by its id, stands for which."""
+    """A copy of a graph in which ports without a value have these values, and which port, by its id, has which."""
     graph = copy.deepcopy(graph)
     nodes, taken = {node.id: node for node in graph.nodes}, {id for _, id in ports_of(graph).needy}
     found = dict[str, Named]()

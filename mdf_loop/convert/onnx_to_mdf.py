@@ -30,6 +30,7 @@ from mdf_loop.convert.weights import save
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, UnsupportedOp
 from mdf_loop.readers import load_onnx
 from mdf_loop.readers.mdf.control_functions import BODIES
+from mdf_loop.readers.mdf.input_ports import default_value_of, set_default
 from mdf_loop.readers.mdf.type_text import write_type_text
 from mdf_loop.readers.mdf.typed import OPSET
 from mdf_loop.readers.onnx.graph import read_model
@@ -55,7 +56,7 @@ def convert(model: Any, path: str | os.PathLike | None = None, *, body: str = "m
         Whether the bodies of loops and the branches of an If become MDF graphs or stay ONNX text.
     inline : int
         In a written file, weights with more elements than this go to a ``.npz`` file beside it, which never replaces a
-        file of somebody else.
+        file that is not its own.
 
     Returns
     -------
@@ -185,7 +186,7 @@ class GraphWriter:
         inputs = {self.naming[name]: name for name in self.body.inputs}
         for node in self.graph.nodes:
             for port in node.input_ports:
-                if port.id in inputs and port.default_value is None:
+                if port.id in inputs and default_value_of(port) is None:
                     was = {ORIGINAL: inputs[port.id]} if inputs[port.id] != port.id else {}
                     port.metadata = {**was, REQUIRED: True}
 
@@ -239,7 +240,7 @@ class GraphWriter:
             return
         port = InputPort(id=id, **_said(self.body.type_of(name)))
         if name in self.body.defaults:
-            port.default_value = _written(self.body.defaults[name])
+            set_default(port, _written(self.body.defaults[name]))
             self._declare(f"{node.id}.{id}", self.body.defaults[name])  # the input's own type may leave its shape open
         node.input_ports.append(port)
         if name in self.senders:

@@ -19,6 +19,7 @@ import numpy as np
 
 from mdf_loop.convert.file_text import model_text
 from mdf_loop.errors import ArgumentError, FileError, let_through
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.writers.atomic_files import NewFile, comment_of, replacing, second_name, write_npz
 
 NPZ, NAME = "npz", "name"
@@ -60,7 +61,7 @@ def save(model: Any, path: Path, inline: int) -> None:
 
 
 def _write(path: Path, text: bytes, beside: Path, weights: Mapping[str, np.ndarray]) -> None:
-    """Both files or none: the weights first, which nobody reads before the model is there."""
+    """Both files or none: the weights first, which are not read before the model is there."""
     if not weights:
         with replacing(path) as file:
             file.write(text)
@@ -186,7 +187,7 @@ def _places(model: Any) -> Iterator[tuple[Any, str]]:
     todo = list(model.graphs)
     while todo:
         for node in todo.pop().nodes:
-            yield from ((port, "default_value") for port in node.input_ports)
+            yield from ((port, "default_value") for port in node.input_ports if default_value_of(port) is not None)
             for thing in (*node.parameters, *node.functions):
                 yield thing, "value"
                 yield from ((thing.args, key) for key in thing.args or {})

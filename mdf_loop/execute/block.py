@@ -10,7 +10,7 @@ import numpy as np
 
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.interpret import truth
-from mdf_loop.execute.iteration_values import History, NotStackable
+from mdf_loop.execute.iteration_columns import History, NotStackable
 from mdf_loop.ir import Body, Node
 from mdf_loop.options import Run
 from mdf_loop.step.records import Type

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,14 +10,14 @@ import numpy as np
 
 from mdf_loop.execute.block import Batch
 from mdf_loop.execute.calls import Calls
-from mdf_loop.execute.folding import folded
 from mdf_loop.execute.interpret import Moment, Session, truth
-from mdf_loop.execute.iteration_values import History
+from mdf_loop.execute.iteration_columns import History
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.execute.stepped_part import SteppedPart
 from mdf_loop.ir import Node
 from mdf_loop.plan.idioms.record import DoesNotFit, Idiom
 from mdf_loop.plan.schedule import Batched, Plan, Shift, Stepped
+from mdf_loop.step.constants import of_constants
 
 
 class Blocks:
@@ -259,3 +259,18 @@ def wanted_histories(plan: Plan) -> set[str]:
             todo.append(output)
         wanted.add(output)
     return wanted
+
+
+LARGEST = 1 << 12
+"""Elements up to which what an operator makes of constants is kept for programs."""
+
+
+def folded(nodes: Sequence[Node], constants: Mapping[str, Any], calls: Calls) -> dict[str, Any]:
+    """Constants, and what nodes make of them."""
+    found = dict(constants)
+    for node in nodes if not calls.exact else ():
+        if all(name in found for name in node.reads):
+            bound, entry, _ = calls(node)
+            given = [found[name] if name else None for name in node.inputs]
+            found.update(zip(node.outputs, of_constants(node, bound, entry, given, LARGEST) or (), strict=False))
+    return found

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import CollectedError
-from mdf_loop.execute.iteration_values import History
+from mdf_loop.execute.iteration_columns import History
 from mdf_loop.execute.program import Hidden, describe_value
 from mdf_loop.ir import Collected
 

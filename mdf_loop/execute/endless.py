@@ -26,7 +26,8 @@ class Endless:
 
     def __init__(self, loop: Loop) -> None:
         self.loop, self._condition = loop, None
-        if loop.keep_going is not None and loop.keep_going in lasting(loop):
+        self._may_be_sure = loop.keep_going is None or loop.keep_going in lasting(loop)
+        if loop.keep_going is not None and self._may_be_sure:
             self._condition = computing(loop.body, [loop.keep_going])
 
     def is_sure(self, values: Mapping[str, Any], run: Run) -> bool:
@@ -53,10 +54,10 @@ class Endless:
         ArgumentError
             Nothing does, and no option either.
         """
-        count = given.trip_count
-        if count is not None and count < ENDLESS:
+        count, is_omitted = given.trip_count, given.go is None
+        if (count is not None and count < ENDLESS) or not (is_omitted or self._may_be_sure):
             return
-        loop, options, is_omitted = self.loop, run.options, given.go is None
+        loop, options = self.loop, run.options
         if given.go is False or options.max_iterations is not None or loop.scanned:
             return
         is_ignored = is_omitted and not options.obey_body_condition

@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.interpret import InterpretedBody
-from mdf_loop.execute.paying import Account, nodes_in
 from mdf_loop.execute.program import RUN, Program
 from mdf_loop.execute.programs import Programs
 from mdf_loop.execute.specialised import Specialised
+from mdf_loop.execute.tiers.paying import Account, nodes_in
 from mdf_loop.ir import Body
 from mdf_loop.options import Options, Run
 from mdf_loop.plan.invariants import draws
@@ -49,9 +49,9 @@ class Graph(InterpretedBody):
         found = self._programs.again(ready, inputs, run)
         return found if found is None or ready.made.code.gives_arrays else tuple(handed_out([*found]))
 
-    def at_once(self, inputs: Sequence[Any], run: Run) -> Sequence[Any] | None:
-        """The outputs by machine code that is there, of a graph that captures nothing."""
-        return self._programs.at_once(inputs, run) if self._may_be_compiled(run) else None
+    def at_once(self, env: list[Any], run: Run) -> Sequence[Any] | None:
+        """The outputs by machine code that is there, of a graph that begins with these values."""
+        return self._programs.at_once(self._given(env), run) if self._may_be_compiled(run) else None
 
     def machine_code(self, inputs: Sequence[Any], options: Options) -> Specialised | None:
         """What engine ``jit`` runs for such inputs, called with them; None if there is none."""
@@ -80,10 +80,9 @@ class Graph(InterpretedBody):
         if run.options.max_iterations is not None or not run.is_free:
             self._are_parts(False)
             return None
-        values = [env[slot] for slot in (*self.program.inputs, *self.program.captures)]
         account, options = self._account, run.options
         pays = account.pays_writing(options, account.latest)
-        found = self._programs.run(values, run, pays, account.pays(options))
+        found = self._programs.run(self._given(env), run, pays, account.pays(options))
         self._are_parts(found is not None or not pays)
         return found
 
@@ -92,3 +91,7 @@ class Graph(InterpretedBody):
         for step in self.program.steps:
             for loop in getattr(step.bound.call, "loops", ()):
                 loop.account.is_part = are_parts
+
+    def _given(self, env: list[Any]) -> list[Any]:
+        """What it is given, of its values."""
+        return [env[slot] for slot in (*self.program.inputs, *self.program.captures)]

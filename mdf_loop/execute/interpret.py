@@ -205,7 +205,7 @@ class InterpretedLoop:
         Raises
         ------
         IterationError, CollectedError, IterationLimit, LoopTimeout, LoopInterrupted
-            They know how far the outermost loop had come; :func:`~mdf_loop.execute.keeping.keeping` makes its results
+            They know how far the outermost loop had come; :func:`~mdf_loop.execute.partial_results.keeping` makes its results
             part of them.
         """
         return tuple(self.results(given, run))
@@ -408,7 +408,7 @@ class InterpretedBody:
         """The outputs, fit to leave, for inputs like those before, in a way that takes them as they come, if there is one."""
         return None
 
-    def at_once(self, inputs: Sequence[Any], run: Run) -> Sequence[Any] | None:
+    def at_once(self, env: list[Any], run: Run) -> Sequence[Any] | None:
         """The outputs, where something is ready that gives them without a step in between; None where nothing is."""
         return None
 

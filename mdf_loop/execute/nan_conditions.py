@@ -24,6 +24,11 @@ MOST = 1 << 16
 class Compared:
     """The values that the condition of a loop compares, as far as they are known when it is over.
 
+    Attributes
+    ----------
+    may_be_nan : bool
+        Whether there are such values.
+
     Parameters
     ----------
     loop : Loop
@@ -34,6 +39,7 @@ class Compared:
         self._compared, read = _compared(loop)
         self.carried = [(k, c.input) for k, c in enumerate(loop.carried) if read & {c.input, c.output}]
         self.captured = [(k, name) for k, name in enumerate(loop.body.captures) if name in read]
+        self.may_be_nan = not loop.scanned and bool(self.carried or self.captured)
 
     @functools.cached_property
     def _computed(self) -> InterpretedBody | None:
@@ -45,23 +51,32 @@ class Compared:
 
     def warn_of_nan(self, results: Sequence[Any], given: Arguments, run: Run, lasted: int) -> None:
         """Say that the condition compared nan, if that ended the loop: behind ``lasted`` iterations."""
-        loop, count = self.loop, given.trip_count
-        if not lasted or (count is not None and lasted >= count) or loop.scanned:
+        count = given.trip_count
+        if not lasted or (count is not None and lasted >= count) or not self.may_be_nan:
             return
-        if not (self.carried or self.captured) or (given.go is None and not run.options.obey_body_condition):
+        if given.go is None and not run.options.obey_body_condition:
             return
-        values = [(name, _plain(results[k])) for k, name in self.carried]
-        values += [(name, _plain(given.captured[k])) for k, name in self.captured]
-        found = [name for name, value in values if _has_nan(value)]
-        is_likely = lasted == 1 or not all(map(_is_usual, (value for _, value in values)))
-        if not found and is_likely and self._has_computed_nan(results, given, run):
-            found = [f"what is computed of {', '.join(name for name, _ in values)}"]
+        if (lasted > 1 or self._computed is None) and self._are_usual(results, given):
+            return
+        values = {name: results[k] for k, name in self.carried} | {name: given.captured[k] for k, name in self.captured}
+        found = [name for name, value in values.items() if _has_nan(_plain(value))]
+        if not found and self._has_computed_nan(results, given, run):
+            found = [f"what is computed of {', '.join(values)}"]
         if found:
+            loop = self.loop
             run.warn_once(
                 (id(loop.body), "nan"),
                 f"iteration {lasted - 1} of {loop.name or loop.body.name}: the condition compares {', '.join(found)}, which "
                 f"{'is' if len(found) == 1 else 'are'} nan: no comparison with nan holds, and the loop ended there",
             )
+
+    def _are_usual(self, results: Sequence[Any], given: Arguments) -> bool:
+        """Whether hardly any operator makes nan of the values: looking closer takes longer than a short loop."""
+        for places, values in ((self.carried, results), (self.captured, given.captured)):
+            for k, _ in places:
+                if not _is_usual(values[k]) and (self._computed is not None or _has_nan(_plain(values[k]))):
+                    return False
+        return True
 
     def _has_computed_nan(self, results: Sequence[Any], given: Arguments, run: Run) -> bool:
         """Whether what is compared was computed as nan of values that are none."""
@@ -81,12 +96,21 @@ class Compared:
 
 def _plain(value: Any) -> Any:
     """A number as Python's: a tenth of the time that numpy takes for it."""
-    return value.item() if isinstance(value, np.ndarray | np.generic) and value.size == 1 else value
+    return value.item() if isinstance(value, _OF_NUMPY) and value.size == 1 else value
+
+
+_OF_NUMPY, _WHOLE, _NUMBERS = (np.ndarray, np.generic), (int, np.integer), (int, float)
 
 
 def _is_usual(value: Any) -> bool:
-    """Whether a value is one of which hardly any operator makes nan: looking closer takes longer than a short loop."""
-    return not isinstance(value, float | int) or 0 < abs(value) < math.inf
+    """Whether a value is a finite number but zero, or an array without nan."""
+    if isinstance(value, _WHOLE):
+        return bool(value)
+    if not isinstance(value, float):  # as those of numpy are
+        value = _plain(value)
+        if not isinstance(value, _NUMBERS):
+            return not _has_nan(value)
+    return 0 < value < math.inf or -math.inf < value < 0
 
 
 def _has_nan(value: Any) -> bool:

@@ -19,19 +19,18 @@ import numpy as np
 
 from mdf_loop.backends.python.printer import LEAST
 from mdf_loop.errors import IterationError, PartialResults, is_from_outside, let_through
-from mdf_loop.execute.availability import is_being_compiled, refusal
 from mdf_loop.execute.block import Batch
 from mdf_loop.execute.blocks import Blocks
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.collect import NUMBERS, is_number
-from mdf_loop.execute.first_iterations import ENDLESS, interpret_what_is_cheap, settle
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
+from mdf_loop.execute.iteration_columns import parts_of
 from mdf_loop.execute.nan_conditions import Compared
-from mdf_loop.execute.paying import INTERPRETED, Account, lasting, nodes_in
 from mdf_loop.execute.programs import Completed, Programs
-from mdf_loop.execute.slices import parts_of
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.execute.stage import AHEAD, FIRST, Stage, first_length, next_length
+from mdf_loop.execute.tiers.first_iterations import ENDLESS, interpret_what_is_cheap, is_being_compiled, refusal, settle
+from mdf_loop.execute.tiers.paying import INTERPRETED, Account, lasting, nodes_in
 from mdf_loop.ir import Loop
 from mdf_loop.options import Options, Run
 from mdf_loop.plan.invariants import draws as draws_numbers
@@ -149,7 +148,8 @@ class NumpyLoop(InterpretedLoop):
     def results(self, given: Arguments, run: Run) -> list[Any]:
         """Run the loop: by a program if it is short, else in blocks."""
         results = self.account.timed(run.options, self._results, given, run)
-        self.compared.warn_of_nan(results, given, run, self.lasted)
+        if self.compared.may_be_nan:
+            self.compared.warn_of_nan(results, given, run, self.lasted)
         return results
 
     def _results(self, given: Arguments, run: Run) -> list[Any]:

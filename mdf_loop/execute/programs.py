@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 from mdf_loop.backends.python.printer import LEAST
 from mdf_loop.backends.python.runtime import Ended
 from mdf_loop.errors import PartialResults, let_through
-from mdf_loop.execute.background import Order
 from mdf_loop.execute.interpret import InterpretedLoop, Moment
 from mdf_loop.execute.signatures import Signature, Signatures, exact_signature, types_of
 from mdf_loop.execute.specialised import Specialised, in_machine_code, in_python
+from mdf_loop.execute.tiers.background import Order
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Options, Run
 from mdf_loop.step.failing import TooLong
-from mdf_loop.step.guesses import GUESSED, guessing
 from mdf_loop.step.records import Region, Type
+from mdf_loop.step.speculation import GUESSED, guessing
 from mdf_loop.step.structure import values_in
 from mdf_loop.system.threads import holding
 

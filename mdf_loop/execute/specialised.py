@@ -86,7 +86,7 @@ def in_machine_code(step: Region, is_block: bool = False, is_quick: bool = False
     """A Step compiled, in a hurry if it ``is_quick``, or why it cannot be."""
     with alone():  # what is imported halfway when the process is copied can never be imported in the copy
         from mdf_loop.backends.llvm.elements import CannotCompile
-        from mdf_loop.backends.llvm.program import program
+        from mdf_loop.backends.llvm.machine_program import program
 
     begun = time.perf_counter()
     try:

@@ -8,7 +8,7 @@ from typing import Any
 
 from mdf_loop.execute.blocks import Blocks
 from mdf_loop.execute.interpret import Session
-from mdf_loop.execute.paying import WATCHED
+from mdf_loop.execute.tiers.paying import WATCHED
 from mdf_loop.options import Run
 from mdf_loop.plan.schedule import Plan
 

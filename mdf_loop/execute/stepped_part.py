@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.execute.background import Order
 from mdf_loop.execute.calls import Calls
-from mdf_loop.execute.iteration_values import History, NotStackable, type_of_row
+from mdf_loop.execute.iteration_columns import History, NotStackable, type_of_row
 from mdf_loop.execute.specialised import Specialised, in_machine_code, in_python
+from mdf_loop.execute.tiers.background import Order
 from mdf_loop.ir import Body, Carried, Collected, Loop, Scanned
 from mdf_loop.options import Run
 from mdf_loop.plan.invariants import Invariants, draws

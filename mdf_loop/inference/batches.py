@@ -14,7 +14,7 @@ from mdf_loop.sweeps.grid import Grid
 
 
 @dataclass(frozen=True)
-class Batch:
+class RunBatch:
     """Rows, and whether they are one that came without an axis of rows.
 
     Attributes
@@ -65,7 +65,7 @@ class Batches:
         self._dtypes = [declared.get(name) or np.dtype(np.float64) for name in names]
         self._are_plain = all(dtype == np.float64 for dtype in self._dtypes)
 
-    def of(self, theta: Any, conditions: Mapping[str, Any]) -> Batch:
+    def of(self, theta: Any, conditions: Mapping[str, Any]) -> RunBatch:
         """A batch of an array, whose columns are the parameters.
 
         Raises
@@ -89,9 +89,9 @@ class Batches:
         columns = dict(zip(self.names, rows.T, strict=True)) if self._are_plain else self._typed(rows)
         for name, value in conditions.items():
             columns[name] = self._condition(name, value, len(rows), is_one)
-        return Batch(len(rows), columns, is_one)
+        return RunBatch(len(rows), columns, is_one)
 
-    def of_names(self, values: Mapping[str, Any]) -> Batch:
+    def of_names(self, values: Mapping[str, Any]) -> RunBatch:
         """A batch of values by name, each a column or a single number; other inputs are conditions.
 
         Raises

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from mdf_loop.errors import ArgumentError, KindError, LoopError
-from mdf_loop.inference.batches import Batch, Batches
+from mdf_loop.inference.batches import Batches, RunBatch
 from mdf_loop.inference.row_numbers import RowNumbers
 from mdf_loop.models.model import Model, Wish, unknown_name
 from mdf_loop.models.opening import prepare
@@ -19,24 +19,24 @@ from mdf_loop.options import Run, current_options, start_run
 from mdf_loop.progress import Tally
 from mdf_loop.settings.counts import counted
 from mdf_loop.step.failing import FallBack, TooLong
+from mdf_loop.sweeps.chunked_run import warn_of_failed
 from mdf_loop.sweeps.crew import current_crew
 from mdf_loop.sweeps.engine import engine_of
-from mdf_loop.sweeps.filling import fill
-from mdf_loop.sweeps.merging import Merged, Merging
 from mdf_loop.sweeps.pieces import Pieces, Uncut
-from mdf_loop.sweeps.reducing import Reduce, reduce_of
 from mdf_loop.sweeps.row_programs import row_program
-from mdf_loop.sweeps.running import warn_of_failed
+from mdf_loop.sweeps.rows.filling import fill
+from mdf_loop.sweeps.rows.merging import Merged, Merging
+from mdf_loop.sweeps.rows.reducing import Reduce, reduce_of
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Table
 from mdf_loop.sweeps.sources import source_of
-from mdf_loop.sweeps.table import Chunk, Table
 from mdf_loop.sweeps.task import Task
 from mdf_loop.sweeps.workers import here
 
 if TYPE_CHECKING:
-    from mdf_loop.backends.llvm.many import Columns
+    from mdf_loop.backends.llvm.many import RunColumns
 
 Named: TypeAlias = "dict[str, Any]"
-Programs: TypeAlias = "dict[Any, Columns | None]"
+Programs: TypeAlias = "dict[Any, RunColumns | None]"
 
 FEW = 64
 """Runs that are not shared: asking the clock takes longer."""
@@ -125,6 +125,11 @@ class Simulator:
         joined = self._joined(batch, found)
         return joined[0] if batch.is_one else joined
 
+    def by_name(self, theta: Any, seed: Any = None, **conditions: Any) -> Named:
+        """The same, but a mapping of each output to an array, which keeps the output's own axes."""
+        batch = self._batches.of(theta, conditions)
+        return dict(zip(self.outputs, self._simulated(batch, seed), strict=True))
+
     def torch(self, theta: Any, seed: Any = None, **conditions: Any) -> Any:
         """The same for tensors: what sbi's ``simulate_for_sbi`` takes.  Results have the element type of theta."""
         import torch
@@ -160,7 +165,7 @@ class Simulator:
 
     # How it is done
 
-    def _simulated(self, batch: Batch, seed: Any) -> list[np.ndarray]:
+    def _simulated(self, batch: RunBatch, seed: Any) -> list[np.ndarray]:
         """For each output an array with a row for each row."""
         if not batch.count:
             raise ArgumentError("theta has no row")
@@ -180,7 +185,7 @@ class Simulator:
         numbers = RowNumbers.given(seed, count)
         return numbers, self.rows.streams(numbers)
 
-    def _program(self, batch: Batch, run: Run) -> Columns | None:
+    def _program(self, batch: RunBatch, run: Run) -> RunColumns | None:
         """Machine code for such columns, made once."""
         chosen = run.options
         key = (batch.kind, chosen.engine, chosen.max_iterations, chosen.trusted, chosen.obey_body_condition, changes())
@@ -194,7 +199,7 @@ class Simulator:
             self._programs[key] = made or None
         return self._programs[key]
 
-    def _by_columns(self, program: Columns, batch: Batch, streams: Any, run: Run) -> list[np.ndarray] | None:
+    def _by_columns(self, program: RunColumns, batch: RunBatch, streams: Any, run: Run) -> list[np.ndarray] | None:
         """What machine code gives; None if a run comes upon something that it leaves to others."""
         times = self.trials or 1
         count = batch.count * times
@@ -215,7 +220,7 @@ class Simulator:
         merged.add(0, merging.reduced(0, chunk, np.ones(count, bool)), count)
         return self._finished(merged)
 
-    def _by_sweep(self, batch: Batch, numbers: np.ndarray, run: Run) -> list[np.ndarray]:
+    def _by_sweep(self, batch: RunBatch, numbers: np.ndarray, run: Run) -> list[np.ndarray]:
         """What a sweep over the rows gives."""
         wish, times = Wish(outputs=frozenset(self.outputs)), self.trials or 1
         task = Task(self.model, self.inputs, batch.grid(), times, self.seed, wish, reduce=self.reduce, numbers=numbers)
@@ -240,7 +245,7 @@ class Simulator:
         missing = np.full(table.count, np.nan)
         return [arrays.get(name, missing) for name in self.outputs]
 
-    def _joined(self, batch: Batch, found: Sequence[np.ndarray]) -> np.ndarray:
+    def _joined(self, batch: RunBatch, found: Sequence[np.ndarray]) -> np.ndarray:
         """All outputs side by side along the last axis."""
         shape = (batch.count,) if self.trials is None or self.reduce is not None else (batch.count, self.trials)
         columns = [rows.reshape(*shape, -1) for rows in found]

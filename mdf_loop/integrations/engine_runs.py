@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Container, Iterator, Mapping
 from typing import Any, NoReturn
 
@@ -28,6 +27,7 @@ from mdf_loop.integrations.registration import register
 from mdf_loop.integrations.required_inputs import is_required_as
 from mdf_loop.integrations.typed_graph import run_typed
 from mdf_loop.options import OPTIONS
+from mdf_loop.readers.mdf.input_ports import copied_with_room
 from mdf_loop.readers.mdf.names import unknown_names
 from mdf_loop.readers.mdf.signature import said_names
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed
@@ -139,7 +139,7 @@ def with_inputs(graph: Any, inputs: Mapping[str, Any]) -> Any:
     """
     if not inputs:
         return graph
-    graph = copy.deepcopy(graph)
+    graph = copied_with_room(graph)
     for name, places in places_of(graph, inputs).items():
         for _, owner, attribute in places:
             setattr(owner, attribute, as_given(inputs[name]))

@@ -45,7 +45,7 @@ class ModelConstant:
         array = np.asarray(self.value)
         try:
             kind = read_type_text(self.said).dtype if self.said else None
-        except ValueError:  # told when the model is run
+        except ValueError:  # running the model raises it
             kind = None
         return ValueType(kind or array.dtype, array.shape)
 

@@ -41,6 +41,7 @@ from mdf_loop.readers import is_text
 from mdf_loop.readers.arguments import is_read
 from mdf_loop.readers.expressions.expression_text import refuse_onnx_text
 from mdf_loop.readers.mdf.by_place import NO_VALUES, node_by_place
+from mdf_loop.readers.mdf.input_ports import default_value_of, has_defaults
 from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
 from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.system.threads import holding
@@ -343,6 +344,9 @@ def _ordering_captures(original: Callable[..., Any]) -> Callable[..., Any]:
                 refuse_onnx_text(value, (node.id, thing.id, key))
         node = psyneulink.plain(node_by_place(node, read_once))
         original(self, node, verbose)
+        for port in node.input_ports if not has_defaults() else ():
+            if default_value_of(port) is not None:
+                self.evaluable_inputs[port.id].set_input_value(default_value_of(port))
         mark_stepped(self)
         for parameter in node.parameters:
             if parameter.function in FUNCTIONS:
@@ -386,7 +390,7 @@ def signature_of(function: str, args: Mapping[str, Any]) -> tuple[int, str]:
 
 
 def _count(value: Any) -> int:
-    """How many values an argument stands for: as many as a tuple has, or one."""
+    """How many values an argument is: as many as a tuple has, or one."""
     try:
         written = ast.parse(value, mode="eval").body if isinstance(value, str) else value
     except (SyntaxError, ValueError, MemoryError, RecursionError):

@@ -18,11 +18,13 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from modeci_mdf.mdf import InputPort
 
 from mdf_loop.convert.identifiers import ORIGINAL
 from mdf_loop.convert.repair.imported_models import REQUIRED
 from mdf_loop.errors import ArgumentError, MalformedBody, warn_user
 from mdf_loop.integrations.patches.no_eval import runs_body
+from mdf_loop.readers.mdf.input_ports import default_value_of, has_defaults
 from mdf_loop.readers.mdf.node import CONTROL
 
 
@@ -40,8 +42,10 @@ def open_ports(graph: Any) -> list[tuple[str, Any]]:
     """Ports and parameters that are read and have no value: no edge, default, shape, function; each with its node."""
     fed = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
     ports = [(node, port) for node in graph.nodes for port in node.input_ports if (node.id, port.id) not in fed]
-    found = [(node, port) for node, port in ports if port.default_value is None and not port.shape and _is_read(port.id, node)]
-    found += [(node, port) for node, port in ports if port.default_value is None and is_required(port)]
+    found = [
+        (node, port) for node, port in ports if default_value_of(port) is None and not port.shape and _is_read(port.id, node)
+    ]
+    found += [(node, port) for node, port in ports if default_value_of(port) is None and is_required(port)]
     found += [(n, p) for n in graph.nodes for p in n.parameters if _is_nothing(p) and _is_read(p.id, n)]
     return list({(node.id, place.id): (node.id, place) for node, place in found}.values())
 
@@ -102,7 +106,7 @@ def refuse_missing_inputs(graph: Any, given: Container[str] = ()) -> None:
 
 
 def refuse_without_value(graph: Any, given: Container[str]) -> None:
-    """The same for ports that nobody marked; ``given`` may say ``node.id``.
+    """The same for ports that are not marked; ``given`` may say ``node.id``.
 
     Raises
     ------
@@ -119,11 +123,12 @@ def refuse_without_value(graph: Any, given: Container[str]) -> None:
 
 def said_of_missing(node: str, place: Any) -> str:
     """What is said of an input or parameter that has no value, and how to give it one."""
-    is_port, name = hasattr(place, "default_value"), place.id
+    is_port, name = isinstance(place, InputPort), place.id
     what = f"input {name!r} of node {node!r} has no value: no default, and no edge leads to it"
     what = what if is_port else f"parameter {name!r} of node {node!r} has no value"
     key = "default_value" if is_port else "value"
-    return f"{what}. Give it: run(..., {name}=...), --set {name}=... on the command line; or write {key}: into the model"
+    written = f"; or write {key}: into the model" if not is_port or has_defaults() else ""
+    return f"{what}. Give it: run(..., {name}=...), --set {name}=... on the command line{written}"
 
 
 def warn_of_zeros(graph: Any, given: Container[str]) -> None:

@@ -14,7 +14,7 @@ from mdf_loop.convert.scheduled.lowered_runs import stacked
 from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.errors import PartialResults
 from mdf_loop.execute.interpret import Arguments
-from mdf_loop.execute.keeping import keeping
+from mdf_loop.execute.partial_results import keeping
 from mdf_loop.integrations.patches.no_eval import engine_at_work, refuse_graph
 from mdf_loop.integrations.patches.stdout import quiet_mdf
 from mdf_loop.integrations.patches.timeouts import Places, values_of
@@ -66,7 +66,7 @@ def run_recorded_in_mdf(
 
 
 class LoopOfNode(Protocol):
-    """What runs the loop that a parameter or function of a node is, and is told of passes."""
+    """What runs the loop that a parameter or function of a node is, and learns of passes."""
 
     def run(self, prepared: PreparedLoop, arguments: Arguments, run: Run) -> Any:
         """The results of the loop."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 import pickle
 from collections import OrderedDict
@@ -17,7 +16,7 @@ from mdf_loop.calls.content_cache import fingerprint
 from mdf_loop.convert.restoring import names_of
 from mdf_loop.convert.scheduled.first_runs import RunNode, interpreted
 from mdf_loop.convert.scheduled.loops import Lowered, ScheduledLowering, check_steps, execute
-from mdf_loop.convert.scheduled.values import GivenInput
+from mdf_loop.convert.scheduled.slots import GivenInput
 from mdf_loop.errors import (
     IterationError,
     LoopError,
@@ -37,6 +36,7 @@ from mdf_loop.ir import Loop
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Run, current_options
 from mdf_loop.readers.mdf.engine_body import refuse_hanging, refuse_unimplemented
+from mdf_loop.readers.mdf.input_ports import copied_with_room
 from mdf_loop.readers.mdf.typed import is_typed
 from mdf_loop.system.threads import lock
 
@@ -58,7 +58,7 @@ class Stepping(NamedTuple):
     collect: bool = False
     record: tuple[Key, ...] = ()
     inside: tuple[str, ...] = ()
-    """The names of what is recorded inside loops of nodes, which whoever records finds in the loop over steps."""
+    """The names of what is recorded inside loops of nodes, which a recording finds in the loop over steps."""
 
 
 class Shared:
@@ -72,7 +72,7 @@ class Shared:
     Parameters
     ----------
     graph : modeci_mdf Graph
-        Nobody changes it from now on.
+        It does not change from now on.
     inputs : mapping
         Values for some of its places.
     how : Stepping
@@ -87,7 +87,7 @@ class Shared:
         self.refusal, self._lowering, self._made = "", None, None
         self.graph, self.how, self.places = graph, how, dict[str, list[GivenInput]]()
         if inputs:
-            self.graph = copy.deepcopy(graph)
+            self.graph = copied_with_room(graph)
             refuse_missing_inputs(with_inputs(graph, inputs), {})
             for name, places in places_of(self.graph, inputs).items():
                 self.places[name] = [GivenInput(node, owner.id) for node, owner, _ in places]
@@ -120,7 +120,7 @@ class Shared:
 
 
 def _own(value: Any) -> Any:
-    """A value that nobody else changes."""
+    """A value that no other code changes."""
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
@@ -190,7 +190,7 @@ class ScheduledLoop:
             except PartialResults:
                 raise
             except LoopError as reason:
-                log.debug("%s: read anew for its inputs: %s", self._plain.id, reason)
+                log.debug("%s: read again for its inputs: %s", self._plain.id, reason)
                 if not isinstance(reason, IterationError):
                     self.shared.refusal = str(reason)
                 run.stream.restore(drawn)
@@ -214,7 +214,7 @@ class ScheduledLoops:
     Parameters
     ----------
     graph : modeci_mdf Graph
-        Nobody changes it from now on.
+        It does not change from now on.
     """
 
     def __init__(self, graph: Any) -> None:

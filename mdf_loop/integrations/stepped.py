@@ -21,7 +21,7 @@ from mdf_loop.calls.calling import alone_or_all, changeable, prepared_loop
 from mdf_loop.calls.control_flow import condition
 from mdf_loop.errors import MalformedBody, in_words
 from mdf_loop.execute.interpret import InterpretedLoop, Session
-from mdf_loop.execute.keeping import keeping
+from mdf_loop.execute.partial_results import keeping
 from mdf_loop.options import part_of, random_stream, start_run
 from mdf_loop.readers.mdf.control_functions import STEPPED
 from mdf_loop.types.fitting import handed_out
@@ -177,7 +177,7 @@ def _iterations(thing: Any, path: tuple[str, ...]) -> int | None:
 
 
 def starting_afresh(original: Callable[..., Any]) -> Callable[..., Any]:
-    """``EvaluableGraph.evaluate``: stepped loops begin anew, and conditions can find them."""
+    """``EvaluableGraph.evaluate``: stepped loops begin again, and conditions can find them."""
 
     @functools.wraps(original)
     def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -24,6 +24,7 @@ from mdf_loop.options import start_run
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf.body import check_graph
 from mdf_loop.readers.mdf.engine_body import check_expressions, refuse_hanging
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.signature import Signature, ports_of, read_signature, said_names
 from mdf_loop.readers.mdf.typed import OPAQUE, GraphReader, finished, is_typed
 from mdf_loop.types.fitting import fit_values
@@ -64,7 +65,7 @@ def typed_nodes(graph: Any) -> dict[str, TypedNode]:
     asked = asked_types(replace(body, inputs=(*body.inputs, *given), nodes=ours))  # what MDF gives has no types
     nodes, others = {}, copy.copy(graph)
     others.nodes = [node for node in graph.nodes if node.id in left]
-    check_expressions(others)  # what MDF's engine evaluates, in a model that somebody converted and changed
+    check_expressions(others)  # what MDF's engine evaluates, in a model that was converted and changed by hand
     for node in graph.nodes:
         if node.id not in left:
             nodes[node.id] = TypedNode(node, reader, replace(body, nodes=tuple(reader.made[node.id])), asked)
@@ -123,9 +124,9 @@ class TypedNode:
         self._values = {port.id: _value_of(reader, node, port) for port in node.input_ports}
         self._outputs = {port.id: reader.names[node.id, port.id] for port in node.output_ports}
         self._defaults = {
-            port.id: body.values.get(self._values[port.id], port.default_value)
+            port.id: body.values.get(self._values[port.id], default_value_of(port))
             for port in node.input_ports
-            if port.default_value is not None
+            if default_value_of(port) is not None
         }
         self._asked = {name: asked[name] for name in self._values.values() if name in asked}
         self._prepare(body)
@@ -176,7 +177,7 @@ def _value_of(reader: GraphReader, node: Any, port: Any) -> str:
         return reader.names[reader.sent[place]]
     if place in reader.signature.fed:
         return reader.signature.fed[place]
-    return port.id if port.default_value is None else f"{node.id}.{port.id}"
+    return port.id if default_value_of(port) is None else f"{node.id}.{port.id}"
 
 
 def prepare_typed(graph: Any) -> LoopRep:

@@ -1,7 +1,7 @@
 """The records every reader ends in and everything else works on.
 
 All are frozen: a change makes a new record.  There are no use-lists and no parents; a body has tens of
-nodes, and whoever wants the consumers of a value builds that dict in one line.
+nodes, and code that wants the consumers of a value builds that dict in one line.
 """
 
 from __future__ import annotations
@@ -39,6 +39,15 @@ class ValueType:
     element: ValueType | None = None
     key: np.dtype | None = None
 
+    def __eq__(self, other: object) -> bool:
+        """Whether both say the same: numpy takes None for float64, and so does its ``==``."""
+        if not isinstance(other, ValueType):
+            return NotImplemented
+        return (self.dtype is None, self.key is None, *self._said()) == (other.dtype is None, other.key is None, *other._said())
+
+    def _said(self) -> tuple[Any, ...]:
+        return self.dtype, self.shape, self.kind, self.element, self.key
+
     def __str__(self) -> str:
         if self.key is not None:
             return f"map({self.key.name},{self.element})"
@@ -63,7 +72,7 @@ class Node:
     inputs : tuple of str
         Value names; "" is an omitted input.
     outputs : tuple of str
-        Value names; "" is an output nobody wants.
+        Value names; "" is an output that is not wanted.
     attrs : mapping
         Plain Python and numpy values; a sub-graph is a :class:`Body`.
     name : str
@@ -128,7 +137,7 @@ class Node:
 
 @dataclass(frozen=True)
 class State:
-    """A hidden value that goes round: a body input of its own, and the value that feeds it in the next iteration.
+    """A hidden carried value: a body input of its own, and the value that feeds it in the next iteration.
 
     Each run of a loop starts with ``initial``; a body without a loop runs with it.
     """
@@ -158,7 +167,7 @@ class Body:
         Whether values must have the types that operators ask for (ONNX), or keep what they come with
         (MDF graphs and Python functions).
     state : tuple of State
-        Hidden values that go round; the body's caller does not see them.
+        Hidden carried values; the body's caller does not see them.
     defaults : mapping of str to array
         Values of inputs, and of captures, that the caller may leave out.  What runs a body gives it all of them, so only
         what is called by users, and what writes a body to a file, reads these.
@@ -235,7 +244,7 @@ class Body:
 
 @dataclass(frozen=True)
 class Carried:
-    """A value that goes round: body input, and the body output that feeds it in the next iteration."""
+    """A carried value: body input, and the body output that feeds it in the next iteration."""
 
     input: str
     output: str
@@ -367,7 +376,7 @@ class Loop:
 
     @property
     def goes_round(self) -> dict[str, str]:
-        """Body inputs that go round, carried and hidden ones, each with the value that feeds it."""
+        """Loop-carried body inputs, hidden ones included, each with the value that feeds it."""
         carried = {value.input: value.output for value in self.carried}
         return carried | {value.input: value.output for value in self.body.state}
 

@@ -110,7 +110,7 @@ def in_order(
     if len(order) < len(items):
         row = [called(items[k]) for k in _cycle(needs, set(order))]
         shown = " -> ".join([*row[:8], "..."] if len(row) > 8 else [*row, row[0]])
-        raise MalformedBody(f"nodes {shown} make a cycle; what goes round in a loop is a carried value", path)
+        raise MalformedBody(f"nodes {shown} make a cycle; from one iteration to the next only carried values lead", path)
     return [items[k] for k in order]
 
 

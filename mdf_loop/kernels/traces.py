@@ -1,7 +1,7 @@
 """Notes that a run takes: values written down one behind the other, of any type and shape, wherever they are computed.
 
-A trace goes round a loop and through branches like any other value.  It is never changed: a note makes a new one that knows
-the one before, so each takes the same time however long it is.
+A trace is carried by loops and passed through branches like any other value.  It is never changed: a note makes a new one that
+knows the one before, so each takes the same time however long it is.
 """
 
 from __future__ import annotations

@@ -303,8 +303,6 @@ def rounds(n: int) -> int:
 
 def coupled(pairs: Sequence[tuple[int, int]], first: Sequence[float], n: int) -> list[float]:
     """Probabilities of n classes for one row, from those of the first class of each pair."""
-    if n == 2:
-        return coupled_two(*first)
     q = [[0.0] * n for _ in range(n)]
     for (i, j), r in zip(pairs, first, strict=True):
         q[i][i] += (1 - r) * (1 - r)
@@ -326,21 +324,6 @@ def coupled(pairs: Sequence[tuple[int, int]], first: Sequence[float], n: int) ->
             whole *= 1 + step
         p = [value / whole for value in p]
     return p
-
-
-def coupled_two(r: float) -> list[float]:
-    """The same for two classes, whose matrix and both products with it follow from how far p is from r."""
-    p, rest = 0.5, 1 - r
-    for _ in range(rounds(2)):
-        away = p - r
-        square = away * away
-        if not (abs(rest * away - square) >= 0.0025 or abs(r * away + square) >= 0.0025):
-            break
-        step = (square - rest * away) / (rest * rest)
-        p = (p + step) / (1 + step)
-        away = p - r
-        p /= 1 + (away * away + r * away) / (r * r)
-    return [p, 1 - p]
 
 
 def coupled_rows(pairs: Sequence[tuple[int, int]], first: np.ndarray, n: int) -> np.ndarray:

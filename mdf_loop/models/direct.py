@@ -13,16 +13,18 @@ from typing import Any
 
 from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.errors import LoopError, PartialResults, keeps_results, let_through
-from mdf_loop.execute.keeping import keeping
+from mdf_loop.execute.partial_results import keeping
 from mdf_loop.integrations.patches.no_eval import engine_at_work, refuse_graph
 from mdf_loop.integrations.patches.stdout import quiet_mdf
 from mdf_loop.integrations.registration import register
 from mdf_loop.integrations.required_inputs import required_ports
+from mdf_loop.kernels.mdf.expression_operators import leaving
 from mdf_loop.models.direct_node import Ask, DirectNode, Outputs
 from mdf_loop.models.node_loops import NodeLoop, Request
 from mdf_loop.models.texts import NotDirect
 from mdf_loop.options import Run, check_time, options
 from mdf_loop.readers.mdf.control_functions import STEPPED
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.typed import is_typed
 
 Given = Mapping[str, Mapping[str, Any]]
@@ -99,7 +101,7 @@ class DirectGraph:
                 scopes[each.id] = scope
         if scopes is not None:
             scopes.update(sent)
-        return {name: sent[place] for name, place in self.places.items()}
+        return {name: leaving(sent[place]) for name, place in self.places.items()}
 
     def evaluate(
         self, given: Given, run: Run, call: Runner = Request.run, scopes: dict[Any, Any] | None = None
@@ -116,7 +118,7 @@ class DirectGraph:
         sent: Outputs = {}
 
         def known(error: PartialResults) -> dict[str, Any]:
-            return {name: sent[place] for name, place in self.places.items() if sent.get(place) is not None}
+            return {name: leaving(sent[place]) for name, place in self.places.items() if sent.get(place) is not None}
 
         return keeping(run, lambda: finished(self.steps(given, run, sent, scopes), run, call), known)
 
@@ -169,7 +171,7 @@ def _edges(graph: Any) -> dict[str, dict[str, Any]]:
             raise NotDirect(f"several edges end in port {edge.receiver}.{edge.receiver_port}, or one in its own node")
         if (edge.receiver, edge.receiver_port) not in inputs or (edge.sender, edge.sender_port) not in outputs:
             raise NotDirect(f"edge {edge.id!r} joins what is not there")
-        if inputs[edge.receiver, edge.receiver_port].default_value is not None:
+        if default_value_of(inputs[edge.receiver, edge.receiver_port]) is not None:
             raise NotDirect(f"edge {edge.id!r} ends in a port with a default, whose node does not wait for it")
         here[edge.receiver_port] = edge
     return found

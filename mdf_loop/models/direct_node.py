@@ -22,6 +22,7 @@ from mdf_loop.models.node_loops import LOOP, SCAN, NodeLoop
 from mdf_loop.models.texts import NotDirect, Scope, Text, argument_of, element_in, value_of
 from mdf_loop.options import Run, part_of, random_stream
 from mdf_loop.readers.mdf.control_functions import STEPPED
+from mdf_loop.readers.mdf.input_ports import default_value_of, reduce_of
 from mdf_loop.readers.mdf.node import is_stateful
 
 Outputs = dict[tuple[str, str], Any]
@@ -206,9 +207,9 @@ def _starting(scope: Scope, run: Run) -> Any:
 
 def _default(port: Any) -> Any:
     """What MDF's engine takes for a port that no edge ends in."""
-    if port.default_value is not None:
+    if default_value_of(port) is not None:
         return number_or(port)
-    is_float = (port.reduce or "overwrite") != "overwrite" or (port.type and "float" in port.type)
+    is_float = reduce_of(port) != "overwrite" or (port.type and "float" in port.type)
     try:
         return np.full(port.shape, 0.0 if is_float else 0)
     except (TypeError, ValueError) as error:

@@ -91,7 +91,7 @@ class MdfModel(Model):
         ids = [id for _, id, *_ in places]
         for node, id, owner, attribute in places:
             name = id if ids.count(id) == 1 else f"{node}.{id}"
-            default, kind = getattr(owner, attribute), "input port" if attribute == "default_value" else "parameter"
+            default, kind = getattr(owner, attribute, None), "input port" if attribute == "default_value" else "parameter"
             said = declared(getattr(owner, "type", None), getattr(owner, "shape", None))
             text = isinstance(default, str)
             known = said if default is None or text else type_of(default)
@@ -232,7 +232,7 @@ class MdfModel(Model):
             refuse_nothing(inputs)
             self.refuse_missing(inputs)
         if wish.record:
-            from mdf_loop.models.recording import recorded_run
+            from mdf_loop.models.recordings.recording import recorded_run
 
             return recorded_run(self, inputs, run, wish)
         direct = self.direct if wish.steps is None and not run.options.trusted else None

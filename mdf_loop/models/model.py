@@ -155,11 +155,10 @@ class Model:
             with options(seed=seed):
                 return self.run_once(inputs, None, wish)
         run, wish = start_run(), wish or PLAIN
-        about = About(self.name, seed=run.stream.seed, inputs=inputs, every=wish.every, options=dict(run.options.chosen))
         if wish.record_to is not None:
-            from mdf_loop.models.recorded_folder import Folder
+            from mdf_loop.models.recordings.zarr_folder import Folder
 
-            wish = replace(wish, record_to=Folder(wish.record_to, about, wish.record))
+            wish = replace(wish, record_to=Folder(wish.record_to, self._about(Found({}), inputs, run, wish), wish.record))
         try:
             found = self.evaluate(inputs, run, wish)
         except BaseException as error:
@@ -170,14 +169,19 @@ class Model:
                 for name in [name for name in inputs if name not in self.inputs]:
                     suggest_argument(error, name, [*HOW, "seed"])
             if keeps_results(error):
-                about.iterations, about.stop = error.iteration, stopped_by(error)
-                about.collected = self.collected(wish)
-                about.recorded = error.recorded or {}
-                error.results = _finished(Results(error.outputs, about), wish)
+                partly = Found(error.outputs or {}, error.iteration, stopped_by(error), error.recorded or {})
+                error.results = _finished(Results(partly.outputs, self._about(partly, inputs, run, wish)), wish)
             raise
-        about.iterations, about.stop, about.recorded = found.iterations, found.stop, found.recorded
-        about.collected = self.collected(wish)
-        return _finished(Results(handed_out(found.outputs, as_arrays=False), about), wish)
+        outputs = handed_out(found.outputs, as_arrays=False) if self.shares else found.outputs
+        return _finished(Results(outputs, self._about(found, inputs, run, wish)), wish)
+
+    shares = True
+    """Whether outputs of a run may be shared with what the model holds."""
+
+    def _about(self, found: Found, inputs: Mapping[str, Any], run: Run, wish: Wish) -> About:
+        """What is known of a run."""
+        ended, chosen = (found.iterations, found.stop, run.stream.seed), dict(run.options.chosen)
+        return About(self.name, *ended, inputs, found.recorded, wish.every, chosen, collected=self.collected(wish))
 
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives; the run has begun."""

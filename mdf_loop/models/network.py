@@ -25,6 +25,8 @@ class NetworkModel(Model):
     name, source : str
     """
 
+    shares = False
+
     def __init__(self, prepared: LoopRep, name: str = "", source: str = "") -> None:
         self.prepared, self.name, self.source = prepared, name or prepared.body.name, source
 
@@ -66,7 +68,7 @@ class NetworkModel(Model):
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives; what the variables of an OpenVINO model keep begins anew."""
         if wish.record:
-            from mdf_loop.models.recording import recorded_network
+            from mdf_loop.models.recordings.recording import recorded_network
 
             return recorded_network(self, inputs, run, wish)
         given = self.prepared.fit(inputs)

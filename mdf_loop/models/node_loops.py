@@ -45,7 +45,7 @@ def part_of_model(run: Run) -> Run:
 
 
 @dataclass(frozen=True)
-class Gathered:
+class GatheredArguments:
     """What a loop is to be run with, as it stands in its node: nothing is fitted to the body yet.
 
     Attributes
@@ -125,7 +125,7 @@ class NodeLoop:
         """
         return self.gathered(scope).request()
 
-    def gathered(self, scope: Scope) -> Gathered:
+    def gathered(self, scope: Scope) -> GatheredArguments:
         """The values that the node has now, as they are.
 
         Raises
@@ -150,7 +150,7 @@ class NodeLoop:
             found = self._prepared[n_carried] = prepare_loop(read_once(self.source, n_carried, "loop"), n_carried)
         return found
 
-    def _loop(self, scope: Scope, carried: list[Any]) -> Gathered:
+    def _loop(self, scope: Scope, carried: list[Any]) -> GatheredArguments:
         m = self._count(scope) if self._count is not None else None
         cond = self._cond(scope) if self._cond is not None else None
         prepared, self.n_carried = self.prepared(len(carried)), len(carried)
@@ -159,9 +159,9 @@ class NodeLoop:
         for name, value in (("M", m), ("cond", cond)):
             if name in captures and name not in named and value is not None:
                 named[name] = value
-        return Gathered(self.place, prepared, carried, named, m, cond)
+        return GatheredArguments(self.place, prepared, carried, named, m, cond)
 
-    def _scan(self, scope: Scope, inputs: list[Any]) -> Gathered:
+    def _scan(self, scope: Scope, inputs: list[Any]) -> GatheredArguments:
         count = self._n_scanned(scope) if self._n_scanned is not None else None
         if type(count) is not int or not 1 <= count <= len(inputs):
             raise NotDirect("the number of scanned inputs is no number")
@@ -172,4 +172,4 @@ class NodeLoop:
         if len(names) != len(inputs):
             raise NotDirect("the number of inputs is another one")
         named = {name: scope[name] for name in prepared.record.body.captures if name in scope}
-        return Gathered(self.place, prepared, inputs, named)
+        return GatheredArguments(self.place, prepared, inputs, named)

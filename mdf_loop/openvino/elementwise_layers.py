@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mdf_loop.openvino.conversions import Nodes, Values, converts
+from mdf_loop.openvino.layer_nodes import Nodes, Values, converts
 from mdf_loop.openvino.xml import Layer
 from mdf_loop.types.elements import kind_of
 

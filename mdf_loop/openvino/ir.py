@@ -17,7 +17,7 @@ from pathlib import Path
 from mdf_loop.errors import KindError, LoopError
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.ir.well_formed import check_body
-from mdf_loop.openvino.conversions import CONVERSIONS, MANY, Nodes
+from mdf_loop.openvino.layer_nodes import CONVERSIONS, MANY, Nodes
 from mdf_loop.openvino.weight_file import Weights
 from mdf_loop.openvino.xml import Layer, Net, Port, declared_shape, parse_file
 

@@ -12,8 +12,8 @@ import numpy as np
 from mdf_loop.errors import MalformedBody
 from mdf_loop.ir import Body, Carried, Collected, Loop, Scanned, ValueType
 from mdf_loop.ir.well_formed import check_body
-from mdf_loop.openvino.conversions import MANY, Nodes, Values, converts
 from mdf_loop.openvino.ir import add_layers, parameter_kind
+from mdf_loop.openvino.layer_nodes import MANY, Nodes, Values, converts
 from mdf_loop.openvino.port_maps import PortMap, Slices, read_ports
 from mdf_loop.openvino.xml import Layer, Net, declared_shape, read_net
 from mdf_loop.types.elements import CODES, DTYPES, kind_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.openvino.conversions import MANY, Nodes, Values, converts
+from mdf_loop.openvino.layer_nodes import MANY, Nodes, Values, converts
 from mdf_loop.openvino.xml import Layer
 from mdf_loop.types.elements import CODES
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mdf_loop.openvino.conversions import MANY, Nodes, Values, converts
 from mdf_loop.openvino.index_layers import constant_axis
+from mdf_loop.openvino.layer_nodes import MANY, Nodes, Values, converts
 from mdf_loop.openvino.xml import Layer
 from mdf_loop.types.elements import CODES
 

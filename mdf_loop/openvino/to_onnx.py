@@ -1,7 +1,7 @@
 """OpenVINO models as ONNX: records become Loop, our own kernels become operators of ONNX.
 
 A sliced input is read from outside by the iteration number, an invariant one by its name.  Outputs that are put
-together are collected and brought into shape behind the loop; a last value goes round without being read.
+together are collected and brought into shape behind the loop; a last value is carried without being read.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import onnx
 
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Body, Collected, Loop, Node, Scanned
-from mdf_loop.openvino.conversions import DOMAIN, OPSET, Nodes
 from mdf_loop.openvino.ir import OpenvinoModel, read_openvino
+from mdf_loop.openvino.layer_nodes import DOMAIN, OPSET, Nodes
 from mdf_loop.openvino.weight_file import Weights
 from mdf_loop.readers.onnx.loop_records import loop_record
 from mdf_loop.writers.onnx_graph import write_model

@@ -84,7 +84,7 @@ class Layer:
     Attributes
     ----------
     data : mapping of str to str
-        The attributes; :meth:`unread` gives those nobody asked for.
+        The attributes; :meth:`unread` gives those that were not asked for.
     sources : list of (int, int)
         For each input port in order, the layer and the output port (by position) that feed it.
     element : object
@@ -177,7 +177,7 @@ class Layer:
         self.asked.update(keys)
 
     def unread(self) -> list[str]:
-        """Attributes nobody asked for."""
+        """Attributes that were not asked for."""
         return sorted(set(self.data) - self.asked)
 
 
@@ -352,7 +352,7 @@ def _ordered(layers: dict[int, Layer], path: tuple[str, ...]) -> dict[int, Layer
         order = tuple(sorter.static_order())
     except CycleError as error:
         names = " -> ".join(repr(layers[k].name) for k in reversed(error.args[1]))
-        message = f"the layers {names} make a cycle; what goes round in a loop is a back edge"
+        message = f"the layers {names} make a cycle; what is carried in a loop is a back edge"
         raise MalformedBody(message, path) from error
     place = {id: k for k, id in enumerate(layers)}
     runs = all(place[source] < place[layer.id] for layer in layers.values() for source, _ in layer.sources)

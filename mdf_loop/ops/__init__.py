@@ -1,1 +1,1 @@
-"""Operators: the row of the table that says what one is, and the rules by which one call stands for many iterations."""
+"""Operators: the row of the table that says what one is, and the rules by which one call does many iterations."""

@@ -1,6 +1,6 @@
 """What is made of constants once: a weight in a type that is quicker to work with.
 
-Only arrays that a body holds as its constants, into which nobody can write, are remembered by who they are; what was made
+Only arrays that a body holds as its constants, which cannot be written into, are remembered by identity; what was made
 of one is forgotten with it.
 """
 
@@ -35,7 +35,7 @@ _kept = 0
 
 
 def read_only(value: Any) -> Any:
-    """A value that whoever gets hold of it cannot write into."""
+    """A value that cannot be written into."""
     if not isinstance(value, np.ndarray):
         return value
     view = value.view()
@@ -44,7 +44,7 @@ def read_only(value: Any) -> Any:
 
 
 def unchangeable(value: Any) -> Any:
-    """A constant that whoever gets hold of it cannot write into: the body is used again."""
+    """A constant that cannot be written into: the body is used again."""
     view = read_only(value)
     if isinstance(view, np.ndarray):
         with _lock:
@@ -64,7 +64,7 @@ def once(make: Callable[..., T], constant: Any, *others: Any) -> T:
     Parameters
     ----------
     make : callable
-        A function of a module.  It gives numbers, or an array that nobody may write into.
+        A function of a module.  It gives numbers, or an array that is not written into.
     constant : array
         Of which it is remembered.
     *others : array, number of numpy's or None

@@ -236,7 +236,7 @@ def say(op: str, *, since: int = 1, until: int | None = None, domain: str = "", 
     """Say what is known of an operator besides what it computes, see :class:`Facts`.
 
     It holds for the kernels there are from version ``since`` on and before ``until``, besides what was said before; of a
-    kernel that takes the place of one of them nothing is known until it is said anew.
+    kernel that takes the place of one of them nothing is known until it is said again.
 
     Examples
     --------
@@ -302,7 +302,7 @@ def watch(key: Hashable, get: Callable[[], Any], value: Any) -> None:
 
 
 def changes() -> int:
-    """How often the table has changed: whoever keeps kernels that were looked up asks whether they still hold."""
+    """How often the table has changed: code that keeps kernels it looked up asks whether they still hold."""
     global _changes
     if _outside and any(get() is not value for get, value in list(_outside.values())):
         _outside.clear()

@@ -31,7 +31,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of an operator besides what it computes: whoever has a shorter way for a class of operators asks here.
+    """What is known of an operator besides what it computes: code that has a shorter way for a class of operators asks here.
 
     Nothing is said where a field has its default.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from mdf_loop.calls.explain import COLOURS as WAYS_COLOURS
 
 INPUT, OUTPUT, CONDITION, PLAIN = "input", "output", "condition", "plain"
-"""What a box may stand for besides the ways in which a plan runs a node (:data:`mdf_loop.calls.explain.WAYS`)."""
+"""What a box may be besides the ways in which a plan runs a node (:data:`mdf_loop.calls.explain.WAYS`)."""
 
 COLOURS = {
     **WAYS_COLOURS,

@@ -12,7 +12,7 @@ from mdf_loop.pictures.boxes import CONDITION, INPUT, OUTPUT, PLAIN, Arrow, Box,
 from mdf_loop.plan.schedule import make_plan
 
 MOST_NODES = 400
-"""A body of more nodes is drawn as one box: nobody can read it, and Graphviz takes minutes."""
+"""A body of more nodes is drawn as one box: it cannot be read, and Graphviz takes minutes."""
 
 Scope = Mapping[str, str]
 """Where the values that can be read come from: the key of a box for each name."""

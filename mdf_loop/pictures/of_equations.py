@@ -11,6 +11,7 @@ from mdf_loop.pictures.boxes import CONDITION, INPUT, PLAIN, Cluster
 from mdf_loop.pictures.of_bodies import BodyDrawer, Scope
 from mdf_loop.readers.expressions.equation_texts import Equations, check_names, equations_in, is_equations, texts_of
 from mdf_loop.readers.expressions.expression_text import refuse_length, tree_of, variables
+from mdf_loop.readers.mdf.input_ports import default_value_of
 
 WIDEST = 44
 """Letters in a line of a box: longer equations are broken."""
@@ -114,7 +115,7 @@ def names_in(said: Equations) -> Iterator[str]:
 
 def node_lines(node: Any) -> list[str]:
     """What a node of MDF says: its inputs with their defaults, its parameters and its outputs, a line each."""
-    inputs = [f"{port.id} = {_short(port.default_value)}" for port in node.input_ports if port.default_value is not None]
+    inputs = [f"{port.id} = {_short(default_value_of(port))}" for port in node.input_ports if default_value_of(port) is not None]
     functions = [f"{thing.id} = {_call(thing)}" for thing in node.functions]
     parameters = [line for thing in node.parameters for line in _parameter(thing)]
     outputs = [f"{port.id} = {port.value}" for port in node.output_ports if str(port.value) != port.id]

@@ -15,6 +15,7 @@ from mdf_loop.pictures.of_equations import EquationDrawer, broken, condition_tex
 from mdf_loop.readers.expressions.equation_texts import NUMBERS, Equations
 from mdf_loop.readers.expressions.equations import EQUATIONS
 from mdf_loop.readers.mdf.by_place import NO_VALUES
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.node import CONTROL
 from mdf_loop.readers.onnx.loop_records import as_loop
 
@@ -107,7 +108,8 @@ def _node(
 
 
 def _default(port: Any) -> str:
-    return "" if port.default_value is None else f"default {_shown(port.default_value)}"
+    value = default_value_of(port)
+    return "" if value is None else f"default {_shown(value)}"
 
 
 def _port(drawer: BodyDrawer, port: Any, around: Cluster, scope: Mapping[str, str], found: Mapping[str, dict[str, str]]) -> str:
@@ -137,7 +139,7 @@ def _control(
         return _equations(drawer, thing, drawer.cluster(around, f"{thing.function.partition('::')[2]} {thing.id}"), scope, said)
     try:
         node = _as_node(thing, args, held)
-    except LoopError as error:  # what is wrong is told when the model runs
+    except LoopError as error:  # running the model raises it
         key = drawer.box(around, thing.id, thing.function, kind=CONDITION, tip=str(error))
         for name in args.values():
             drawer.arrow(scope.get(name) if isinstance(name, str) else None, key)

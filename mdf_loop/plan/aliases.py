@@ -1,4 +1,4 @@
-"""Second names for the same values, taken out of a loop before it is planned: nobody behind has to follow them."""
+"""Second names for the same values, taken out of a loop before it is planned, so that no later step has to follow them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class _Aliases:
         return id(node) in self._found
 
     def name(self, name: str) -> str:
-        """The value that a name stands for."""
+        """The value behind a name."""
         return self.names.get(name, name)
 
     def _is_alias(self, node: Node) -> bool:

@@ -1,6 +1,6 @@
 """Who needs whom, within an iteration and from one to the next: the components of the dependence graph.
 
-Vertices are the nodes that are not the same in every iteration, and the values that go round.  A component with a
+Vertices are the nodes that are not the same in every iteration, and the carried values.  A component with a
 cycle is a recurrence; everything else could run for many iterations at once.
 """
 
@@ -14,9 +14,9 @@ from mdf_loop.ir import Node
 
 @dataclass(frozen=True)
 class Component:
-    """Nodes and values that go round which need each other, and the components they need besides.
+    """Nodes and carried values that need each other, and the components they need besides.
 
-    ``cyclic`` is false for a single node, and for a single value that goes round without needing itself.
+    ``cyclic`` is false for a single node, and for a single carried value that does not need itself.
     """
 
     nodes: tuple[Node, ...]
@@ -33,7 +33,7 @@ def components(nodes: Sequence[Node], round_trips: Mapping[str, str], tied: Sequ
     nodes : sequence of Node
         In the order of the body.
     round_trips : mapping
-        Value that goes round -> the value that feeds it, see :func:`~mdf_loop.plan.invariants.rounds`.
+        Carried value -> the value that feeds it, see :func:`~mdf_loop.plan.invariants.rounds`.
     tied : sequence of Node
         Nodes that have to take turns in their order, such as those that draw random numbers.
     """

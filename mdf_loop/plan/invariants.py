@@ -1,7 +1,7 @@
 """What is the same in every iteration, and what a node does besides computing: nothing, random numbers, or something unknown.
 
 A carried value whose body output is that carried value again never changes.  One whose body output is the same
-in every iteration changes once, after the first: whoever starts at the second iteration may take it as the same
+in every iteration changes once, after the first: a reader that starts at the second iteration may take it as the same
 too.  That is what ``late`` is for: the condition that most bodies set to true is one of these.
 """
 
@@ -71,7 +71,7 @@ class Invariants:
 
 
 def rounds(loop: Loop) -> dict[str, str]:
-    """Body inputs that go round, hidden ones and the condition among them, with the value that feeds each."""
+    """Carried body inputs, hidden ones and the condition among them, with the value that feeds each."""
     found = dict(loop.goes_round)
     if loop.condition and loop.keep_going:
         found[loop.condition] = loop.keep_going

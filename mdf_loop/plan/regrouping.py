@@ -23,7 +23,7 @@ def regrouped(nodes: Sequence[Node], moving: Collection[str], same: Invariants, 
     nodes : sequence of Node
         Those that are not the same in every iteration, in order.
     moving : collection of str
-        Values that go round and change.
+        Carried values that change.
     same : Invariants
         Values that are the same in every iteration.
     kept : collection of str

@@ -22,7 +22,7 @@ Inferred = tuple[np.dtype | None, tuple[int | None, ...] | None]
 """An element type and a shape; None for what is not known, and for open lengths."""
 
 MOST = 1 << 10
-"""Elements of a constant up to which inference is told what it is."""
+"""Elements of a constant up to which inference gets its value."""
 
 
 def result_types(node: Node, given: Sequence[Inferred | None], values: Sequence[Any]) -> list[Inferred]:

@@ -23,7 +23,7 @@ from mdf_loop.plan.regrouping import regrouped
 
 @dataclass(frozen=True)
 class Shift:
-    """A value that goes round and is fed from outside the recurrence: what it was fed one iteration before."""
+    """A carried value that is fed from outside the recurrence: what it was fed one iteration before."""
 
     name: str
 
@@ -61,7 +61,7 @@ class Plan:
     parts : tuple of (Batched or Stepped)
         In the order in which a block runs them.
     rounds : mapping
-        Values that go round -> the value that feeds each.
+        Carried values -> the value that feeds each.
     condition : str
         How the trip count is known: ``"given"``, ``"batched"`` or ``"stepped"``.
     deciding : str
@@ -170,7 +170,7 @@ def _is_row(plan: Plan, node: Node) -> bool:
 
 
 def _names_of(part: Batched | Stepped) -> set[str]:
-    """Values that go round in a part."""
+    """Carried values of a part."""
     if isinstance(part, Stepped):
         return set(part.rounds)
     return {unit.name for unit in part.units if not isinstance(unit, Node)}
@@ -191,7 +191,7 @@ def _deciding(loop: Loop, same: Invariants) -> str:
 
 
 def _moving(loop: Loop, varying: Sequence[Node], round_trips: Mapping[str, str], same: Invariants) -> dict[str, str]:
-    """Values that go round, change, and are read by somebody."""
+    """Carried values that change and are read."""
     read = {name for node in varying for name in node.reads} | {c.output for c in loop.collected} | set(loop.last)
     read |= set(round_trips.values()) | {_deciding(loop, same)}
     return {name: output for name, output in round_trips.items() if name not in same and name in read}

@@ -12,7 +12,7 @@ from mdf_loop.plots.series import TRIAL, Series
 from mdf_loop.settings.engines import install_line
 
 MOST_LINES = 12
-"""Lines that can be told apart; more of them are a heat map."""
+"""Lines that a reader can tell apart; more of them are a heat map."""
 
 
 def new_axes(size: tuple[float, float] | None = None) -> Any:
@@ -150,7 +150,7 @@ def _ticks(axis: Any, along: np.ndarray) -> None:
 
 
 def _said(ax: Any, x: str, y: str) -> None:
-    """Name the axes, where nobody has named them."""
+    """Name the axes, where they have no names."""
     ax.set_xlabel(ax.get_xlabel() or x)
     ax.set_ylabel(ax.get_ylabel() or y)
 

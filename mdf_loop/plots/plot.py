@@ -66,7 +66,7 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
 
 
 def _all_lines(source: Any, known: Any) -> list[Any]:
-    """What is drawn where nobody says a name: lines along one axis that all of them have; or a single series of any kind."""
+    """What is drawn where no name is given: lines along one axis that all of them have; or a single series of any kind."""
     recorded = getattr(getattr(source, "about", None), "recorded", None)
     found = []
     for name in recorded or known:

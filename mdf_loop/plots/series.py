@@ -55,7 +55,7 @@ class Series:
 
 
 def series_of(source: Any) -> dict[str, Callable[[], Series]]:
-    """What can be plotted, by name: each a function that makes the :class:`Series`, so that nothing is read in vain.
+    """What can be plotted, by name: each a function that makes the :class:`Series`, so that only what is drawn is read.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ _noted: contextvars.ContextVar[list[Path] | None] = contextvars.ContextVar("mdf_
 
 @contextlib.contextmanager
 def noted_files() -> Iterator[list[Path]]:
-    """The files that are opened inside a ``with`` block: whoever keeps what was read can see whether they have changed."""
+    """The files that are opened inside a ``with`` block: code that keeps what was read can see whether they have changed."""
     found: list[Path] = []
     with holding(_noted, found):
         yield found

@@ -42,7 +42,7 @@ ENGINES = {
     "numpy": Engine(),
     "jit": Engine(compiles=True, interprets_short_loops=True, needs="llvmlite"),
 }
-"""The engines by name; nobody else knows them by theirs."""
+"""The engines by name; no other module names them."""
 
 
 @functools.cache

@@ -98,7 +98,7 @@ class RandomStream:
         return stream
 
     def shared(self) -> np.random.Generator:
-        """The generator of all nodes without a seed of their own; it is asked for anew for each draw."""
+        """The generator of all nodes without a seed of their own; it is asked for again for each draw."""
         self._saved = None
         if self._shared is None:
             self._shared = generator_of(self.seed)
@@ -127,14 +127,14 @@ class RandomStream:
         return address
 
     def own(self, node: object, seed: float) -> np.random.Generator:
-        """The generator of one node that states its seed, kept through the run; it is asked for anew for each draw."""
+        """The generator of one node that states its seed, kept through the run; it is asked for again for each draw."""
         self._saved = None
         if node not in self._own:
             self._own[node] = generator_of(np.float64(seed).view(np.uint64))
         return self._own[node]
 
     def _state(self) -> Any:
-        """How far the shared generator has come, or whoever drew since: as numpy says it."""
+        """How far the shared generator has come, or what drew since: as numpy says it."""
         if not self._are_ahead or self._words is None:
             return None if self._shared is None else self._shared.bit_generator.state
         state, step = (int.from_bytes(self._words[0][k : k + BYTES], "little") for k in (0, BYTES))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Value
 
 
@@ -13,12 +14,6 @@ class TooLong(FallBack):
     """A loop has more iterations than one program runs without a pause."""
 
 
-_HARMLESS = {
-    *("add", "sub", "mul", "neg", "abs", "and_", "or_", "xor", "not_", "lt", "le", "gt", "ge", "eq", "ne"),
-    *("cast", "select", "python.whole"),
-}
-"""What Python never refuses, but for numbers without end that become floats."""
-
 _HARMLESS_PLACES = {"item", "rows", "length", "insert", "erase"}
 """What cannot go wrong: places of rows are looked at before."""
 
@@ -27,9 +22,10 @@ def may_refuse(value: Value) -> bool:
     """Whether Python may raise an error for it, so that it must be computed where it stands, read or not."""
     if value.type.dtype is None or not any(x.type.weak for x in value.args):
         return False
+    refuses = PRIMITIVES[value.op].refuses if value.op in PRIMITIVES else value.op not in ("cast", "select")
     if value.op == "cast" or (value.type.kind == "f" and value.op != "select"):
-        return value.op not in _HARMLESS or any(x.type.weak and x.type.kind != value.type.kind != "b" for x in value.args)
-    return value.type.weak and (value.op not in _HARMLESS or (value.op == "mul" and value.type.kind in "iO"))
+        return refuses or any(x.type.weak and x.type.kind != value.type.kind != "b" for x in value.args)
+    return value.type.weak and (refuses or (value.op == "mul" and value.type.kind in "iO"))
 
 
 def may_fail(value: Value) -> bool:

@@ -20,7 +20,11 @@ from mdf_loop.ops.rows import Bound, Call
 from mdf_loop.plan.invariants import is_repeatable, lasting
 from mdf_loop.plan.result_types import result_types
 from mdf_loop.step.allowed import allows
-from mdf_loop.step.around import (
+from mdf_loop.step.build import MOST_FOLDED, Builder, CannotLower
+from mdf_loop.step.check import checked
+from mdf_loop.step.constants import of_constants
+from mdf_loop.step.fixpoint import Settling
+from mdf_loop.step.loop_types import (
     as_declared,
     joined,
     known_trip_count,
@@ -28,14 +32,10 @@ from mdf_loop.step.around import (
     types_of_results,
     with_rows_of,
 )
-from mdf_loop.step.build import MOST_FOLDED, Builder, CannotLower
-from mdf_loop.step.check import checked
-from mdf_loop.step.constants import of_constants
 from mdf_loop.step.memory import can_be_told
 from mdf_loop.step.primitives import BOOL, INT64
 from mdf_loop.step.records import UNKNOWN, Apply, BranchRegion, LoopRegion, Region, Size, Type, Value
 from mdf_loop.step.sequences import alike, collecting, with_lists
-from mdf_loop.step.settling import Settling
 from mdf_loop.step.trace import meaning_of
 
 Names = dict[str, Value]

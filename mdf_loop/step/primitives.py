@@ -20,6 +20,9 @@ from mdf_loop.kernels.numbers.arithmetic_operators import div
 from mdf_loop.kernels.numbers.transcendental import error_function
 from mdf_loop.step.records import UNKNOWN, Length, Size, Type
 
+DIVISION, CALL = 12, 15
+"""What dividing whole numbers, and a function, costs, beside an addition."""
+
 
 @dataclass(frozen=True)
 class Primitive:
@@ -31,68 +34,86 @@ class Primitive:
         What it is, on numpy's numbers and arrays (and on Python's numbers, where they are weak).
     ufunc : numpy.ufunc or None
         The same as a universal function, for its type rule and for ``out=``; None for what is none.
+    cost : int
+        What one element takes in machine code, in additions.
     is_question : bool
         The answer is a bool.
     is_python : bool
         A function of Python's, of weak numbers alone: it raises where numpy gives nan.
+    is_exact : bool
+        Floats have the same bits however many are computed at once: they are what IEEE 754 says.  Functions such as exp are
+        not, whose last place depends on how many numbers a processor works on.
+    refuses : bool
+        Python may raise an error for numbers of its own, and not only for whole ones that are too large for a float.
+    leaves, wraps : bool
+        Of whole numbers that do not wrap around by themselves: the result may leave the range of its type; it may be given
+        what has left it, as wrapping around once, in the end, gives the same.
     """
 
     call: Callable[..., Any]
     ufunc: np.ufunc | None
+    cost: int = CALL
     is_question: bool = False
     is_python: bool = False
+    is_exact: bool = True
+    refuses: bool = True
+    leaves: bool = False
+    wraps: bool = False
 
 
 def _whole(x: Any) -> Any:
     return int(x) if type(x) is float and x.is_integer() else x
 
 
-_OPERATORS: dict[str, tuple[np.ufunc, Callable[..., Any]]] = {
-    "add": (np.add, operator.add),
-    "sub": (np.subtract, operator.sub),
-    "mul": (np.multiply, operator.mul),
-    "div": (np.true_divide, operator.truediv),
-    "floordiv": (np.floor_divide, operator.floordiv),
-    "mod": (np.remainder, operator.mod),
-    "neg": (np.negative, operator.neg),
-    "abs": (np.absolute, operator.abs),
-    "pow": (np.power, operator.pow),
-    "shl": (np.left_shift, operator.lshift),
-    "shr": (np.right_shift, operator.rshift),
-    "and_": (np.bitwise_and, operator.and_),
-    "or_": (np.bitwise_or, operator.or_),
-    "xor": (np.bitwise_xor, operator.xor),
-    "not_": (np.invert, operator.invert),
-}
-_QUESTIONS: dict[str, tuple[np.ufunc, Callable[..., Any]]] = {
-    "lt": (np.less, operator.lt),
-    "le": (np.less_equal, operator.le),
-    "gt": (np.greater, operator.gt),
-    "ge": (np.greater_equal, operator.ge),
-    "eq": (np.equal, operator.eq),
-    "ne": (np.not_equal, operator.ne),
-    "signbit": (np.signbit, np.signbit),
-}
-_OF_THEIR_NAMES = (
-    "fmod sign floor ceil rint trunc sqrt cbrt reciprocal exp exp2 expm1 log log1p log2 log10 sin cos tan sinh cosh tanh "
-    "hypot copysign nextafter ldexp gcd lcm"
-)
-_UFUNCS: dict[str, np.ufunc] = {"max": np.maximum, "min": np.minimum}
-_UFUNCS |= {f"a{name}": getattr(np, f"arc{name}") for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "tan2")}
-_UFUNCS |= {name: getattr(np, name) for name in _OF_THEIR_NAMES.split()}
+def _question(call: Callable[..., Any], ufunc: np.ufunc) -> Primitive:
+    return Primitive(call, ufunc, cost=1, is_question=True, refuses=False)
+
+
+def _functions(names: str, cost: int = CALL, is_exact: bool = True) -> dict[str, Primitive]:
+    """Functions that numpy has by the same names, but for those that begin with ``arc`` there."""
+    ufuncs = {name: getattr(np, f"arc{name[1:]}" if name.startswith("a") else name) for name in names.split()}
+    return {name: Primitive(ufunc, ufunc, cost, is_exact=is_exact) for name, ufunc in ufuncs.items()}
+
+
 _MATH = (
     "acos acosh asin asinh atan atan2 atanh cos cosh sin sinh tan tanh degrees radians hypot exp exp2 expm1 log log10 log1p log2 "
     "sqrt cbrt pow erf erfc gamma lgamma fabs fmod remainder copysign ldexp ceil floor trunc gcd lcm isfinite isinf isnan"
 )
 
 PRIMITIVES: dict[str, Primitive] = {
-    "erf": Primitive(error_function, None),
-    "quotient": Primitive(div, None),
-    **{name: Primitive(call, ufunc) for name, (ufunc, call) in _OPERATORS.items()},
-    **{name: Primitive(call, ufunc, is_question=True) for name, (ufunc, call) in _QUESTIONS.items()},
-    **{name: Primitive(ufunc, ufunc) for name, ufunc in _UFUNCS.items()},
-    **{f"math.{name}": Primitive(getattr(math, name), None, is_python=True) for name in _MATH.split()},
-    "python.whole": Primitive(_whole, None, is_python=True),
+    "add": Primitive(operator.add, np.add, cost=1, refuses=False, leaves=True, wraps=True),
+    "sub": Primitive(operator.sub, np.subtract, cost=1, refuses=False, leaves=True, wraps=True),
+    "mul": Primitive(operator.mul, np.multiply, cost=1, refuses=False, leaves=True, wraps=True),
+    "neg": Primitive(operator.neg, np.negative, cost=1, refuses=False, leaves=True, wraps=True),
+    "abs": Primitive(operator.abs, np.absolute, cost=1, refuses=False, leaves=True),  # the lowest number has no opposite
+    "div": Primitive(operator.truediv, np.true_divide, cost=4),
+    "floordiv": Primitive(operator.floordiv, np.floor_divide, cost=DIVISION, leaves=True),
+    "mod": Primitive(operator.mod, np.remainder, cost=DIVISION),
+    "quotient": Primitive(div, None, cost=DIVISION, leaves=True),
+    "pow": Primitive(operator.pow, np.power, is_exact=False),
+    "shl": Primitive(operator.lshift, np.left_shift, cost=1),
+    "shr": Primitive(operator.rshift, np.right_shift, cost=1),
+    "and_": Primitive(operator.and_, np.bitwise_and, cost=1, refuses=False),
+    "or_": Primitive(operator.or_, np.bitwise_or, cost=1, refuses=False),
+    "xor": Primitive(operator.xor, np.bitwise_xor, cost=1, refuses=False),
+    "not_": Primitive(operator.invert, np.invert, cost=1, refuses=False),
+    "lt": _question(operator.lt, np.less),
+    "le": _question(operator.le, np.less_equal),
+    "gt": _question(operator.gt, np.greater),
+    "ge": _question(operator.ge, np.greater_equal),
+    "eq": _question(operator.eq, np.equal),
+    "ne": _question(operator.ne, np.not_equal),
+    "signbit": _question(np.signbit, np.signbit),
+    "max": Primitive(np.maximum, np.maximum, cost=1),
+    "min": Primitive(np.minimum, np.minimum, cost=1),
+    "sqrt": Primitive(np.sqrt, np.sqrt, cost=6),
+    **_functions("sign floor ceil rint trunc", cost=1),
+    **_functions("fmod reciprocal copysign nextafter ldexp gcd lcm"),
+    **_functions("cbrt exp exp2 expm1 log log1p log2 log10 sin cos tan sinh cosh tanh hypot", is_exact=False),
+    **_functions("asin acos atan asinh acosh atanh atan2", is_exact=False),
+    "erf": Primitive(error_function, None, is_exact=False),
+    **{f"math.{name}": Primitive(getattr(math, name), None, is_python=True, is_exact=False) for name in _MATH.split()},
+    "python.whole": Primitive(_whole, None, is_python=True, refuses=False),
     "python.round": Primitive(round, None, is_python=True),
 }
 """All primitives by name."""
@@ -112,8 +133,6 @@ _PYTHON: dict[str, type] = {"b": bool, "i": int, "f": float, "c": complex}
 _KINDS: dict[str, tuple[type, ...]] = {**{kind: (python,) for kind, python in _PYTHON.items()}, "O": (int, float)}
 EITHER = np.dtype(object)
 """The element type of weak numbers of which only the run can tell whether they are an int or a float."""
-_LOGIC = {"and_", "or_", "xor", "not_", "max", "min"}
-"""What gives a bool of bools; other arithmetic makes small whole numbers of them."""
 
 
 def type_of_result(name: str, types: Sequence[Type]) -> Type:
@@ -130,8 +149,8 @@ def type_of_result(name: str, types: Sequence[Type]) -> Type:
     if row.is_question:
         return Type(BOOL, shape)
     dtypes = {t.dtype for t in types}
-    is_plain = len(dtypes) == 1 and name not in _FLOATING and (types[0].dtype != BOOL or name in _LOGIC)
-    if row.ufunc is None or (is_plain and not any(t.weak for t in types)):
+    is_plain = len(dtypes) == 1 and types[0].kind not in "iub" and not any(t.weak for t in types)  # floats stay what they are
+    if row.ufunc is None or is_plain:
         return Type(types[0].dtype, shape)
     return Type(dtype_of_result(row.ufunc, types), shape)
 
@@ -157,11 +176,6 @@ def _asked(call: Callable[..., Any], given: Sequence[type]) -> type | None:
         with contextlib.suppress(TypeError, ValueError, ArithmeticError):
             return type(call(*[kind(number) for kind in given]))
     return None
-
-
-_FLOATING = {name for name, row in PRIMITIVES.items() if row.ufunc is not None and "ll->l" not in row.ufunc.types}
-_FLOATING -= {"neg", "abs", "sign", "not_", "floor", "ceil", "trunc", "reciprocal"}
-"""Primitives that make floats of whole numbers."""
 
 
 @functools.lru_cache(maxsize=1024)

@@ -86,6 +86,13 @@ class Type:
     weak: bool = False
     is_array: bool = False
 
+    def __eq__(self, other: object) -> bool:
+        """Whether both are the same: numpy takes None for float64, and so does its ``==``."""
+        if not isinstance(other, Type):
+            return NotImplemented
+        mine = self.dtype is None, self.dtype, self.shape, self.weak, self.is_array
+        return mine == (other.dtype is None, other.dtype, other.shape, other.weak, other.is_array)
+
     @property
     def rank(self) -> int | None:
         """The number of axes, if it is known."""

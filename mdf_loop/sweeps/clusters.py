@@ -11,7 +11,7 @@ from typing import Any
 from mdf_loop.errors import LoopError, let_through
 from mdf_loop.options import Deadline
 from mdf_loop.sweeps.pieces import Asked, Pieces
-from mdf_loop.sweeps.table import Chunk, Ran, Span
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Ran, Span
 from mdf_loop.sweeps.task import Task
 from mdf_loop.sweeps.workers import AHEAD
 

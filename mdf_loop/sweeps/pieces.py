@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from mdf_loop.sweeps.table import Ran, Span
+from mdf_loop.sweeps.rows.rows_of_runs import Ran, Span
 
 Asked = tuple[int, int] | tuple[int, int, float]
 """A piece to be run: its first run, the one after its last, and how long it may take if the clock decides."""
@@ -30,7 +30,7 @@ LARGEST = 1 << 17, 1 << 27
 """Runs of a piece at most, and bytes of what they give."""
 
 
-class Source(Protocol):
+class RunSource(Protocol):
     """The runs that are left: of a checkpoint that several jobs share, or of :class:`Uncut`."""
 
     @property
@@ -82,7 +82,7 @@ class Pieces:
 
     Parameters
     ----------
-    source : Source
+    source : RunSource
     length : int, optional
         How many runs a piece has; the clock decides otherwise.
     trials : int
@@ -91,7 +91,7 @@ class Pieces:
         Whether the first piece shall end soon however few runs there are.
     """
 
-    def __init__(self, source: Source, length: int | None = None, trials: int = 1, is_watched: bool = True) -> None:
+    def __init__(self, source: RunSource, length: int | None = None, trials: int = 1, is_watched: bool = True) -> None:
         self._source, self._given = source, length
         is_short = not is_watched and source.left <= SMALL
         self._length, self._first = (FIRST * min(trials, MORE), LONG) if is_short else (FIRST, SOON)

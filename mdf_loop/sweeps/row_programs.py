@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from mdf_loop.errors import LoopError, let_through
-from mdf_loop.execute.many import columns_of
+from mdf_loop.execute.many_runs import columns_of
 from mdf_loop.execute.numpy_engine import program_values
 from mdf_loop.execute.specialised import Specialised
-from mdf_loop.models.node_loops import Gathered, NodeLoop
+from mdf_loop.models.node_loops import GatheredArguments, NodeLoop
 from mdf_loop.options import Run
 from mdf_loop.settings.engines import can_compile
-from mdf_loop.sweeps.compiled import CompiledLoop
-from mdf_loop.sweeps.exact import NotBatched, adds_up_little
+from mdf_loop.sweeps.compiled_lanes import CompiledLoop
+from mdf_loop.sweeps.lanes.exact import NotBatched, adds_up_little
 from mdf_loop.sweeps.side_by_side import refuse_other
 from mdf_loop.sweeps.sources import Evaluated, OfNodes, OfOperators, Unread, results_in
 
 if TYPE_CHECKING:
-    from mdf_loop.backends.llvm.many import Columns
+    from mdf_loop.backends.llvm.many import RunColumns
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class Mark:
 
 def row_program(
     source: Evaluated, inputs: Mapping[str, Any], swept: Sequence[str], names: Sequence[str], times: int, run: Run
-) -> Columns | None:
+) -> RunColumns | None:
     """The program of all runs whose inputs differ in some alone; None if there is none.
 
     Parameters
@@ -119,7 +119,7 @@ def _of_nodes(source: OfNodes, inputs: Mapping[str, Any], swept: Sequence[str], 
     return made, values, places, [taken[name] for name in names]
 
 
-def _gathered(source: OfNodes, inputs: Mapping[str, Any], swept: Sequence[str], run: Run) -> tuple[Gathered, list[Mark]]:
+def _gathered(source: OfNodes, inputs: Mapping[str, Any], swept: Sequence[str], run: Run) -> tuple[GatheredArguments, list[Mark]]:
     """What the loop is given, with marks in the place of inputs that differ."""
     found, marks = source.model.places_given(inputs), [Mark(name) for name in swept]
     if found is None:
@@ -133,7 +133,7 @@ def _gathered(source: OfNodes, inputs: Mapping[str, Any], swept: Sequence[str], 
     return asked, marks
 
 
-def _unmarked(gathered: Gathered, inputs: Mapping[str, Any]) -> Gathered:
+def _unmarked(gathered: GatheredArguments, inputs: Mapping[str, Any]) -> GatheredArguments:
     """The same with values in the place of marks."""
 
     def value(x: Any) -> Any:

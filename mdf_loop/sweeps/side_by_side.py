@@ -15,13 +15,13 @@ from mdf_loop.models.model import Model, Wish
 from mdf_loop.models.node_loops import Request
 from mdf_loop.models.results import stop_of
 from mdf_loop.options import Run
-from mdf_loop.sweeps.batched import BatchedLoop
-from mdf_loop.sweeps.columns import Columns
-from mdf_loop.sweeps.compiled import CompiledLoop
-from mdf_loop.sweeps.exact import NotBatched
+from mdf_loop.sweeps.compiled_lanes import CompiledLoop
+from mdf_loop.sweeps.lanes.batched import BatchedLoop
+from mdf_loop.sweeps.lanes.columns import Columns
+from mdf_loop.sweeps.lanes.exact import NotBatched
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, column_of, holding
 from mdf_loop.sweeps.seeds import Seeds
 from mdf_loop.sweeps.sources import Evaluated, Unread, results_in, source_of
-from mdf_loop.sweeps.table import Chunk, column_of, holding
 from mdf_loop.sweeps.uncollected import uncollected
 
 if TYPE_CHECKING:

@@ -22,13 +22,13 @@ from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.models.network import NetworkModel
 from mdf_loop.models.node_loops import Request
-from mdf_loop.models.recorded_names import body_of
+from mdf_loop.models.recordings.recorded_names import body_of
 from mdf_loop.ops.registry import facts
 from mdf_loop.options import Run
 from mdf_loop.plan.invariants import draws
 from mdf_loop.settings.random_streams import RandomStream
-from mdf_loop.sweeps.compiled import CompiledGraph
-from mdf_loop.sweeps.exact import NotBatched, adds_terms_up, refuse_inexact
+from mdf_loop.sweeps.compiled_lanes import CompiledGraph
+from mdf_loop.sweeps.lanes.exact import NotBatched, adds_terms_up, refuse_inexact
 from mdf_loop.sweeps.seeds import Seeds
 
 

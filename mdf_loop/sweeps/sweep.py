@@ -106,7 +106,7 @@ def sweep(
     >>> s.reaction_time.dims, s.reaction_time.mean("trial").values.round(2)
     (('drift', 'trial'), array([1.22, 0.81]))
     """
-    from mdf_loop.sweeps.running import Said, swept
+    from mdf_loop.sweeps.chunked_run import Said, swept
 
     said = {"trials": trials, "seed": seed, "common_noise": common_noise, "outputs": outputs, "reduce": reduce, "fill": fill}
     said |= {"on_error": on_error, "workers": workers, "client": client, "chunk": chunk, "checkpoint": checkpoint}

@@ -21,12 +21,12 @@ from mdf_loop.settings.random_streams import RandomStream, Seed
 from mdf_loop.sweeps.crew import current_crew
 from mdf_loop.sweeps.engine import engine_of
 from mdf_loop.sweeps.grid import Grid
-from mdf_loop.sweeps.merging import Merged, Merging
-from mdf_loop.sweeps.reducing import Reduce
-from mdf_loop.sweeps.scheduled_lanes import run_points
+from mdf_loop.sweeps.lanes.scheduled_lanes import run_points
+from mdf_loop.sweeps.rows.merging import Merged, Merging
+from mdf_loop.sweeps.rows.reducing import Reduce
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Ran, Span, Table, column_of
 from mdf_loop.sweeps.seeds import Seeds, seed_of
 from mdf_loop.sweeps.side_by_side import SideBySide
-from mdf_loop.sweeps.table import Chunk, Ran, Span, Table, column_of
 
 log = logging.getLogger(__name__)
 

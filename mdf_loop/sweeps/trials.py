@@ -14,9 +14,9 @@ from mdf_loop.options import Run, current_options, part_of, start_run
 from mdf_loop.progress import Tally
 from mdf_loop.settings.counts import counted
 from mdf_loop.settings.random_streams import RandomStream, Seed
-from mdf_loop.sweeps.filling import fill, keeping
 from mdf_loop.sweeps.pieces import Pieces, Uncut
-from mdf_loop.sweeps.table import Chunk, Span, Table, column_of
+from mdf_loop.sweeps.rows.filling import fill, keeping
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Span, Table, column_of
 from mdf_loop.sweeps.task import Task
 from mdf_loop.sweeps.workers import here
 

@@ -9,7 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from mdf_loop.options import Deadline
 from mdf_loop.sweeps.crew import Crew, working
 from mdf_loop.sweeps.pieces import Pieces
-from mdf_loop.sweeps.table import Chunk, Ran, Span
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Ran, Span
 from mdf_loop.sweeps.task import Task
 
 AHEAD = 2

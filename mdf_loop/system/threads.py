@@ -52,7 +52,7 @@ def holding(variable: ContextVar[T], value: T) -> Iterator[T]:
     """Inside the ``with`` the variable, which has a default, holds the value.
 
     Ctrl-C may strike between any two instructions.  Where it strikes as the ``with`` begins, this is left only when the error
-    is forgotten: what the variable holds by then is somebody else's, and stays.
+    is forgotten: what the variable holds by then belongs to other code, and stays.
     """
     before = variable.get()
     try:

@@ -20,7 +20,7 @@ _WORDS = {dtype: name for name, dtype in reversed(NAMES.items())}
 def check_declared_types(body: Body, carried: Iterable[tuple[str, str]] = ()) -> None:
     """See that what a body declares of its values is what its operators give.
 
-    Where the operators leave a type open - an operator of somebody's own, an input of which nothing is declared - any
+    Where the operators leave a type open - an operator of the user's own, an input of which nothing is declared - any
     declaration is right.  Shapes are not looked at: those that are declared are often one of many.
 
     Parameters
@@ -28,7 +28,7 @@ def check_declared_types(body: Body, carried: Iterable[tuple[str, str]] = ()) ->
     body : Body
         Untyped ones have nothing to check.
     carried : iterable of (input, output)
-        Pairs of body values that go round and so have one type.
+        Pairs of carried body values, which have one type.
 
     Raises
     ------

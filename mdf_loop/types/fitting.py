@@ -224,9 +224,9 @@ def _excerpt(array: np.ndarray) -> str:
 
 
 def handed_out(results: Any, as_arrays: bool = True) -> Any:
-    """Results made fit to leave: whoever gets them may write into them, and nothing else changes.
+    """Results made fit to leave: the caller may write into them, and nothing else changes.
 
-    An array that nobody else refers to is handed out as it is.  Every other one is copied, whoever it is that holds it: an
+    An array without other references is handed out as it is.  Every other one is copied, whatever holds it: an
     input, a constant, another result, a function of Python, a cache, an engine that waits.
 
     Parameters
@@ -268,7 +268,7 @@ def handed_out_partly(results: list[Any]) -> list[Any]:
 
 
 def _is_free(holder: Any, key: Any) -> bool:
-    """Whether nobody but a list or dict refers to an array there or to its memory, and it may be written into."""
+    """Whether nothing but a list or dict refers to an array there or to its memory, and it may be written into."""
     if getrefcount(holder[key]) > _ALONE:
         return False
     flags = holder[key].flags

@@ -117,7 +117,7 @@ def contradictions(body: Body, carried: Iterable[tuple[str, str]] = ()) -> list[
     ----------
     body : Body
     carried : iterable of (input, output)
-        Pairs of body values that go round and so have one type.
+        Pairs of carried body values, which have one type.
 
     Returns
     -------
@@ -136,16 +136,17 @@ def asked_types(body: Body, carried: Iterable[tuple[str, str]] = ()) -> dict[str
     ----------
     body : Body
     carried : iterable of (input, output)
-        Pairs of body values that go round and so have one type.
+        Pairs of carried body values, which have one type.
     """
     groups = Groups()
     groups.go_round(body, visit_body(groups, body, {}), carried)
     sequences = {groups.find(key) for key in groups.sequence}
     asked = {}
     for name in (*body.inputs, *body.captures):
-        root = groups.find((0, name))
-        is_sequence = _is_sequence(body.type_of(name)) or root in sequences
-        asked[name] = Asked(groups.dtype.get(root), root, groups.allowed.get(root), is_sequence)
+        root, kind = groups.find((0, name)), body.type_of(name)
+        declared = element_dtype(kind)  # of two types that branches have, that of the value itself
+        dtype = groups.dtype.get(root) if declared is None else declared
+        asked[name] = Asked(dtype, root, groups.allowed.get(root), _is_sequence(kind) or root in sequences)
     return asked
 
 

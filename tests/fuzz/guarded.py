@@ -243,17 +243,17 @@ def _programs(side: str, at: dict[str, int]) -> Iterator[None]:
 @contextlib.contextmanager
 def _shared(side: str) -> Iterator[None]:
     """The functions that all programs share, which ask for memory, are linked for each side."""
-    from mdf_loop.backends.llvm import around, machine, program
+    from mdf_loop.backends.llvm import around, machine, machine_program
 
     functions = machine.machine().functions
     before = functions.pop(around.GROW, None)
     if _growing.get(side) is not None:
         functions[around.GROW] = _growing[side]
-    program._entries.cache_clear()
+    machine_program._entries.cache_clear()
     try:
         yield
     finally:
         _growing[side] = functions.pop(around.GROW, None)
         if before is not None:
             functions[around.GROW] = before
-        program._entries.cache_clear()
+        machine_program._entries.cache_clear()

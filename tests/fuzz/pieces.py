@@ -16,7 +16,7 @@ import mdf_loop
 from mdf_loop.models.model import Wish
 from mdf_loop.sweeps.grid import grid_of
 from mdf_loop.sweeps.pieces import Pieces, Uncut
-from mdf_loop.sweeps.reducing import reduce_of
+from mdf_loop.sweeps.rows.reducing import reduce_of
 from mdf_loop.sweeps.task import Task
 
 from .target import FAST, Failure, Settings, Target

@@ -20,6 +20,7 @@ import mdf_loop
 from mdf_loop.errors import LoopError
 from mdf_loop.functions.psyneulink import FUNCTIONS
 from mdf_loop.integrations.engine_runs import free_places
+from mdf_loop.kernels.mdf.expression_operators import leaving
 from mdf_loop.settings.engines import ENGINES
 
 from . import grammar
@@ -156,7 +157,7 @@ def check(case: GraphCase, settings: Settings) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            expected = by_mdf(case.graph, case.steps, case.increment)
+            expected = {name: leaving(value) for name, value in by_mdf(case.graph, case.steps, case.increment).items()}
         except Exception:
             expected = None  # MDF's engine cannot run it
         for engine in ("interpret", *settings.engines):

@@ -1,1 +1,1 @@
-"""A Step as machine code, by LLVM (llvmlite, an extra): ``program.py`` says what a program is, ``emitter.py`` how it is made."""
+"""A Step as machine code, by LLVM (llvmlite, an extra): ``machine_program.py`` is what a program is, ``emitter.py`` writes it."""

@@ -13,6 +13,7 @@ import numpy as np
 from mdf_loop.backends.llvm.elements import BOOL, FLOAT32, CannotCompile, element
 from mdf_loop.backends.llvm.lanes import Lanes
 from mdf_loop.backends.llvm.mathematics import library
+from mdf_loop.step.primitives import PRIMITIVES
 
 Write = Callable[..., str]
 """``write(lanes, dtype, *args)``; all arguments have this type."""
@@ -47,7 +48,7 @@ def written(lanes: Lanes, name: str, dtype: np.dtype, args: Sequence[str]) -> st
         found = written(lanes, name, FLOAT32, wide)
         if name == "sign" and dtype != np.float16:  # a zero keeps its sign here
             found = written(lanes, "copysign", FLOAT32, [found, wide[0]])
-        return found if name in COMPARISONS else lanes.narrowed(dtype, found)
+        return found if PRIMITIVES[name].is_question else lanes.narrowed(dtype, found)
     write = WRITERS.get((name, kind))
     if write is None:
         raise CannotCompile(f"{name} of {dtype.name} has no compiled form")
@@ -63,7 +64,7 @@ def _plain(text: str) -> Write:
     return write
 
 
-def _called(name: str, *tail: str) -> Write:
+def _called(name: str) -> Write:
     """One of LLVM's functions."""
 
     def write(lanes: Lanes, dtype: np.dtype, *args: str) -> str:
@@ -72,37 +73,36 @@ def _called(name: str, *tail: str) -> Write:
     return write
 
 
-for _name, _instruction in {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}.items():
-    writes("f", _name)(_plain(_instruction))
-for _name in ("add", "sub", "mul"):
-    writes("iu", _name)(_plain(_name))
-for _name, _instruction in {"and_": "and", "or_": "or", "xor": "xor"}.items():
-    writes("iub", _name)(_plain(_instruction))
-for _name, _instruction in {"max": "or", "add": "or", "min": "and", "mul": "and"}.items():
-    writes("b", _name)(_plain(_instruction))
-for _name, _function in {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "roundeven", "sqrt": "sqrt"}.items():
-    writes("f", _name)(_called(_function))
-writes("f", "abs")(_called("fabs"))
-writes("f", "copysign")(_called("copysign"))
-for _name, _signed, _unsigned in (("max", "smax", "umax"), ("min", "smin", "umin")):
-    writes("i", _name)(_called(_signed))
-    writes("u", _name)(_called(_unsigned))
-
-COMPARISONS = {
-    "lt": ("olt", "slt", "ult"),
-    "le": ("ole", "sle", "ule"),
-    "gt": ("ogt", "sgt", "ugt"),
-    "ge": ("oge", "sge", "uge"),
-    "eq": ("oeq", "eq", "eq"),
-    "ne": ("une", "ne", "ne"),
-    "signbit": ("", "", ""),
+INSTRUCTIONS = {
+    "add": {"f": "fadd", "iu": "add", "b": "or"},
+    "sub": {"f": "fsub", "iu": "sub"},
+    "mul": {"f": "fmul", "iu": "mul", "b": "and"},
+    "div": {"f": "fdiv"},
+    "and_": {"iub": "and"},
+    "or_": {"iub": "or"},
+    "xor": {"iub": "xor"},
+    "lt": {"f": "fcmp olt", "i": "icmp slt", "ub": "icmp ult"},
+    "le": {"f": "fcmp ole", "i": "icmp sle", "ub": "icmp ule"},
+    "gt": {"f": "fcmp ogt", "i": "icmp sgt", "ub": "icmp ugt"},
+    "ge": {"f": "fcmp oge", "i": "icmp sge", "ub": "icmp uge"},
+    "eq": {"f": "fcmp oeq", "iub": "icmp eq"},
+    "ne": {"f": "fcmp une", "iub": "icmp ne"},
+    "max": {"i": "llvm.smax", "u": "llvm.umax", "b": "or"},
+    "min": {"i": "llvm.smin", "u": "llvm.umin", "b": "and"},
+    "floor": {"f": "llvm.floor"},
+    "ceil": {"f": "llvm.ceil"},
+    "trunc": {"f": "llvm.trunc"},
+    "rint": {"f": "llvm.roundeven"},
+    "sqrt": {"f": "llvm.sqrt"},
+    "abs": {"f": "llvm.fabs"},
+    "copysign": {"f": "llvm.copysign"},
 }
-"""Questions: what they are called for floats, whole numbers, and those without a sign."""
+"""Primitives that are one instruction, or one of LLVM's functions, by kinds of numbers; others have a function below."""
 
-for _name, (_float, _signed, _unsigned) in list(COMPARISONS.items())[:-1]:
-    writes("f", _name)(_plain(f"fcmp {_float}"))
-    writes("i", _name)(_plain(f"icmp {_signed}"))
-    writes("ub", _name)(_plain(f"icmp {_unsigned}"))
+for _name, _by_kind in INSTRUCTIONS.items():
+    for _kinds, _instruction in _by_kind.items():
+        _is_function = _instruction.startswith("llvm.")
+        writes(_kinds, _name)(_called(_instruction.removeprefix("llvm.")) if _is_function else _plain(_instruction))
 
 
 @writes("f", "signbit")
@@ -277,11 +277,6 @@ def _floordiv_whole(lanes: Lanes, dtype: np.dtype, a: str, b: str) -> str:
     return lanes.select(dtype, parts.has_other_sign(parts.remainder()), less, found)
 
 
-@writes("f", "fmod")
-def _fmod(lanes: Lanes, dtype: np.dtype, a: str, b: str) -> str:
-    return library.one_by_one(lanes, "fmod", dtype, [a, b])
-
-
 @writes("f", "mod")
 def _mod(lanes: Lanes, dtype: np.dtype, a: str, b: str) -> str:
     return _divided(lanes, dtype, a, b)[1]
@@ -290,7 +285,7 @@ def _mod(lanes: Lanes, dtype: np.dtype, a: str, b: str) -> str:
 def _divided(lanes: Lanes, dtype: np.dtype, a: str, b: str) -> tuple[str, str]:
     """What fmod gives, and the remainder with the sign of the divisor."""
     new, type, zero = lanes.text.new, lanes.register(dtype), lanes.number(dtype, 0.0)
-    left = _fmod(lanes, dtype, a, b)
+    left = written(lanes, "fmod", dtype, [a, b])
     is_left = new(f"fcmp une {type} {left}, {zero}")
     signs = [new(f"fcmp olt {type} {x}, {zero}") for x in (left, b)]
     differ = new(f"xor {lanes.of('i1')} {signs[0]}, {signs[1]}")
@@ -303,7 +298,7 @@ def _divided(lanes: Lanes, dtype: np.dtype, a: str, b: str) -> tuple[str, str]:
 @writes("f", "floordiv")
 def _floordiv(lanes: Lanes, dtype: np.dtype, a: str, b: str) -> str:
     new, type, zero = lanes.text.new, lanes.register(dtype), lanes.number(dtype, 0.0)
-    left = _fmod(lanes, dtype, a, b)
+    left = written(lanes, "fmod", dtype, [a, b])
     whole = new(f"fdiv {type} {new(f'fsub {type} {a}, {left}')}, {b}")
     signs = [new(f"fcmp olt {type} {x}, {zero}") for x in (left, b)]
     differ = new(f"xor {lanes.of('i1')} {signs[0]}, {signs[1]}")
@@ -373,5 +368,16 @@ def _by_library(name: str) -> Write:
     return write
 
 
-for _name in {*library.OWN, *library.FOREIGN} - {"fmod"}:
+for _name in (*library.FUNCTIONS, *library.FOREIGN):
     writes("f", _name)(_by_library(_name))
+
+
+@writes("f", "pow")
+def _pow(lanes: Lanes, dtype: np.dtype, x: str, y: str) -> str:
+    """Exponents that are known make products."""
+    if y == lanes.number(dtype, -1.0):
+        return written(lanes, "reciprocal", dtype, [x])
+    if y not in (lanes.number(dtype, 2.0), lanes.number(dtype, 3.0)):
+        return library.called(lanes, "pow", dtype, [x, y])
+    square = written(lanes, "mul", dtype, [x, x])
+    return square if y == lanes.number(dtype, 2.0) else written(lanes, "mul", dtype, [square, x])

@@ -46,7 +46,7 @@ class Phi:
         self.fill(f"  {self.name} = phi {self.type} [{self.first}, %{before}], [{following}, %{latch}]")
 
 
-class Carried:
+class CarriedBuffers:
     """A carried value: a number, an array in a register, with two places, with one, or of lengths that change."""
 
     def __init__(self, e: Emitter, state: Value, first: Array, end: Value, in_place: bool) -> None:

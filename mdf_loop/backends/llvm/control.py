@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mdf_loop.backends.llvm.around import LOOK, STOPPED
 from mdf_loop.backends.llvm.arrays import Array, Length, in_memory, is_one, number
-from mdf_loop.backends.llvm.carried import Carried, Phi, Rows, met
+from mdf_loop.backends.llvm.carried import CarriedBuffers, Phi, Rows, met
 from mdf_loop.backends.llvm.elements import BOOL, INT64, CannotCompile, element
 from mdf_loop.backends.llvm.emitter import Emitter, writes
 from mdf_loop.backends.llvm.fusion import is_number
@@ -158,7 +158,9 @@ class _Loop:
         over = overwriting(self.attr.body, owned, e.fusion)
         e.in_place |= over
         self.carried = [
-            Carried(e, self.states[k], e.of(self.initial[k]), self.ends[k], self._is_over(self.states[k], self.ends[k], over))
+            CarriedBuffers(
+                e, self.states[k], e.of(self.initial[k]), self.ends[k], self._is_over(self.states[k], self.ends[k], over)
+            )
             for k in changing
         ]
         self.changing = changing
@@ -288,7 +290,7 @@ class _Loop:
             x = results[k]
             e.known[item] = e.materialised(x) if x.register and not can_hold(e, item) else x
 
-    def _end_of(self, carried: Carried, before: str, latch: str, runs: bool) -> Array:
+    def _end_of(self, carried: CarriedBuffers, before: str, latch: str, runs: bool) -> Array:
         if runs:
             for phi in carried.phis:
                 phi.first = ""

@@ -183,7 +183,7 @@ def _disk(named: str | None, most: str | None) -> Disk | None:
 def folder(environment: Mapping[str, str]) -> Path | None:
     """Where entries are kept: where the environment says, or where programs of this system keep such things; None if nowhere."""
     named = environment.get(FOLDER, "")
-    if named.lower() == "off":
+    if named.lower() in ("off", "0", "no", "false"):  # as people switch other things off: a folder of such a name would surprise
         return None
     if named:
         return Path(named).absolute()

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from mdf_loop.backends.llvm import arithmetic, conversions, weak
+from mdf_loop.backends.llvm import arithmetic, conversions, weak_numbers
 from mdf_loop.backends.llvm.arrays import Array, get, is_one, mapped, number
-from mdf_loop.backends.llvm.elements import FLOAT32, FLOAT64, CannotCompile
+from mdf_loop.backends.llvm.elements import FLOAT64, CannotCompile
 from mdf_loop.backends.llvm.emitter import Emitter, type_of, writes
 from mdf_loop.backends.llvm.lanes import ZERO, Lanes
 from mdf_loop.step.primitives import BOOL, PRIMITIVES, promoted
@@ -30,8 +30,8 @@ def primitive(e: Emitter, v: Value) -> Array:
     """A primitive; its arguments are brought to the type that numpy computes in."""
     if v.op not in PRIMITIVES:
         raise CannotCompile(f"{v.op} has no compiled form")
-    if weak.is_weak(v):
-        return weak.computed(e, v)
+    if weak_numbers.is_weak(v):
+        return weak_numbers.computed(e, v)
     args = [e.of(x) for x in v.args]
     dtype = type_of(v)
     working = promoted([x.type for x in v.args]) if PRIMITIVES[v.op].is_question else dtype
@@ -39,26 +39,13 @@ def primitive(e: Emitter, v: Value) -> Array:
         raise CannotCompile(f"{v.op} of {' and '.join(x.dtype.name for x in args)} has no compiled form")
 
     for x in v.args:
-        weak.leave_where_too_large(e, x, working)
+        weak_numbers.leave_where_too_large(e, x, working)
 
     def compute(lanes: Lanes, *given: str) -> str:
         same = [conversions.converted(lanes, x, a.dtype, working) for x, a in zip(given, args, strict=True)]
-        short = _shorter(lanes, v, working, same)
-        return short or arithmetic.written(lanes, v.op, working, same)
+        return arithmetic.written(lanes, v.op, working, same)
 
     return computed(e, dtype, args, compute)
-
-
-def _shorter(lanes: Lanes, v: Value, dtype: np.dtype, args: Sequence[str]) -> str:
-    """Powers that are products: of an exponent that is known; empty for others."""
-    if v.op != "pow" or v.args[1].op != "const" or dtype not in (FLOAT32, FLOAT64):
-        return ""
-    exponents = set(np.asarray(v.args[1].attr).reshape(-1).tolist())
-    if exponents == {2.0}:
-        return arithmetic.written(lanes, "mul", dtype, [args[0], args[0]])
-    if exponents == {3.0}:
-        return arithmetic.written(lanes, "mul", dtype, [arithmetic.written(lanes, "mul", dtype, [args[0], args[0]]), args[0]])
-    return arithmetic.written(lanes, "reciprocal", dtype, [args[0]]) if exponents == {-1.0} else ""
 
 
 @writes("cast")
@@ -67,9 +54,9 @@ def cast(e: Emitter, v: Value) -> Array:
     (x,) = map(e.of, v.args)
     dtype = type_of(v)
     if v.type.weak:
-        return weak.converted(e, x, dtype)
+        return weak_numbers.converted(e, x, dtype)
     if v.args[0].type.weak:
-        x = weak.fitted(e, v.args[0], dtype)
+        x = weak_numbers.fitted(e, v.args[0], dtype)
     return computed(e, dtype, [x], lambda lanes, a: conversions.converted(lanes, a, x.dtype, dtype))
 
 

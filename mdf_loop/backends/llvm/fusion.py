@@ -22,11 +22,8 @@ ELEMENTWISE = {*PRIMITIVES, "cast", "bitcast", "select", "as_array"}
 VIEWS = {"reshape", "transpose", "slice", "window", "broadcast", "place", "gather"}
 """Operations that are computed where they are read; all others are written where they stand."""
 
-_COSTS = {"div": 4, "sqrt": 6, "quotient": 12, "mod": 12, "floordiv": 12, "gather": 2}
-_PLAIN = {
-    *("add", "sub", "mul", "neg", "abs", "and_", "or_", "xor", "not_", "max", "min", "sign", "floor", "ceil", "rint", "trunc"),
-    *("lt", "le", "gt", "ge", "eq", "ne", "cast", "bitcast", "select", "as_array", "shl", "shr"),
-}
+_COSTS = {"cast": 1, "bitcast": 1, "select": 1, "as_array": 1, "gather": 2}
+"""Of operations that are no primitives; what only says where an element stands costs nothing."""
 
 
 @dataclass
@@ -108,7 +105,7 @@ def _note(found: Fusion, here: Region) -> None:
 def _add_cost(found: Fusion, value: Value) -> None:
     if not is_lazy(value):
         return
-    own = _COSTS.get(value.op, 1 if value.op in _PLAIN else 0 if value.op in VIEWS else 15)
+    own = PRIMITIVES[value.op].cost if value.op in PRIMITIVES else _COSTS.get(value.op, 0)
     cost = own + sum(found.cost(x) for x in value.args)
     if cost > LONGEST:
         found.written.add(value)

@@ -9,8 +9,8 @@ from typing import Any, Protocol, TypeGuard
 import numpy as np
 
 from mdf_loop.backends.llvm.around import FIRST_OBJECT, SCRATCH, STREAM
+from mdf_loop.backends.llvm.machine_program import MachineProgram, Result, error_of
 from mdf_loop.backends.llvm.objects import HEAD
-from mdf_loop.backends.llvm.program import Program, Result, error_of
 from mdf_loop.settings.random_streams import BYTES, begun, words_of
 
 Share = Callable[[int, Callable[[int, int], None]], int]
@@ -18,7 +18,7 @@ Share = Callable[[int, Callable[[int, int], None]], int]
 the first ones are done."""
 
 
-class Seeds(Protocol):
+class SeedWords(Protocol):
     """Of the random streams of many runs: what seeds PCG64, if that is what they are, and numpy's own generators."""
 
     words: np.ndarray | None
@@ -27,7 +27,7 @@ class Seeds(Protocol):
         """Made when they are asked for."""
 
 
-def _streams(seeds: Seeds) -> np.ndarray:
+def _streams(seeds: SeedWords) -> np.ndarray:
     """For each run a row of the state and the increment of its stream."""
     if seeds.words is not None:
         return begun(seeds.words)
@@ -46,18 +46,18 @@ def _first(rows: np.ndarray) -> int:
     return address
 
 
-def can_run_many(program: object) -> TypeGuard[Program]:
+def can_run_many(program: object) -> TypeGuard[MachineProgram]:
     """Whether nothing of Python's is needed within a run."""
-    if not isinstance(program, Program) or program.outside or program.lists:
+    if not isinstance(program, MachineProgram) or program.outside or program.lists:
         return False
     return all(x.is_static for x in program.results)
 
 
 def run_many(
-    program: Program,
+    program: MachineProgram,
     given: Sequence[Sequence[Any]],
     which: np.ndarray,
-    seeds: Seeds,
+    seeds: SeedWords,
     pause: Callable[[], None],
     share: Share,
 ) -> list[np.ndarray]:
@@ -69,7 +69,7 @@ def run_many(
         Arguments, which may be those of many runs.
     which : array of int
         For each run, which of them it is given.
-    seeds : Seeds
+    seeds : SeedWords
         Of the random stream of each run, where the program draws.
     pause : callable
         Called now and then, between two runs.
@@ -90,12 +90,12 @@ def run_many(
     return _results(program, tables, (kept, streams), pause, share, range(len(program.results)))
 
 
-class Columns:
+class RunColumns:
     """A program whose arguments are the same in all runs but for some: those come as columns, a row for each run or for several.
 
     Parameters
     ----------
-    program : Program
+    program : MachineProgram
     values : sequence
         Arguments of one run.
     places : sequence of sequences of int
@@ -107,7 +107,7 @@ class Columns:
     """
 
     def __init__(
-        self, program: Program, values: Sequence[Any], places: Sequence[Sequence[int]], wanted: Sequence[int], times: int
+        self, program: MachineProgram, values: Sequence[Any], places: Sequence[Sequence[int]], wanted: Sequence[int], times: int
     ) -> None:
         self.program, self.places, self.wanted, self.times = program, places, wanted, times
         self.values = [_plain(x) for x in program.exact(values)]
@@ -125,7 +125,7 @@ class Columns:
         columns : sequence of array
             Of the element types and the shapes that the arguments have, behind the first axis.
         streams : array, optional
-            For each run the state and the increment of its stream (:func:`mdf_loop.streams.begun`), where the program draws.
+            For each run the state and the increment of its stream (``random_streams.begun``), where the program draws.
         """
         rows = len(columns[0])
         room = self._room(rows)
@@ -154,7 +154,7 @@ KEPT = 1 << 10
 class _Room:
     """Tables of many runs, and what machine code reads numbers of columns from: as if they were inside of objects."""
 
-    def __init__(self, owner: Columns, rows: int) -> None:
+    def __init__(self, owner: RunColumns, rows: int) -> None:
         self.rows, self.owner, width = rows, owner, HEAD + 16
         self.tables = np.repeat(owner.table[None], rows * owner.times, axis=0)
         count = len(owner.places)
@@ -188,7 +188,7 @@ class _Room:
 
 
 def _results(
-    program: Program,
+    program: MachineProgram,
     tables: np.ndarray,
     objects: Sequence[Any],
     pause: Callable[[], None],
@@ -212,7 +212,7 @@ def _plain(x: Any) -> Any:
     return np.ascontiguousarray(x) if isinstance(x, np.ndarray) and x.ndim else x
 
 
-def _run(program: Program, tables: np.ndarray, objects: Sequence[Any], pause: Callable[[], None], share: Share) -> int:
+def _run(program: MachineProgram, tables: np.ndarray, objects: Sequence[Any], pause: Callable[[], None], share: Share) -> int:
     """Run all, some at a time, so that Ctrl-C and the time are seen in between; each thread has memory of its own.
 
     ``objects`` are what the tables hold the addresses of: they stay as long as any thread runs.

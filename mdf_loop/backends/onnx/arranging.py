@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.onnx.printer import FIRST, FLOAT64, LAST
+from mdf_loop.backends.onnx.graph_printer import FIRST, FLOAT64, LAST
 from mdf_loop.backends.onnx.rewritten import REWRITTEN, OnnxBuilder, in_one_type, length, lengths_in, rewrites, shaped
 from mdf_loop.kernels.arrays.axes import place, places
 from mdf_loop.step.primitives import INT64

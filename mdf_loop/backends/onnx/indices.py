@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.onnx.printer import FIRST, LAST
+from mdf_loop.backends.onnx.graph_printer import FIRST, LAST
 from mdf_loop.backends.onnx.rewritten import OnnxBuilder, rewrites, shaped
 from mdf_loop.step.primitives import BOOL, INT64
 from mdf_loop.step.records import Value

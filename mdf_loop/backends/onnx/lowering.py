@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.onnx import structural  # noqa: F401  (they fill tables)
+from mdf_loop.backends.onnx import arranging, indices, open_lengths, structural  # noqa: F401  (they fill tables)
 from mdf_loop.backends.onnx.emission import Emission
-from mdf_loop.backends.onnx.printer import FLOAT64, GraphPrinter, declared, dtype_of
+from mdf_loop.backends.onnx.graph_printer import FLOAT64, GraphPrinter, declared, dtype_of
 from mdf_loop.backends.onnx.rewritten import REWRITTEN, OnnxBuilder, kept
 from mdf_loop.errors import UnsupportedOp, malformed
 from mdf_loop.ir import Body, Carried, Loop, Node, ValueType
@@ -25,9 +25,9 @@ from mdf_loop.ops.registry import INTERNAL_DOMAINS, Kernel
 from mdf_loop.ops.rows import Bound, Call
 from mdf_loop.step.build import CannotLower
 from mdf_loop.step.check import checked
+from mdf_loop.step.fixpoint import Settling
 from mdf_loop.step.lower import Lowering, Names
 from mdf_loop.step.records import Region, Size, Type, Value
-from mdf_loop.step.settling import Settling
 
 LEAST_OPSET = 18
 """Version of ONNX that the operators written here are of; a model may say a later one."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.onnx.printer import FLOAT64, sample
+from mdf_loop.backends.onnx.graph_printer import FLOAT64, sample
 from mdf_loop.backends.onnx.rewritten import REWRITTEN, OnnxBuilder, in_one_type, length, rewrites, shaped, truth_of
 from mdf_loop.step.primitives import BOOL, INT64
 from mdf_loop.step.records import Value

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.onnx.printer import FLOAT64, sample
+from mdf_loop.backends.onnx.graph_printer import FLOAT64, sample
 from mdf_loop.ir import Node
 from mdf_loop.ops.registry import lookup
 from mdf_loop.plan.result_types import result_types
-from mdf_loop.step.around import joined
 from mdf_loop.step.build import Builder, CannotLower
+from mdf_loop.step.loop_types import joined
 from mdf_loop.step.primitives import BOOL, INT64
 from mdf_loop.step.records import UNKNOWN, Apply, BranchRegion, Size, Type, Value
 from mdf_loop.types.fitting import fit_values

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.onnx.printer import FIRST, LAST, STRUCTURE, GraphPrinter, dtype_of
+from mdf_loop.backends.onnx.graph_printer import FIRST, LAST, STRUCTURE, GraphPrinter, dtype_of
 from mdf_loop.backends.onnx.rewritten import Unwritten
 from mdf_loop.backends.onnx.subgraphs import written_branch, written_loop
 from mdf_loop.readers.mdf.control_functions import rename_captures

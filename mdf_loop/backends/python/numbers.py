@@ -5,7 +5,7 @@ numpy's: the same bits for arithmetic, comparisons and rounding, within 3 units 
 raises and numpy does not, the program ends and the interpreter runs the same work.
 
 Whole numbers do not wrap around in Python.  ``+ - *`` may leave the range of their type on the way, as wrapping commutes with
-them; who reads the number itself checks it first (``UNCHECKED``).
+them; who reads the number itself checks it first.
 
 Weak numbers are what Python makes of them, with Python's errors, and whole numbers among them have no end.
 """
@@ -25,31 +25,19 @@ from mdf_loop.kernels.mdf import expression_operators as expression
 from mdf_loop.step.records import Type, Value
 
 SIGNS = {
-    "add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%",
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%",
     "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=",
+    "and_": "&", "or_": "|", "xor": "^", "shl": "<<", "shr": ">>",
 }  # fmt: skip
-"""Operators that mean the same in Python."""
+"""Python's operators."""
 
-UNCHECKED = {"add", "sub", "mul", "neg"}
-"""What may leave the range of its type, and may be given what has left it."""
-
-LEAVING = UNCHECKED | {"abs", "quotient", "floordiv"}
-"""What may leave the range of its type: the lowest number has no opposite."""
-
-FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {
-    (name, "f"): getattr(math, name)
-    for name in (
-        *("exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan"),
-        *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "atan2", "hypot", "copysign", "fmod", "pow"),
-        *("exp2", "cbrt", "nextafter"),
-    )
-}
-FUNCTIONS |= {(name, "f"): getattr(runtime, name) for name in ("floor", "ceil", "rint", "trunc")}
-FUNCTIONS["gcd", "i"] = math.gcd
-FUNCTIONS |= {("abs", kind): operator.abs for kind in "fi"}
-"""By primitive and kind: functions of numbers."""
+INFIX = {name: f"{{0}} {sign} {{1}}" for name, sign in SIGNS.items()}
 
 TEMPLATES: dict[tuple[str, str], str] = {
+    **{(name, kind): INFIX[name] for kind in "fi" for name in ("add", "sub", "mul", "floordiv", "mod")},
+    **{(name, kind): INFIX[name] for kind in "fi" for name in ("lt", "le", "gt", "ge", "eq", "ne")},
+    **{(name, "i"): INFIX[name] for name in ("and_", "or_", "xor")},
+    **{(name, "b"): INFIX[name] for name in ("eq", "ne")},
     ("neg", "f"): "-{0}",
     ("neg", "i"): "-{0}",
     ("div", "f"): "{0} / {1} if {1} else {divide}({0}, {1})",
@@ -65,15 +53,25 @@ TEMPLATES: dict[tuple[str, str], str] = {
     ("or_", "b"): "{0} or {1}",
     ("xor", "b"): "{0} != {1}",
     ("not_", "b"): "not {0}",
-    ("and_", "i"): "{0} & {1}",
-    ("or_", "i"): "{0} | {1}",
-    ("xor", "i"): "{0} ^ {1}",
     ("not_", "i"): "~{0}",
     ("reciprocal", "f"): "1.0 / {0} if {0} else {divide}(1.0, {0})",
     ("sign", "f"): "1.0 if {0} > 0.0 else -1.0 if {0} < 0.0 else 0.0 if {0} == 0.0 else {0}",
     ("sign", "i"): "1 if {0} > 0 else -1 if {0} else 0",
 }
-"""By primitive and kind: other expressions."""
+"""By primitive and kind: expressions."""
+
+_MATH = (
+    "exp expm1 log log1p log2 log10 sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf atan2 hypot copysign "
+    "fmod pow exp2 cbrt nextafter"
+)
+
+FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {
+    **{(name, "f"): getattr(math, name) for name in _MATH.split()},
+    **{(name, "f"): getattr(runtime, name) for name in ("floor", "ceil", "rint", "trunc")},
+    **{("abs", kind): operator.abs for kind in "fi"},
+    ("gcd", "i"): math.gcd,
+}
+"""By primitive and kind: functions of numbers, where there is no expression."""
 
 HELPERS: dict[str, Callable[..., Any]] = {"divide": runtime.divide}
 """What templates call."""
@@ -81,16 +79,7 @@ HELPERS: dict[str, Callable[..., Any]] = {"divide": runtime.divide}
 BITS = {("f", "i"): runtime.bits_of, ("i", "f"): runtime.of_bits}
 """By kinds of 64 bits: the same bits as another number."""
 
-WEAK: dict[str, str] = {
-    **{name: f"{{0}} {sign} {{1}}" for name, sign in SIGNS.items()},
-    "div": "{0} / {1}",
-    "and_": "{0} & {1}",
-    "or_": "{0} | {1}",
-    "xor": "{0} ^ {1}",
-    "shr": "{0} >> {1}",
-    "neg": "-{0}",
-    "not_": "~{0}",
-}
+WEAK: dict[str, str] = {**INFIX, "neg": "-{0}", "not_": "~{0}"}
 """By primitive: expressions of Python's own numbers, whatever their kinds."""
 
 CASTS: dict[tuple[str, str], str] = {
@@ -133,7 +122,7 @@ def end_of(type: Type) -> int:
 
 
 def bound_of(name: str, bounds: Sequence[int]) -> int:
-    """How large a result of ``LEAVING`` can be, from how large its arguments can be."""
+    """How large a result can be that may leave its type, from how large its arguments can be."""
     if name == "mul":
         return math.prod(bounds)
     return sum(bounds) if name in ("add", "sub") else bounds[0]
@@ -164,9 +153,5 @@ def written(name: str, kind: str, weak: bool) -> tuple[str, bool] | None:
         if (name, kind) == ("python.whole", "f"):
             return "int({0}) if {0}.is_integer() else {0}", True
         return (WEAK[name], False) if name in WEAK else None
-    if name in SIGNS and kind in "fi":
-        return f"{{0}} {SIGNS[name]} {{1}}", False
-    if name in ("eq", "ne") and kind == "b":
-        return f"{{0}} {SIGNS[name]} {{1}}", False
     text = TEMPLATES.get((name, kind))
     return None if text is None else (text, any(text.count(f"{{{k}}}") > 1 for k in range(2)))

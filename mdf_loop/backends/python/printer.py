@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.python import arrays, control, numbers, runtime
+from mdf_loop.backends.python import array_code, control_code, numbers, runtime
 from mdf_loop.backends.python.numbers import box_of, end_of, is_native
 from mdf_loop.backends.python.source import Source
 from mdf_loop.step.failing import TooLong, may_fail, may_refuse
@@ -39,6 +39,9 @@ LEAST = 512
 
 LONGEST_SECONDS = 0.1
 """What a program may take for the loops it runs itself."""
+
+WRAPPING = {name for name, row in PRIMITIVES.items() if row.wraps}
+"""What may be given a whole number that has left the range of its type."""
 
 LONGEST = 120
 """Characters of an expression that stays within another one."""
@@ -75,7 +78,7 @@ class Printer:
         self.targets: dict[Value, str] = {}
         self._ones: dict[Any, np.ndarray] = {}
         self._lone: dict[Any, np.ndarray] = {}
-        self.loops: list[control.LoopWriter] = []
+        self.loops: list[control_code.LoopWriter] = []
         self.generator = "run.stream.shared()"
 
     def whole(self, region: Region) -> None:
@@ -124,9 +127,9 @@ class Printer:
 
     def _value(self, value: Value) -> None:
         if value.op == "loop":
-            control.write_loop(self, value)
+            control_code.write_loop(self, value)
         elif value.op == "branch":
-            control.write_branch(self, value)
+            control_code.write_branch(self, value)
         elif value.op == "apply":
             self._applied(value)
         elif value.op != "item":  # who gives several results names them
@@ -135,10 +138,10 @@ class Printer:
     def _expression(self, value: Value) -> None:
         if value in self.targets:
             self.texts[value] = self.targets[value]
-            self.source.line(arrays.written_into(self, value, self.targets[value]))
+            self.source.line(array_code.written_into(self, value, self.targets[value]))
             return
         text = self._number(value) if value.op in PRIMITIVES and is_native(value.type) else None
-        text = text or arrays.written(self, value)
+        text = text or array_code.written(self, value)
         if self._may_leave_its_type(value):
             name, end = self.named(value, text), end_of(value.type)
             self.source.line(f"if not {-end} <= {name} < {end}: {name} = {self.source.use(runtime.wrapped)}({name}, {end})")
@@ -246,10 +249,10 @@ class Printer:
             return False
         if value.op == "cast" and value.args[0].type.kind == "i" and not value.args[0].type.weak:
             return self.bound(value.args[0]) >= end_of(value.type)
-        if value.op not in numbers.LEAVING:
+        if value.op not in PRIMITIVES or not PRIMITIVES[value.op].leaves:
             return False
         self.bounds[value] = numbers.bound_of(value.op, [self.bound(x) for x in value.args])
-        return self.bounds[value] >= end_of(value.type) and not self.uses.only_in(value, numbers.UNCHECKED)
+        return self.bounds[value] >= end_of(value.type) and not self.uses.only_in(value, WRAPPING)
 
     def bound(self, value: Value) -> int:
         """How large a whole number can be; that of its type is as large as the lowest one, which has no opposite.

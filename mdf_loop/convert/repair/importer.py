@@ -1,4 +1,4 @@
-"""What MDF's ONNX importer writes, and how it is told from what people write."""
+"""What MDF's ONNX importer writes, and how it differs from what people write."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.convert.scheduled.values import GivenInput, Key, Reading, Store
+from mdf_loop.convert.scheduled.slots import GivenInput, Key, Reading, Store
 from mdf_loop.errors import LoopError
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.ir import Body

@@ -23,7 +23,7 @@ from mdf_loop.convert.scheduled.lowered_runs import execute
 from mdf_loop.convert.scheduled.passes import OPSETS, Pass
 from mdf_loop.convert.scheduled.plan import UPDATES, Lowered, RunPlan
 from mdf_loop.convert.scheduled.run_order import read_schedule
-from mdf_loop.convert.scheduled.values import (
+from mdf_loop.convert.scheduled.slots import (
     GivenInput,
     Key,
     Reading,
@@ -140,7 +140,7 @@ class ScheduledLowering:
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:
-        """What cannot be expressed is told with the graph's name."""
+        """The error for what cannot be expressed names the graph."""
         try:
             with malformed("this graph cannot become a loop", (str(self.graph.id),), let=(NotCompiled,)):
                 yield

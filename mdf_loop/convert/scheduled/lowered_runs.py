@@ -12,8 +12,8 @@ from mdf_loop.convert.scheduled.plan import Lowered
 from mdf_loop.errors import CollectedError, PartialResults
 from mdf_loop.execute.collect import Gathering
 from mdf_loop.execute.interpret import Arguments
-from mdf_loop.execute.keeping import keeping
 from mdf_loop.execute.numpy_engine import NumpyLoop
+from mdf_loop.execute.partial_results import keeping
 from mdf_loop.ir import Collected, Loop
 from mdf_loop.options import Run, start_run
 

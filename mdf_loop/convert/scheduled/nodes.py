@@ -14,17 +14,18 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.calls.prepared import read_once
-from mdf_loop.convert.scheduled.values import GivenInput, Store, branch_of, chosen, is_known, one_of
+from mdf_loop.convert.scheduled.slots import GivenInput, Store, branch_of, chosen, is_known, one_of
 from mdf_loop.ir import Body
 from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Scope, Unavailable, Value, arithmetic, literal
 from mdf_loop.readers.mdf.edges import REDUCTIONS
+from mdf_loop.readers.mdf.input_ports import default_value_of, reduce_of
 from mdf_loop.readers.mdf.node import START, NodeReader, default_of, is_stateful
 from mdf_loop.readers.mdf.node_functions import apply_function
 
 
 @dataclass(frozen=True)
 class PassMoment:
-    """What a run of a node is told of the time.
+    """What a run of a node knows of the time.
 
     Attributes
     ----------
@@ -228,7 +229,7 @@ def port_value(
 ) -> Value:
     """The value of an input port in one run of its node; ``ran`` says whether the node ran before."""
     base = f"{node.id}.{port.id}"
-    reduce = port.reduce or "overwrite"
+    reduce = reduce_of(port)
     if reduce not in REDUCTIONS:
         raise NotCompiled(f"port {base} has reduce {reduce!r}")
     sent = [part for part in sent if not (is_known(part.came) and not part.came.literal)]
@@ -281,16 +282,16 @@ def _reduced(builder: BodyBuilder, base: str, reduce: str, values: Sequence[Valu
 
 def _default(store: Store, builder: BodyBuilder, port: Any, ran: Value, path: tuple[str, ...]) -> Value:
     """What MDF takes where no edge brings a value."""
-    if isinstance(port.default_value, GivenInput):
-        return store.given(port.default_value)
-    if port.default_value is not None:
-        if isinstance(port.default_value, str):
-            raise NotCompiled(f"port {port.id} has the text {port.default_value!r} for a default_value")
+    if isinstance(default_value_of(port), GivenInput):
+        return store.given(default_value_of(port))
+    if default_value_of(port) is not None:
+        if isinstance(default_value_of(port), str):
+            raise NotCompiled(f"port {port.id} has the text {default_value_of(port)!r} for a default_value")
         return default_of(port, path)
     shape = tuple(port.shape or ())
     if not all(isinstance(n, int) for n in shape) or int(np.prod(shape)) > 10**7:
         raise NotCompiled(f"port {port.id} has the shape {shape}, which is not all numbers or too large")
     zeros = literal(np.full(shape, 0.0))
-    if (port.reduce or "overwrite") != "overwrite" or (port.type and "float" in port.type):
+    if reduce_of(port) != "overwrite" or (port.type and "float" in port.type):
         return zeros
     return chosen(builder, ran, zeros, literal(np.full(shape, 0)), port.id)

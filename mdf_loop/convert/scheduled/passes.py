@@ -28,7 +28,7 @@ from mdf_loop.convert.scheduled.conditions import (
 from mdf_loop.convert.scheduled.first_runs import NodeRun, RunNode, Slots, interpreted, read_run
 from mdf_loop.convert.scheduled.nodes import PassMoment, ScheduledNode, Sent, is_plain, port_value
 from mdf_loop.convert.scheduled.plan import UPDATES, RunPlan
-from mdf_loop.convert.scheduled.values import (
+from mdf_loop.convert.scheduled.slots import (
     FALSE,
     TRUE,
     Key,
@@ -214,7 +214,7 @@ class Pass:
         kept: list[tuple[Key, Value, Value]] = []
         for key in changed:
             if key not in self.store.reading.live:
-                continue  # whoever reads it later has this read again
+                continue  # a later reader reads this again
             old, new = self.store.peek(key), changed[key]
             if isinstance(old, Value) and isinstance(new, Value):
                 kept.append((key, new, old))

@@ -10,7 +10,7 @@ from typing import Any
 from mdf_loop.convert.scheduled.conditions import SEQUENCE, UPDATE, AllRan, CallsSoFar, JustRan, Passes, Usable
 from mdf_loop.convert.scheduled.first_runs import NodeRun
 from mdf_loop.convert.scheduled.run_order import Schedule, output_ports
-from mdf_loop.convert.scheduled.values import Key
+from mdf_loop.convert.scheduled.slots import Key
 from mdf_loop.ir import Loop
 
 UPDATES: Key = ("evaluations",)
@@ -102,7 +102,7 @@ class Lowered:
     ----------
     loop : Loop or None
         The loop; None if no pass is left to it.  Its ``last`` values are the outputs, in the order of ``names``; what
-        goes round is hidden (``loop.body.state``), with its initial values.  It carries nothing else and captures nothing.
+        is carried is hidden (``loop.body.state``), with its initial values.  It carries nothing else and captures nothing.
     trip_count : int or None
         How many iterations; None where ``loop.keep_going`` alone ends it.
     names : tuple of str

@@ -36,6 +36,7 @@ from mdf_loop.convert.scheduled.conditions import (
     simplified,
 )
 from mdf_loop.errors import NotLowered, UnknownNode
+from mdf_loop.readers.mdf.input_ports import default_value_of
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def read_schedule(graph: Any) -> Schedule:
 
 def _waits(graph: Any) -> dict[str, list[str]]:
     """The nodes each node waits for: not those whose edges end in a port with a default value."""
-    default = {(node.id, port.id): port.default_value for node in graph.nodes for port in node.input_ports}
+    default = {(node.id, port.id): default_value_of(port) for node in graph.nodes for port in node.input_ports}
     waits: dict[str, dict[str, None]] = {node.id: {} for node in graph.nodes}
     for edge in graph.edges:
         if default[edge.receiver, edge.receiver_port] is not None:

@@ -19,6 +19,7 @@ from mdf_loop.options import start_run
 from mdf_loop.readers.mdf.by_place import NO_VALUES
 from mdf_loop.readers.mdf.control_functions import STEPPED
 from mdf_loop.readers.mdf.file_structure import called
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.types.required import contradictions
 
 KINDS = ("", "parameters", "functions")
@@ -33,7 +34,7 @@ def wrong_with_bodies(graph: Any, node: Any, thing: Any, gaps: Sequence[Gap]) ->
     thing : modeci_mdf.mdf.Function or Parameter
         The loop.
     gaps : sequence of Gap
-        What was left out of its node.  Then nobody knows what the node has, and only what a body says itself is looked at.
+        What was left out of its node.  Then it is not known what the node has, and only what a body says itself is looked at.
     """
     args, held = {**(thing.args or {})}, {parameter.id: parameter.value for parameter in node.parameters}
     known = {port.id for port in node.input_ports} | set(held) | {function.id for function in node.functions} | set(args)
@@ -45,9 +46,9 @@ def wrong_with_bodies(graph: Any, node: Any, thing: Any, gaps: Sequence[Gap]) ->
         place = (str(graph.id), node.id, name)
         if any(gap.kind in KINDS and gap.thing in ("", name, thing.id) for gap in gaps):
             where = (*place[:2], thing.id)
-            yield Finding(NOTE, f"{'/'.join(where)}: its body is looked at when what is wrong around it is mended", where)
+            yield Finding(NOTE, f"{'/'.join(where)}: its body is checked when the errors around it are corrected", where)
         elif not is_there and not gaps:
-            continue  # which is told with the other names that are not there
+            continue  # reported with the other names that are not there
         elif not isinstance(source, dict):
             where = place if is_there and name != key else (*place[:2], thing.id)
             got = f"got {called(source)}" if is_there else f"the node has no parameter {name!r}"
@@ -109,7 +110,7 @@ def _of_end(body: Body, node: Any, thing: Any, place: tuple[str, ...]) -> Iterat
     """A loop that nothing ends, with the values that the model says; one that runs in steps may be one."""
     if STEPPED in (thing.metadata or {}) or STEPPED in (node.metadata or {}):
         return
-    known = {port.id: port.default_value for port in node.input_ports}
+    known = {port.id: default_value_of(port) for port in node.input_ports}
     known |= {parameter.id: parameter.value for parameter in node.parameters}
     args = {key: known.get(value, value) if isinstance(value, str) else value for key, value in (thing.args or {}).items()}
     count, go = (None if args.get(key) == "" else args.get(key) for key in ("M", "cond"))
@@ -121,7 +122,7 @@ def _of_end(body: Body, node: Any, thing: Any, place: tuple[str, ...]) -> Iterat
         goes = True if go is None and prepared.record.obeys else condition(go)
         given = Arguments(trip_count(count), goes, carried, captured=[_number(known.get(name)) for name in body.captures])
     except (LoopError, ValueError, TypeError):
-        return  # which is told with the values
+        return  # reported with the values
     try:
         prepared.endless.refuse(given, start_run())
     except ArgumentError as error:

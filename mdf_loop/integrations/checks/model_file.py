@@ -25,7 +25,7 @@ from mdf_loop.readers.mdf.file_structure import wrong_with_model
 from mdf_loop.readers.model_files import read_bytes
 
 MOST = 100
-"""How many errors in the structure of a model are told."""
+"""How many errors in the structure of a model are reported."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Problem:
     ----------
     kind : {"error", "warning", "note"}
         The model cannot run; it probably does something else than was meant; something of it cannot be looked at before
-        an error is mended.
+        an error is corrected.
     message : str
     line : int or None
         Where in the file.
@@ -106,7 +106,7 @@ def _of_content(rest: Salvaged, path: Path, given: Mapping[str, Any]) -> Iterato
             find_files(rest.content, path)  # no other files than those it may read
             model = model_as_written(rest.content)
         looked = "nothing else" if model is None else "of the rest only the bodies of loops"
-        yield Problem(NOTE, f"{looked} can be looked at before this is mended", known.line)
+        yield Problem(NOTE, f"{looked} can be checked before this is corrected", known.line)
     for graph in model.graphs if model is not None else ():
         missing = [*wrong_with_inputs(graph, given)] if known is None else []
         found = [*wrong_with_graph(graph, rest, known is None), *missing]
@@ -123,7 +123,7 @@ def _of_content(rest: Salvaged, path: Path, given: Mapping[str, Any]) -> Iterato
 
 
 def _is_told(error: LoopError, graph: Any, found: Sequence[Finding]) -> bool:
-    """Whether something is told already of the place where a run failed."""
+    """Whether something is reported already of the place where a run failed."""
     place = (str(graph.id), getattr(error, "mdf_node", ""), thing_of(error))
     if any(f"{each.names[-1]!r} is the text" in str(error) for each in found):
         return True

@@ -13,6 +13,7 @@ from mdf_loop.integrations.patches.no_eval import TEXTS, conditions_of, refuse_c
 from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.expressions.expression_text import excerpt, is_python, number_in
 from mdf_loop.readers.mdf.engine_body import refuse_text
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.node_functions import standard_expression, texts
 
 
@@ -20,7 +21,7 @@ def wrong_with_values(graph: Any, node: Any) -> Iterator[Finding]:
     """Defaults and values that are not what their ports declare, or no numbers."""
     for port in node.input_ports:
         place = (str(graph.id), node.id, port.id)
-        if port.default_value is not None and not isinstance(port.default_value, dict):
+        if default_value_of(port) is not None and not isinstance(default_value_of(port), dict):
             yield from (Finding(kind, f"{'/'.join(place)}: {said}", place) for kind, said in _of_default(port))
     for parameter in node.parameters:
         place = (str(graph.id), node.id, parameter.id)
@@ -36,7 +37,7 @@ def wrong_with_values(graph: Any, node: Any) -> Iterator[Finding]:
 
 def _of_default(port: Any) -> Iterator[tuple[str, str]]:
     """What is wrong with the default of a port: its kind, its shape, its type."""
-    default, declared = port.default_value, port.type or ""
+    default, declared = default_value_of(port), port.type or ""
     if isinstance(default, str):
         if number_in(default) is None and declared.lower() not in TEXTS:
             wanted = f"declared is {declared}" if declared else "a text that is meant as one declares type: string"

@@ -1,6 +1,6 @@
 """What a run of a model would refuse, found by evaluating it with all its loops cut short; the results are thrown away.
 
-Everything is computed as in a run, so that what is told is what a run tells.  Behind a loop that was cut short values are not
+Everything is computed as in a run, so that a check reports what a run does.  Behind a loop that was cut short values are not
 those of a run, but their kinds are: of what goes wrong there only that counts which does not depend on numbers.
 """
 

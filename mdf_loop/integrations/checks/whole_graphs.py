@@ -15,6 +15,7 @@ from mdf_loop.integrations.checks.loop_bodies import wrong_with_bodies
 from mdf_loop.integrations.checks.node_values import wrong_with_conditions, wrong_with_texts, wrong_with_values
 from mdf_loop.integrations.typed_graph import graph_signature
 from mdf_loop.readers.mdf.by_place import node_by_place
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.names import unknown_names
 from mdf_loop.readers.mdf.node import CONTROL
 from mdf_loop.readers.mdf.typed import is_typed
@@ -27,7 +28,7 @@ def wrong_with_graph(graph: Any, rest: Salvaged, is_mended: bool) -> Iterator[Fi
     ----------
     graph : modeci_mdf.mdf.Graph
     rest : Salvaged
-        What was left out of the model: what may follow from that is not told.
+        What was left out of the model: what may follow from that is not reported.
     is_mended : bool
         Whether the model was read as models are; otherwise only bodies are looked at.
     """
@@ -40,7 +41,7 @@ def wrong_with_graph(graph: Any, rest: Salvaged, is_mended: bool) -> Iterator[Fi
             if thing.function in CONTROL:
                 yield from wrong_with_bodies(graph, node, thing, rest.in_node(id, node.id))
         if node.id in open_nodes:
-            told = "its names and types are looked at when what is wrong in it is mended"
+            told = "its names and types are checked when the errors in it are corrected"
             yield Finding(NOTE, f"{id}/{node.id}: {told}", (id, node.id))
         elif is_mended:
             yield from wrong_with_values(graph, node)
@@ -54,7 +55,7 @@ def wrong_with_graph(graph: Any, rest: Salvaged, is_mended: bool) -> Iterator[Fi
             yield Finding(ERROR, str(unknown), unknown.place)
     yield from wrong_with_conditions(graph)
     if rest.in_graph(id):
-        yield Finding(NOTE, f"{id}: which nodes are reached is looked at when what is wrong in the graph is mended", (id,))
+        yield Finding(NOTE, f"{id}: which nodes are reached is checked when the errors in the graph are corrected", (id,))
     else:
         yield from _unreached(graph)
 
@@ -147,7 +148,9 @@ def _starved(graph: Any) -> Iterator[Finding]:
         following.setdefault(edge.sender, []).append(edge.receiver)
     receivers = {edge.receiver for edge in graph.edges}
     todo = deque(
-        node.id for node in graph.nodes if node.id not in receivers or any(p.default_value is not None for p in node.input_ports)
+        node.id
+        for node in graph.nodes
+        if node.id not in receivers or any(default_value_of(p) is not None for p in node.input_ports)
     )
     reached = set(todo)
     while todo:

@@ -39,6 +39,7 @@ from mdf_loop.kernels.arrays.bounds import elements_of, refuse_elements, total
 from mdf_loop.options import current_options
 from mdf_loop.readers.expressions.expression_text import number_in
 from mdf_loop.readers.mdf.engine_body import refuse_unimplemented, refuse_unlisted
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.system.threads import holding, lock
 
 NOBODY, TRUSTED, MODEL, BODY = "", "trusted", "model", "body"
@@ -266,7 +267,7 @@ TEXTS = ("string", "str", "text")
 
 def number_or(port: Any) -> Any:
     """The default of an input port; a text that is a number is that number, unless the port declares a text."""
-    value = port.default_value
+    value = default_value_of(port)
     number = number_in(value) if isinstance(value, str) and (port.type or "").lower() not in TEXTS else None
     return value if number is None else number
 
@@ -277,7 +278,7 @@ def _reading_numbers(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
         value = original(self, *args, **kwargs)
-        is_default = is_guarded() and isinstance(value, str) and value is self.input_port.default_value
+        is_default = is_guarded() and isinstance(value, str) and value is default_value_of(self.input_port)
         return number_or(self.input_port) if is_default else value
 
     return evaluate

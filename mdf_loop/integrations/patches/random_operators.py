@@ -1,6 +1,6 @@
 """ONNX's random operators in MDF's engine: they draw from the stream of the run, as in loops.
 
-MDF hands each operator to onnxruntime, which begins anew each time: every evaluation would draw the same numbers.
+MDF hands each operator to onnxruntime, which begins again each time: every evaluation would draw the same numbers.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def unheard_inside(evaluate_expr: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def silent(describe: Callable[..., str]) -> Callable[..., str]:
-    """A function that describes values, and says nothing where nobody hears it."""
+    """A function that describes values, and says nothing where it is not printed."""
 
     @functools.wraps(describe)
     def said(*args: Any, **kwargs: Any) -> str:

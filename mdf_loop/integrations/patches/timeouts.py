@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from mdf_loop.errors import IterationLimit, LoopTimeout, keeps_results, let_through
-from mdf_loop.execute.keeping import keeping
+from mdf_loop.execute.partial_results import keeping
 from mdf_loop.integrations.stepped import stepped_of
+from mdf_loop.kernels.mdf.expression_operators import leaving
 from mdf_loop.options import check_time, current_options, part_of, start_run
 
 Places = Mapping[str, tuple[str, str]]
@@ -84,7 +85,7 @@ def evaluated(evaluable: Any, places: Places) -> dict[str, Any]:
 
 def values_of(evaluable: Any, places: Places) -> dict[str, Any]:
     """What output ports hold."""
-    return {name: evaluable.enodes[node].evaluable_outputs[port].curr_value for name, (node, port) in places.items()}
+    return {name: leaving(evaluable.enodes[node].evaluable_outputs[port].curr_value) for name, (node, port) in places.items()}
 
 
 def ending_passes(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -96,7 +97,7 @@ def ending_passes(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
         scheduler = self.scheduler
-        own = vars(scheduler).get("run")  # of whoever records what it runs
+        own = vars(scheduler).get("run")  # of code that records what it runs
         scheduler.run = functools.partial(_limited, scheduler, scheduler.run)
         try:
             return original(self, *args, **kwargs)

@@ -19,8 +19,7 @@ from mdf_loop.kernels.arrays.axes import (
     row_ranks,
     settled,
 )
-from mdf_loop.kernels.arrays.batch_axis import folding
-from mdf_loop.ops.batching import Result, all_stacked
+from mdf_loop.ops.batching import Result, all_stacked, folding
 from mdf_loop.ops.registry import kernel, say
 from mdf_loop.ops.rows import Call
 
@@ -164,7 +163,7 @@ def slice_10(data, starts, ends, axes=None, steps=None):
 
 
 def sliced(shape: tuple[int, ...], starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> tuple[slice, ...]:
-    """The numpy index that a Slice of an array of this shape stands for.
+    """The numpy index of a Slice of an array of this shape.
 
     Raises
     ------

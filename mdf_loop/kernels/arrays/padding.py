@@ -37,7 +37,7 @@ def _with_none_in_front(pads: Any) -> list[int]:
 
 @kernel("Pad", since=19, batch=settled((1, 2, 3), pad_rule))
 def pad(data, pads, constant_value=None, axes=None, *, mode="constant"):
-    """A border of a constant, of the edge, of the mirrored tensor or of the tensor begun anew; negative widths cut off."""
+    """A border of a constant, of the edge, of the mirrored tensor or of the tensor repeated; negative widths cut off."""
     return _padded(data, numbers(pads), places(axes, data.ndim), mode, constant_value, ("constant", "reflect", "edge", "wrap"))
 
 

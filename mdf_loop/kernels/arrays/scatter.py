@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.arrays.axes import all_repeated, count_of, place, repeated_along
-from mdf_loop.kernels.arrays.batch_axis import folding
 from mdf_loop.kernels.arrays.indexing import element_places, own_places, rows_of
-from mdf_loop.ops.batching import Result, all_stacked
+from mdf_loop.ops.batching import Result, all_stacked, folding
 from mdf_loop.ops.registry import kernel, say
 from mdf_loop.ops.rows import Call
 

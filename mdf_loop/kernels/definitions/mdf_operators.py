@@ -137,8 +137,12 @@ def positive(b, x):
     return strong(b, x)
 
 
-FAST = {-1, 0, 0.5, 1, 2}
-"""Exponents for which numpy has ways of its own, where arrays are raised to them."""
+FAST: dict[float, Call] = {
+    -1: lambda b, x: b.reciprocal(x),
+    0.5: lambda b, x: b.sqrt(x),
+    2: lambda b, x: b.mul(x, x),
+}
+"""numpy's ways for arrays of floats that are raised to single exponents; for 0 and 1 it has others."""
 
 
 @define("power")
@@ -154,10 +158,8 @@ def power(b, x, y):
         raise ValueError("numpy refuses negative powers of its own whole numbers")
     if is_number(x) and is_number(y):
         return element(b, "pow", x, y) if x.type.kind != "b" or x.type.weak else b.pow(x, y)
-    if y.op == "const" and y.type.weak and y.attr not in FAST and x.type.kind == "f":
-        return b.pow(x, y)
-    if y.op == "const" and y.type.weak and y.attr == 2 and x.type.kind == "f":
-        return b.mul(x, x)
+    if y.op == "const" and y.type.weak and y.attr not in (0, 1) and x.type.kind == "f":
+        return FAST[y.attr](b, x) if y.attr in FAST else b.pow(x, y)
     if is_number(x):
         return b.pow(x, y)
     raise ValueError("numpy has other ways for single exponents")

@@ -16,7 +16,7 @@ from mdf_loop.kernels.definitions.of_shapes import known, rank_of, squeeze_1, un
 from mdf_loop.ops.rows import Call
 
 MOST_PARTS = 64
-"""Parts of an array up to which putting them together anew is worth a definition."""
+"""Parts of an array up to which putting them together again is worth a definition."""
 
 
 def static(x: Any) -> tuple[int, ...]:
@@ -216,7 +216,7 @@ def atleast_1d(b, x):
     return b.pack([strong(b, x)]) if is_number(x) else b.reshape(x, static(x))
 
 
-# Made anew
+# New arrays
 
 
 def _filled(b: Any, shape: Sequence[int], value: Any, dtype: np.dtype) -> Any:

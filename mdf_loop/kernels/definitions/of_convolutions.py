@@ -12,7 +12,7 @@ from mdf_loop.kernels.networks.sliding_windows import WindowColumns, columns, wi
 from mdf_loop.ops.registry import routine
 
 SMALL = 1 << 18
-"""Bytes of a result up to which laying out its windows anew would take most of the time."""
+"""Bytes of a result up to which laying out its windows again would take most of the time."""
 
 
 class Convolving:

@@ -62,7 +62,7 @@ definition("LogSoftmax", until=13)(_of_matrix(log_softmax))
 def _stashed(b: Any, x: Any, stash_type: int) -> Any:
     """x in the type that statistics are computed in."""
     dtype = DTYPES.get(stash_type)
-    if dtype not in (FLOAT32, FLOAT64):
+    if dtype is None or dtype not in (FLOAT32, FLOAT64):
         raise ValueError("too small to add up in")
     return b.cast(x, dtype)
 

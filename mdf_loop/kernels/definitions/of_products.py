@@ -91,7 +91,7 @@ LARGEST_BETWEEN = 1 << 20
 
 @definition("Einsum", since=12)
 def einsum(b, *operands, equation):
-    """Two operands after the other, each time summed over what nobody asks for any more; half precision in float32."""
+    """Two operands after the other, each time summed over what is not needed later; half precision in float32."""
     dtype = operands[0].type.dtype
     is_whole = dtype.kind in "iu"
     if not (is_whole or kind_of(dtype) == "float") or any(x.type.dtype != dtype or not x.type.is_static for x in operands):
@@ -136,7 +136,7 @@ def _named(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
 
 
 def _summed(b: Any, x: Any, term: str, needed: set[str]) -> tuple[Any, str]:
-    """Without the axes that nobody needs."""
+    """Without the axes that are not needed."""
     gone = [k for k, letter in enumerate(term) if letter not in needed]
     if not gone:
         return x, term
@@ -151,7 +151,7 @@ def _ordered(b: Any, x: Any, term: str, wanted: str) -> Any:
 
 
 def _product(b: Any, one: tuple[Any, str], other: tuple[Any, str], needed: set[str]) -> tuple[Any, str]:
-    """The product of two operands, summed over what both have and nobody needs."""
+    """The product of two operands, summed over what both have and the result does not."""
     x, ours = _summed(b, *one, needed | set(other[1]))
     y, theirs = _summed(b, *other, needed | set(one[1]))
     if not all((*x.type.shape, *y.type.shape)):

@@ -1,4 +1,4 @@
-"""Small numbers that stand for others by a scale and a zero point."""
+"""Quantised numbers: small integers with a scale and a zero point."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def quantize_linear(b, x, y_scale, y_zero_point=None, *, axis=1, saturate=1, blo
     types = x.type.dtype, y_scale.type.dtype
     if types != (FLOAT32, FLOAT32) or precision not in (0, 1) or dtype is None or dtype.kind not in "iu" or dtype.itemsize > 2:
         raise ValueError("not float32 to small whole numbers")
-    if y_zero_point is not None and output_dtype and DTYPES.get(output_dtype) != dtype:
+    if y_zero_point is not None and output_dtype and (output_dtype not in DTYPES or DTYPES[output_dtype] != dtype):
         raise ValueError("two types")
     zero = None if y_zero_point is None else b.cast(_spread(b, y_zero_point, x, axis, block_size), FLOAT32)
     return _rounded(b, b.div(x, _spread(b, y_scale, x, axis, block_size)), zero, dtype)

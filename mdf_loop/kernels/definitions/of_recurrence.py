@@ -15,7 +15,7 @@ Cell = Callable[..., Sequence[Any]]
 """``cell(b, gates, *states) -> states``: one step; the first state is the output."""
 
 DEFAULTS = {"activations": None, "activation_alpha": None, "activation_beta": None, "clip": None, "layout": 0}
-"""Attributes that have to be what they are when nobody says them."""
+"""Attributes that have to be what they are when a model does not say them."""
 
 
 def _part(b: Any, x: Any, start: int, stop: int) -> Any:

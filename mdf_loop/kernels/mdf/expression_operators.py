@@ -284,6 +284,20 @@ def in_a_row(elements: Sequence[Any]) -> Any:
         return np.array([np.broadcast_to(part, shape) for part in parts])
 
 
+def leaving(value: Any) -> Any:
+    """What an output of an MDF graph is: a list or tuple with numbers is the array that operators make of it.
+
+    A list of arrays is a sequence of ONNX; what cannot be an array of numbers stays as it is.
+    """
+    if not isinstance(value, list | tuple) or all(isinstance(item, np.ndarray) for item in value):
+        return value
+    try:
+        array = in_a_row(value)
+    except ValueError:
+        return value
+    return array if array.dtype.kind in "biufc" else value
+
+
 @kernel("listed", domain=DOMAIN)
 def listed(*elements, place):
     """An element of a list that MDF makes an array of, where it can: of an array it has the type of them all."""

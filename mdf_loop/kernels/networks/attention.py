@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.arrays.axes import count_of, row_ranks
-from mdf_loop.kernels.arrays.batch_axis import fold, unfold
 from mdf_loop.kernels.networks.softmax import softmax
 from mdf_loop.kernels.numbers.wide import widened
-from mdf_loop.ops.batching import Result
+from mdf_loop.ops.batching import Result, fold, unfold
 from mdf_loop.ops.registry import kernel
 from mdf_loop.types.elements import DTYPES
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arrays.batch_axis import folding
 from mdf_loop.kernels.arrays.bounds import shape_for
 from mdf_loop.kernels.arrays.linear import requantized
 from mdf_loop.kernels.networks.normalization import per_channel
 from mdf_loop.kernels.networks.sliding_windows import columns, halves, pairs, per_axis, windows
 from mdf_loop.kernels.numbers.wide import EXACT32, as_int32, centred, exact_terms, largest_from, widened
+from mdf_loop.ops.batching import folding
 from mdf_loop.ops.prepared_constants import once
 from mdf_loop.ops.registry import kernel
 

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.arrays.axes import row_ranks
-from mdf_loop.kernels.arrays.batch_axis import folding
 from mdf_loop.kernels.numbers.wide import widened
-from mdf_loop.ops.batching import Result, along
+from mdf_loop.ops.batching import Result, along, folding
 from mdf_loop.ops.registry import kernel
 from mdf_loop.types.elements import DTYPES
 

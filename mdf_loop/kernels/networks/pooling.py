@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arrays.batch_axis import folding
 from mdf_loop.kernels.arrays.bounds import shape_for
 from mdf_loop.kernels.networks.normalization import mean_over
 from mdf_loop.kernels.networks.sliding_windows import Windows, pairs, per_axis, windows
 from mdf_loop.kernels.numbers.wide import from_ordered_bits, lowest, ordered_bits, widened
-from mdf_loop.ops.batching import Result
+from mdf_loop.ops.batching import Result, folding
 from mdf_loop.ops.registry import kernel
 from mdf_loop.types.elements import kind_of
 

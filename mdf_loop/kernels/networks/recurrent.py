@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arrays.batch_axis import folding
-from mdf_loop.ops.batching import Result
+from mdf_loop.ops.batching import Result, folding
 from mdf_loop.ops.registry import kernel
 
 Function = Callable[[np.ndarray], np.ndarray]
@@ -74,7 +73,7 @@ def run_directions(
     weights : W, R, B and P
         As in the node; B and P may be None.
     states : sequence
-        Initial values; None stands for zeros.
+        Initial values; None means zeros.
     functions : callable
         The activation functions for each of so many directions.
 

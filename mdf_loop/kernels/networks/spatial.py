@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.arrays.axes import numbers, settled, zero
-from mdf_loop.kernels.arrays.batch_axis import folding
 from mdf_loop.kernels.arrays.bounds import shape_for
-from mdf_loop.ops.batching import Result, all_stacked
+from mdf_loop.ops.batching import Result, all_stacked, folding
 from mdf_loop.ops.registry import kernel
 from mdf_loop.ops.rows import Call
 

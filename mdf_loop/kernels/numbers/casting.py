@@ -96,7 +96,7 @@ def _saturated(x: Any, dtype: np.dtype, infinity_to_nan: bool) -> Any:
 
 
 def _power_of_two(x: Any, saturate: int, round_mode: str) -> Any:
-    """Powers of two from 2**-127 to 2**127, stored as the exponent + 127; 255 is NaN, which stands for negative numbers too."""
+    """Powers of two from 2**-127 to 2**127, stored as the exponent + 127; 255 is NaN, which negative numbers become too."""
     lowest, highest = 2.0**-127, 2.0**127
     wide = np.where(x < 0, np.nan, x.astype(np.float64))
     if saturate:
@@ -172,7 +172,7 @@ def width(dtype: np.dtype) -> int:
 
 def is_cast_to_itself(x: Known, *, to: int, saturate: int = 1, round_mode: str = "up") -> bool:
     """Whether something is converted to the type that it has."""
-    return x.dtype is not None and x.dtype == DTYPES.get(to)
+    return to in DTYPES and x.dtype is not None and x.dtype == DTYPES[to]
 
 
 say("Cast", since=6, alias=is_cast_to_itself)

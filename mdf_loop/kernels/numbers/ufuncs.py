@@ -51,7 +51,7 @@ def fitted(a: Any, b: Any, axis: int | None, broadcast: int) -> Any:
     """The second input in the shape with which numpy's broadcasting does what ``axis`` and ``broadcast`` ask.
 
     The dimensions of ``b`` stand for those of ``a`` from ``axis`` on, or for its last ones; a single
-    element stands for all.
+    element serves all.
 
     Raises
     ------

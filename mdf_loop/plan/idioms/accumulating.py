@@ -90,4 +90,4 @@ class Building(Idiom):
         type = block.history(self.value).type
         if type.dtype is None or type.weak or any(getattr(item, "dtype", None) != type.dtype for item in start[:1]):
             raise DoesNotFit
-        return lambda: [*start, *block.history(self.value).stacked().copy()]  # nobody else's memory
+        return lambda: [*start, *block.history(self.value).stacked().copy()]  # memory of its own

@@ -40,7 +40,7 @@ class Block(Protocol):
         """A value in each iteration."""
 
     def is_array(self, value: Any) -> bool:
-        """Whether a value without dimensions is an array, and to be told from a number."""
+        """Whether a value without dimensions is an array, and not a number."""
 
     def keep(self, name: str, rows: np.ndarray) -> None:
         """Take what a value is in each iteration."""
@@ -61,7 +61,7 @@ class Idiom:
     def recognise(
         cls, name: str, nodes: Sequence[Node], output: str, same: Invariants, read_often: Collection[str]
     ) -> Self | None:
-        """The idiom that nodes are, in which ``name`` goes round and is fed ``output``; None if they are something else.
+        """The idiom that nodes are, in which ``name`` is carried and is fed ``output``; None if they are something else.
 
         ``same`` are values that are the same in every iteration, ``read_often`` those with more than one reader.
         """
@@ -131,7 +131,7 @@ class Idiom:
 
 
 def other_input(nodes: Sequence[Node], name: str, output: str) -> tuple[int, str] | None:
-    """Where a value stands among the two inputs of the one node it goes round through, and the other input."""
+    """Where a value stands among the two inputs of the one node that it is carried through, and the other input."""
     if len(nodes) != 1 or nodes[0].outputs[0] != output:
         return None
     (node,) = nodes

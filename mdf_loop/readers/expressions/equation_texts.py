@@ -82,7 +82,7 @@ def within(source: Any, names: Collection[str]) -> Any:
     around = sorted(AMBIENT.intersection(names))
     try:
         said = equations_in(source)
-    except MalformedBody:  # which is told when it is read
+    except MalformedBody:  # reading it raises the error
         return source
     texts = " ".join(text for *_, text in texts_of(said))
     local = {*said.names, *said.let, *said.captured, said.index}

@@ -1,4 +1,4 @@
-"""Bodies as equations: one line for each value that goes round, for each that is collected, and for the condition.
+"""Bodies as equations: one line for each carried value, for each that is collected, and for the condition.
 
 As text::
 
@@ -145,7 +145,7 @@ class _Reader:
         return ordered
 
     def _value(self, place: str, base: str, scope: Mapping[str, Value]) -> Value:
-        """A value; what is wrong with its expression is kept, and something stands for it."""
+        """A value; what is wrong with its expression is kept, and another value takes its place."""
         if place not in self.trees:
             return Value(base)
         try:

@@ -132,7 +132,7 @@ class Compiler:
     def _attribute(self, tree: ast.Attribute, out: str) -> Value:
         name = dotted(tree) or ""
         if name not in CONSTANTS:
-            raise self.error(tree, f"{name} has to be called, or stands for no number")
+            raise self.error(tree, f"{name} has to be called, or is no number")
         return literal(getattr(math, name.split(".")[1]))
 
     def _list(self, tree: ast.List, out: str) -> Value:

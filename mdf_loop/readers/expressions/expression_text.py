@@ -23,7 +23,7 @@ from mdf_loop.errors import MalformedBody, UnsupportedOp
 from mdf_loop.readers.expressions.function_calls import BUILTINS, MODULES, dotted, op_of
 
 LONGEST, MOST_PARTS, DEEPEST = 100_000, 20_000, 100
-"""Characters, syntax nodes and nesting that an expression may have: nobody writes more by hand."""
+"""Characters, syntax nodes and nesting that an expression may have: people do not write more by hand."""
 
 CONSTANTS = {f"{module}.{name}" for module in ("numpy", "math") for name in ("pi", "e", "inf", "nan")} | {"math.tau"}
 

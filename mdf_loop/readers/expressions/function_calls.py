@@ -269,7 +269,7 @@ def _dtype(compiler: Compiler, tree: ast.expr) -> np.dtype:
 
 
 def dtype_named(tree: ast.expr) -> np.dtype:
-    """The element type that ``float``, ``numpy.float32`` or ``"float32"`` stands for.
+    """The element type that ``float``, ``numpy.float32`` or ``"float32"`` names.
 
     Raises
     ------

@@ -261,7 +261,7 @@ class BodyBuilder:
         return self.node("tensor", [value, *like], base, **attrs)
 
     def hidden(self, key: Hashable, base: str, initial: Any) -> Value:
-        """A value that goes round hidden: ``initial`` first, then what :meth:`goes_on` says of its key."""
+        """A hidden carried value: ``initial`` first, then what :meth:`goes_on` says of its key."""
         name = self.fresh(base)
         self._hidden[key] = (name, initial)
         return Value(name, max(self.findings.numbers.get(key, Number.NO), literal(initial).number))

@@ -26,6 +26,7 @@ from mdf_loop.readers.mdf.edges import Course, order_nodes, port_value
 from mdf_loop.readers.mdf.engine_body import engine_body
 from mdf_loop.readers.mdf.file_structure import check_edges
 from mdf_loop.readers.mdf.graph_objects import as_graph, check_structure
+from mdf_loop.readers.mdf.input_ports import default_value_of, reduce_of
 from mdf_loop.readers.mdf.node import NodeReader, default_of
 from mdf_loop.readers.mdf.node import ReadBody as Read
 from mdf_loop.readers.mdf.signature import Port, Signature, ports_of, read_signature
@@ -222,8 +223,8 @@ def _input(
     if edges and edges[0] in course.delayed:
         return builder.hidden(place, ".".join(place), builder.array(default_of(port, path), port.id).literal)
     if edges:
-        return port_value(builder, f"{node.id}.{port.id}", edges, port.reduce or "overwrite", values, (*path, port.id))
-    if port.default_value is not None:
+        return port_value(builder, f"{node.id}.{port.id}", edges, reduce_of(port), values, (*path, port.id))
+    if default_value_of(port) is not None:
         return default_of(port, path)
     return builder.capture(port.id)
 

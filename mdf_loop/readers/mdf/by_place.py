@@ -180,7 +180,7 @@ def _inside(source: Any, read: Read, names: Iterable[str]) -> Any:
     try:
         graph = as_graph(source)
         made = graph_by_place(graph, read, names)
-    except LoopError:  # which is told when it is read
+    except LoopError:  # reading it raises the error
         return source
     return source if made is graph else {key: made}
 
@@ -201,7 +201,7 @@ def _arranged(made: _Copied, thing: Any, kind: str, read: Read, path: tuple[str,
     else:
         try:
             said = equations_in(source)
-        except MalformedBody:  # which is told when it is read
+        except MalformedBody:  # reading it raises the error
             return None
         spelt = {as_name(key): key for key in keys}
         order = [spelt[name] for name in _by_name(said.carried, said.scanned if kind == "scan" else (), [*spelt], path)]
@@ -217,7 +217,7 @@ def _names_in(source: Any, kind: str, args: Mapping[str, Any], read: Read) -> Se
     count, scanned = len([key for key in args if key not in NO_VALUES]), args.get("num_scan_inputs")
     try:
         inputs = read(source, count - scanned if isinstance(scanned, int) else count, kind).inputs
-    except (LoopError, NotCompiled):  # which is told when it is read
+    except (LoopError, NotCompiled):  # reading it raises the error
         return ()
     return inputs[2:] if kind == "loop" else inputs
 
@@ -234,7 +234,7 @@ def _by_name(carried: Iterable[str], scanned: Iterable[str], keys: Sequence[str]
     """
     names = (*carried, *scanned)
     if not set(names) & set(keys) or len(names) != len(keys):
-        return ()  # how many there must be is told when the body is prepared
+        return ()  # preparing the body says how many there must be
     unknown, missing = [key for key in keys if key not in names], [name for name in names if name not in keys]
     if len(unknown) == len(missing) and set(missing) <= set(scanned):
         parts = dict(zip(missing, unknown, strict=True))
@@ -300,7 +300,7 @@ def _placed(text: Any, results: Mapping[str, NamedResults], path: tuple[str, ...
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         if isinstance(error, MalformedBody) and not error.path:
             raise MalformedBody(str(error), path) from None
-        return text  # a text, or what is told when it is read
+        return text  # a text, or an error that reading it raises
     return ast.unparse(tree) if placing.found else text
 
 

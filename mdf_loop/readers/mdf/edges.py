@@ -15,6 +15,7 @@ import numpy as np
 
 from mdf_loop.errors import MalformedBody
 from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Unavailable, Value, arithmetic, literal
+from mdf_loop.readers.mdf.input_ports import default_value_of
 
 REDUCTIONS = {"overwrite": "", "add": "add", "multiply": "multiply"}
 
@@ -52,7 +53,7 @@ def order_nodes(graph: Any) -> Course:
     for edge in graph.edges:
         edges.setdefault((edge.receiver, edge.receiver_port), []).append(edge)
     ports = {(node.id, port.id): port for node in graph.nodes for port in node.input_ports}
-    waited = [edge for edge in graph.edges if ports[edge.receiver, edge.receiver_port].default_value is None]
+    waited = [edge for edge in graph.edges if default_value_of(ports[edge.receiver, edge.receiver_port]) is None]
     levels = _levels(graph, waited)
     if levels is None:
         raise MalformedBody(
@@ -60,7 +61,7 @@ def order_nodes(graph: Any) -> Course:
             "carried value of the loop, lets it begin",
             (graph.id,),
         )
-    begins = [edge for edge in graph.edges if ports[edge.receiver, edge.receiver_port].default_value is not None]
+    begins = [edge for edge in graph.edges if default_value_of(ports[edge.receiver, edge.receiver_port]) is not None]
     delayed = [edge for edge in begins if levels[edge.sender] > levels[edge.receiver] or edge.sender == edge.receiver]
     for edge in delayed:
         if len(edges[edge.receiver, edge.receiver_port]) > 1:

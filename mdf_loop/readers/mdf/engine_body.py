@@ -12,6 +12,7 @@ from typing import Any
 from mdf_loop.errors import MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, Node, State
 from mdf_loop.readers.expressions.expression_text import is_python, number_in, parse
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.node import CONTROL, default_of
 from mdf_loop.readers.mdf.node_functions import standard_expression, texts
 from mdf_loop.readers.mdf.signature import Port, Signature, ports_of
@@ -86,7 +87,7 @@ def check_expressions(graph: Any) -> None:
             if isinstance(source, str) and source not in values and number_in(source) is None and source:
                 refuse_text(source, (*path, name))
         for port in node.input_ports:
-            if port.default_value is not None:
+            if default_value_of(port) is not None:
                 default_of(port, path)
         for thing in (*node.parameters, *node.functions):
             _check_function(thing, (*path, thing.id))
@@ -161,7 +162,7 @@ def refuse_hanging(graph: Any) -> None:
     receivers = {edge.receiver for edge in graph.edges}
     begun = [node.id for node in graph.nodes if node.id not in receivers]
     if not begun:
-        begun = [node.id for node in graph.nodes if any(port.default_value is not None for port in node.input_ports)]
+        begun = [node.id for node in graph.nodes if any(default_value_of(port) is not None for port in node.input_ports)]
     following: dict[str, list[str]] = {}
     for edge in graph.edges:
         following.setdefault(edge.sender, []).append(edge.receiver)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import MalformedBody, warn_user
+from mdf_loop.readers.mdf.input_ports import needed
 
 Ports = Mapping[str, list[str]]
 
@@ -48,6 +49,10 @@ NAMED: dict[type, str] = {
 }
 
 
+NEWER = {"InputPort": ("default_value", "reduce")}
+"""What some versions of MDF do not have."""
+
+
 class Misplaced(MalformedBody):
     """Something in a model that should not be there, or is missing.
 
@@ -56,7 +61,7 @@ class Misplaced(MalformedBody):
     place : tuple
         The keys that lead to it.
     meant : str
-        The key that was meant in the place of the last one; empty where nobody can tell.
+        The key that was meant in the place of the last one; empty where it is not known.
     """
 
     def __init__(self, message: str, place: Place, path: Place | None = None, meant: str = "") -> None:
@@ -251,6 +256,8 @@ def _wrong_of_list(content: list[Any], kind: Any, place: Place) -> Iterator[Misp
 
 
 def _unknown(key: Any, fields: Mapping[str, Field], kind: Any) -> str:
+    if key in NEWER.get(kind.__name__, ()):
+        return f"{key!r} of {_article(kind)} takes {needed()}"
     close = _close(key, fields)
     meant = f" (did you mean {close!r}?)" if close else ""
     return f"{_article(kind)} has no {key!r}{meant}; it has {_listed(fields)}"
@@ -300,7 +307,7 @@ def _wrong_names(graph: Mapping[str, Any], place: Place) -> Iterator[Misplaced]:
     """Edges and conditions that name what is not there.
 
     Where a graph is in the place of a node, edges lead into it.  Edges that the importer wrote are looked at when the
-    graph is mended: there is more to say of them.  What is malformed itself has been told: nothing is known of it.
+    graph is mended: there is more to say of them.  What is malformed itself has been reported: nothing is known of it.
     """
     nodes, edges = graph.get("nodes") or {}, _mappings(graph.get("edges"))
     if any(map(_is_graph, _mappings(nodes).values())) or _is_imported(nodes, graph):
@@ -323,7 +330,7 @@ def _mappings(value: Any) -> dict[Any, Any]:
 
 
 def _ports(node: Any) -> Ports:
-    """The ports of a node by kind; without a kind that nobody can tell, as it is malformed or a key is misspelt."""
+    """The ports of a node by kind; without a kind that is not known, as it is malformed or a key is misspelt."""
     kinds = ("input_ports", "output_ports")
     if not isinstance(node, Mapping) or any(_close(key, kinds) for key in node if key not in kinds):
         return {}

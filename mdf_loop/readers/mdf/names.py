@@ -123,7 +123,7 @@ def _unknown(source: Any, known: Iterable[str]) -> Iterator[str]:
     try:
         names = variables(tree_of(source))
     except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return  # a text, or what is told when it is read
+        return  # a text, or an error that reading it raises
     for name in dict.fromkeys(names):
         if name not in known and name not in ALWAYS and name not in BUILTINS:
             yield f"{name!r}, which the node does not have{did_you_mean(name, known)}"

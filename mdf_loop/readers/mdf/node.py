@@ -24,6 +24,7 @@ from mdf_loop.ir import Body
 from mdf_loop.readers.expressions.expression import evaluated
 from mdf_loop.readers.expressions.expression_text import number_in, parse, variables
 from mdf_loop.readers.expressions.values import UNKNOWN, BodyBuilder, NotCompiled, Scope, Unavailable, Value, literal
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.node_functions import apply_function, apply_value, typed_input
 
 CONTROL = ("onnx::Loop", "onnx::Scan", "onnx::If", "onnx::SequenceMap")
@@ -308,7 +309,7 @@ def _parameter_reads(parameter: Any) -> set[str]:
 
 def default_of(port: Any, path: tuple[str, ...]) -> Value:
     """The default value of an input port."""
-    value = port.default_value
+    value = default_value_of(port)
     if isinstance(value, str):
         if (number := number_in(value)) is None:
             raise MalformedBody(f"default_value {value!r} is no number", (*path, port.id))

@@ -17,6 +17,7 @@ from mdf_loop.readers.expressions.expression import evaluated
 from mdf_loop.readers.expressions.expression_text import parse
 from mdf_loop.readers.expressions.values import UNKNOWN, NotCompiled, Scope, Unavailable, Value, known, literal, read
 from mdf_loop.readers.mdf.control_functions import BODIES, control
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.types.schemas import schema_of
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def apply_onnx(reader: NodeReader, thing: Any, path: Path, op: str, args: Mappin
 
 
 def _names_in(text: Any, scope: Scope) -> list[Value] | None:
-    """The values that a list of names stands for, such as ``['_59', '_61']``, which MDF's importer of PyTorch writes."""
+    """The values of a list of names, such as ``['_59', '_61']``, which MDF's importer of PyTorch writes."""
     if not isinstance(text, str) or not text.startswith("["):
         return None
     try:
@@ -289,4 +290,4 @@ def texts(node: Any) -> Iterator[tuple[str, Any]]:
     for function in node.functions:
         yield from ((function.id, source) for source in (function.value, *(function.args or {}).values()))
     yield from ((port.id, port.value) for port in node.output_ports)
-    yield from ((port.id, port.default_value) for port in node.input_ports)
+    yield from ((port.id, default_value_of(port)) for port in node.input_ports)

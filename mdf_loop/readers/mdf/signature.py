@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdf_loop.errors import MalformedBody, in_words
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 from mdf_loop.types.schemas import version_in
 
@@ -92,7 +93,7 @@ def ports_of(graph: Any) -> GraphPorts:
     outputs = [(node.id, port.id) for node in graph.nodes for port in node.output_ports]
     return GraphPorts(
         tuple(place for place, _ in inputs if place not in received),
-        tuple(place for place, port in inputs if place not in received and port.default_value is None),
+        tuple(place for place, port in inputs if place not in received and default_value_of(port) is None),
         tuple(place for place, _ in inputs if place in received),
         tuple(outputs),
         tuple(place for place in outputs if place not in sent),

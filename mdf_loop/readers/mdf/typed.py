@@ -8,7 +8,7 @@ Types are written as :mod:`mdf_loop.readers.mdf.type_text` says them, for ports,
 ``node.name`` for a constant or an attribute of a node, or the value that an input may do without.  ``opset`` is the
 version of ONNX; ``opsets`` says those of other domains, whose operators are called ``<domain>::<operator>``.  ``opset``
 in the metadata of a node is the version of that node alone.  A node without a function holds constants alone; those with
-the name of an input are what the input is if nobody gives it.
+the name of an input are what the input is if it is not given.
 
 A body with ``types``, which may be empty, asks for the types of its operators like any ONNX body: numbers in it are
 constants of ONNX, and what comes in is converted.  Without ``types`` an MDF graph is read as MDF evaluates it
@@ -32,6 +32,7 @@ from mdf_loop.readers.expressions.expression_text import refuse_onnx_text
 from mdf_loop.readers.expressions.values import NotCompiled
 from mdf_loop.readers.mdf.control_functions import BODIES, local_names, rename_captures
 from mdf_loop.readers.mdf.edges import order_nodes
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.signature import Port, Signature
 from mdf_loop.readers.mdf.type_text import read_type_text
 from mdf_loop.readers.mdf.written_values import attribute, declared_array, settled, written_attribute
@@ -202,7 +203,7 @@ class GraphReader:
         return body.with_values(self.constants)
 
     def value_name(self, name: str) -> str:
-        """The name in the body of what a port's name stands for."""
+        """The name in the body for a port's name."""
         return name if name in self.signature.inputs else self._value_names.get(name, name)
 
     def _names(self) -> dict[Port, str]:
@@ -216,7 +217,7 @@ class GraphReader:
         return {**names, **{place: place[1] for place in self._values_of_inputs()}}
 
     def _values_of_inputs(self) -> Iterator[Port]:
-        """Constants that are what an input is if nobody gives it: nothing else reads them, and no port gets the input."""
+        """Constants that are what an input is if it is not given: nothing else reads them, and no port gets the input."""
         loose = set(self.signature.inputs) - set(self.signature.fed.values())
         for node in self.graph.nodes if loose else ():
             if any(port.id in loose and (node.id, port.id) not in self.sent.values() for port in node.output_ports):
@@ -335,21 +336,21 @@ class GraphReader:
         if place in self.sent:
             return self.names[self.sent[place]]
         if place in self.signature.fed:
-            name, value = self.signature.fed[place], port.default_value
+            name, value = self.signature.fed[place], default_value_of(port)
             return name if value is None else self._constant(name, self._default(node, port.id, value))
-        if port.default_value is not None:
-            return self._constant(f"{node.id}.{port.id}", port.default_value)
+        if default_value_of(port) is not None:
+            return self._constant(f"{node.id}.{port.id}", default_value_of(port))
         return port.id
 
     def _default(self, node: Any, port: str, value: Any) -> Any:
-        """What an input is if nobody gives it: of the shape that was written for it, which its own type may leave open."""
+        """What an input is if it is not given: of the shape that was written for it, which its own type may leave open."""
         declared = self.declared.get(f"{node.id}.{port}")
         if declared is None or isinstance(value, np.ndarray):
             return value
         try:
             return declared_array(value, declared)
         except (TypeError, ValueError):
-            return value  # somebody wrote another one
+            return value  # the file says another one
 
     def _captured(self, node: Any, name: str, body: Body) -> str:
         """The value that a body in this node captures by a name."""

@@ -163,7 +163,7 @@ _FIT = {(kind, kind) for kind in ("float", "integer", "bool", "string")} | {
     *(("integer", "float"), ("bool", "float")),
     *((kind, "complex") for kind in ("float", "integer", "bool")),
 }
-"""Which kinds, as they are written, may stand for which others."""
+"""Which kinds, as they are written, may be read as which others."""
 
 
 def _exactly(value: Any) -> np.ndarray:

@@ -108,7 +108,7 @@ def loop_record(body: Body, n_carried: int, name: str = "Loop") -> Loop:
 
 
 def _of_equations(body: Body, n_given: int) -> str:
-    """Equations and the carried values in words: nobody who writes equations counts inputs and outputs of a graph."""
+    """Equations and the carried values in words: who writes equations does not count inputs and outputs of a graph."""
     carried = body.inputs[2:]
     words = ("while", "let", "collect", "scan", "index")
     close = [(name, found[0]) for name in carried if (found := difflib.get_close_matches(name, words, 1, 0.7))]

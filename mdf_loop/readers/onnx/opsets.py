@@ -1,4 +1,4 @@
-"""Versions of operators: those a model imports, those nobody said, and those of a function that imports others."""
+"""Versions of operators: those a model imports, those that are not said, and those of a function that imports others."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def own_domain(domain: str) -> str:
 
 
 def completed(opsets: Mapping[str, int], nodes: Iterable[onnx.NodeProto]) -> dict[str, int]:
-    """The versions of all domains that nodes use, with the newest known one where nobody says it.
+    """The versions of all domains that nodes use, with the newest known one where it is not said.
 
     The user is warned of each domain that was missing.
     """

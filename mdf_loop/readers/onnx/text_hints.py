@@ -112,7 +112,7 @@ _WHERE = re.compile(r"\(line: (\d+)")
 def further_errors(text: str, first: str, most: int = 20) -> Iterator[str]:
     """What is wrong with nodes on other lines than the one that the first error tells of, with lines and hints.
 
-    Nodes with bodies or lists in braces, and names of attributes that have a line of their own, are left out: nobody can say
+    Nodes with bodies or lists in braces, and names of attributes that have a line of their own, are left out: it is not known
     where they end in a text that does not parse.
     """
     from onnx import parser

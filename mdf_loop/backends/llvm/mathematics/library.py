@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from mdf_loop.backends.llvm.elements import ELEMENTS, FLOAT32, FLOAT64
 from mdf_loop.backends.llvm.lanes import Lanes
-from mdf_loop.backends.llvm.mathematics.functions import Real
-from mdf_loop.backends.llvm.mathematics.table import function_of
+from mdf_loop.backends.llvm.mathematics.functions import Real, by_double, cos, erf, exp, expm1, log, log1p, sin, tanh
+from mdf_loop.backends.llvm.mathematics.power import power, power_by_logarithm
 from mdf_loop.backends.llvm.text import Text
 
-OWN = ("exp", "expm1", "tanh", "log", "log1p", "sin", "cos", "erf", "pow")
-"""Primitives with functions of our own, for all floats."""
+FUNCTIONS: dict[str, Callable[..., str]] = {
+    "exp": exp,
+    "expm1": expm1,
+    "tanh": tanh,
+    "log": log,
+    "log1p": log1p,
+    "sin": sin,
+    "cos": cos,
+    "erf": erf,
+    "pow": power,
+}
+"""Our own functions by primitive, for float64 and float32."""
 
-FOREIGN = {
-    "exp2": "exp2", "log2": "log2", "log10": "log10", "cbrt": "cbrt", "tan": "tan", "asin": "asin", "acos": "acos",
-    "atan": "atan", "sinh": "sinh", "cosh": "cosh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh", "atan2": "atan2",
-    "hypot": "hypot", "fmod": "fmod", "sin": "sin", "cos": "cos",
-}  # fmt: skip
-"""C's functions by primitive."""
+SHORT: dict[str, Callable[..., str]] = {
+    "log1p": by_double(log1p),
+    "pow": by_double(power_by_logarithm),
+    "sin": by_double(sin),
+    "cos": by_double(cos),
+}
+"""Those that are written in another way for float32."""
+
+FOREIGN = (
+    *("exp2", "log2", "log10", "cbrt", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "atan2"),
+    *("hypot", "fmod"),
+)
+"""Primitives that are C's functions of their names."""
 
 ONLY_DOUBLE = ("hypot",)
 """Functions that are called for float64 alone: Windows exports no ``hypotf``."""
@@ -30,6 +47,11 @@ LARGEST = {"sin": 1e9, "cos": 1e9}
 """Up to which size our functions are right."""
 
 PREFIX = "mdf_"
+
+
+def function_of(name: str, dtype: np.dtype) -> Callable[..., str] | None:
+    """How a function of a type is written, if it is."""
+    return SHORT.get(name, FUNCTIONS.get(name)) if dtype == FLOAT32 else FUNCTIONS.get(name)
 
 
 def called(lanes: Lanes, name: str, dtype: np.dtype, args: Sequence[str]) -> str:
@@ -45,7 +67,7 @@ def one_by_one(lanes: Lanes, name: str, dtype: np.dtype, args: Sequence[str]) ->
     """Calls of one of C's functions."""
     type, own, new = ELEMENTS[dtype].register, FLOAT64 if name in ONLY_DOUBLE else dtype, lanes.text.new
     wide = ELEMENTS[own].register
-    call = lanes.text.declare(FOREIGN[name] + ("f" if own == FLOAT32 else ""), wide, *[wide] * len(args))
+    call = lanes.text.declare(name + ("f" if own == FLOAT32 else ""), wide, *[wide] * len(args))
     found = []
     for k in range(lanes.width if lanes.active is None else lanes.active):
         given = [lanes.lane(type, x, k) for x in args]

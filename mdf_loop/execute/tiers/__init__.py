@@ -1,0 +1,1 @@
+"""Tiers of engine ``auto``: what is interpreted first, when machine code pays, and compiling in a thread."""

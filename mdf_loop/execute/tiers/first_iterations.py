@@ -1,0 +1,81 @@
+"""The first iterations of a loop, interpreted until types hold and while it pays; and whether a block is compiled by then."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from mdf_loop.errors import let_through
+from mdf_loop.execute.blocks import Blocks
+from mdf_loop.execute.interpret import Session
+from mdf_loop.execute.stage import Stage
+from mdf_loop.step.records import Type
+
+SETTLING = 4
+"""Iterations interpreted at most before the first block, as long as shapes or types change."""
+
+ENDLESS = 1 << 30
+"""Iterations that stand for no limit: nobody waits for so many."""
+
+Interpret = Callable[[Session, int | None], None]
+
+
+def settle(interpret: Interpret, session: Session, type_of: Callable[[Any], Type], until: int | None) -> None:
+    """Interpret the first iteration, and a few more if what goes round becomes something else in them.
+
+    That a value becomes something else later is seen as well: here it is only to spare blocks in vain.
+    """
+
+    def types() -> list[Type]:
+        return [type_of(value) for value in (*session.moment.carried, *session.moment.hidden)]
+
+    after = types()
+    for done in range(1, SETTLING + 1):
+        interpret(session, done if until is None else min(done, until))
+        before, after = after, types()
+        if after == before or not session.goes_on():
+            return
+
+
+def interpret_what_is_cheap(
+    interpret: Interpret, session: Session, room: Callable[[], int], pays: Callable[[float], bool], begun: float
+) -> None:
+    """Interpret more, as long as that has taken, or will take, less time than writing programs for blocks.
+
+    ``pays`` is asked about seconds of this run, which ``begun`` then; ``room`` says how many iterations are left, as far as
+    anybody knows.
+    """
+    length, pace = 1, 0.0
+    while (left := room()) > 0:
+        if pays(time.perf_counter() - begun + (pace * left if left < ENDLESS else 0.0)):
+            return
+        length, before = min(2 * length, left), time.perf_counter()
+        interpret(session, session.moment.iteration + length)
+        pace = (time.perf_counter() - before) / length
+
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+def is_being_compiled(blocks: Blocks, session: Session, stage: Stage, patience: float = 0.0) -> bool:
+    """Whether another thread is at it; False as well where only running tells what is to be compiled."""
+    return _asked(session, lambda: blocks.is_being_compiled(session, stage.same, stage.slices, patience), False)
+
+
+def refusal(blocks: Blocks, session: Session, stage: Stage) -> str:
+    """Why there is none, and all would be stepped through in Python; empty if there is some, or only running tells."""
+    return _asked(session, lambda: blocks.refusal(session, stage.same, stage.slices), "")
+
+
+def _asked(session: Session, ask: Callable[[], T], unknown: T) -> T:
+    try:
+        with session.run.computing_ahead():
+            return ask()
+    except Exception as error:
+        let_through(error)
+        log.debug("%s: nothing is compiled ahead (%r)", session.progress.name, error)
+        return unknown

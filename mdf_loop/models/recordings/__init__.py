@@ -1,0 +1,1 @@
+"""``record``: values of a run beside its outputs, kept while it runs."""

@@ -1,0 +1,1 @@
+"""Checkpoints: sweeps that can be gone on with, and results that are opened again."""

@@ -1,0 +1,352 @@
+"""A sweep that can be gone on with: each chunk is a file of its own, and several jobs may write them side by side.
+
+The folder is a group of zarr.  ``sweep.npz`` says which sweep it is, ``chunk_0_100_of_40.npz`` holds runs.  Each file ends in a
+checksum of its content, its name, and everything that decides its numbers: what is damaged, or was written for something else,
+is found, set aside and computed again.
+
+Jobs see from the names what is done.  An empty file ``claim_...`` tells others what a job works at.  That is a hint about where
+to go on, so the claim of a job that died holds nothing up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Generator, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import LoopError, MalformedBody, warn_user
+from mdf_loop.sweeps.checkpoints.chunk_files import (
+    chunk_name,
+    chunk_names,
+    numbers_of,
+    parts_of,
+    read_chunk,
+    sealed,
+    unsealed,
+    written_chunk,
+)
+from mdf_loop.sweeps.checkpoints.digest import differences, digest_of, digest_of_points, lines_of
+from mdf_loop.sweeps.checkpoints.storage import UNFINISHED, LocalPlace, RemotePlace, place_of
+from mdf_loop.sweeps.rows.labels import Labels
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk
+from mdf_loop.sweeps.task import Task
+
+VERSION = 2
+"""Of the form of a checkpoint."""
+
+GROUP, SWEEP, DAMAGED = "zarr.json", "sweep.npz", ".damaged"
+"""What makes the folder a group of zarr; what says which sweep it is; and how the name of what is set aside ends."""
+
+IS_GROUP = json.dumps({"zarr_format": 3, "node_type": "group", "attributes": {}}).encode()
+
+FORMAT_2 = {".zgroup", ".zarray", ".zattrs", ".zmetadata"}
+"""Files of zarr's format 2."""
+
+LOOKING = 0.05
+"""The part of its time in which a job may look at what others do."""
+
+FEW = 3
+"""Damaged parts that a warning names."""
+
+_CLAIM = re.compile(r"claim_(\d{1,18})_(\d{1,18})_of_(\d{1,18})_([0-9a-f]{16})")
+
+Place = LocalPlace | RemotePlace
+Span = tuple[int, int]
+
+
+def begun(path: Any) -> int | None:
+    """The seed of the sweep whose checkpoint is there, as a number; a call without one goes on with it."""
+    try:
+        seed = said_in(place_of(path))["lines"]["seed"].strip("'")
+    except (MalformedBody, KeyError):
+        return None
+    return int(seed) if seed.isdecimal() else None
+
+
+def said_in(place: Place) -> dict[str, Any]:
+    """What a checkpoint says of its sweep: lines, digest of its points, and labels.
+
+    Raises
+    ------
+    MalformedBody
+        It is damaged, or not there.
+    """
+    if SWEEP not in place.names():
+        raise MalformedBody(f"{str(place)!r} does not say of which sweep it is")
+    said, arrays = unsealed(place.read(SWEEP), f"{SWEEP} in {str(place)!r}", SWEEP)
+    try:
+        if said["version"] != VERSION:
+            raise MalformedBody(f"{str(place)!r} is a checkpoint of form {said['version']}; this version reads form {VERSION}")
+        named = said["labels"]["coordinates"].items()
+        labels = said["labels"] | {"coordinates": {name: (dim, arrays[f"coordinate {name}"]) for name, dim in named}}
+        lines = {str(name): str(line) for name, line in said["lines"].items()}
+        return {"lines": lines, "digest": str(said["digest"]), "labels": Labels(**labels)}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise MalformedBody(f"{str(place)!r} does not say of which sweep it is: {error}") from error
+
+
+def holds_checkpoint(names: list[str]) -> bool:
+    """Whether a folder with such parts is a checkpoint, perhaps a damaged one."""
+    return not set(names) & FORMAT_2 and (SWEEP in names or bool(chunk_names(names)))
+
+
+def what_is_wrong(place: Place, damaged: Mapping[str, Exception]) -> str:
+    """Damaged parts in words: the first few, and why."""
+    few = "; ".join(map(str, list(damaged.values())[:FEW]))
+    return f"{str(place)!r}: {few}{f'; and {len(damaged) - FEW} more' if len(damaged) > FEW else ''}"
+
+
+class Checkpoint:
+    """The chunks of one sweep that are complete, and the runs that are left.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A ``.zarr`` folder, made if it is not there, or an address that fsspec knows.
+    task : Task
+    labels : Labels
+        What its results are called, for :func:`mdf_loop.open`.
+
+    Raises
+    ------
+    LoopError
+        The folder holds something else, or another sweep: says what is different.
+    """
+
+    def __init__(self, path: Any, task: Task, labels: Labels) -> None:
+        self.place, self.task, self.labels = place_of(path), task, labels
+        self._lines = lines_of(task)
+        self._belongs, self._job = digest_of(self._lines), os.urandom(8).hex()
+        self._taken = np.zeros(task.size, bool)  # done, or under way here
+        self._seen, self._new, self._damaged = set[str](), list[str](), dict[str, Exception]()
+        self._own, self._claims = dict[Span, str](), dict[Span, str]()
+        self._at, self._looked, self._took, self._is_shared = 0, 0.0, 0.0, False
+        self._done = f"complete_{task.size}_of_{task.trials}"
+        while not self._begin([name for name in self.place.names() if not name.startswith(UNFINISHED)]):
+            continue  # another job began at the same time
+        self._missing = self._not_there(self.place.names())
+
+    def _begin(self, names: list[str]) -> bool:
+        """See that the folder is that of this sweep, and says so; False if another job was faster."""
+        if names and not holds_checkpoint(names):
+            raise MalformedBody(f"{str(self.place)!r} is there and holds no checkpoint of a sweep; it is not replaced")
+        try:
+            if names and not self._grows(said_in(self.place)):
+                self._see_group(names)
+                return True
+        except MalformedBody as error:
+            if not any(map(self._is_ours, chunk_names(names))):
+                raise MalformedBody(f"{error}, and there is no chunk of this one in it; name another file") from error
+            self._set_aside(SWEEP, error)
+            names = []
+        is_settled = self._say(is_new=not names)
+        self._see_group(names)
+        return is_settled
+
+    def _see_group(self, names: list[str]) -> None:
+        """See that the folder is a group of zarr."""
+        try:
+            if GROUP in names and self.place.read(GROUP) != IS_GROUP:
+                raise MalformedBody(f"{GROUP} is damaged")
+        except MalformedBody as error:
+            self._set_aside(GROUP, error)
+            names = []
+        if GROUP not in names:
+            self.place.write(GROUP, IS_GROUP)
+
+    def _grows(self, said: dict[str, Any]) -> bool:
+        """Whether this sweep has more points or trials than that of a checkpoint, and is the same otherwise."""
+        found, labels, grid = differences(said["lines"], self._lines), said["labels"], self.task.grid
+        if not found and (grid.size < labels.points or digest_of_points(grid, 0, labels.points) != said["digest"]):
+            found = f"its grid is {labels.grid}, here it is {self.labels.grid}"
+        if found:
+            raise LoopError(
+                f"{str(self.place)!r} is the checkpoint of another sweep: {found}; name another file, or remove this one"
+            )
+        return grid.size > labels.points or self.task.trials > labels.trials
+
+    def _say(self, is_new: bool) -> bool:
+        """Write of which sweep it is, unless another job was faster: then False."""
+        task, labels = self.task, self.labels
+        arrays = {f"coordinate {name}": values for name, (_, values) in labels.coordinates.items()}
+        known = vars(labels) | {"coordinates": {name: dim for name, (dim, _) in labels.coordinates.items()}}
+        digest = digest_of_points(task.grid, 0, task.grid.size)
+        said = {"version": VERSION, "lines": self._lines, "digest": digest, "labels": known}
+        return self.place.write(SWEEP, sealed(said, arrays, SWEEP), is_new)
+
+    # What is done
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all runs are done, or under way here."""
+        return bool(self._taken.all())
+
+    def chunks(self) -> Generator[tuple[Span, Chunk]]:
+        """The runs that are done and were not given yet, in parts that do not overlap.
+
+        What is damaged is set aside, with a warning.
+        """
+        self._look(not self._seen)
+        while self._new:
+            name = self._new.pop()
+            try:
+                chunk = self._read(name)
+            except MalformedBody as error:
+                self._set_aside(name, error)
+                continue
+            yield from self._untaken(name, chunk)
+        if self._missing:
+            self._damaged[""], self._missing = MalformedBody(f"{self._missing} runs are missing that were done"), 0
+        if self._damaged:
+            what, self._damaged = what_is_wrong(self.place, self._damaged), {}
+            warn_user(f"{what}. What is there of it is kept under names that end in {DAMAGED!r}, and it is made again")
+
+    def _not_there(self, names: list[str]) -> int:
+        """How many runs no chunk has although all were done."""
+        there = np.zeros(self.task.size if self._done in names else 0, bool)
+        for name in chunk_names(names) if len(there) else ():
+            start, stop, trials = numbers_of(name)
+            if start < stop <= self.task.grid.size * trials:
+                for first, behind, _ in parts_of(name, self.task.trials):
+                    there[first:behind] = True
+        return int(np.count_nonzero(~there))
+
+    def _untaken(self, name: str, chunk: Chunk) -> Iterator[tuple[Span, Chunk]]:
+        """The parts of a chunk that were not given yet."""
+        if chunk.errors and self.task.stops:
+            return  # run again, so that it is raised
+        for first, behind, at in parts_of(name, self.task.trials):
+            free, can_be_cut = np.flatnonzero(~self._taken[first:behind]), self.task.rows_in(first, behind) == behind - first
+            for part in np.split(free, np.flatnonzero(np.diff(free) > 1) + 1) if len(free) else ():
+                low, high = int(part[0]), int(part[-1]) + 1
+                if not can_be_cut and high - low < behind - first:
+                    continue  # what is made of trials
+                self._taken[first + low : first + high] = True
+                yield (first + low, first + high), chunk.part(at + low, at + high) if can_be_cut else chunk
+
+    def _read(self, name: str) -> Chunk:
+        """A chunk, if it is what was written for this sweep."""
+        start, stop, trials = numbers_of(name)
+        if not start < stop <= self.task.grid.size * trials:
+            raise MalformedBody(f"{name} is for runs that this sweep does not have")
+        rows = self.task.rows_in(start, stop)
+        return read_chunk(self.place.read(name), name, rows, self._belongs, self._points(start, stop, trials))
+
+    def _is_ours(self, name: str) -> bool:
+        try:
+            return bool(self._read(name))
+        except MalformedBody:
+            return False
+
+    def _points(self, start: int, stop: int, trials: int) -> str:
+        return digest_of_points(self.task.grid, start // trials, (stop - 1) // trials + 1)
+
+    def _set_aside(self, name: str, error: Exception) -> None:
+        self.place.rename(name, name + DAMAGED)
+        self._damaged[name] = error
+        self._seen.discard(name)
+
+    def _look(self, is_urgent: bool) -> None:
+        """Note what others have done, and what they work at."""
+        now = time.monotonic()
+        if not is_urgent and (now - self._looked) * LOOKING < self._took:
+            return
+        names = self.place.names()
+        claims = [found for name in names if (found := _CLAIM.fullmatch(name)) and found[4] != self._job]
+        self._claims = {(int(c[1]), int(c[2])): c[4] for c in claims if int(c[3]) == self.task.trials}
+        new = [name for name in chunk_names(names) if name not in self._seen]
+        self._is_shared |= bool(claims or (new and self._seen))
+        self._seen.update(new)
+        self._new = new[::-1] + self._new
+        self._looked = time.monotonic()
+        self._took = self._looked - now
+
+    # What is left
+
+    def take(self, most: int) -> Span | None:
+        """The next runs for this job, at most so many; None if others have done the rest.
+
+        Other jobs see what is taken.  What they work at comes last, because they may be dead.
+        """
+        while True:
+            self._look(self._is_shared)
+            done = [numbers_of(name)[:2] for name in self._new]
+            free = self._next(most, [*done, *self._claims])
+            span = free or self._next(most, done)
+            if span is None:
+                return None
+            span = span[0], span[1] if span[1] - span[0] < most else self.task.fitted(*span)
+            name = f"claim_{span[0]}_{span[1]}_of_{self.task.trials}_{self._job}"
+            self.place.write(name, b"")
+            self._look(self._is_shared or not self._at)
+            if free and any(a < span[1] and span[0] < b and job < self._job for (a, b), job in self._claims.items()):
+                self.place.remove(name)  # both came at the same time
+                continue
+            self._own[span], self._at = name, span[1]
+            self._taken[slice(*span)] = True
+            return span
+
+    def _next(self, most: int, busy: list[Span]) -> Span | None:
+        """Runs that are not taken and not busy: behind those taken last, or else the first."""
+        for start in (self._at, 0):
+            first = self._free(start, busy)
+            if first is not None:
+                behind = min([first + most, self.task.size, *(a for a, _ in busy if a > first)])
+                taken = np.flatnonzero(self._taken[first:behind])
+                return first, first + int(taken[0]) if len(taken) else behind
+        return None
+
+    def _free(self, start: int, busy: list[Span]) -> int | None:
+        """The first run from ``start`` on that is not taken and not busy."""
+        while start < self.task.size:
+            rest = self._taken[start:]
+            if rest[first := int(rest.argmin())]:
+                return None
+            start += first
+            behind = max((b for a, b in busy if a <= start < b), default=None)
+            if behind is None:
+                return start
+            start = behind
+        return None
+
+    def write(self, span: Span, chunk: Chunk) -> None:
+        """Keep a chunk that this job took.
+
+        Raises
+        ------
+        FileError, ArgumentError
+            It cannot be written.
+        """
+        name = chunk_name(*span, self.task.trials)
+        if name not in self._seen:
+            self.place.write(name, written_chunk(name, chunk, self._belongs, self._points(*span, self.task.trials)))
+            self._seen.add(name)
+        for own in [own for own in self._own if own[1] == span[1]]:
+            self.place.remove(self._own.pop(own))
+
+    @property
+    def left(self) -> int:
+        """How many runs are neither done nor under way here."""
+        return int(self._taken.size - np.count_nonzero(self._taken))
+
+    def give_back(self, start: int, stop: int) -> None:
+        """The last runs of those that were taken are not done: they come next."""
+        self._taken[start:stop], self._at = False, start
+        self._own = {(a, start if b == stop else b): name for (a, b), name in self._own.items()}
+
+    def close(self) -> None:
+        """Take back what this job claimed; when all is done, remove what killed jobs left."""
+        is_done = self.is_complete and not self._own
+        for name in self._own.values():
+            self.place.remove(name)
+        self._own.clear()
+        if is_done:
+            self.place.write(self._done, b"")
+            for name in self.place.names():
+                if name.startswith(UNFINISHED) or _CLAIM.fullmatch(name):
+                    self.place.remove(name)

@@ -1,0 +1,53 @@
+"""``open``: results of runs and of sweeps, from files, folders and checkpoints; what reads checkpoints is imported for them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from mdf_loop.errors import MalformedBody
+from mdf_loop.models.saving import open_results
+from mdf_loop.readers.model_files import as_path
+
+
+def open(path: Any, /) -> Any:
+    """Read results: what :meth:`Results.save`, ``record_to``, ``checkpoint`` and ``mdf-loop run`` wrote, or a Dataset of a sweep.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A ``.npz``, ``.nc`` or ``.zarr`` file, or the address of a checkpoint.
+
+    Returns
+    -------
+    Results, or xarray.Dataset
+        As it was written: results by :meth:`Results.save`; by ``record_to``, also of a run that was killed (what was recorded
+        stays in the file until it is read); outputs alone, of a ``.npz`` of arrays.  A Dataset by ``mdf-loop sweep`` or xarray.
+        A Dataset of a checkpoint, also of a sweep that goes on: ``.attrs["complete"]`` is how many runs are done.
+
+    Raises
+    ------
+    MalformedBody
+        There is no such file, or no results in it, or it is of a kind that may do more than hold numbers.
+
+    Examples
+    --------
+    >>> import mdf_loop, tempfile
+    >>> path = tempfile.mkdtemp() + "/run.npz"
+    >>> mdf_loop.run("examples/drift_diffusion.yaml", seed=7).save(path)
+    >>> mdf_loop.open(path).iterations
+    250
+    """
+    text = path if isinstance(path, str) else os.fspath(as_path(path, "a file of results"))
+    if "://" in text or text.rstrip("/").endswith(".zarr"):
+        from mdf_loop.sweeps.checkpoints.checkpoint import holds_checkpoint
+        from mdf_loop.sweeps.checkpoints.reading import done_in
+        from mdf_loop.sweeps.checkpoints.storage import place_of
+
+        place = place_of(path)
+        if holds_checkpoint(place.names()):
+            return done_in(place)
+        if "://" in text:
+            raise MalformedBody(f"{text!r} holds no checkpoint of a sweep; other results are opened from files of this machine")
+    return open_results(Path(text).expanduser())

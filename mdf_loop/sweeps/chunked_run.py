@@ -1,0 +1,212 @@
+"""The run of a sweep: chunks of its task from whoever runs them, put together and labelled."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import ArgumentError, KindError, in_words, warn_user
+from mdf_loop.models.labelled import xarray
+from mdf_loop.models.model import HOW, Model, Wish, suggest_argument, unknown_name
+from mdf_loop.models.opening import prepare
+from mdf_loop.options import Run, current_options, options, start_run
+from mdf_loop.progress import Bar, Tally
+from mdf_loop.settings.counts import counted
+from mdf_loop.settings.random_streams import Seed
+from mdf_loop.sweeps.checkpoints.checkpoint import Checkpoint, begun
+from mdf_loop.sweeps.clusters import on_cluster
+from mdf_loop.sweeps.grid import Grid, grid_of
+from mdf_loop.sweeps.pieces import Pieces, Uncut
+from mdf_loop.sweeps.rows.filling import fill, keeping
+from mdf_loop.sweeps.rows.labels import labelled, labels_of_sweep
+from mdf_loop.sweeps.rows.merging import Merged
+from mdf_loop.sweeps.rows.reducing import reduce_of
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Span, Table
+from mdf_loop.sweeps.task import Task
+from mdf_loop.sweeps.workers import here, in_threads
+
+
+@dataclass(frozen=True)
+class Said:
+    """How a sweep is run: the arguments of :func:`mdf_loop.sweep`."""
+
+    trials: int | None
+    seed: Seed | None
+    common_noise: bool
+    outputs: Sequence[str] | None
+    reduce: Any
+    fill: float
+    on_error: str
+    workers: int
+    client: Any
+    chunk: int | None
+    checkpoint: Any
+    progress: Any
+    steps: int | None
+    time_increment: float | None
+    collect: bool
+
+    def given(self) -> dict[str, Any]:
+        """The arguments that say something else than they do by themselves."""
+        usual = {"common_noise": False, "fill": float("nan"), "on_error": "keep", "workers": 1, "collect": False}
+        return {name: value for name, value in vars(self).items() if str(value) != str(usual.get(name))}
+
+
+def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
+    """What :func:`mdf_loop.sweep` gives; see there."""
+    xarray()
+    with _told(said.progress):
+        model = prepare(model)
+        model.refuse_how(said.given())
+        said = _completed(said)
+        run = start_run(said.seed)
+        task = _task(model, grid_of(over), inputs, said, run.stream.seed)
+        workers, length = _counted("workers", said.workers), _length_of(said)
+        labels, table = labels_of_sweep(task, run, said.trials is not None), task.table()
+        saved = None if said.checkpoint is None else Checkpoint(said.checkpoint, task, labels)
+        with keeping(lambda: labelled(labels, table, _errors(task, table))):
+            before = 0 if saved is None else fill(table, saved.chunks(), run)
+            is_watched = bool(run.options.progress) or workers > 1 or said.client is not None
+            pieces = Pieces(saved or Uncut(task.size, task.fitted), length, task.trials, is_watched)
+            found = _found(task, pieces, run, workers, said.client, saved)
+            fill(table, found, run, Tally(run.options.progress or None, task.model.name, task.size, before))
+    warn_of_failed(task, table)
+    return labelled(labels, table, _errors(task, table))
+
+
+@contextlib.contextmanager
+def _told(asked: Any) -> Iterator[None]:
+    """Who is told how far the sweep is: whom ``options(progress=)`` says, unless the sweep's own argument says otherwise."""
+    if asked is None:
+        yield
+        return
+    chosen = asked
+    if callable(asked) and not isinstance(asked, Bar):
+        chosen = lambda report: asked(report.iteration, report.total)  # noqa: E731
+    with options(progress=chosen):
+        yield
+
+
+def warn_of_failed(task: Task, table: Table | Merged) -> None:
+    """Say how many runs failed, and why the first one did."""
+    if table.errors:
+        first = min(table.errors)
+        many = f"{len(table.errors)} of {in_words(task.size)} runs"
+        warn_user(f"{many} failed; the first, {task.described(first)}: {table.errors[first]}")
+
+
+def _completed(said: Said) -> Said:
+    """A seed that is left open as the checkpoint has it, so that the same call goes on."""
+    if said.checkpoint is None or said.seed is not None or current_options().seed is not None:
+        return said
+    return replace(said, seed=begun(said.checkpoint))
+
+
+def _task(model: Model, grid: Grid, inputs: Mapping[str, Any], said: Said, seed: Seed) -> Task:
+    """The work that is asked for."""
+    _refuse_unknown(model, grid, inputs)
+    _refuse_texts(model, grid)
+    if said.on_error not in ("keep", "raise"):
+        raise ArgumentError(f"on_error must be 'keep' or 'raise'; got {said.on_error!r}")
+    if not isinstance(said.fill, int | float | np.number):
+        raise KindError(f"fill must be a number; got {said.fill!r}")
+    kept, stops = _kept(model, said.outputs), said.on_error == "raise"
+    trials, reduce = _counted("trials", said.trials), reduce_of(said.reduce, model.outputs if kept is None else kept)
+    wish = Wish(said.steps, said.time_increment, said.collect, outputs=kept)
+    return Task(model, inputs, grid, trials, seed, wish, said.common_noise, reduce, said.fill, stops)
+
+
+def _length_of(said: Said) -> int | None:
+    """How many runs a chunk has, if the caller says so; the clock decides otherwise."""
+    if said.client is not None and not hasattr(said.client, "scheduler_info"):
+        raise KindError(f"client must be a dask.distributed.Client; got {type(said.client).__name__}")
+    return None if said.chunk is None else _counted("chunk", said.chunk)
+
+
+def _found(
+    task: Task, pieces: Pieces, run: Run, workers: int, client: Any, saved: Checkpoint | None
+) -> Generator[tuple[Span, Chunk]]:
+    """What is left of a task, as it is done, here or by other jobs with the same checkpoint."""
+    if saved is None:
+        yield from _spread(task, pieces, run, workers, client)
+        return
+    try:
+        while not saved.is_complete:
+            with contextlib.closing(_spread(task, pieces, run, workers, client)) as found:
+                for span, chunk in found:
+                    saved.write(span, chunk)
+                    yield span, chunk
+                    yield from saved.chunks()
+            yield from saved.chunks()
+    finally:
+        saved.close()
+
+
+def _spread(task: Task, pieces: Pieces, run: Run, workers: int, client: Any) -> Generator[tuple[Span, Chunk]]:
+    """Pieces by whom the caller says."""
+    if client is not None:
+        return on_cluster(task, pieces, client, run.deadline)
+    return in_threads(task, pieces, workers) if workers > 1 else here(task, pieces)
+
+
+def _errors(task: Task, table: Table | Merged) -> list[str]:
+    """What went wrong, each with its place; of trials that are reduced the first at each point."""
+    failed = sorted(table.errors)
+    if task.reduce is not None:
+        failed = list({run // task.trials: run for run in reversed(failed)}.values())[::-1]
+    return [f"{task.described(run)}: {table.errors[run]}" for run in failed]
+
+
+def _refuse_unknown(model: Model, grid: Grid, inputs: Mapping[str, Any]) -> None:
+    swept = [name for name, _ in grid.axes]
+    unknown = [name for name in (*swept, *inputs) if not model.takes(name)]
+    for name in unknown:
+        if name in HOW:
+            raise ArgumentError(
+                f"a sweep keeps the outputs of its runs, not what happens inside them: it takes no {name}. "
+                "Let the model collect the value as an output, or call run(model, trials=..., record=...) at each point"
+            )
+        error = unknown_name("the model has no input called", name, model.inputs)
+        suggest_argument(error, name, [field.name for field in fields(Said)])
+        raise error
+    if both := sorted(set(swept) & set(inputs)):
+        raise ArgumentError(f"{', '.join(both)}: swept over, and given as well")
+    model.refuse_twice((*swept, *inputs))
+    model.refuse_missing((*swept, *inputs))
+
+
+def _refuse_texts(model: Model, grid: Grid) -> None:
+    """See that no text is among numbers, or where a number belongs: each run of it would fail."""
+    types = {name.rpartition(".")[2]: port.type for name, port in model.inputs.items()}
+    for name, (_, values) in grid.axes:
+        texts = [k for k, value in enumerate(values) if _is_text(value)]
+        declared = types.get(name.rpartition(".")[2])  # a constant of an operator that is called by its name has none
+        dtype = None if declared is None else declared.dtype
+        if texts and (len(texts) < len(values) or (dtype is not None and dtype.kind in "biuf")):
+            what = f"the text {values[texts[0]]!r}" if isinstance(values[texts[0]], str) else f"{values[texts[0]]!r}"
+            raise ArgumentError(f"over[{name!r}] is numbers or texts, not both; value {texts[0]} is {what}, which is no number")
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value is a text, or has one in it, or is nothing."""
+    if isinstance(value, list | tuple):
+        return any(map(_is_text, value))
+    return value is None or isinstance(value, str | bytes) or (isinstance(value, np.ndarray) and value.dtype.kind in "US")
+
+
+def _kept(model: Model, outputs: Any) -> frozenset[str] | None:
+    if outputs is None:
+        return None
+    names = [outputs] if isinstance(outputs, str) else list(outputs)
+    for name in names:
+        if name not in model.outputs:
+            raise unknown_name("the model has no output called", name, model.outputs)
+    return frozenset(names)
+
+
+def _counted(name: str, count: Any) -> int:
+    return 1 if count is None else counted(name, count)

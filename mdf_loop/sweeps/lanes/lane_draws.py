@@ -1,0 +1,133 @@
+"""Random numbers of many lanes: each lane's come from its own stream, in the order in which a run alone draws them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mdf_loop.ir import Node
+from mdf_loop.sweeps.lanes.draws import Draw, parameters_of
+from mdf_loop.sweeps.lanes.exact import DRAWS, NotBatched
+from mdf_loop.sweeps.seeds import Seeds
+
+FIRST, MOST, BYTES = 32, 256, 1 << 25
+"""Iterations whose numbers are drawn at once: at first, since the loop may end soon, and at most; and bytes of a block."""
+
+STANDARD, AS_STANDARD = (0.0, 1.0), {"normal": "standard_normal", "uniform": "random"}
+"""Parameters with which nothing is left to do but to draw, and methods that draw such numbers into an array."""
+
+TILE, PADDING = 128, 8
+"""Lanes that draw before their numbers are put in place: few enough to be still in the processor's cache, if not all of their
+rows begin at the same places of it."""
+
+
+class LaneDraws:
+    """The numbers that all lanes draw, a block of iterations at a time.
+
+    Parameters
+    ----------
+    nodes : sequence of Node
+        Those that draw, in order.
+    seeds : Seeds, optional
+        Those of all lanes, if anything draws.
+    most : int
+        How many iterations there are at most.
+    """
+
+    def __init__(self, nodes: Sequence[Node], seeds: Seeds | None, most: int | None) -> None:
+        kinds = {(DRAWS[node.domain, node.op], parameters_of(node)) for node in nodes}
+        if len(kinds) > 1:
+            raise NotBatched("its nodes draw from several distributions, in turn")
+        if kinds and seeds is not None:
+            self.drawn = Drawn(seeds.generators(), *kinds.pop())
+        self.left, self.length = most, FIRST
+        self.draws: dict[int, tuple[Draw, int]] = {}
+        self._rows: dict[int, tuple[np.ndarray, np.dtype]] = {}
+        self._block: np.ndarray | None = None
+        self._at = self._each = 0
+
+    def plan(self, draws: Sequence[Draw]) -> None:
+        """Say what one iteration draws, in order."""
+        for draw in draws:
+            self.draws[id(draw.node)] = draw, self._each
+            self._each += draw.size
+
+    def draw(self, node: Node) -> Draw:
+        """What a node draws in one iteration."""
+        return self.draws[id(node)][0]
+
+    def advance(self) -> None:
+        """Go on to the next iteration."""
+        self._at += 1
+        if self._block is None or self._at >= len(self._block):
+            self._refill()
+
+    def take(self, node: Node) -> np.ndarray:
+        """What a node draws now: one row a lane."""
+        rows, dtype = self._rows[id(node)]
+        found: np.ndarray = rows[self._at]
+        return found if found.dtype == dtype else found.astype(dtype)
+
+    def keep(self, lanes: np.ndarray) -> None:
+        """Forget all lanes but some."""
+        self.drawn.keep(lanes)
+        if self._block is not None:
+            self._start(self._block[self._at :].take(lanes, axis=-1))
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether the next iteration draws another block."""
+        return self._block is None or self._at + 1 >= len(self._block)
+
+    def _refill(self) -> None:
+        """Draw the next block.  Numbers of one place in all lanes stand side by side."""
+        lanes = len(self.drawn)
+        length = self.length if self.left is None else min(self.length, self.left)
+        room = max(BYTES // (8 * self._each * lanes), FIRST)
+        self.length = min(4 * self.length, MOST, room)
+        self.left = None if self.left is None else self.left - length
+        block, count = np.empty((length, self._each, lanes)), length * self._each
+        tile = np.empty((TILE, count + PADDING))[:, :count]
+        for start in range(0, lanes, TILE):
+            rows = tile[: lanes - start]
+            self.drawn.fill(rows, start)
+            block[..., start : start + TILE] = np.moveaxis(rows.reshape(len(rows), length, -1), 0, -1)
+        self._start(block)
+
+    def _start(self, block: np.ndarray) -> None:
+        """Take numbers from the beginning of a block; each node's as rows of its shape, in each iteration."""
+        self._block, self._at = block, 0
+        for key, (draw, start) in self.draws.items():
+            rows = block[:, start : start + draw.size].reshape(len(block), *draw.shape, block.shape[-1])
+            self._rows[key] = np.moveaxis(rows, -1, 1), draw.dtype
+
+
+class Drawn:
+    """The random numbers of many lanes: each from a Generator of its own."""
+
+    def __init__(self, generators: Sequence[np.random.Generator], kind: str, parameters: tuple[float, ...]) -> None:
+        self._adds_mean = kind == "normal" and parameters == STANDARD
+        self._kind = AS_STANDARD.get(kind, kind) if parameters in ((), STANDARD) else ""
+        self.generators, self._drawn = list(generators), (kind, parameters)
+
+    def __len__(self) -> int:
+        """How many lanes there are."""
+        return len(self.generators)
+
+    def fill(self, rows: np.ndarray, start: int) -> None:
+        """Fill each row from the stream of a lane, from one of them on."""
+        lanes = zip(rows, self.generators[start : start + len(rows)], strict=True)
+        if not self._kind:
+            kind, parameters = self._drawn
+            for row, generator in lanes:
+                row[:] = getattr(generator, kind)(*parameters, len(row))
+            return
+        for row, generator in lanes:
+            getattr(generator, self._kind)(out=row)
+        if self._adds_mean:
+            np.add(rows, 0.0, out=rows)  # as numpy does, which makes 0 of -0
+
+    def keep(self, lanes: np.ndarray) -> None:
+        """Forget all lanes but some."""
+        self.generators = [self.generators[k] for k in lanes]

@@ -1,0 +1,1 @@
+"""What the runs of a sweep give, a row for each: filled, merged over trials, labelled."""

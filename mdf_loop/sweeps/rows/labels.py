@@ -1,0 +1,146 @@
+"""The names of what a sweep gives: its dimensions and their coordinates, and the Dataset that they make of a table of rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import LoopError
+from mdf_loop.models.labelled import DIMENSIONS, Axes, attributes, xarray
+from mdf_loop.models.results import About
+from mdf_loop.options import Run
+from mdf_loop.sweeps.rows.merging import Merged, Merging
+from mdf_loop.sweeps.rows.reducing import QUANTILE, keeps_rows, made_of, one_of, reduction_of
+from mdf_loop.sweeps.rows.rows_of_runs import Table
+from mdf_loop.sweeps.task import Task
+
+MOST = 10
+"""Values of an input that are named in words."""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What is known of the results of a sweep before it runs; all of it can stand in a file.
+
+    Attributes
+    ----------
+    dims : sequence of str
+        One for each value that is swept, or ``point``; then ``trial`` where each trial has a row.
+    shape : sequence of int
+    coordinates : mapping of str to (dim, values)
+    names : sequence of str
+        The outputs.
+    by_iteration : sequence of str
+        Those whose first axis is that of iterations, or steps.
+    trials : int
+        Runs at each point.
+    attrs : mapping
+        Attributes of the Dataset.
+    fill : float
+        What stands where there is no value.
+    reduces : mapping of str to (str, list of float or None)
+        What is made of the trials of a point, output by output: None for a function of the caller's.
+    """
+
+    dims: Sequence[str]
+    shape: Sequence[int]
+    coordinates: Mapping[str, tuple[str, Any]]
+    names: Sequence[str]
+    by_iteration: Sequence[str]
+    trials: int
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    fill: float = np.nan
+    reduces: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def points(self) -> int:
+        """How many points there are."""
+        return math.prod(size for dim, size in zip(self.dims, self.shape, strict=True) if dim != "trial")
+
+    @property
+    def merging(self) -> Merging | None:
+        """How the trials of a point are reduced, if they are."""
+        known = {name: lost if said is None else one_of(said) for name, said in self.reduces.items()}
+        return Merging(known, self.trials) if known else None
+
+    @property
+    def rows(self) -> int:
+        """How many rows the results have."""
+        return self.points if self.reduces else self.points * self.trials
+
+    def table(self) -> Table | Merged:
+        """What the results are filled in."""
+        merging = self.merging
+        return Table(self.rows, self.fill) if merging is None else Merged(merging, self.points, self.fill)
+
+    def failed(self, errors: Mapping[int, str]) -> list[str]:
+        """What went wrong, each with its place; of trials that are reduced the first at each point."""
+        if not self.reduces:
+            return [f"{self.described(row)}: {errors[row]}" for row in sorted(errors)]
+        first = {run // self.trials: run for run in sorted(errors, reverse=True)}
+        places = {run: [self.described(point), f"trial {run % self.trials}"] for point, run in sorted(first.items())}
+        return [f"{', '.join(filter(None, place))}: {errors[run]}" for run, place in places.items()]
+
+    @property
+    def grid(self) -> str:
+        """The points in words."""
+        axes = {name: np.asarray(values).tolist() for name, (dim, values) in self.coordinates.items() if name != "trial"}
+        said = "; ".join(f"{name}: {', '.join(map(str, values[:MOST]))}" for name, values in axes.items())
+        return f"{said} ({self.points} points)" if said else "one point"
+
+    def described(self, row: int) -> str:
+        """A row in words."""
+        point, trial = (row, 0) if self.reduces else divmod(row, self.trials)
+        lead = {dim: size for dim, size in zip(self.dims, self.shape, strict=True) if dim != "trial"}
+        place = dict(zip(lead, np.unravel_index(point, tuple(lead.values())), strict=True)) if lead else {}
+        values = [f"{name}={known[place[dim]]}" for name, (dim, known) in self.coordinates.items() if name != "trial"]
+        words = [f"point {point} ({', '.join(values)})"] if values else []
+        return ", ".join(words if self.reduces else [*words, f"trial {trial}"])
+
+
+def labels_of_sweep(task: Task, run: Run, has_trials: bool) -> Labels:
+    """The labels of what a task gives; ``has_trials`` says whether they are a dimension of their own."""
+    grid, reduce = task.grid, task.reduce
+    dims, shape, coordinates = grid.dims, grid.shape, grid.coordinates()
+    if has_trials and reduce is None:
+        dims, shape = (*dims, "trial"), (*shape, task.trials)
+        coordinates["trial"] = ("trial", np.arange(task.trials))
+    collected = task.model.collected(task.wish)
+    names = [name for name in task.names if not isinstance(reduce, Mapping) or name in reduce]
+    reduces = {} if reduce is None else {name: made_of(reduction_of(reduce, name)) for name in names}
+    about = About(task.model.name, seed=task.seed, inputs=task.inputs, options=dict(run.options.chosen))
+    attrs = {**attributes(about), "common_noise": int(task.common_noise), "engine": task.engine}
+    for name in ("iterations", "stop", "every"):
+        attrs.pop(name)
+    rows = [name for name in names if name in collected and keeps_rows(reduce, name)]
+    return Labels(dims, shape, coordinates, names, rows, task.trials, attrs, float(task.fill), reduces)
+
+
+def lost(_: np.ndarray) -> Any:
+    """A function of the caller's, of which the labels do not say what it makes."""
+    raise LoopError("what a function makes of trials is not known without it")
+
+
+def labelled(labels: Labels, table: Table | Merged, errors: Sequence[str]) -> Any:
+    """The rows of a table as a Dataset."""
+    arrays, ragged = table.finish()
+    lead, shape = tuple(labels.dims), tuple(labels.shape)
+    variables: dict[str, Any] = {}
+    axes = Axes(lead)
+    for name in labels.names:
+        rows = arrays.get(name)
+        if rows is None:
+            rows = np.full(table.count, table.fill)
+        label = f"output {name}" if name in {*labels.coordinates, *DIMENSIONS, QUANTILE} else name
+        rows = rows.reshape((*shape, *rows.shape[1:]))
+        levels = labels.reduces.get(name)
+        more = () if not isinstance(levels, list) or rows.ndim == len(shape) else (axes.along(QUANTILE, levels, label),)
+        variables[label] = axes.of(label, rows.shape, name in labels.by_iteration, more=more), rows
+        if name in ragged:
+            variables[f"{label}_length"] = lead, ragged[name].reshape(shape)
+    attrs = {**labels.attrs, "errors": list(errors), "failed": len(table.errors), "complete": table.complete}
+    return xarray().Dataset(variables, axes.coordinates | dict(labels.coordinates), attrs)

@@ -1,0 +1,199 @@
+"""What many runs gave, as arrays: a row for each run, filled up where runs differ in length."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import ArgumentError, LoopError, in_words
+from mdf_loop.models.labelled import rectangular
+from mdf_loop.models.written import widened
+
+Span = tuple[int, int]
+"""The first of some runs, and the one after the last."""
+
+
+@dataclass
+class Chunk:
+    """What some runs gave, one after the other.
+
+    Attributes
+    ----------
+    columns : dict of str to (array, lengths)
+        Outputs by name: a row for each run, and how long each is along its first axis, where it has one.
+    errors : dict of int to str
+        What went wrong, by the place of the run in the chunk.
+    iterations, stops : array, or None
+        Of each run, where it has one loop.
+    """
+
+    columns: dict[str, tuple[np.ndarray, np.ndarray | None]]
+    errors: dict[int, str] = field(default_factory=dict)
+    iterations: np.ndarray | None = None
+    stops: np.ndarray | None = None
+
+    def part(self, start: int, stop: int) -> Chunk:
+        """Some of the runs."""
+        columns = {
+            name: (rows[start:stop], None if lengths is None else lengths[start:stop])
+            for name, (rows, lengths) in self.columns.items()
+        }
+        errors = {k - start: error for k, error in self.errors.items() if start <= k < stop}
+        notes = (None if each is None else each[start:stop] for each in (self.iterations, self.stops))
+        return Chunk(columns, errors, *notes)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What became of a piece of a sweep.
+
+    Attributes
+    ----------
+    span : Span
+        The runs that are done: the first ones of those that were asked for.
+    chunks : list of (Span, Chunk)
+        What they gave.
+    seconds : float
+        How long they took.
+    bytes : int
+        How large what they gave was before anything was made of it.
+    """
+
+    span: Span
+    chunks: list[tuple[Span, Chunk]]
+    seconds: float
+    bytes: int
+
+
+def column_of(rows: Sequence[Any], fill: Any = np.nan) -> tuple[np.ndarray, np.ndarray | None]:
+    """Values of runs as one array; None stands for a run that failed."""
+    known = [rectangular(row)[0] for row in rows if row is not None]
+    if not known:
+        return np.full(len(rows), fill, np.result_type(type(fill), np.float64)), None
+    rank, places = max(row.ndim for row in known), [k for k, row in enumerate(rows) if row is not None]
+    known = [row.reshape(row.shape + (1,) * (rank - row.ndim)) for row in known]
+    lengths = None
+    if rank:
+        lengths = np.zeros(len(rows), np.int64)
+        lengths[places] = [row.shape[0] for row in known]
+    shape = tuple(max(row.shape[k] for row in known) for k in range(rank))
+    dtype = np.result_type(*{row.dtype for row in known})
+    is_whole = len(known) == len(rows) and all(row.shape == shape for row in known)
+    if is_whole:
+        return np.stack(known), lengths
+    wide = holding(dtype, fill)
+    out = np.full((len(rows), *shape), _filling(fill, wide), wide)
+    for k, row in zip(places, known, strict=True):
+        index: Any = (k, *map(slice, row.shape))
+        out[index] = row
+    return out, lengths
+
+
+def holding(dtype: np.dtype, fill: Any) -> np.dtype:
+    """A type that holds the filling as well."""
+    if dtype.kind in "US":
+        return dtype
+    if dtype.kind in "biu" and not (np.isfinite(fill) and np.array(fill).astype(dtype) == fill):
+        return np.result_type(dtype, np.float64)
+    return dtype
+
+
+def _filling(fill: Any, dtype: np.dtype) -> Any:
+    if dtype.kind in "US":
+        return ""
+    return fill if holding(dtype, fill) == dtype else 0  # nobody sees it: rows of whole numbers are all there in the end
+
+
+class Table:
+    """The results of all runs, filled in chunk by chunk.
+
+    Parameters
+    ----------
+    count : int
+        How many runs there are.
+    fill : number
+        What stands where there is no value.
+    """
+
+    def __init__(self, count: int, fill: Any = np.nan) -> None:
+        self.count, self.fill = count, fill
+        self.arrays: dict[str, np.ndarray] = {}
+        self.lengths: dict[str, np.ndarray] = {}
+        self.errors: dict[int, str] = {}
+        self.done = self._empty(count)
+
+    @staticmethod
+    def _empty(count: int) -> np.ndarray:
+        try:
+            return np.zeros(count, bool)
+        except (ValueError, MemoryError) as error:  # numpy calls more elements than there are addresses a ValueError
+            raise ArgumentError(f"the results of {in_words(count)} runs do not fit into memory; ask for fewer") from error
+
+    def add(self, start: int, chunk: Chunk, count: int) -> None:
+        """Fill in the rows from ``start`` on."""
+        for name, (rows, lengths) in chunk.columns.items():
+            self.put(slice(start, start + len(rows)), name, rows)
+            if lengths is not None:
+                known = self.lengths.setdefault(name, np.zeros(self.count, np.int64))
+                known[start : start + len(rows)] = lengths
+        self.errors |= {start + k: error for k, error in chunk.errors.items()}
+        self.done[start : start + count] = True
+
+    def put(self, where: slice | np.ndarray, name: str, rows: np.ndarray) -> None:
+        """Fill in some rows of one output; all of them at once stay where they are, if nothing else is there."""
+        rows = widened(rows)
+        if len(rows) == self.count and rows.flags.writeable and rows.flags.c_contiguous and not self._holds(name, rows):
+            self.arrays[name] = rows
+            return
+        array = self._room(name, rows)
+        if array.shape[1:] != rows.shape[1:]:  # where no row was, there may be zeros of a time when all were of one length
+            array[where] = _filling(self.fill, array.dtype)
+        index: Any = (where, *map(slice, rows.shape[1:]))
+        array[index] = rows
+
+    def _holds(self, name: str, rows: np.ndarray) -> bool:
+        """Whether an output is there already, or another one in the same memory."""
+        return name in self.arrays or any(np.may_share_memory(rows, other) for other in self.arrays.values())
+
+    @property
+    def complete(self) -> int:
+        """How many runs are done."""
+        return int(self.done.sum())
+
+    def _room(self, name: str, rows: np.ndarray) -> np.ndarray:
+        """The array of an output, made larger or of a wider type where these rows need it."""
+        old = self.arrays.get(name)
+        shape, dtype = rows.shape[1:], rows.dtype
+        if old is not None:
+            if old.ndim != rows.ndim:
+                raise LoopError(
+                    f"output {name!r} has {rows.ndim - 1} axes in some runs and {old.ndim - 1} in others; leave it out"
+                )
+            shape, dtype = tuple(map(max, old.shape[1:], shape)), np.result_type(old.dtype, dtype)
+            if not old.shape[1:] == shape == rows.shape[1:]:
+                dtype = holding(dtype, self.fill)
+            if old.shape[1:] == shape and old.dtype == dtype:
+                return old
+        array = np.full((self.count, *shape), _filling(self.fill, dtype), dtype)
+        if old is not None:
+            index: Any = tuple(map(slice, old.shape))
+            array[index] = old
+        self.arrays[name] = array
+        return array
+
+    def finish(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """The arrays, and the lengths of those outputs whose runs differ in length."""
+        missing = ~self.done
+        missing[list(self.errors)] = True
+        if missing.any():
+            for name, array in self.arrays.items():
+                wide = array.astype(holding(array.dtype, self.fill), copy=False)
+                wide[missing] = _filling(self.fill, wide.dtype)
+                self.arrays[name] = wide
+        ragged = {
+            name: lengths for name, lengths in self.lengths.items() if (lengths[self.done] != self.arrays[name].shape[1]).any()
+        }
+        return self.arrays, ragged

@@ -1,0 +1,126 @@
+"""Runs that all do the same to other numbers, several at once: machine code whose vectors are one value in each of them.
+
+The program of a single run gets a leading axis (:mod:`mdf_loop.step.vmap`), so that a register holds a value of several runs.
+Machine code gives each the bits that it has alone; runs that draw, that end by what they compute, or that add up many
+numbers stay one after the other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.execute.specialised import Specialised, in_machine_code
+from mdf_loop.options import Run
+from mdf_loop.settings.random_streams import RandomStream
+from mdf_loop.step.build import CannotLower
+from mdf_loop.step.vmap import vmap
+from mdf_loop.sweeps.lanes.exact import adds_up_little
+
+LANES = 64
+"""Runs at once: enough for the widest registers several times over, few enough to stay in the processor's cache."""
+
+WORTH = 1.0
+"""Compilations of the program of one run that all runs, one after the other, have to last for these."""
+
+Made = tuple[Specialised, tuple[bool, ...]]
+"""A program for several runs, and which of its results have a row for each."""
+
+
+class Vectors:
+    """The programs for several runs at once, by the program of one and by what differs from run to run."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, tuple[bool, ...]], tuple[Specialised, Made | None]] = {}
+
+    def run(
+        self,
+        made: Specialised,
+        values: Sequence[Sequence[Any]],
+        which: np.ndarray,
+        run: Run,
+        share: Callable[[int, Callable[[int, int], None]], int],
+    ) -> list[np.ndarray] | None:
+        """The results of all runs, or of the first that are done, each with a row a run; None if there is no such program.
+
+        Parameters
+        ----------
+        made : Specialised
+            The program of one run.
+        values : sequence of sequences
+            What it may be given.
+        which : array of int
+            For each run, which of them it is.
+        run : Run
+        share : callable
+            Has so many pieces of work done, some at a time; returns how many of the first ones are.
+        """
+        if len(which) < LANES or not made.is_alone:
+            return None
+        columns = [_column(column) for column in zip(*values, strict=True)]
+        found = self._made(made, tuple(x is not None for x in columns), values[0], len(which), run)
+        if found is None:
+            return None
+        program, flags = found
+        blocks = np.append(which, which[-1:].repeat(-len(which) % LANES)).reshape(-1, LANES)
+
+        def call(k: int) -> Sequence[Any]:
+            _pause(run)
+            given = (first if x is None else x[blocks[k]] for x, first in zip(columns, values[0], strict=True))
+            results: Sequence[Any] = program.call(_part(run), *given)
+            return results
+
+        first = call(0)
+        out = [np.empty((blocks.size, *np.shape(x)[flag:]), x.dtype) for x, flag in zip(first, flags, strict=True)]
+
+        def some(start: int, stop: int) -> None:
+            for k in range(start, stop):
+                for column, result in zip(out, call(k) if k else first, strict=True):
+                    column[LANES * k : LANES * (k + 1)] = result
+
+        done = min(LANES * share(len(blocks), some), len(which))
+        return [column[:done] for column in out]
+
+    def _made(self, made: Specialised, differs: tuple[bool, ...], values: Sequence[Any], runs: int, run: Run) -> Made | None:
+        """The program for several runs; None if there is none, or if compiling it would take longer than the runs."""
+        key = id(made), differs
+        if key not in self._known:
+            begun = time.perf_counter()
+            made.call(_part(run), *values)
+            if (time.perf_counter() - begun) * runs < WORTH * made.seconds:
+                return None
+            self._known[key] = made, _vectorised(made, differs)
+        return self._known[key][1]
+
+
+def _vectorised(made: Specialised, differs: tuple[bool, ...]) -> Made | None:
+    if not any(differs) or not adds_up_little(made.step):
+        return None
+    try:
+        step, flags = vmap(made.step, differs, LANES)
+    except CannotLower:
+        return None
+    found = in_machine_code(step)
+    return None if isinstance(found, str) or not found.is_alone else (found, flags)
+
+
+def _part(run: Run) -> Run:
+    """What a program is run by that draws nothing."""
+    return Run(run.options, RandomStream(0))
+
+
+def _pause(run: Run) -> None:
+    if run.deadline is not None:
+        run.deadline.check()
+
+
+def _column(values: Sequence[Any]) -> np.ndarray | None:
+    """What each run may be given, a row for each; None where that is always the same."""
+    if all(x is values[0] for x in values):
+        return None
+    rows = np.array(values)
+    bits = rows.view(np.uint8).reshape(len(rows), -1) if not rows.dtype.hasobject else rows[:0]
+    return None if (bits == bits[:1]).all() else rows

@@ -1,0 +1,154 @@
+"""Parameters that are known are found again, with errors that are as large as what is missed."""
+
+import numpy as np
+import pytest
+from modeci_mdf.mdf import Graph, InputPort, Model, Node, OutputPort, Parameter
+
+pytest.importorskip("scipy", reason="a fit is scipy's: pip install mdf-loop[fit]")
+
+import mdf_loop
+from mdf_loop.errors import ArgumentError, KindError, LoopError
+
+DDM = "examples/drift_diffusion.yaml"
+OVER = {"drift": (0.2, 3.0), "bound": (0.5, 2.0)}
+
+
+def decay(*outputs):
+    """A value that decays, with its time course."""
+    body = {"carried": {"v": "v - dt * v / tau"}, "collected": {"trace": "v"}}
+    ports = [InputPort(id="tau", default_value=10.0), InputPort(id="start", default_value=2.0)]
+    parameters = [Parameter(id="dt", value=0.5), Parameter(id="body", value=body)]
+    parameters.append(Parameter(id="run", function="onnx::Loop", args={"M": 40, "v": "start", "body": "body"}))
+    texts = {"last": "run[0]", "trace": "run[1]", **dict(outputs)}
+    node = Node(id="n", input_ports=ports, parameters=parameters)
+    node.output_ports = [OutputPort(id=name, value=text) for name, text in texts.items()]
+    return Model(id="decay", graphs=[Graph(id="decay", nodes=[node])])
+
+
+def are_found(found, truth, most=4):
+    for name, value in truth.items():
+        assert abs(found[name] - value) < most * found.errors[name], (name, found)
+
+
+def test_drift_and_bound_are_recovered():
+    truth = {"drift": 1.2, "bound": 1.3}
+    observed = mdf_loop.run(DDM, trials=600, seed=1, **truth)
+    data = {name: observed[name] for name in ("reaction_time", "evidence")}
+    found = mdf_loop.fit(DDM, data, OVER, trials=400, seed=4)
+    are_found(found, truth)
+    assert found.errors["drift"] < 0.2
+    assert found.errors["bound"] < 0.1
+    assert dict(found) == {name: found[name] for name in OVER}
+    assert len(found) == 2
+    assert found.loss == found.trace["loss"].min()
+    best = found.trace["loss"].argmin()
+    assert found["drift"] == found.trace["drift"][best]
+    assert "drift = " in repr(found)
+
+
+def test_the_same_seed_gives_the_same_estimates():
+    observed = mdf_loop.run(DDM, trials=100, seed=1, drift=1.0)["reaction_time"]
+    one, other = (mdf_loop.fit(DDM, {"reaction_time": observed}, {"drift": (0.2, 3.0)}, trials=60, seed=4) for _ in range(2))
+    assert dict(one) == dict(other)
+    assert one.errors == other.errors
+
+
+def test_a_time_course_is_fitted_and_its_errors_are_those_of_least_squares():
+    rng, model = np.random.default_rng(3), mdf_loop.prepare(decay())
+    truth = {"tau": 7.0, "start": 1.5}
+    clean, scatter = model(**truth)["trace"], 0.02
+    missed = []
+    for _ in range(6):
+        found = mdf_loop.fit(
+            model, {"trace": clean + scatter * rng.normal(size=clean.shape)}, {"tau": (2, 20), "start": (0.5, 3)}
+        )
+        missed.append([(found[name] - value) / found.errors[name] for name, value in truth.items()])
+    assert 0.3 < np.std(missed) < 2.5
+    steps = np.array([model(tau=7.01, start=1.5)["trace"] - clean, model(tau=7.0, start=1.51)["trace"] - clean]).T / 0.01
+    by_hand = scatter * np.sqrt(np.diag(np.linalg.inv(steps.T @ steps)))
+    np.testing.assert_allclose([*found.errors.values()], by_hand, rtol=0.4)
+
+
+def test_a_likelihood_is_an_output_and_its_errors_are_those_of_its_curvature():
+    rng = np.random.default_rng(8)
+    values = rng.normal(0.7, 1.0, 400)
+    body = {"scanned": ["x"], "carried": {"s": "s + (x - mean) ** 2 / 2"}}
+    parameters = [Parameter(id="mean", value=0.0), Parameter(id="body", value=body)]
+    args = {"s": 0.0, "x": "data", "num_scan_inputs": 1, "body": "body"}
+    parameters.append(Parameter(id="run", function="onnx::Scan", args=args))
+    ports = [InputPort(id="data", default_value=[0.0])]
+    node = Node(id="n", input_ports=ports, parameters=parameters, output_ports=[OutputPort(id="surprise", value="run")])
+    model = Model(id="m", graphs=[Graph(id="g", nodes=[node])])
+    found = mdf_loop.fit(mdf_loop.prepare(model), None, {"mean": (-2.0, 3.0)}, "surprise", **{"n.data": values})
+    assert abs(found["mean"] - values.mean()) < 1e-3
+    np.testing.assert_allclose(found.errors["mean"], 1 / np.sqrt(400), rtol=1e-6)
+
+
+def test_a_loss_of_ones_own_gets_trials_and_data():
+    observed = mdf_loop.run(DDM, trials=300, seed=1, drift=1.0)["reaction_time"]
+    shapes = []
+
+    def loss(simulated, data):
+        shapes.append((simulated["reaction_time"].shape, data["reaction_time"].shape))
+        return (simulated["reaction_time"].mean() - data["reaction_time"].mean()) ** 2
+
+    found = mdf_loop.fit(DDM, {"reaction_time": observed}, {"drift": (0.2, 3.0)}, loss, trials=200, seed=2)
+    assert set(shapes) == {((200,), (300,))}
+    assert abs(found["drift"] - 1.0) < 0.4
+    assert np.isnan(found.errors["drift"])
+
+
+def test_an_output_of_two_values_is_compared_by_its_mean():
+    model = mdf_loop.prepare(decay(("high", "(run[0] > 1.0) * 1")))
+    found = mdf_loop.fit(model, {"high": np.array([1, 1, 1, 1, 1]), "last": np.full(5, 1.2)}, {"start": (0.5, 20.0)}, tau=10.0)
+    assert abs(model(start=found["start"], tau=10.0)["last"] - 1.2) < 0.01
+
+
+def test_it_plots_what_was_observed_and_what_is_simulated():
+    pytest.importorskip("matplotlib", reason="pip install mdf-loop[plot]")
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    observed = mdf_loop.run(DDM, trials=80, seed=1)["reaction_time"]
+    found = mdf_loop.fit(DDM, {"reaction_time": observed}, {"drift": (0.2, 3.0)}, trials=50, seed=2)
+    ax = found.plot()
+    assert ax.get_xlabel() == "reaction_time"
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["observed", "simulated"]
+    model = mdf_loop.prepare(decay())
+    assert len(mdf_loop.fit(model, {"trace": model()["trace"]}, {"tau": (2, 20)}).plot("trace").lines) == 2
+    with pytest.raises(ArgumentError, match="no observations of"):
+        found.plot("evidence")
+
+
+RT = np.linspace(0.5, 2, 30)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: mdf_loop.fit(DDM, {"reaction_tim": RT}, OVER), ArgumentError, "did you mean 'reaction_time'"),
+        (lambda: mdf_loop.fit(DDM, {"reaction_time": RT}, {"drft": (0, 1)}), ArgumentError, "did you mean 'drift'"),
+        (lambda: mdf_loop.fit(DDM, {"reaction_time": RT}, {"drift": (3.0, 0.2)}), ArgumentError, r"write \(0.2, 3\)"),
+        (lambda: mdf_loop.fit(DDM, {"reaction_time": RT}, {"drift": (1, 1)}), ArgumentError, "both bounds are the same"),
+        (lambda: mdf_loop.fit(DDM, {"reaction_time": RT}, {"drift": (0, np.inf)}), ArgumentError, "finite bounds"),
+        (lambda: mdf_loop.fit(DDM, {"reaction_time": RT}, {"drift": 1.0}), KindError, "a pair of bounds"),
+        (lambda: mdf_loop.fit(DDM, {"reaction_time": RT}), KindError, "over is a mapping"),
+        (lambda: mdf_loop.fit(DDM, {"reaction_time": [*RT, np.nan]}, OVER), ArgumentError, "1 of 31 values that are nan"),
+        (lambda: mdf_loop.fit(DDM, {"reaction_time": []}, OVER), ArgumentError, "is empty"),
+        (lambda: mdf_loop.fit(DDM, {"reaction_time": ["a"]}, OVER), KindError, "must be numbers"),
+        (lambda: mdf_loop.fit(DDM, {"reaction_time": np.ones((3, 4))}, OVER, trials=9), ArgumentError, "a number for each trial"),
+        (lambda: mdf_loop.fit(DDM, None, OVER), ArgumentError, "nothing to fit"),
+        (lambda: mdf_loop.fit(DDM, RT, OVER), KindError, "data is a mapping"),
+        (lambda: mdf_loop.fit(DDM, {"reaction_time": RT}, OVER, 3), KindError, "loss is a function"),
+        (lambda: mdf_loop.fit(DDM, {"reaction_time": RT}, OVER, lambda s, d: "x", trials=9), KindError, "must give a number"),
+        (lambda: mdf_loop.fit(DDM, {"reaction_time": RT}, OVER, lambda s, d: np.nan, trials=9), LoopError, "finite loss"),
+        (lambda: mdf_loop.fit(DDM, {"reaction_time": RT}, OVER, drift=1.0), ArgumentError, "drift"),
+        (lambda: mdf_loop.fit(DDM, {"path": RT}, OVER, trials=9), LoopError, "output 'path' has from"),
+        (lambda: mdf_loop.fit(decay(), {"trace": RT}, {"tau": (2, 20)}), ArgumentError, r"the shape \(40,\) of one run"),
+        (lambda: mdf_loop.fit(decay(), None, {"tau": (2, 20)}, "trace"), ArgumentError, "one number; it has 1 axes"),
+        (lambda: mdf_loop.fit(decay(), {"last": 1.0}, {"tau": (2, 20)})["tua"], KeyError, "there are tau"),
+    ],
+)
+def test_errors_say_what_came(call, error, words):
+    with pytest.raises(error, match=words):
+        call()

@@ -1,0 +1,183 @@
+"""The law of vmap: a Step for many at once gives what the Step gives each of them, to the last bit.
+
+Checked primitive by primitive with numpy, over ONNX's node cases and ``samples.py`` and every combination of what differs; and
+over generated bodies with loops and branches, as printed for Python and as machine code.  Functions such as exp may differ in
+the last places where numpy computes several at once; machine code gives the same bits there too.
+"""
+
+import itertools
+
+import numpy as np
+import pytest
+from definitions import defined
+from generated_float import loops
+from hypothesis import given, settings
+from step_meaning import evaluate
+from test_batching import batched_nodes
+
+from mdf_loop.backends.python.printer import program
+from mdf_loop.errors import UnsupportedOp
+from mdf_loop.execute.specialised import in_machine_code
+from mdf_loop.ops.registry import lookup
+from mdf_loop.options import start_run
+from mdf_loop.readers import read
+from mdf_loop.readers.onnx.loop_records import loop_record
+from mdf_loop.settings.engines import can_compile
+from mdf_loop.step.build import CannotLower, type_of_value
+from mdf_loop.step.failing import FallBack
+from mdf_loop.step.lower import lower_loop
+from mdf_loop.step.primitives import PRIMITIVES
+from mdf_loop.step.structure import values_in
+from mdf_loop.step.vmap import vmap
+from mdf_loop.sweeps.lanes.exact import adds_up_little
+
+N = 3
+
+REFUSED = {
+    "Einsum": "products of stacks of matrices",
+    "Gather": "each has an array of its own and places of its own",
+    "getitem": "whether a place is inside differs from one to the other",
+    "numpy.take": "each has an array of its own and places of its own",
+}
+"""Operators of which vmap leaves something to one at a time, and what."""
+
+
+def has_definition(node):
+    try:
+        entry = lookup(node.op, node.opset, node.domain)
+    except UnsupportedOp:
+        return False
+    return entry.define is not None or entry.batch is not None
+
+
+CASES = {name: (node, values) for name, node, values in batched_nodes() if has_definition(node)}
+
+
+def is_exact(region):
+    """Whether numpy gives many the bits that each has alone."""
+    return adds_up_little(region) and all(
+        v.op != "dot" and (v.op not in PRIMITIVES or PRIMITIVES[v.op].is_exact or v.type.kind in "biu") for v in values_in(region)
+    )
+
+
+def assert_rows(results, flags, expected, exact):
+    """The results for all are those of each, stacked where they differ."""
+    for found, is_stacked, column in zip(results, flags, zip(*expected, strict=True), strict=True):
+        rows, want = found if is_stacked else np.stack([found] * len(column)), np.stack(column)
+        assert (rows.dtype, rows.shape) == (want.dtype, want.shape)
+        if exact or want.dtype.kind not in "fcV":
+            assert np.ascontiguousarray(rows).tobytes() == want.tobytes()
+        else:
+            wide = np.complex128 if want.dtype.kind == "c" else np.float64
+            np.testing.assert_allclose(rows.astype(wide), want.astype(wide), rtol=1e-5, atol=1e-6)
+
+
+def different(values, flags):
+    """Rows of values, of which some differ from row to row."""
+    return [[np.roll(v, k) if flag else v for v, flag in zip(values, flags, strict=True)] for k in range(N)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_operator_for_many(name):
+    node, values = CASES[name]
+    can = [isinstance(v, np.ndarray) and v.dtype.kind in "biufcV" for v in values]
+    for flags in itertools.islice(itertools.product(*[(True, False) if c else (False,) for c in can]), 32):
+        known = [k for k, flag in enumerate(flags) if k and not flag]  # shapes and axes have to be known
+        try:
+            step = defined(node, values, known) if any(flags) else None
+        except TypeError:  # it has no definition
+            return
+        if step is None:
+            continue
+        rows, places = different(values, flags), [param.attr for param in step.params]
+        try:
+            expected = [evaluate(step, [row[k] for k in places]) for row in rows]
+        except KeyError:
+            continue  # it has loops, or an operator as a whole
+        try:
+            many, are_stacked = vmap(step, [flags[k] for k in places], N)
+        except CannotLower:
+            assert node.op in REFUSED
+            continue
+        found = evaluate(many, [np.stack([row[k] for row in rows]) if flags[k] else values[k] for k in places])
+        assert_rows(found, are_stacked, expected, is_exact(step))
+
+
+def steps_of(case):
+    """The Step of a generated loop, its values and which differ, the Step for many and which of its results do; None if none."""
+    if case.trip_count is None or case.scanned or not all(isinstance(x, np.ndarray | np.generic) for x in case.carried):
+        return None
+    carried, record = (
+        [np.asarray(x)[()] for x in case.carried],
+        loop_record(read(case.graph, len(case.carried)), len(case.carried)),
+    )
+    values = [np.int64(case.trip_count), *carried, *(case.captured[name] for name in record.body.captures)]
+    flags = [0 < k <= len(carried) or (k > 0 and k % 2 == 0) for k in range(len(values))]
+    try:
+        step = lower_loop(record, [type_of_value(v) for v in values], True, case.cond is not None)
+        return (step, values, flags, *vmap(step, flags, N)) if any(flags) else None
+    except CannotLower:
+        return None
+
+
+def other(values, k):
+    """Values of the same type that differ."""
+    return np.roll(values, k) if values.ndim else values ^ bool(k) if values.dtype == bool else values + values.dtype.type(k)
+
+
+def in_python(step):
+    return program(step)[0]
+
+
+def in_llvm(step):
+    made = in_machine_code(step)
+    return None if isinstance(made, str) else made.call
+
+
+@pytest.mark.parametrize(
+    "made", [in_python, pytest.param(in_llvm, marks=pytest.mark.skipif(not can_compile(), reason="no llvmlite"))]
+)
+@settings(max_examples=300, deadline=None)
+@given(case=loops())
+def test_a_generated_loop_for_many(made, case):
+    found = steps_of(case)
+    if found is None:
+        return
+    step, values, flags, many, are_stacked = found
+    one, at_once = made(step), made(many)
+    if one is None or at_once is None:
+        return
+    rows = [[other(v, k) if flag else v for v, flag in zip(values, flags, strict=True)] for k in range(N)]
+    given = [np.stack([row[k] for row in rows]) if flag else values[k] for k, flag in enumerate(flags)]
+    with np.errstate(all="ignore"):
+        try:
+            results = at_once(start_run(), *given)
+        except (FallBack, ArithmeticError, ValueError, IndexError):
+            return  # they are run one by one
+        expected = [one(start_run(), *row) for row in rows]
+    assert_rows(results, are_stacked, expected, case.exact or (made is in_llvm and adds_up_little(step)))
+    TRIED.append(made)
+
+
+TRIED = []
+
+
+def test_generated_loops_are_tried():
+    """The law above is more than its returns."""
+    assert TRIED.count(in_python) > 20
+    assert not can_compile() or TRIED.count(in_llvm) > 20
+
+
+@pytest.mark.parametrize("flags", [(False, True, False), (False, False, True)], ids=["the carried value", "the captured one"])
+def test_operators_that_stay_whole_are_what_they_are_made_of(flags):
+    text = """b (int64 i, bool c, float[5000] x) => (bool c, float[5000] y, float[5000] g, float[5000] h) {
+        g = Gelu (w) h = Gelu (x) s = Sub (g, h) y = Softmax (s) }"""
+    values = [np.int64(3), *(np.linspace(-1, k, 5000, dtype=np.float32) for k in (1, 3))]
+    step = lower_loop(loop_record(read({"onnx": text, "opset": 20}, 1), 1), [type_of_value(v) for v in values], True, True)
+    assert any(v.op == "apply" and v.attr.definition is not None for v in values_in(step))
+    many, are_stacked = vmap(step, flags, N)
+    rows = different(values, flags)
+    given = [np.stack([row[k] for row in rows]) if flag else values[k] for k, flag in enumerate(flags)]
+    assert_rows(
+        in_python(many)(start_run(), *given), are_stacked, [in_python(step)(start_run(), *row) for row in rows], exact=False
+    )
