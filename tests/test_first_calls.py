@@ -169,3 +169,13 @@ def test_a_loop_counts_its_own_time_where_the_graph_does_not_run_it(model):
     assert account._spent == account.seconds
     account.is_part = True
     assert account._spent == 0.0
+
+
+def test_a_loop_in_a_graph_is_compiled_apart_if_one_run_of_it_is_worth_that():
+    account = Account(10)
+    with options(engine="auto") as chosen:
+        apart = 2 * account.cost
+        assert account.pays(chosen, apart)
+        account.is_part = True
+        assert not account.pays(chosen, apart)
+        assert account.pays(chosen, paying.APART * apart)

@@ -28,8 +28,8 @@ WATCHED = 0.05
 """Seconds that a block may take, as far as one can tell from the one before, where somebody is told how far the run has come, ten
 times a second at the most."""
 
-MARGIN = 1.15
-"""How much longer than compiling work has to be that is not done yet."""
+MARGIN, APART = 1.15, 4
+"""How much longer than compiling work has to be that is not done yet, also where the graph around a loop is compiled with it."""
 
 PATIENCE, LONGEST = 1.5, 4
 """How much longer than it should take machine code is waited for where what is left of a run is known to be worth it: two threads
@@ -114,7 +114,7 @@ class Account:
         if spent + ahead < EACH:
             return False
         self.is_over = spent > self.cost and can_compile()
-        return self.is_over or (spent + ahead > MARGIN * self.cost and can_compile())
+        return self.is_over or (spent + ahead > (APART if self.is_part else MARGIN) * self.cost and can_compile())
 
     def pays_writing(self, options: Options, ahead: float = 0.0) -> bool:
         """Whether programs are to be written: interpreting has taken, or with ``ahead`` will have taken, longer than that."""
