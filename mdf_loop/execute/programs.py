@@ -263,14 +263,14 @@ class Programs:
 
     def _lowered(self, entry: Entry, values: Sequence[Any], obey: bool) -> Region:
         """The Step for such values: the one that was made last, if it is for them and no guess makes a difference."""
-        wanted = entry.signature, obey, entry.opens
-        if self._shared is None or self._shared[0] != wanted:
-            with guessing(entry.guesses) as guesses:
-                region = self._lower(types_of(values, entry.signature, self._exact), obey, entry.opens)
-            if guesses.were_asked_for:
-                return region
+        wanted, shared = (entry.signature, obey, entry.opens), self._shared  # another thread may put its own there
+        if shared is not None and shared[0] == wanted:
+            return shared[1]
+        with guessing(entry.guesses) as guesses:
+            region = self._lower(types_of(values, entry.signature, self._exact), obey, entry.opens)
+        if not guesses.were_asked_for:
             self._shared = wanted, region
-        return self._shared[1]
+        return region
 
     def _printed(self, entry: Entry, region: Region) -> Specialised:
         """A program of Python for a Step."""

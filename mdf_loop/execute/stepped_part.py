@@ -162,9 +162,10 @@ class SteppedPart:
 
     def _lowered(self, types: Types) -> Region:
         """The Step for values of these types; Python and machine code are made of the same one."""
-        if self._shared is None or self._shared[0] != types:
-            self._shared = types, lower_block(self.record, *types, self.calls.bound)
-        return self._shared[1]
+        shared = self._shared
+        if shared is None or shared[0] != types:
+            shared = self._shared = types, lower_block(self.record, *types, self.calls.bound)
+        return shared[1]
 
     def _kept(self, region: Region) -> tuple[Type, ...]:
         """The types of the rows that are recorded."""
