@@ -8,7 +8,8 @@ The time is that of the processor, the least of several, which are run in turn: 
 Below each table are the seconds on the clock that one worker and two take, which say something where two cores are free, what two
 take of the processor's time, and what two threads gain that share about as much hashing, which have nothing to wait for: more is
 not to be had on the machine.  Runs without noise are 1,000 neurons of FitzHugh and Nagumo, next to one loop over vectors of them;
-all that each collects is kept.  The last row is 10,000 points of a scheduled model of 1,000 steps, next to a loop of
+all that each collects is kept.  What a point costs is shown by 20,000 drifts with a trial each, next to as many trials at one
+drift.  The last row is 10,000 points of a scheduled model of 1,000 steps, next to a loop of
 MDF's EvaluableGraph, of which a few steps are run.  ``--part`` runs a part of the trials.
 """
 
@@ -282,6 +283,8 @@ def main() -> None:
         f"leaky competing accumulator, 2000 steps, {trials} trials", seconds(accumulators(trials, made), said.repeat), said.repeat
     )
     shown("FitzHugh and Nagumo's neuron, 4000 steps, 1000 currents", seconds(neurons(), said.repeat), said.repeat)
+    count = max(int(20000 * said.part), 1)
+    shown(f"drift diffusion, {count} drifts x 1 trial", seconds(points(count), said.repeat), said.repeat)
     scheduled(max(int(100 * said.part**0.5), 2), said.repeat)
 
 
@@ -326,6 +329,18 @@ def neurons() -> dict[str, Callable[[], object]]:
         return mdf_loop.sweep(model, {"current": currents}, workers=workers)
 
     calls = {**engines(ours), "one loop over vectors, engine jit": under("jit", lambda: model(current=currents, **start))}
+    calls["engine jit"]()
+    return calls
+
+
+def points(count: int) -> dict[str, Callable[[], object]]:
+    """As many runs at many points, and at one."""
+    model = mdf_loop.prepare(DIFFUSION)
+
+    def ours(workers: int, drifts: np.ndarray = np.full(count, 0.8), trials: int = 1) -> object:  # noqa: B008
+        return mdf_loop.sweep(model, {"drift": drifts}, trials=trials, seed=1, outputs=["reaction_time"], workers=workers)
+
+    calls = {**engines(ours), "one point, engine jit": under("jit", lambda: ours(1, np.full(1, 0.8), count))}
     calls["engine jit"]()
     return calls
 

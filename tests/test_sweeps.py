@@ -10,7 +10,6 @@ import pytest
 from engines import ENGINES
 from hypothesis import given
 from hypothesis import strategies as st
-from mdf_loop.sweeps.table import Chunk, Table, column_of
 from modeci_mdf.mdf import Edge, Graph, InputPort, Node, OutputPort, Parameter
 from swept_models import GATHERING, loop_graph
 
@@ -18,6 +17,7 @@ import mdf_loop
 from mdf_loop.errors import ArgumentError, IterationError, KindError, LoopError, LoopInterrupted, LoopTimeout
 from mdf_loop.sweeps.compiled_lanes import CompiledLoop
 from mdf_loop.sweeps.lanes.batched import BatchedLoop
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Table, column_of
 from mdf_loop.sweeps.seeds import Seeds, seed_of
 
 pytest.importorskip("xarray")

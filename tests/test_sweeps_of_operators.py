@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("xarray")
 
 from openvino_models import saved
+from swept_models import loop_graph
 
 import mdf_loop
 from mdf_loop.sweeps import task as tasks
@@ -246,3 +247,13 @@ def test_a_model_that_was_called_is_the_same_to_a_checkpoint():
     before = lines_of(tasks.Task(model, {"n": 2}))
     model(x=1.0, n=2), mdf_loop.sweep(model, {"x": [1.0, 2.0]}, n=2)
     assert lines_of(tasks.Task(model, {"n": 2})) == before
+
+
+@pytest.mark.parametrize("asked", ["Size (h)", "Shape (h)"])
+def test_what_depends_on_the_form_of_values_stays_that_of_one_run(asked):
+    body = f"b (int64 i, bool c, double[n] x) => (bool c, double[n] h, k) {{ h = Mul (x, x) k = {asked} }}"
+    model = mdf_loop.prepare(loop_graph(body, {"x": [1.0]}, {"x": "x"}, ["run[1]"], m=9))
+    for engine in ("interpret", "numpy"):
+        with mdf_loop.options(engine=engine):
+            found = mdf_loop.sweep(model, {"x": [[1.0], [3.0]]}).o0.values
+        np.testing.assert_array_equal(found, 1)

@@ -6,8 +6,9 @@ anything of Python's in between, and without Python's lock where nothing outside
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,19 +17,19 @@ import numpy as np
 
 from mdf_loop.execute.graphs import Graph
 from mdf_loop.execute.interpret import Arguments
-from mdf_loop.execute.many_runs import run_many
+from mdf_loop.execute.machine_runs import columns_of, run_many
 from mdf_loop.execute.numpy_engine import NumpyLoop, program_values
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.ir import Loop
 from mdf_loop.options import Run
 from mdf_loop.settings.engines import can_compile
-from mdf_loop.settings.random_streams import RandomStream
+from mdf_loop.settings.random_streams import RandomStream, begun
 from mdf_loop.step.failing import FallBack, TooLong
 from mdf_loop.sweeps.crew import current_crew
-from mdf_loop.sweeps.lanes.columns import Columns
 from mdf_loop.sweeps.lanes.exact import NotBatched, adds_up_little, refuse_inexact
+from mdf_loop.sweeps.lanes.lane_values import Columns
 from mdf_loop.sweeps.seeds import Seeds
-from mdf_loop.sweeps.vectors import Vectors
+from mdf_loop.sweeps.vectors import Vectors, column_of_values
 
 WORTH, UNKNOWN = 1 << 17, 1 << 8
 """Iterations of all lanes from which on engine ``auto`` compiles, and those of a lane that are expected where nothing is said."""
@@ -81,6 +82,35 @@ class CompiledLoop:
         results, rows = many(made, self.vectors, values, which, seeds, run, seconds)
         if results is None:
             return self._of_rows(rows)
+        return self._as_columns(results)
+
+    def run_columns(
+        self,
+        given: Arguments,
+        columns: Mapping[int, np.ndarray],
+        which: np.ndarray,
+        seeds: Seeds | None,
+        run: Run,
+        seconds: float = math.inf,
+    ) -> Columns | None:
+        """The same, of arguments that are those of one lane but for some of the program's, which come as columns."""
+        values = program_values(given)
+        made = self._program([given], [values], len(which), run)
+        if made is None:
+            return None
+        rows = [columns.get(k) for k in range(len(values))]
+        share = partial(current_crew().share, seconds=seconds)
+        with _left_to_others(), np.errstate(all="ignore"):
+            results = self.vectors.run(made, values, rows, which, run, share) if seeds is None else None
+            words = None if seeds is None else seeds.words
+            if results is None and (seeds is None or words is not None):
+                each = {k: column[which] for k, column in columns.items()}
+                program = columns_of(made.call, values, [[k] for k in each], range(len(made.step.results)), 1)
+                streams = None if words is None else begun(words)
+                results = program and program.run(list(each.values()), streams, lambda: _pause(run), share)
+        return None if results is None else self._as_columns(results)
+
+    def _as_columns(self, results: Sequence[np.ndarray]) -> Columns:
         *found, lengths = results
         return Columns(list(found[: self.first]), [None if place is None else found[place] for place in self.places], lengths)
 
@@ -189,15 +219,24 @@ def many(
     LoopTimeout
     """
     share = partial(current_crew().share, seconds=seconds)
+    with _left_to_others(), np.errstate(all="ignore"):
+        found = None
+        if seeds is None:
+            columns = [column_of_values(column) for column in zip(*values, strict=True)]
+            found = vectors.run(made, values[0], columns, which, run, share)
+        if found is None:
+            found = run_many(made.call, values, which, seeds, lambda: _pause(run), share)
+        if found is not None:
+            return found, ()
+        generators = seeds.generators() if seeds is not None else []
+        return None, _one_by_one(made.call, [values[k] for k in which], generators, run, share)
+
+
+@contextlib.contextmanager
+def _left_to_others() -> Iterator[None]:
+    """What machine code leaves to others is run lane by lane."""
     try:
-        with np.errstate(all="ignore"):
-            found = vectors.run(made, values, which, run, share) if seeds is None else None
-            if found is None:
-                found = run_many(made.call, values, which, seeds, lambda: _pause(run), share)
-            if found is not None:
-                return found, ()
-            generators = seeds.generators() if seeds is not None else []
-            return None, _one_by_one(made.call, [values[k] for k in which], generators, run, share)
+        yield
     except (FallBack, TooLong) as error:
         raise NotBatched("machine code leaves something to others") from error
 

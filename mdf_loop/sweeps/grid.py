@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,21 @@ class Grid:
         """The inputs at a point."""
         place = dict(zip(self.dims, np.unravel_index(point, self.shape), strict=True)) if self.shape else {}
         return {name: values[place[dim]] for name, (dim, values) in self.axes}
+
+    @cached_property
+    def _numbers(self) -> dict[str, np.ndarray] | None:
+        """The values of each input as one array; None where they are not numbers of one type and shape."""
+        found = {name: np.array(values) for name, (_, values) in self.axes if len(set(map(type, values))) == 1}
+        return found if len(found) == len(self.axes) and all(x.dtype.kind in "biuf" for x in found.values()) else None
+
+    def columns(self, points: np.ndarray) -> dict[str, np.ndarray] | None:
+        """The inputs at some points, of each a row for every point; None where they are not numbers of one type and shape."""
+        try:
+            numbers = self._numbers
+        except ValueError:  # lists of several lengths
+            return None
+        places = dict(zip(self.dims, np.unravel_index(points, self.shape), strict=True)) if self.shape else {}
+        return None if not numbers else {name: numbers[name][places[dim]] for name, (dim, _) in self.axes}
 
     def coordinates(self) -> dict[str, Any]:
         """What labels the dimensions, as xarray takes it."""

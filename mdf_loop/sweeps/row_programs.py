@@ -14,19 +14,18 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from mdf_loop.errors import LoopError, let_through
-from mdf_loop.execute.many_runs import columns_of
+from mdf_loop.execute.machine_runs import columns_of
 from mdf_loop.execute.numpy_engine import program_values
 from mdf_loop.execute.specialised import Specialised
-from mdf_loop.models.node_loops import GatheredArguments, NodeLoop
+from mdf_loop.models.node_loops import GatheredArguments, NodeLoop, Request
 from mdf_loop.options import Run
 from mdf_loop.settings.engines import can_compile
 from mdf_loop.sweeps.compiled_lanes import CompiledLoop
 from mdf_loop.sweeps.lanes.exact import NotBatched, adds_up_little
-from mdf_loop.sweeps.side_by_side import refuse_other
 from mdf_loop.sweeps.sources import Evaluated, OfNodes, OfOperators, Unread, results_in
 
 if TYPE_CHECKING:
-    from mdf_loop.backends.llvm.many import RunColumns
+    from mdf_loop.backends.llvm.many_runs import RunColumns
 
 log = logging.getLogger(__name__)
 
@@ -100,9 +99,7 @@ def _of_nodes(source: OfNodes, inputs: Mapping[str, Any], swept: Sequence[str], 
     """The loop of a model whose outputs are results of its only loop."""
     if source.loops != 1:
         return None
-    gathered, marks = _gathered(source, inputs, swept, run)
-    request = _unmarked(gathered, inputs).request()
-    refuse_other(request, request.prepared, run)
+    request, places = marked_request(source, inputs, swept, run)
     taken = source.taken(names, request)
     if taken is None:
         return None
@@ -112,11 +109,36 @@ def _of_nodes(source: OfNodes, inputs: Mapping[str, Any], swept: Sequence[str], 
     if made is None or any(place >= machine.first for place in taken.values()):
         return None
     values = program_values(request.arguments)
+    return made, values, places, [taken[name] for name in names]
+
+
+def marked_request(source: OfNodes, inputs: Mapping[str, Any], swept: Sequence[str], run: Run) -> tuple[Request, list[list[int]]]:
+    """What the loop of a model is run with, and where each input that is swept stands among what its program is given.
+
+    Raises
+    ------
+    NotBatched
+        Something is computed with such an input before the loop, or it is not taken as it is.
+    """
+    gathered, marks = _gathered(source, inputs, swept, run)
+    request = _unmarked(gathered, inputs).request()
+    refuse_other(request, request.prepared, run)
     known = [gathered.named.get(name) for name in gathered.prepared.record.body.captures]
     stand_in = [None, *gathered.inputs, *known]
     places = [[k for k, x in enumerate(stand_in) if x is mark] for mark in marks]
-    _refuse_changed(values, places, [inputs[name] for name in swept])
-    return made, values, places, [taken[name] for name in names]
+    _refuse_changed(program_values(request.arguments), places, [inputs[name] for name in swept])
+    return request, places
+
+
+def refuse_other(request: Request, prepared: Any, run: Run) -> None:
+    """See that a request is one that lanes can have in common."""
+    given, record = request.arguments, prepared.record
+    if request.prepared is not prepared:
+        raise NotBatched("the loops of two runs have other forms")
+    prepared.endless.refuse(given, run)
+    obeyed = given.go is not None or run.options.obey_body_condition
+    if given.go is False or given.trip_count == 0 or (record.keep_going and not obeyed):
+        raise NotBatched("a loop has no iteration, or ignores its condition")
 
 
 def _gathered(source: OfNodes, inputs: Mapping[str, Any], swept: Sequence[str], run: Run) -> tuple[GatheredArguments, list[Mark]]:

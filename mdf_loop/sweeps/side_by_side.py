@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,12 +17,12 @@ from mdf_loop.models.results import stop_of
 from mdf_loop.options import Run
 from mdf_loop.sweeps.compiled_lanes import CompiledLoop
 from mdf_loop.sweeps.lanes.batched import BatchedLoop
-from mdf_loop.sweeps.lanes.columns import Columns
 from mdf_loop.sweeps.lanes.exact import NotBatched
+from mdf_loop.sweeps.lanes.lane_values import Columns
+from mdf_loop.sweeps.row_programs import marked_request, refuse_other
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, column_of, holding
-from mdf_loop.sweeps.seeds import Seeds
-from mdf_loop.sweeps.sources import Evaluated, Unread, results_in, source_of
-from mdf_loop.sweeps.uncollected import uncollected
+from mdf_loop.sweeps.seeds import Seeds, gc_paused
+from mdf_loop.sweeps.sources import Evaluated, OfNodes, Unread, results_in, source_of
 
 if TYPE_CHECKING:
     from mdf_loop.sweeps.task import Task
@@ -78,8 +78,10 @@ class SideBySide:
         first, source = start // task.trials, self.source
         which = np.arange(start, stop) // task.trials - first
         seeds = task.seeds(start, stop) if self.source.draws else None
+        if (found := self._of_columns(task, first, which, seeds, run, seconds)) is not None:
+            return found
         outside = Run(run.options, Unread(0), deadline=run.deadline, enclosing=run)
-        with uncollected():
+        with gc_paused():
             points = [task.inputs_of(point) for point in range(first, (stop - 1) // task.trials + 1)]
             alone = source.loops == 1 and source.is_stepped
             requests = [next(source.steps(inputs, outside)) for inputs in points] if alone else []
@@ -87,12 +89,35 @@ class SideBySide:
         if taken is not None:
             wanted = {place for place in taken.values() if place is not None}
             columns = self._looped(requests, which, seeds, run, wanted, seconds)
-            found = {name: _column(columns, place, task.padding) for name, place in taken.items()}
-            return Chunk(found, {}, columns.lengths, _stops(requests, which[: len(columns.lengths)], columns.lengths))
+            return _chunk(task, columns, taken, requests, which)
         whole = source.whole(points, which, seeds, run, seconds)
         if whole is not None:
             return Chunk({name: column_of(whole[name], task.padding) for name in task.names})
         return self._stepwise([source.steps(points[k], outside) for k in which], seeds, run, task)
+
+    def _of_columns(
+        self, task: Task, first: int, which: np.ndarray, seeds: Seeds | None, run: Run, seconds: float
+    ) -> Chunk | None:
+        """The outputs of some runs whose loop gets what is swept as it is: nothing of Python's for each point."""
+        columns = task.grid.columns(np.arange(first, first + which[-1] + 1))
+        if columns is None or not isinstance(self.source, OfNodes) or self.source.loops != 1:
+            return None
+        try:
+            request, places = marked_request(self.source, task.inputs_of(first), list(columns), run)
+        except Exception as reason:  # something is computed with what is swept, or goes wrong: each point says what
+            let_through(reason)
+            return None
+        taken = self.source.taken(task.names, request)
+        if taken is None:
+            return None
+        rows = {k: column for at, column in zip(places, columns.values(), strict=True) for k in at}
+        keeps = _kept(request, set(taken.values()))
+        found = self._machine(request, keeps).run_columns(request.arguments, rows, which, seeds, run, seconds)
+        return None if found is None else _chunk(task, found, taken, [request], np.zeros_like(which))
+
+    def _machine(self, request: Request, keeps: tuple[bool, ...]) -> CompiledLoop:
+        machine: CompiledLoop = self._ready(request.prepared, keeps, lambda: CompiledLoop(request.prepared.record, keeps))
+        return machine
 
     def _stepwise(self, begun: list[Evaluation], seeds: Seeds | None, run: Run, task: Task) -> Chunk:
         """Evaluate all runs up to their next loop, run those loops at once, and so on."""
@@ -139,11 +164,9 @@ class SideBySide:
         prepared = requests[0].prepared
         for request in requests:
             refuse_other(request, prepared, run)
-        count = results_in(prepared.record)
-        keeps = tuple(wanted is None or k in wanted for k in range(count))
+        keeps = _kept(requests[0], wanted)
         arguments = [request.arguments for request in requests]
-        machine = self._ready(prepared, keeps, lambda: CompiledLoop(prepared.record, keeps))
-        compiled = machine.run(arguments, which, seeds, run, seconds)
+        compiled = self._machine(requests[0], keeps).run(arguments, which, seeds, run, seconds)
         if compiled is not None:
             return compiled
         how = run.options.how
@@ -159,15 +182,15 @@ class SideBySide:
         return known[1]
 
 
-def refuse_other(request: Request, prepared: Any, run: Run) -> None:
-    """See that a request is one that lanes can have in common."""
-    given, record = request.arguments, prepared.record
-    if request.prepared is not prepared:
-        raise NotBatched("the loops of two runs have other forms")
-    prepared.endless.refuse(given, run)
-    obeyed = given.go is not None or run.options.obey_body_condition
-    if given.go is False or given.trip_count == 0 or (record.keep_going and not obeyed):
-        raise NotBatched("a loop has no iteration, or ignores its condition")
+def _kept(request: Request, wanted: set[int] | None) -> tuple[bool, ...]:
+    """Which results of a loop are wanted."""
+    return tuple(wanted is None or k in wanted for k in range(results_in(request.prepared.record)))
+
+
+def _chunk(task: Task, columns: Columns, taken: Mapping[str, int], requests: list[Request], which: np.ndarray) -> Chunk:
+    """The outputs of runs, of the results of their loops."""
+    found = {name: _column(columns, place, task.padding) for name, place in taken.items()}
+    return Chunk(found, {}, columns.lengths, _stops(requests, which[: len(columns.lengths)], columns.lengths))
 
 
 def _stops(requests: list[Request], which: np.ndarray, lengths: np.ndarray) -> np.ndarray:

@@ -35,11 +35,13 @@ class Vectors:
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, tuple[bool, ...]], tuple[Specialised, Made | None]] = {}
+        self._spent: dict[tuple[int, tuple[bool, ...]], float] = {}
 
     def run(
         self,
         made: Specialised,
-        values: Sequence[Sequence[Any]],
+        values: Sequence[Any],
+        columns: Sequence[np.ndarray | None],
         which: np.ndarray,
         run: Run,
         share: Callable[[int, Callable[[int, int], None]], int],
@@ -50,18 +52,19 @@ class Vectors:
         ----------
         made : Specialised
             The program of one run.
-        values : sequence of sequences
-            What it may be given.
+        values : sequence
+            What the first run is given.
+        columns : sequence of array or None
+            What all may be given, a row for each; None where that is always the same.
         which : array of int
-            For each run, which of them it is.
+            For each run, which rows are its.
         run : Run
         share : callable
             Has so many pieces of work done, some at a time; returns how many of the first ones are.
         """
-        if len(which) < LANES or not made.is_alone:
+        if len(which) < LANES // 2 or not made.is_alone:
             return None
-        columns = [_column(column) for column in zip(*values, strict=True)]
-        found = self._made(made, tuple(x is not None for x in columns), values[0], len(which), run)
+        found = self._made(made, tuple(x is not None for x in columns), values, len(which), run)
         if found is None:
             return None
         program, flags = found
@@ -69,7 +72,7 @@ class Vectors:
 
         def call(k: int) -> Sequence[Any]:
             _pause(run)
-            given = (first if x is None else x[blocks[k]] for x, first in zip(columns, values[0], strict=True))
+            given = (first if x is None else x[blocks[k]] for x, first in zip(columns, values, strict=True))
             results: Sequence[Any] = program.call(_part(run), *given)
             return results
 
@@ -85,12 +88,13 @@ class Vectors:
         return [column[:done] for column in out]
 
     def _made(self, made: Specialised, differs: tuple[bool, ...], values: Sequence[Any], runs: int, run: Run) -> Made | None:
-        """The program for several runs; None if there is none, or if compiling it would take longer than the runs."""
+        """The program for several runs; None if there is none, or if compiling it takes longer than all runs so far did."""
         key = id(made), differs
         if key not in self._known:
             begun = time.perf_counter()
             made.call(_part(run), *values)
-            if (time.perf_counter() - begun) * runs < WORTH * made.seconds:
+            self._spent[key] = self._spent.get(key, 0.0) + (time.perf_counter() - begun) * runs
+            if self._spent[key] < WORTH * made.seconds:
                 return None
             self._known[key] = made, _vectorised(made, differs)
         return self._known[key][1]
@@ -117,7 +121,7 @@ def _pause(run: Run) -> None:
         run.deadline.check()
 
 
-def _column(values: Sequence[Any]) -> np.ndarray | None:
+def column_of_values(values: Sequence[Any]) -> np.ndarray | None:
     """What each run may be given, a row for each; None where that is always the same."""
     if all(x is values[0] for x in values):
         return None

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.python import array_code, control_code, numbers, runtime
+from mdf_loop.backends.python import numbers, numpy_calls, python_loops, runtime
 from mdf_loop.backends.python.numbers import box_of, end_of, is_native
 from mdf_loop.backends.python.source import Source
 from mdf_loop.step.failing import TooLong, may_fail, may_refuse
@@ -78,7 +78,7 @@ class Printer:
         self.targets: dict[Value, str] = {}
         self._ones: dict[Any, np.ndarray] = {}
         self._lone: dict[Any, np.ndarray] = {}
-        self.loops: list[control_code.LoopWriter] = []
+        self.loops: list[python_loops.LoopWriter] = []
         self.generator = "run.stream.shared()"
 
     def whole(self, region: Region) -> None:
@@ -127,9 +127,9 @@ class Printer:
 
     def _value(self, value: Value) -> None:
         if value.op == "loop":
-            control_code.write_loop(self, value)
+            python_loops.write_loop(self, value)
         elif value.op == "branch":
-            control_code.write_branch(self, value)
+            python_loops.write_branch(self, value)
         elif value.op == "apply":
             self._applied(value)
         elif value.op != "item":  # who gives several results names them
@@ -138,10 +138,10 @@ class Printer:
     def _expression(self, value: Value) -> None:
         if value in self.targets:
             self.texts[value] = self.targets[value]
-            self.source.line(array_code.written_into(self, value, self.targets[value]))
+            self.source.line(numpy_calls.written_into(self, value, self.targets[value]))
             return
         text = self._number(value) if value.op in PRIMITIVES and is_native(value.type) else None
-        text = text or array_code.written(self, value)
+        text = text or numpy_calls.written(self, value)
         if self._may_leave_its_type(value):
             name, end = self.named(value, text), end_of(value.type)
             self.source.line(f"if not {-end} <= {name} < {end}: {name} = {self.source.use(runtime.wrapped)}({name}, {end})")
