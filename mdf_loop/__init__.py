@@ -22,6 +22,7 @@ if not is_a_question():  # then there is nothing to run
         from mdf_loop.integrations.registration import register, unregister
         from mdf_loop.models.opening import prepare
         from mdf_loop.models.running import run
+        from mdf_loop.models.to_jax import to_jax
         from mdf_loop.ops.registry import kernel
         from mdf_loop.options import options
         from mdf_loop.pictures.drawing import draw
@@ -53,6 +54,7 @@ __all__ = [
     "scan",
     "simulator",
     "sweep",
+    "to_jax",
     "to_onnx",
     "unregister",
 ]

@@ -25,6 +25,7 @@ from modeci_mdf.mdf import (
 )
 from node_cases import node_cases
 from samples_expression import SAMPLES
+from scheduled_models import graph
 from test_convert import CONTROL, INPUTS
 from test_expression import ARITHMETIC, FUNCTIONS, INDEXING, LOGIC, VALUES, listed
 from test_mdf_body import SAME_AS_MDF
@@ -254,6 +255,48 @@ def test_a_state_may_start_as_a_number_and_go_on_as_an_array():
     assert_onnxruntime_agrees(looping(body, 3, start=[1.0, -2.0]))
 
 
+STEPS = ["x", "x + x", "x + 1", "x * 0.5", "1 - x", "x > 0", "x == False", "numpy.where(x, 2.0, 1.0)"]
+"""What is carried of a truth value, or of a number, the next time: numbers, some of them."""
+
+
+STARTS = [True, False, np.array([True, False]), 1, 0.5]
+
+
+def assert_as_run(model, expected):
+    found = mdf_loop.run(model)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value)
+        assert (np.asarray(found[name]).dtype == bool) == (np.asarray(value).dtype == bool)
+
+
+@pytest.mark.parametrize("start", STARTS, ids=str)
+@pytest.mark.parametrize("text", STEPS)
+def test_a_truth_value_that_becomes_a_number_is_refused_and_nothing_else(start, text):
+    args = {"M": 3, "cond": True, "x": "start", "body": {"carried": {"x": text}, "collected": {"r": "x"}}}
+    parameters = [Parameter(id="start", value=start), Parameter(id="run", function="onnx::Loop", args=args)]
+    ports = [OutputPort(id="y", value="run.x"), OutputPort(id="rows", value="run.r")]
+    made = graph(Node(id="n", parameters=parameters, output_ports=ports))
+    expected = mdf_loop.run(made)
+    is_bool, becomes_bool = (np.asarray(value).dtype == bool for value in (start, expected["y"]))
+    if is_bool == becomes_bool:
+        assert_as_run(mdf_loop.to_onnx(made), expected)
+        return
+    said = (
+        "'x' is a truth value first and becomes a number: begin with a number" if is_bool else "element types of what is carried"
+    )
+    with pytest.raises(UnsupportedOp, match=said):
+        mdf_loop.to_onnx(made)
+
+
+@pytest.mark.parametrize("start", STARTS, ids=str)
+@pytest.mark.parametrize("text", STEPS)
+def test_steps_that_begin_with_a_truth_value_give_the_same(start, text):
+    state = Parameter(id="x", value=text, default_initial_value=start)
+    made = graph(Node(id="n", parameters=[state], output_ports=[OutputPort(id="y", value="x")]))
+    for steps in (1, 4):
+        assert_as_run(mdf_loop.to_onnx(made, steps=steps), mdf_loop.run(made, steps=steps))
+
+
 def test_what_is_carried_may_grow():
     node = Node(id="A", input_ports=[InputPort(id="x")], output_ports=[OutputPort(id="y", value="numpy.concatenate([x, x * 2])")])
     body = model_of(node, metadata={"inputs": ["i", "go", "x"], "outputs": ["go", "y"]}).graphs[0]
@@ -311,7 +354,7 @@ def growing():
         (
             growing,
             UnsupportedOp,
-            "graph/loop.run: 'x' starts with 1 axes and goes on with 2; what is written in ONNX is for one number of axes",
+            "graph/loop.run: 'x' starts with 1 axes and goes on with 2; what is written is for one number of axes",
         ),
         (lambda: 3, KindError, "to_onnx takes an MDF model or graph, or the path of one; got int"),
         (lambda: Model(id="m"), ArgumentError, "the model 'm' has 0 graphs (none); give one of them"),

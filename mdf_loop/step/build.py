@@ -73,8 +73,6 @@ class Builder(OfLists):
         self._scopes = [Scope()]
         self._depths: dict[Value, int] = {}
 
-    # Regions
-
     def param(self, type: Type, number: int = 0) -> Value:
         """A parameter of the region that is open."""
         value = Value("param", (), type, number)
@@ -100,6 +98,10 @@ class Builder(OfLists):
     def mark(self) -> list[int]:
         """Where every open region stands."""
         return [len(scope.values) for scope in self._scopes]
+
+    def since(self, mark: Sequence[int]) -> list[Value]:
+        """What was made since, in the regions that were open then."""
+        return [value for scope, length in zip(self._scopes, mark, strict=True) for value in scope.values[length:]]
 
     def rewind(self, mark: Sequence[int]) -> None:
         """Forget what was made since, in the regions that were open then."""
@@ -404,8 +406,6 @@ class Builder(OfLists):
         if all(numbers is not None for numbers in unpacked) and parts[0].type.rank == 1:
             return self.pack([x for numbers in unpacked for x in numbers or ()])
         return self.put_in("concat", parts, Type(parts[0].type.dtype, joined_shape([x.type.shape for x in parts], axis)), axis)
-
-    # Whole arrays
 
     def scan(self, rows: Value, initial: Sequence[Value], step: Callable[..., Sequence[Value]]) -> tuple[Value, ...]:
         """A loop over the rows of an array, ``step(row, *states) -> states``: the last states, and all first ones."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from mdf_loop.kernels.arrays.bounds import elements_of, refuse_digits, refuse_elements, refuse_product, refuse_unbounded
 from mdf_loop.kernels.mdf.expression_operators import DOMAIN, operation
+from mdf_loop.kernels.numbers.transcendental import error_function
 from mdf_loop.ops.batching import Result, Rule, all_stacked, along, elementwise, matmul
 from mdf_loop.ops.registry import kernel
 
@@ -44,6 +45,14 @@ def lcm(x, y):
     """The least common multiple."""
     refuse_unbounded("a multiple", x, y)
     return np.lcm(x, y)
+
+
+@kernel("scipy.special.erf", domain=DOMAIN, batch=elementwise)
+def erf(x):
+    """The error function of numbers and arrays, which numpy lacks."""
+    values = np.asarray(x)
+    is_float = values.dtype.kind == "f" and values.dtype.itemsize >= 4
+    return np.asarray(error_function(values if is_float else values.astype(np.float64)))[()]
 
 
 @kernel("numpy.clip", domain=DOMAIN, batch=elementwise)
@@ -214,7 +223,14 @@ def dot(a, b):
     """numpy's dot product."""
     refuse_unbounded("a product", a, b)
     refuse_elements(_of_dot(np.shape(a), np.shape(b)), "numpy.dot")
-    return np.dot(a, b)
+    return _summed(np.dot, a, b)
+
+
+def _summed(multiply: Callable[..., Any], a: Any, b: Any) -> Any:
+    """A product of vectors or matrices, which is a sum: of two single elements numpy gives their product, -0.0 perhaps."""
+    is_product = np.size(a) == np.size(b) == 1 and 0 < np.ndim(a) < 3 and 0 < np.ndim(b) < 3
+    found = multiply(a, b)
+    return found + found.dtype.type(0) if is_product else found
 
 
 def _of_dot(a: tuple[int, ...], b: tuple[int, ...]) -> int:
@@ -240,7 +256,7 @@ def inner(a, b):
     """numpy's inner product, over the last axes."""
     refuse_unbounded("a product", a, b)
     refuse_elements(elements_of(np.shape(a)[:-1]) * elements_of(np.shape(b)[:-1]), "numpy.inner")
-    return np.inner(a, b)
+    return _summed(np.inner, a, b)
 
 
 @kernel("numpy.tensordot", domain=DOMAIN)
