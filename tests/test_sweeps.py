@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from engines import ENGINES
-from hypothesis import given
-from hypothesis import strategies as st
 from modeci_mdf.mdf import Edge, Graph, InputPort, Node, OutputPort, Parameter
 from swept_models import GATHERING, loop_graph
 
@@ -17,7 +15,6 @@ import mdf_loop
 from mdf_loop.errors import ArgumentError, IterationError, KindError, LoopError, LoopInterrupted, LoopTimeout
 from mdf_loop.sweeps.compiled_lanes import CompiledLoop
 from mdf_loop.sweeps.lanes.batched import BatchedLoop
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Table, column_of
 from mdf_loop.sweeps.seeds import Seeds, seed_of
 
 pytest.importorskip("xarray")
@@ -298,61 +295,6 @@ def test_outputs_that_are_kept_and_what_is_made_of_trials():
     )
     assert list(both) == ["evidence", "reaction_time"]
     np.testing.assert_array_equal(both.evidence, (whole.evidence.values > 0).mean(axis=2))
-
-
-def test_a_given_filling_keeps_whole_numbers_whole():
-    graph = loop_graph(
-        "b (int64 i, bool c, double x) => (bool c, double x, int64 j) { j = Identity (i) }", {"x": 0.0}, {"x": "x"}, ("run[1]",)
-    )
-    s = mdf_loop.sweep(graph, {"m": [2, 3]}, fill=-1)
-    assert s.o0.values.tolist() == [[0, 1, -1], [0, 1, 2]]
-    assert s.o0.dtype == np.int64
-    assert s.o0_length.values.tolist() == [2, 3]
-    assert np.isnan(mdf_loop.sweep(graph, {"m": [2, 3]}).o0.values[0, 2])
-
-
-@pytest.mark.parametrize("dtype", [np.int64, bool, np.uint8, np.float32, np.float64])
-@pytest.mark.parametrize("fill", [np.nan, -1, 0.5])
-@given(lengths=st.lists(st.integers(0, 4), min_size=1, max_size=6), data=st.data())
-def test_rows_of_several_lengths_are_filled_up_whatever_the_chunks(lengths, data, fill, dtype):
-    rows = [(np.arange(length) % 2 + 1).astype(dtype) for length in lengths]
-    cuts = [0, *sorted(data.draw(st.sets(st.integers(1, len(rows) - 1)))), len(rows)] if len(rows) > 1 else [0, 1]
-    table = Table(len(rows), fill)
-    for start, stop in data.draw(st.permutations([*itertools.pairwise(cuts)])):
-        table.add(start, Chunk({"x": column_of(rows[start:stop], fill)}), stop - start)
-    arrays, known = table.finish()
-    assert ("x" in known) == (len({*lengths}) > 1)
-    for row, found in zip(rows, arrays["x"], strict=True):
-        np.testing.assert_array_equal(found[: len(row)], row)
-        np.testing.assert_array_equal(found[len(row) :], np.full(len(found) - len(row), fill).astype(found.dtype))
-        assert np.isnan(found[len(row) :]).all() or not np.isnan(fill)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("chunk", [1, None])
-def test_whole_numbers_and_truth_values_are_filled_up_as_others_are(engine, chunk):
-    body = """b (int64 i, bool c, double x) => (bool c, double x, int64 i, bool even) {
-      one = Constant <value = int64 {1}> () even = Less (i, one) }"""
-    graph = loop_graph(body, {"x": 1.0}, {"x": "x"}, ("run[1]", "run[2]"))
-    with mdf_loop.options(engine=engine):
-        s = mdf_loop.sweep(graph, {"m": [2, 3, 1]}, chunk=chunk)
-    np.testing.assert_array_equal(s.o0, [[0, 1, np.nan], [0, 1, 2], [0, np.nan, np.nan]])
-    np.testing.assert_array_equal(s.o1, [[1, 0, np.nan], [1, 0, 0], [1, np.nan, np.nan]])
-    assert s.o0_length.values.tolist() == s.o1_length.values.tolist() == [2, 3, 1]
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_trials_of_whole_numbers_are_filled_up_with_nan(engine):
-    body = """b (int64 i, bool c, double x) => (bool d, double x, int64 i) {
-      u = RandomUniformLike (x) half = Constant <value = double {0.5}> () d = Less (u, half) }"""
-    graph = loop_graph(body, {"x": 1.0}, {"x": "x"}, ("run[1]",), m=50)
-    with mdf_loop.options(engine=engine):
-        found = mdf_loop.run(graph, trials=5, seed=3)
-    lengths = found.about.lengths["o0"]
-    assert len({*lengths}) > 1
-    for row, length in zip(found["o0"], lengths, strict=True):
-        assert row[:length].tolist() == [*range(length)]
-        assert np.isnan(row[length:]).all()
 
 
 def test_points_that_fail_are_told_and_the_others_are_there():
