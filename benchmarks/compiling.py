@@ -69,7 +69,7 @@ def replaced(owner: Any, name: str, other: Callable[[Any], Any]) -> Iterator[Non
 
 def steps_of(work: Workload) -> list[tuple[Any, ...]]:
     """What is compiled when a loop is run: the arguments of ``program``."""
-    from mdf_loop.backends.llvm import machine_program as module
+    from mdf_loop.backends.llvm import compiled_program as module
 
     found: list[tuple[Any, ...]] = []
 
@@ -99,8 +99,8 @@ def timed(spent: dict[str, float], part: str) -> Callable[[Any], Any]:
 
 def once(steps: list[tuple[Any, ...]]) -> tuple[dict[str, float], int]:
     """Seconds of each part and of all, and bytes of instructions."""
-    from mdf_loop.backends.llvm import machine_program as module
-    from mdf_loop.backends.llvm.machine import Machine
+    from mdf_loop.backends.llvm import compiled_program as module
+    from mdf_loop.backends.llvm.linking.machine import Machine
 
     spent: dict[str, float] = {}
     where = (module, "inlined"), (module, "_Writing"), *((Machine, name) for name in ("_read", "_optimise", "_emitted", "_link"))
@@ -156,15 +156,15 @@ def llvmlite():
     import llvmlite.binding
 
 def modules():
-    from mdf_loop.backends.llvm import machine_program
+    from mdf_loop.backends.llvm import compiled_program as program
 
 def machine():
-    from mdf_loop.backends.llvm.machine import machine
+    from mdf_loop.backends.llvm.linking.machine import machine
     machine()
 
 def shared():
-    from mdf_loop.backends.llvm import machine_program
-    machine_program._entries(True)
+    from mdf_loop.backends.llvm import compiled_program as program
+    program._entries(True)
 
 def first():
     with options(engine="jit"):

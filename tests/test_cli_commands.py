@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import mdf_loop
 from mdf_loop import options
-from mdf_loop.backends.llvm.disk import disk, key_of
+from mdf_loop.backends.llvm.linking.object_code import disk, key_of
 from mdf_loop.cli import app
 from mdf_loop.cli.console import bars
 from mdf_loop.cli.installation import in_words

@@ -11,9 +11,9 @@ pytest.importorskip("llvmlite")
 
 from step_meaning import evaluate
 
-from mdf_loop.backends.llvm.arithmetic import WRITERS
-from mdf_loop.backends.llvm.elements import ELEMENTS, CannotCompile
-from mdf_loop.backends.llvm.machine_program import program
+from mdf_loop.backends.llvm.compiled_program import program
+from mdf_loop.backends.llvm.lanes.arithmetic import WRITERS
+from mdf_loop.backends.llvm.lanes.element_types import ELEMENTS, CannotCompile
 from mdf_loop.backends.llvm.mathematics import library
 from mdf_loop.step.build import Builder, CannotLower, type_of_value
 from mdf_loop.step.primitives import PRIMITIVES

@@ -315,7 +315,7 @@ import resource, sys
 sys.path.insert(0, "tests")
 import numpy as np
 import mdf_loop
-from mdf_loop.backends.llvm.machine_program import program
+from mdf_loop.backends.llvm.compiled_program import program
 from mdf_loop.options import start_run
 from mdf_loop.step.build import type_of_value
 from mdf_loop.step.lower import lower_loop

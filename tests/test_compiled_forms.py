@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 pytest.importorskip("llvmlite")
 
 from mdf_loop import backend, options
-from mdf_loop.backends.llvm.forms import Form
+from mdf_loop.backends.llvm.linking.call_forms import Form
 from mdf_loop.errors import LoopError, LoopInterrupted
 from mdf_loop.execute.graphs import Graph
 from mdf_loop.options import random_stream, start_run

@@ -75,7 +75,7 @@ Emitter.grown = lambda self, memory, size: grown(self, memory, self.text.sub(siz
     "results that are too short": (
         "behind",
         """
-from mdf_loop.backends.llvm.machine_program import Table
+from mdf_loop.backends.llvm.compiled_program import Table
 new = Table._new
 def shorter(self):
     array = new(self)
@@ -87,7 +87,7 @@ Table._new = shorter
     ),
 }
 SHIFTED = """
-from mdf_loop.backends.llvm.lanes import Lanes, Place
+from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
 way = Lanes.{name}
 def shifted(self, *given):
     return way(self, *given[:-1], self.shifted(given[-1], Place("{by}")))

@@ -10,8 +10,8 @@ pytest.importorskip("llvmlite")
 import ctypes
 
 import mdf_loop
-from mdf_loop.backends.llvm.machine import machine
-from mdf_loop.backends.llvm.text import Text
+from mdf_loop.backends.llvm.lanes.instructions import Text
+from mdf_loop.backends.llvm.linking.machine import machine
 
 
 def sums(text, depth, bounds, factors):

@@ -8,8 +8,8 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import mdf_loop
-from mdf_loop.backends.llvm.machine import Machine
-from mdf_loop.backends.llvm.machine_program import program
+from mdf_loop.backends.llvm.compiled_program import program
+from mdf_loop.backends.llvm.linking.machine import Machine
 from mdf_loop.options import options, random_stream, start_run
 from mdf_loop.readers import read
 from mdf_loop.readers.onnx.loop_records import loop_record

@@ -17,8 +17,8 @@ from step_meaning import evaluate
 
 import mdf_loop
 from mdf_loop import options
-from mdf_loop.backends.llvm.elements import CannotCompile
-from mdf_loop.backends.llvm.machine_program import program
+from mdf_loop.backends.llvm.compiled_program import program
+from mdf_loop.backends.llvm.lanes.element_types import CannotCompile
 from mdf_loop.errors import ArgumentError
 from mdf_loop.step.build import Builder, type_of_value
 from mdf_loop.step.failing import FallBack
@@ -140,7 +140,7 @@ def test_products(shapes, dtype, constant):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_large_products_are_those_of_small_ones(dtype, turned, monkeypatch):
     """By BLAS, where scipy is installed: lengths that are all different, infinite numbers, and what stood there before."""
-    from mdf_loop.backends.llvm import blas
+    from mdf_loop.backends.llvm.linking import blas
 
     pytest.importorskip("scipy")
     monkeypatch.setattr(blas, "LEAST", 1)
@@ -159,7 +159,7 @@ def test_large_products_are_those_of_small_ones(dtype, turned, monkeypatch):
 
 
 def test_without_scipy_large_products_are_our_own(monkeypatch):
-    from mdf_loop.backends.llvm import blas
+    from mdf_loop.backends.llvm.linking import blas
 
     monkeypatch.setattr(blas, "LEAST", 1)
     monkeypatch.setattr(blas, "addresses", dict)

@@ -12,9 +12,9 @@ pytest.importorskip("xarray")
 
 
 import mdf_loop
-from mdf_loop.backends.llvm import control
-from mdf_loop.backends.llvm.machine_program import MachineProgram, program
-from mdf_loop.backends.llvm.operators import table
+from mdf_loop.backends.llvm.compiled_program import MachineProgram, program
+from mdf_loop.backends.llvm.operations import loops_and_branches
+from mdf_loop.backends.llvm.operators import operator_table
 from mdf_loop.execute import stepped_part
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.options import options, random_stream
@@ -58,13 +58,13 @@ def run_both(text, x, generator, count=200, **captured):
 @pytest.fixture
 def outside(monkeypatch):
     """The operators that programs leave to their kernels."""
-    found, original = [], table.run_outside
+    found, original = [], operator_table.run_outside
 
     def noting(e, v):
         found.append(v.attr.node.op)
         return original(e, v)
 
-    monkeypatch.setattr(table, "run_outside", noting)
+    monkeypatch.setattr(operator_table, "run_outside", noting)
     return found
 
 
@@ -244,7 +244,7 @@ def test_limits_are_kept_where_many_runs_are_one_call():
 
 def test_programs_with_nothing_outside_run_without_pythons_lock(monkeypatch):
     """While one thread is in a program that never looks around, another one works."""
-    monkeypatch.setattr(control, "FUEL", 1 << 60)
+    monkeypatch.setattr(loops_and_branches, "FUEL", 1 << 60)
     body = read({"onnx": "b (int64 i, bool c, double x) => (bool c, double y) { h = Mul (x, x) y = Sub (h, x) }"}, 1, "loop")
     number, count = Type(np.dtype(np.float64), ()), Type(np.dtype(np.int64), ())
     made = program(lower_loop(loop_record(body, 1), [count, number], True, True))

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from mdf_loop.backends.llvm.machine_program import program
+from mdf_loop.backends.llvm.compiled_program import program
 from mdf_loop.backends.llvm.mathematics.library import FUNCTIONS
 from mdf_loop.step.build import Builder, type_of_value
 

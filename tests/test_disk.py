@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mdf_loop.backends.llvm.disk import ABANDONED, FOLDER, MAGIC, MOST, MOST_BYTES, Disk, disk, folder, key_of
+from mdf_loop.backends.llvm.linking.object_code import ABANDONED, FOLDER, MAGIC, MOST, MOST_BYTES, Disk, disk, folder, key_of
 
 KEY, OTHER = key_of("one"), key_of("other")
 CONTENT = b"\x7fELF" + bytes(range(256))
@@ -86,7 +86,7 @@ def test_what_belongs_to_somebody_else_is_not_trusted(kept, monkeypatch):
     somebody = os.geteuid() + 1
     monkeypatch.setattr(os, "geteuid", lambda: somebody)
     assert kept.read(KEY) is None
-    assert "somebody else's" in kept.refusal()
+    assert "belongs to another user" in kept.refusal()
 
 
 @owned
@@ -250,7 +250,7 @@ CODE = """
 import logging, sys
 import numpy as np
 import mdf_loop
-from mdf_loop.backends.llvm import machine
+from mdf_loop.backends.llvm.linking import machine
 compiled, plain = [], machine.Machine._compiled
 machine.Machine._compiled = lambda self, text: compiled.append(text) or plain(self, text)
 body = "b (int64 i, bool c, float[n] x, double y) => (bool c2, float[n] x2, double y2, bool[m] s)"
@@ -288,8 +288,8 @@ def test_what_code_depends_on_is_in_its_name(tmp_path, monkeypatch):
     import llvmlite
 
     import mdf_loop
-    from mdf_loop.backends.llvm import machine
-    from mdf_loop.backends.llvm.machine import Machine
+    from mdf_loop.backends.llvm.linking import machine
+    from mdf_loop.backends.llvm.linking.machine import Machine
 
     this = Machine()
     for part in (mdf_loop.__version__, llvmlite.__version__, this.triple, this.cpu, this.features.flatten(), "sroa"):

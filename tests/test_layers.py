@@ -251,20 +251,16 @@ def test_no_file_is_longer_than_450_lines(path):
 
 FILES_OF_ONE_NAME = {
     "batching.py": "mdf_loop.batching is what users import; ops/batching.py has the rules",
-    "elements.py": "element types of ONNX, and types of elements in machine code",
     "records.py": "the records of the IR, and those of the Step",
 }
 """File names that stand in two folders, and why."""
 
 CLASSES_OF_ONE_NAME = {"Value": "values of a Step, and values of expressions while they are read"}
 
-CROWDED = {"mdf_loop/backends/llvm"}
-"""Folders of more files."""
-
 
 def test_a_folder_has_at_most_20_files():
     count = Counter(path.parent.as_posix() for path in FILES)
-    assert {folder for folder, files in count.items() if files > 20} == CROWDED
+    assert not {folder: files for folder, files in count.items() if files > 20}
 
 
 def test_no_file_name_stands_in_two_folders():
@@ -305,7 +301,7 @@ def test_nothing_but_the_command_line_prints(path):
         assert not found
 
 
-MAY_EXECUTE = {Path("mdf_loop/execute/source.py"), Path("mdf_loop/backends/python/source.py")}
+MAY_EXECUTE = {Path("mdf_loop/backends/python/source.py")}
 """Where source that we made ourselves is turned into functions; see the files."""
 
 
@@ -395,7 +391,7 @@ NAMES_OPERATORS = {
     "models/recordings/ways.py": "finds the branches of an If",
     "sweeps/lanes/exact.py": "a table of what gives the same bits for many lanes at once",
     "sweeps/lanes/lane_nodes.py": "writes a node",
-    "backends/llvm/opened.py": "a table of what is printed for an operator",
+    "backends/llvm/dynamic_shapes.py": "a table of what is printed for an operator",
     "backends/llvm/operators": "a table of what is printed for an operator",
     "backends/onnx": "operators of ONNX are what it prints",
 }

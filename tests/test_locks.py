@@ -79,13 +79,13 @@ def test_locks_that_are_gone_are_forgotten():
 def test_nobody_uses_llvm_but_alone(monkeypatch):
     """What LLVM made is given back alone as well: the copy of a process would wait for ever for LLVM's lock, held elsewhere."""
     ffi = pytest.importorskip("llvmlite.binding.ffi")
-    from mdf_loop.backends.llvm import alone
+    from mdf_loop.backends.llvm.linking import lock
 
     monkeypatch.setenv("MDF_LOOP_CACHE", "off")
     uses = []
 
     def look():
-        uses.append(alone._lock._is_owned())
+        uses.append(lock._lock._is_owned())
 
     held, nothing = ffi.lib._lock, lambda: None
     held.register(look, nothing)

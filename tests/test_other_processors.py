@@ -11,8 +11,8 @@ from llvmlite import binding
 from test_exported_loops import WORKS
 
 from mdf_loop import backend, options
-from mdf_loop.backends.llvm import around, blas, machine, randomness
-from mdf_loop.backends.llvm.machine import Machine, triple_of
+from mdf_loop.backends.llvm.linking import blas, machine, numpy_draws, prologue
+from mdf_loop.backends.llvm.linking.machine import Machine, triple_of
 from mdf_loop.backends.llvm.mathematics import library
 
 PROCESSORS = {
@@ -29,7 +29,7 @@ HAVE |= {name + end for name in ("floor", "ceil", "trunc", "rint", "fma") for en
 
 OF_WINDOWS = {"__chkstk", "_fltused"}
 
-OWN = library.PREFIX, randomness.PREFIX, blas.PREFIX
+OWN = library.PREFIX, numpy_draws.PREFIX, blas.PREFIX
 """How functions begin that a program is linked to by us."""
 
 
@@ -48,7 +48,7 @@ def targets():
 @pytest.fixture
 def written(monkeypatch):
     """The texts of programs and of the functions that they call, as they are written for registers of 16 bytes."""
-    texts = {"around": around.around()}
+    texts = {"around": prologue.around()}
 
     def linked(self, text, names, functions):
         texts["program"] = text

@@ -92,8 +92,8 @@ def test_a_peephole(monkeypatch):
 
 def test_a_template(monkeypatch):
     pytest.importorskip("llvmlite")
-    from mdf_loop.backends.llvm import arithmetic
-    from mdf_loop.backends.llvm.machine_program import program as compiled
+    from mdf_loop.backends.llvm.compiled_program import program as compiled
+    from mdf_loop.backends.llvm.lanes import arithmetic
 
     monkeypatch.setattr(arithmetic, "WRITERS", dict(arithmetic.WRITERS))
     (block,) = blocks_of("@writes")

@@ -159,7 +159,7 @@ def cache(
 
     MDF_LOOP_CACHE names another folder, or "off"; MDF_LOOP_CACHE_BYTES says how much may be kept.
     """
-    from mdf_loop.backends.llvm.disk import disk
+    from mdf_loop.backends.llvm.linking.object_code import disk
 
     kept = disk()
     deleted = kept.clear() if kept is not None and clear else 0
@@ -175,7 +175,7 @@ def cache(
 
 def state() -> dict[str, Any]:
     """``path`` (None if there is none), ``entries``, ``bytes``, ``most_bytes``, and ``refusal``: why it is not used."""
-    from mdf_loop.backends.llvm.disk import FOLDER, disk
+    from mdf_loop.backends.llvm.linking.object_code import FOLDER, disk
 
     kept = disk()
     if kept is None:

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from mdf_loop.errors import IterationError, IterationLimit, KindError, LoopInterrupted, MalformedBody, PartialResults
-from mdf_loop.execute.collect import Gathered, Gathering
+from mdf_loop.execute.collect import Gathered, Gathering, Types
 from mdf_loop.execute.program import RUN, Program, no_boolean
-from mdf_loop.execute.unrun import Types
 from mdf_loop.ir import Body, Loop, Scanned
 from mdf_loop.ops.prepared_constants import read_only
 from mdf_loop.options import Options, Run

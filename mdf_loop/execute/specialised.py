@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mdf_loop.backends.llvm.alone import alone
+from mdf_loop.backends.llvm.linking.lock import alone
 from mdf_loop.backends.python import printer
 from mdf_loop.errors import let_through
 from mdf_loop.step.printed import printed
@@ -81,8 +81,8 @@ def in_python(step: Region, least: int, careful: bool, why: str = "", is_block: 
 def in_machine_code(step: Region, is_block: bool = False) -> Specialised | str:
     """A Step compiled, or why it cannot be."""
     with alone():  # what is imported halfway when the process is copied can never be imported in the copy
-        from mdf_loop.backends.llvm.elements import CannotCompile
-        from mdf_loop.backends.llvm.machine_program import program
+        from mdf_loop.backends.llvm.compiled_program import program
+        from mdf_loop.backends.llvm.lanes.element_types import CannotCompile
 
     begun = time.perf_counter()
     try:

@@ -33,7 +33,7 @@ from mdf_loop.sweeps.task import Task
 from mdf_loop.sweeps.workers import here
 
 if TYPE_CHECKING:
-    from mdf_loop.backends.llvm.many import RunColumns
+    from mdf_loop.backends.llvm.many_runs import RunColumns
 
 Named: TypeAlias = "dict[str, Any]"
 Programs: TypeAlias = "dict[Any, RunColumns | None]"

@@ -51,7 +51,7 @@ Key = tuple[str, str, str]
 
 
 class Stepping(NamedTuple):
-    """How a graph is evaluated many times; see :func:`mdf_loop.convert.scheduled.lower`."""
+    """How a graph is evaluated many times; see :func:`mdf_loop.convert.scheduled.loops.lower`."""
 
     steps: int = 1
     time_increment: float | None = None
@@ -198,7 +198,7 @@ class ScheduledLoop:
         return own.lowered({}, run_node)
 
     def execute(self, lowered: Lowered, run: Run | None = None) -> dict[str, Any]:
-        """The outputs that the loop gives; see :func:`mdf_loop.convert.scheduled.execute`."""
+        """The outputs that the loop gives; see :func:`mdf_loop.convert.scheduled.loops.execute`."""
         return execute(lowered, run, lambda loop, given, run: self.made_of(loop, NumpyLoop)(given, run))
 
     def made_of(self, loop: Loop, make: Callable[[Loop], T]) -> T:

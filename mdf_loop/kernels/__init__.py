@@ -19,16 +19,22 @@ def load_kernels() -> None:
     Kernels that a user registered before stay in place of ours.
     """
     given = [entry for versions in KERNELS.values() for entry in versions]
+    load_functions()
+    _import_all(f"{__name__}.definitions")
+    for entry in given:
+        if all(entry.run is not ours.run for ours in KERNELS[entry.domain, entry.op]):
+            register(entry)
+
+
+@functools.cache
+def load_functions() -> None:
+    """Import the kernels without the definitions beside them, which need their rows in the table."""
     for group in ("numbers", "arrays", "networks", "mdf"):
         _import_all(f"{__name__}.{group}")
     importlib.import_module(f"{__name__}.traces")
     for name in kernel_modules():
         importlib.import_module(name)
     importlib.import_module(f"{__name__}.reference").register_reference_kernels()  # last: kernels of our own go first
-    _import_all(f"{__name__}.definitions")
-    for entry in given:
-        if all(entry.run is not ours.run for ours in KERNELS[entry.domain, entry.op]):
-            register(entry)
 
 
 def _import_all(package: str) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from mdf_loop.execute.graphs import Graph
 from mdf_loop.execute.interpret import Arguments
-from mdf_loop.execute.many_runs import columns_of, run_many
+from mdf_loop.execute.machine_runs import columns_of, run_many
 from mdf_loop.execute.numpy_engine import NumpyLoop, program_values
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.ir import Loop
@@ -26,8 +26,8 @@ from mdf_loop.settings.engines import can_compile
 from mdf_loop.settings.random_streams import RandomStream, begun
 from mdf_loop.step.failing import FallBack, TooLong
 from mdf_loop.sweeps.crew import current_crew
-from mdf_loop.sweeps.lanes.columns import Columns
 from mdf_loop.sweeps.lanes.exact import NotBatched, adds_up_little, refuse_inexact
+from mdf_loop.sweeps.lanes.lane_values import Columns
 from mdf_loop.sweeps.seeds import Seeds
 from mdf_loop.sweeps.vectors import Vectors, column_of_values
 

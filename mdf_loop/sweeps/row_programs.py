@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from mdf_loop.errors import LoopError, let_through
-from mdf_loop.execute.many_runs import columns_of
+from mdf_loop.execute.machine_runs import columns_of
 from mdf_loop.execute.numpy_engine import program_values
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.models.node_loops import GatheredArguments, NodeLoop, Request
@@ -25,7 +25,7 @@ from mdf_loop.sweeps.lanes.exact import NotBatched, adds_up_little
 from mdf_loop.sweeps.sources import Evaluated, OfNodes, OfOperators, Unread, results_in
 
 if TYPE_CHECKING:
-    from mdf_loop.backends.llvm.many import RunColumns
+    from mdf_loop.backends.llvm.many_runs import RunColumns
 
 log = logging.getLogger(__name__)
 

@@ -17,13 +17,12 @@ from mdf_loop.models.results import stop_of
 from mdf_loop.options import Run
 from mdf_loop.sweeps.compiled_lanes import CompiledLoop
 from mdf_loop.sweeps.lanes.batched import BatchedLoop
-from mdf_loop.sweeps.lanes.columns import Columns
 from mdf_loop.sweeps.lanes.exact import NotBatched
+from mdf_loop.sweeps.lanes.lane_values import Columns
 from mdf_loop.sweeps.row_programs import marked_request, refuse_other
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, column_of, holding
-from mdf_loop.sweeps.seeds import Seeds
+from mdf_loop.sweeps.seeds import Seeds, gc_paused
 from mdf_loop.sweeps.sources import Evaluated, OfNodes, Unread, results_in, source_of
-from mdf_loop.sweeps.uncollected import uncollected
 
 if TYPE_CHECKING:
     from mdf_loop.sweeps.task import Task
@@ -82,7 +81,7 @@ class SideBySide:
         if (found := self._of_columns(task, first, which, seeds, run, seconds)) is not None:
             return found
         outside = Run(run.options, Unread(0), deadline=run.deadline, enclosing=run)
-        with uncollected():
+        with gc_paused():
             points = [task.inputs_of(point) for point in range(first, (stop - 1) // task.trials + 1)]
             alone = source.loops == 1 and source.is_stepped
             requests = [next(source.steps(inputs, outside)) for inputs in points] if alone else []

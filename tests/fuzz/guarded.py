@@ -157,7 +157,7 @@ class _Handler(ctypes.Structure):
 @functools.cache
 def _made(side: str) -> tuple[dict[str, int], Any, list[Any]]:
     """Where the functions of a side are, what numpy takes them as, and what has to stay as long as the process."""
-    from mdf_loop.backends.llvm.machine import machine
+    from mdf_loop.backends.llvm.linking.machine import machine
 
     sizes = {"page": PAGE, "two": 2 * PAGE, "last": PAGE - 1, "filled": FILLED, "most": 1 << 46}
     text = TEXT.format(**sizes, shifted=-1 if side == "behind" else 0)
@@ -196,7 +196,7 @@ _growing: dict[str, Any] = {}
 def guarded(side: str = "behind") -> Iterator[None]:
     """Have machine code that is made within run between guards; nothing changes for a side that is empty."""
     try:
-        from mdf_loop.backends.llvm.machine import machine
+        from mdf_loop.backends.llvm.linking.machine import machine
 
         machine()
     except ImportError:  # there is no machine code here
@@ -218,20 +218,22 @@ def guarded(side: str = "behind") -> Iterator[None]:
 @contextlib.contextmanager
 def _programs(side: str, at: dict[str, int]) -> Iterator[None]:
     """Programs whose memory grows by what is asked for and no more, and that have all of it there."""
-    from mdf_loop.backends.llvm import around, elements, emitter, machine
+    from mdf_loop.backends.llvm import emitter
+    from mdf_loop.backends.llvm.lanes import element_types
+    from mdf_loop.backends.llvm.linking import machine, prologue
 
     def room(self: Any, dtype: Any, shape: Any) -> str:
-        return str(self.open_room(elements.element(dtype).size, shape))
+        return str(self.open_room(element_types.element(dtype).size, shape))
 
     table = emitter.Emitter.table
-    exact = around._HELPERS.replace("%more = icmp ugt i64 %twice, %size", "%more = icmp eq i64 1, 0")
-    assert exact != around._HELPERS
+    exact = prologue._HELPERS.replace("%more = icmp ugt i64 %twice, %size", "%more = icmp eq i64 1, 0")
+    assert exact != prologue._HELPERS
     with contextlib.ExitStack() as stack:
         for thing, name, other in (
             (emitter, "LARGEST_CONSTANT", 0),
             (emitter.Emitter, "table", lambda self, given: table(self, np.array(given))),
             (emitter.Emitter, "room", room),
-            (around, "_HELPERS", exact),
+            (prologue, "_HELPERS", exact),
         ):
             stack.enter_context(mock.patch.object(thing, name, other))
         memory = {"PyMem_RawRealloc": at["grow"], "PyMem_RawFree": at["leave"]}
@@ -243,17 +245,18 @@ def _programs(side: str, at: dict[str, int]) -> Iterator[None]:
 @contextlib.contextmanager
 def _shared(side: str) -> Iterator[None]:
     """The functions that all programs share, which ask for memory, are linked for each side."""
-    from mdf_loop.backends.llvm import around, machine, machine_program
+    from mdf_loop.backends.llvm import compiled_program
+    from mdf_loop.backends.llvm.linking import machine, prologue
 
     functions = machine.machine().functions
-    before = functions.pop(around.GROW, None)
+    before = functions.pop(prologue.GROW, None)
     if _growing.get(side) is not None:
-        functions[around.GROW] = _growing[side]
-    machine_program._entries.cache_clear()
+        functions[prologue.GROW] = _growing[side]
+    compiled_program._entries.cache_clear()
     try:
         yield
     finally:
-        _growing[side] = functions.pop(around.GROW, None)
+        _growing[side] = functions.pop(prologue.GROW, None)
         if before is not None:
-            functions[around.GROW] = before
-        machine_program._entries.cache_clear()
+            functions[prologue.GROW] = before
+        compiled_program._entries.cache_clear()

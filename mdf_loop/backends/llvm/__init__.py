@@ -1,1 +1,1 @@
-"""A Step as machine code, by LLVM (llvmlite, an extra): ``machine_program.py`` is what a program is, ``emitter.py`` writes it."""
+"""A Step as machine code, by LLVM (llvmlite, an extra): ``program.py`` is what a program is, ``emitter.py`` writes it."""

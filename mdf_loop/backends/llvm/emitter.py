@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.llvm.around import GROW, RAISED, ROOM
-from mdf_loop.backends.llvm.arrays import Array, Length, get, in_memory, is_one, number
-from mdf_loop.backends.llvm.elements import BOOL, DTYPES, CannotCompile, element, literal
 from mdf_loop.backends.llvm.fusion import fused
-from mdf_loop.backends.llvm.lanes import ZERO, Lanes
+from mdf_loop.backends.llvm.lanes.element_loops import store_all
+from mdf_loop.backends.llvm.lanes.element_types import BOOL, DTYPES, CannotCompile, element, literal
+from mdf_loop.backends.llvm.lanes.instructions import Text
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Length, get, in_memory, is_one, number
+from mdf_loop.backends.llvm.lanes.registers import can_hold, held
+from mdf_loop.backends.llvm.lanes.vector_lanes import ZERO, Lanes
+from mdf_loop.backends.llvm.linking.prologue import GROW, RAISED, ROOM
 from mdf_loop.backends.llvm.overwriting import changes_length
-from mdf_loop.backends.llvm.registers import can_hold, held
-from mdf_loop.backends.llvm.sweeps import store_all
-from mdf_loop.backends.llvm.text import Text
 from mdf_loop.kernels.arrays.bounds import most_bytes
 from mdf_loop.step.failing import may_fail
 from mdf_loop.step.records import LoopRegion, Region, Type, Value
@@ -167,7 +167,7 @@ class Emitter:
 
     def number_of(self, value: Value | Array, dtype: np.dtype | None = None) -> str:
         """The number that a value of one element is, in an element type."""
-        from mdf_loop.backends.llvm.conversions import converted
+        from mdf_loop.backends.llvm.lanes.casts import converted
 
         x = value if isinstance(value, Array) else self.of(value)
         lanes = Lanes(self.text)

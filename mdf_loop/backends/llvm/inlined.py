@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from mdf_loop.backends.llvm.opened import opened
+from mdf_loop.backends.llvm.dynamic_shapes import opened
 from mdf_loop.step.build import Builder
 from mdf_loop.step.check import checked
 from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Region, Type, Value

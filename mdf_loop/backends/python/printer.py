@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.python import array_code, control_code, numbers, runtime
+from mdf_loop.backends.python import numbers, numpy_calls, python_loops, runtime
 from mdf_loop.backends.python.numbers import box_of, end_of, is_native
 from mdf_loop.backends.python.source import Source
 from mdf_loop.step.failing import TooLong, may_fail, may_refuse
@@ -52,7 +52,7 @@ def program(
 ) -> tuple[Callable[..., Any], str]:
     """The function of a Step, ``program(run, *values) -> results``, and its text.
 
-    ``is_block`` says that whoever calls it has chosen how many iterations there are, and looks at the clock.
+    ``is_block`` says that the caller has chosen how many iterations there are, and looks at the clock.
     ``careful`` writes functions that give numpy's infinities and nan where Python's raise errors; they cost more.
 
     It raises :class:`~mdf_loop.step.failing.FallBack`, or whatever the kernels raise, where it cannot tell what is
@@ -78,7 +78,7 @@ class Printer:
         self.targets: dict[Value, str] = {}
         self._ones: dict[Any, np.ndarray] = {}
         self._lone: dict[Any, np.ndarray] = {}
-        self.loops: list[control_code.LoopWriter] = []
+        self.loops: list[python_loops.LoopWriter] = []
 
     def whole(self, region: Region) -> None:
         """The function's lines."""
@@ -117,9 +117,9 @@ class Printer:
 
     def _value(self, value: Value) -> None:
         if value.op == "loop":
-            control_code.write_loop(self, value)
+            python_loops.write_loop(self, value)
         elif value.op == "branch":
-            control_code.write_branch(self, value)
+            python_loops.write_branch(self, value)
         elif value.op == "apply":
             self._applied(value)
         elif value.op != "item":  # who gives several results names them
@@ -128,10 +128,10 @@ class Printer:
     def _expression(self, value: Value) -> None:
         if value in self.targets:
             self.texts[value] = self.targets[value]
-            self.source.line(array_code.written_into(self, value, self.targets[value]))
+            self.source.line(numpy_calls.written_into(self, value, self.targets[value]))
             return
         text = self._number(value) if value.op in PRIMITIVES and is_native(value.type) else None
-        text = text or array_code.written(self, value)
+        text = text or numpy_calls.written(self, value)
         if self._may_leave_its_type(value):
             name, end = self.named(value, text), end_of(value.type)
             self.source.line(f"if not {-end} <= {name} < {end}: {name} = {self.source.use(runtime.wrapped)}({name}, {end})")
@@ -234,7 +234,7 @@ class Printer:
         return call if weak else f"{call}.item()"
 
     def _may_leave_its_type(self, value: Value) -> bool:
-        """Whether a whole number has to be looked at, because somebody reads the number itself."""
+        """Whether a whole number has to be looked at, because the number itself is read."""
         if not is_native(value.type) or value.type.kind != "i" or value.type.weak:
             return False
         if value.op == "cast" and value.args[0].type.kind == "i" and not value.args[0].type.weak:

@@ -19,13 +19,11 @@ from mdf_loop.ir import Loop, Node
 from mdf_loop.kernels import load_kernels
 from mdf_loop.options import Deadline
 from mdf_loop.plan.invariants import invariants
-from mdf_loop.sweeps.lanes.columns import Columns
 from mdf_loop.sweeps.lanes.draws import draw_of, moving
 from mdf_loop.sweeps.lanes.exact import DRAWS, SHARED, NotBatched, refuse_inexact
-from mdf_loop.sweeps.lanes.iterations import iteration_of
 from mdf_loop.sweeps.lanes.lane_draws import LaneDraws
-from mdf_loop.sweeps.lanes.lane_nodes import Planned, Step
-from mdf_loop.sweeps.lanes.lane_values import LaneTable, stacked
+from mdf_loop.sweeps.lanes.lane_nodes import Planned, Step, iteration_of
+from mdf_loop.sweeps.lanes.lane_values import Columns, LaneTable, stacked
 from mdf_loop.sweeps.seeds import Seeds
 
 FEW = 0.75

@@ -91,3 +91,28 @@ def _is_equal(one: Any, other: Any) -> bool:
     if not isinstance(one, np.ndarray | np.generic) or not isinstance(other, np.ndarray | np.generic):
         return one is other
     return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+
+
+@dataclass
+class Columns:
+    """What a loop gave in all lanes.
+
+    Attributes
+    ----------
+    values : list of array
+        Carried, then last values, one row a lane; None where nobody wants them.
+    collected : list of array or None
+        Collected values: lanes, iterations, then the value's own axes; None where nobody wants them.
+    lengths : array
+        How many iterations each lane ran.
+    """
+
+    values: list[np.ndarray | None]
+    collected: list[np.ndarray | None]
+    lengths: np.ndarray
+
+    def results(self, lane: int) -> list[Any]:
+        """The results of one lane, as the loop itself gives them."""
+        length = self.lengths[lane]
+        rows = [None if column is None else column[lane, :length].copy() for column in self.collected]
+        return [*(None if column is None else column[lane, ...].copy() for column in self.values), *rows]

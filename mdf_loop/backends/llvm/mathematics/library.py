@@ -7,32 +7,24 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from mdf_loop.backends.llvm.elements import ELEMENTS, FLOAT32, FLOAT64
-from mdf_loop.backends.llvm.lanes import Lanes
-from mdf_loop.backends.llvm.mathematics.functions import Real, by_double, cos, erf, exp, expm1, log, log1p, sin, tanh
+from mdf_loop.backends.llvm.lanes.element_types import ELEMENTS, FLOAT32, FLOAT64
+from mdf_loop.backends.llvm.lanes.instructions import Text
+from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes
+from mdf_loop.backends.llvm.mathematics.elementary import Real, by_double, cos, erf, exp, expm1, log, log1p, sin, tanh
 from mdf_loop.backends.llvm.mathematics.power import power, power_by_logarithm
-from mdf_loop.backends.llvm.text import Text
 
-FUNCTIONS: dict[str, Callable[..., str]] = {
-    "exp": exp,
-    "expm1": expm1,
-    "tanh": tanh,
-    "log": log,
-    "log1p": log1p,
-    "sin": sin,
-    "cos": cos,
-    "erf": erf,
-    "pow": power,
+FUNCTIONS: dict[str, tuple[Callable[..., str], Callable[..., str]]] = {
+    "exp": (exp, exp),
+    "expm1": (expm1, expm1),
+    "tanh": (tanh, tanh),
+    "log": (log, log),
+    "log1p": (log1p, by_double(log1p)),
+    "sin": (sin, by_double(sin)),
+    "cos": (cos, by_double(cos)),
+    "erf": (erf, erf),
+    "pow": (power, by_double(power_by_logarithm)),
 }
-"""Our own functions by primitive, for float64 and float32."""
-
-SHORT: dict[str, Callable[..., str]] = {
-    "log1p": by_double(log1p),
-    "pow": by_double(power_by_logarithm),
-    "sin": by_double(sin),
-    "cos": by_double(cos),
-}
-"""Those that are written in another way for float32."""
+"""Our own functions by primitive, for float64 and for float32."""
 
 FOREIGN = (
     *("exp2", "log2", "log10", "cbrt", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "atan2"),
@@ -49,14 +41,9 @@ LARGEST = {"sin": 1e9, "cos": 1e9}
 PREFIX = "mdf_"
 
 
-def function_of(name: str, dtype: np.dtype) -> Callable[..., str] | None:
-    """How a function of a type is written, if it is."""
-    return SHORT.get(name, FUNCTIONS.get(name)) if dtype == FLOAT32 else FUNCTIONS.get(name)
-
-
 def called(lanes: Lanes, name: str, dtype: np.dtype, args: Sequence[str]) -> str:
     """A call of one of our functions, or of C's where there is none."""
-    if function_of(name, dtype) is None:
+    if name not in FUNCTIONS:
         return one_by_one(lanes, name, dtype, args)
     type = lanes.register(dtype)
     call = lanes.text.declare(f"{PREFIX}{name}_{ELEMENTS[dtype].suffix}_{lanes.width}", type, *[type] * len(args))
@@ -94,13 +81,12 @@ def _return_large(lanes: Lanes, name: str, dtype: np.dtype, result: str) -> None
 
 @functools.cache
 def text_of(symbol: str) -> str:
-    """The text of the function that a symbol such as ``mdf_exp_f32_8`` stands for."""
+    """The text of the function that a symbol such as ``mdf_exp_f32_8`` names."""
     name, suffix, width = symbol.removeprefix(PREFIX).split("_")
     dtype = next(dtype for dtype, row in ELEMENTS.items() if row.suffix == suffix)
     text = Text()
     lanes = Lanes(text, int(width))
-    function = function_of(name, dtype)
-    assert function is not None
+    function = FUNCTIONS[name][dtype == FLOAT32]
     names = ["%x", "%y"][: 2 if name == "pow" else 1]
     type = lanes.register(dtype)
     result = function(Real(lanes, dtype), *names)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from mdf_loop.backends.llvm.mathematics import coefficients
-from mdf_loop.backends.llvm.mathematics.functions import Real, exp, log, parted
+from mdf_loop.backends.llvm.mathematics.elementary import Real, exp, log, parted
 
 Two = tuple[str, str]
 """A number and what it has lost."""

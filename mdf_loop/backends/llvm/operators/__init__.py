@@ -6,7 +6,7 @@ Each module of this folder fills the table with its own.
 from importlib import import_module
 from pkgutil import iter_modules
 
-from mdf_loop.backends.llvm.operators.table import OPERATORS
+from mdf_loop.backends.llvm.operators.operator_table import OPERATORS
 
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdf_loop.backends.llvm.around import CALL, RAISED
-from mdf_loop.backends.llvm.arrays import Array, in_memory
-from mdf_loop.backends.llvm.elements import CannotCompile
-from mdf_loop.backends.llvm.objects import ELEMENTS
-from mdf_loop.backends.llvm.sweeps import store_all
+from mdf_loop.backends.llvm.lanes.element_loops import store_all
+from mdf_loop.backends.llvm.lanes.element_types import CannotCompile
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, in_memory
+from mdf_loop.backends.llvm.linking.object_layout import ELEMENTS
+from mdf_loop.backends.llvm.linking.prologue import CALL, RAISED
 from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Apply, Type, Value
 from mdf_loop.step.structure import recurring
@@ -151,7 +151,7 @@ def run_outside(e: Emitter, v: Value) -> Array:
 
 
 FEW = 48
-"""Iterations up to which nobody would run blocks of them."""
+"""Iterations that are too few to run in blocks."""
 
 
 def _has_lengths_of(recurrent: set[Value], opens: Sequence[Value]) -> bool:

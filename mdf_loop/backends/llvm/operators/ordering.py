@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from mdf_loop.backends.llvm.arithmetic import written
-from mdf_loop.backends.llvm.arrays import Array, Length, in_memory
-from mdf_loop.backends.llvm.control import met_array
-from mdf_loop.backends.llvm.elements import INT64, element
 from mdf_loop.backends.llvm.emitter import Emitter
-from mdf_loop.backends.llvm.lanes import Lanes, Place
+from mdf_loop.backends.llvm.lanes.arithmetic import written
+from mdf_loop.backends.llvm.lanes.element_loops import rows
+from mdf_loop.backends.llvm.lanes.element_types import INT64, element
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Length, in_memory
+from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
+from mdf_loop.backends.llvm.operations.loops_and_branches import met_array
+from mdf_loop.backends.llvm.operations.views import limited, viewed
 from mdf_loop.backends.llvm.operators.foreign import kernel_results
-from mdf_loop.backends.llvm.operators.table import Call, gives
-from mdf_loop.backends.llvm.sweeps import rows
-from mdf_loop.backends.llvm.views import limited, viewed
+from mdf_loop.backends.llvm.operators.operator_table import Call, gives
 
 MOST = 128
 """Elements up to which putting each where it belongs is fast enough."""
@@ -52,7 +52,7 @@ def _few_or_many(call: Call, k: str, x: Array, axis: int) -> tuple[Array, Array]
     text.jump(after)
     text.start(after)
     values, places = (met_array(e, [(y, end), (theirs[n], other)]) if n in theirs else y for n, y in enumerate(ours))
-    return values, places  # of which nobody reads one that is not theirs
+    return values, places  # those that are not among theirs have no readers
 
 
 def _few(call: Call, k: Length, x: Array, axis: int) -> tuple[Array, Array]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mdf_loop.backends.llvm.arithmetic import written
-from mdf_loop.backends.llvm.arrays import Array, Index, get, in_memory, offset
-from mdf_loop.backends.llvm.elements import element
-from mdf_loop.backends.llvm.lanes import Lanes, Place
-from mdf_loop.backends.llvm.operators.table import Call, gives, whole_place
-from mdf_loop.backends.llvm.sweeps import rows, sweep
-from mdf_loop.backends.llvm.views import gathered, place_of, placed, viewed
-
-_COMBINED = {"add": "add", "mul": "mul", "max": "max", "min": "min"}
+from mdf_loop.backends.llvm.lanes.arithmetic import written
+from mdf_loop.backends.llvm.lanes.element_loops import rows, sweep
+from mdf_loop.backends.llvm.lanes.element_types import element
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, get, in_memory, offset
+from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
+from mdf_loop.backends.llvm.operations.views import gathered, place_of, placed, viewed
+from mdf_loop.backends.llvm.operators.operator_table import Call, gives, whole_place
 
 
 def _base(call: Call) -> tuple[Array, Array, Array]:
@@ -21,6 +19,8 @@ def _base(call: Call) -> tuple[Array, Array, Array]:
     x, indices, updates = (call.input(k) for k in range(3))
     if x.dtype != updates.dtype:
         raise call.refuse("of updates of another type")
+    if call.attrs.get("reduction", "none") not in ("none", "add", "mul", "max", "min"):
+        raise call.refuse("that reduces in an unknown way")
     steady = [y if y.value or y.const is not None else e.materialised(y) for y in (indices, updates)]
     if call.v in e.in_place and x.memory:
         return x, steady[0], steady[1]
@@ -31,7 +31,7 @@ def _put(call: Call, lanes: Lanes, whole: Array, place: Place, value: str) -> No
     """An element, or several side by side."""
     how = call.attrs.get("reduction", "none")
     if how != "none":
-        value = written(lanes, _COMBINED[how], whole.dtype, [lanes.load(whole.dtype, whole.memory, place), value])
+        value = written(lanes, how, whole.dtype, [lanes.load(whole.dtype, whole.memory, place), value])
     lanes.store(whole.dtype, value, whole.memory, place)
 
 

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mdf_loop.backends.llvm.arrays import Array, Index, Length, get, in_memory, number
-from mdf_loop.backends.llvm.conversions import converted
-from mdf_loop.backends.llvm.elements import INT64, CannotCompile, element, literal
 from mdf_loop.backends.llvm.emitter import Emitter
-from mdf_loop.backends.llvm.lanes import Lanes, Place
-from mdf_loop.backends.llvm.operators.table import Call, gives, literal_or_name
-from mdf_loop.backends.llvm.places import joined
-from mdf_loop.backends.llvm.sweeps import rows
-from mdf_loop.backends.llvm.views import limited, reshaped, viewed
+from mdf_loop.backends.llvm.lanes.casts import converted
+from mdf_loop.backends.llvm.lanes.element_loops import rows
+from mdf_loop.backends.llvm.lanes.element_types import INT64, CannotCompile, element, literal
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, Length, get, in_memory, number
+from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
+from mdf_loop.backends.llvm.operations.putting import joined
+from mdf_loop.backends.llvm.operations.views import limited, reshaped, viewed
+from mdf_loop.backends.llvm.operators.operator_table import Call, gives, literal_or_name
 from mdf_loop.kernels.arrays.axes import place
 
 

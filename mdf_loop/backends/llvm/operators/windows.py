@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.llvm.arithmetic import written
-from mdf_loop.backends.llvm.arrays import Array, Index, get, in_memory, number, offset
-from mdf_loop.backends.llvm.elements import element, literal
-from mdf_loop.backends.llvm.elementwise import computed
 from mdf_loop.backends.llvm.emitter import Emitter
-from mdf_loop.backends.llvm.lanes import Lanes, Place
-from mdf_loop.backends.llvm.operators.table import Call, gives
-from mdf_loop.backends.llvm.products import Given, Product
-from mdf_loop.backends.llvm.reductions import neutral
-from mdf_loop.backends.llvm.sweeps import rows, store_all, sweep
-from mdf_loop.backends.llvm.views import reshaped
+from mdf_loop.backends.llvm.lanes.arithmetic import written
+from mdf_loop.backends.llvm.lanes.element_loops import rows, store_all, sweep
+from mdf_loop.backends.llvm.lanes.element_types import element, literal
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, get, in_memory, number, offset
+from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
+from mdf_loop.backends.llvm.operations.elementwise import computed
+from mdf_loop.backends.llvm.operations.products import Given, Product
+from mdf_loop.backends.llvm.operations.reductions import neutral
+from mdf_loop.backends.llvm.operations.views import reshaped
+from mdf_loop.backends.llvm.operators.operator_table import Call, gives
 from mdf_loop.kernels.networks.pooling import counts_of
 from mdf_loop.kernels.networks.sliding_windows import Windows, windows
 

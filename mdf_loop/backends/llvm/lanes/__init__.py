@@ -1,0 +1,1 @@
+"""Elements side by side: registers, instructions, and loops over elements."""

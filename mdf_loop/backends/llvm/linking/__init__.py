@@ -1,0 +1,1 @@
+"""From LLVM's text to addresses, and what programs and Python know of each other."""

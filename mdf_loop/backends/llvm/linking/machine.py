@@ -1,0 +1,236 @@
+"""From LLVM's text to addresses: this machine, its optimisations, linking.  llvmlite is imported here, when first asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import itertools
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from mdf_loop.backends.llvm.lanes.element_types import CannotCompile
+from mdf_loop.backends.llvm.linking import blas, numpy_draws, prologue
+from mdf_loop.backends.llvm.linking.lock import Linked, alone
+from mdf_loop.backends.llvm.linking.object_code import disk, key_of
+from mdf_loop.backends.llvm.mathematics.library import PREFIX, text_of
+from mdf_loop.errors import let_through
+from mdf_loop.version import __version__
+
+OPTIMISATION = 1
+"""LLVM's level of code generation."""
+
+PASSES = "sroa", "simplify_cfg"
+"""What is done with a text before that, in this order; combining instructions took as long as both and found little."""
+
+WITHOUT, WITHOUT_IN_LONG = ("disable-lsr",), ("disable-lsr", "disable-machine-licm")
+"""Options of LLVM while it generates code.  Its reduction of strength takes a third of that time, for what
+:mod:`~mdf_loop.backends.llvm.lanes.addresses` does.  Moving constants out of a long loop leaves no registers, and takes half."""
+
+KNOWN = range(20, 23)
+"""Versions of LLVM that have these options: of one that it does not know it says so, and ends the process."""
+
+LONG = 1000
+"""Lines from which on a text is long."""
+
+_NAMES = "PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals", "PyObject_CallNoArgs", "Py_DecRef"
+_PYTHON = {
+    name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+    for name in (*_NAMES, "PyMem_RawRealloc", "PyMem_RawFree")
+} | {"memmove": ctypes.cast(ctypes.memmove, ctypes.c_void_p).value or 0}
+"""Functions of Python's that programs call, and one of C's that Python has at hand."""
+
+
+def _of_others(symbols: Sequence[str]) -> dict[str, int]:
+    """Where the functions are that a program calls of Python's, numpy's and scipy's."""
+    found = dict(_PYTHON)
+    for module in (numpy_draws, blas):
+        found |= {symbol: module.addresses()[symbol] for symbol in symbols if symbol.startswith(module.PREFIX)}
+    return found
+
+
+_lock = threading.RLock()
+"""For the table of functions; a copy of the process, in which no thread may be left that releases it, has one of its own."""
+
+
+def _begin_anew() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
+
+
+def triple_of(process: str) -> str:
+    """What to compile for in a process: on Windows in the form of ELF, since LLVM's linker loses constants in that of COFF."""
+    return f"{process}-elf" if "windows" in process and not process.endswith("-elf") else process
+
+
+class Machine:
+    """This computer: what it compiles for, the linker, the functions of mathematics that were compiled so far."""
+
+    def __init__(self) -> None:
+        import llvmlite.binding as llvm
+
+        self.llvm = llvm
+        try:
+            llvm.initialize_native_target()
+        except RuntimeError as error:  # pragma: no cover - a build of LLVM without this processor
+            let_through(error)
+            raise CannotCompile(f"LLVM does not know this processor ({error})") from error
+        self.features, self.cpu = llvm.get_host_cpu_features(), llvm.get_host_cpu_name()
+        self.triple = triple_of(llvm.get_process_triple())
+        self.linker = llvm.create_lljit_compiler(self._target())
+        self.numbers = itertools.count()
+        self.functions: dict[str, tuple[str, Any]] = {}
+
+    def _target(self) -> Any:
+        llvm = self.llvm
+        return llvm.Target.from_triple(self.triple).create_target_machine(
+            cpu=self.cpu, features=self.features.flatten(), opt=OPTIMISATION, jit=True
+        )
+
+    @functools.cached_property
+    def target(self) -> Any:
+        """What compiles."""
+        self.llvm.initialize_native_asmprinter()
+        return self._target()
+
+    @functools.cached_property
+    def identity(self) -> str:
+        """Everything besides a text that its object code depends on."""
+        import llvmlite
+
+        versions = f"mdf-loop {__version__}, llvmlite {llvmlite.__version__}, LLVM {self.llvm.llvm_version_info}"
+        how = OPTIMISATION, PASSES, WITHOUT, WITHOUT_IN_LONG, LONG
+        return f"{versions}, {self.triple}, {self.cpu}, {self.features.flatten()}, {how}"
+
+    @property
+    def register_bytes(self) -> int:
+        """Bytes of the widest registers."""
+        if self.features.get("avx512f") and self.features.get("avx512bw") and self.features.get("avx512vl"):
+            return 64
+        return 32 if self.features.get("avx2") else 16
+
+    @property
+    def has_half(self) -> bool:
+        """Whether conversions of float16 are instructions; those of ARM with 64 bits all have them."""
+        return self.triple.startswith(("aarch64", "arm64")) or bool(self.features.get("f16c"))
+
+    def linked(self, text: str, names: Sequence[str], functions: Sequence[str]) -> tuple[Any, int]:
+        """The functions of a text by their names, at addresses as long as what is given is kept, and bytes of instructions.
+
+        Raises
+        ------
+        CannotCompile
+            LLVM refuses the text.
+        """
+        with _lock:
+            used = [self._function(symbol)[0] for symbol in functions if symbol.startswith(PREFIX)]
+            code = self._object(text)
+            return self._link(code, names, used, _of_others(functions))[1], self._size(code)
+
+    def entry(self, name: str) -> int:
+        """The address of one of the functions by which programs are entered."""
+        with _lock:
+            return self._function(name)[1][name]
+
+    def _function(self, symbol: str) -> tuple[str, Any]:
+        """The library with one of our functions, and its addresses."""
+        names, text = (prologue.NAMES, prologue.around) if symbol in prologue.NAMES else ((symbol,), lambda: text_of(symbol))
+        if names[0] not in self.functions:
+            self.functions[names[0]] = self._link(self._object(text()), names, [])
+        return self.functions[names[0]]
+
+    def _object(self, text: str) -> bytes:
+        """The object code of a text: from the disk, if it has been compiled before."""
+        folder = disk()
+        if folder is None:
+            return self._compiled(text)
+        key = key_of(self.identity, text)
+        found = folder.read(key)
+        if found is None:
+            found = self._compiled(text)
+            folder.write(key, found)
+        return found
+
+    def _compiled(self, text: str) -> bytes:
+        module = self._read(text)
+        self._optimise(module)
+        return self._emitted(module, WITHOUT_IN_LONG if text.count("\n") > LONG else WITHOUT)
+
+    @alone()
+    def _read(self, text: str) -> Any:
+        try:
+            module = self.llvm.parse_assembly(text)
+            module.verify()
+        except RuntimeError as error:
+            let_through(error)
+            raise CannotCompile(f"LLVM refuses what was written: {error}") from error
+        return module
+
+    @alone()
+    def _emitted(self, module: Any, without: Sequence[str]) -> bytes:
+        with self._options(without):
+            code = self.target.emit_object(module)
+        module.close()
+        return code
+
+    @contextlib.contextmanager
+    def _options(self, names: Sequence[str]) -> Iterator[None]:
+        """Options of LLVM, which are the whole process's: only for a moment, as others may compile here as well."""
+        names = names if self.llvm.llvm_version_info[0] in KNOWN else ()
+        try:
+            for name in names:
+                self.llvm.set_option("mdf-loop", f"-{name}=true")
+            yield
+        finally:
+            for name in names:
+                self.llvm.set_option("mdf-loop", f"-{name}=false")
+
+    @alone()
+    def _size(self, code: bytes) -> int:
+        """Bytes of instructions in an object file."""
+        sections = self.llvm.ObjectFileRef.from_data(code).sections()
+        return sum(section.size() for section in sections if section.is_text())
+
+    @alone()
+    def _optimise(self, module: Any) -> None:
+        llvm = self.llvm
+        passes = llvm.create_new_module_pass_manager()
+        for name in PASSES:
+            getattr(passes, f"add_{name}_pass")()
+        options = llvm.create_pipeline_tuning_options(speed_level=1)
+        passes.run(module, llvm.create_pass_builder(self.target, options))
+
+    @alone()
+    def _link(
+        self, code: bytes, names: Sequence[str], used: Sequence[str], others: Mapping[str, int] = _PYTHON
+    ) -> tuple[str, Any]:
+        builder = self.llvm.JITLibraryBuilder().add_current_process().add_object_img(code)
+        for library in used:
+            builder.add_jit_library(library)
+        for symbol, address in others.items():
+            builder.import_symbol(symbol, address)
+        for name in names:
+            builder.export_symbol(name)
+        library = f"library{next(self.numbers)}"
+        try:
+            return library, Linked(builder.link(self.linker, library))
+        except RuntimeError as error:
+            let_through(error)
+            raise CannotCompile(f"it cannot be linked: {error}") from error
+
+
+@alone()
+def machine() -> Machine:
+    """This computer, asked once."""
+    return _machine()
+
+
+@functools.cache
+def _machine() -> Machine:
+    return Machine()

@@ -1,0 +1,240 @@
+"""One program run many times, once for each of many arguments, without anything of Python's between two runs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeGuard
+
+import numpy as np
+
+from mdf_loop.backends.llvm.compiled_program import MachineProgram, Result, error_of
+from mdf_loop.backends.llvm.linking.object_layout import HEAD
+from mdf_loop.backends.llvm.linking.prologue import FIRST_OBJECT, SCRATCH, STREAM
+from mdf_loop.settings.random_streams import BYTES, begun, words_of
+
+Share = Callable[[int, Callable[[int, int], None]], int]
+"""Does so many runs, calling what runs some of them, from one on, up to another, perhaps in several threads; returns how many of
+the first ones are done."""
+
+
+class SeedWords(Protocol):
+    """Of the random streams of many runs: what seeds PCG64, if that is what they are, and numpy's own generators."""
+
+    words: np.ndarray | None
+
+    def generators(self) -> Sequence[np.random.Generator]:
+        """Made when they are asked for."""
+
+
+def _streams(seeds: SeedWords) -> np.ndarray:
+    """For each run a row of the state and the increment of its stream."""
+    if seeds.words is not None:
+        return begun(seeds.words)
+    known = b"".join(words_of(each.bit_generator.state) for each in seeds.generators())  # type: ignore[arg-type]
+    return np.frombuffer(bytearray(known), np.uint64).reshape(-1, 2 * BYTES // 8)
+
+
+def _addresses(rows: np.ndarray) -> np.ndarray:
+    """Where each row stands, as long as the array lives."""
+    return _first(rows) + rows.strides[0] * np.arange(len(rows), dtype=np.uint64)
+
+
+def _first(rows: np.ndarray) -> int:
+    """Where the first row stands; ``ctypes.data`` takes four times as long."""
+    address: int = rows.__array_interface__["data"][0]
+    return address
+
+
+def can_run_many(program: object) -> TypeGuard[MachineProgram]:
+    """Whether nothing of Python's is needed within a run."""
+    if not isinstance(program, MachineProgram) or program.outside or program.lists:
+        return False
+    return all(x.is_static for x in program.results)
+
+
+def run_many(
+    program: MachineProgram,
+    given: Sequence[Sequence[Any]],
+    which: np.ndarray,
+    seeds: SeedWords,
+    pause: Callable[[], None],
+    share: Share,
+) -> list[np.ndarray]:
+    """The results of many runs, each an array with a row for each run that ``share`` had done.
+
+    Parameters
+    ----------
+    given : sequence of sequences
+        Arguments, which may be those of many runs.
+    which : array of int
+        For each run, which of them it is given.
+    seeds : SeedWords
+        Of the random stream of each run, where the program draws.
+    pause : callable
+        Called now and then, between two runs.
+    share : callable
+        Has the runs done, some at a time.
+
+    Raises
+    ------
+    FallBack, TooLong, MemoryError
+        A run came upon something that the program leaves to others.
+    """
+    kept = [[_plain(x) for x in program.exact(values)] for values in given]
+    tables = np.repeat(program.new_table().entries[None], len(which), axis=0)
+    tables[:, FIRST_OBJECT : FIRST_OBJECT + len(kept[0])] = np.array([[id(x) for x in row] for row in kept], np.uint64)[which]
+    streams = _streams(seeds) if program.draws else None
+    if streams is not None:
+        tables[:, STREAM] = _addresses(streams)
+    return _results(program, tables, (kept, streams), pause, share, range(len(program.results)))
+
+
+class RunColumns:
+    """A program whose arguments are the same in all runs but for some: those come as columns, a row for each run or for several.
+
+    Parameters
+    ----------
+    program : MachineProgram
+    values : sequence
+        Arguments of one run.
+    places : sequence of sequences of int
+        For each column the arguments that it is.
+    wanted : sequence of int
+        The results that are wanted.
+    times : int
+        How many runs, one after the other, have the same row.
+    """
+
+    def __init__(
+        self, program: MachineProgram, values: Sequence[Any], places: Sequence[Sequence[int]], wanted: Sequence[int], times: int
+    ) -> None:
+        self.program, self.places, self.wanted, self.times = program, places, wanted, times
+        self.values = [_plain(x) for x in program.exact(values)]
+        self.table = program.new_table().entries
+        self.table[FIRST_OBJECT : FIRST_OBJECT + len(self.values)] = [id(x) for x in self.values]
+        self._spare = list[_Room]()
+
+    def run(
+        self, columns: Sequence[np.ndarray], streams: np.ndarray | None, pause: Callable[[], None], share: Share
+    ) -> list[np.ndarray]:
+        """The results that are wanted, as :func:`run_many` gives them.
+
+        Parameters
+        ----------
+        columns : sequence of array
+            Of the element types and the shapes that the arguments have, behind the first axis.
+        streams : array, optional
+            For each run the state and the increment of its stream (``random_streams.begun``), where the program draws.
+        """
+        rows = len(columns[0])
+        room = self._room(rows)
+        tables = room.tables[: rows * self.times]
+        kept = room.write(columns)
+        if self.program.draws and streams is not None:
+            tables[:, STREAM] = _addresses(streams)
+        found = _results(self.program, tables, (kept, streams, room), pause, share, self.wanted)
+        if rows <= KEPT:
+            self._spare.append(room)
+        return found
+
+    def _room(self, rows: int) -> _Room:
+        """Tables for so many rows at least; two threads never share them."""
+        with contextlib.suppress(IndexError):
+            room = self._spare.pop()
+            if room.rows >= rows:
+                return room
+        return _Room(self, rows)
+
+
+KEPT = 1 << 10
+"""Rows up to which their tables are kept for the next call: to write few of them takes longer than the runs."""
+
+
+class _Room:
+    """Tables of many runs, and what machine code reads numbers of columns from: as if they were inside of objects."""
+
+    def __init__(self, owner: RunColumns, rows: int) -> None:
+        self.rows, self.places, self.times, width = rows, owner.places, owner.times, HEAD + 16
+        self.tables = np.repeat(owner.table[None], rows * owner.times, axis=0)
+        count = len(owner.places)
+        self.memory = np.zeros((rows, count, width), np.uint8)  # no type stands there, so that nothing takes it for an array
+        self.numbers: list[np.ndarray | None] = []
+        for k, places in enumerate(owner.places):
+            value = np.asarray(owner.values[places[0]]) if places else np.zeros(())
+            if value.ndim:
+                self.numbers.append(None)
+                continue
+            strides = (count * width,)
+            self.numbers.append(np.ndarray(rows, value.dtype, self.memory, k * width + HEAD, strides))
+            self._put(places, _addresses(self.memory[:, k]))
+
+    def _put(self, places: Sequence[int], addresses: np.ndarray) -> None:
+        """Objects of rows, each for all runs of its row."""
+        each = addresses.repeat(self.times)
+        for k in places:
+            self.tables[: len(each), FIRST_OBJECT + k] = each
+
+    def write(self, columns: Sequence[np.ndarray]) -> list[Any]:
+        """Take columns; gives what has to stay as long as anything runs."""
+        kept = list[Any]()
+        for numbers, places, column in zip(self.numbers, self.places, columns, strict=True):
+            if numbers is not None:
+                numbers[: len(column)] = column
+            elif places:
+                kept.append(list(column))
+                self._put(places, np.fromiter(map(id, kept[-1]), np.uint64, len(column)))
+        return kept
+
+
+def _results(
+    program: MachineProgram,
+    tables: np.ndarray,
+    objects: Sequence[Any],
+    pause: Callable[[], None],
+    share: Share,
+    wanted: Sequence[int],
+) -> list[np.ndarray]:
+    """Run all tables, and read the results that are wanted; ``objects`` are what they hold the addresses of."""
+    first = program.table.first_number - len(program.results)
+    arrays = {
+        k: np.empty((len(tables), *each.lengths), each.dtype) for k, each in enumerate(program.results) if not each.is_number
+    }
+    rooms = {k: list(found) for k, found in arrays.items()}
+    for k, rows in rooms.items():
+        tables[:, first + k] = np.fromiter(map(id, rows), np.uint64, len(rows))
+    done = _run(program, tables, (objects, arrays, rooms), pause, share)
+    return [arrays[k][:done] if k in arrays else _column(program.results[k], tables[:done]) for k in wanted]
+
+
+def _plain(x: Any) -> Any:
+    """An array whose elements stand row by row."""
+    return np.ascontiguousarray(x) if isinstance(x, np.ndarray) and x.ndim else x
+
+
+def _run(program: MachineProgram, tables: np.ndarray, objects: Sequence[Any], pause: Callable[[], None], share: Share) -> int:
+    """Run all, some at a time, so that Ctrl-C and the time are seen in between; each thread has memory of its own.
+
+    ``objects`` are what the tables hold the addresses of: they stay as long as any thread runs.
+    """
+    first, stride = _first(tables), tables.strides[0]
+
+    def runs(start: int, stop: int, objects: Sequence[Any] = objects) -> None:
+        pause()
+        table = program.taken()
+        tables[start:stop, SCRATCH] = table.entries[SCRATCH]
+        code = program.call_many(first + start * stride, stride, stop - start)
+        program.give_back(table)
+        if code:
+            raise error_of(code)
+
+    return share(len(tables), runs)
+
+
+def _column(result: Result, tables: np.ndarray) -> np.ndarray:
+    """A number that each run left in its table."""
+    numbers = tables[:, result.place].copy()  # the tables may be used again
+    if result.dtype.itemsize == 8:
+        return numbers.view(result.dtype)
+    each = numbers.view(np.uint8).reshape(len(numbers), 8)[:, : result.dtype.itemsize]
+    return np.ascontiguousarray(each).view(result.dtype).reshape(len(numbers))

@@ -1,0 +1,1 @@
+"""How each operation of a Step is written."""

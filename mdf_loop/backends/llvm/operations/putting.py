@@ -1,0 +1,90 @@
+"""Arrays put together: one behind the other, or with one part replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mdf_loop.backends.llvm.emitter import Emitter, type_of, writes
+from mdf_loop.backends.llvm.lanes.element_loops import store_all, sweep
+from mdf_loop.backends.llvm.lanes.element_types import INT64
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, Length, get, in_memory, is_one, number, offset
+from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
+from mdf_loop.backends.llvm.operations.views import row_pointer
+from mdf_loop.step.records import Value
+
+
+@writes("concat")
+def concat(e: Emitter, v: Value) -> Array:
+    """One behind the other."""
+    return joined(e, v, [e.of(x) for x in v.args], v.attr, type_of(v))
+
+
+def joined(e: Emitter, v: Value, parts: Sequence[Array], axis: int, dtype: np.dtype) -> Array:
+    """Values one behind the other along an axis, as the value ``v``."""
+    total: Length = 0
+    for x in parts:
+        total = _sum(e, total, x.shape[axis])
+    others = [1 if k == axis else e.same_length([x.shape[k] for x in parts]) for k in range(len(parts[0].shape))]
+    shape = (*others[:axis], total, *others[axis + 1 :])
+    start, growing = "0", parts[0].growing if v in e.in_place else ""
+    if growing:  # the memory may move: what is put behind it must not look at it
+        parts = [parts[0], *(x if x.value or x.const is not None else e.materialised(x) for x in parts[1:])]
+        pointer = e.grown(growing, e.bytes_of(dtype, shape))
+        start, parts = str(parts[0].shape[axis]), parts[1:]
+    else:
+        pointer = e.place_for(v, dtype, shape)
+    whole = in_memory(dtype, shape, pointer)
+    whole.growing = growing
+    for x in parts:
+        if all(n == 1 for n in shape[:axis]):
+            store_all(e, [(x, [row_pointer(e, whole, ["0"] * axis + [start])])])
+        else:
+            _put_part(e, x, whole, axis, start)
+        start = e.text.add(start, x.shape[axis])
+    return number(dtype, Lanes(e.text).load(dtype, pointer, Place()), shape) if is_one(shape) else whole
+
+
+def _sum(e: Emitter, a: Length, b: Length) -> Length:
+    total = e.text.add(a, b)
+    return int(total) if total.lstrip("-").isdigit() else total
+
+
+def _put_part(e: Emitter, x: Array, whole: Array, axis: int, start: str) -> None:
+    """A part along an axis that is not the first one."""
+
+    def visit(lanes: Lanes, index: Index) -> None:
+        there = (*index[:axis], lanes.shifted(index[axis], Place(start)), *index[axis + 1 :])
+        value = get(lanes, x, index)
+        lanes.store(x.dtype, value, whole.memory, offset(lanes, whole.shape, there))
+
+    sweep(e, x.shape, x.widest, visit, last_axis=True)
+
+
+@writes("put")
+def put(e: Emitter, v: Value) -> Array:
+    """A copy with one part replaced; the array itself where what it was has no readers."""
+    x, update = e.of(v.args[0]), e.of(v.args[1])
+    where = [e.number_of(i, INT64) for i in v.args[2:]]
+    dtype = type_of(v)
+    if is_one(x.shape):
+        return number(dtype, e.number_of(update), x.shape)
+    part = update if is_one(update.shape) or update.memory else e.materialised(update)  # it may read what is about to change
+    whole = x if v in e.in_place and x.memory else e.materialised(x, e.targets.get(v, ()))
+    row = row_pointer(e, whole, where)
+    shape = whole.shape[len(where) :]
+    if is_one(shape):
+        Lanes(e.text).store(dtype, e.number_of(part), row, Place())
+    else:
+        store_all(e, [(_repeated(part, shape), [row])])
+    found = in_memory(dtype, whole.shape, whole.memory)
+    found.growing = x.growing if whole is x else ""
+    return found
+
+
+def _repeated(x: Array, shape: tuple[Length, ...]) -> Array:
+    """A value as large as the place that it is put to."""
+    if x.value or x.shape == shape:
+        return number(x.dtype, x.value, shape) if x.value else x
+    return Array(x.dtype, shape, lambda lanes, index: get(lanes, x, index), widest=x.widest)
