@@ -54,7 +54,7 @@ class Options:
             raise ArgumentError(f"engine must be one of {', '.join(ENGINES)}; got {self.engine!r}")
         if self.engine not in available_engines():
             name, needs = self.engine, ENGINES[self.engine].needs
-            raise ArgumentError(f'engine {name!r} compiles with {needs}, which is not installed: pip install "mdf-loop[{name}]"')
+            raise ArgumentError(f'engine {name!r} runs with {needs}, which is not installed: pip install "mdf-loop[{name}]"')
         if self.max_iterations is not None and not is_count(self.max_iterations, 0):
             raise ArgumentError(f"max_iterations must be None or a whole number from 0 on; got {in_words(self.max_iterations)}")
         if not (self.seed is None or isinstance(self.seed, np.random.SeedSequence) or _is_seed(self.seed)):
@@ -106,10 +106,12 @@ def options(**changes: Any) -> Iterator[Options]:
 
     Parameters
     ----------
-    engine : {"auto", "interpret", "numpy", "jit"}
+    engine : {"auto", "interpret", "numpy", "jit", "jax"}
         Which executor runs the loop.  ``interpret`` is node by node, the definition of what is right; ``numpy``
         plans the loop and runs many iterations at once; ``jit`` compiles it to machine code (with llvmlite, the extra
-        ``jit``) and runs in engine ``numpy`` what cannot be compiled; ``auto`` takes the faster one of the first two.
+        ``jit``) and runs in engine ``numpy`` what cannot be compiled; ``auto`` takes the faster one of the first two;
+        ``jax`` runs models and all points of a sweep by JAX (the extra ``jax``) on the device that it finds, and in engine
+        ``numpy`` what has no form there.  Its random numbers are others.
     max_iterations : int or None
         Stop with :class:`~mdf_loop.errors.IterationLimit` (partial results kept) when a loop wants to
         run more iterations than this.

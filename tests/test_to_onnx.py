@@ -354,7 +354,7 @@ def growing():
         (
             growing,
             UnsupportedOp,
-            "graph/loop.run: 'x' starts with 1 axes and goes on with 2; what is written in ONNX is for one number of axes",
+            "graph/loop.run: 'x' starts with 1 axes and goes on with 2; what is written is for one number of axes",
         ),
         (lambda: 3, KindError, "to_onnx takes an MDF model or graph, or the path of one; got int"),
         (lambda: Model(id="m"), ArgumentError, "the model 'm' has 0 graphs (none); give one of them"),

@@ -73,5 +73,7 @@ class NetworkModel(Model):
             return recorded_network(self, inputs, run, wish)
         given = self.prepared.fit(inputs)
         refuse_options(given, self.prepared.body.inputs)
+        if run.options.how.by_jax and (on_device := self.by_jax(inputs, run, wish)) is not None:
+            return on_device
         results = in_run(run, self.prepared.run_in, run, given)
         return Found(dict(zip(self._output_names, results, strict=True)), *of_outermost(run))

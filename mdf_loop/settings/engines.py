@@ -24,6 +24,8 @@ class Engine:
         Whether loops that are over before they are planned are run node by node.
     interprets_first_calls : bool
         Whether a program is written only for what is called again.
+    by_jax : bool
+        Whether what has a form in JAX is run by it, on the device that it finds.
     needs : str
         The package that it needs, if any.
     """
@@ -33,6 +35,7 @@ class Engine:
     compiles_what_pays: bool = False
     interprets_short_loops: bool = False
     interprets_first_calls: bool = False
+    by_jax: bool = False
     needs: str = ""
 
 
@@ -41,6 +44,7 @@ ENGINES = {
     "interpret": Engine(plans=False),
     "numpy": Engine(),
     "jit": Engine(compiles=True, interprets_short_loops=True, needs="llvmlite"),
+    "jax": Engine(by_jax=True, needs="jax"),
 }
 """The engines by name; no other module names them."""
 
@@ -53,7 +57,11 @@ def available_engines() -> tuple[str, ...]:
 
 def settled_engine(compiles: bool) -> str:
     """An engine that runs everything in one way, whatever the clock says; one that compiles only where there is one."""
-    wanted = [name for name in available_engines() if ENGINES[name].plans and not ENGINES[name].compiles_what_pays]
+    wanted = [
+        name
+        for name in available_engines()
+        if ENGINES[name].plans and not (ENGINES[name].compiles_what_pays or ENGINES[name].by_jax)
+    ]
     return next((name for name in wanted if ENGINES[name].compiles is compiles), wanted[0])
 
 

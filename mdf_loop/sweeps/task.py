@@ -27,6 +27,7 @@ from mdf_loop.sweeps.rows.reducing import Reduce
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Ran, Span, Table, column_of
 from mdf_loop.sweeps.seeds import Seeds, seed_of
 from mdf_loop.sweeps.side_by_side import SideBySide
+from mdf_loop.sweeps.vmapped import runs_by_jax
 
 log = logging.getLogger(__name__)
 
@@ -165,6 +166,8 @@ class Task:
 
     def _run(self, start: int, stop: int, run: Run, seconds: float) -> tuple[Chunk, int]:
         """What some runs gave, and how many of them are done."""
+        if run.options.how.by_jax and (on_device := runs_by_jax(self, start, stop, run)) is not None:
+            return on_device, stop - start
         many = SideBySide.of(self.model, self.wish)
         if many is not None and stop - start > 1:
             found = many.run(self, start, stop, run, seconds)

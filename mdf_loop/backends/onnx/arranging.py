@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.onnx.graph_printer import FIRST, FLOAT64, LAST
+from mdf_loop.backends.onnx.graph_printer import FIRST, LAST
 from mdf_loop.backends.onnx.rewritten import REWRITTEN, OnnxBuilder, in_one_type, length, lengths_in, rewrites, shaped
 from mdf_loop.kernels.arrays.axes import place, places
-from mdf_loop.step.primitives import INT64
+from mdf_loop.step.primitives import FLOAT64, INT64
 from mdf_loop.step.records import Value
 
 

@@ -15,21 +15,16 @@ from mdf_loop.backends.onnx.emission import Emission
 from mdf_loop.backends.onnx.templates import TEMPLATES, Formulas
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Node, ValueType
-from mdf_loop.step.primitives import BOOL, INT64, PRIMITIVES
+from mdf_loop.step.primitives import BOOL, FLOAT64, INT64, PRIMITIVES
 from mdf_loop.step.records import Apply, Region, Shape, Type, Value
+from mdf_loop.step.static import dtype_of, sample
 from mdf_loop.types.elements import CODES
 
-FLOAT64 = np.dtype(np.float64)
 FIRST, LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 STRUCTURE: dict[str, Callable[[GraphPrinter, Value], Any]] = {}
 """By structural operation: what prints it, and gives the name of the value, or the names of several results."""
-
-
-def dtype_of(type: Type) -> np.dtype | None:
-    """The element type that a value of a type has in ONNX."""
-    return FLOAT64 if type.dtype is not None and type.kind == "O" else type.dtype
 
 
 def declared(type: Type) -> ValueType:
@@ -195,8 +190,3 @@ class GraphPrinter:
         for param, x in zip(region.params, value.args, strict=False):
             self.names[param] = self.of(x, dtype_of(param.type))
         return self.region(region)
-
-
-def sample(type: Type) -> Any:
-    """What numpy promotes as it promotes a value of a type."""
-    return {"b": True, "i": 1}.get(type.kind, 1.0) if type.weak else dtype_of(type)

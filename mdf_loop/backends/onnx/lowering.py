@@ -6,37 +6,29 @@ no definition fits, :mod:`mdf_loop.backends.onnx.rewritten` says it in operators
 
 from __future__ import annotations
 
-import builtins
-import contextlib
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.backends.onnx import arranging, indices, open_lengths, structural  # noqa: F401  (they fill tables)
 from mdf_loop.backends.onnx.emission import Emission
-from mdf_loop.backends.onnx.graph_printer import FLOAT64, GraphPrinter, declared, dtype_of
+from mdf_loop.backends.onnx.graph_printer import GraphPrinter, declared
 from mdf_loop.backends.onnx.rewritten import REWRITTEN, OnnxBuilder, kept
-from mdf_loop.errors import UnsupportedOp, malformed
-from mdf_loop.ir import Body, Carried, Loop, Node, ValueType
+from mdf_loop.errors import malformed
+from mdf_loop.ir import Body, Node, ValueType
 from mdf_loop.ops.registry import INTERNAL_DOMAINS, Kernel
 from mdf_loop.ops.rows import Bound, Call
 from mdf_loop.step.build import CannotLower
 from mdf_loop.step.check import checked
-from mdf_loop.step.fixpoint import Settling
-from mdf_loop.step.lower import Lowering, Names
-from mdf_loop.step.records import Region, Size, Type, Value
+from mdf_loop.step.lower import Names
+from mdf_loop.step.records import Size, Type, Value
+from mdf_loop.step.static import StaticLowering
 
 LEAST_OPSET = 18
 """Version of ONNX that the operators written here are of; a model may say a later one."""
-
-IS_FIRST, IS_NOT_FIRST = "is first", "is not first"
-"""A carried value where hidden ones have no value before the first iteration: whether it is that one."""
-
-MOST_WIDER = 8
-"""How often the types of carried values are widened."""
 
 
 def lower(body: Body, inputs: Mapping[str, tuple[Any, ValueType]]) -> Body:
@@ -88,71 +80,37 @@ def _newest(body: Body) -> int:
     return max([*versions, *(_newest(inner) for node in body.nodes for _, inner in node.bodies)], default=0)
 
 
-class OnnxLowering(Lowering):
+class OnnxLowering(StaticLowering):
     """One graph on its way into a Step whose operators are ONNX's.
 
     Attributes
     ----------
     called : dict of Value to str
         What values are called in the bodies that they come from.
-    origins : dict of Value to Node
-        The nodes that they come from.
     """
 
     b: OnnxBuilder
 
     def __init__(self, opset: int, path: tuple[str, ...]) -> None:
-        super().__init__(obey=False)
-        self.b, self.opset, self.path = OnnxBuilder(opset), opset, path
+        super().__init__(path)
+        self.b, self.opset = OnnxBuilder(opset), opset
         self.called: dict[Value, str] = {}
-        self.origins: dict[Value, Node] = {}
-
-    @contextlib.contextmanager
-    def _inside(self, *path: str) -> Iterator[None]:
-        self.path = (*self.path, *path)
-        try:
-            yield
-        finally:
-            self.path = self.path[: -len(path)]
-
-    def refusal(self, node: Node, why: object) -> UnsupportedOp:
-        """The error that a node cannot be written."""
-        return UnsupportedOp(f"{'/'.join((*self.path, node.name or node.op))}: {why}")
 
     def body(self, body: Body, scope: Mapping[str, Value]) -> list[Value]:
-        """The values of a body's outputs; hidden values of a graph that runs once are what they start with."""
-        names = {**scope, **{state.input: self.b.const(state.initial) for state in body.state}}
+        """The values of a body's outputs."""
         for name in (*body.inputs, *body.captures):
-            self.called.setdefault(names[name], name)
-        return super().body(replace(body, state=()), names)
+            self.called.setdefault(scope[name], name)
+        return super().body(body, scope)
 
     def node(self, node: Node, names: Names) -> Sequence[Value]:
         """The values of a node's outputs."""
-        mark = self.b.mark()
-        if node.op == "initially":
-            found = self._initially(node, names)
-        elif node.op == "whole" and names[node.inputs[0]].type.kind == "f":
-            found = [names[node.inputs[0]]]  # a float without a fraction stays a float: element types are known before it runs
-        else:
-            found = super().node(node, names)
-        for value in self.b.since(mark):
-            self.origins.setdefault(value, node)
+        found = super().node(node, names)
         for name, value in zip(node.outputs, found, strict=False):
             if name:
                 self.called.setdefault(value, name)
         return found
 
     # Operators
-
-    def _initially(self, node: Node, names: Names) -> Sequence[Value]:
-        """The first value of a hidden one in the first iteration, the previous one later."""
-        previous, first = (names[name] for name in node.inputs)
-        if previous.type.dtype is None or IS_FIRST not in names:
-            return [first]
-        if not (previous.type.weak and first.type.weak):
-            dtype = _promoted(previous.type, first.type)
-            previous, first = self.b.cast(previous, dtype), self.b.cast(first, dtype)
-        return [self.b.select(names[IS_FIRST], first, previous)]
 
     def _defined(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], make: Call) -> Sequence[Value]:
         """What MDF's expressions compute in primitives; an operator of ONNX stays one."""
@@ -187,108 +145,6 @@ class OnnxLowering(Lowering):
                 return found if isinstance(found, tuple) else (found,)
         return self.b.unwritten(node, why, [x for x in args if x is not None])
 
-    # Control flow
-
-    def _sides(self, bodies: Sequence[Body], names: Names) -> list[Region]:
-        """Both branches of an If, whose results have one element type each."""
-        mark = self.b.mark()
-        regions = super()._sides(bodies, names)
-        common = [_common(*pair) for pair in zip(*(region.results for region in regions), strict=False)]
-        pairs = [(x, dtype) for region in regions for x, dtype in zip(region.results, common, strict=False)]
-        if all(dtype is None or (x.type.dtype == dtype and not x.type.weak) for x, dtype in pairs):
-            return regions
-        self.b.rewind(mark)
-        return [self._side(body, names, common) for body in bodies]
-
-    def node_of_loop(self, node: Node, bound: Bound, record: Loop, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
-        """A Loop or Scan; hidden values of its body are carried as well."""
-        n, hidden = len(record.carried), _hidden(record)
-        initial = [self.b.const(value) for value in hidden.initial]
-        with self._inside(node.name or node.op):
-            try:
-                given = [*args[: 2 + n], *initial, *args[2 + n :]]
-                found = super().node_of_loop(node, bound, hidden.record, given, names)
-            except CannotLower as error:
-                raise UnsupportedOp(f"{'/'.join(self.path)}: {error}") from error
-        return [*found[:n], *found[n + len(initial) :]]
-
-    def settled(self, record: Loop, carried: Sequence[Value], scanned: Sequence[Value], scope: Mapping[str, Value]) -> Settling:
-        """The body of a loop; carried values begin with a type that holds what they become."""
-        mark, given = self.b.mark(), list(carried)
-        for _ in range(MOST_WIDER):
-            found = super().settled(record, given, scanned, scope)
-            narrow = [k for k, type in enumerate(found.types) if type.dtype is None or type.shape is None or type.kind == "O"]
-            targets = {k: found.first_ends[k] for k in narrow if found.first_ends[k].dtype is not None}
-            targets |= {k: Type(FLOAT64, (), weak=True) for k in narrow if found.types[k].kind == "O"}
-            targets = {k: type for k, type in targets.items() if not _holds(given[k], type)}
-            if not targets:
-                return found
-            self.b.rewind(mark)
-            for k, type in targets.items():
-                given[k] = self._wider(record.carried[k].input, given[k], type)
-        raise CannotLower("the element types of what is carried change from iteration to iteration")
-
-    def _wider(self, name: str, x: Value, type: Type) -> Value:
-        """What a carried value begins with, in a type that holds what an iteration gives as well."""
-        if x.op == "const" and x.attr is None:  # not read before the first iteration is over
-            shape = [n if isinstance(n, int) else 0 for n in type.shape or ()]
-            return self.b.const(_number(type, 0) if type.weak else np.zeros(shape, type.dtype))
-        if x.type.kind == "b":  # True + True is True, and 1 + 1 is 2
-            raise CannotLower(f"{name!r} is a truth value first and becomes a number: begin with a number")
-        if type.weak and x.type.rank == 0:
-            return self.b.python(x, builtins.type(_number(type)))
-        dtype = _promoted(x.type, type)
-        if x.type.rank == type.rank or type.rank is None:
-            return self.b.cast(x, dtype)
-        if x.type.rank == 0:
-            return self.b.number_for_now(self.b.cast(x, dtype), type.rank)
-        raise CannotLower(
-            f"{name!r} starts with {x.type.rank} axes and goes on with {type.rank}; what is written in ONNX is for one number "
-            "of axes"
-        )
-
-
-def _common(one: Value, other: Value) -> np.dtype | None:
-    """The element type in which two values are written where either may be the result; None if it need not change."""
-    if one.type.dtype is None or other.type.dtype is None:
-        return None
-    return _promoted(one.type, other.type)
-
-
-def _promoted(one: Type, other: Type) -> np.dtype:
-    dtypes = [dtype_of(type) for type in (one, other)]
-    if one.weak != other.weak:
-        return np.result_type(*[_number(t) if t.weak else dtype for t, dtype in zip((one, other), dtypes, strict=True)])
-    return np.result_type(*dtypes)
-
-
-def _number(type: Type, number: int = 1) -> bool | int | float:
-    """A number of Python's of a type; one of which only the run can tell is a float."""
-    return {"b": bool, "i": int}.get(type.kind, float)(number)
-
-
-def _holds(x: Value, type: Type) -> bool:
-    """Whether a carried value begins as what an iteration gives."""
-    return x.type.rank == type.rank and x.type.dtype == type.dtype and x.type.weak == type.weak
-
-
-@dataclass(frozen=True)
-class _Hidden:
-    """A loop whose hidden values are carried, and what they begin with."""
-
-    record: Loop
-    initial: tuple[Any, ...]
-
-
-def _hidden(record: Loop) -> _Hidden:
-    body, states = record.body, record.body.state
-    if not states:
-        return _Hidden(record, ())
-    carried, initial, constants = [Carried(s.input, s.output) for s in states], [s.initial for s in states], {}
-    if any(state.initial is None for state in states):
-        carried.append(Carried(IS_FIRST, IS_NOT_FIRST))
-        initial.append(np.True_)
-        constants = {IS_NOT_FIRST: np.False_}
-    outputs = tuple(dict.fromkeys((*body.outputs, *(c.output for c in carried))))
-    body = replace(body, outputs=outputs, constants={**body.constants, **constants}, state=())
-    return _Hidden(replace(record, body=body, carried=(*record.carried, *carried)), tuple(initial))
+    def number_for_now(self, x: Value, type: Type) -> Value:
+        """A number that later iterations make an array of, with the type of that array."""
+        return self.b.number_for_now(x, type.rank or 0)

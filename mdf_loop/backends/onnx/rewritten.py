@@ -12,15 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.onnx.graph_printer import FLOAT64, sample
 from mdf_loop.ir import Node
 from mdf_loop.ops.registry import lookup
 from mdf_loop.plan.result_types import result_types
 from mdf_loop.step.build import Builder, CannotLower
 from mdf_loop.step.loop_types import joined
-from mdf_loop.step.primitives import BOOL, INT64
+from mdf_loop.step.primitives import BOOL, FLOAT64, INT64
 from mdf_loop.step.records import UNKNOWN, Apply, BranchRegion, Size, Type, Value
-from mdf_loop.types.fitting import fit_values
+from mdf_loop.step.static import dtype_of, fitted_values, sample
 from mdf_loop.types.schemas import schema_of
 
 FLOAT = np.dtype(np.float32)
@@ -47,10 +46,6 @@ class OnnxBuilder(Builder):
     def __init__(self, opset: int) -> None:
         super().__init__()
         self.opset = opset
-
-    def since(self, mark: Sequence[int]) -> list[Value]:
-        """What was made since, in the regions that were open then."""
-        return [value for scope, length in zip(self._scopes, mark, strict=True) for value in scope.values[length:]]
 
     def strong(self, x: Value) -> Value:
         """A value with an element type of ONNX's: Python's numbers get that which they have in numpy."""
@@ -188,15 +183,8 @@ def _from_onnx(b: OnnxBuilder, y: Value) -> Value:
 
 @rewrites("fit")
 def _fit(b: OnnxBuilder, *inputs: Value, names: Sequence[str], asked: Any) -> tuple[Value, ...]:
-    """Values in the element types that a body asks for, which depend on types alone."""
-    samples = fit_values(
-        asked, {name: np.ones((1,) * (x.type.rank or 0), _sample_dtype(x)) for name, x in zip(names, inputs, strict=True)}
-    )
-    return tuple(b.cast(x, samples[name].dtype) for name, x in zip(names, inputs, strict=True))
-
-
-def _sample_dtype(x: Value) -> Any:
-    return FLOAT64 if x.type.kind == "O" else x.type.dtype
+    """Values in the element types that a body asks for."""
+    return fitted_values(b, inputs, names, asked)
 
 
 @rewrites("flattened", "numpy.ravel")
@@ -218,7 +206,7 @@ def chosen(b: OnnxBuilder, condition: Value, x: Value, y: Value) -> Value:
     """One of two values: element by element if they have one shape, else by a branch."""
     test = truth(b, condition)
     if x.type.weak and y.type.weak:
-        dtype = np.result_type(*(_sample_dtype(z) for z in (x, y)))
+        dtype = np.result_type(*(dtype_of(z.type) for z in (x, y)))
     else:
         dtype = np.result_type(*(sample(z.type) for z in (x, y)))
     x, y = b.cast(x, dtype), b.cast(y, dtype)

@@ -50,7 +50,8 @@ def _best(x: Any, k: int, axis: int, largest: int) -> tuple[Any, Any]:
 def _places(x: Any, k: int, largest: int) -> np.ndarray:
     """Where the k best elements of the last axis are, the best first."""
     length = x.shape[-1]
-    if x.dtype.kind not in "fiu" or length < FEW or not 0 < k <= length // 4 or not x.size:
+    is_foreign = not isinstance(x, np.ndarray)  # of a library that sorts as well as it can
+    if is_foreign or x.dtype.kind not in "fiu" or length < FEW or not 0 < k <= length // 4 or not x.size:
         return _sorted(x, k, largest)
     candidates = _candidates(x, k, largest)
     if candidates is not None:
@@ -96,7 +97,7 @@ def _candidates(x: Any, k: int, largest: int) -> np.ndarray | None:
 def _sorted(x: Any, k: int, largest: int) -> np.ndarray:
     """The first k places of a stable sort from the best element to the worst."""
     if not largest:
-        return np.ascontiguousarray(x.argsort(-1, "stable")[..., :k])
+        return x.argsort(-1, "stable")[..., :k].astype(np.int64, order="C", copy=False)
     backwards = x[..., ::-1].argsort(-1, "stable")[..., ::-1]
     return x.shape[-1] - 1 - backwards[..., :k]
 

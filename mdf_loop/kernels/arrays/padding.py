@@ -105,7 +105,7 @@ def _cut(data: Any, widths: list[tuple[int, int]]) -> Any:
 def _framed(data: Any, widths: list[tuple[int, int]], value: Any) -> Any:
     """With a border of one value."""
     ends = [(max(before, 0), max(after, 0)) for before, after in widths]
-    out = np.empty(shape_for([b + n + a for (b, a), n in zip(ends, data.shape, strict=True)], data.itemsize), data.dtype)
+    out = np.empty_like(data, shape=shape_for([b + n + a for (b, a), n in zip(ends, data.shape, strict=True)], data.itemsize))
     out[...] = value
     out[tuple(slice(b, b + n) for (b, _), n in zip(ends, data.shape, strict=True))] = data
     return out

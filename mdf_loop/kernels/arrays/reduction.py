@@ -218,7 +218,7 @@ def _running(ufunc: np.ufunc, x: Any, axis: Any, exclusive: int, reverse: int) -
         front = (slice(None),) * along
         _accumulate(ufunc, source[(*front, slice(None, -1))], along, out[(*front, slice(1, None))])
     else:
-        out = _accumulate(ufunc, source, along, np.empty(source.shape, x.dtype))
+        out = _accumulate(ufunc, source, along, np.empty_like(source, x.dtype))
     return np.flip(out, along) if reverse else out
 
 

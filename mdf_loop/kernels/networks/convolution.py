@@ -30,7 +30,7 @@ def convolved(x: np.ndarray, w: np.ndarray, group: int, kernel_shape: Sequence[i
     if not (x.size and w.size and places):
         return np.zeros(shape_for((n, w.shape[0], *where.out), x.itemsize), np.result_type(x, w))
     filters = w.reshape(group, each, -1)
-    if n > 1 and places < each:
+    if (n > 1 and places < each) or not isinstance(x, np.ndarray):
         return _with_windows_as_rows(where.of(x), filters, where.out)
     return columns(where, x.shape, group, each, x.itemsize).products(x, filters)
 
@@ -60,7 +60,7 @@ def conv(x, w, b=None, *, auto_pad="NOTSET", dilations=None, group=1, kernel_sha
     y = convolved(widened(x), widened(w), group, kernel_shape, **layout)
     if b is not None:
         y = y + per_channel(b, y)
-    return np.ascontiguousarray(y, x.dtype)
+    return y.astype(x.dtype, order="C", copy=False)
 
 
 @kernel("ConvInteger", since=10, batch=folding())
@@ -186,7 +186,7 @@ def conv_transpose(
     y = y[(..., *(slice(begin, end) for (begin, _), end in zip(cut, ends, strict=True)))]
     if b is not None:
         y = y + per_channel(b, y)
-    return np.ascontiguousarray(y, x.dtype)
+    return y.astype(x.dtype, order="C", copy=False)
 
 
 def _spread(
@@ -195,18 +195,18 @@ def _spread(
     """The whole output: every product added at its place."""
     n, c = x.shape[:2]
     spatial, kernel_shape, filters = x.shape[2:], w.shape[2:], w.shape[1]
-    y = np.zeros(shape_for((n, group, filters, *size), x.itemsize), x.dtype)
+    y = np.zeros_like(x, shape=shape_for((n, group, filters, *size), x.itemsize))
     if not x.size or not w.size:
         return y.reshape(n, group * filters, *size)
     rows, weights = x.reshape(n, group, c // group, -1), w.reshape(group, c // group, filters, *kernel_shape).swapaxes(1, 2)
-    products = np.empty((n, group, filters, rows.shape[-1]), x.dtype)
+    products = np.empty_like(x, shape=(n, group, filters, rows.shape[-1]))
     planes = products.reshape(n, group, filters, *spatial)
     is_alone = all(k == 1 or (d == 1 and k <= s) for k, s, d in zip(kernel_shape, strides, dilations, strict=True))
     for offset in itertools.product(*map(range, kernel_shape)):
         places = tuple(
             slice(o * d, o * d + s * (m - 1) + 1, s) for o, d, s, m in zip(offset, dilations, strides, spatial, strict=True)
         )
-        np.matmul(np.ascontiguousarray(weights[(..., *offset)]), rows, out=products)
+        np.matmul(weights[(..., *offset)].astype(x.dtype, order="C", copy=False), rows, out=products)
         here = y[(slice(None), slice(None), slice(None), *places)]
         if is_alone:  # no two windows meet
             here[...] = planes

@@ -40,6 +40,10 @@ class Windows:
     def of(self, x: np.ndarray, fill: Any = 0) -> np.ndarray:
         """A view of all windows on x, padded with ``fill``: shape (..., *out, *kernel)."""
         x = self.padded(x, fill)
+        if not isinstance(x, np.ndarray):  # of another library, whose arrays have no strides
+            for axis in range(len(self.out)):
+                x = np.stack([*self.taps(x, axis)])
+            return np.moveaxis(x, range(len(self.out)), range(-1, -1 - len(self.out), -1))
         front = x.ndim - len(self.out)
         steps = x.strides[front:]
         shape = (*x.shape[:front], *self.out, *self.kernel)
@@ -56,7 +60,7 @@ class Windows:
         if not any(map(any, widths)):
             return x
         shape = shape_for([n + sum(pair) for n, pair in zip(x.shape, widths, strict=True)], x.itemsize, "the padded input")
-        padded = np.full(shape, fill, x.dtype)
+        padded = np.full_like(x, fill, shape=shape)
         padded[tuple(slice(begin, begin + n) for n, (begin, _) in zip(x.shape, widths, strict=True))] = x
         return padded
 
@@ -204,7 +208,7 @@ class WindowColumns:
         """Filters of shape (groups, filters of each, elements of each) times the windows: (N, M, ...)."""
         image = self._padded(x)
         view = np.ndarray(self.view, image.dtype, image, 0, self.strides)
-        y = np.empty(self.product, x.dtype if x.dtype == filters.dtype else np.result_type(x, filters))
+        y = np.empty_like(x, x.dtype if x.dtype == filters.dtype else np.result_type(x, filters), shape=self.product)
         for samples, groups, (places, products) in itertools.product(*self.blocks):
             part = view[(samples, groups, *places)]
             matrices = part.reshape(*part.shape[:2], self.seen, -1)
@@ -214,7 +218,7 @@ class WindowColumns:
     def _padded(self, x: np.ndarray) -> np.ndarray:
         if x.shape == self.image:
             return np.ascontiguousarray(x)
-        image = np.zeros(self.image, x.dtype)
+        image = np.zeros_like(x, shape=self.image)
         image[self.inside] = x
         return image
 

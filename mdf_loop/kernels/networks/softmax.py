@@ -57,7 +57,7 @@ def log_softmax(x, *, axis=-1):
 @kernel("Hardmax", since=13, batch=along("axis", -1))
 def hardmax(x, *, axis=-1):
     """1 at the first largest element along the axis, 0 elsewhere."""
-    y = np.zeros(x.shape, x.dtype)
+    y = np.zeros_like(x)
     if x.size:
         first = np.expand_dims(x.argmax(axis), axis)
         np.put_along_axis(y, first, x.dtype.type(1), axis)

@@ -1,0 +1,1 @@
+"""A Step as a function of JAX."""

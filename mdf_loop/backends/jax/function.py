@@ -1,0 +1,219 @@
+"""A model as a function of JAX: what it is given is sorted into what is known while JAX traces and what is traced."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mdf_loop.backends.jax.drawn import Draw, Draws, Given, Keys, named_draws
+from mdf_loop.backends.jax.static_step import JaxStep, lowered
+from mdf_loop.backends.jax.traced_loops import loops_in
+from mdf_loop.backends.jax.walked import Padded
+from mdf_loop.errors import ArgumentError, KindError, did_you_mean, in_words
+from mdf_loop.options import current_options
+from mdf_loop.step.records import Type
+
+MOST_KEPT = 32
+"""Combinations of types for which a Step is kept."""
+
+SHORT = 16
+"""Elements of a vector of whole numbers up to which it is known while JAX traces: shapes, axes and trip counts."""
+
+PYTHON = {"b": bool, "i": int, "f": float}
+
+
+class Source(Protocol):
+    """A model that becomes a function.
+
+    Attributes
+    ----------
+    name : str
+    inputs, outputs : mapping
+        Its ports by name.
+    """
+
+    name: str
+    inputs: Mapping[str, Any]
+    outputs: Mapping[str, Any]
+
+    def opened(self, known: Mapping[str, Any], traced: Collection[str]) -> Any:
+        """The graph for some inputs that are known and others that are not; see :class:`mdf_loop.models.jax_sources.Opened`."""
+
+    def fitted(self, name: str, value: Any) -> Any:
+        """A value as the model takes it."""
+
+    def located(self, error: Exception) -> Exception:
+        """An error with the line of the file that it is about."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """The Step for some types, and the function of its inputs that JAX compiles."""
+
+    step: JaxStep
+    run: Callable[..., dict[str, Any]]
+
+
+class JaxFunction:
+    """A model as a function of JAX; :func:`mdf_loop.to_jax` makes one.
+
+    Call it with inputs by name.  ``key`` is a key of :mod:`jax.random` or a whole number, ``noise`` the random numbers themselves
+    by the names in ``draws``.  What it gives is a dict of arrays of JAX.
+
+    Attributes
+    ----------
+    inputs, outputs : mapping of str to Input and Output
+        As those of :func:`mdf_loop.prepare`.
+    """
+
+    def __init__(self, source: Source, outputs: Sequence[str] | None = None, **how: Any) -> None:
+        self._source, self._how = source, how
+        self.inputs, self.outputs = source.inputs, source.outputs
+        self._wanted = None if outputs is None else tuple(outputs)
+        for name in self._wanted or ():
+            if name not in self.outputs:
+                raise ArgumentError(f"the model has no output {name!r}{did_you_mean(name, self.outputs)}")
+        self._kept: OrderedDict[Hashable, Made] = OrderedDict()
+        self._last: JaxStep | None = None
+        self.__name__ = source.name
+
+    def __call__(self, /, *, key: Any = None, noise: Mapping[str, Any] | None = None, **inputs: Any) -> dict[str, Any]:
+        """The outputs by name, as arrays of JAX.
+
+        Parameters
+        ----------
+        key : key of jax.random or int, optional
+            For models that draw random numbers.
+        noise : mapping of str to array, optional
+            The numbers that are drawn, by the names in ``draws``.
+        **inputs : array_like
+            Arrays of JAX and floats are traced.  Whole numbers and short vectors of them that are Python's or numpy's are known
+            while JAX traces, such as a trip count.
+
+        Returns
+        -------
+        dict of str to jax.Array
+            A loop that may end early collects as many rows as there may be, the rest zeros; ``<name>_length`` says how many.
+        """
+        known, traced = self._sorted(inputs)
+        made = self._made(known, traced)
+        key = jax.random.key(key) if isinstance(key, int | np.integer) else key
+        arrays = {name: jnp.asarray(value) for name, value in traced.items()}
+        found = made.run(arrays, key, None if noise is None else {name: jnp.asarray(value) for name, value in noise.items()})
+        return {name: found[name] for each in self.outputs for name in (each, f"{each}_length") if name in found}
+
+    @property
+    def draws(self) -> dict[str, Draw]:
+        """Where random numbers are drawn, by the names that ``noise=`` takes; as in the last call, or with the default inputs."""
+        return {name: draw for name, (_, draw) in named_draws(self._step().region).items()}
+
+    def explain(self) -> str:
+        """How it runs, in words: its loops, and the random numbers it draws; as in the last call, or with the default inputs."""
+        step, lines = self._step(), [f"{self._source.name} as a function of JAX"]
+        for value, depth in loops_in(step.region):
+            name = value.attr.name or "loop"
+            lines.append(f"{'  ' * (depth + 1)}{name}: {step.how(**self._how).way_of(value)}")
+        lines += [f"  draws {name}: {draw}" for name, draw in self.draws.items()]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<function of JAX {self._source.name!r}: inputs {', '.join(self.inputs) or 'none'}>"
+
+    # What it is made of
+
+    def _step(self) -> JaxStep:
+        """That of the last call, or of a call without inputs."""
+        if self._last is None:
+            if needed := [name for name, port in self.inputs.items() if getattr(port, "required", False)]:
+                raise ArgumentError(f"call it once before: it depends on the types of {', '.join(needed)}")
+            self._made({}, {})
+        assert self._last is not None
+        return self._last
+
+    def _sorted(self, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Inputs that are known, and those that are traced."""
+        known, traced = dict[str, Any](), dict[str, Any]()
+        for name, value in inputs.items():
+            (known if _is_known(value) else traced)[name] = value
+        return known, {name: self._source.fitted(name, value) for name, value in traced.items()}
+
+    def _made(self, known: Mapping[str, Any], traced: Mapping[str, Any]) -> Made:
+        types = {name: _type_of(value, self.inputs.get(name)) for name, value in traced.items()}
+        key = (
+            tuple((name, repr(np.asarray(value).dtype), np.shape(value), repr(value)) for name, value in sorted(known.items())),
+            tuple(sorted(types.items(), key=lambda pair: pair[0])),
+            current_options().obey_body_condition,
+        )
+        made = self._kept.pop(key, None) or self._make(known, types)
+        self._kept[key], self._last = made, made.step
+        while len(self._kept) > MOST_KEPT:
+            self._kept.popitem(last=False)
+        return made
+
+    def _make(self, known: Mapping[str, Any], types: Mapping[str, Type]) -> Made:
+        try:
+            graph = self._source.opened(known, types)
+            params = [graph.inputs[name] for name in (*graph.body.inputs, *graph.body.captures)]
+            wanted = [k for k, name in enumerate(graph.outputs) if self._wanted is None or name in self._wanted]
+            step = lowered(graph.body, [types[name] for name in params], current_options().obey_body_condition).giving(wanted)
+        except Exception as error:
+            raise self._source.located(error) from error.__cause__
+
+        def run(arrays: Mapping[str, Any], key: Any, noise: Any) -> dict[str, Any]:
+            draws: Draws = Keys(key) if noise is None else _given(step, noise)
+            try:
+                found = step([arrays[name] for name in params], draws, **self._how)
+                return _by_name([graph.outputs[k] for k in wanted], found)
+            except NotImplementedError as error:
+                raise self._source.located(error) from error.__cause__
+
+        return Made(step, jax.jit(run))
+
+
+def _by_name(names: Sequence[str], found: Sequence[Any]) -> dict[str, Any]:
+    """Outputs by name; rows of which only some count have their number beside them."""
+    made: dict[str, Any] = {}
+    for name, value in zip(names, found, strict=True):
+        if isinstance(value, Padded):
+            made[name], made[f"{name}_length"] = value
+        else:
+            made[name] = jnp.asarray(value)
+    return made
+
+
+def _given(step: JaxStep, noise: Mapping[str, Any]) -> Given:
+    """The random numbers of a call."""
+    known = named_draws(step.region)
+    if missing := [name for name in known if name not in noise]:
+        raise ArgumentError(f"noise= has no numbers for {', '.join(map(repr, missing))}; give all of {', '.join(known)}")
+    if unknown := [name for name in noise if name not in known]:
+        raise ArgumentError(f"nothing draws {unknown[0]!r}{did_you_mean(unknown[0], known)}")
+    return Given({value: noise[name] for name, (value, _) in known.items()})
+
+
+def _is_known(value: Any) -> bool:
+    """Whether a value is known while JAX traces."""
+    if isinstance(value, jax.Array) or (isinstance(value, float) and not isinstance(value, np.generic)):
+        return False
+    if isinstance(value, str | Mapping) or value is None:
+        return True
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise KindError(f"an input must be a number or an array; got {in_words(value)}") from error
+    return array.dtype.kind in "OUS" or (array.dtype.kind in "biu" and array.ndim < 2 and array.size <= SHORT)
+
+
+def _type_of(value: Any, port: Any) -> Type:
+    """The type that a value has in the Step: one number for one of Python's in the model is one of Python's."""
+    array, default = jnp.asarray(value), getattr(port, "default", None)
+    is_number = type(default) in (bool, int, float) or (default is None and type(value) is float)
+    if array.ndim == 0 and array.dtype.kind in PYTHON and is_number:
+        return Type(np.dtype(PYTHON[array.dtype.kind]), (), weak=True)
+    return Type(np.dtype(array.dtype), array.shape)

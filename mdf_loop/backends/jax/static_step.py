@@ -1,0 +1,96 @@
+"""A body as a Step for JAX, and that Step as a function of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+
+from mdf_loop.backends.jax import traced_loops  # noqa: F401  (it fills a table)
+from mdf_loop.backends.jax.drawn import Draws
+from mdf_loop.backends.jax.jnp_templates import canonical
+from mdf_loop.backends.jax.walked import How, Walk
+from mdf_loop.errors import ArgumentError, KindError
+from mdf_loop.ir import Body, Node
+from mdf_loop.ops.registry import Kernel
+from mdf_loop.ops.rows import Bound
+from mdf_loop.step.check import checked
+from mdf_loop.step.lower import Names
+from mdf_loop.step.records import Region, Type, Value
+from mdf_loop.step.speculation import guessing
+from mdf_loop.step.static import StaticLowering, fitted_values, scaled_draw
+from mdf_loop.step.structure import Uses, uses_of, values_in
+
+WIDE = (np.dtype(np.float64), np.dtype(np.complex128))
+
+
+class JaxLowering(StaticLowering):
+    """One graph on its way into a Step for JAX."""
+
+    def _applied(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
+        if (drawn := scaled_draw(self.b, node, args)) is not None:
+            return [drawn]
+        if node.op == "fit" and all(x is not None and x.type.dtype is not None for x in args):
+            try:
+                return fitted_values(self.b, cast(Sequence[Value], args), number=1.5, **node.attrs)
+            except KindError as error:
+                raise self.refusal(node, error) from error
+        return super()._applied(node, bound, entry, args, names)
+
+
+@dataclass(frozen=True)
+class JaxStep:
+    """A body with types, ready to be computed.
+
+    Attributes
+    ----------
+    region : Region
+    origins : mapping of Value to Node
+    """
+
+    region: Region
+    origins: Mapping[Value, Node]
+
+    def giving(self, places: Sequence[int]) -> JaxStep:
+        """The same with some of its results."""
+        return JaxStep(replace(self.region, results=tuple(self.region.results[k] for k in places)), self.origins)
+
+    @cached_property
+    def uses(self) -> Uses:
+        """Who reads which value."""
+        return uses_of(self.region)
+
+    def __call__(self, given: Sequence[Any], draws: Draws, **how: Any) -> list[Any]:
+        """Its results; what a loop that may end early collected is :class:`Padded`."""
+        if canonical(np.float64) != np.float64 and (wide := self._wide()) is not None:
+            raise ArgumentError(
+                f"the model computes in {wide.type.dtype}, and JAX has 32 bits until one says "
+                'jax.config.update("jax_enable_x64", True), once, before anything else of JAX'
+            )
+        return Walk(self.how(**how), draws).results(self.region, given)
+
+    def how(self, **how: Any) -> How:
+        """How it is computed: ``max_steps``, ``checkpoint`` and ``checks``, as :func:`mdf_loop.to_jax` takes them."""
+        return How(self.origins, self.uses, **how)
+
+    def _wide(self) -> Value | None:
+        """A value that is computed in fractions of 64 bits."""
+        return next((x for x in values_in(self.region) if x.type.dtype is not None and x.type.dtype in WIDE), None)
+
+
+def lowered(body: Body, types: Sequence[Type], obey: bool = False) -> JaxStep:
+    """The Step of a body whose inputs, then captures, have these types.
+
+    Raises
+    ------
+    UnsupportedOp
+        It has none; names the node.
+    """
+    with guessing(True):  # that a part lies inside its array: JAX needs lengths that are known
+        lowering = JaxLowering((body.name,), obey)
+    names = (*body.inputs, *body.captures)
+    scope = {name: lowering.b.param(type, k) for k, (name, type) in enumerate(zip(names, types, strict=True))}
+    return JaxStep(checked(lowering.b.closed(lowering.body(body, scope))), lowering.origins)

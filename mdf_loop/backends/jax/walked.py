@@ -1,0 +1,267 @@
+"""A region of a Step, computed value by value while JAX traces.
+
+An array has exactly the element type that the Step says: numpy's rules for types, and for numbers of Python's, stand in the Step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.experimental.checkify import debug_check
+from ml_dtypes import iinfo
+
+from mdf_loop.backends.jax.drawn import Draws, is_draw, numbers_of
+from mdf_loop.backends.jax.jnp_templates import TEMPLATES, canonical, jax_dtype
+from mdf_loop.backends.jax.kernels_over import NotOver, over_jax
+from mdf_loop.errors import UnsupportedOp
+from mdf_loop.ir import Node
+from mdf_loop.step.primitives import BOOL, PRIMITIVES
+from mdf_loop.step.records import BranchRegion, LoopRegion, Reduction, Region, Value
+from mdf_loop.step.static import computed_in
+from mdf_loop.step.structure import Uses, may_end
+from mdf_loop.types.elements import kind_of
+
+STRUCTURE: dict[str, Callable[..., Any]] = {}
+"""By structural operation: ``compute(walk, value, *arguments)``."""
+
+
+class Padded(NamedTuple):
+    """What a loop that may end early collected: rows, of which those from ``length`` on are zeros."""
+
+    array: Any
+    length: Any
+
+
+@dataclass(frozen=True)
+class How:
+    """How a Step is computed.
+
+    Attributes
+    ----------
+    origins : mapping of Value to Node
+        Where values come from, for messages.
+    uses : Uses
+        Who reads them: nothing is computed that nobody reads.
+    max_steps : int or None
+        The most iterations of a loop that says no number itself.
+    checkpoint : int
+        From how many iterations one is kept for gradients; 0 keeps all.
+    checks : bool
+        Whether ``jax.experimental.checkify`` finds what is an error of a run.
+    selects : bool
+        Whether both branches of an If are computed and one is chosen: JAX 0.10 has no gradient of a ``cond`` that is
+        differentiated while it is vectorised.
+    """
+
+    origins: Mapping[Value, Node]
+    uses: Uses
+    max_steps: int | None = None
+    checkpoint: int = 0
+    checks: bool = False
+    selects: bool = False
+
+    def way_of(self, value: Value) -> str:
+        """How a loop runs, in words."""
+        loop: LoopRegion = value.attr
+        count, scanned = value.args[0], loop.split(value.args)[3]
+        lengths = [x.type.shape[s.axis] for x, s in zip(scanned, loop.scanned, strict=True) if x.type.shape]
+        number = lengths[0] if lengths else int(np.asarray(count.attr).item()) if count.op == "const" and loop.has_count else None
+        if isinstance(number, int) and not may_end(loop):
+            return f"a scan over {number} iterations"
+        most = number if isinstance(number, int) else self.max_steps
+        if most is None:
+            return "a while; for gradients in reverse mode give max_steps"
+        return f"a while; for gradients in reverse mode a scan over at most {most} iterations"
+
+    def check(self, holds: Any, message: str, **numbers: Any) -> None:
+        """Say what has to hold, where somebody asked for that: JAX calls what may be checked in a slower way."""
+        if self.checks:
+            debug_check(jnp.all(holds), message, **{name: jnp.asarray(number) for name, number in numbers.items()})
+
+    def refusal(self, value: Value, why: str) -> UnsupportedOp:
+        """The error that a value cannot be computed; names its node."""
+        node = self.origins.get(value) or getattr(value.attr, "node", None)
+        return UnsupportedOp(f"{value.op if node is None else node.name or f'{node.op} {node.outputs[0]!r}'}: {why}")
+
+
+class Walk:
+    """One region under way; ``known`` are the values so far."""
+
+    def __init__(self, how: How, draws: Draws, known: Mapping[Value, Any] | None = None) -> None:
+        self.how, self.draws, self.known = how, draws, dict(known or {})
+
+    def results(self, region: Region, given: Sequence[Any], whole: bool = False) -> list[Any]:
+        """What a region gives; of a definition, of which nobody knows who reads what, the ``whole`` is computed."""
+        self.known |= zip(region.params, given, strict=True)
+        for value in region.values:
+            if whole or self.how.uses.count(value):
+                self.known[value] = self._computed(value)
+        return [x.attr if x.op == "const" else self.known[x] for x in region.results]
+
+    def arrays(self, region: Region, given: Sequence[Any]) -> list[Any]:
+        """The same as arrays of the types that the Step says."""
+        found = self.results(region, given)
+        for value, x in zip(region.results, found, strict=True):
+            self.plain(value, x)
+        return [as_typed(value, x) for value, x in zip(region.results, found, strict=True)]
+
+    def _computed(self, value: Value) -> Any:
+        args = [x.attr if x.op == "const" else self.known[x] for x in value.args]
+        if value.op == "item":
+            return args[0][value.attr]
+        for x, found in zip(value.args, args, strict=True):
+            self.plain(x, found, value)
+        if value.op in PRIMITIVES:
+            return self._primitive(value, args)
+        if value.op not in STRUCTURE:
+            raise self.how.refusal(value, "a list, or an array that grows, has no form in JAX")
+        return STRUCTURE[value.op](self, value, *args)
+
+    def plain(self, value: Value, found: Any, reader: Value | None = None) -> None:
+        """See that something can be computed with.
+
+        Raises
+        ------
+        UnsupportedOp
+            Only the run knows how long it is.
+        """
+        if isinstance(found, Padded):
+            raise self.how.refusal(
+                reader or value,
+                "it reads what a loop collected that may end early; JAX needs lengths that are known before",
+            )
+
+    def _primitive(self, value: Value, args: Sequence[Any]) -> Any:
+        name = value.op.partition(".")[2] or value.op
+        if name not in TEMPLATES:
+            raise self.how.refusal(value, f"{name} has no function in JAX")
+        if any(x.dtype is None for x in (value.type, *(x.type for x in value.args))):
+            raise self.how.refusal(value, "the element type is known only when it runs")
+        given = (
+            args
+            if name == "round"
+            else [jnp.asarray(x).astype(canonical(t)) for x, t in zip(args, computed_in(value), strict=True)]
+        )
+        if name in ("div", "floordiv", "mod") and value.type.weak:
+            self.how.check(given[1] != 0, "division by zero")
+        return TEMPLATES[name](*given).astype(jax_dtype(value.type))
+
+
+def as_typed(value: Value, x: Any) -> Any:
+    """An array of the element type that the Step says."""
+    return x if value.type.dtype is None else jnp.asarray(x).astype(jax_dtype(value.type))
+
+
+def _cast(w: Walk, v: Value, x: Any) -> Any:
+    dtype, x = jax_dtype(v.type), jnp.asarray(x)
+    if dtype == BOOL:
+        return x != 0
+    return (_wrapped(x, dtype) if kind_of(dtype) == "integer" and iinfo(dtype).bits < 8 else x).astype(dtype)
+
+
+def _wrapped(x: Any, dtype: Any) -> Any:
+    """Whole numbers that a type of less than a byte holds: others wrap around, where XLA would cut them off."""
+    least, count = iinfo(dtype).min, 1 << iinfo(dtype).bits
+    return (x.astype(jnp.int32) - least) % count + least
+
+
+def _shape(w: Walk, v: Value, lengths: Sequence[Any]) -> tuple[int, ...]:
+    rest = iter(lengths)
+    try:
+        return tuple(int(next(rest)) if n is None else n for n in v.attr.lengths)
+    except jax.errors.ConcretizationTypeError:
+        raise w.how.refusal(v, "a shape depends on values that are known only when it runs") from None
+
+
+def _reduce(w: Walk, v: Value, x: Any) -> Any:
+    how: Reduction = v.attr
+    if how.kind.startswith("arg"):
+        return getattr(jnp, how.kind)(x, how.axes[0], keepdims=how.keep).astype(jax_dtype(v.type))
+    found = getattr(jnp, how.kind)(x, axis=how.axes, keepdims=how.keep)
+    return found.astype(jax_dtype(v.type))
+
+
+def _place_in(w: Walk, v: Value, index: Any, length: Any) -> Any:
+    index, length = jnp.asarray(index), jnp.asarray(length)
+    w.how.check((index >= -length) & (index < length), "index {i} is out of bounds for axis of size {n}", i=index, n=length)
+    return jnp.where(index < 0, index + length, index)
+
+
+def _gather(w: Walk, v: Value, x: Any, index: Any) -> Any:
+    length = x.shape[v.attr]
+    index = _place_in(w, v, index, length) if np.size(index) else index
+    return jnp.take(x, index, v.attr, mode="clip")
+
+
+def _apply(w: Walk, v: Value, *args: Any) -> Any:
+    how = v.attr
+    if how.definition is not None:
+        inside = Walk(w.how, w.draws, w.known | dict(zip(v.args, args, strict=True)))
+        found = inside.results(how.definition, (), whole=True)
+        return found if how.results > 1 else found[0]
+    if is_draw(v):
+        return numbers_of(v, w.draws, args)
+    if how.needs_run or how.node.captures:
+        raise w.how.refusal(v, f"{how.node.op} has no form in JAX: it draws random numbers, or runs a graph that has none")
+    if any(x.type.weak for x in v.args) and len({jnp.result_type(x) for x in args if x is not None}) > 1:
+        raise w.how.refusal(v, f"{how.node.op} has no form in JAX for a number of Python's beside arrays of another type")
+    try:
+        found = over_jax(how.call, args)
+    except (NotOver, ValueError, TypeError, IndexError) as error:
+        raise w.how.refusal(v, f"{how.node.op} has no form in JAX: {error}") from error
+    return found if how.results > 1 or not isinstance(found, tuple) else found[0]
+
+
+def _branch(w: Walk, v: Value, condition: Any) -> Any:
+    branch: BranchRegion = v.attr
+    condition = jnp.reshape(jnp.asarray(condition), ()) != 0
+    sides = [lambda region=region: Walk(w.how, w.draws, w.known).arrays(region, ()) for region in (branch.then, branch.other)]
+    then, other = map(jax.eval_shape, sides)
+    if then != other:
+        raise w.how.refusal(v, f"its branches give values of different types or shapes: {then} and {other}")
+    if w.how.selects:
+        return jax.tree.map(lambda x, y: jnp.where(condition, x, y), *(side() for side in sides))
+    return lax.cond(condition, *sides)
+
+
+def _window(w: Walk, v: Value, x: Any, *at: Any) -> Any:
+    shape = v.type.shape or ()
+    inside = [(begin >= 0) & (begin + length <= n) for begin, length, n in zip(at, shape, x.shape, strict=True)]
+    w.how.check(jnp.stack(inside), "a slice reaches beyond its array")
+    return lax.dynamic_slice(x, at, shape)
+
+
+def _put(w: Walk, v: Value, x: Any, update: Any, *at: Any) -> Any:
+    return jnp.asarray(x).at[at].set(update)
+
+
+STRUCTURE |= {
+    "const": lambda w, v: v.attr,
+    "cast": _cast,
+    "bitcast": lambda w, v, x: lax.bitcast_convert_type(jnp.asarray(x), jax_dtype(v.type)),
+    "fraction": lambda w, v, x: x,
+    "as_array": lambda w, v, x: x,
+    "select": lambda w, v, condition, x, y: jnp.where(condition, x, y).astype(jax_dtype(v.type)),
+    "reshape": lambda w, v, x, *lengths: jnp.reshape(x, _shape(w, v, lengths)),
+    "broadcast": lambda w, v, x, *lengths: jnp.broadcast_to(x, _shape(w, v, lengths)),
+    "transpose": lambda w, v, x: jnp.transpose(x, v.attr),
+    "slice": lambda w, v, x: jnp.asarray(x)[v.attr],
+    "window": _window,
+    "pack": lambda w, v, *numbers: jnp.stack([jnp.asarray(x).astype(jax_dtype(v.type)) for x in numbers]),
+    "length": lambda w, v, x: np.int64(x.shape[v.attr]),
+    "concat": lambda w, v, *parts: jnp.concatenate(parts, v.attr),
+    "gather": _gather,
+    "place": lambda w, v, x, *at: jnp.asarray(x)[at],
+    "place_in": _place_in,
+    "put": _put,
+    "reduce": _reduce,
+    "dot": lambda w, v, x, y: jnp.matmul(x, y),
+    "apply": _apply,
+    "branch": _branch,
+}

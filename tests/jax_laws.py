@@ -1,0 +1,82 @@
+"""What the laws of JAX share: a graph computed by JAX beside the interpreter."""
+
+import functools
+
+import numpy as np
+
+from mdf_loop import backend, options
+from mdf_loop.backends.jax.drawn import Keys
+from mdf_loop.backends.jax.static_step import lowered
+from mdf_loop.backends.jax.walked import Padded
+from mdf_loop.errors import UnsupportedOp
+from mdf_loop.models.jax_sources import with_constants
+from mdf_loop.step.build import type_of_value
+
+SMALL = 64
+"""Elements of whole numbers up to which an input may be known while JAX traces: shapes, axes, trip counts."""
+
+
+def of_jax(jax, body, given, max_steps=SMALL, call=None):
+    """The outputs of a graph for values of its inputs, in order; those that decide a shape are known."""
+    try:
+        return _computed(jax, body, given, max_steps, call)
+    except (UnsupportedOp, TypeError, ValueError):
+        known = {name: np.asarray(x) for name, x in given.items() if np.asarray(x).dtype.kind in "iub" and np.size(x) <= SMALL}
+        if not known:
+            raise
+        rest = {name: x for name, x in given.items() if name not in known}
+        return _computed(jax, with_constants(body, known), rest, max_steps, call)
+
+
+def traced(jax, body, given, max_steps=SMALL):
+    """The types of the outputs of a graph: it is traced, and nothing is computed."""
+    return of_jax(jax, body, given, max_steps, jax.eval_shape)
+
+
+def _computed(jax, body, given, max_steps, call):
+    step = lowered(body, [type_of_value(np.asarray(given[name])) for name in body.inputs])
+    arrays = [given[name] for name in body.inputs]
+
+    def function(*arrays):
+        return step(arrays, Keys(None), max_steps=max_steps)
+
+    if call is not None:
+        return call(function, *arrays)
+    found = jax.jit(function)(*arrays)
+    return [np.asarray(x.array)[: int(x.length)] if isinstance(x, Padded) else np.asarray(x) for x in found]
+
+
+def interpreted(prepared, given):
+    with options(engine="interpret"):
+        return list(prepared.run(given))
+
+
+def assert_near(found, want, rtol, atol, where=""):
+    """The same type and shape, numbers within bounds; whole numbers are equal."""
+    want = np.asarray(want)
+    assert found.dtype == want.dtype, where
+    assert found.shape == want.shape, where
+    wide = np.complex128 if want.dtype.kind == "c" else np.float64
+    np.testing.assert_allclose(found.astype(wide), want.astype(wide), rtol=rtol, atol=atol, err_msg=where)
+
+
+@functools.cache
+def numeric_cases():
+    """ONNX's node cases of numbers alone, by name."""
+    from node_cases import RANDOM, node_cases
+
+    def is_number(x):
+        return isinstance(x, np.ndarray | np.generic) and np.asarray(x).dtype.kind in "biufcV"
+
+    cases = {name: case for name, case in node_cases().items() if name not in RANDOM}
+    return {name: case for name, case in cases.items() if all(map(is_number, [*case.data_sets[0][0], *case.data_sets[0][1]]))}
+
+
+def given_of(case, body):
+    """Values of a graph's inputs in a case."""
+    values = dict(zip((x.name for x in case.model.graph.input), case.data_sets[0][0], strict=False))
+    return {name: values.get(name, body.defaults.get(name)) for name in body.inputs}
+
+
+def prepared_case(case):
+    return backend.prepare(case.model)

@@ -1,0 +1,224 @@
+"""``to_jax``: models and bodies as functions of JAX, which differentiates, vectorises and compiles them."""
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.errors import ArgumentError, UnsupportedOp
+
+jax = pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-loop[jax]"')
+jnp = jax.numpy
+
+FHN, DDM, NEWTON = "examples/gallery/fitzhugh_nagumo.yaml", "examples/drift_diffusion.yaml", "examples/newton.yaml"
+
+ADD_UP = "b (int64 i, bool c, double s) => (bool c, double t) { x = Gather (w, i) t = Add (s, x) }"
+
+
+@pytest.fixture(autouse=True)
+def _in_64_bits():
+    jax.config.update("jax_enable_x64", True)
+
+
+def interpreted(model, **arguments):
+    with mdf_loop.options(engine="interpret"):
+        return mdf_loop.run(model, **arguments)
+
+
+def slope(function, x, h=1e-6):
+    """A central difference."""
+    return (function(x + h) - function(x - h)) / (2 * h)
+
+
+def test_a_model_gives_what_it_gives_interpreted():
+    f, want = mdf_loop.to_jax(FHN), interpreted(FHN, current=0.4)
+    found = f(current=0.4)
+    assert list(found) == list(f.outputs) == list(want)
+    for name in want:
+        np.testing.assert_allclose(found[name], want[name], rtol=1e-11)
+
+
+def test_gradients_and_second_derivatives_are_those_of_differences():
+    f = mdf_loop.to_jax(FHN, outputs=["voltage"])
+
+    def mean(current):
+        return f(current=current)["voltage"].mean()
+
+    np.testing.assert_allclose(jax.jit(jax.grad(mean))(0.5), slope(mean, 0.5), rtol=1e-6)
+    np.testing.assert_allclose(jax.jvp(mean, (0.5,), (1.0,))[1], slope(mean, 0.5), rtol=1e-6)
+    np.testing.assert_allclose(jax.hessian(mean)(0.5), slope(jax.grad(mean), 0.5, 1e-5), rtol=1e-5)
+
+
+def test_many_runs_are_one_call():
+    f, currents = mdf_loop.to_jax(FHN, outputs=["voltage"]), np.linspace(0, 1, 4)
+    found = jax.vmap(lambda current: f(current=current)["voltage"])(currents)
+    for row, current in zip(found, currents, strict=True):
+        np.testing.assert_allclose(row, interpreted(FHN, current=current)["voltage"], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("checkpoint", [0, 7, 100])
+def test_a_loop_that_ends_early_has_a_gradient_up_to_max_steps(checkpoint):
+    f = mdf_loop.to_jax(NEWTON, outputs=["root"], max_steps=40, checkpoint=checkpoint)
+    np.testing.assert_allclose(jax.grad(lambda a: f(a=a)["root"])(2.0), 0.5 / np.sqrt(2), rtol=1e-12)
+    np.testing.assert_allclose(jax.hessian(lambda a: f(a=a)["root"])(2.0), -0.25 * 2**-1.5, rtol=1e-12)
+
+
+def test_checkpoints_that_do_not_divide_the_steps_change_nothing():
+    plain, kept = (mdf_loop.to_jax(FHN, outputs=["voltage"], checkpoint=k) for k in (0, 300))
+    both = [jax.grad(lambda current, f=f: f(current=current)["voltage"].sum())(0.5) for f in (plain, kept)]
+    np.testing.assert_allclose(*both, rtol=1e-12)
+
+
+def test_without_a_bound_there_is_forward_mode_and_an_error_that_says_what_to_give():
+    f = mdf_loop.to_jax(NEWTON, outputs=["root"])
+    np.testing.assert_allclose(f(a=9.0)["root"], 3.0)
+    np.testing.assert_allclose(jax.jvp(lambda a: f(a=a)["root"], (2.0,), (1.0,))[1], 0.5 / np.sqrt(2))
+    with pytest.raises(UnsupportedOp, match="max_steps=N"):
+        jax.grad(lambda a: f(a=a)["root"])(2.0)
+
+
+def test_what_is_collected_of_a_loop_that_ends_early_has_a_length():
+    want = interpreted(NEWTON)["guesses"]
+    found = mdf_loop.to_jax(NEWTON, max_steps=30)()
+    assert found["guesses"].shape == (30,)
+    assert int(found["guesses_length"]) == len(want)
+    np.testing.assert_allclose(found["guesses"][: len(want)], want, rtol=1e-15)
+    assert not found["guesses"][len(want) :].any()
+    with pytest.raises(UnsupportedOp, match="max_steps=N"):
+        mdf_loop.to_jax(NEWTON)()
+
+
+def test_a_dead_iteration_poisons_no_gradient():
+    """The body divides by 0 once the loop has ended."""
+    text = """b (int64 i, bool c, double s) => (bool d, double t) {
+        r = Sqrt (s) u = Div (w, r) t = Sub (s, u) d = Less (h, t) }"""
+    f = mdf_loop.to_jax(text, max_steps=50)
+
+    def end(w):
+        return f(cond=True, s=4.0, w=w, h=0.2)["t"]
+
+    for batched in (False, True):
+        grad = jax.grad(lambda w, b=batched: jax.vmap(end)(jnp.stack([w, w])).sum() / 2 if b else end(w))
+        assert np.isfinite(grad(0.5))
+        np.testing.assert_allclose(grad(0.5), slope(end, 0.5), rtol=1e-6)
+
+
+def test_random_numbers_by_a_key():
+    f = mdf_loop.to_jax(DDM, outputs=["reaction_time"])
+    first, again, other = (f(key=key)["reaction_time"] for key in (1, 1, 2))
+    assert first == again != other
+    times = jax.vmap(lambda key: f(drift=1.0, key=key)["reaction_time"])(jax.random.split(jax.random.key(0), 500))
+    assert abs(float(times.mean()) - 1.083) < 0.15
+    with pytest.raises(ArgumentError, match=r"key=jax.random.key\(0\)"):
+        f()
+
+
+def test_random_numbers_that_are_given_are_those_of_the_interpreter():
+    f = mdf_loop.to_jax(DDM)
+    assert {name: (draw.kind, draw.shape) for name, draw in f.draws.items()} == {"z": ("standard normal", (5000,))}
+    for seed in range(3):
+        noise = {"z": np.random.default_rng(seed).standard_normal(5000)}
+        found, want = f(drift=1.5, noise=noise), interpreted(DDM, drift=1.5, seed=seed)
+        assert int(found["path_length"]) == len(want["path"])
+        np.testing.assert_allclose(found["path"][: len(want["path"])], want["path"], rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(found["reaction_time"], want["reaction_time"], rtol=1e-14)
+    with pytest.raises(ArgumentError, match="nothing draws 'y'"):
+        f(noise={"z": noise["z"], "y": 1.0})
+    with pytest.raises(ArgumentError, match="no numbers for 'z'"):
+        f(noise={})
+
+
+def test_common_random_numbers_give_the_gradient_of_a_path():
+    f = mdf_loop.to_jax(DDM, outputs=["evidence"])
+    noise = {"z": np.random.default_rng(3).standard_normal(5000)}
+
+    def evidence(drift):
+        return f(drift=drift, noise=noise)["evidence"]
+
+    np.testing.assert_allclose(jax.grad(evidence)(1.0), slope(evidence, 1.0, 1e-7), rtol=1e-5)
+
+
+def test_a_body_is_a_function_too():
+    f = mdf_loop.to_jax(ADD_UP)
+    assert list(f.inputs) == ["M", "cond", "s", "w"]
+    assert list(f.outputs) == ["t"]
+    w = jnp.arange(4.0)
+    np.testing.assert_allclose(f(M=3, cond=True, s=0.5, w=w)["t"], 3.5)
+    np.testing.assert_allclose(jax.grad(lambda w: f(M=3, cond=True, s=0.5, w=w)["t"])(w), [1, 1, 1, 0])
+
+
+def test_a_trip_count_may_be_traced():
+    f = mdf_loop.to_jax(ADD_UP, max_steps=10)
+    counts, w = jnp.arange(5), jnp.arange(10.0)
+    found = jax.vmap(lambda n: f(M=n, cond=True, s=0.0, w=w)["t"])(counts)
+    np.testing.assert_allclose(found, [0, 0, 1, 3, 6])
+    np.testing.assert_allclose(jax.grad(lambda w: f(M=jnp.asarray(2), cond=True, s=0.0, w=w)["t"])(w), [1, 1] + [0] * 8)
+
+
+@pytest.mark.parametrize("form", ["equations", "compiled", "traced"])
+def test_bodies_of_other_forms(form):
+    if form == "traced":
+
+        @mdf_loop.body
+        def body(i, go, x):
+            return True, x * rate
+
+        rate = 0.5
+        f = mdf_loop.to_jax(body)
+        assert float(f(M=3, cond=True, x=8.0)["x_out" if "x_out" in f.outputs else next(iter(f.outputs))]) == 1.0
+        return
+    f = mdf_loop.to_jax("x: x * rate" if form == "equations" else mdf_loop.compile("x: x * rate"))
+    assert float(next(iter(f(M=3, x=8.0, rate=0.5).values()))) == 1.0
+
+
+def test_errors_of_a_run_are_found_by_checkify():
+    from jax.experimental import checkify
+
+    f = mdf_loop.to_jax(ADD_UP, checks=True)
+    error, _ = checkify.checkify(lambda w: f(M=7, cond=True, s=0.5, w=w))(jnp.arange(4.0))
+    assert "index 4 is out of bounds for axis of size 4" in error.get()
+    short = mdf_loop.to_jax(NEWTON, max_steps=2, checks=True)
+    error, _ = checkify.checkify(lambda a: short(a=a))(2.0)
+    assert "more than max_steps iterations, which are 2" in error.get()
+    error, _ = checkify.checkify(lambda w: f(M=4, cond=True, s=0.5, w=w))(jnp.arange(4.0))
+    assert error.get() is None
+
+
+def test_double_precision_has_to_be_on():
+    jax.config.update("jax_enable_x64", False)
+    try:
+        with pytest.raises(ArgumentError, match="jax_enable_x64"):
+            mdf_loop.to_jax(FHN)()
+        narrow = mdf_loop.to_jax(ADD_UP.replace("double", "float"))
+        found = narrow(M=3, cond=True, s=0.5, w=np.arange(4, dtype=np.float32))["t"]
+        assert found.dtype == np.float32
+        assert float(found) == 3.5
+    finally:
+        jax.config.update("jax_enable_x64", True)
+
+
+def test_it_says_how_it_runs():
+    told = mdf_loop.to_jax(DDM, max_steps=100).explain()
+    assert "a while; for gradients in reverse mode a scan over at most 100 iterations" in told or "at most 5000" in told
+    assert "draws z: standard normal, [5000]" in told
+    assert "a scan over 4000 iterations" in mdf_loop.to_jax(FHN).explain()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("b (int64 i, bool c, double[?] s) => (bool c, double[?] t) { t = Concat <axis = 0> (s, s) }", r"float64\[\?\]"),
+        ("b (int64 i, bool c, seq(double) s) => (bool c, seq(double) t) { t = SequenceInsert (s, w) }", "list"),
+    ],
+)
+def test_what_grows_is_refused(text, message):
+    with pytest.raises((UnsupportedOp, ArgumentError), match=message):
+        mdf_loop.to_jax(text)(M=3, cond=True, s=np.ones(2), **({"w": np.ones(2)} if "w)" in text else {}))
+
+
+def test_names_that_are_not_there():
+    with pytest.raises(ArgumentError, match="no output 'volt'"):
+        mdf_loop.to_jax(FHN, outputs=["volt"])
+    with pytest.raises(ArgumentError, match="curent"):
+        mdf_loop.to_jax(FHN)(curent=0.5)
+    with pytest.raises(ArgumentError, match="missing: w"):
+        mdf_loop.to_jax(ADD_UP)(M=2, s=1.0)

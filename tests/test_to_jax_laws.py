@@ -1,0 +1,137 @@
+"""The laws of JAX: what it computes is what the interpreter computes, for generated bodies, exported loops and all examples."""
+
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from generated import cases, write
+from hypothesis import HealthCheck, given, settings
+from jax_laws import assert_near, interpreted, of_jax
+from test_generated import read_by
+
+import mdf_loop
+from mdf_loop import backend, options
+from mdf_loop.errors import LoopError, LoopWarning, UnsupportedOp
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+
+from exported import differences, models
+
+jax = pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-loop[jax]"')
+
+WORKS = {work.name: work for work in models()}
+
+
+@pytest.fixture(autouse=True)
+def _in_64_bits():
+    jax.config.update("jax_enable_x64", True)
+
+
+relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+
+
+@settings(relaxed, max_examples=40)
+@given(cases())
+def test_generated_bodies(case):
+    captured = read_by(case)
+    body = {"onnx": write(case.body)}["onnx"]
+    carried = dict(zip((value.name for value in case.body.inputs[2:]), case.carried, strict=True))
+    f = mdf_loop.to_jax(mdf_loop.compile(body), max_steps=8)
+    if not f.outputs:
+        return
+    with options(engine="interpret"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", LoopWarning)
+        try:
+            want = mdf_loop.loop(case.trip_count, case.cond, *case.carried, body=body, **captured)
+        except LoopError:
+            return
+    want = want if isinstance(want, tuple) else (want,)
+    try:
+        found = f(M=case.trip_count, cond=case.cond, **{k: jax.numpy.asarray(x) for k, x in {**carried, **captured}.items()})
+    except UnsupportedOp as error:
+        if "length" not in str(error) and "shape" not in str(error):
+            raise
+        return
+    for name, expected in zip(f.outputs, want, strict=True):
+        value = np.asarray(found[name])
+        if f"{name}_length" in found:
+            value = value[: int(found[f"{name}_length"])]
+        if expected is None or not np.size(expected):
+            continue
+        assert_near(value, expected, 1e-6, 0, name)
+
+
+LISTS = "a list, or an array that grows, has no form in JAX"
+OF_LISTS = (
+    "cells",
+    "deque_maximum",
+    "label_path",
+    "moving_average",
+    "sliding_window",
+    "sorted_insertion",
+    "stack_machine",
+    "undo",
+)
+NOT_IN_JAX = {f"script_{name}": LISTS for name in OF_LISTS} | {
+    "script_growing_cache": "JAX needs types and lengths that stay the same",
+    "script_selection_sort": "Slice has no form in JAX",
+    "jax_limited_memory_bfgs": "NonZero has no form in JAX",
+}
+"""Exported loops that have no form in JAX, for they make lists, or arrays as long as values say, and what the error says."""
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_exported_loops(name):
+    work = WORKS[name]
+    prepared = backend.prepare(work.model)
+    given = {**prepared.body.defaults, **work.inputs}
+    if name in NOT_IN_JAX:
+        with pytest.raises(UnsupportedOp, match=NOT_IN_JAX[name]):
+            of_jax(jax, prepared.body, given)
+        return
+    assert differences(tuple(of_jax(jax, prepared.body, given)), work.expected) == ""
+
+
+EXAMPLES = {
+    "accumulate.yaml": {},
+    "leaky_accumulator.yaml": {},
+    "newton.yaml": {},
+    "newton_mdf.yaml": {},
+    "rnn.yaml": {},
+    "gallery/fitting.yaml": {},
+    "gallery/fitzhugh_nagumo.yaml": {},
+    "gallery/game_of_life.yaml": {},
+    "gallery/greedy_decoding.yaml": {},
+    "gallery/newton_fractal.yaml": {},
+    "gallery/rnn.yaml": {},
+    "gallery/rnn.onnx": {},
+}
+
+
+@pytest.mark.parametrize("path", EXAMPLES)
+def test_examples(path):
+    model = mdf_loop.prepare(f"examples/{path}")
+    given = {
+        n: np.ones([d if isinstance(d, int) else 2 for d in p.type.shape or ()], p.type.dtype or float)
+        for n, p in model.inputs.items()
+        if p.required
+    }
+    with options(engine="interpret"):
+        want = model(**given)
+    found = mdf_loop.to_jax(model, max_steps=1000)(**given)
+    assert {name for name in found if not name.endswith("_length")} == set(want)
+    for name, expected in want.items():
+        value = np.asarray(found[name])
+        if f"{name}_length" in found:
+            value = value[: int(found[f"{name}_length"])]
+        np.testing.assert_allclose(value, expected, rtol=1e-6, atol=1e-6, err_msg=name)
+
+
+def test_a_graph_of_float32_is_computed_in_it():
+    work = next(work for work in WORKS.values() if all(x.dtype == np.float32 for x in work.expected))
+    prepared = backend.prepare(work.model)
+    found = of_jax(jax, prepared.body, {**prepared.body.defaults, **work.inputs})
+    for one, other in zip(found, interpreted(prepared, work.inputs), strict=True):
+        assert one.dtype == other.dtype
