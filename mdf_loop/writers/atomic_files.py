@@ -132,7 +132,8 @@ def second_name(path: str | os.PathLike, other: str | os.PathLike) -> None:
         return
     except (FileExistsError, FileNotFoundError):
         raise
-    except OSError:
+    except OSError as error:
+        let_through(error)
         copy = f"{os.fspath(path)}.copy"
     try:
         shutil.copyfile(path, copy)
