@@ -14,10 +14,10 @@ import numpy as np
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
 
-from exported import models
-from jax_laws import given_of, numeric_cases, traced
+from exported import models  # noqa: E402
+from jax_laws import given_of, numeric_cases, traced  # noqa: E402
 
-from mdf_loop import backend
+from mdf_loop import backend  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
 

@@ -73,7 +73,7 @@ class TracedLoop:
             self.w.plain(x, self.w.known[x], self.v)
         read = {place for place, _ in self.w.how.uses.items_of(self.v)}
         first = self.loop.n_carried + self.loop.n_last
-        self.kept = [k for k in range(len(self.loop.rows)) if first + k in read]
+        self.kept = [k for k in range(len(self.loop.rows)) if self.w.how.whole or first + k in read]
         self.rows = [self.loop.rows[k] for k in self.kept]
         for x in (*self.loop.last, *self.rows, *self.loop.states):
             if not x.type.is_static:
