@@ -1,8 +1,10 @@
 """What ``run`` refuses ``check`` finds, with the line of the equation; of models that run it says nothing."""
 
 import json
+import random
 import re
 
+import numpy as np
 import onnx.parser
 import pytest
 import yaml
@@ -165,3 +167,60 @@ def test_types_that_a_network_declares(tmp_path):
     onnx.save(onnx.parser.parse_model(text), path)
     (problem,) = check(path)
     assert "'x' is float and 'w' is double, but Mul takes operands of one type" in problem.message
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_all_nodes_that_fail_by_themselves_are_found(seed, tmp_path):
+    choose = random.Random(seed)
+    nodes, edges, failing, below = {}, {}, set(), set()
+    for k in range(6):
+        senders = choose.sample([*nodes], min(len(nodes), choose.choice([0, 0, 1, 2])))
+        fails = choose.random() < 0.4
+        text = " + ".join(["c", *(f"from_{other}" for other in senders)]) + ("[7]" if fails else "")
+        nodes[f"n{k}"] = {
+            "input_ports": {f"from_{other}": {"shape": [2]} for other in senders},
+            "parameters": {"c": {"value": [1.0, 2.0]}, "y": {"value": f"numpy.array({text.replace('[7]', '')}){'[7]' * fails}"}},
+            "output_ports": {"out": {"value": "y"}},
+        }
+        for other in senders:
+            edges[f"{other}{k}"] = {"sender": other, "sender_port": "out", "receiver": f"n{k}", "receiver_port": f"from_{other}"}
+        if below.intersection(senders) or failing.intersection(senders):
+            below.add(f"n{k}")
+        elif fails:
+            failing.add(f"n{k}")
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps({"m": {"graphs": {"g": {"nodes": nodes, "edges": edges}}}}))
+    errors = [problem.message for problem in check(path) if problem.kind == "error"]
+    assert sorted(re.findall(r"^g/(n\d)/", "\n".join(errors), re.MULTILINE)) == sorted(failing)
+    assert len(errors) == len(failing)
+
+
+NAMED = [
+    ("v", "run[0]"),
+    ("w", "run[1]"),
+    ("path", "run[2]"),
+    ("v", "run.v"),
+    ("end", "run.w"),
+    ("v", "run[1]"),
+    ("only", "run[2]"),
+]
+BY_PLACE = [("end", "run[0]"), ("path", "run[1]")]
+
+
+@pytest.mark.parametrize(("port", "text"), [*NAMED, *BY_PLACE])
+def test_a_result_that_sorting_the_file_would_change_is_told(port, text, tmp_path):
+    content = yaml.safe_load(EQUATIONS)
+    content["m"]["graphs"]["g"]["nodes"]["n"]["output_ports"] = {port: {"value": text}}
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(content))
+    told = [problem.message for problem in check(path) if "sorted" in problem.message]
+    carried = ["v", "w"]
+    assert told == [
+        f"g/n/{port}: {text} is {carried[int(text[4])]!r} by its place, and another result when the file is sorted; "
+        f"write run.{carried[int(text[4])]}"
+        for _ in range((port, text) in BY_PLACE)
+    ]
+    if not told:
+        wanted = mdf_loop.run(path)[port]
+        (tmp_path / "sorted.json").write_text(json.dumps(content, sort_keys=True))
+        assert np.array_equal(mdf_loop.run(tmp_path / "sorted.json")[port], wanted)

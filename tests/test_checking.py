@@ -77,6 +77,9 @@ def test_new_replaces_nothing_unless_told_to(tmp_path, monkeypatch, capsys):
     assert run_main("new", "other", "--json") == 0
 
 
+PARAMETERS = "          parameters:"
+PORT = "          input_ports: {{spare: {{default_value: 0.5, {}}}}}\n" + PARAMETERS
+
 WRONG = [
     ("value: run.x", "value: runn.x", "left:", "error", "reads 'runn', which the node does not have; did you mean 'run'?"),
     ("rate * x", "rats * x", "body:", "error", "the body reads 'rats', which the node does not have; did you mean 'rate'?"),
@@ -93,8 +96,8 @@ WRONG = [
     ),
     ("body: body", "body: boddy", "run:", "error", "reads 'boddy', which the node does not have; did you mean 'body'?"),
     ("      nodes:", "      nodez:", "nodez:", "error", "did you mean 'nodes'?"),
-    ("{default_value: 0.5}", "{default_value: 0.5, type: int64}", "rate:", "error", "its default is float64, declared is int64"),
-    ("{default_value: 0.5}", "{default_value: 0.5, shape: [2]}", "rate:", "error", "has shape [], declared is [2]"),
+    (PARAMETERS, PORT.format("type: int64"), "spare:", "error", "its default is float64, declared is int64"),
+    (PARAMETERS, PORT.format("shape: [2]"), "spare:", "error", "has shape [], declared is [2]"),
     ("enough: {value", "spare: {value: 1}\n            enough: {value", "spare:", "warning", "decay/spare: nothing reads it"),
     ("format:", "formt:", "formt:", "error", "did you mean 'format'?"),
     ("    collected:", "    colected:", "body:", "error", "unknown: colected"),
@@ -102,7 +105,9 @@ WRONG = [
 
 
 @pytest.mark.parametrize("suffix", [".yaml", ".json"])
-@pytest.mark.parametrize(("right", "wrong", "place", "kind", "told"), WRONG, ids=[wrong for _, wrong, *_ in WRONG])
+@pytest.mark.parametrize(
+    ("right", "wrong", "place", "kind", "told"), WRONG, ids=[wrong.strip().split("\n")[0] for _, wrong, *_ in WRONG]
+)
 def test_what_is_wrong_is_told_with_its_line(tmp_path, monkeypatch, capsys, right, wrong, place, kind, told, suffix):
     text = started(tmp_path, monkeypatch, capsys).read_text()
     assert right in text
@@ -122,7 +127,7 @@ def test_what_is_wrong_is_told_with_its_line(tmp_path, monkeypatch, capsys, righ
 def test_everything_is_told_at_once(tmp_path, monkeypatch, capsys):
     path = started(tmp_path, monkeypatch, capsys)
     path.write_text(
-        path.read_text().replace("input_ports", "input_portz").replace("parameters", "paramters").replace("format", "fmt")
+        path.read_text().replace("output_ports", "output_portz").replace("parameters", "paramters").replace("format", "fmt")
     )
     assert [problem.line for problem in check(path)] == sorted(problem.line for problem in check(path))
     assert len(check(path)) == 3
@@ -321,7 +326,7 @@ def test_bodies_are_looked_at_although_the_structure_around_them_is_wrong(tmp_pa
 
 def test_what_is_mended_as_told_leaves_nothing_new(tmp_path):
     path = tmp_path / "several.yaml"
-    text = SEVERAL[: SEVERAL.index("        b:\n")].replace("parameterz", "parameters").replace("runn[0]", "run[0]")
+    text = SEVERAL[: SEVERAL.index("        b:\n")].replace("parameterz", "parameters").replace("runn[0]", "run.x")
     path.write_text(text.replace("x: x /", "x: x / 2").replace("sqr(", "sqrt(").replace("'[1, 2] * x'", "2 * x"))
     assert check(path) == []
 

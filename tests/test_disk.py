@@ -86,7 +86,7 @@ def test_what_belongs_to_somebody_else_is_not_trusted(kept, monkeypatch):
     somebody = os.geteuid() + 1
     monkeypatch.setattr(os, "geteuid", lambda: somebody)
     assert kept.read(KEY) is None
-    assert "somebody else's" in kept.refusal()
+    assert "belongs to another user" in kept.refusal()
 
 
 @owned

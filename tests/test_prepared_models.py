@@ -14,6 +14,7 @@ import mdf_loop
 from mdf_loop.errors import ArgumentError, IterationError, IterationLimit, LoopTimeout, MalformedBody
 from mdf_loop.integrations.engine_runs import run_graph
 from mdf_loop.models import opening
+from mdf_loop.models.verifying import verify
 from mdf_loop.options import random_stream
 from mdf_loop.settings.random_streams import RandomStream
 
@@ -193,6 +194,26 @@ def test_inputs_of_an_onnx_model():
     assert model.inputs["x"].default is None
     assert model.inputs["w"].default.tolist() == [1, 2]
     assert model(x=[1, 1])["y"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "names", [[], ["x"], ["A.x"], ["B.x"], ["A.x", "B.x"], ["A.x", "B.x", "C.z"], ["z"], ["C.z", "x"]], ids=str
+)
+def test_what_is_given_by_node_and_port_is_not_drawn_as_well(names, tmp_path):
+    def required(name, port):
+        ports = [InputPort(id=port, shape=(2,), type="float", metadata={"required": True})]
+        return Node(id=name, input_ports=ports, output_ports=[OutputPort(id=f"of_{name}", value=f"{port} * 2.0")])
+
+    source = Graph(id="g", nodes=[required("A", "x"), required("B", "x"), required("C", "z")])
+    given = {name: np.full(2, float(k)) for k, name in enumerate(names)}
+    assert mdf_loop.prepare(source).explain(**given) == "no Loop or Scan ran"
+    path = tmp_path / "model.yaml"
+    Model(id="m", graphs=[source]).to_yaml_file(str(path))
+    report = verify(path, given)
+    assert report.disagreements == []
+    assert {name: value.tolist() for name, value in report.inputs.items() if name in given} == {
+        name: value.tolist() for name, value in given.items()
+    }
 
 
 def test_explain_tells_of_the_loops():

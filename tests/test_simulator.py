@@ -146,7 +146,7 @@ def test_a_copy_goes_on_at_rows_of_its_own(made):
     one, other = made(f), made(f)
     y, z = one(THETA), other(THETA)
     for a, b in ((x, y), (x, z), (y, z), (f(THETA), y)):
-        assert not (a == b).any(axis=(1, 2)).any()
+        assert not (a == b).all(axis=(1, 2)).any()  # single reaction times are multiples of dt, and may be the same
     assert min(one.seeds) >= 1 << 62
     np.testing.assert_array_equal(f(THETA, seed=one.seeds), y)
     with mdf_loop.options(engine="numpy"):

@@ -162,6 +162,24 @@ def test_a_product_of_matrices_is_a_sum_that_begins_with_zero(shapes, dtype):
             assert not np.any(one)
 
 
+@pytest.mark.parametrize("shapes", [pair for pair in SHAPES if max(map(len, pair)) < 3], ids=str)
+@pytest.mark.parametrize("text", ["numpy.dot(a, b)", "numpy.inner(a, b)", "a @ b", "numpy.matmul(a, b)"])
+@pytest.mark.parametrize("dtype", KINDS)
+def test_a_product_in_an_expression_is_such_a_sum(shapes, text, dtype):
+    if "inner" in text:
+        shapes = shapes[0], shapes[1][::-1]
+    for a, b in ((-0.0, 1.0), (0.0, -1.0), (-0.0, -1.0)):
+        given = {"a": np.full(shapes[0], a, dtype), "b": np.full(shapes[1], b, dtype)}
+        for n in (1, 2, 300):
+            found = []
+            for engine in ("interpret", "numpy", "jit"):
+                with mdf_loop.options(engine=engine):
+                    z = mdf_loop.loop(n, True, 0.0, body={"carried": {"y": "y"}, "collected": {"z": text}}, **given)[1]
+                    last = mdf_loop.loop(n, True, np.negative(0 * z[0]), body={"carried": {"y": f"({text}) + 0 * y"}}, **given)
+                found += [z, last]
+            assert not any(np.signbit(value).any() for value in found)
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 9, 33, 100])
 @pytest.mark.parametrize("op", ["ReduceMax", "ReduceMin", "GlobalMaxPool"])
 @pytest.mark.parametrize("dtype", KINDS)

@@ -25,6 +25,7 @@ from modeci_mdf.mdf import (
 )
 from node_cases import node_cases
 from samples_expression import SAMPLES
+from scheduled_models import graph
 from test_convert import CONTROL, INPUTS
 from test_expression import ARITHMETIC, FUNCTIONS, INDEXING, LOGIC, VALUES, listed
 from test_mdf_body import SAME_AS_MDF
@@ -252,6 +253,48 @@ def test_a_state_may_start_as_a_number_and_go_on_as_an_array():
     node.output_ports.append(OutputPort(id="p", value="numpy.max(peak)"))
     body = model_of(node, metadata={"inputs": ["i", "go", "x"], "outputs": ["go", "y", "s", "p"]}).graphs[0]
     assert_onnxruntime_agrees(looping(body, 3, start=[1.0, -2.0]))
+
+
+STEPS = ["x", "x + x", "x + 1", "x * 0.5", "1 - x", "x > 0", "x == False", "numpy.where(x, 2.0, 1.0)"]
+"""What is carried of a truth value, or of a number, the next time: numbers, some of them."""
+
+
+STARTS = [True, False, np.array([True, False]), 1, 0.5]
+
+
+def assert_as_run(model, expected):
+    found = mdf_loop.run(model)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value)
+        assert (np.asarray(found[name]).dtype == bool) == (np.asarray(value).dtype == bool)
+
+
+@pytest.mark.parametrize("start", STARTS, ids=str)
+@pytest.mark.parametrize("text", STEPS)
+def test_a_truth_value_that_becomes_a_number_is_refused_and_nothing_else(start, text):
+    args = {"M": 3, "cond": True, "x": "start", "body": {"carried": {"x": text}, "collected": {"r": "x"}}}
+    parameters = [Parameter(id="start", value=start), Parameter(id="run", function="onnx::Loop", args=args)]
+    ports = [OutputPort(id="y", value="run.x"), OutputPort(id="rows", value="run.r")]
+    made = graph(Node(id="n", parameters=parameters, output_ports=ports))
+    expected = mdf_loop.run(made)
+    is_bool, becomes_bool = (np.asarray(value).dtype == bool for value in (start, expected["y"]))
+    if is_bool == becomes_bool:
+        assert_as_run(mdf_loop.to_onnx(made), expected)
+        return
+    said = (
+        "'x' is a truth value first and becomes a number: begin with a number" if is_bool else "element types of what is carried"
+    )
+    with pytest.raises(UnsupportedOp, match=said):
+        mdf_loop.to_onnx(made)
+
+
+@pytest.mark.parametrize("start", STARTS, ids=str)
+@pytest.mark.parametrize("text", STEPS)
+def test_steps_that_begin_with_a_truth_value_give_the_same(start, text):
+    state = Parameter(id="x", value=text, default_initial_value=start)
+    made = graph(Node(id="n", parameters=[state], output_ports=[OutputPort(id="y", value="x")]))
+    for steps in (1, 4):
+        assert_as_run(mdf_loop.to_onnx(made, steps=steps), mdf_loop.run(made, steps=steps))
 
 
 def test_what_is_carried_may_grow():

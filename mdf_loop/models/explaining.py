@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from mdf_loop.calls.explain import explained, explained_graph, plan_content
@@ -82,13 +82,13 @@ def loops_of(model: Model, inputs: Mapping[str, Any]) -> list[NumpyLoop]:
 def _missing(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Values for the inputs that a model needs and that are not given."""
     try:
-        return drawn(needed_of(model), SEED, set(inputs))
+        return drawn(needed_of(model, inputs), SEED, set(inputs))
     except LoopError:  # said with all its circumstances when the model runs
         return {}
 
 
-def needed_of(model: Model) -> dict[str, ValueType]:
-    """The inputs that a model cannot do without, with what is declared of them."""
+def needed_of(model: Model, given: Container[str] = ()) -> dict[str, ValueType]:
+    """The inputs that a model cannot do without, with what is declared of them; see :func:`needed_in`."""
     if isinstance(model, MdfModel) and model.typed is None:
-        return needed_in(model.graph)
+        return needed_in(model.graph, given)
     return {name: port.type for name, port in model.inputs.items() if port.default is None}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -142,7 +142,7 @@ def opened(path: Path, given: Mapping[str, Any], seed: int) -> tuple[Any, dict[s
         The model cannot be read, or no value of an input can be drawn.
     """
     model = load(path)
-    kinds = needed(model)
+    kinds = needed(model, given)
     if path.suffix.lower() not in (".onnx", ".xml"):
         given, inside = MdfModel(model.graphs[0]).told_apart(given)
         model.graphs[0] = with_constants(model.graphs[0], inside) if inside else model.graphs[0]
@@ -299,21 +299,27 @@ def _distance(wanted: Any, actual: Any) -> float:
     return float(np.nanmax(distances)) if distances.size and not np.isnan(distances).all() else 0.0
 
 
-def needed(model: Any) -> dict[str, ValueType]:
-    """The inputs that a model cannot do without, by name, with what is declared of them."""
+def needed(model: Any, given: Container[str] = ()) -> dict[str, ValueType]:
+    """The inputs that a model cannot do without, by name, with what is declared of them; see :func:`needed_in`."""
     if len(model.graphs) != 1:
         raise MalformedBody(f"the model {model.id!r} has {len(model.graphs)} graphs; one is verified at a time")
-    return needed_in(model.graphs[0])
+    return needed_in(model.graphs[0], given)
 
 
-def needed_in(graph: Any) -> dict[str, ValueType]:
-    """The same of a graph."""
+def needed_in(graph: Any, given: Container[str] = ()) -> dict[str, ValueType]:
+    """The same of a graph.
+
+    Ports of one name are one input, but for those that are ``given`` as ``node.port``: they are none, and the others one each.
+    """
     if is_typed(graph):
         body = read(graph, kind="branch")
         names = names_of(graph)
         return {names.get(name, name): body.type_of(name) for name in _without_default(body)}
     ports = {(node.id, port.id): port for node in graph.nodes for port in node.input_ports}
-    return {port: _of_port(ports[node, port]) for node, port in ports_of(graph).needy}
+    needy = ports_of(graph).needy
+    apart = {port for node, port in needy if f"{node}.{port}" in given}
+    asked = {f"{node}.{port}" if port in apart else port: _of_port(ports[node, port]) for node, port in needy}
+    return {name: kind for name, kind in asked.items() if name not in given}
 
 
 def _without_default(body: Body) -> Iterator[str]:

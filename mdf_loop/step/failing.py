@@ -1,4 +1,4 @@
-"""What may go wrong in a Step: the values that are computed for that even if nobody reads them, and how programs give up."""
+"""What may go wrong in a Step: the values that are computed for that even if they have no readers, and how programs give up."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def may_refuse(value: Value) -> bool:
 
 
 def may_fail(value: Value) -> bool:
-    """Whether something may go wrong with a value, so that it is computed even if nobody reads it."""
+    """Whether something may go wrong with a value, so that it is computed even if it has no readers."""
     if value.op in ("apply", "loop", "branch", "place_in", "gather") or may_refuse(value):
         return True
     return value.op not in _HARMLESS_PLACES and not all(x.type.is_static for x in (value, *value.args))  # shapes may not fit

@@ -1,4 +1,4 @@
-"""The region of a loop's body, lowered again and again until the types of what goes round hold for every iteration."""
+"""The region of a loop's body, lowered again and again until the types of carried values hold for every iteration."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Settling:
     region : Region
         The body as it was lowered last.
     initial : list of Value
-        What goes round at the beginning: lists, as far as they can be, are arrays.
+        Carried values at the beginning: lists, as far as they can be, are arrays.
     types : list of Type
         What is known of it in every iteration.
     first_ends : list of Type

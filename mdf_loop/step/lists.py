@@ -17,7 +17,7 @@ from mdf_loop.step.records import UNKNOWN, Length, Size, Type, Value
 
 @dataclass(eq=False, repr=False)
 class Filling:
-    """What is put into a list that goes round and began empty, seen while its loop is looked at for the first time.
+    """What is put into a carried list that began empty, seen while its loop is looked at for the first time.
 
     Attributes
     ----------

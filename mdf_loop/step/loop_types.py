@@ -1,4 +1,4 @@
-"""What goes into a loop and round in it: how often, and of which types."""
+"""What a loop is given and carries: how often it runs, and the types."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def type_of_part(axis: int, given: Type) -> Type:
 
 
 def of_its_own(type: Type) -> Type:
-    """A type with open lengths of its own: what goes round may have another length than what it was at first."""
+    """A type with open lengths of its own: a carried value may have another length than what it was at first."""
     if type.shape is None or type.is_static:
         return type
     return replace(type, shape=tuple(n if isinstance(n, int) else Size() for n in type.shape))

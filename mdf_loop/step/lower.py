@@ -82,7 +82,7 @@ def lower_loop(
     """The Step of one loop: its results, then the number of iterations.
 
     Parameters are the trip count (any number where there is none), then carried, scanned and captured values.  Where it
-    ``is_long``, it has to be known what goes round, if that can be known behind the first iteration.
+    ``is_long``, the types of carried values have to be known, if they can be known behind the first iteration.
 
     Raises
     ------
@@ -136,7 +136,7 @@ class Lowering:
     def body(self, body: Body, scope: Mapping[str, Value]) -> list[Value]:
         """The values of a body's outputs; ``scope`` has its inputs and captures."""
         if body.state:
-            raise CannotLower("values that go round behind the body's back")
+            raise CannotLower("state that the body does not declare")
         names = {**scope, **{name: self.b.const(unchangeable(value), self.exact) for name, value in body.constants.items()}}
         for node in body.nodes:
             for name, value in zip(node.outputs, self.node(node, names), strict=False):
@@ -300,7 +300,7 @@ class Lowering:
         record, carried, lists = collecting(record, carried)
         settled = self.settled(record, carried, scanned, scope)
         if self.is_long and not self.depth and settled.would_settle():
-            raise CannotLower("what goes round has its type from the second iteration on")
+            raise CannotLower("a carried value has its type from the second iteration on")
         operator, operands, worth = whole or (None, (), 1 << 62)
         attr = LoopRegion(
             settled.region,

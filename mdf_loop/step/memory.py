@@ -1,4 +1,4 @@
-"""Where the arrays of a loop's body are written: buffers made once, or the memory of a carried value that nobody needs any more.
+"""Where the arrays of a loop's body are written: buffers made once, or the memory of a carried value that has no readers left.
 
 Decided on what operations are, never on operators: element-wise results, products and updates have a place they can be told.
 """
@@ -98,7 +98,7 @@ class _Cell:
 
 
 def _cells_with_an_owner(found: Places, live: Liveness, loop: LoopRegion) -> list[_Cell]:
-    """The memory of what goes round, from its last reader to what takes its place, and of rows before they are known."""
+    """The memory of carried values, from the last reader to what takes its place, and of rows before they are known."""
     cells = []
     for value, k in found.over.items():
         state = loop.states[k]

@@ -1,4 +1,4 @@
-"""Lists that go round in loops and through branches: wherever they can be, they are arrays there.
+"""Lists that loops carry and branches give: wherever they can be, they are arrays there.
 
 One that a loop makes from nothing, and that nobody looks at inside, is what the loop collects.  Of one that begins empty the
 element type is that of what is put in: the loop is lowered once to see it, and then again.  A list of elements of several types
@@ -19,7 +19,7 @@ from mdf_loop.step.records import UNKNOWN, Region, Size, Type, Value
 
 
 class CarriedList:
-    """A list that goes round: an array, as soon as it is known what its elements are.
+    """A carried list: an array, as soon as it is known what its elements are.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ def alike(b: Builder, then: Region, other: Region) -> tuple[Region, Region, dict
             for side, x in zip(sides, pair, strict=True):
                 side[k] = x.args[0] if x.args else b.no_rows(row)
             lists[k] = b.rows
-        elif not rows:  # two empty ones, made again behind the branch; the one that goes round learns what is put in
+        elif not rows:  # two empty ones, made again behind the branch; the carried one learns what is put in
             sides[0][k] = sides[1][k] = b.const(None)
             lists[k] = functools.partial(lambda filling, _: b.rows(filling=filling), pair[0].attr or pair[1].attr)
     return replace(then, results=tuple(sides[0])), replace(other, results=tuple(sides[1])), lists

@@ -209,7 +209,7 @@ def _check_onnx(case: GraphCase, expected: dict[str, Any]) -> None:
     for name, value in expected.items():
         if value is None or name not in actual:
             continue
-        a, e = np.asarray(actual[name], float), np.asarray(value, float)
+        a, e = np.asarray(actual[name], complex), np.asarray(value, complex)
         if (np.abs(e) >= 2.0**63).any():
             continue  # whole numbers of ONNX end there, Python's do not
         if a.shape != e.shape or not np.allclose(a, e, rtol=1e-6, atol=1e-9, equal_nan=True):

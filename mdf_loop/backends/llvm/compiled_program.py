@@ -144,11 +144,11 @@ class MachineProgram:
         return tuple(results)
 
     def new_table(self) -> ProgramTable:
-        """A table for somebody who calls."""
+        """A table for one caller."""
         return ProgramTable(self.table, self._code["once"], self.constants, self.outside)
 
     def taken(self) -> ProgramTable:
-        """A table that nobody else uses until it is given back."""
+        """A table that no other call uses until it is given back."""
         return self._spare.pop() if self._spare else self.new_table()
 
     def exact(self, values: Sequence[Any]) -> Sequence[Any]:

@@ -1,6 +1,6 @@
-"""Which updates of one part of an array are written over it: those after which nobody reads what it was.
+"""Which updates of one part of an array are written over it: those after which what it was has no readers.
 
-What goes round may be written over in the branches of its loop as well, and in loops inside that carry it on.
+A carried value may be written over in the branches of its loop as well, and in inner loops that carry it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _Overwriting:
             self.found.add(value)
 
     def _is_last(self, value: Value) -> bool:
-        """Whether nobody reads the first argument of an update later, nor what else was given where that comes from."""
+        """Whether the first argument of an update has no later readers, nor what else was given where that comes from."""
         return self._holds_of(value.args[0], lambda x: self._is_over(x, value))
 
     def last_read(self, value: Value, but: Value) -> int:
@@ -76,7 +76,7 @@ class _Overwriting:
         return reader not in self.fusion.copied and _may_look_at(reader, self.fusion)
 
     def _is_over(self, x: Value, value: Value) -> bool:
-        """Whether nobody else reads a value, or what a branch gave with it, once another one is computed."""
+        """Whether a value, or what a branch gave with it, has no other readers once another one is computed."""
         return max(self.last_read(x, value), self.last_read(_given_with(x), value)) <= self.place[value]
 
     def _holds_of(self, x: Value, holds: Callable[[Value], bool]) -> bool:
@@ -107,7 +107,7 @@ class _Overwriting:
                 self.own.add(item)
 
     def _loop(self, value: Value, attr: LoopRegion) -> None:
-        """A list that a loop alone goes on with stays where it is."""
+        """A list that only a loop carries on stays where it is."""
         (_, _, initial, *_), states, ends = attr.split(value.args), attr.states, attr.ends
         changing = {state for state, end in zip(states, ends, strict=True) if end is not state}
         over = overwriting(attr.body, changing, self.fusion)
@@ -124,7 +124,7 @@ class _Overwriting:
         return [x for x in self.readers.get(value, ()) if x is not None and x.op == "item"]
 
     def _is_left_to(self, value: Value, x: Value) -> bool:
-        """Whether nobody but a value reads another one, or what looks at it, from there on, and the value only reads itself."""
+        """Whether only one value reads another one, or what looks at it, from there on, and the value only reads itself."""
         inside = set(read_by(value)) - {x}
         return self._holds_of(x, lambda x: self._is_over(x, value) and not self._looking_at(x) & inside)
 

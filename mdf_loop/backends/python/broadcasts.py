@@ -22,7 +22,7 @@ LEAST, MOST = 64, 1 << 18
 
 
 def whole_operands(p: Printer, v: Value, args: list[str], target: str) -> list[str]:
-    """What stands for the operands of a primitive that is written into ``target``."""
+    """What is written for the operands of a primitive that is written into ``target``."""
     size, args = v.type.size, list(args)
     if not LEAST <= size <= MOST:
         return args

@@ -52,7 +52,7 @@ def program(
 ) -> tuple[Callable[..., Any], str]:
     """The function of a Step, ``program(run, *values) -> results``, and its text.
 
-    ``is_block`` says that whoever calls it has chosen how many iterations there are, and looks at the clock.
+    ``is_block`` says that the caller has chosen how many iterations there are, and looks at the clock.
     ``careful`` writes functions that give numpy's infinities and nan where Python's raise errors; they cost more.
 
     It raises :class:`~mdf_loop.step.failing.FallBack`, or whatever the kernels raise, where it cannot tell what is
@@ -234,7 +234,7 @@ class Printer:
         return call if weak else f"{call}.item()"
 
     def _may_leave_its_type(self, value: Value) -> bool:
-        """Whether a whole number has to be looked at, because somebody reads the number itself."""
+        """Whether a whole number has to be looked at, because the number itself is read."""
         if not is_native(value.type) or value.type.kind != "i" or value.type.weak:
             return False
         if value.op == "cast" and value.args[0].type.kind == "i" and not value.args[0].type.weak:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mdf_loop.backends.python.printer import Printer
 
 UNWATCHED = 1 << 62
-"""No limit: the program is a block of iterations, whose number whoever calls it has bounded."""
+"""No limit: the program is a block of iterations, whose number the caller has bounded."""
 
 LARGEST_BLOCK = 1 << 26
 """Bytes of collected values for which there is room from the start."""

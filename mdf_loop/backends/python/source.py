@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 _BUILTINS = frozenset(dir(builtins))
-"""Names that stand for Python's own in every program: numpy has a ``bool`` as well."""
+"""Names that are Python's own in every program: numpy has a ``bool`` as well."""
 
 
 class Source:
-    """Lines of Python, and what the names in them stand for.
+    """Lines of Python, and what the names in them mean.
 
     Everything in the text was made here: names and numbers, never a text of a model.
     """
@@ -32,7 +32,7 @@ class Source:
         self.lines[place:place] = ["    " * self.depth + text for text in texts]
 
     def fresh(self, letter: str) -> str:
-        """A name that nobody has yet."""
+        """A new name."""
         self._count += 1
         return f"{letter}{self._count}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,13 +11,14 @@ import numpy as np
 
 from mdf_loop.calls.control_flow import condition, trip_count
 from mdf_loop.calls.prepared import prepare_branch, prepare_loop, prepare_scan, read_once
-from mdf_loop.errors import ArgumentError, LoopError, did_you_mean
+from mdf_loop.errors import ArgumentError, LoopError, MalformedBody, did_you_mean
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Gap
 from mdf_loop.integrations.registration import signature_of
 from mdf_loop.ir import Body
 from mdf_loop.options import start_run
-from mdf_loop.readers.mdf.by_place import NO_VALUES
+from mdf_loop.readers.expressions.equation_texts import Equations, equations_in, is_equations
+from mdf_loop.readers.mdf.by_place import LOOPS, NO_VALUES, NamedResults
 from mdf_loop.readers.mdf.control_functions import STEPPED
 from mdf_loop.readers.mdf.file_structure import called
 from mdf_loop.readers.mdf.input_ports import default_value_of
@@ -104,6 +106,34 @@ def _of_results(node: Any, thing: Any, results: int, place: tuple[str, ...]) -> 
             yield Finding(
                 ERROR, f"{where}: {port.value} is not there; {thing.id} has {results} results, from 0 on", (*place, port.id)
             )
+
+
+def counted_results(graph: Any) -> Iterator[Finding]:
+    """Ports that take one of several results of equations by its place, which is another one when the file is sorted.
+
+    ``graph`` is as it is written: names are places once it is loaded.
+    """
+    for node in graph.nodes:
+        held = {parameter.id: parameter.value for parameter in node.parameters}
+        for thing in (*node.parameters, *node.functions):
+            source = (thing.args or {}).get("body", "body") if thing.function in LOOPS else None
+            source = held.get(source) if isinstance(source, str) else source
+            with contextlib.suppress(MalformedBody):  # reported with the body
+                said = equations_in(source) if isinstance(source, dict) and is_equations(source) else None
+                yield from _of_places(said, node, thing, (str(graph.id), node.id)) if said is not None else ()
+
+
+def _of_places(said: Equations, node: Any, thing: Any, place: tuple[str, ...]) -> Iterator[Finding]:
+    results = NamedResults((*said.carried, *said.collected), len(said.carried))
+    for port in node.output_ports:
+        taken = re.fullmatch(rf"\s*{re.escape(thing.id)}\s*\[\s*(\d+)\s*\]\s*", str(port.value), re.ASCII)
+        if taken is None or int(taken[1]) >= len(results.names):
+            continue
+        count, name = int(taken[1]), results.names[int(taken[1])]
+        part = said.carried if count < results.n_carried else said.collected
+        if len(part) > 1 and port.id != name and not results.contradicts(port.id, count):
+            told = f"{port.value} is {name!r} by its place, and another result when the file is sorted; write {thing.id}.{name}"
+            yield Finding(WARNING, f"{'/'.join((*place, port.id))}: {told}", (*place, port.id))
 
 
 def _of_end(body: Body, node: Any, thing: Any, place: tuple[str, ...]) -> Iterator[Finding]:

@@ -19,6 +19,7 @@ from mdf_loop.convert.locating import line_in_text, line_of_error, line_of_names
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import LoopError, LoopWarning, hints_of
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Salvaged, salvaged
+from mdf_loop.integrations.checks.loop_bodies import counted_results
 from mdf_loop.integrations.checks.trial import wrong_when_run, wrong_with_inputs
 from mdf_loop.integrations.checks.whole_graphs import wrong_with_graph
 from mdf_loop.readers.mdf.file_structure import wrong_with_model
@@ -107,6 +108,9 @@ def _of_content(rest: Salvaged, path: Path, given: Mapping[str, Any]) -> Iterato
             model = model_as_written(rest.content)
         looked = "nothing else" if model is None else "of the rest only the bodies of loops"
         yield Problem(NOTE, f"{looked} can be checked before this is corrected", known.line)
+    with contextlib.suppress(Exception):  # what the reader mends and MDF refuses
+        written = model_as_written(copy.deepcopy(rest.content))
+        yield from [_located(each, path) for graph in written.graphs for each in counted_results(graph) if known is None]
     for graph in model.graphs if model is not None else ():
         missing = [*wrong_with_inputs(graph, given)] if known is None else []
         found = [*wrong_with_graph(graph, rest, known is None), *missing]
@@ -115,11 +119,11 @@ def _of_content(rest: Salvaged, path: Path, given: Mapping[str, Any]) -> Iterato
             if known is None or problem.line != known.line:
                 yield problem
         is_sound = known is None and not rest.gaps and not any(each.kind == ERROR and each not in missing for each in found)
-        wrong = wrong_when_run(graph, given) if is_sound else None
-        if isinstance(wrong, Finding):
-            yield _located(wrong, path)
-        elif wrong is not None and not _is_told(wrong, graph, found):
-            yield _of_run(wrong, graph, path)
+        for wrong in wrong_when_run(graph, given) if is_sound else ():
+            if isinstance(wrong, Finding):
+                yield _located(wrong, path)
+            elif not _is_told(wrong, graph, found):
+                yield _of_run(wrong, graph, path)
 
 
 def _is_told(error: LoopError, graph: Any, found: Sequence[Finding]) -> bool:

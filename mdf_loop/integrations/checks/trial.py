@@ -6,7 +6,9 @@ those of a run, but their kinds are: of what goes wrong there only that counts w
 
 from __future__ import annotations
 
+import copy
 import re
+import time
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,13 +16,13 @@ from typing import Any
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.errors import IterationLimit, LoopError, LoopTimeout, LoopWarning, MalformedBody, UnsupportedOp
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding
-from mdf_loop.integrations.engine_runs import needs_no_scheduler, run_graph
+from mdf_loop.integrations.engine_runs import free_places, needs_no_scheduler, run_graph
 from mdf_loop.integrations.registration import cutting_loops
 from mdf_loop.integrations.required_inputs import is_required, open_ports, required_ports, said_of_missing
 from mdf_loop.integrations.typed_graph import prepare_typed
 from mdf_loop.options import options
 from mdf_loop.readers.mdf.by_place import graph_by_place
-from mdf_loop.readers.mdf.typed import is_typed
+from mdf_loop.readers.mdf.typed import has_conditions, is_typed
 
 MOST, SECONDS = 1000, 2.0
 """Iterations after which a loop is cut short, and how long all may take: less than anybody waits for."""
@@ -45,14 +47,31 @@ def wrong_with_inputs(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding]
             yield Finding(WARNING, f"{'/'.join(place)}: {said}. MDF's engine takes 0 for it", place)
 
 
-def wrong_when_run(graph: Any, given: Mapping[str, Any]) -> Finding | LoopError | None:
-    """The error that a run would end with, as far as it is found; a note where inputs are missing."""
+def wrong_when_run(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding | LoopError]:
+    """The error that a run would end with, as far as it is found, and those of nodes that wait for no node that failed.
+
+    A note where inputs are missing.
+    """
     if is_typed(graph):
-        return _of_typed(graph)
+        yield from _of_typed(graph)
+        return
     known = {name.rpartition(".")[2] for name in given}
     if any(port.id not in known for _, port in required_ports(graph)):
         told = "types and shapes are looked at when its inputs have values: --set gives them"
-        return Finding(NOTE, f"{graph.id}: {told}", (str(graph.id),))
+        yield Finding(NOTE, f"{graph.id}: {told}", (str(graph.id),))
+        return
+    end = time.monotonic() + SECONDS
+    while graph.nodes and time.monotonic() < end and (error := _evaluated(graph, given)) is not None:
+        yield error
+        failed = getattr(error, "mdf_node", "")
+        if not failed or has_conditions(graph):
+            return
+        graph = _without(graph, failed)
+        given = {name: value for name, value in given.items() if _is_in(graph, name)}
+
+
+def _evaluated(graph: Any, given: Mapping[str, Any]) -> LoopError | None:
+    """What one evaluation ends with, loops cut short."""
     with warnings.catch_warnings(), cutting_loops() as cut:
         warnings.simplefilter("ignore", LoopWarning)
         try:
@@ -65,15 +84,30 @@ def wrong_when_run(graph: Any, given: Mapping[str, Any]) -> Finding | LoopError 
     return None
 
 
-def _of_typed(graph: Any) -> LoopError | None:
+def _without(graph: Any, failed: str) -> Any:
+    """A graph without a node, and without all that it sends something to, however far."""
+    gone = {failed}
+    while more := {edge.receiver for edge in graph.edges if edge.sender in gone} - gone:
+        gone |= more
+    rest = copy.copy(graph)
+    rest.nodes = [node for node in graph.nodes if node.id not in gone]
+    rest.edges = [edge for edge in graph.edges if edge.sender not in gone and edge.receiver not in gone]
+    return rest
+
+
+def _is_in(graph: Any, name: str) -> bool:
+    """Whether an input, which may be called ``node.id``, is one of a graph."""
+    return any(name in (id, f"{node}.{id}") for node, id, *_ in free_places(graph))
+
+
+def _of_typed(graph: Any) -> Iterator[LoopError]:
     """What is wrong with a graph that is one of ONNX, which is planned; it has inputs that only a run knows."""
     if not needs_no_scheduler(graph) or any(is_required(p) for node in graph.nodes for p in node.input_ports):
-        return None
+        return
     try:
         prepare_typed(graph)
     except LoopError as error:
-        return error
-    return None
+        yield error
 
 
 def _is_of_kinds(error: BaseException | None) -> bool:

@@ -214,7 +214,14 @@ def dot(a, b):
     """numpy's dot product."""
     refuse_unbounded("a product", a, b)
     refuse_elements(_of_dot(np.shape(a), np.shape(b)), "numpy.dot")
-    return np.dot(a, b)
+    return _summed(np.dot, a, b)
+
+
+def _summed(multiply: Callable[..., Any], a: Any, b: Any) -> Any:
+    """A product of vectors or matrices, which is a sum: of two single elements numpy gives their product, -0.0 perhaps."""
+    is_product = np.size(a) == np.size(b) == 1 and 0 < np.ndim(a) < 3 and 0 < np.ndim(b) < 3
+    found = multiply(a, b)
+    return found + found.dtype.type(0) if is_product else found
 
 
 def _of_dot(a: tuple[int, ...], b: tuple[int, ...]) -> int:
@@ -240,7 +247,7 @@ def inner(a, b):
     """numpy's inner product, over the last axes."""
     refuse_unbounded("a product", a, b)
     refuse_elements(elements_of(np.shape(a)[:-1]) * elements_of(np.shape(b)[:-1]), "numpy.inner")
-    return np.inner(a, b)
+    return _summed(np.inner, a, b)
 
 
 @kernel("numpy.tensordot", domain=DOMAIN)

@@ -40,7 +40,7 @@ class Text:
         self.lines.append("  " + text)
 
     def name(self) -> str:
-        """A name of a value that nobody has yet, and that is made here."""
+        """A new name of a value that is made here."""
         name = self._unused()
         self._addresses.made(name)
         return name

@@ -1,7 +1,7 @@
 """Arrays of a few elements that stay in one register: written to memory and read back, a step would wait for its own numbers.
 
-A processor hands on what was stored only to a load of the same bytes; an array stored element by element, or with a mask, and
-read as a whole, costs tens of cycles each time it goes round.
+A processor forwards what was stored only to a load of the same bytes; an array stored element by element, or with a mask, and
+read as a whole, costs tens of cycles in each iteration.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """LLVM is used by one thread at a time, and by none while the process is copied or ends.
 
 A copy of a process (``os.fork``) has no threads but the one that made it: what another one had locked stays locked for ever, in
-LLVM, in llvmlite and among Python's modules.  And when a process ends LLVM's own data goes, whoever uses it then.
+LLVM, in llvmlite and among Python's modules.  And when a process ends LLVM's own data goes, even if a thread uses it then.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _lock = threading.RLock()
 
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
-    """Inside the ``with`` nobody else uses LLVM, the process is not copied, and does not end.
+    """Inside the ``with`` no other thread uses LLVM, the process is not copied, and does not end.
 
     As a decorator it holds until what the function made of LLVM's is gone as well: that is given back with its frame.
     """
@@ -55,7 +55,7 @@ def _leave(held: list[Any]) -> None:
 
 
 _gone: deque[Any] = deque()
-"""What is to be given back by whoever uses LLVM next."""
+"""What the next user of LLVM gives back."""
 
 
 def _give_back() -> None:
@@ -77,7 +77,7 @@ def _begin_anew() -> None:
 
 
 def _close() -> None:
-    """Let nobody else begin anything; a thread that would waits until the process is gone."""
+    """Let no other thread begin anything; one that would waits until the process is gone."""
     _lock.acquire(timeout=PATIENCE)
 
 

@@ -52,7 +52,7 @@ def _of_others(symbols: Sequence[str]) -> dict[str, int]:
 
 
 _lock = threading.RLock()
-"""For the table of functions; a copy of the process, in which nobody may be left who releases it, has one of its own."""
+"""For the table of functions; a copy of the process, in which no thread may be left that releases it, has one of its own."""
 
 
 def _begin_anew() -> None:

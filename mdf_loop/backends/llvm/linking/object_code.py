@@ -1,9 +1,9 @@
 """Object code on disk: what was compiled once is not compiled again in another process.
 
 An entry is a file whose name is a hash of everything its content depends on.  It is written beside its place and moved there, and
-begins with a checksum of name and content: what is damaged, cut short or somebody else's is as good as not there.  Code that is
-loaded is run, so the folder and its entries have to be the user's own, and nobody else may be able to write to them.  Whatever is
-the matter with a folder, it only means that there is no cache; the log says so (DEBUG).
+begins with a checksum of name and content: what is damaged, cut short or another user's is as good as not there.  Code that is
+loaded is run, so the folder and its entries have to be the user's own, and only the user may write to them.  Whatever is the
+matter with a folder, it only means that there is no cache; the log says so (DEBUG).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ UNSEEN = 16
 """A process looks at the whole folder again when it has written this part of what may be kept."""
 
 ABANDONED = 3600.0
-"""Seconds after which a file that was never moved to its place is somebody's who came to grief."""
+"""Seconds after which a file that was never moved to its place was left by a process that crashed."""
 
 MAGIC = b"mdf_loop object code 1\n"
 
@@ -218,13 +218,13 @@ def _sealed(key: str, content: bytes) -> bytes:
 
 
 def _check_owner(found: os.stat_result, is_right: Callable[[int], bool]) -> None:
-    """Refuse what is another kind of thing, or somebody else's, or can be written to by others."""
+    """Refuse what is another kind of thing, or another user's, or can be written to by others."""
     if not is_right(found.st_mode):
         raise OSError("it is something else")
     if not hasattr(os, "geteuid"):  # Windows: a user's folders are closed to others
         return
     if found.st_uid != os.geteuid():
-        raise PermissionError("it is somebody else's")
+        raise PermissionError("it belongs to another user")
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise PermissionError("others can write to it")
 

@@ -81,7 +81,7 @@ def _return_large(lanes: Lanes, name: str, dtype: np.dtype, result: str) -> None
 
 @functools.cache
 def text_of(symbol: str) -> str:
-    """The text of the function that a symbol such as ``mdf_exp_f32_8`` stands for."""
+    """The text of the function that a symbol such as ``mdf_exp_f32_8`` names."""
     name, suffix, width = symbol.removeprefix(PREFIX).split("_")
     dtype = next(dtype for dtype, row in ELEMENTS.items() if row.suffix == suffix)
     text = Text()

@@ -1,4 +1,4 @@
-"""What goes round in a loop, and what it collects.
+"""Carried values of a loop, and what it collects.
 
 A carried number stays in a register, and so does an array of a few elements.  A larger one has two places that change roles at
 the end of each iteration, or one, where all that the body does with it is to replace parts; what is collected is written where
@@ -33,7 +33,7 @@ def met(e: Emitter, type: str, sides: Sequence[tuple[str, str]]) -> str:
 
 
 class Phi:
-    """A register that goes round: it is written when what comes round is known."""
+    """A loop-carried register: it is written when its next value is known."""
 
     def __init__(self, e: Emitter, type: str, first: str) -> None:
         self.e, self.type, self.first = e, type, first
@@ -41,7 +41,7 @@ class Phi:
         self.fill = e.text.open_line()
 
     def close(self, before: str, following: str, latch: str) -> None:
-        """What comes round."""
+        """Its value in the next iteration."""
         self.following = following
         self.fill(f"  {self.name} = phi {self.type} [{self.first}, %{before}], [{following}, %{latch}]")
 

@@ -1,6 +1,6 @@
 """Lists, which are arrays of their rows: a row more, or one less.
 
-Where nobody reads what the list was it stays where it is, and grows there; else it is written anew.
+Where what the list was has no readers it stays where it is, and grows there; else it is written again.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ class _Loop:
         for carried in self.carried:
             carried.enter()
         e.known[self.index] = number(INT64, self.number.name)
-        if self.going.type.shape is not None:  # else nobody can read it
+        if self.going.type.shape is not None:  # else it cannot be read
             e.known[self.going] = number(BOOL, self.truth.name, [1] * len(self.going.type.shape))
         elif e.uses.count(self.going):
             raise CannotCompile("a condition whose number of dimensions changes has no compiled form")
@@ -297,7 +297,7 @@ class _Loop:
         return carried.result(before, latch)
 
     def _behind(self, type: str, first: str, following: str, before: str, latch: str, runs: bool) -> str:
-        """A register behind the loop: what it was, or what came round last."""
+        """A register behind the loop: what it was, or its last value."""
         return met(self.e, type, [(following, latch)] if runs else [(first, before), (following, latch)])
 
     def _last(self, x: Array, before: str, latch: str, runs: bool) -> Array:

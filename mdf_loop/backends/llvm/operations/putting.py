@@ -64,7 +64,7 @@ def _put_part(e: Emitter, x: Array, whole: Array, axis: int, start: str) -> None
 
 @writes("put")
 def put(e: Emitter, v: Value) -> Array:
-    """A copy with one part replaced; the array itself where nobody reads what it was."""
+    """A copy with one part replaced; the array itself where what it was has no readers."""
     x, update = e.of(v.args[0]), e.of(v.args[1])
     where = [e.number_of(i, INT64) for i in v.args[2:]]
     dtype = type_of(v)

@@ -151,7 +151,7 @@ def run_outside(e: Emitter, v: Value) -> Array:
 
 
 FEW = 48
-"""Iterations up to which nobody would run blocks of them."""
+"""Iterations that are too few to run in blocks."""
 
 
 def _has_lengths_of(recurrent: set[Value], opens: Sequence[Value]) -> bool:

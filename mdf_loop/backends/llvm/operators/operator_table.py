@@ -109,7 +109,7 @@ def gives(*names: str) -> Callable[[Give], Give]:
 
 
 DOMAINS = "", "ai.onnx.ml"
-"""Domains of ONNX; no name stands for an operator in both."""
+"""Domains of ONNX; no operator of one has the name of an operator of the other."""
 
 
 def is_ours(node: Node) -> bool:

@@ -52,7 +52,7 @@ def _few_or_many(call: Call, k: str, x: Array, axis: int) -> tuple[Array, Array]
     text.jump(after)
     text.start(after)
     values, places = (met_array(e, [(y, end), (theirs[n], other)]) if n in theirs else y for n, y in enumerate(ours))
-    return values, places  # of which nobody reads one that is not theirs
+    return values, places  # those that are not among theirs have no readers
 
 
 def _few(call: Call, k: Length, x: Array, axis: int) -> tuple[Array, Array]:
