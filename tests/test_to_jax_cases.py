@@ -3,6 +3,8 @@
 Cases that ONNX wrote out in other operators are left out: each operator in them has cases of its own.
 """
 
+from collections import Counter
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -27,7 +29,21 @@ WITHOUT = {
 
 REFUSED = {op: why for why, ops in WITHOUT.items() for op in ops.split()}
 
-CASES = [name for name in numeric_cases() if "_expanded" not in name]
+MOST = 3
+"""Cases of one operator."""
+
+
+def _chosen():
+    """The first cases of each operator."""
+    seen = Counter()
+    for name, case in numeric_cases().items():
+        operator = case.model.graph.node[0].op_type
+        seen[operator] += "_expanded" not in name
+        if "_expanded" not in name and seen[operator] <= MOST:
+            yield name
+
+
+CASES = [*_chosen()]
 
 
 @pytest.fixture(autouse=True)
@@ -59,8 +75,3 @@ def _bounds(case, dtype):
     except ValueError:
         return 0, 0
     return max(case.rtol, 1e-5, 8 * eps), max(case.atol, 1e-6, 4 * eps)
-
-
-def test_most_cases_have_a_form():
-    left = {op for op in REFUSED if not any(op.lower() in name.replace("_", "") for name in CASES)}
-    assert left <= {"Adagrad", "LRN", "ImageDecoder", "TreeEnsemble"}

@@ -175,7 +175,7 @@ def source_of(model: Any) -> Any:
         return GraphOfOnnx(model.typed, model)
     conditions = model.graph.conditions
     if conditions is not None and (conditions.node_specific or conditions.termination):
-        raise ArgumentError("the model has conditions, which say when its nodes run: give steps=, how many times it is evaluated")
+        raise UnsupportedOp(f"{model.name}: it has conditions, which say when its nodes run; here a model is evaluated once")
     return GraphOnce(model)
 
 
