@@ -9,7 +9,7 @@ from mdf_loop.backends.jax.drawn import Keys
 from mdf_loop.backends.jax.static_step import lowered
 from mdf_loop.backends.jax.walked import Padded
 from mdf_loop.errors import UnsupportedOp
-from mdf_loop.models.jax_sources import with_constants
+from mdf_loop.models.jax.jax_sources import with_constants
 from mdf_loop.step.build import type_of_value
 
 SMALL = 64

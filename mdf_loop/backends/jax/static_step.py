@@ -13,6 +13,7 @@ from mdf_loop.backends.jax import traced_loops  # noqa: F401  (it fills a table)
 from mdf_loop.backends.jax.drawn import Draws
 from mdf_loop.backends.jax.jnp_templates import canonical
 from mdf_loop.backends.jax.walked import How, Walk
+from mdf_loop.backends.static_lowering import StaticLowering, fitted_values, scaled_draw
 from mdf_loop.errors import ArgumentError, KindError
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.ops.registry import Kernel
@@ -24,7 +25,6 @@ from mdf_loop.step.lower import Names
 from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Region, Type, Value
 from mdf_loop.step.speculation import guessing
-from mdf_loop.step.static import StaticLowering, fitted_values, scaled_draw
 from mdf_loop.step.structure import Uses, regions_of, uses_of, values_in
 
 WIDE = (np.dtype(np.float64), np.dtype(np.complex128))

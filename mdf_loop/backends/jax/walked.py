@@ -19,11 +19,11 @@ from ml_dtypes import iinfo
 from mdf_loop.backends.jax.drawn import Draws, is_draw, numbers_of
 from mdf_loop.backends.jax.jnp_templates import TEMPLATES, canonical, jax_dtype
 from mdf_loop.backends.jax.kernels_over import NotOver, over_jax
+from mdf_loop.backends.static_lowering import computed_in
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Node
 from mdf_loop.step.primitives import BOOL, PRIMITIVES
 from mdf_loop.step.records import BranchRegion, LoopRegion, Reduction, Region, Value
-from mdf_loop.step.static import computed_in
 from mdf_loop.step.structure import Uses, may_end
 from mdf_loop.types.elements import kind_of
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.errors import UnsupportedOp
+from mdf_loop.models.jax.to_jax import to_jax
 from mdf_loop.models.model import Found, Model, Wish
-from mdf_loop.models.to_jax import to_jax
 from mdf_loop.options import Run, Seed
 
 if TYPE_CHECKING:
