@@ -22,6 +22,7 @@ PLANNED = "--engine numpy --engine auto --engine jit"
 
 TABLES = {
     "loops": [f"loops.py {PLANNED}"],
+    "first_calls": ["first_calls.py --repeat 2", "first_calls.py --repeat 1 --warm --calls 10"],
     "exported": [f"exported.py --engine interpret {PLANNED}"],
     "compiling": ["compiling.py --engines", "compiling.py", "compiling.py --first", "compiling.py --auto"],
     "kernels": ["kernels.py"],
@@ -30,6 +31,7 @@ TABLES = {
     "scheduled": ["scheduled.py --engines"],
     "psyneulink": ["scheduled.py --psyneulink"],
     "sweeps": ["sweeps.py --repeat 3", "sweeps.py --part 0.1 --repeat 9"],
+    "cluster": ["cluster.py"],
     "simulator": ["simulator.py"],
     "jax": ["to_jax.py", "in_jax.py"],
     "progress": ["progress.py"],

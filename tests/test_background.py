@@ -44,10 +44,10 @@ def held(monkeypatch):
     pytest.importorskip("llvmlite")
     gate, plain = threading.Event(), specialised.in_machine_code
 
-    def compiled(step, is_block=False):
+    def compiled(step, *how):
         if threading.current_thread() is not threading.main_thread():
             assert gate.wait(SOON)
-        return plain(step, is_block)
+        return plain(step, *how)
 
     def pays(self, options, ahead=0.0):
         return options.how.compiles or options.how.compiles_what_pays
@@ -194,7 +194,7 @@ def test_the_time_of_a_run_is_kept_while_it_waits(held, body, monkeypatch):
 
 
 def test_what_goes_wrong_in_the_thread_is_a_reason_and_nothing_else(monkeypatch):
-    def fails(step, is_block=False):
+    def fails(step, *how):
         raise MemoryError("none left")
 
     monkeypatch.setattr(specialised, "in_machine_code", fails)
@@ -218,7 +218,7 @@ def test_where_there_can_be_no_thread_nobody_waits(monkeypatch):
 def test_options_and_variables_are_those_of_who_ordered(monkeypatch):
     mine, seen = contextvars.ContextVar("mine", default="nobody's"), []
 
-    def looks(step, is_block=False):
+    def looks(step, *how):
         seen.append((mine.get(), current_options().block_bytes, threading.current_thread().daemon))
         return "seen"
 
@@ -233,7 +233,7 @@ def test_options_and_variables_are_those_of_who_ordered(monkeypatch):
 def test_what_nobody_keeps_is_not_compiled_and_not_kept(monkeypatch):
     compiled, gate = [], threading.Event()
 
-    def waits(step, is_block=False):
+    def waits(step, *how):
         assert gate.wait(SOON)
         compiled.append(step)
         return "done"
@@ -276,7 +276,7 @@ import numpy as np
 b = Builder()
 step = b.closed([b.exp(b.param(Type(np.dtype(np.float64), ())))])
 begun = threading.Event()
-def hangs(step, is_block=False):
+def hangs(step, *how):
     begun.set()
     time.sleep(10_000)
 """

@@ -1,8 +1,8 @@
 """Clusters of dask whose workers come late, go, and come again: the same bits, and errors that keep what is complete."""
 
+import logging
 import os
 import signal
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -32,9 +32,11 @@ def expected(trials, **how):
     return mdf_loop.sweep(DIFFUSION, OVER, trials=trials, **HOW, **how)
 
 
-def test_no_worker_yet_is_waiting(caplog):
+def test_no_worker_yet_is_waiting(caplog, monkeypatch):
     with cluster_of(0) as cluster, distributed.Client(cluster) as client:
-        threading.Timer(2, lambda: cluster.scale(2)).start()
+        logger, waits = logging.getLogger("mdf_loop.sweeps.clusters"), logging.Handler(logging.WARNING)
+        waits.emit = lambda _: cluster.scale(2)
+        monkeypatch.setattr(logger, "handlers", [waits])
         with caplog.at_level("INFO", "mdf_loop"):
             found = swept(client, 50)
     assert found.identical(expected(50))

@@ -11,6 +11,7 @@ pytest.importorskip("llvmlite")
 
 from step_meaning import evaluate
 
+import mdf_loop
 from mdf_loop.backends.llvm.compiled_program import program
 from mdf_loop.backends.llvm.lanes.arithmetic import WRITERS
 from mdf_loop.backends.llvm.lanes.element_types import ELEMENTS, CannotCompile
@@ -178,3 +179,12 @@ def test_conversions_are_those_of_numpy(source, target):
             expected = x.astype(target)
         is_real = target.kind in "fV"
         np.testing.assert_array_equal(*[v.astype(np.float64) if is_real else v for v in (a, expected)])
+
+
+@pytest.mark.parametrize(("power", "product"), [("x ** 2", "x * x"), ("x ** 3", "x * x * x"), ("x ** -1", "1 / x")])
+def test_small_powers_are_products_of_numbers_and_of_arrays(power, product):
+    x = np.random.default_rng(5).uniform(0.5, 1.5, 1000)
+    with mdf_loop.options(engine="jit"):
+        for start in (x, x[0], float(x[0])):
+            found = [mdf_loop.loop(1, True, start, body=f"x: {text}") for text in (power, product)]
+            np.testing.assert_array_equal(*found)

@@ -252,7 +252,7 @@ import numpy as np
 import mdf_loop
 from mdf_loop.backends.llvm.linking import machine
 compiled, plain = [], machine.Machine._compiled
-machine.Machine._compiled = lambda self, text: compiled.append(text) or plain(self, text)
+machine.Machine._compiled = lambda self, text, level: compiled.append(text) or plain(self, text, level)
 body = "b (int64 i, bool c, float[n] x, double y) => (bool c2, float[n] x2, double y2, bool[m] s)"
 body += " { c2 = Identity (c) x2 = Tanh (x) d = RandomNormal <shape=[1], dtype=11> () t = Squeeze (d) y2 = Add (y, t)"
 body += " s = Less (x, x2) }"
@@ -298,8 +298,9 @@ def test_what_code_depends_on_is_in_its_name(tmp_path, monkeypatch):
     text = "define i64 @f() {\n  ret i64 7\n}\n"
     this._object(text)
     assert len(list(tmp_path.iterdir())) == 1
-    monkeypatch.setattr(machine.Machine, "_compiled", lambda self, text: b"compiled anew")
+    monkeypatch.setattr(machine.Machine, "_compiled", lambda self, text, level: b"compiled anew")
     assert this._object(text) != b"compiled anew"
+    assert this._object(text, machine.IN_A_HURRY) == b"compiled anew"
     this.identity += "another"
     assert this._object(text) == b"compiled anew"
     assert key_of("ab", "c") != key_of("a", "bc")

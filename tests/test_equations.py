@@ -112,7 +112,7 @@ def test_lines_may_go_on_inside_brackets_and_have_comments():
     [
         ("x: x +", "line 1: expression 'x +'"),
         ("x: x\n\ny: sqr(x)", "line 3: there is no function 'sqr'; did you mean 'sqrt'?"),
-        ("x: x + uniform(0, 2)", "uniform() draws one number, uniform(x) as many as x has"),
+        ("x: x + uniform(0, 1, 2)", "uniform() draws one number, uniform(x) as many as x has"),
         ("x: x\nx: x + 1", "line 2: x was said before"),
         ("x: x\nwhile x < 3", "line 2: 'while x < 3' is none"),
         ("x: (x", "line 1: a bracket is never closed"),

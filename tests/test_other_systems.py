@@ -95,7 +95,7 @@ def folder(tmp_path, monkeypatch):
     """A model whose folder and file have names that few encodings know; it is where the command runs."""
     place = tmp_path / "a b" / "Übung 漢字"
     place.mkdir(parents=True)
-    (place / "モデル é.yaml").write_bytes((EXAMPLES / "newton.yaml").read_bytes())
+    (place / "モデル é.yaml").write_bytes((EXAMPLES / "oscillator.yaml").read_bytes())
     monkeypatch.chdir(place)
     return place
 

@@ -20,7 +20,7 @@ from mdf_loop.progress import Report, Tally
 from mdf_loop.sweeps import crew
 from mdf_loop.sweeps.crew import Crew
 from mdf_loop.sweeps.lanes import batched
-from mdf_loop.sweeps.pieces import FIRST, LONG, SOON, Pieces, Uncut
+from mdf_loop.sweeps.pieces import FAR_AWAY, FIRST, FOR_EACH, LONG, SOON, Pieces, Uncut
 from mdf_loop.sweeps.rows.rows_of_runs import Ran
 from mdf_loop.sweeps.task import Task
 
@@ -29,10 +29,10 @@ pytest.importorskip("xarray")
 DIFFUSION = Path(__file__).parent.parent / "examples" / "drift_diffusion.yaml"
 
 
-def played(size, seconds_of, workers=1, cut=None):
+def played(size, seconds_of, workers=1, cut=None, **how):
     """The pieces of a sweep whose runs take so long: span and seconds of each."""
     pieces, played = Pieces(Uncut(size)), []
-    while (asked := pieces.take(workers)) is not None:
+    while (asked := pieces.take(workers, **how)) is not None:
         start, stop, limit = asked
         if cut is not None:
             stop = min(stop, start + max(int(limit / cut), 1))
@@ -84,6 +84,19 @@ def test_workers_get_less_towards_the_end():
     lengths = [stop - start for (start, stop), _ in played(100_000, lambda n: 1e-3 * n, workers=10)]
     assert max(lengths[-10:]) < 100
     assert max(lengths) > 900
+
+
+@pytest.mark.parametrize("workers", [10, 1000])
+@pytest.mark.parametrize("each", [3e-7, 3e-6, 1e-3, 0.02])
+def test_pieces_of_a_cluster_last_half_a_second(each, workers):
+    """However many workers there are, a scheduler has little to do: of all but the first few, and the last one."""
+    size = int(1000 / each) + 1
+    seconds = [seconds for _, seconds in played(size, lambda n: each * n, workers, each, shortest=FAR_AWAY)]
+    first = next(k for k, taken in enumerate(seconds) if taken >= FAR_AWAY / 2)
+    assert first < 5
+    assert min(seconds[first:-1]) >= min(FAR_AWAY, each * (1 << 20)) * 0.98
+    assert len(seconds) <= max(1000 / FAR_AWAY, size / (1 << 20)) + 10
+    assert max(seconds) <= 1.5 * max(LONG, FOR_EACH * workers)
 
 
 def test_a_length_that_the_caller_gives_counts(monkeypatch):

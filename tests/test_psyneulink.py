@@ -29,7 +29,7 @@ LOST = {
     "fn_conditional": "a node that never ran has no value in MDF; PsyNeuLink has its initial one",
     "gating": "the gate multiplies its port in PsyNeuLink; the export has two edges into one port, and MDF takes one of them",
     "i_lci": "the expression that the export writes for LeakyCompetingIntegrator has no offset",
-    "kwta": "the recurrent projection is not exported, and KWTA's choice of a bias neither",
+    "kwta": "neither the recurrent projection nor KWTA's choice of a bias is exported",
     "lca": "the recurrent projection is not exported",
     "recurrent": "the recurrent projection is not exported",
     "stroop_ddm": "the recurrent projection of the LCA is not exported",

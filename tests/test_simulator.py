@@ -132,7 +132,7 @@ def test_no_two_calls_have_the_same_noise_and_seeds_repeat_one():
     f = mdf_loop.simulator(DDM, NAMES, OUTPUTS, seed=7)
     x, seeds = f(THETA), f.seeds
     y = f(THETA)
-    assert not (x == y).any(axis=1).any()
+    assert not (x == y)[:, 1].any()  # of the evidence: times are multiples of a step
     np.testing.assert_array_equal(f(THETA, seed=seeds), x)
     np.testing.assert_array_equal(f(THETA, seed=f.seeds), x)
     same = f(np.tile(THETA[0], (3, 1)), seed=5)
@@ -146,7 +146,7 @@ def test_a_copy_goes_on_at_rows_of_its_own(made):
     one, other = made(f), made(f)
     y, z = one(THETA), other(THETA)
     for a, b in ((x, y), (x, z), (y, z), (f(THETA), y)):
-        assert not (a == b).all(axis=(1, 2)).any()  # single reaction times are multiples of dt, and may be the same
+        assert not (a == b)[..., 1].any()
     assert min(one.seeds) >= 1 << 62
     np.testing.assert_array_equal(f(THETA, seed=one.seeds), y)
     with mdf_loop.options(engine="numpy"):

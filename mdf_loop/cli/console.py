@@ -18,7 +18,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from mdf_loop.errors import KindError, MalformedBody, in_words
-from mdf_loop.writers.atomic_files import replacing, write_npz
 
 
 def console(stderr: bool = False) -> Console:
@@ -83,6 +82,8 @@ def write_outputs(path: Path, outputs: dict[str, Any]) -> None:
     FileError
         The file cannot be written; what was there is unchanged.
     """
+    from mdf_loop.writers.atomic_files import replacing, write_npz
+
     for name, value in outputs.items():
         _refuse_long(name, value)
     if path.suffix == ".json":

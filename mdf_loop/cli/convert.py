@@ -11,7 +11,6 @@ from mdf_loop.cli.console import as_json
 from mdf_loop.cli.parameters import Debug, Json, Steps, TimeIncrement, Trusted
 from mdf_loop.cli.problems import at_work
 from mdf_loop.errors import MalformedBody
-from mdf_loop.writers.atomic_files import replacing
 
 KINDS = {".onnx": "onnx", ".xml": "openvino", ".yaml": "mdf", ".yml": "mdf", ".json": "mdf"}
 """What a file is, by the end of its name."""
@@ -57,6 +56,7 @@ def _convert(source: Path, target: Path, to_mdf: dict[str, Any], to_onnx: dict[s
         rewriting.rewrite(source, target)
     elif kinds == ("openvino", "onnx"):
         from mdf_loop.convert.openvino_to_onnx import openvino_to_onnx
+        from mdf_loop.writers.atomic_files import replacing
 
         written = openvino_to_onnx(source).SerializeToString()
         with replacing(target) as place:

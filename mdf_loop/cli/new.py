@@ -11,7 +11,6 @@ import typer
 from mdf_loop.cli.console import as_json
 from mdf_loop.cli.parameters import Debug, Json
 from mdf_loop.errors import ArgumentError
-from mdf_loop.writers.atomic_files import replacing
 
 STARTER = """\
 # A model in MDF with a loop. Run it:       mdf-loop run FILE
@@ -57,6 +56,8 @@ def new(
     debug: Debug = False,
 ) -> None:
     """Write a model to begin with, NAME.yaml: one node with a loop, and comments on what can be changed."""
+    from mdf_loop.writers.atomic_files import replacing
+
     path = Path(name if name.endswith((".yaml", ".yml")) else f"{name}.yaml")
     if not re.fullmatch(r"[A-Za-z_]\w*", path.stem):
         raise ArgumentError(f"the name of a model has letters, digits and _, and does not begin with a digit; got {path.stem!r}")

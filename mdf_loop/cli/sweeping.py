@@ -9,7 +9,6 @@ import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from rich.markup import escape
 from rich.table import Table
@@ -51,6 +50,8 @@ def axis(text: str) -> tuple[str, list[Any]]:
             return name, list(json.loads(said))
         if said.count(":") == 2:
             start, stop, count = said.split(":")
+            import numpy as np
+
             return name, np.linspace(float(start), float(stop), int(count)).tolist()
         return name, [json.loads(value) for value in said.split(",")]
     except (ValueError, RecursionError) as error:
@@ -138,6 +139,8 @@ def _content(found: Any) -> dict[str, Any]:
 
 def summary(title: str, found: Any) -> Table:
     """The variables of a Dataset: dimensions, range and mean."""
+    import numpy as np
+
     made = table("output", "dimensions", "mean", "from", "to", title=title)
     for name, variable in found.data_vars.items():
         dims = ", ".join(f"{dim} {length}" for dim, length in variable.sizes.items()) or "one value"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -40,8 +41,17 @@ class Calls:
         """What to call for one iteration, the table's entry with its rule, and the node."""
         found = self._found.get(id(node))
         if found is None:
-            bound = self._bound.get(id(node)) or bind(node)
+            bound = self._bound.get(id(node)) or self._inside.get(id(node)) or bind(node)
             found = self._found[id(node)] = bound, lookup(node.op, node.opset, node.domain), node
+        return found
+
+    @functools.cached_property
+    def _inside(self) -> dict[int, Bound]:
+        """What the nodes of loops inside are bound to there."""
+        found: dict[int, Bound] = {}
+        for step in self._program.steps:
+            for loop in getattr(step.bound.call, "loops", ()):
+                found |= loop.calls._inside | loop.calls._bound
         return found
 
     def bound(self, node: Node) -> Bound:

@@ -24,6 +24,11 @@ WIDENED = "biufc"
 """Kinds of numpy's numbers that have a common type."""
 
 
+def is_number(value: Any) -> bool:
+    """Whether a value is one number, as an array without dimensions too, or none at all."""
+    return not isinstance(value, list) and getattr(value, "ndim", 0) == 0
+
+
 def array_of_numbers(values: list[Any], dtype: np.dtype) -> np.ndarray:
     """Numbers as an array; whole ones that have more than 64 bits stay Python's, as they do where they are carried."""
     try:

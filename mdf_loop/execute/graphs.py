@@ -78,9 +78,19 @@ class Graph(InterpretedBody):
     def _by_program(self, env: list[Any], run: Run) -> tuple[Any, ...] | None:
         """The results that a program gives, if there is one.  What it had computed when Ctrl-C struck nobody knows."""
         if run.options.max_iterations is not None or not run.is_free:
+            self._are_parts(False)
             return None
-        account = self._account
-        return self._programs.run(self._given(env), run, account.pays_writing(run.options), account.pays(run.options))
+        account, options = self._account, run.options
+        pays = account.pays_writing(options, account.latest)
+        found = self._programs.run(self._given(env), run, pays, account.pays(options))
+        self._are_parts(found is not None or not pays)
+        return found
+
+    def _are_parts(self, are_parts: bool) -> None:
+        """Say whether its loops become machine code together with it, or each when that pays for it."""
+        for step in self.program.steps:
+            for loop in getattr(step.bound.call, "loops", ()):
+                loop.account.is_part = are_parts
 
     def _given(self, env: list[Any]) -> list[Any]:
         """What it is given, of its values."""

@@ -22,7 +22,7 @@ from mdf_loop.errors import IterationError, PartialResults, is_from_outside, let
 from mdf_loop.execute.block import Batch
 from mdf_loop.execute.blocks import Blocks
 from mdf_loop.execute.calls import Calls
-from mdf_loop.execute.collect import NUMBERS
+from mdf_loop.execute.collect import NUMBERS, is_number
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
 from mdf_loop.execute.iteration_columns import parts_of
 from mdf_loop.execute.nan_conditions import Compared
@@ -39,8 +39,8 @@ from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.records import Region, Type
 from mdf_loop.system.threads import holding
 
-FEW_STEPS, MANY_STEPS = 48, 1 << 14
-"""Iterations that are run one by one where others would be batched, and where not."""
+FEW_STEPS, STEPS_OF_NUMBERS, MANY_STEPS = 48, 1024, 1 << 14
+"""Iterations that are run one by one where others would be batched, where all values are numbers, and where none would be."""
 
 FEW, WORTH = 3, 80
 """Iterations, and nodes run in all of them, up to which engine ``auto`` interprets: starting blocks would take longer."""
@@ -84,7 +84,7 @@ class NumpyLoop(InterpretedLoop):
     def _make_ready(self, loop: Loop, unseen: int | None) -> None:
         """Look kernels up, now or anew; the plan follows when it is needed."""
         super().__init__(loop, unseen)
-        for name in ("_is_light", "_may_end"):
+        for name in ("_is_light", "_may_end", "plan"):
             self.__dict__.pop(name, None)
         self.calls, self.compared = Calls(self.program), Compared(loop)
         self._blocks: Blocks | None = None
@@ -112,10 +112,8 @@ class NumpyLoop(InterpretedLoop):
     def blocks(self) -> Blocks:
         """The plan, ready to run."""
         if self._blocks is None:
-            plan = make_plan(self.loop)
-            self.calls.share(plan.loop.body.nodes)
-            self._blocks = Blocks(self.calls, plan)
-            log.info("planned %s over %s: %s", self.loop.name or "a loop", self.loop.body.name, plan.summary())
+            self.calls.share(self.plan.loop.body.nodes)
+            self._blocks = Blocks(self.calls, self.plan)
         return self._blocks
 
     @functools.cached_property
@@ -238,7 +236,11 @@ class NumpyLoop(InterpretedLoop):
             return False
         if self.lasted and self._may_end:
             count = min(self.lasted, count or self.lasted)
-        return 0 < (MANY_STEPS if count is None else count) <= self.worth_stepping()
+        worth = self.worth_stepping()
+        if worth == FEW_STEPS and not self.loop.scanned and all(map(is_number, (*given.carried, *given.captured))):
+            # They cost a program little, where blocks have to be begun.
+            worth = MANY_STEPS if self.plan.is_mostly_stepped else STEPS_OF_NUMBERS
+        return 0 < (MANY_STEPS if count is None else count) <= worth
 
     @property
     def why_not_compiled(self) -> str:
@@ -250,10 +252,12 @@ class NumpyLoop(InterpretedLoop):
         """The loops of nodes of the body."""
         return [loop for step in self.program.steps for loop in getattr(step.bound.call, "loops", ())]
 
-    @property
+    @functools.cached_property
     def plan(self) -> Plan:
         """How the loop is run."""
-        return self.blocks.plan
+        plan = make_plan(self.loop)
+        log.info("planned %s over %s: %s", self.loop.name or "a loop", self.loop.body.name, plan.summary())
+        return plan
 
     def iterate(self, session: Session, until: int | None) -> None:
         """Run iterations: the first one interpreted, then blocks."""

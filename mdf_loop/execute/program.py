@@ -7,8 +7,9 @@ calls.  Slot 0 holds None (an omitted input) and slot 1 the run (options and ran
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -27,13 +28,18 @@ OMITTED, RUN = 0, 1
 
 @dataclass(frozen=True)
 class Step:
-    """One node: what to call, the slots it reads and the slots it writes; ``bound`` is where the call comes from."""
+    """One node: what to call, the slots it reads and the slots it writes; ``bound`` is where the call comes from.
+
+    ``given`` takes what is read out of the slots, ``write`` is the only slot that is written: 0 if there are several.
+    """
 
     call: Call
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     node: Node
     bound: Bound
+    given: Callable[[list[Any]], Sequence[Any]]
+    write: int
 
 
 class Program:
@@ -91,14 +97,14 @@ class Program:
         step, deadline = None, env[RUN].deadline
         try:
             for step in self.steps if deadline is None else self._in_time(deadline):
-                result = step.call(*[env[slot] for slot in step.reads])
+                result = step.call(*step.given(env))
                 if type(result) is tuple:
                     if len(result) < len(step.writes):
                         raise _too_few(len(result), step)
                     for slot, value in zip(step.writes, result, strict=False):
                         env[slot] = value
-                elif len(step.writes) == 1:
-                    env[step.writes[0]] = result
+                elif step.write:
+                    env[step.write] = result
                 else:
                     raise _too_few(1, step)
         except PartialResults:
@@ -136,12 +142,20 @@ class Program:
         reads = tuple(map(self.slot, node.inputs)) + tuple(map(self.slot, node.captures))
         wanted = node.outputs[: max((k + 1 for k, name in enumerate(node.outputs) if name), default=0)]
         writes = tuple(self._new(name) if name else self.sink() for name in wanted) or (self.sink(),)
-        return Step(bound.call, (RUN, *reads) if bound.needs_run else reads, writes, node, bound)
+        reads = (RUN, *reads) if bound.needs_run else reads
+        return Step(bound.call, reads, writes, node, bound, _taking(reads), writes[0] if len(writes) == 1 else 0)
 
     def sink(self) -> int:
         """A slot for an output nobody wants."""
         self._start.append(None)
         return len(self._start) - 1
+
+
+def _taking(slots: tuple[int, ...]) -> Callable[[list[Any]], Sequence[Any]]:
+    """What takes the values of some slots; of one slot or none a part of the list."""
+    if len(slots) > 1:
+        return itemgetter(*slots)
+    return itemgetter(slice(slots[0], slots[0] + 1) if slots else slice(0))
 
 
 class Hidden:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from mdf_loop.backends.python.printer import LEAST
@@ -31,11 +32,11 @@ from mdf_loop.system.threads import holding
 MOST_SIGNATURES = 32
 """Combinations of types for which programs are kept."""
 
+CARE = 10
+"""How many times as long as making it took machine code that was made in a hurry runs before it is made with care."""
+
 MOST_FAILURES = 3
 """How often a program may fall back before it is given up."""
-
-MOMENT = 0.25
-"""Seconds that a call waits at most for machine code that it orders, most of which is there in a tenth of that."""
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +52,8 @@ Write = Callable[["Entry", Region], Specialised | Order | str]
 class Entry:
     """What is known for one combination of types.
 
-    ``why`` it is refused; whether its Step ``guesses`` what a run looks at; what is being compiled in another thread.
+    ``why`` it is refused; whether its Step ``guesses`` what a run looks at; what is being compiled in another thread, in an
+    ``order`` if there is nothing yet, and what is ``better`` than what there is and has run for so many ``seconds``.
     """
 
     signature: Signature
@@ -63,6 +65,8 @@ class Entry:
     guesses: bool = False
     made: Specialised | None = None
     order: Order | None = None
+    better: Order | None = None
+    seconds: float = 0.0
 
 
 class Ready(NamedTuple):
@@ -104,6 +108,7 @@ class Programs:
         self._signatures = Signatures()
         self.latest: Specialised | None = None
         self.why = ""
+        self._shared: tuple[Any, Region] | None = None  # what it is for, and the Step: Python and machine code are made of it
         self._changes = changes()
         self._fell_back: Run | None = None  # the run in which machine code was tried in vain
         self.ready: Ready | None = None
@@ -142,12 +147,23 @@ class Programs:
             return None
         if self._changes != changes():
             return None
-        if self._draws:
-            return self._drawing(ready, values, run)
-        found = ready.made.code.run_if(ready.form, run, values)
+        begun = time.perf_counter() if ready.made.is_quick else 0.0
+        found = self._drawing(ready, values, run) if self._draws else ready.made.code.run_if(ready.form, run, values)
         if found is not None:
             self._ran(ready.made)
+            if begun:
+                self._improve(entry, ready.made, time.perf_counter() - begun)
         return found
+
+    @staticmethod
+    def _improve(entry: Entry, made: Specialised, seconds: float) -> None:
+        """Have what was made in a hurry made with care when it has run for so long that this pays; take it when it is there."""
+        entry.seconds += seconds
+        if entry.better is None:
+            if entry.seconds > CARE * made.seconds:
+                entry.better = Order(made.step)
+        elif (found := entry.better.found) is not None and entry.made is made:
+            entry.made = found if isinstance(found, Specialised) else replace(made, is_quick=False)
 
     def _drawing(self, ready: Ready, values: tuple[Any, ...], run: Run) -> tuple[Any, ...] | None:
         """The same where random numbers are drawn, which are put back if it does not come to its end."""
@@ -158,8 +174,6 @@ class Programs:
         finally:
             if found is None:
                 run.stream.restore(saved)
-            else:
-                self._ran(ready.made)
 
     def at_once(self, values: Sequence[Any], run: Run) -> Sequence[Any] | None:
         """The results by machine code that has been made for such values and calls nothing outside; None if there is none."""
@@ -197,6 +211,7 @@ class Programs:
         """Forget everything if a user's kernel may have taken the place of one of ours."""
         if self._changes != changes():
             self._entries.clear()
+            self._shared = None
             self._signatures = Signatures()
             self._changes = changes()
 
@@ -231,17 +246,12 @@ class Programs:
             if write == self._ordered and entry.order is not None:
                 made: Specialised | Order | str | None = entry.order
             else:
-                types = types_of(values, entry.signature, self._exact)
-                with guessing(entry.guesses):
-                    region = self._lower(types, options.obey_body_condition, entry.opens)
-                made = write(entry, region)
-                if isinstance(made, Order):
-                    made.wait(MOMENT)
+                made = write(entry, self._lowered(entry, values, options.obey_body_condition))
         except Exception as error:  # whatever is the matter with it, the ordinary way finds out
             let_through(error)
             log.debug("no program: %s", error)
             made = str(error)
-        entry.order = None
+        entry.order, entry.better, entry.seconds = None, None, 0.0
         if isinstance(made, Order):
             entry.order, made = (made, None) if made.found is None else (None, made.found)
             if isinstance(made, Specialised) and made.is_idle:
@@ -250,6 +260,17 @@ class Programs:
             entry.is_refused, entry.why, self.why = True, made, made
         else:
             entry.made = made
+
+    def _lowered(self, entry: Entry, values: Sequence[Any], obey: bool) -> Region:
+        """The Step for such values: the one that was made last, if it is for them and no guess makes a difference."""
+        wanted, shared = (entry.signature, obey, entry.opens), self._shared  # another thread may put its own there
+        if shared is not None and shared[0] == wanted:
+            return shared[1]
+        with guessing(entry.guesses) as guesses:
+            region = self._lower(types_of(values, entry.signature, self._exact), obey, entry.opens)
+        if not guesses.were_asked_for:
+            self._shared = wanted, region
+        return region
 
     def _printed(self, entry: Entry, region: Region) -> Specialised:
         """A program of Python for a Step."""
@@ -262,15 +283,19 @@ class Programs:
 
     @staticmethod
     def _ordered(entry: Entry, region: Region) -> Order:
-        """The same, compiled while the work goes on in another way."""
-        return Order(region)
+        """The same, compiled in a hurry while the work goes on in another way."""
+        return Order(region, is_quick=True)
 
     def _tried(self, entry: Entry, values: Sequence[Any], run: Run) -> tuple[Any, ...] | None:
         saved = run.stream.save() if self._draws else None
-        assert entry.made is not None
+        made = entry.made
+        assert made is not None
+        begun = time.perf_counter()
         try:
-            found = entry.made.call(run, *values)
-            self._ran(entry.made)
+            found = made.call(run, *values)
+            self._ran(made)
+            if made.is_quick:
+                self._improve(entry, made, time.perf_counter() - begun)
             return found
         except Ended as error:
             raise error.error from error.error.__cause__

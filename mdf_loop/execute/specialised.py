@@ -38,6 +38,8 @@ class Specialised:
         Why it is Python although machine code was asked for.
     is_alone : bool
         Whether it is machine code that calls no kernel of numpy's.
+    is_quick : bool
+        Whether it is machine code that was made in a hurry.
     is_idle : bool
         Whether it is machine code that does nothing but call such kernels.
     code : Program or None
@@ -51,6 +53,7 @@ class Specialised:
     seconds: float = 0.0
     why: str = ""
     is_alone: bool = False
+    is_quick: bool = False
     is_idle: bool = False
     code: Any = None
 
@@ -58,7 +61,8 @@ class Specialised:
     def form(self) -> str:
         """What it is, in words."""
         if self.size:
-            return f"machine code ({self.size:,} bytes, made in {1000 * self.seconds:.0f} ms)"
+            hurry = " in a hurry" if self.is_quick else ""
+            return f"machine code ({self.size:,} bytes, made in {1000 * self.seconds:.0f} ms{hurry})"
         return f"Python, not machine code: {self.why}" if self.why else "Python"
 
     def lines(self, source: bool, steps: bool) -> Iterator[str]:
@@ -78,15 +82,15 @@ def in_python(step: Region, least: int, careful: bool, why: str = "", is_block: 
     return Specialised(call, step, text, why=why)
 
 
-def in_machine_code(step: Region, is_block: bool = False) -> Specialised | str:
-    """A Step compiled, or why it cannot be."""
+def in_machine_code(step: Region, is_block: bool = False, is_quick: bool = False) -> Specialised | str:
+    """A Step compiled, in a hurry if it ``is_quick``, or why it cannot be."""
     with alone():  # what is imported halfway when the process is copied can never be imported in the copy
         from mdf_loop.backends.llvm.compiled_program import program
         from mdf_loop.backends.llvm.lanes.element_types import CannotCompile
 
     begun = time.perf_counter()
     try:
-        call = program(step, is_block)
+        call = program(step, is_block, is_quick)
     except CannotCompile as reason:
         log.debug("not compiled: %s", reason)
         return str(reason)
@@ -98,4 +102,6 @@ def in_machine_code(step: Region, is_block: bool = False) -> Specialised | str:
     log.info("compiled a Step: %d bytes in %.0f ms", call.size, 1000 * seconds)
     work = sum(v.op not in ("const", "item") for v in step.values)
     is_alone, is_idle = not call.outside, 0 < work == len(call.outside)
-    return Specialised(call, step, size=call.size, seconds=seconds, is_alone=is_alone, is_idle=is_idle, code=call)
+    return Specialised(
+        call, step, size=call.size, seconds=seconds, is_alone=is_alone, is_quick=is_quick, is_idle=is_idle, code=call
+    )

@@ -74,6 +74,7 @@ class SteppedPart:
         self._machine: dict[Types, Written] = {}
         self._orders: dict[Types, tuple[Order, tuple[Type, ...]]] = {}
         self._careful: set[Any] = set()
+        self._shared: tuple[Types, Region] | None = None
         self.latest: Specialised | None = None
         self.why = ""
 
@@ -160,7 +161,11 @@ class SteppedPart:
         )
 
     def _lowered(self, types: Types) -> Region:
-        return lower_block(self.record, *types, self.calls.bound)
+        """The Step for values of these types; Python and machine code are made of the same one."""
+        shared = self._shared
+        if shared is None or shared[0] != types:
+            shared = self._shared = types, lower_block(self.record, *types, self.calls.bound)
+        return shared[1]
 
     def _kept(self, region: Region) -> tuple[Type, ...]:
         """The types of the rows that are recorded."""

@@ -14,6 +14,7 @@ from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.models.opening import prepare
 from mdf_loop.models.verifying import drawn, needed_in
+from mdf_loop.readers.expressions.equation_texts import expanded, is_equations
 
 SEED = 0
 """Of the values that are drawn for inputs that are not given."""
@@ -53,7 +54,19 @@ def explain_prepared(model: Model, inputs: Mapping[str, Any], source: bool = Fal
         loops = loops_of(model, inputs)
     of_loops = {id(loop.last_program) for loop in loops}
     whole = [explained_graph(graph, source, show_steps) for graph in graphs if id(graph.latest) not in of_loops]
+    whole = [*_expanded(model), *whole]
     return [*whole, *(explained(loop, source, show_steps) for loop in loops)] or [_nothing(model, inputs)]
+
+
+def _expanded(model: Model) -> list[str]:
+    """Differential equations, as the carried values that they become."""
+    found = list[str]()
+    for node in model.graph.nodes if isinstance(model, MdfModel) else ():
+        for parameter in node.parameters:
+            lines = expanded(parameter.value) if is_equations(parameter.value) else []
+            if lines:
+                found.append("\n".join([f"derivatives of {node.id}.{parameter.id} become", *(f"  {line}" for line in lines)]))
+    return found
 
 
 def _nothing(model: Model, inputs: Mapping[str, Any]) -> str:

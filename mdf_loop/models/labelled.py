@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ def dataset(results: Results) -> Any:
     parts = {"recorded": about.recorded, "outputs": results}
     labels = labels_of(parts)
     found = {(part, name): rectangular(value) for part, values in parts.items() for name, value in values.items()}
-    axes = Axes(lead, [array.shape for (part, _), (array, _) in found.items() if part == "recorded"], about.every)
+    axes = Axes(lead, [array.shape for (part, _), (array, _) in found.items() if part == "recorded"], about.every, about.dt)
     for (part, name), (array, lengths) in found.items():
         label, is_recorded = labels[part, name], part == "recorded"
         dims = axes.of(label, array.shape, is_recorded or name in about.collected, is_recorded)
@@ -45,7 +45,7 @@ def dataset(results: Results) -> Any:
         if lengths is not None:
             variables[f"{label}_length"] = dims[: np.ndim(lengths)], lengths
     coordinates = axes.coordinates if about.trials is None else axes.coordinates | {"trial": np.arange(about.trials)}
-    return xarray().Dataset(variables, coordinates, attributes(about))
+    return xarray().Dataset(variables, axes.times(variables) | coordinates, attributes(about))
 
 
 def labels_of(parts: Mapping[str, Iterable[str]]) -> dict[tuple[str, str], str]:
@@ -73,10 +73,15 @@ class Axes:
         Those of what was recorded.
     every : int
         From how many iterations one was recorded.
+    dt : float, optional
+        How long an iteration takes in the time of the model.
     """
 
-    def __init__(self, lead: tuple[str, ...] = (), recorded: Sequence[tuple[int, ...]] = (), every: int = 1) -> None:
+    def __init__(
+        self, lead: tuple[str, ...] = (), recorded: Sequence[tuple[int, ...]] = (), every: int = 1, dt: Any = None
+    ) -> None:
         self.lead, self.every, self.coordinates = lead, every, dict[str, np.ndarray]()
+        self.dt = dt if isinstance(dt, int | float) and np.isfinite(dt) else None
         lengths = [shape[len(lead)] for shape in recorded if len(shape) > len(lead)]
         self.length: int | None = max(lengths, default=None)
         self.step = every if lengths else 1
@@ -90,6 +95,14 @@ class Axes:
         if has_rows and rest:
             dims = (*dims, self._rows(name, rest[0], self.every if is_recorded else 1))
         return (*dims[: len(shape)], *(f"{name}_{k}" for k in range(len(shape) - len(dims))))
+
+    def times(self, taken: Container[str]) -> dict[str, Any]:
+        """The time at the end of each iteration that a row is of: a coordinate ``time`` beside ``iteration``."""
+        rows = {dim: values for dim, values in self.coordinates.items() if dim.rpartition("_")[2] == "iteration"}
+        if self.dt is None:
+            return {}
+        named = {dim: dim.removesuffix("iteration") + "time" for dim in rows}
+        return {named[dim]: (dim, self.dt * (values + 1)) for dim, values in rows.items() if named[dim] not in taken}
 
     def along(self, dim: str, values: Sequence[Any], name: str) -> str:
         """A dimension with such coordinates: one of the value's own where something else is called that already."""
@@ -109,7 +122,8 @@ class Axes:
 
 def attributes(about: About, **more: Any) -> dict[str, Any]:
     """What is known of a run, as files can hold it."""
-    known = {"model": about.model, "mdf_loop": __version__, "seed": seed_text(about.seed), "every": about.every}
+    known: dict[str, Any] = {"model": about.model, "mdf_loop": __version__, "seed": seed_text(about.seed), "every": about.every}
+    known |= {} if about.dt is None else {"dt": about.dt}
     said = {"options": about.options, "inputs": about.inputs, "iterations": about.iterations, "stop": about.stop, **more}
     return known | {name: _as_text(value) for name, value in said.items()}
 

@@ -29,6 +29,7 @@ from mdf_loop.models.ports import Input, Output, Ports, declared, inputs_of_grap
 from mdf_loop.models.results import stop_of
 from mdf_loop.models.texts import NotDirect
 from mdf_loop.options import OPTIONS, Run, part_of, random_stream
+from mdf_loop.readers.expressions.equation_texts import is_equations
 from mdf_loop.readers.mdf.by_place import graph_by_place
 from mdf_loop.readers.mdf.signature import said_names
 from mdf_loop.readers.mdf.typed import is_typed
@@ -202,6 +203,15 @@ class MdfModel(Model):
             if name not in self._known and name not in OPTIONS and get_close_matches(name, self.constants):
                 raise unknown_name("the model has no input and no constant called", name, [*self.inputs, *self.constants])
         return given, inside
+
+    @cached_property
+    def _step(self) -> Any:
+        """How long an iteration takes: the parameter ``dt``, or what the only body of derivatives says."""
+        if "dt" in self.inputs:
+            return self.inputs["dt"].default
+        bodies = (parameter.value for node in self.graph.nodes for parameter in node.parameters)
+        said = {body["dt"] for body in bodies if is_equations(body) and isinstance(body, dict) and type(body.get("dt")) is float}
+        return said.pop() if len(said) == 1 else None
 
     @property
     def drawn(self) -> Any:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from mdf_loop.errors import (
     ArgumentError,
@@ -181,7 +184,19 @@ class Model:
     def _about(self, found: Found, inputs: Mapping[str, Any], run: Run, wish: Wish) -> About:
         """What is known of a run."""
         ended, chosen = (found.iterations, found.stop, run.stream.seed), dict(run.options.chosen)
-        return About(self.name, *ended, inputs, found.recorded, wish.every, chosen, collected=self.collected(wish))
+        dt = None if wish.steps is not None else self.step_of(inputs)
+        return About(self.name, *ended, inputs, found.recorded, wish.every, chosen, collected=self.collected(wish), dt=dt)
+
+    def step_of(self, inputs: Mapping[str, Any]) -> float | None:
+        """How long an iteration takes in the time of the model: the value of its input ``dt``; None where it has none."""
+        value = inputs.get("dt", self._step)
+        return float(value) if isinstance(value, int | float | np.number) else None
+
+    @cached_property
+    def _step(self) -> Any:
+        """The same where it is not given."""
+        port = self.inputs.get("dt")
+        return None if port is None else port.default
 
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives; the run has begun."""

@@ -43,6 +43,8 @@ class About:
         both have one name it is that of what was recorded.
     collected : sequence of str
         The outputs that hold a value for each iteration of a loop, or for each step.
+    dt : float or None
+        How long an iteration takes in the time of the model, where it says so.
     """
 
     model: str = ""
@@ -56,6 +58,7 @@ class About:
     trials: int | None = None
     lengths: Mapping[str, Any] = field(default_factory=dict)
     collected: Sequence[str] = ()
+    dt: float | None = None
 
 
 class Results(dict[str, Any]):

@@ -106,6 +106,7 @@ def said_of(results: Results, arrays: list[np.ndarray], there: Mapping[str, Said
         "options": dict(about.options),
         "trials": about.trials,
         "collected": list(about.collected),
+        **({} if about.dt is None else {"dt": about.dt}),
     }
     said["about"] = {name: written(value, arrays, name) for name, value in rest.items()}
     return said

@@ -17,7 +17,7 @@ import inspect
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -274,6 +274,7 @@ def _put(rows: Sequence[Kernel], changed: Sequence[Kernel]) -> None:
     for row, new in zip(rows, changed, strict=True):
         versions = KERNELS[row.domain, row.op]
         versions[next(k for k, v in enumerate(versions) if v is row)] = new
+    lookup.cache_clear()
 
 
 def _positional(parameters: Sequence[inspect.Parameter]) -> tuple[int, int | None]:
@@ -288,6 +289,7 @@ def register(entry: Kernel) -> None:
     global _changes
     versions = KERNELS.setdefault((entry.domain, entry.op), [])
     versions[:] = sorted([v for v in versions if v.since != entry.since] + [entry], key=lambda v: v.since)
+    lookup.cache_clear()
     _changes += 1
 
 
@@ -308,6 +310,7 @@ def changes() -> int:
     return _changes
 
 
+@lru_cache(maxsize=4096)
 def lookup(op: str, opset: int, domain: str = "") -> Kernel:
     """The newest kernel of ``op`` that is not above ``opset``.
 
@@ -375,7 +378,8 @@ def bind(node: Node) -> Bound:
     _check_inputs(node, *entry.takes)
     attrs = _keywords(entry, node)
     if "rng" in entry.parameters:
-        return Bound(_drawing(entry.run, attrs), needs_run=True, keywords=attrs)
+        drawn = partial(entry.run, **attrs) if attrs.get("seed") is None else None
+        return Bound(_drawing(entry.run, attrs), needs_run=True, drawn=drawn, keywords=attrs)
     return Bound(partial(entry.run, **attrs) if attrs else entry.run, keywords=attrs)
 
 

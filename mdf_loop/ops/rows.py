@@ -89,7 +89,8 @@ class Bound:
     """A kernel made ready for one node: ``call(*inputs)``, or ``call(run, *inputs)`` if ``needs_run``.
 
     Control flow also says what it is made of: ``loop``, and up to how many iterations it is worth running them one by one; or
-    the two ``branches`` of an If.  ``keywords`` are what ``call`` gives the kernel's function beside the inputs: a rule for many
+    the two ``branches`` of an If.  A kernel that draws from the run's own generator is ``drawn(*inputs, rng=generator)`` as well.
+    ``keywords`` are what ``call`` gives the kernel's function beside the inputs: a rule for many
     iterations needs them.
     """
 
@@ -98,4 +99,5 @@ class Bound:
     loop: Loop | None = None
     worth: Callable[[], int] = lambda: 1 << 62
     branches: tuple[Body, Body] | None = None
+    drawn: Call | None = None
     keywords: Mapping[str, Any] = field(default_factory=dict)

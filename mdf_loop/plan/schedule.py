@@ -95,9 +95,18 @@ class Plan:
         """How many nodes run in which way, in a line."""
         if self.refusal:
             return f"interpreted: {self.refusal}"
-        stepped = sum(len(part.nodes) for part in self.parts if isinstance(part, Stepped))
         hoisted = len(self.hoisted) + len(self.late)
-        return f"{hoisted} nodes hoisted, {len(self.varying) - stepped} batched, {stepped} stepped"
+        return f"{hoisted} nodes hoisted, {len(self.varying) - self._stepped} batched, {self._stepped} stepped"
+
+    @property
+    def is_mostly_stepped(self) -> bool:
+        """Whether few of the nodes of an iteration can be run for many iterations at once."""
+        return 2 * sum(len(part.units) for part in self.parts if isinstance(part, Batched)) <= self._stepped
+
+    @property
+    def _stepped(self) -> int:
+        """How many nodes are stepped."""
+        return sum(len(part.nodes) for part in self.parts if isinstance(part, Stepped))
 
 
 def make_plan(loop: Loop) -> Plan:

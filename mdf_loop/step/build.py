@@ -28,7 +28,7 @@ from mdf_loop.step.primitives import (
     type_of_result,
 )
 from mdf_loop.step.records import UNKNOWN, Apply, Length, LoopRegion, Reduction, Region, Scope, Shape, Size, Type, Value
-from mdf_loop.step.speculation import is_guessing
+from mdf_loop.step.speculation import current_guesses
 
 MOST_FOLDED = 1 << 16
 """Elements up to which a constant result is computed while building; larger ones are left to the run."""
@@ -58,11 +58,6 @@ def type_of_value(value: Any, exact: bool = False) -> Type:
     return UNKNOWN
 
 
-def _is_computed(value: Value) -> bool:
-    """Whether a value is the same wherever it is computed from the same arguments."""
-    return value.op not in _STAYS and not isinstance(value.attr, Apply)
-
-
 class Builder(OfLists):
     """Makes the values of a Step.
 
@@ -74,7 +69,7 @@ class Builder(OfLists):
     """
 
     def __init__(self) -> None:
-        self.guesses, self.traces = is_guessing(), False
+        self.guesses, self.traces = current_guesses(), False
         self._scopes = [Scope()]
         self._depths: dict[Value, int] = {}
 
@@ -98,7 +93,7 @@ class Builder(OfLists):
     def take_over(self, region: Region) -> None:
         """Put the values of a region that was closed into the one that is open, each where it belongs."""
         for value in region.values:
-            self._put(value)
+            self._put(value, self._key(value))
 
     def mark(self) -> list[int]:
         """Where every open region stands."""
@@ -122,22 +117,24 @@ class Builder(OfLists):
     def put_in(self, op: str, args: Sequence[Value], type: Type, attr: Any = None) -> Value:
         """A value, as it is said: a new one, or one that is there already and was computed in the same way."""
         value = Value(op, tuple(args), type, attr)
-        if _is_computed(value):
-            key = self._key(value)
+        key = self._key(value)
+        if key is not None:
             for scope in self._scopes:
                 if key in scope.known:
                     return scope.known[key]
-        self._put(value)
+        self._put(value, key)
         return value
 
     @staticmethod
-    def _key(value: Value) -> Hashable:
-        """What is the same for values that are computed in the same way; constant numbers count for what they are."""
+    def _key(value: Value) -> Hashable | None:
+        """What is the same for values that are computed in the same way, as constant numbers are; None for a value of its own."""
+        if value.op in _STAYS or isinstance(value.attr, Apply):
+            return None
         args = [(x.type, repr(x.attr)) if x.op == "const" and x.type.is_number else x for x in value.args]
         type, lengths = value.type, tuple(n for n in value.type.shape or () if isinstance(n, int))  # a window's are nowhere else
         return value.op, *args, repr(value.attr), type.dtype, lengths, type.weak, type.is_array
 
-    def _put(self, value: Value) -> None:
+    def _put(self, value: Value, key: Hashable | None) -> None:
         """A value that does not change from iteration to iteration belongs in front of the loop."""
         if not value.type.has_room:
             raise CannotLower(f"a value of type {value.type}, for which there is no memory")
@@ -148,8 +145,8 @@ class Builder(OfLists):
                 depth -= 1
         self._depths[value] = depth
         self._scopes[depth].values.append(value)
-        if _is_computed(value):
-            self._scopes[depth].known[self._key(value)] = value
+        if key is not None:
+            self._scopes[depth].known[key] = value
 
     def is_outside(self, value: Value) -> bool:
         """Whether a value is computed before the region that is open."""

@@ -6,6 +6,7 @@ becomes ``apply``: its kernel, called as a whole.  Types follow from rules alone
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -213,7 +214,8 @@ class Lowering:
             return None
         op, attrs = same
         drawing = Node(op, (), node.outputs, attrs, node.name, opset=1)
-        operator = Apply(drawing, lambda run: bound.call(run, *values), needs_run=True)
+        drawn = None if bound.drawn is None else functools.partial(bound.drawn, *values)
+        operator = Apply(drawing, lambda run: bound.call(run, *values), needs_run=True, drawn=drawn)
         return self.b.apply(operator, (), [Type(np.dtype(np.float64), attrs["shape"], weak=not attrs["shape"])])
 
     def _applied(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
@@ -229,7 +231,8 @@ class Lowering:
             UNKNOWN if d is None else Type(d, None if s is None else tuple(Size() if n is None else n for n in s))
             for d, s in found
         ]
-        apply = Apply(node, bound.call, bound.needs_run, None, len(node.outputs), _routine(node, entry, args, types[0]))
+        routine = _routine(node, entry, args, types[0])
+        apply = Apply(node, bound.call, bound.needs_run, None, len(node.outputs), routine, bound.drawn)
         return self.b.apply(apply, [*given, *captured], types)
 
     # Control flow
@@ -276,7 +279,7 @@ class Lowering:
             whole = (
                 Apply(node, bound.call, bound.needs_run, None, len(node.outputs)),
                 [*given, *captured.values()],
-                bound.worth(),
+                bound.worth,
             )
         scope = {**captured, **dict(zip(record.invariant, invariant, strict=True))}
         return self.loop(record, count, condition, obeyed, carried, scanned, scope, whole)  # type: ignore[arg-type]
@@ -290,7 +293,7 @@ class Lowering:
         carried: Sequence[Value],
         scanned: Sequence[Value],
         scope: Mapping[str, Value],
-        whole: tuple[Apply, Sequence[Value], int] | None = None,
+        whole: tuple[Apply, Sequence[Value], Callable[[], int]] | None = None,
         in_block: bool = False,
     ) -> Sequence[Value]:
         """A loop; ``scope`` has what the body captures, and what is the same in every iteration."""
@@ -301,7 +304,7 @@ class Lowering:
         settled = self.settled(record, carried, scanned, scope)
         if self.is_long and not self.depth and settled.would_settle():
             raise CannotLower("a carried value has its type from the second iteration on")
-        operator, operands, worth = whole or (None, (), 1 << 62)
+        operator, operands, worth = whole or (None, (), None)
         attr = LoopRegion(
             settled.region,
             len(carried),

@@ -198,6 +198,8 @@ class Apply:
         How many results are named; more than one are read by ``item``.
     routine : callable or None
         Makes ``write(*inputs, out)``, which works in memory that is used again.
+    drawn : callable or None
+        The same as ``drawn(*inputs, rng=generator)``, where the kernel needs the run for nothing but its generator.
     """
 
     node: Node
@@ -206,6 +208,7 @@ class Apply:
     definition: Region | None = None
     results: int = 1
     routine: Callable[[], Callable[..., None]] | None = None
+    drawn: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,7 +230,7 @@ class LoopRegion:
     in_block : bool
         The loop is a block of a longer one: scanned arguments are rows already, and what cannot be stacked is given as a list.
     whole : Apply or None
-        The loop as an operator, for more iterations than are worth stepping (``worth``).
+        The loop as an operator, for more iterations than are worth stepping, which ``worth`` says: who asks has the loop planned.
     """
 
     body: Region
@@ -241,7 +244,7 @@ class LoopRegion:
     name: str = ""
     in_block: bool = False
     whole: Apply | None = None
-    worth: int = 1 << 62
+    worth: Callable[[], int] | None = None
 
     def split(self, args: Sequence[Value]) -> tuple[Value, Value, Sequence[Value], Sequence[Value], Sequence[Value]]:
         """Arguments as the trip count, the condition, initial values, scanned arrays and operands of the whole operator."""

@@ -225,7 +225,7 @@ class Vmap:
         pairs = list(zip(attr.scanned, scanned, parts, strict=True))
         arrays = [self._rows_in_front(x, s.axis) if flag else x for s, x, flag in pairs]
         lined = tuple(replace(s, axis=0) if flag else s for s, _, flag in pairs)
-        new = replace(attr, body=body, scanned=lined, whole=None, worth=1 << 62)
+        new = replace(attr, body=body, scanned=lined, whole=None, worth=None)
         whole = self.b.put_in("loop", (count, condition, *first, *arrays), UNKNOWN, new)
         results = [*states, *found[1 + attr.n_carried :], False, found[0]]
         return self._with_items(whole, v, results, range(attr.n_carried + attr.n_last, attr.place_of_count)), False

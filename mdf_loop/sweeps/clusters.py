@@ -10,12 +10,15 @@ from typing import Any
 
 from mdf_loop.errors import LoopError, let_through
 from mdf_loop.options import Deadline
-from mdf_loop.sweeps.pieces import Asked, Pieces
+from mdf_loop.sweeps.pieces import FAR_AWAY, Asked, Pieces
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Ran, Span
 from mdf_loop.sweeps.task import Task
 from mdf_loop.sweeps.workers import AHEAD
 
 log = logging.getLogger(__name__)
+
+PROBES = 16
+"""Pieces that may be under way before it is known how many runs take long enough."""
 
 TICK = 0.5
 """Seconds after which the workers and the time are looked at although no piece is done."""
@@ -32,7 +35,9 @@ def on_cluster(task: Task, pieces: Pieces, client: Any, deadline: Deadline | Non
     cluster = _Cluster(client, task)
     try:
         while True:
-            while len(cluster.under_way) < cluster.most and (asked := pieces.take(max(cluster.threads, 1))) is not None:
+            while len(cluster.under_way) < (cluster.most if pieces.is_paced else min(cluster.most, PROBES)):
+                if (asked := pieces.take(max(cluster.threads, 1), FAR_AWAY)) is None:
+                    break
                 cluster.begin(asked)
             if not cluster.under_way:
                 return

@@ -26,7 +26,7 @@ from mdf_loop.settings.engines import can_compile
 from mdf_loop.settings.random_streams import RandomStream, begun
 from mdf_loop.step.failing import FallBack, TooLong
 from mdf_loop.sweeps.crew import current_crew
-from mdf_loop.sweeps.lanes.exact import NotBatched, adds_up_little, refuse_inexact
+from mdf_loop.sweeps.lanes.exact import NotBatched, gives_same_bits
 from mdf_loop.sweeps.lanes.lane_values import Columns
 from mdf_loop.sweeps.seeds import Seeds
 from mdf_loop.sweeps.vectors import Vectors, column_of_values
@@ -126,18 +126,12 @@ class CompiledLoop:
         made = self.execute.machine_code(first, options) if len(forms) == 1 and _are_of_one_kind(values) else None
         if made is None or how.compiles:
             return made
-        return made if adds_up_little(made.step) else None
+        return made if gives_same_bits(made.step) else None
 
     def _is_worth_it(self, given: Sequence[Arguments], lanes: int) -> bool:
-        """Whether there is much to do, and it gives the bits that the other engines give."""
+        """Whether there is much to do, of values that have types."""
         count = max(each.trip_count or UNKNOWN for each in given)
-        if lanes * count < WORTH or not self.execute.loop.body.typed:
-            return False
-        try:
-            refuse_inexact(self.execute.loop.body)
-        except NotBatched:
-            return False
-        return True
+        return lanes * count >= WORTH and self.execute.loop.body.typed
 
     def _of_rows(self, rows: Sequence[Sequence[Any]]) -> Columns:
         """What lanes gave that were called one by one."""
@@ -195,7 +189,7 @@ class CompiledGraph:
         if not (how.compiles or pays) or not can_compile() or not _are_of_one_kind(given):
             return None
         made = self.graph.machine_code(given[0], run.options)
-        if made is None or (pays and not adds_up_little(made.step)):
+        if made is None or (pays and not gives_same_bits(made.step)):
             return None
         results, rows = many(made, self.vectors, given, which, seeds, run, seconds)
         return list(zip(*rows, strict=True)) if results is None else list(results)

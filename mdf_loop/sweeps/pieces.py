@@ -21,12 +21,18 @@ SMALL = 1 << 16
 """Runs that are probably over in about a second: to cut them costs more than it gives, if nothing is told meanwhile."""
 
 SOON, LONG, SHORT = 0.1, 1.0, 0.03
-"""Seconds of the first piece of what is watched, of the others, and of the shortest ones that workers get when little is left."""
+"""Seconds of the first piece of what is watched, of the others, and of the shortest ones that threads get when little is left."""
+
+FOR_EACH = 0.004
+"""Seconds of a piece for each worker, where that is longer: a scheduler of a thousand has time for 250 pieces a second."""
+
+FAR_AWAY = 0.5
+"""Seconds of the shortest pieces where each costs a scheduler milliseconds."""
 
 MORE, FAR = 32, 4
 """How many times as long as the last piece the next one may be; the same where that follows from two pieces."""
 
-LARGEST = 1 << 17, 1 << 27
+LARGEST = 1 << 20, 1 << 27
 """Runs of a piece at most, and bytes of what they give."""
 
 
@@ -95,14 +101,20 @@ class Pieces:
         self._source, self._given = source, length
         is_short = not is_watched and source.left <= SMALL
         self._length, self._first = (FIRST * min(trials, MORE), LONG) if is_short else (FIRST, SOON)
-        self._count, self._seconds = 0, 0.0
+        self._count, self._seconds, self._long, self._most = 0, 0.0, LONG, self._length
 
-    def take(self, workers: int = 1) -> Asked | None:
-        """The next piece for one of some workers; None if there are no more."""
-        span = self._source.take(self._given or self._by_the_clock(workers))
+    @property
+    def is_paced(self) -> bool:
+        """Whether it is known how many runs take long enough for a worker of a cluster."""
+        return self._given is not None or self._seconds >= FAR_AWAY or min(self._length, self._most) <= self._count
+
+    def take(self, workers: int = 1, shortest: float = SHORT) -> Asked | None:
+        """The next piece for one of some workers, which takes so many seconds at least; None if there are no more."""
+        self._long = max(LONG, FOR_EACH * workers)
+        span = self._source.take(self._given or self._by_the_clock(workers, shortest))
         if span is None or self._given:
             return span
-        return (*span, LONG if self._count else self._first)
+        return (*span, self._long if self._count else self._first)
 
     def took(self, asked: Asked | Span, ran: Ran) -> None:
         """Learn from a piece how long the next ones may be."""
@@ -110,25 +122,26 @@ class Pieces:
         if stop < asked[1]:
             self._source.give_back(stop, asked[1])
         count = stop - start
-        room = LARGEST[1] * count // max(ran.bytes, 1)
-        self._length = max(min(self._fitting(count, ran.seconds), MORE * count, LARGEST[0], room), 1)
+        self._most = max(min(MORE * count, LARGEST[0], LARGEST[1] * count // max(ran.bytes, 1)), 1)
+        self._length = self._fitting(count, ran.seconds)
         self._count, self._seconds = count, ran.seconds
 
     def _fitting(self, count: int, seconds: float) -> int:
-        """How many runs take about a second.
+        """How many runs take about a second, or as long as many workers need.
 
         Runs that are vectorised have a time that any number of them takes.  Where that is long, a piece takes twice as long.
         """
-        if seconds > 1.2 * LONG and self._count not in (0, count):
+        if seconds > 1.2 * self._long and self._count not in (0, count):
             each = (seconds - self._seconds) / (count - self._count)
             fixed = seconds - each * count
-            if each <= 0 or fixed > LONG / 2:
+            if each <= 0 or fixed > self._long / 2:
                 return int(min(fixed / max(each, 1e-9), FAR * max(count, self._count)))
-        return int(LONG * count / max(seconds, 1e-9))
+        return int(self._long * count / max(seconds, 1e-9))
 
-    def _by_the_clock(self, workers: int) -> int:
+    def _by_the_clock(self, workers: int, seconds: float) -> int:
         """How many runs a worker takes: less towards the end, so that all end together."""
+        length = max(min(self._length, self._most), 1)
         if workers == 1:
-            return self._length
-        part, shortest = -(-self._source.left // (2 * workers)), int(self._count * SHORT / max(self._seconds, 1e-9))
-        return max(min(self._length, max(part, shortest)), 1)
+            return length
+        part, shortest = -(-self._source.left // (2 * workers)), int(self._count * seconds / max(self._seconds, 1e-9))
+        return max(min(length, max(part, shortest)), 1)

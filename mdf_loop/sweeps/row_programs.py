@@ -21,7 +21,7 @@ from mdf_loop.models.node_loops import GatheredArguments, NodeLoop, Request
 from mdf_loop.options import Run
 from mdf_loop.settings.engines import can_compile
 from mdf_loop.sweeps.compiled_lanes import CompiledLoop
-from mdf_loop.sweeps.lanes.exact import NotBatched, adds_up_little
+from mdf_loop.sweeps.lanes.exact import NotBatched, gives_same_bits
 from mdf_loop.sweeps.sources import Evaluated, OfNodes, OfOperators, Unread, results_in
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def row_program(
         let_through(error)
         log.debug("rows are no columns: %r", error, exc_info=True)
         return None
-    if found is None or (pays and not adds_up_little(found[0].step)):
+    if found is None or (pays and not gives_same_bits(found[0].step)):
         return None
     made, values, places, results = found
     return columns_of(made.call, values, places, results, times)

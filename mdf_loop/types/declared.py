@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import functools
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -72,7 +73,7 @@ class _Computed(Groups):
         for name, kind in body.types.items():
             declared = element_dtype(kind)
             if name in scope and name not in given and declared is not None:
-                self._compare(body, scope[name], declared, f"{_what(body, name)} is declared {_word(declared)}")
+                self._compare(body, scope[name], declared, functools.partial(_what, body, name))
 
     def go_round(self, body: Body, scope: Mapping[str, Key], pairs: Iterable[tuple[str, str]]) -> None:
         """Compare what is declared of the inputs of the next iteration with what is computed for it."""
@@ -80,18 +81,18 @@ class _Computed(Groups):
         for name, output in pairs:
             declared = element_dtype(body.type_of(name))
             if declared is not None:
-                said = f"input {name!r}, which output {output!r} feeds in the next iteration, is declared {_word(declared)}"
-                self._compare(body, scope[output], declared, said)
+                fed = f"input {name!r}, which output {output!r} feeds in the next iteration,"
+                self._compare(body, scope[output], declared, functools.partial(str, fed))
         super().go_round(body, scope, pairs)
 
-    def _compare(self, body: Body, key: Key, declared: np.dtype, said: str) -> None:
+    def _compare(self, body: Body, key: Key, declared: np.dtype, what: Callable[[], str]) -> None:
         found = self.dtype.get(self.find(key))
         if found is None or found == declared:
             return
         name = key[1]
         writer = next((f" (node {title(node)})" for node in body.nodes if name in node.outputs), "")
         raise MalformedBody(
-            f"{said}, but {name!r} is computed as {_word(found)}{writer}; "
+            f"{what()} is declared {_word(declared)}, but {name!r} is computed as {_word(found)}{writer}; "
             f"declare it {_word(found)}, or put a Cast to {_word(declared)} behind the node",
             (body.name,),
         )
@@ -102,4 +103,4 @@ def _what(body: Body, name: str) -> str:
 
 
 def _word(dtype: np.dtype) -> str:
-    return _WORDS.get(dtype, dtype.name)
+    return _WORDS.get(dtype) or dtype.name

@@ -61,6 +61,9 @@ NAMES: dict[str, np.dtype] = {
 """dtype by the name ONNX text and schemas use (``float``, ``bfloat16``) or by numpy's name (``float32``)."""
 
 _FLOATS = {1, 10, 11, 16, 17, 18, 19, 20, 23, 24, 27, 28}
+FLOATS = frozenset(DTYPES[code] for code in _FLOATS)
+"""Floating-point types."""
+
 _INTEGERS = {2, 3, 4, 5, 6, 7, 12, 13, 21, 22, 25, 26}
 
 

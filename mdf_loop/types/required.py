@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from onnx.defs import OpSchema
 
 from mdf_loop.ir import Body, Loop, Node, ValueType
 from mdf_loop.types.elements import DTYPES, NAMES
-from mdf_loop.types.schemas import schema_of
+from mdf_loop.types.schemas import signature_of
 
 Key = tuple[int, str]
 """A name in one body: the number of the body, then the name (inner bodies may shadow)."""
@@ -42,7 +41,7 @@ class Groups:
 
     def unite(self, keys: Iterable[Key]) -> None:
         """These values have one element type."""
-        roots = list(dict.fromkeys(self.find(key) for key in keys))
+        roots = list(dict.fromkeys(map(self.find, keys)))
         for other in roots[1:]:
             self.parent[other] = roots[0]
             if other in self.dtype:
@@ -185,26 +184,25 @@ def _visit_node(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
         return
     for _, inner in node.bodies:
         visit_body(groups, inner, scope)
-    schema = schema_of(node.op, node.opset, node.domain)
-    if schema is None:
+    signature = signature_of(node.op, node.opset, node.domain)
+    if signature is None:
         return
     variables: dict[str, list[Key]] = {}
-    for names, formals in ((node.inputs, schema.inputs), (node.outputs, schema.outputs)):
+    for names, formals in ((node.inputs, signature.inputs), (node.outputs, signature.outputs)):
         for k, name in enumerate(names):
-            formal = formals[min(k, len(formals) - 1)] if formals else None
-            if name and formal is not None and formal.is_homogeneous:
-                variables.setdefault(formal.type_str, []).append(scope[name])
-    constraints = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
+            variable = formals[min(k, len(formals) - 1)] if formals else ""
+            if name and variable:
+                variables.setdefault(variable, []).append(scope[name])
     for variable, keys in variables.items():
         groups.operate(node, keys)
-        _constrain(groups, keys, constraints.get(variable, [variable]))
+        _constrain(groups, keys, signature.allowed.get(variable, (variable,)))
     if node.outputs and node.outputs[0]:
         groups.know(scope[node.outputs[0]], said_type(node))
 
 
-def _constrain(groups: Groups, keys: list[Key], types: Iterable[str]) -> None:
+def _constrain(groups: Groups, keys: list[Key], types: tuple[str, ...]) -> None:
     """Take over what a type variable allows: tensors of some types, or sequences."""
-    dtypes, sequences = _element_types(tuple(types))
+    dtypes, sequences = _element_types(types)
     if sequences:
         groups.sequence.update(keys)
     if len(dtypes) == 1:
@@ -222,15 +220,15 @@ def _element_types(types: tuple[str, ...]) -> tuple[frozenset[np.dtype], bool]:
 
 def said_type(node: Node) -> np.dtype | None:
     """The element type of a node's first output, where an attribute says it: a type, or a tensor that fills the output."""
-    schema = schema_of(node.op, node.opset, node.domain)
-    if schema is None or node.domain not in ("", "ai.onnx"):
+    signature = signature_of(node.op, node.opset, node.domain)
+    if signature is None or node.domain not in ("", "ai.onnx"):
         return None
-    for name in SAYING & schema.attributes.keys():
-        code = node.attrs.get(name, schema.attributes[name].default_value.i)
+    for name in SAYING & signature.attributes.keys():
+        code = node.attrs.get(name, signature.attributes[name].default)
         if isinstance(code, int | np.integer) and code in DTYPES:
             return DTYPES[int(code)]
-    filler = schema.attributes.get("value")
-    if filler is None or filler.type != OpSchema.AttrType.TENSOR or not schema.inputs:
+    filler = signature.attributes.get("value")
+    if filler is None or filler.kind != "TENSOR" or not signature.inputs:
         return None
     return getattr(node.attrs.get("value"), "dtype", None) if "value" in node.attrs else DTYPES[1]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,49 @@ def schema_of(op: str, opset: int, domain: str = "") -> Any:
         return onnx.defs.get_schema(op, min(max(opset, 0), LARGEST_VERSION), domain)
     except onnx.defs.SchemaError:
         return None
+
+
+@dataclass(frozen=True)
+class AttributeRule:
+    """What a schema says of an attribute: its type (``"INTS"``), whether it must be there, and its whole number by default."""
+
+    kind: str
+    is_required: bool
+    default: int
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What the schema of an operator says, as records of Python: a schema makes new objects whenever it is asked.
+
+    Attributes
+    ----------
+    inputs, outputs : tuple of str
+        The type variable of each, or its type; empty where several values of one have several types.
+    allowed : mapping of str to tuple of str
+        The types that a type variable takes.
+    attributes : mapping of str to AttributeRule
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    allowed: Mapping[str, tuple[str, ...]]
+    attributes: Mapping[str, AttributeRule]
+
+
+@functools.lru_cache(maxsize=4096)
+def signature_of(op: str, opset: int, domain: str = "") -> Signature | None:
+    """The same as :func:`schema_of`, for what is asked of every node."""
+    schema = schema_of(op, opset, domain)
+    if schema is None:
+        return None
+    inputs, outputs = (
+        tuple(formal.type_str if formal.is_homogeneous else "" for formal in formals)
+        for formals in (schema.inputs, schema.outputs)
+    )
+    allowed = {c.type_param_str: tuple(c.allowed_type_strs) for c in schema.type_constraints}
+    rules = {name: AttributeRule(x.type.name, x.required, x.default_value.i) for name, x in schema.attributes.items()}
+    return Signature(inputs, outputs, allowed, rules)
 
 
 def version_in(said: Any) -> int | None:

@@ -26,7 +26,7 @@ from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, in_memory, number
 from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
 from mdf_loop.backends.llvm.linking import prologue
 from mdf_loop.backends.llvm.linking.call_forms import Form
-from mdf_loop.backends.llvm.linking.machine import machine
+from mdf_loop.backends.llvm.linking.machine import IN_A_HURRY, OPTIMISATION, machine
 from mdf_loop.backends.llvm.linking.object_layout import ELEMENTS, LENGTHS, are_as_expected
 from mdf_loop.backends.llvm.linking.prologue import ASKED, FIRST_OBJECT, FREE, HOLDING, RAISED, STOPPED, TOO_LONG
 from mdf_loop.backends.llvm.operations import elementwise, growing_lists, loops_and_branches, products, putting, reductions, views
@@ -42,12 +42,12 @@ CODES = FALL_BACK, NO_MEMORY, NOT_PLAIN, RAISED
 """What a program may return instead of 0, besides what a look finds."""
 
 
-def program(region: Region, is_block: bool = False) -> MachineProgram:
+def program(region: Region, is_block: bool = False, is_quick: bool = False) -> MachineProgram:
     """The function of a Step, ``program(run, *values) -> results``.
 
     It raises :class:`~mdf_loop.step.failing.FallBack` where it cannot tell what is right,
     :class:`~mdf_loop.step.failing.TooLong` after about a tenth of a second unless it ``is_block``, whose length others
-    have chosen, and ``KeyboardInterrupt``.
+    have chosen, and ``KeyboardInterrupt``.  One that ``is_quick`` is made in less time and takes more.
 
     Raises
     ------
@@ -56,18 +56,19 @@ def program(region: Region, is_block: bool = False) -> MachineProgram:
     """
     if not are_as_expected():
         raise CannotCompile("objects do not look here as compiled programs expect them")
-    return MachineProgram(region, is_block)
+    return MachineProgram(region, is_block, is_quick)
 
 
 class MachineProgram:
     """One program: its code, as long as it is kept, and memory for those that call it."""
 
-    def __init__(self, region: Region, is_block: bool = False) -> None:
+    def __init__(self, region: Region, is_block: bool = False, is_quick: bool = False) -> None:
         self.lists = [k for k, value in enumerate(region.results) if value.op == "rows" and value.args]
         arrays = [value.args[0] if k in self.lists else value for k, value in enumerate(region.results)]
         written = _Writing(inlined(replace(region, results=tuple(arrays))), is_block)
         self.text, self.constants = written.text, written.e.constants
-        self._code, self.size = machine().linked(self.text, ("once",), list(written.e.text.declarations))
+        level = IN_A_HURRY if is_quick else OPTIMISATION
+        self._code, self.size = machine().linked(self.text, ("once",), list(written.e.text.declarations), level)
         self.draws, self.is_free = written.e.draws, written.is_free
         self._call, self._call_if, self.call_many = _entries(self.is_free)
         self.table, self.results, self.outside = written.table, written.results, written.e.outside

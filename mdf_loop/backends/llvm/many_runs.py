@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeGuard
 
@@ -35,15 +34,10 @@ def _streams(seeds: SeedWords) -> np.ndarray:
     return np.frombuffer(bytearray(known), np.uint64).reshape(-1, 2 * BYTES // 8)
 
 
-def _addresses(rows: np.ndarray) -> np.ndarray:
+def _addresses(rows: np.ndarray) -> Any:
     """Where each row stands, as long as the array lives."""
-    return _first(rows) + rows.strides[0] * np.arange(len(rows), dtype=np.uint64)
-
-
-def _first(rows: np.ndarray) -> int:
-    """Where the first row stands; ``ctypes.data`` takes four times as long."""
-    address: int = rows.__array_interface__["data"][0]
-    return address
+    first = rows.ctypes.data
+    return np.uint64(first) if len(rows) == 1 else first + rows.strides[0] * np.arange(len(rows), dtype=np.uint64)
 
 
 def can_run_many(program: object) -> TypeGuard[MachineProgram]:
@@ -140,11 +134,11 @@ class RunColumns:
 
     def _room(self, rows: int) -> _Room:
         """Tables for so many rows at least; two threads never share them."""
-        with contextlib.suppress(IndexError):
+        try:
             room = self._spare.pop()
-            if room.rows >= rows:
-                return room
-        return _Room(self, rows)
+        except IndexError:
+            return _Room(self, rows)
+        return room if room.rows >= rows else _Room(self, rows)
 
 
 KEPT = 1 << 10
@@ -217,7 +211,7 @@ def _run(program: MachineProgram, tables: np.ndarray, objects: Sequence[Any], pa
 
     ``objects`` are what the tables hold the addresses of: they stay as long as any thread runs.
     """
-    first, stride = _first(tables), tables.strides[0]
+    first, stride = tables.ctypes.data, tables.strides[0]
 
     def runs(start: int, stop: int, objects: Sequence[Any] = objects) -> None:
         pause()

@@ -29,7 +29,7 @@ from mdf_loop.backends.python.source import Source
 from mdf_loop.step.failing import TooLong, may_fail, may_refuse
 from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Apply, Region, Type, Value
-from mdf_loop.step.structure import Uses, uses_of
+from mdf_loop.step.structure import Uses, uses_of, values_in
 
 MOST = 1 << 14
 """Iterations of one loop that a program runs without a pause."""
@@ -79,6 +79,7 @@ class Printer:
         self._ones: dict[Any, np.ndarray] = {}
         self._lone: dict[Any, np.ndarray] = {}
         self.loops: list[python_loops.LoopWriter] = []
+        self.generator = "run.stream.shared()"
 
     def whole(self, region: Region) -> None:
         """The function's lines."""
@@ -88,9 +89,18 @@ class Printer:
                 self.texts[param] = f"q{k}"
                 self.source.line(f"q{k} = p{k}.item()")
         self.renew_end()
+        self._take_generator(region)
         self.values(region)
         results = "".join(f"{self.boxed(value)}, " for value in region.results)
         self.source.line(f"return ({results})")
+
+    def _take_generator(self, region: Region) -> None:
+        """The run's generator, once for all numbers that are drawn, if nothing else that uses the run may ask for it."""
+        operators = [v.attr for v in values_in(region) if v.op == "apply" and v.attr.needs_run]
+        has_wholes = any(v.op == "loop" and v.attr.whole is not None for v in values_in(region))
+        if operators and not has_wholes and all(operator.drawn is not None for operator in operators):
+            self.generator = "rng"
+            self.source.line("rng = run.stream.shared()")
 
     def renew_end(self, indent: str = "") -> None:
         """The time at which a program stops, so that a loop that takes long is run in a way that can be watched."""
@@ -266,8 +276,11 @@ class Printer:
             self.in_front(f"{routine} = {self.source.use(operator.routine, 'm')}()")
             self.source.line(f"{routine}({', '.join([*map(self.boxed, value.args), self.targets[value]])})")
             return
-        args = ["run"] if operator.needs_run else []
-        call = f"{self.source.use(operator.call)}({', '.join([*args, *map(self.boxed, value.args)])})"
+        given = [*map(self.boxed, value.args)]
+        if operator.drawn is not None:
+            call = f"{self.source.use(operator.drawn)}({', '.join([*given, f'rng={self.generator}'])})"
+        else:
+            call = f"{self.source.use(operator.call)}({', '.join(['run', *given] if operator.needs_run else given)})"
         if operator.results > 1:
             whole = self.named(value, call)
             for k, item in self.uses.items_of(value):

@@ -78,6 +78,7 @@ class LoopWriter:
         self.is_cut = False
         self.may_end = may_end(attr)
         self.most = UNWATCHED if attr.in_block else p.most
+        self.worth = min(self.most, attr.worth()) if attr.worth is not None else self.most
         self.in_rows = [self._has_room(x.type) for x in self.collected]
         copied = [x for x, in_rows in zip(self.collected, self.in_rows, strict=True) if in_rows]
         self.places = assign(attr, copied, p.least)
@@ -119,7 +120,7 @@ class LoopWriter:
         assert whole is not None
         for item in self.items.values():
             p.texts[item] = source.fresh("v")
-        source.line(f"if {self.limit} > {min(self.attr.worth, self.most)}:")
+        source.line(f"if {self.limit} > {self.worth}:")
         name = source.fresh("v")
         source.line(
             f"    {name} = {source.use(runtime.whole)}({source.use(whole.call)}, run, {', '.join(map(p.boxed, self.operands))})"
@@ -157,7 +158,7 @@ class LoopWriter:
             source.line(f"{n} = {p.text(self.count)}")
         else:
             source.line(f"{n} = {source.use(runtime.trip_count)}({p.boxed(self.count)})")
-        most = min(self.most, self.attr.worth)
+        most = self.worth
         if most == UNWATCHED:
             return
         if self.may_end and p.bound(self.count) > most:

@@ -6,8 +6,8 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
-_BUILTINS = frozenset(dir(builtins))
-"""Names that are Python's own in every program: numpy has a ``bool`` as well."""
+_TAKEN = frozenset(dir(builtins)) | {"run", "end", "rng"}
+"""Names that mean something else in every program: numpy has a ``bool`` as well."""
 
 
 class Source:
@@ -42,7 +42,7 @@ class Source:
             own = getattr(thing, "__name__", "")
             name = (
                 own
-                if own.isidentifier() and own not in self.given and own not in _BUILTINS and callable(thing)
+                if own.isidentifier() and own not in self.given and own not in _TAKEN and callable(thing)
                 else self.fresh(letter)
             )
             self._names[id(thing)], self.given[name] = name, thing

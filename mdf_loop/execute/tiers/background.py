@@ -30,9 +30,9 @@ log = logging.getLogger(__name__)
 class Order:
     """One Step that is to be machine code; compiled only as long as somebody keeps the order."""
 
-    def __init__(self, step: Region, is_block: bool = False) -> None:
+    def __init__(self, step: Region, is_block: bool = False, is_quick: bool = False) -> None:
         self._step: Region | None = step
-        self._is_block, self._process = is_block, 0
+        self._is_block, self._is_quick, self._process = is_block, is_quick, 0
         self._found: Specialised | str | None = None
         self._filled = threading.Event()
 
@@ -53,7 +53,7 @@ class Order:
         """Compile it.  Whatever goes wrong is a reason why there is no machine code."""
         assert self._step is not None
         try:
-            self.give(specialised.in_machine_code(self._step, self._is_block))
+            self.give(specialised.in_machine_code(self._step, self._is_block, self._is_quick))
         except BaseException as error:
             log.debug("compiling ended early", exc_info=True)
             self.give(f"{type(error).__name__} {error}")

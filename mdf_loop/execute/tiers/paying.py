@@ -14,11 +14,11 @@ from mdf_loop.ir import Body
 from mdf_loop.options import Options, Run
 from mdf_loop.settings.engines import can_compile
 
-FIRST, EACH, NODE = 0.055, 0.012, 0.0002
+FIRST, EACH, NODE = 0.055, 0.008, 0.0001
 """Seconds that compiling takes, about (benchmarks/compiling.py): more for the first time in a process, for every body, and for
 each of its nodes."""
 
-WRITING, OF_NODE = 0.0005, 0.0001
+WRITING, OF_NODE = 0.001, 0.0001
 """Seconds that writing a program takes, about, and for each node: lowering, printing, and Python's own compiler."""
 
 INTERPRETED = 1.5e-6
@@ -28,8 +28,8 @@ WATCHED = 0.05
 """Seconds that a block may take, as far as one can tell from the one before, where somebody is told how far the run has come, ten
 times a second at the most."""
 
-MARGIN = 1.15
-"""How much longer than compiling work has to be that is not done yet."""
+MARGIN, APART = 1.15, 4
+"""How much longer than compiling work has to be that is not done yet, also where the graph around a loop is compiled with it."""
 
 PATIENCE, LONGEST = 1.5, 4
 """How much longer than it should take machine code is waited for where what is left of a run is known to be worth it: two threads
@@ -51,8 +51,11 @@ class Account:
     ----------
     nodes : int
         How many nodes there are to compile, those of bodies inside as well.
-    seconds : float
-        What its runs took.
+    seconds, latest : float
+        What its runs took, and the last one of them.
+    is_part : bool
+        Whether it is run by a graph that becomes one program with it when that pays: what past runs took counts there, and here
+        the one under way alone.
     is_over : bool
         Whether they took longer than compiling: it pays from now on, and nobody has to look at the clock.
     pace, bytes : float, int
@@ -64,6 +67,8 @@ class Account:
 
     nodes: int
     seconds: float = 0.0
+    latest: float = 0.0
+    is_part: bool = False
     is_over: bool = False
     pace: float = math.inf
     bytes: int = 0
@@ -79,7 +84,7 @@ class Account:
             return call(*given)
         finally:
             seconds = clock() - begun
-            self.seconds += seconds
+            self.latest, self.seconds = seconds, self.seconds + seconds
             self.clock = time.perf_counter if seconds < SHORT else time.thread_time
 
     def paced(self, seconds: float, given: Arguments) -> None:
@@ -105,14 +110,20 @@ class Account:
             return options.how.compiles
         if self.is_over:
             return True
-        if self.seconds + ahead < EACH:
+        spent = self._spent
+        if spent + ahead < EACH:
             return False
-        self.is_over = self.seconds > self.cost and can_compile()
-        return self.is_over or (self.seconds + ahead > MARGIN * self.cost and can_compile())
+        self.is_over = spent > self.cost and can_compile()
+        return self.is_over or (spent + ahead > (APART if self.is_part else MARGIN) * self.cost and can_compile())
 
     def pays_writing(self, options: Options, ahead: float = 0.0) -> bool:
         """Whether programs are to be written: interpreting has taken, or with ``ahead`` will have taken, longer than that."""
-        return not options.how.interprets_first_calls or self.seconds + ahead > WRITING + OF_NODE * self.nodes
+        return not options.how.interprets_first_calls or self._spent + ahead > WRITING + OF_NODE * self.nodes
+
+    @property
+    def _spent(self) -> float:
+        """Seconds of runs that are over, as far as they count here."""
+        return 0.0 if self.is_part else self.seconds
 
     def patience(self, left: float) -> float:
         """Seconds that machine code is waited for where the rest of the run would take so many otherwise."""

@@ -14,6 +14,8 @@ from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding,
 from mdf_loop.integrations.checks.loop_bodies import wrong_with_bodies
 from mdf_loop.integrations.checks.node_values import wrong_with_conditions, wrong_with_texts, wrong_with_values
 from mdf_loop.integrations.typed_graph import graph_signature
+from mdf_loop.readers.expressions.derivatives import STEP
+from mdf_loop.readers.expressions.equation_texts import DERIVATIVES
 from mdf_loop.readers.mdf.by_place import node_by_place
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.names import unknown_names
@@ -121,7 +123,10 @@ def _conditions(graph: Any) -> set[str]:
 
 def _texts(thing: Any) -> Iterator[Any]:
     for attribute in ("value", "default_initial_value", "time_derivative", "args"):
-        yield getattr(thing, attribute, None)
+        value = getattr(thing, attribute, None)
+        yield value
+        if isinstance(value, dict) and DERIVATIVES in value:
+            yield STEP  # which a body of derivatives reads without saying it
     for condition in getattr(thing, "conditions", None) or ():
         is_dict = isinstance(condition, dict)  # as MDF's engine reads them as well
         yield from (condition.get(key) if is_dict else getattr(condition, key) for key in ("test", "value"))

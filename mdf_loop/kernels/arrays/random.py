@@ -11,7 +11,7 @@ from mdf_loop.kernels.numbers.casting import element_type
 from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import kernel, say
 from mdf_loop.ops.rows import Known
-from mdf_loop.types.elements import kind_of
+from mdf_loop.types.elements import FLOATS
 
 
 def _floating(number: int | None, like: Any = None) -> np.dtype:
@@ -23,7 +23,7 @@ def _floating(number: int | None, like: Any = None) -> np.dtype:
         It is another type.
     """
     dtype = like.dtype if number is None else element_type(number)
-    if kind_of(dtype) != "float":
+    if dtype not in FLOATS:
         raise TypeError(f"random numbers have a floating-point type; got {dtype.name}")
     return dtype
 

@@ -74,7 +74,7 @@ for _name in ("float16", "float32", "float64", "int8", "int16", "int32", "int64"
 def whole(b, x):
     """A float without a fraction as a whole number: which it is, only the run can tell, and a guess is that there is one."""
     all_given(x)
-    if b.guesses and x.type.weak and x.type.kind == "f":
+    if x.type.weak and x.type.kind == "f" and b.guesses:
         return b.put_in("fraction", (x,), x.type)
     return b.element("python.whole", x) if x.type.weak and x.type.kind in "fO" else x
 

@@ -8,7 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.definitions.mdf_operators import FLOAT64, all_given, common_type, define, is_number, strong, together
+from mdf_loop.kernels.definitions.mdf_operators import (
+    FLOAT64,
+    all_given,
+    common_type,
+    define,
+    is_number,
+    strong,
+    strong_type,
+    together,
+)
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.ops.rows import Call
 
@@ -78,6 +87,16 @@ def has_formula(b: Any, dtype: np.dtype, *inputs: Any) -> bool:
 formula("fabs")(lambda b, x: b.abs(x))
 formula("square")(lambda b, x: b.mul(x, x))
 formula("float_power")(lambda b, x, y: b.pow(x, y))
+
+
+@define("scipy.special.erf")
+def erf(b, x):
+    """The error function."""
+    all_given(x)
+    dtype = strong_type(x)
+    if dtype.kind not in "bif" or (dtype.kind == "f" and dtype.itemsize < 4):
+        raise ValueError("numpy has no such numbers")
+    return b.erf(strong(b, x, dtype if dtype.kind == "f" else FLOAT64))
 
 
 def _scaled(name: str, above: float, below: float) -> None:

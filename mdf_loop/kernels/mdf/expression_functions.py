@@ -13,6 +13,7 @@ import numpy as np
 
 from mdf_loop.kernels.arrays.bounds import elements_of, refuse_digits, refuse_elements, refuse_product, refuse_unbounded
 from mdf_loop.kernels.mdf.expression_operators import DOMAIN, operation
+from mdf_loop.kernels.numbers.transcendental import error_function
 from mdf_loop.ops.batching import Result, Rule, all_stacked, along, elementwise, matmul
 from mdf_loop.ops.registry import kernel
 
@@ -44,6 +45,14 @@ def lcm(x, y):
     """The least common multiple."""
     refuse_unbounded("a multiple", x, y)
     return np.lcm(x, y)
+
+
+@kernel("scipy.special.erf", domain=DOMAIN, batch=elementwise)
+def erf(x):
+    """The error function of numbers and arrays, which numpy lacks."""
+    values = np.asarray(x)
+    is_float = values.dtype.kind == "f" and values.dtype.itemsize >= 4
+    return np.asarray(error_function(values if is_float else values.astype(np.float64)))[()]
 
 
 @kernel("numpy.clip", domain=DOMAIN, batch=elementwise)

@@ -51,6 +51,12 @@ def gamma(shape, scale=1.0, size=None, *, rng):
     return rng.gamma(shape, scale, None if size is None else bounded(size, "numpy.random.gamma"))
 
 
+@kernel("numpy.random.poisson", domain=DOMAIN)
+def poisson(lam=1.0, size=None, *, rng):
+    """Random numbers of the Poisson distribution."""
+    return rng.poisson(lam, None if size is None else bounded(size, "numpy.random.poisson"))
+
+
 # The same by ONNX's operators
 
 

@@ -9,13 +9,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mdf_loop.errors import MalformedBody, Together, did_you_mean, in_words
+from mdf_loop.readers.expressions.derivatives import STAGES, STEP, expand
 from mdf_loop.readers.expressions.expression_text import as_name
 
 CARRIED, COLLECTED, WHILE, LET, INDEX, SCANNED = "carried", "collected", "while", "let", "index", "scanned"
 
 CAPTURED = "captured"
 
-KEYS = (CARRIED, COLLECTED, WHILE, LET, INDEX, SCANNED, CAPTURED)
+DERIVATIVES, METHOD = "derivatives", "method"
+
+KEYS = (CARRIED, COLLECTED, WHILE, LET, INDEX, SCANNED, CAPTURED, DERIVATIVES, METHOD, STEP)
 """What a mapping may say."""
 
 NUMBERS = {"pi": "math.pi", "tau": "math.tau", "inf": "math.inf", "nan": "math.nan"}
@@ -27,8 +30,8 @@ INDICES = ("i", "iteration")
 AMBIENT = frozenset({*NUMBERS, *INDICES})
 """Names that mean something in every body: those of values around it win over them."""
 
-_LINE = re.compile(r"\s*(?:(let|collect)\s+)?([^\W\d]\w*)\s*:(?!:)\s*(.*)", re.DOTALL)
-_START = re.compile(r"\s*(?:#[^\n]*\n\s*)*(?:(?:let|collect)\s+)?[^\W\d]\w*\s*:(?:\s|$)")
+_LINE = re.compile(r"\s*(?:(let|collect)\s+|(d)(?=\w+/dt\s*:))?([^\W\d]\w*)(?:(?<=\w)/dt)?\s*:(?!:)\s*(.*)", re.DOTALL)
+_START = re.compile(r"\s*(?:#[^\n]*\n\s*)*(?:(?:let|collect)\s+)?[^\W\d]\w*(?:/dt)?\s*:(?:\s|$)")
 _BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 
 
@@ -43,6 +46,8 @@ class Equations:
     index: str = ""
     scanned: tuple[str, ...] = ()
     captured: tuple[str, ...] = ()
+    derivatives: dict[str, str] = field(default_factory=dict)
+    method: str = ""
     lines: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -60,19 +65,21 @@ class Equations:
 def is_equations(source: Any) -> bool:
     """Whether a source is a body of equations: a mapping with their keys, or text that begins with one."""
     if isinstance(source, Mapping):
-        said = [key for key in (CARRIED, COLLECTED) if key in source]
+        said = [key for key in (CARRIED, COLLECTED, DERIVATIVES) if key in source]
         return bool(said) and not any(isinstance(source[key], Mapping) and "nodes" in source[key] for key in said)
     return isinstance(source, str) and "=>" not in source and _START.match(source) is not None
 
 
 def equations_in(source: Any) -> Equations:
-    """What a body of equations says, as text or as a mapping.
+    """What a body of equations says, as text or as a mapping; derivatives as the carried values that they become.
 
     Raises
     ------
     MalformedBody
     """
-    return _of_text(source) if isinstance(source, str) else _of_mapping(source)
+    said = _of_text(source) if isinstance(source, str) else _of_mapping(source)
+    expand(said, texts_of(said))
+    return said
 
 
 def within(source: Any, names: Collection[str]) -> Any:
@@ -87,7 +94,19 @@ def within(source: Any, names: Collection[str]) -> Any:
     texts = " ".join(text for *_, text in texts_of(said))
     local = {*said.names, *said.let, *said.captured, said.index}
     captured = [name for name in around if name not in local and re.search(rf"\b{name}\b", texts)]
-    return said.as_mapping(captured) if captured else source
+    if not captured:
+        return source
+    is_mapping = isinstance(source, Mapping)  # which stays as it was written
+    return {**source, CAPTURED: [*said.captured, *captured]} if is_mapping else said.as_mapping(captured)
+
+
+def expanded(source: Any) -> list[str]:
+    """The lines of equations that derivatives become; none where there are none."""
+    said = equations_in(source)
+    if not said.derivatives:
+        return []
+    words = {"carried": "", "let": "let ", "collect": "collect ", "while": ""}
+    return [f"{words[place.partition(' ')[0]]}{name}: {text}" for place, name, text in texts_of(said)]
 
 
 def texts_of(said: Equations) -> Iterator[tuple[str, str, str]]:
@@ -134,11 +153,18 @@ def _of_mapping(source: Mapping[str, Any]) -> Equations:
     if unknown := sorted(set(map(str, source)) - set(KEYS)):
         meant = "".join(did_you_mean(name, KEYS) for name in unknown)
         raise MalformedBody(f"a body of equations has {', '.join(KEYS)}; unknown: {', '.join(unknown)}{meant}")
-    parts = {key: _part(source.get(key), key) for key in (CARRIED, COLLECTED, LET)}
+    parts = {key: _part(source.get(key), key) for key in (CARRIED, COLLECTED, LET, DERIVATIVES)}
+    carried = {name: text for key in source if key in (CARRIED, DERIVATIVES) for name, text in parts[key].items()}
+    if both := sorted(set(parts[CARRIED]) & set(parts[DERIVATIVES])):
+        raise MalformedBody(f"equations: {both[0]!r} is carried and has a derivative as well; leave one out")
+    if source.get(STEP) is not None:
+        parts[LET] = {STEP: _expression(source[STEP], STEP), **parts[LET]}
     going, index = source.get(WHILE), source.get(INDEX)
     text = None if going is None else _expression(going, WHILE)
     scanned, captured = (_listed(source.get(key) or (), key) for key in (SCANNED, CAPTURED))
-    return Equations(parts[CARRIED], parts[COLLECTED], parts[LET], text, "".join(_listed(index or (), INDEX)), scanned, captured)
+    said = Equations(carried, parts[COLLECTED], parts[LET], text, "".join(_listed(index or (), INDEX)), scanned, captured)
+    said.derivatives, said.method = parts[DERIVATIVES], str(source.get(METHOD) or "")
+    return said
 
 
 def _listed(names: Any, key: str) -> tuple[str, ...]:
@@ -188,7 +214,8 @@ def _read_line(said: Equations, line: str, number: int) -> None:
     found = _LINE.fullmatch(line)
     if found is None:
         raise MalformedBody(f"equations, line {number}: {line.strip()!r} is none: x: expression, collect x: ..., while: ...")
-    word, name, expression = found.groups()
+    word, derivative, name, expression = found.groups()
+    word = word or ("derivative" if derivative else "")
     if not expression.strip():
         raise MalformedBody(f"equations, line {number}: {name} has no expression")
     _take(said, word or "", name, expression.strip(), number)
@@ -204,9 +231,13 @@ def _take(said: Equations, word: str, name: str, text: str, number: int) -> None
         said.index, taken = as_name(text), False
     elif not word and name in (SCANNED, "scan"):
         said.scanned, taken = tuple(as_name(part.strip()) for part in text.split(",")), bool(said.scanned)
+    elif not word and name == METHOD and text in STAGES:
+        said.method, taken = text, bool(said.method)
     else:
-        part = {"": said.carried, "let": said.let, "collect": said.collected}[word]
+        part = {"": said.carried, "let": said.let, "collect": said.collected, "derivative": said.carried}[word]
         taken, part[name] = name in part, text
+        if word == "derivative":
+            said.derivatives[name], word = text, ""
     if taken:
         raise MalformedBody(f"equations, line {number}: {name} was said before")
     said.lines[{"": f"carried {name}", "while": "while"}.get(word, f"{word} {name}")] = number

@@ -24,6 +24,7 @@ node of MDF or a call has.
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -53,8 +54,30 @@ __all__ = ["EQUATIONS", "is_equations", "read_equations"]
 EQUATIONS = "equations"
 """What a body of equations is called."""
 
-DRAWS = {"noise": ("numpy.random.randn", "numpy.random.normal"), "uniform": ("numpy.random.rand", "numpy.random.uniform")}
+DRAWS = {
+    "noise": ("numpy.random.randn", "numpy.random.normal"),
+    "uniform": ("numpy.random.rand", "numpy.random.uniform"),
+    "random": ("numpy.random.rand", "numpy.random.uniform"),
+}
 """Random numbers: ``noise()`` is one, ``noise(x)`` as many as x has elements."""
+
+DISTRIBUTIONS = {"normal": (2, "mean, spread"), "uniform": (2, "low, high"), "poisson": (1, "rate")}
+"""Functions of numpy.random by their names: how many arguments they take, and which; as many numbers as these have."""
+
+SPECIAL = {"erf": "scipy.special.erf"}
+"""Functions of scipy's."""
+
+FORMULAS: dict[str, tuple[dict[str, str | None], str]] = {
+    "sigmoid": ({"x": None}, "1 / (1 + numpy.exp(-x))"),
+    "expit": ({"x": None}, "1 / (1 + numpy.exp(-x))"),
+    "logistic": (
+        {"x": None, "gain": "1.0", "bias": "0.0", "offset": "0.0"},
+        "1 / (1 + numpy.exp(-1 * gain * (x + bias) + offset))",
+    ),
+    "relu": ({"x": None}, "numpy.maximum(x, 0)"),
+    "softmax": ({"x": None}, "numpy.exp(x - numpy.max(x)) / numpy.sum(numpy.exp(x - numpy.max(x)))"),
+}
+"""Functions that are formulas: their parameters with defaults, and what they are.  ``logistic`` is MDF's."""
 
 ARRAY_FUNCTIONS: dict[str, tuple[str, str | None]] = {
     "sum": ("numpy.sum", None),
@@ -203,6 +226,16 @@ class _Plain(ast.NodeTransformer):
             return self._of_arrays(name, tree)
         if name in BUILTINS:
             return tree
+        if name in FORMULAS:
+            return self._by_formula(name, tree)
+        if name in SPECIAL:  # a name with dots, which no text can say
+            tree.func = _at(ast.Name(SPECIAL[name], ast.Load()), tree)
+            return tree
+        if name in DISTRIBUTIONS and len(tree.args) == DISTRIBUTIONS[name][0] and (name not in DRAWS or len(tree.args) > 1):
+            tree.func = _dotted(f"numpy.random.{name}", tree)
+            return tree
+        if name in DISTRIBUTIONS and name not in DRAWS:
+            raise UnsupportedOp(f"it is {name}({DISTRIBUTIONS[name][1]}); got {len(tree.args)} arguments")
         if name in DRAWS and not tree.keywords and len(tree.args) <= 1:
             alone, alike = DRAWS[name]
             if not tree.args:
@@ -210,8 +243,9 @@ class _Plain(ast.NodeTransformer):
             zeros = _at(ast.Call(_dotted("numpy.zeros_like", tree), tree.args, []), tree)
             return _at(ast.Call(_dotted(alike, tree), [zeros], []), tree)
         if name in DRAWS:
+            more = f", {name}({DISTRIBUTIONS[name][1]}) one between these" if name in DISTRIBUTIONS else ""
             raise UnsupportedOp(
-                f"{name}() draws one number, {name}(x) as many as x has; it takes nothing else: scale what it gives"
+                f"{name}() draws one number, {name}(x) as many as x has{more}; it takes nothing else: scale what it gives"
             )
         if op_of(f"numpy.{name}") is not None:
             tree.func = _dotted(f"numpy.{name}", tree)
@@ -220,6 +254,18 @@ class _Plain(ast.NodeTransformer):
         else:
             raise UnsupportedOp(f"there is no function {name!r}{_close(name)}")
         return tree
+
+    def _by_formula(self, name: str, tree: ast.Call) -> ast.expr:
+        """A function as its formula, with its arguments in it."""
+        parameters, text = FORMULAS[name]
+        given = dict(zip(parameters, tree.args, strict=False)) | {word.arg or "": word.value for word in tree.keywords}
+        missing = [key for key, default in parameters.items() if default is None and key not in given]
+        if len(tree.args) > len(parameters) or missing or not given.keys() <= parameters.keys():
+            raise UnsupportedOp(f"it is {name}({', '.join(parameters)}); got {ast.unparse(tree)}")
+        if name == "softmax" and any(map(_is_random, ast.walk(given["x"]))):
+            raise UnsupportedOp(f"{name} reads its argument twice, which draws random numbers; give it a name with let first")
+        defaults = {key: ast.parse(text, mode="eval").body for key, text in parameters.items() if text is not None}
+        return ast.fix_missing_locations(_at(_Filled(defaults | given).visit(ast.parse(text, mode="eval").body), tree))
 
     def _of_arrays(self, name: str, tree: ast.Call) -> ast.Call:
         """``sum(x)`` is that of all elements, and ``max(a, b)`` goes by elements, as formulas mean them."""
@@ -237,9 +283,24 @@ class _Plain(ast.NodeTransformer):
         return _dotted(NUMBERS[tree.id], tree) if tree.id in NUMBERS and tree.id not in self.known else tree
 
 
+class _Filled(ast.NodeTransformer):
+    """Arguments in the place of parameters."""
+
+    def __init__(self, given: Mapping[str, ast.expr]) -> None:
+        self.given = given
+
+    def visit_Name(self, tree: ast.Name) -> ast.AST:
+        """A parameter, or the name of a module."""
+        return copy.deepcopy(self.given.get(tree.id, tree))
+
+
+def _is_random(tree: ast.AST) -> bool:
+    return isinstance(tree, ast.Attribute) and tree.attr == "random"
+
+
 def _close(name: str) -> str:
     functions = [op.partition(".")[2] for domain, op in KERNELS if domain == DOMAIN and op.startswith(("numpy.", "math."))]
-    return did_you_mean(name, [*functions, *DRAWS, *BUILTINS])
+    return did_you_mean(name, [*functions, *DRAWS, *DISTRIBUTIONS, *FORMULAS, *BUILTINS])
 
 
 def _at(made: Any, tree: ast.AST) -> Any:

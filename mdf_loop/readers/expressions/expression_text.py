@@ -78,20 +78,31 @@ def parse(text: str, path: tuple[str, ...] = (), change: Callable[[ast.expr], as
     UnsupportedOp
         It calls a function of numpy, math or Python that is not on the list.
     """
+    tree = tree_at(text, path)
+    if change is not None:
+        refuse_depth(tree, text, path)
+        tree = change(tree)
+    _check(tree, text, path)
+    return tree
+
+
+def tree_at(text: str, path: tuple[str, ...]) -> ast.expr:
+    """The syntax tree of an expression, whatever is in it.
+
+    Raises
+    ------
+    MalformedBody
+        It does not parse, or is too large; says where.
+    """
     refuse_length(text, path)
     try:
-        tree = tree_of(text)
+        return tree_of(text)
     except SyntaxError as error:
         refuse_onnx_text(text, path)
         where = f", column {error.offset}" if error.offset else ""
         raise MalformedBody(f"expression {excerpt(text)}{where}: {error.msg}{_of_keyword(text)}", path) from error
     except (ValueError, MemoryError, RecursionError) as error:
         raise MalformedBody(f"expression {excerpt(text)} cannot be read: {str(error) or type(error).__name__}", path) from error
-    if change is not None:
-        refuse_depth(tree, text, path)
-        tree = change(tree)
-    _check(tree, text, path)
-    return tree
 
 
 def tree_of(text: str) -> ast.expr:

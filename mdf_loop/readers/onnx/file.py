@@ -17,6 +17,9 @@ from mdf_loop.readers.onnx.text_hints import message_of
 
 WHAT = "an ONNX model"
 
+NAMED = b"location"
+"""What a file in protobuf's own format holds, as the name of an entry, where a tensor lies in another file."""
+
 SOME_READ, MOST_READ = 1 << 26, 8
 """So many bytes may be read of any files beside a model, and then those files so many times, by tensors that share them."""
 
@@ -41,7 +44,8 @@ def load_onnx(path: Any) -> onnx.ModelProto:
     except Exception as error:  # each format has errors of its own
         let_through(error)
         raise MalformedBody(f"{name!r} is not {WHAT}: {message_of(error)}") from error
-    _load_external(model, path)
+    if path.suffix != ".onnx" or NAMED in content:
+        _load_external(model, path)
     return model
 
 

@@ -30,7 +30,7 @@ from mdf_loop.readers.onnx.opsets import (
     version_among,
 )
 from mdf_loop.types.elements import DTYPES
-from mdf_loop.types.schemas import schema_of
+from mdf_loop.types.schemas import signature_of
 
 DEEPEST = 50
 """Graphs may be nested so deep, and so may types; a file holds half of it."""
@@ -193,7 +193,7 @@ def _node(proto: onnx.NodeProto, opsets: Mapping[str, int], path: tuple[str, ...
         if attribute.name in attrs:
             raise MalformedBody(f"two attributes are called {attribute.name!r}", where)
         attrs[attribute.name] = read_attribute(attribute, opsets, where)
-    attrs = _fitting(attrs, schema_of(proto.op_type, opset, domain), where)
+    attrs = _fitting(attrs, proto.op_type, opset, domain, where)
     if not domain and proto.op_type in CONTROL:
         count = given_to_bodies(proto.op_type, opset, len(proto.input))
         attrs = {name: value.taking(count).closed() if isinstance(value, Body) else value for name, value in attrs.items()}
@@ -219,7 +219,7 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
 """What an attribute of a type holds, and that in words."""
 
 
-def _fitting(attrs: dict[str, Any], schema: Any, path: tuple[str, ...]) -> dict[str, Any]:
+def _fitting(attrs: dict[str, Any], op: str, opset: int, domain: str, path: tuple[str, ...]) -> dict[str, Any]:
     """Attributes as the schema of their operator has them; those that it does not know are left to the kernel.
 
     Raises
@@ -227,13 +227,14 @@ def _fitting(attrs: dict[str, Any], schema: Any, path: tuple[str, ...]) -> dict[
     MalformedBody
         One has another type, or is missing.
     """
-    if schema is None:
+    signature = signature_of(op, opset, domain)
+    if signature is None:
         return attrs
-    for name, said in schema.attributes.items():
+    for name, said in signature.attributes.items():
         if name in attrs:
-            attrs[name] = _fitted(name, attrs[name], said.type.name, path)
-        elif said.required and (schema.domain or schema.name not in CONTROL):  # which ask for theirs themselves
-            raise MalformedBody(f"{schema.name} has no attribute {name!r}, which it must have", path)
+            attrs[name] = _fitted(name, attrs[name], said.kind, path)
+        elif said.is_required and (domain or op not in CONTROL):  # which ask for theirs themselves
+            raise MalformedBody(f"{op} has no attribute {name!r}, which it must have", path)
     return attrs
 
 
@@ -265,23 +266,26 @@ def read_attribute(attribute: onnx.AttributeProto, opsets: Mapping[str, int], pa
     kind = attribute.type
     if kind == AttributeProto.GRAPH:
         return _graph(attribute.g, opsets, (*path, attribute.name))
-    readers: dict[int, Any] = {
-        AttributeProto.FLOAT: lambda: attribute.f,
-        AttributeProto.INT: lambda: attribute.i,
-        AttributeProto.STRING: lambda: _text(attribute.s),
-        AttributeProto.TENSOR: lambda: read_tensor(attribute.t, path),
-        AttributeProto.SPARSE_TENSOR: lambda: _dense(attribute.sparse_tensor, path),
-        AttributeProto.TYPE_PROTO: lambda: read_type(attribute.tp),
-        AttributeProto.FLOATS: lambda: tuple(attribute.floats),
-        AttributeProto.INTS: lambda: tuple(attribute.ints),
-        AttributeProto.STRINGS: lambda: tuple(_text(s) for s in attribute.strings),
-        AttributeProto.TENSORS: lambda: tuple(read_tensor(t, path) for t in attribute.tensors),
-        AttributeProto.TYPE_PROTOS: lambda: tuple(read_type(t) for t in attribute.type_protos),
-    }
-    if kind not in readers:
+    if kind not in _READERS:
         name = AttributeProto.AttributeType.Name(kind) if kind in AttributeProto.AttributeType.values() else kind
         raise MalformedBody(f"attribute {attribute.name!r} is of type {name}, which is not supported", path)
-    return readers[kind]()
+    return _READERS[kind](attribute, path)
+
+
+_READERS: dict[int, Callable[[onnx.AttributeProto, tuple[str, ...]], Any]] = {
+    AttributeProto.FLOAT: lambda attribute, path: attribute.f,
+    AttributeProto.INT: lambda attribute, path: attribute.i,
+    AttributeProto.STRING: lambda attribute, path: _text(attribute.s),
+    AttributeProto.TENSOR: lambda attribute, path: read_tensor(attribute.t, path),
+    AttributeProto.SPARSE_TENSOR: lambda attribute, path: _dense(attribute.sparse_tensor, path),
+    AttributeProto.TYPE_PROTO: lambda attribute, path: read_type(attribute.tp),
+    AttributeProto.FLOATS: lambda attribute, path: tuple(attribute.floats),
+    AttributeProto.INTS: lambda attribute, path: tuple(attribute.ints),
+    AttributeProto.STRINGS: lambda attribute, path: tuple(_text(s) for s in attribute.strings),
+    AttributeProto.TENSORS: lambda attribute, path: tuple(read_tensor(t, path) for t in attribute.tensors),
+    AttributeProto.TYPE_PROTOS: lambda attribute, path: tuple(read_type(t) for t in attribute.type_protos),
+}
+"""The values of attributes by their type, without that of a graph."""
 
 
 def _text(raw: bytes) -> str | bytes:

@@ -8,11 +8,12 @@ how many numbers a processor works on at once, so bodies that use them are run l
 from __future__ import annotations
 
 import math
-from collections.abc import Container
+from collections.abc import Container, Iterator
 
 from mdf_loop.ir import Body, Node
 from mdf_loop.ops.registry import lookup
-from mdf_loop.step.records import Region
+from mdf_loop.step.primitives import PRIMITIVES
+from mdf_loop.step.records import Apply, Region, Value
 from mdf_loop.step.structure import values_in
 
 _ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Neg", "Abs", "Sqrt", "Reciprocal", "Max", "Min", "Clip", "Sign", "Floor", "Ceil")
@@ -81,16 +82,33 @@ def refuse_inexact(body: Body, shared: Container[tuple[str, str]] = ()) -> None:
 
 def adds_up_little(region: Region) -> bool:
     """Whether a Step adds up, or multiplies, no more numbers than all engines do in one order."""
+    return not any(map(_adds_up, _values_of(region)))
+
+
+def gives_same_bits(region: Region) -> bool:
+    """Whether a Step gives the same bits in all engines, and however many are computed at once."""
+    return adds_up_little(region) and all(
+        v.op not in PRIMITIVES or PRIMITIVES[v.op].is_exact or v.type.kind in "biu" for v in _values_of(region)
+    )
+
+
+def _values_of(region: Region) -> Iterator[Value]:
+    """The values of a Step, those of its operators as a whole among them."""
     for value in values_in(region):
-        inner = getattr(value.attr, "definition", None)
-        if inner is not None and not adds_up_little(inner):
-            return False
-        if value.op == "reduce" and value.attr.kind in ("sum", "prod"):
-            shape = value.args[0].type.shape
-            lengths = [None if shape is None else shape[axis] for axis in value.attr.axes]
-            if math.prod(n if isinstance(n, int) else SHORT for n in lengths) >= SHORT:
-                return False
-    return True
+        yield value
+        if isinstance(value.attr, Apply) and value.attr.definition is not None:
+            yield from _values_of(value.attr.definition)
+
+
+def _adds_up(value: Value) -> bool:
+    """Whether an operation adds up or multiplies so many floats that their order counts."""
+    if value.op == "dot":
+        return value.type.kind not in "biu"
+    if value.op != "reduce" or value.attr.kind not in ("sum", "prod"):
+        return False
+    shape = value.args[0].type.shape
+    lengths = [None if shape is None else shape[axis] for axis in value.attr.axes]
+    return math.prod(n if isinstance(n, int) else SHORT for n in lengths) >= SHORT
 
 
 def adds_terms_up(body: Body) -> bool:

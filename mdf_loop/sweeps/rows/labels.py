@@ -112,7 +112,9 @@ def labels_of_sweep(task: Task, run: Run, has_trials: bool) -> Labels:
     collected = task.model.collected(task.wish)
     names = [name for name in task.names if not isinstance(reduce, Mapping) or name in reduce]
     reduces = {} if reduce is None else {name: made_of(reduction_of(reduce, name)) for name in names}
-    about = About(task.model.name, seed=task.seed, inputs=task.inputs, options=dict(run.options.chosen))
+    is_timed = task.wish.steps is None and all(name.rpartition(".")[2] != "dt" for name, _ in grid.axes)
+    dt = task.model.step_of(task.inputs) if is_timed else None
+    about = About(task.model.name, seed=task.seed, inputs=task.inputs, options=dict(run.options.chosen), dt=dt)
     attrs = {**attributes(about), "common_noise": int(task.common_noise), "engine": task.engine}
     for name in ("iterations", "stop", "every"):
         attrs.pop(name)
@@ -130,7 +132,7 @@ def labelled(labels: Labels, table: Table | Merged, errors: Sequence[str]) -> An
     arrays, ragged = table.finish()
     lead, shape = tuple(labels.dims), tuple(labels.shape)
     variables: dict[str, Any] = {}
-    axes = Axes(lead)
+    axes = Axes(lead, dt=labels.attrs.get("dt"))
     for name in labels.names:
         rows = arrays.get(name)
         if rows is None:
@@ -143,4 +145,5 @@ def labelled(labels: Labels, table: Table | Merged, errors: Sequence[str]) -> An
         if name in ragged:
             variables[f"{label}_length"] = lead, ragged[name].reshape(shape)
     attrs = {**labels.attrs, "errors": list(errors), "failed": len(table.errors), "complete": table.complete}
-    return xarray().Dataset(variables, axes.coordinates | dict(labels.coordinates), attrs)
+    times = axes.times({*variables, *labels.coordinates})
+    return xarray().Dataset(variables, times | axes.coordinates | dict(labels.coordinates), attrs)

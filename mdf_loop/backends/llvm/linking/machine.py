@@ -19,8 +19,10 @@ from mdf_loop.backends.llvm.mathematics.library import PREFIX, text_of
 from mdf_loop.errors import let_through
 from mdf_loop.version import __version__
 
-OPTIMISATION = 1
-"""LLVM's level of code generation."""
+OPTIMISATION, IN_A_HURRY = 1, 0
+"""LLVM's levels of code generation: as a rule, and where the code may not run for long.
+
+The second takes 0.4 of the time, for code that takes 1.2 times as long; the bits are the same."""
 
 PASSES = "sroa", "simplify_cfg"
 """What is done with a text before that, in this order; combining instructions took as long as both and found little."""
@@ -83,21 +85,21 @@ class Machine:
             raise CannotCompile(f"LLVM does not know this processor ({error})") from error
         self.features, self.cpu = llvm.get_host_cpu_features(), llvm.get_host_cpu_name()
         self.triple = triple_of(llvm.get_process_triple())
-        self.linker = llvm.create_lljit_compiler(self._target())
+        self.linker = llvm.create_lljit_compiler(self._target(OPTIMISATION))
         self.numbers = itertools.count()
         self.functions: dict[str, tuple[str, Any]] = {}
 
-    def _target(self) -> Any:
+    def _target(self, level: int) -> Any:
         llvm = self.llvm
         return llvm.Target.from_triple(self.triple).create_target_machine(
-            cpu=self.cpu, features=self.features.flatten(), opt=OPTIMISATION, jit=True
+            cpu=self.cpu, features=self.features.flatten(), opt=level, jit=True
         )
 
     @functools.cached_property
-    def target(self) -> Any:
-        """What compiles."""
+    def targets(self) -> dict[int, Any]:
+        """What compiles, by its level."""
         self.llvm.initialize_native_asmprinter()
-        return self._target()
+        return {level: self._target(level) for level in (OPTIMISATION, IN_A_HURRY)}
 
     @functools.cached_property
     def identity(self) -> str:
@@ -105,7 +107,7 @@ class Machine:
         import llvmlite
 
         versions = f"mdf-loop {__version__}, llvmlite {llvmlite.__version__}, LLVM {self.llvm.llvm_version_info}"
-        how = OPTIMISATION, PASSES, WITHOUT, WITHOUT_IN_LONG, LONG
+        how = PASSES, WITHOUT, WITHOUT_IN_LONG, LONG
         return f"{versions}, {self.triple}, {self.cpu}, {self.features.flatten()}, {how}"
 
     @property
@@ -120,7 +122,7 @@ class Machine:
         """Whether conversions of float16 are instructions; those of ARM with 64 bits all have them."""
         return self.triple.startswith(("aarch64", "arm64")) or bool(self.features.get("f16c"))
 
-    def linked(self, text: str, names: Sequence[str], functions: Sequence[str]) -> tuple[Any, int]:
+    def linked(self, text: str, names: Sequence[str], functions: Sequence[str], level: int = OPTIMISATION) -> tuple[Any, int]:
         """The functions of a text by their names, at addresses as long as what is given is kept, and bytes of instructions.
 
         Raises
@@ -130,7 +132,7 @@ class Machine:
         """
         with _lock:
             used = [self._function(symbol)[0] for symbol in functions if symbol.startswith(PREFIX)]
-            code = self._object(text)
+            code = self._object(text, level)
             return self._link(code, names, used, _of_others(functions))[1], self._size(code)
 
     def entry(self, name: str) -> int:
@@ -145,22 +147,22 @@ class Machine:
             self.functions[names[0]] = self._link(self._object(text()), names, [])
         return self.functions[names[0]]
 
-    def _object(self, text: str) -> bytes:
+    def _object(self, text: str, level: int = OPTIMISATION) -> bytes:
         """The object code of a text: from the disk, if it has been compiled before."""
         folder = disk()
         if folder is None:
-            return self._compiled(text)
-        key = key_of(self.identity, text)
+            return self._compiled(text, level)
+        key = key_of(f"{self.identity}, {level}", text)
         found = folder.read(key)
         if found is None:
-            found = self._compiled(text)
+            found = self._compiled(text, level)
             folder.write(key, found)
         return found
 
-    def _compiled(self, text: str) -> bytes:
-        module = self._read(text)
-        self._optimise(module)
-        return self._emitted(module, WITHOUT_IN_LONG if text.count("\n") > LONG else WITHOUT)
+    def _compiled(self, text: str, level: int = OPTIMISATION) -> bytes:
+        module, target = self._read(text), self.targets[level]
+        self._optimise(module, target)
+        return self._emitted(module, target, WITHOUT_IN_LONG if text.count("\n") > LONG else WITHOUT)
 
     @alone()
     def _read(self, text: str) -> Any:
@@ -173,9 +175,9 @@ class Machine:
         return module
 
     @alone()
-    def _emitted(self, module: Any, without: Sequence[str]) -> bytes:
+    def _emitted(self, module: Any, target: Any, without: Sequence[str]) -> bytes:
         with self._options(without):
-            code = self.target.emit_object(module)
+            code = target.emit_object(module)
         module.close()
         return code
 
@@ -198,13 +200,13 @@ class Machine:
         return sum(section.size() for section in sections if section.is_text())
 
     @alone()
-    def _optimise(self, module: Any) -> None:
+    def _optimise(self, module: Any, target: Any) -> None:
         llvm = self.llvm
         passes = llvm.create_new_module_pass_manager()
         for name in PASSES:
             getattr(passes, f"add_{name}_pass")()
         options = llvm.create_pipeline_tuning_options(speed_level=1)
-        passes.run(module, llvm.create_pass_builder(self.target, options))
+        passes.run(module, llvm.create_pass_builder(target, options))
 
     @alone()
     def _link(

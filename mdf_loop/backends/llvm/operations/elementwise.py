@@ -8,7 +8,7 @@ import numpy as np
 
 from mdf_loop.backends.llvm.emitter import Emitter, type_of, writes
 from mdf_loop.backends.llvm.lanes import arithmetic, casts
-from mdf_loop.backends.llvm.lanes.element_types import FLOAT64, CannotCompile
+from mdf_loop.backends.llvm.lanes.element_types import FLOAT32, FLOAT64, CannotCompile
 from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, get, is_one, mapped, number
 from mdf_loop.backends.llvm.lanes.vector_lanes import ZERO, Lanes
 from mdf_loop.backends.llvm.operations import python_numbers
@@ -42,11 +42,24 @@ def primitive(e: Emitter, v: Value) -> Array:
     for x in v.args:
         python_numbers.leave_where_too_large(e, x, working)
 
+    known = [_constant(x, working) for x in v.args]
+
     def compute(lanes: Lanes, *given: str) -> str:
-        same = [casts.converted(lanes, x, a.dtype, working) for x, a in zip(given, args, strict=True)]
+        same = [
+            casts.converted(lanes, x, a.dtype, working) if constant is None else lanes.number(working, constant)
+            for x, a, constant in zip(given, args, known, strict=True)
+        ]
         return arithmetic.written(lanes, v.op, working, same)
 
     return computed(e, dtype, args, compute)
+
+
+def _constant(x: Value, dtype: np.dtype) -> float | None:
+    """What a constant is in a type of floats: templates know it then (a power of 3 is two products)."""
+    if x.op != "const" or dtype not in (FLOAT32, FLOAT64):
+        return None
+    numbers = set(np.asarray(x.attr).astype(dtype).ravel().tolist())
+    return numbers.pop() if len(numbers) == 1 else None
 
 
 @writes("cast")

@@ -1,0 +1,202 @@
+"""Differential equations: a short form of carried values, which it is expanded into.
+
+::
+
+    derivatives: {v: (current - v) / tau + sigma * noise()}
+    method: heun
+    dt: 0.1
+
+``v`` is carried, and becomes ``v + dt * (current - v) / tau``, by the method of Euler, of Heun or of Runge and Kutta (``rk4``),
+plus ``sqrt(dt)`` times its noise (Euler-Maruyama).  In text an equation is a line ``dv/dt: ...``.  Values that are carried by
+equations of their own are the same throughout a step.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from mdf_loop.errors import MalformedBody, did_you_mean
+from mdf_loop.readers.expressions.expression_text import refuse_depth, tree_at, variables
+
+if TYPE_CHECKING:
+    from mdf_loop.readers.expressions.equation_texts import Equations
+
+STEP = "dt"
+"""What the length of a step is called."""
+
+STAGES = {"euler": (), "heun": ("dt",), "rk4": ("dt / 2", "dt / 2", "dt")}
+"""The methods: how far within a step the slope is taken again."""
+
+WEIGHTS = {"euler": "{0}", "heun": "({0} + {1}) / 2", "rk4": "({0} + 2 * {1} + 2 * {2} + {3}) / 6"}
+"""What is made of the slopes."""
+
+RANDOM = frozenset({"noise", "normal", "uniform", "random", "poisson"})
+"""Functions that draw numbers."""
+
+
+def expand(said: Equations, texts: Iterable[tuple[str, str, str]]) -> None:
+    """Carried values in the place of derivatives; ``texts`` are all expressions, with their places.
+
+    Raises
+    ------
+    MalformedBody
+        The method is none; noise is no term of a derivative; or something does not parse.
+    """
+    if not said.derivatives:
+        if said.method:
+            hint = "write derivatives: {v: (current - v) / tau}"
+            raise MalformedBody(f"equations: method {said.method} is for derivatives, of which there are none; {hint}")
+        return
+    method = said.method or "euler"
+    if method not in STAGES:
+        raise MalformedBody(f"equations: method is {', '.join(STAGES)}; got {method!r}{did_you_mean(method, STAGES)}")
+    for name in (*said.derivatives, STEP):
+        if name == STEP and name in said.carried:
+            raise MalformedBody(f"equations: {STEP} is the length of a step, and carried as well; write it as a let")
+    _Expansion(said, method, texts).write()
+
+
+class _Expansion:
+    """Equations whose derivatives become carried values."""
+
+    def __init__(self, said: Equations, method: str, texts: Iterable[tuple[str, str, str]]) -> None:
+        self.said, self.method = said, method
+        self.lets = {name: _tree(text, f"let {name}") for name, text in said.let.items()}
+        read = [variables(_tree(text, place)) for place, _, text in texts]
+        self.taken = {*said.names, *said.let, *said.captured, STEP}.union(*read)
+        self.drawing = {name for name, tree in self.lets.items() if _draws(tree)}
+        self.slopes, self.spreads = dict[str, ast.expr](), dict[str, ast.expr]()
+        for name, text in said.derivatives.items():
+            where = f"derivative of {name}"
+            tree = _tree(text, where)
+            if drawn := sorted(self.drawing.intersection(variables(tree))):
+                raise MalformedBody(
+                    f"equations: the {where} reads {drawn[0]!r}, which draws random numbers; write the noise in the derivative "
+                    "itself, where it is scaled by sqrt(dt)"
+                )
+            slope, spread = _split(tree, where)
+            self.slopes[name] = ast.Constant(0.0) if slope is None else slope
+            if spread is not None:
+                self.spreads[name] = spread
+
+    def write(self) -> None:
+        """Write lets and carried values."""
+        said = self.said
+        found = self._slopes_at(1, {})
+        for number, part in enumerate(STAGES[self.method], 2):
+            here = self._moved(number, part, {name: slopes[-1] for name, slopes in found.items()})
+            for name, (slope,) in self._slopes_at(number, here).items():
+                found[name].append(slope)
+        for name, slopes in found.items():
+            noise = f" + sqrt({STEP}) * ({ast.unparse(self.spreads[name])})" if name in self.spreads else ""
+            said.carried[name] = f"{name} + {STEP} * {WEIGHTS[self.method].format(*slopes)}{noise}"
+
+    def _slopes_at(self, number: int, here: Mapping[str, str]) -> dict[str, list[str]]:
+        """The slope of each value: a let where it is read several times."""
+        texts = {name: ast.unparse(_renamed(tree, here)) for name, tree in self.slopes.items()}
+        if self.method == "euler":
+            return {name: [f"({text})"] for name, text in texts.items()}
+        lets = {name: self._name(f"{name}_slope{number}") for name in texts}
+        self.said.let |= {lets[name]: text for name, text in texts.items()}
+        return {name: [let] for name, let in lets.items()}
+
+    def _moved(self, number: int, part: str, slopes: Mapping[str, str]) -> dict[str, str]:
+        """Names at a place within the step: of the state, and of what is computed of it."""
+        here = {name: self._name(f"{name}_at{number}") for name in slopes}
+        self.said.let |= {here[name]: f"{name} + {part} * {slope}" for name, slope in slopes.items()}
+        following = self._following({*slopes})
+        here |= {name: self._name(f"{name}_at{number}") for name in following}
+        self.said.let |= {here[name]: ast.unparse(_renamed(self.lets[name], here)) for name in following}
+        return here
+
+    def _following(self, state: set[str]) -> list[str]:
+        """The lets that depend on the state."""
+        known, before = set(state), 0
+        while len(known) > before:
+            before = len(known)
+            known |= {name for name, tree in self.lets.items() if not known.isdisjoint(variables(tree))}
+        if drawn := sorted(known & self.drawing):
+            raise MalformedBody(
+                f"equations: {drawn[0]!r} draws random numbers and depends on the state, which method {self.method} looks at "
+                "several times in a step; use method euler"
+            )
+        return [name for name in self.lets if name in known and name not in state]
+
+    def _name(self, name: str) -> str:
+        """A name that nothing has."""
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name
+
+
+def _tree(text: str, where: str) -> ast.expr:
+    path = ("equations", where)
+    tree = tree_at(text, path)
+    refuse_depth(tree, text, path)
+    return tree
+
+
+def _draws(tree: ast.AST) -> bool:
+    """Whether an expression draws random numbers."""
+    calls = (part.func for part in ast.walk(tree) if isinstance(part, ast.Call))
+    return any((isinstance(f, ast.Name) and f.id in RANDOM) or "random" in ast.unparse(f).split(".")[:-1] for f in calls)
+
+
+Parts = tuple["ast.expr | None", "ast.expr | None"]
+"""What a derivative has without noise, and its noise."""
+
+
+def _split(tree: ast.expr, where: str) -> Parts:
+    """The noise of an expression apart from the rest, of which it is a sum.
+
+    Raises
+    ------
+    MalformedBody
+        Noise is something else than a term that may have factors.
+    """
+    if not _draws(tree):
+        return tree, None
+    if isinstance(tree, ast.Call):
+        if isinstance(tree.func, ast.Name) and tree.func.id in RANDOM and not any(map(_draws, tree.args)):
+            return None, tree
+    elif isinstance(tree, ast.UnaryOp):
+        return _around(_split(tree.operand, where), lambda x: ast.UnaryOp(tree.op, x))
+    elif isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Add | ast.Sub):
+        (left, noise), (right, more) = _split(tree.left, where), _split(tree.right, where)
+        return _sum(left, tree.op, right), _sum(noise, tree.op, more)
+    elif isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Mult | ast.Div) and not _draws(tree.right):
+        return _around(_split(tree.left, where), lambda x: ast.BinOp(x, tree.op, tree.right))
+    elif isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Mult) and not _draws(tree.left):
+        return _around(_split(tree.right, where), lambda x: ast.BinOp(tree.left, tree.op, x))
+    what = f"the {where} has noise in {ast.unparse(tree)!r}"
+    raise MalformedBody(f"equations: {what}; noise is a term, which may have factors: drift + sigma * noise()")
+
+
+def _around(parts: Parts, change: Callable[[ast.expr], ast.expr]) -> Parts:
+    slope, spread = parts
+    return None if slope is None else change(slope), None if spread is None else change(spread)
+
+
+def _sum(left: ast.expr | None, op: ast.operator, right: ast.expr | None) -> ast.expr | None:
+    if left is None:
+        return ast.UnaryOp(ast.USub(), right) if right is not None and isinstance(op, ast.Sub) else right
+    return left if right is None else ast.BinOp(left, op, right)
+
+
+class _Renamed(ast.NodeTransformer):
+    """Names in the place of others."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self.names = names
+
+    def visit_Name(self, tree: ast.Name) -> ast.AST:
+        """A name."""
+        return ast.Name(self.names.get(tree.id, tree.id), tree.ctx)
+
+
+def _renamed(tree: ast.expr, names: Mapping[str, str]) -> ast.expr:
+    return _Renamed(names).visit(copy.deepcopy(tree)) if names else tree

@@ -1,0 +1,227 @@
+"""Differential equations become carried values: those that one would write by hand, with the order that each method has."""
+
+import math
+
+import numpy as np
+import pytest
+import yaml
+from engines import ENGINES
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mdf_loop
+from mdf_loop.errors import MalformedBody, MissingCapture
+from mdf_loop.readers.expressions.equation_texts import equations_in
+
+METHODS = ["euler", "heun", "rk4"]
+
+
+def by_hand(f, state, dt, n, method):
+    """Steps of a system by numpy."""
+    y = np.array(state, float)
+    for _ in range(n):
+        k1 = f(y)
+        if method == "euler":
+            y = y + dt * k1
+        elif method == "heun":
+            y = y + dt * (k1 + f(y + dt * k1)) / 2
+        else:
+            k2 = f(y + dt / 2 * k1)
+            k3 = f(y + dt / 2 * k2)
+            y = y + dt * (k1 + 2 * k2 + 2 * k3 + f(y + dt * k3)) / 6
+    return y
+
+
+TERMS = {
+    "-v": lambda v, u, a, b: -v,
+    "a * u - v": lambda v, u, a, b: a * u - v,
+    "v - v ** 3 / 3 - u + a": lambda v, u, a, b: v - v**3 / 3 - u + a,
+    "b * (v + a - u)": lambda v, u, a, b: b * (v + a - u),
+    "sin(u) * a - b": lambda v, u, a, b: np.sin(u) * a - b,
+    "drive - u": lambda v, u, a, b: a * v * u - u,
+    "(1 - drive) / (1 + u * u)": lambda v, u, a, b: (1 - a * v * u) / (1 + u * u),
+}
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(METHODS), st.sampled_from(sorted(TERMS)), st.sampled_from(sorted(TERMS)), st.integers(1, 12),
+    st.floats(-1, 1), st.floats(-1, 1), st.floats(0.1, 1), st.floats(0.1, 1),
+)  # fmt: skip
+def test_a_system_takes_the_steps_that_one_writes_by_hand(method, first, second, n, v, u, a, b):
+    body = {"derivatives": {"v": first, "u": second}, "let": {"half": "a * v", "drive": "half * u"}, "method": method}
+    body["while"] = "a + b < 9"
+    found = mdf_loop.loop(n, True, v, u, body=body, a=a, b=b, dt=0.1)
+    steps = by_hand(lambda y: np.array([TERMS[first](*y, a, b), TERMS[second](*y, a, b)]), (v, u), 0.1, n, method)
+    np.testing.assert_allclose(found, steps, rtol=1e-10, atol=1e-12)
+
+
+WRITTEN = {
+    "euler": "x: x + dt * (a - x * y)\ny: y + dt * (x - y)\ncollect path: x",
+    "heun": """
+        let p1: a - x * y
+        let q1: x - y
+        let x2: x + dt * p1
+        let y2: y + dt * q1
+        x: x + dt * (p1 + (a - x2 * y2)) / 2
+        y: y + dt * (q1 + (x2 - y2)) / 2
+        collect path: x
+    """,
+    "rk4": """
+        let p1: a - x * y
+        let q1: x - y
+        let x2: x + dt / 2 * p1
+        let y2: y + dt / 2 * q1
+        let p2: a - x2 * y2
+        let q2: x2 - y2
+        let x3: x + dt / 2 * p2
+        let y3: y + dt / 2 * q2
+        let p3: a - x3 * y3
+        let q3: x3 - y3
+        let x4: x + dt * p3
+        let y4: y + dt * q3
+        x: x + dt * (p1 + 2 * p2 + 2 * p3 + (a - x4 * y4)) / 6
+        y: y + dt * (q1 + 2 * q2 + 2 * q3 + (x4 - y4)) / 6
+        collect path: x
+    """,
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("method", METHODS)
+def test_it_is_the_same_to_the_last_bit_as_equations_that_are_written_out(method, engine):
+    short = f"dx/dt: a - x * y\ndy/dt: x - y\nmethod: {method}\ncollect path: x"
+    with mdf_loop.options(engine=engine):
+        found, wanted = (mdf_loop.loop(400, True, 0.5, 1.5, body=body, a=1.3, dt=0.05) for body in (short, WRITTEN[method]))
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(("method", "order"), [("euler", 1), ("heun", 2), ("rk4", 4)])
+def test_errors_shrink_with_the_order_of_the_method(method, order):
+    body = {"derivatives": {"x": "y", "y": "-x + force", "t": 1}, "let": {"force": "sin(2 * t)"}, "method": method}
+    errors = []
+    for n in (40, 80, 160):
+        x, y, t = mdf_loop.loop(n, True, 1.0, 0.0, 0.0, body=body, dt=2 / n)
+        place = math.cos(2) + 2 / 3 * math.sin(2) - math.sin(4) / 3
+        speed = -math.sin(2) + 2 / 3 * math.cos(2) - 2 / 3 * math.cos(4)
+        errors.append(math.hypot(x - place, y - speed))
+        assert abs(t - 2) < 1e-12
+    orders = np.log2(np.array(errors[:-1]) / errors[1:])
+    assert (np.abs(orders - order) < 0.25).all(), orders
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_noise_is_scaled_by_the_root_of_the_step(engine):
+    short = {"derivatives": {"x": "(a - x + s * noise()) / tau", "y": "-y - noise() * s"}}
+    written = {
+        "carried": {
+            "x": "x + dt * ((a - x) / tau) + sqrt(dt) * (s * noise() / tau)",
+            "y": "y + dt * (-y) + sqrt(dt) * (-(noise() * s))",
+        }
+    }
+    with mdf_loop.options(seed=4, engine=engine):
+        given = {"a": 1.0, "s": 0.4, "tau": 2.0, "dt": 0.01}
+        found, wanted = (mdf_loop.loop(300, True, 0.0, 0.0, body=body, **given) for body in (short, written))
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("dt", [0.02, 0.1])
+@pytest.mark.parametrize("method", METHODS)
+def test_the_spread_of_a_process_does_not_depend_on_the_step(method, dt):
+    body = {"derivatives": {"x": "-x + s * noise(x)"}, "method": method, "dt": dt}
+    with mdf_loop.options(seed=1):
+        x = mdf_loop.loop(int(8 / dt), True, np.zeros(20_000), body=body, s=0.7)
+    assert abs(x.std() - 0.7 / math.sqrt(2)) < 0.02 + (0.02 if method == "euler" and dt > 0.05 else 0)
+    assert abs(x.mean()) < 0.02
+
+
+def test_text_and_mapping_are_the_same_and_other_values_stay():
+    text = "let dt: 0.5\ndv/dt: k - v\nn: n + 1\nmethod: heun\ncollect path: v\nwhile: v < 2"
+    mapping = {
+        "derivatives": {"v": "k - v"}, "carried": {"n": "n + 1"}, "method": "heun", "dt": 0.5,
+        "collected": {"path": "v"}, "while": "v < 2",
+    }  # fmt: skip
+    found, other = (mdf_loop.loop(None, True, 0.0, 0, body=body, k=3.0) for body in (text, mapping))
+    for one, two in zip(found, other, strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert equations_in(mapping).carried["v"] == "v + dt * (v_slope1 + v_slope2) / 2"
+    assert list(equations_in({"carried": {"n": "n"}, "derivatives": {"v": "1"}}).carried) == ["n", "v"]
+
+
+def test_names_that_are_read_are_not_taken_for_parts_of_a_step():
+    body = {"derivatives": {"v": "v_slope1 - v + v_at2"}, "method": "heun"}
+    found = mdf_loop.loop(5, True, 0.0, body=body, v_slope1=1.0, v_at2=2.0, dt=0.1)
+    np.testing.assert_allclose(found, by_hand(lambda y: 3.0 - y, [0.0], 0.1, 5, "heun")[0], rtol=1e-12)
+
+
+MODEL = """
+neuron:
+  graphs:
+    neuron:
+      nodes:
+        cell:
+          input_ports: {current: {default_value: 1.5}}
+          parameters:
+            tau: {value: 20.0}
+            dt: {value: 0.1}
+            body:
+              value:
+                derivatives: {v: (current - v) / tau, t: 1}
+                method: rk4
+                collected: {path: v}
+                while: v < 1
+            run: {function: onnx::Loop, args: {M: 10000, v: 0.0, t: 0.0, body: body}}
+          output_ports: {spike: {value: run.t}, path: {value: run.path}}
+"""
+
+
+def test_a_model_goes_to_onnx_and_back_and_explains_what_becomes_of_it(tmp_path):
+    path = tmp_path / "neuron.yaml"
+    path.write_text(MODEL)
+    model = mdf_loop.prepare(path)
+    here = model(current=1.3)
+    assert abs(here["spike"] - 20 * math.log(1.3 / 0.3)) < 0.1
+    onnx = tmp_path / "neuron.onnx"
+    from onnx import save
+
+    save(mdf_loop.to_onnx(path), onnx)
+    again = tmp_path / "again.yaml"
+    again.write_text(yaml.safe_dump(yaml.safe_load(MODEL)))
+    back = mdf_loop.convert(onnx)
+    for other in (mdf_loop.prepare(onnx), mdf_loop.prepare(back), mdf_loop.prepare(again)):
+        found = other(current=1.3)
+        np.testing.assert_allclose(found["spike"], here["spike"], rtol=1e-12)
+        np.testing.assert_allclose(found["path"], here["path"], rtol=1e-12)
+    said = model.explain()
+    assert "derivatives of cell.body become" in said
+    assert "v: v + dt * (v_slope1 + 2 * v_slope2 + 2 * v_slope3 + v_slope4) / 6" in said
+    assert model.graph.nodes[0].get_parameter("body").value["derivatives"] == {"v": "(current - v) / tau", "t": 1}
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"derivatives": {"v": "-v"}, "method": "rk5"}, "method is euler, heun, rk4; got 'rk5'; did you mean 'rk4'"),
+        ({"carried": {"v": "-v"}, "method": "rk4"}, "of which there are none"),
+        ({"derivatives": {"v": "-v"}, "carried": {"v": "v"}}, "'v' is carried and has a derivative as well"),
+        ({"derivatives": {"v": "-v"}, "carried": {"dt": "dt"}}, "dt is the length of a step"),
+        ({"derivatives": {"v": "exp(noise())"}}, r"the derivative of v has noise in 'exp\(noise\(\)\)'"),
+        ({"derivatives": {"v": "noise() * noise()"}}, "noise is a term"),
+        ({"derivatives": {"v": "a * xi"}, "let": {"xi": "noise()"}}, "reads 'xi', which draws random numbers"),
+        (
+            {"derivatives": {"v": "1 - v"}, "let": {"j": "v * noise()"}, "method": "heun", "collected": {"c": "v"}},
+            "'j' draws random numbers and depends on the state",
+        ),
+        ({"derivatives": {"v": "(1 - "}}, "carried v: expression"),
+        ({"derivatives": ["v"]}, "derivatives is a mapping"),
+    ],
+)
+def test_errors_say_what_came(body, words):
+    with pytest.raises(MalformedBody, match=words):
+        mdf_loop.loop(3, True, 1.0, body=body, dt=0.1)
+
+
+def test_a_name_that_is_not_there_is_said():
+    with pytest.raises(MissingCapture, match="reads 'vv' from outside"):
+        mdf_loop.loop(3, True, 1.0, body={"derivatives": {"v": "1 - vv"}, "method": "rk4"}, dt=0.1)

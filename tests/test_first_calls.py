@@ -1,0 +1,181 @@
+"""What the first calls of a model cost: one lowering for all programs, machine code in a hurry first, and in one place alone."""
+
+from unittest import mock
+
+import numpy as np
+import onnx.parser
+import pytest
+from fuzz.outcome import compare, to_the_bit
+from fuzz.outcome import outcome as outcome_of
+from generated import cases, write
+from generated_float import loops, scans
+from hypothesis import HealthCheck, given, settings
+
+from mdf_loop import backend, loop, options, scan
+from mdf_loop.calls import prepared
+from mdf_loop.execute import graphs, programs
+from mdf_loop.execute.programs import Programs, watched_programs
+from mdf_loop.execute.specialised import in_machine_code
+from mdf_loop.execute.tiers import paying
+from mdf_loop.execute.tiers.background import idle
+from mdf_loop.execute.tiers.paying import Account
+
+SOON = 120.0
+
+relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=60)
+
+MODEL = """<ir_version: 9, opset_import: ["": 18]> NAME (float[3] x) => (float[3] y, float[5, 3] rows) {
+    n = Constant <value: tensor = int64 {5}> ()
+    go = Constant <value: tensor = bool {1}> ()
+    y, rows = Loop <body = step (int64 i, bool c, float[3] a) => (bool d, float[3] t, float[3] r) {
+        d = Identity (c) h = Tanh (a) s = Add (h, x) t = Mul (s, a) r = Sub (t, h)
+    }> (n, go, x)
+}"""
+
+
+@pytest.fixture(autouse=True)
+def compiling():
+    pytest.importorskip("llvmlite")
+
+
+@pytest.fixture
+def model(request):
+    """A model that no other test has had compiled, and what it gives."""
+    name = request.node.name.translate({ord("["): "_", ord("]"): ""})
+    made = backend.prepare(onnx.parser.parse_model(MODEL.replace("NAME", name)))
+    given_ = [np.float32([0.1, -0.5, 2.0])]
+    with options(engine="interpret"):
+        expected = made.run(given_)
+
+    def check():
+        for found, wanted in zip(made.run(given_), expected, strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+    return made, check
+
+
+# Machine code that was made in a hurry
+
+
+def in_a_hurry(entry, region):
+    return in_machine_code(region, False, True)
+
+
+def assert_same_in_a_hurry(call):
+    """Machine code is the same bit for bit, however much time LLVM took for it."""
+    found = []
+    for how in (Programs._compiled, in_a_hurry):
+        prepared._cache.clear()
+        with mock.patch.object(Programs, "_compiled", staticmethod(how)), watched_programs() as ran:
+            found.append(outcome_of(call, engine="jit"))
+        compiled = [one.latest for one in ran if one.latest is not None and one.latest.size]
+        assert all(one.is_quick == (how is in_a_hurry) for one in compiled)
+    compare(found[1], found[0], "in a hurry", to_the_bit)
+
+
+@relaxed
+@given(cases())
+def test_generated_exact_body_in_a_hurry(case):
+    body = write(case.body)
+    captured = {name: value for name, value in case.captured.items() if name in prepared.read_once(body, None, "loop").captures}
+    assert_same_in_a_hurry(lambda: loop(case.trip_count, case.cond, *case.carried, body=body, **captured))
+
+
+@relaxed
+@given(loops())
+def test_generated_loop_of_floats_in_a_hurry(case):
+    assert_same_in_a_hurry(lambda: loop(case.trip_count, case.cond, *case.carried, body=case.graph, **case.captured))
+
+
+@relaxed
+@given(scans())
+def test_generated_scan_in_a_hurry(case):
+    given_ = *case.carried, *case.scanned
+    assert_same_in_a_hurry(
+        lambda: scan(*given_, body=case.graph, num_scan_inputs=len(case.scanned), **case.attrs, **case.captured)
+    )
+
+
+@pytest.mark.parametrize("care", [0, 1 << 30], ids=["long", "short"])
+def test_code_that_runs_for_long_is_made_with_care(model, monkeypatch, care):
+    _, check = model
+    monkeypatch.setattr(programs, "CARE", care)
+    monkeypatch.setattr(Account, "pays", lambda self, options, ahead=0.0: options.how.compiles_what_pays)
+    for _ in range(6):
+        with watched_programs() as ran:
+            check()
+        assert idle(SOON)
+    (latest,) = [one.latest for one in ran]
+    assert latest.size
+    assert latest.is_quick == bool(care)
+    assert ("in a hurry" in latest.form) == bool(care)
+
+
+# One Step for all programs
+
+
+def test_python_and_machine_code_are_made_of_one_step(model, monkeypatch):
+    _, check = model
+    lowered, plain = [], graphs.lower_graph
+    monkeypatch.setattr(graphs, "lower_graph", lambda *given_: lowered.append(given_) or plain(*given_))
+    for engine in ("numpy", "jit"):
+        with options(engine=engine), watched_programs() as ran:
+            check()
+        assert bool(ran[0].latest.size) == (engine == "jit")
+    assert len(lowered) == 1
+
+
+def test_where_a_guess_makes_a_difference_there_are_two(request, monkeypatch):
+    text = f"""<ir_version: 9, opset_import: ["": 18]> {request.node.name} (float[9] x, int64[1] a, int64[1] b) => (float[k] y) {{
+        y = Slice (x, a, b) }}"""
+    made = backend.prepare(onnx.parser.parse_model(text))
+    lowered, plain = [], graphs.lower_graph
+    monkeypatch.setattr(graphs, "lower_graph", lambda *given_: lowered.append(given_) or plain(*given_))
+    for engine in ("numpy", "jit"):
+        with options(engine=engine):
+            (found,) = made.run([np.arange(9, dtype=np.float32), np.array([2]), np.array([5])])
+        np.testing.assert_array_equal(found, [2, 3, 4])
+    assert len(lowered) == 2
+
+
+# A loop in a graph
+
+
+def loop_of(made):
+    return next(step.bound.call.execute for step in made.graph.program.steps if hasattr(step.bound.call, "execute"))
+
+
+def test_a_graph_becomes_a_program_before_its_loop_does(model, monkeypatch):
+    made, check = model
+    monkeypatch.setattr(paying, "WRITING", SOON)
+    check()
+    monkeypatch.setattr(paying, "WRITING", 0.0)
+    monkeypatch.setattr(paying, "OF_NODE", 0.0)
+    for _ in range(3):
+        with watched_programs() as ran:
+            check()
+    assert [one.latest.text != "" for one in ran] == [True]
+    assert loop_of(made).account.is_part
+    assert not loop_of(made)._programs
+
+
+def test_a_loop_counts_its_own_time_where_the_graph_does_not_run_it(model):
+    made, check = model
+    with options(timeout=1000.0):
+        check()
+    assert not loop_of(made).account.is_part
+    account = loop_of(made).account
+    assert account.seconds > 0
+    assert account._spent == account.seconds
+    account.is_part = True
+    assert account._spent == 0.0
+
+
+def test_a_loop_in_a_graph_is_compiled_apart_if_one_run_of_it_is_worth_that():
+    account = Account(10)
+    with options(engine="auto") as chosen:
+        apart = 2 * account.cost
+        assert account.pays(chosen, apart)
+        account.is_part = True
+        assert not account.pays(chosen, apart)
+        assert account.pays(chosen, paying.APART * apart)
