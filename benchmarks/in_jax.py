@@ -1,6 +1,6 @@
 """The share of what has a form in JAX: ONNX's node cases of numbers, and the loops that PyTorch and JAX exported.
 
-``python benchmarks/in_jax.py > docs/measured_in_jax.txt``, in some minutes: each case is traced, none is run.
+It takes some minutes: each case is traced, none is run.
 """
 
 import collections

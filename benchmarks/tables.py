@@ -33,6 +33,7 @@ TABLES = {
     "sweeps": ["sweeps.py --repeat 3", "sweeps.py --part 0.1 --repeat 9"],
     "cluster": ["cluster.py"],
     "simulator": ["simulator.py"],
+    "jax": ["to_jax.py", "in_jax.py"],
     "progress": ["progress.py"],
 }
 """By the table ``docs/measured_<name>.txt``: what prints its parts."""

@@ -1,7 +1,6 @@
 """Models as functions of JAX beside the same models written by hand in JAX: forward, and with the gradient of one parameter.
 
-Both run in turns in one process, in float64 on the processor; a figure is the least CPU time of many calls. ``python
-benchmarks/to_jax.py > docs/measured_jax.txt``
+Both run in turns in one process, in float64 on the processor; a figure is the least CPU time of many calls.
 """
 
 import time

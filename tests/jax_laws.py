@@ -9,7 +9,7 @@ from mdf_loop.backends.jax.drawn import Keys
 from mdf_loop.backends.jax.static_step import lowered
 from mdf_loop.backends.jax.walked import Padded
 from mdf_loop.errors import UnsupportedOp
-from mdf_loop.models.jax_sources import with_constants
+from mdf_loop.models.jax.jax_sources import with_constants
 from mdf_loop.step.build import type_of_value
 
 SMALL = 64
@@ -17,15 +17,21 @@ SMALL = 64
 
 
 def of_jax(jax, body, given, max_steps=SMALL, call=None):
-    """The outputs of a graph for values of its inputs, in order; those that decide a shape are known."""
-    try:
-        return _computed(jax, body, given, max_steps, call)
-    except (UnsupportedOp, TypeError, ValueError):
-        known = {name: np.asarray(x) for name, x in given.items() if np.asarray(x).dtype.kind in "iub" and np.size(x) <= SMALL}
-        if not known:
-            raise
-        rest = {name: x for name, x in given.items() if name not in known}
-        return _computed(jax, with_constants(body, known), rest, max_steps, call)
+    """The outputs of a graph for values of its inputs, in order; where they decide a shape, the small ones are known."""
+    small = {name: np.asarray(x) for name, x in given.items() if np.size(x) <= SMALL}
+    whole = {name: x for name, x in small.items() if x.dtype.kind in "iub"}
+    behind = {name: x for name, x in small.items() if name != next(iter(given))}
+    for known in ({}, whole):
+        try:
+            return _with_known(jax, body, given, known, max_steps, call)
+        except (UnsupportedOp, TypeError, ValueError):
+            pass
+    return _with_known(jax, body, given, behind, max_steps, call)
+
+
+def _with_known(jax, body, given, known, max_steps, call):
+    rest = {name: x for name, x in given.items() if name not in known}
+    return _computed(jax, with_constants(body, known) if known else body, rest, max_steps, call)
 
 
 def traced(jax, body, given, max_steps=SMALL):

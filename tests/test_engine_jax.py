@@ -20,7 +20,7 @@ def _in_64_bits():
 def test_a_run_gives_what_other_engines_give(path, caplog):
     model = mdf_loop.prepare(path)
     given = {n: np.ones((2, *p.type.shape[1:]), p.type.dtype) for n, p in model.inputs.items() if p.required}
-    with mdf_loop.options(engine="jax"), caplog.at_level("INFO", "mdf_loop.models.by_jax"):
+    with mdf_loop.options(engine="jax"), caplog.at_level("INFO", "mdf_loop.models.jax.by_jax"):
         found = model(**given)
     assert not caplog.records
     with mdf_loop.options(engine="interpret"):
@@ -31,7 +31,7 @@ def test_a_run_gives_what_other_engines_give(path, caplog):
 
 
 def test_what_has_no_form_runs_in_another_engine(caplog):
-    with mdf_loop.options(engine="jax"), caplog.at_level("INFO", "mdf_loop.models.by_jax"):
+    with mdf_loop.options(engine="jax"), caplog.at_level("INFO", "mdf_loop.models.jax.by_jax"):
         found = mdf_loop.run("examples/newton.yaml")
     assert "not by JAX" in caplog.text
     assert abs(found["root"] - np.sqrt(2)) < 1e-12

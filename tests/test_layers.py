@@ -132,7 +132,7 @@ def test_nothing_outside_a_room_imports_it(path):
 DOORS = {
     ("mdf_loop.models.model", "mdf_loop.sweeps.trials"): "a call of a model may ask for trials",
     ("mdf_loop.models.model", "mdf_loop.models.explaining"): "a model explains itself",
-    ("mdf_loop.models.model", "mdf_loop.models.by_jax"): "a model runs by JAX",
+    ("mdf_loop.models.model", "mdf_loop.models.jax.by_jax"): "a model runs by JAX",
     ("mdf_loop.models.model", "mdf_loop.pictures.drawing"): "a model plots its picture",
     ("mdf_loop.models.mdf", "mdf_loop.models.recordings.recording"): "a model runs with recordings",
     ("mdf_loop.models.network", "mdf_loop.models.recordings.recording"): "a model runs with recordings",
@@ -397,7 +397,7 @@ NAMES_OPERATORS = {
     "backends/llvm/operators": "a table of what is printed for an operator",
     "backends/onnx": "operators of ONNX are what it prints",
     "backends/jax/drawn.py": "a table of what is drawn for an operator",
-    "models/jax_sources.py": "writes a node",
+    "models/jax/jax_sources.py": "writes a node",
 }
 """Where the name of an operator may stand, and why.  Everybody else asks the operator's row in the table of kernels."""
 

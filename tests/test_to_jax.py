@@ -215,6 +215,13 @@ def test_what_grows_is_refused(text, message):
         mdf_loop.to_jax(text)(M=3, cond=True, s=np.ones(2), **({"w": np.ones(2)} if "w)" in text else {}))
 
 
+def test_a_model_of_steps_is_refused():
+    with pytest.raises(UnsupportedOp, match="evaluated once"):
+        mdf_loop.to_jax("examples/power_iteration.yaml")
+    with pytest.raises(UnsupportedOp, match="time_derivative"):
+        mdf_loop.to_jax("examples/oscillator.yaml")()
+
+
 def test_names_that_are_not_there():
     with pytest.raises(ArgumentError, match="no output 'volt'"):
         mdf_loop.to_jax(FHN, outputs=["volt"])

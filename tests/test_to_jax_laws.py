@@ -94,20 +94,21 @@ def test_exported_loops(name):
     assert differences(tuple(of_jax(jax, prepared.body, given)), work.expected) == ""
 
 
-EXAMPLES = {
-    "accumulate.yaml": {},
-    "leaky_accumulator.yaml": {},
-    "newton.yaml": {},
-    "newton_mdf.yaml": {},
-    "rnn.yaml": {},
-    "gallery/fitting.yaml": {},
-    "gallery/fitzhugh_nagumo.yaml": {},
-    "gallery/game_of_life.yaml": {},
-    "gallery/greedy_decoding.yaml": {},
-    "gallery/newton_fractal.yaml": {},
-    "gallery/rnn.yaml": {},
-    "gallery/rnn.onnx": {},
-}
+EXAMPLES = [
+    "accumulate.yaml",
+    "leaky_accumulator.yaml",
+    "newton.yaml",
+    "newton_mdf.yaml",
+    "rnn.yaml",
+    "gallery/bifurcation.yaml",
+    "gallery/fitting.yaml",
+    "gallery/fitzhugh_nagumo.yaml",
+    "gallery/game_of_life.yaml",
+    "gallery/greedy_decoding.yaml",
+    "gallery/newton_fractal.yaml",
+    "gallery/rnn.yaml",
+    "gallery/rnn.onnx",
+]
 
 
 @pytest.mark.parametrize("path", EXAMPLES)

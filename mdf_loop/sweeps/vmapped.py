@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdf_loop.models.by_jax import function_of, in_rows, key_of, tried
+from mdf_loop.models.jax.by_jax import function_of, in_rows, key_of, tried
 from mdf_loop.options import Run
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, holding
 

@@ -48,7 +48,7 @@ def is_draw(value: Value) -> bool:
 
 
 @dataclass(frozen=True)
-class Draw:
+class NoisePlace:
     """One place of a Step where random numbers are drawn.
 
     Attributes
@@ -66,13 +66,13 @@ class Draw:
         return f"{self.kind}, [{', '.join('?' if n is None else str(n) for n in self.shape)}]"
 
 
-def draws_in(region: Region, lengths: tuple[int | None, ...] = ()) -> list[tuple[Value, Draw]]:
+def draws_in(region: Region, lengths: tuple[int | None, ...] = ()) -> list[tuple[Value, NoisePlace]]:
     """The draws of a region and of those inside it, in the order in which they stand."""
-    found: list[tuple[Value, Draw]] = []
+    found: list[tuple[Value, NoisePlace]] = []
     for value in region.values:
         if is_draw(value):
             shape = tuple(n if isinstance(n, int) else None for n in value.type.shape or ())
-            found.append((value, Draw(OPERATORS[value.attr.node.op][0], (*lengths, *shape))))
+            found.append((value, NoisePlace(OPERATORS[value.attr.node.op][0], (*lengths, *shape))))
         inside = (*lengths, _trip_count(value)) if isinstance(value.attr, LoopRegion) else lengths
         for inner in regions_of(value):
             found += draws_in(inner, inside)
@@ -84,7 +84,7 @@ def _trip_count(loop: Value) -> int | None:
     return int(np.asarray(count.attr).item()) if loop.attr.has_count and count.op == "const" else None
 
 
-def named_draws(region: Region) -> dict[str, tuple[Value, Draw]]:
+def named_draws(region: Region) -> dict[str, tuple[Value, NoisePlace]]:
     """The same by names: what the node calls its output; later ones of a name have a number."""
     seen, found = Counter[str](), {}
     for value, draw in draws_in(region):
@@ -136,7 +136,7 @@ class Keys:
         return LoopDraws(shared, (), lambda i, key, _: Keys(None if key is None else jax.random.fold_in(key, i)))
 
 
-class Given:
+class GivenNoise:
     """Numbers that were given, by their draws."""
 
     def __init__(self, arrays: Mapping[Value, Any]) -> None:
@@ -155,7 +155,9 @@ class Given:
     def of_loop(self, loop: Value) -> LoopDraws:
         """Each iteration has its row."""
         inside = [x for x in values_in(loop.attr.body) if is_draw(x)]
-        return LoopDraws((), tuple(self.arrays[x] for x in inside), lambda i, _, row: Given(dict(zip(inside, row, strict=True))))
+        return LoopDraws(
+            (), tuple(self.arrays[x] for x in inside), lambda i, _, row: GivenNoise(dict(zip(inside, row, strict=True)))
+        )
 
 
 def numbers_of(value: Value, draws: Draws, args: Sequence[Any]) -> Any:

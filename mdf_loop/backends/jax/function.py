@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdf_loop.backends.jax.drawn import Draw, Draws, Given, Keys, named_draws
+from mdf_loop.backends.jax.drawn import Draws, GivenNoise, Keys, NoisePlace, named_draws
 from mdf_loop.backends.jax.static_step import JaxStep, lowered
 from mdf_loop.backends.jax.traced_loops import loops_in
 from mdf_loop.backends.jax.walked import Padded
@@ -28,7 +28,7 @@ SHORT = 16
 PYTHON = {"b": bool, "i": int, "f": float}
 
 
-class Source(Protocol):
+class JaxSource(Protocol):
     """A model that becomes a function.
 
     Attributes
@@ -43,7 +43,7 @@ class Source(Protocol):
     outputs: Mapping[str, Any]
 
     def opened(self, known: Mapping[str, Any], traced: Collection[str]) -> Any:
-        """The graph for some inputs that are known and others that are not; see :class:`mdf_loop.models.jax_sources.Opened`."""
+        """The graph for some inputs that are known and others that are not: ``body``, ``outputs`` and ``inputs``."""
 
     def fitted(self, name: str, value: Any) -> Any:
         """A value as the model takes it."""
@@ -72,7 +72,7 @@ class JaxFunction:
         As those of :func:`mdf_loop.prepare`.
     """
 
-    def __init__(self, source: Source, outputs: Sequence[str] | None = None, **how: Any) -> None:
+    def __init__(self, source: JaxSource, outputs: Sequence[str] | None = None, **how: Any) -> None:
         self._source, self._how = source, how
         self.inputs, self.outputs = source.inputs, source.outputs
         self._wanted = None if outputs is None else tuple(outputs)
@@ -109,7 +109,7 @@ class JaxFunction:
         return {name: found[name] for each in self.outputs for name in (each, f"{each}_length") if name in found}
 
     @property
-    def draws(self) -> dict[str, Draw]:
+    def draws(self) -> dict[str, NoisePlace]:
         """Where random numbers are drawn, by the names that ``noise=`` takes; as in the last call, or with the default inputs."""
         return {name: draw for name, (_, draw) in named_draws(self._step().region).items()}
 
@@ -187,14 +187,14 @@ def _by_name(names: Sequence[str], found: Sequence[Any]) -> dict[str, Any]:
     return made
 
 
-def _given(step: JaxStep, noise: Mapping[str, Any]) -> Given:
+def _given(step: JaxStep, noise: Mapping[str, Any]) -> GivenNoise:
     """The random numbers of a call."""
     known = named_draws(step.region)
     if missing := [name for name in known if name not in noise]:
         raise ArgumentError(f"noise= has no numbers for {', '.join(map(repr, missing))}; give all of {', '.join(known)}")
     if unknown := [name for name in noise if name not in known]:
         raise ArgumentError(f"nothing draws {unknown[0]!r}{did_you_mean(unknown[0], known)}")
-    return Given({value: noise[name] for name, (value, _) in known.items()})
+    return GivenNoise({value: noise[name] for name, (value, _) in known.items()})
 
 
 def _is_known(value: Any) -> bool:

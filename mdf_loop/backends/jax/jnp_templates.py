@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import jax.scipy.special as special
 from jax import Array, dtypes, lax
 
+from mdf_loop.backends.static_lowering import dtype_of
 from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Type
-from mdf_loop.step.static import dtype_of
 
 Template = Callable[..., Any]
 

@@ -214,6 +214,10 @@ class Over(NDArrayOperatorsMixin):
         back = np.argsort([axis % self.ndim for axis in order])
         return self._seen(lambda x: x.transpose(tuple(order)), lambda _, new: new.transpose(back))
 
+    def moved(self, source: Any, destination: Any) -> Over:
+        """Axes in other places."""
+        return self._seen(lambda x: jnp.moveaxis(x, source, destination), lambda _, new: jnp.moveaxis(new, destination, source))
+
     def swapaxes(self, one: int, other: int) -> Over:
         """Two axes in each other's place."""
         return self._seen(lambda x: x.swapaxes(one, other), lambda _, new: new.swapaxes(one, other))
@@ -326,6 +330,7 @@ _METHODS = {
 
 _ASKED: dict[str, Callable[..., Any]] = {
     "shape": lambda x: x.shape,
+    "moveaxis": lambda x, one, other: x.moved(one, other),
     "ndim": lambda x: x.ndim,
     "size": lambda x, axis=None: x.size if axis is None else x.shape[axis],
     "result_type": lambda *xs: np.result_type(*map(_dtype_or_type, xs)),

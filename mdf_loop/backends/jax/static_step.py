@@ -13,16 +13,19 @@ from mdf_loop.backends.jax import traced_loops  # noqa: F401  (it fills a table)
 from mdf_loop.backends.jax.drawn import Draws
 from mdf_loop.backends.jax.jnp_templates import canonical
 from mdf_loop.backends.jax.walked import How, Walk
+from mdf_loop.backends.static_lowering import StaticLowering, fitted_values, scaled_draw
 from mdf_loop.errors import ArgumentError, KindError
-from mdf_loop.ir import Body, Node
+from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.ops.registry import Kernel
 from mdf_loop.ops.rows import Bound
+from mdf_loop.step.build import CannotLower
 from mdf_loop.step.check import checked
+from mdf_loop.step.fixpoint import Settling
 from mdf_loop.step.lower import Names
+from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Region, Type, Value
 from mdf_loop.step.speculation import guessing
-from mdf_loop.step.static import StaticLowering, fitted_values, scaled_draw
-from mdf_loop.step.structure import Uses, uses_of, values_in
+from mdf_loop.step.structure import Uses, regions_of, uses_of, values_in
 
 WIDE = (np.dtype(np.float64), np.dtype(np.complex128))
 
@@ -39,6 +42,30 @@ class JaxLowering(StaticLowering):
             except KindError as error:
                 raise self.refusal(node, error) from error
         return super()._applied(node, bound, entry, args, names)
+
+    def settled(self, record: Loop, carried: Sequence[Value], scanned: Sequence[Value], scope: Mapping[str, Value]) -> Settling:
+        """The body of a loop; a number that becomes an array is one from the start, where its elements are worked on alone."""
+        found = super().settled(record, carried, scanned, scope)
+        for k, (given, initial) in enumerate(zip(carried, found.initial, strict=True)):
+            if given.type.shape == () != initial.type.shape and not _is_elementwise(found.region, found.region.params[2 + k]):
+                raise CannotLower(f"{record.carried[k].input!r} starts as a number and becomes an array: begin with an array")
+        return found
+
+    def number_for_now(self, x: Value, type: Type) -> Value:
+        """A number that later iterations make an array of: that array."""
+        return self.b.broadcast(x, type.shape) if type.is_static and type.shape else super().number_for_now(x, type)
+
+
+def _is_elementwise(region: Region, param: Value) -> bool:
+    """Whether a region works on the elements of a value one by one, so that it need not be known how many there are."""
+    seen = {param}
+    for value in region.values:
+        inside = {x for inner in regions_of(value) for each in values_in(inner) for x in each.args}
+        if not seen.isdisjoint({*value.args, *inside}):
+            if value.op not in PRIMITIVES and value.op not in ("select", "cast"):
+                return False
+            seen.add(value)
+    return True
 
 
 @dataclass(frozen=True)

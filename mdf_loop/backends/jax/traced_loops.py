@@ -38,7 +38,7 @@ class Operands(NamedTuple):
     noise: Any
 
 
-class Moment(NamedTuple):
+class LoopMoment(NamedTuple):
     """What goes from one iteration to the next."""
 
     stays: Any
@@ -73,7 +73,7 @@ class TracedLoop:
             self.w.plain(x, self.w.known[x], self.v)
         read = {place for place, _ in self.w.how.uses.items_of(self.v)}
         first = self.loop.n_carried + self.loop.n_last
-        self.kept = [k for k in range(len(self.loop.rows)) if first + k in read]
+        self.kept = [k for k in range(len(self.loop.rows)) if self.w.how.whole or first + k in read]
         self.rows = [self.loop.rows[k] for k in self.kept]
         for x in (*self.loop.last, *self.rows, *self.loop.states):
             if not x.type.is_static:
@@ -126,7 +126,7 @@ class TracedLoop:
         found = _differentiable(self._ending, self._masked if self.most is not None else None)(self.operands)
         return self._arranged(*found)
 
-    def _arranged(self, end: Moment, rows: Sequence[Any], number: Any) -> tuple[Any, ...]:
+    def _arranged(self, end: LoopMoment, rows: Sequence[Any], number: Any) -> tuple[Any, ...]:
         collected: list[Any] = [None] * len(self.loop.rows)
         for k, x in zip(self.kept, rows, strict=True):
             what = self.loop.collected[k]
@@ -141,8 +141,8 @@ class TracedLoop:
     # One iteration
 
     def _iteration(
-        self, given: Operands, i: Any, now: Moment, parts: Any, noise: Any, selects: bool = False
-    ) -> tuple[Moment, tuple[Any, ...]]:
+        self, given: Operands, i: Any, now: LoopMoment, parts: Any, noise: Any, selects: bool = False
+    ) -> tuple[LoopMoment, tuple[Any, ...]]:
         """What an iteration makes, and what is collected of it."""
         known = dict(zip(self.outer, given.outer, strict=True))
         w = Walk(replace(self.w.how, selects=selects or self.w.how.selects), self.draws.at(i, given.shared, noise), known)
@@ -153,12 +153,14 @@ class TracedLoop:
         for x, state in zip(states, now.states, strict=True):
             if x.shape != state.shape:
                 raise self.w.how.refusal(self.v, f"a carried value of shape {list(state.shape)} becomes {list(x.shape)}")
-        return Moment(jnp.reshape(found[0], ()) != 0, states, tuple(found[n:behind])), tuple(found[behind + k] for k in self.kept)
+        return LoopMoment(jnp.reshape(found[0], ()) != 0, states, tuple(found[n:behind])), tuple(
+            found[behind + k] for k in self.kept
+        )
 
-    def _first(self, given: Operands) -> Moment:
+    def _first(self, given: Operands) -> LoopMoment:
         """What the first iteration begins with."""
         last = tuple(jnp.zeros(x.type.shape, jax_dtype(x.type)) for x in self.loop.last)
-        return Moment(given.goes, given.states, last)
+        return LoopMoment(given.goes, given.states, last)
 
     def _no_rows(self, length: int | None = None) -> tuple[Any, ...]:
         lead = () if length is None else (length,)
@@ -166,16 +168,16 @@ class TracedLoop:
 
     # Ways to run it
 
-    def _counted(self, given: Operands) -> tuple[Moment, Any]:
+    def _counted(self, given: Operands) -> tuple[LoopMoment, Any]:
         """All iterations, none of which can be the last before its time."""
 
-        def step(now: Moment, x: Any) -> tuple[Moment, Any]:
+        def step(now: LoopMoment, x: Any) -> tuple[LoopMoment, Any]:
             return self._iteration(given, x[0], now, x[1], x[2])
 
         assert self.count is not None
         return self._scan(step, self._first(given), given, self.count)
 
-    def _ending(self, given: Operands) -> tuple[Moment, Any, Any]:
+    def _ending(self, given: Operands) -> tuple[LoopMoment, Any, Any]:
         """Iterations until the condition ends them."""
         limit = UNLIMITED if self.most is None or not self.rows else self.most
         limit = limit if self.count is None else min(self.count, limit)
@@ -196,11 +198,11 @@ class TracedLoop:
         self._check_limit(given, now, number)
         return now, rows, number
 
-    def _obeyed(self, now: Moment, is_first: Any, given: Operands) -> Any:
+    def _obeyed(self, now: LoopMoment, is_first: Any, given: Operands) -> Any:
         """Whether there is an iteration by the condition; one that is not obeyed counts before the first alone."""
         return now.stays if may_end(self.loop) else given.goes
 
-    def _masked(self, given: Operands) -> tuple[Moment, Any, Any]:
+    def _masked(self, given: Operands) -> tuple[LoopMoment, Any, Any]:
         """The same as a scan over as many iterations as there may be: those behind the last one change nothing."""
         assert self.most is not None
         counted = self.most if given.count is None else jnp.minimum(given.count, self.most)
@@ -219,7 +221,7 @@ class TracedLoop:
         self._check_limit(given, now, number)
         return now, rows, number
 
-    def _check_limit(self, given: Operands, now: Moment, number: Any) -> None:
+    def _check_limit(self, given: Operands, now: LoopMoment, number: Any) -> None:
         wanted = UNLIMITED if given.count is None else given.count
         wanted = wanted if self.count is None else self.count
         if self.most is not None and self.most != self.count:

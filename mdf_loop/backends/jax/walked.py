@@ -6,7 +6,7 @@ An array has exactly the element type that the Step says: numpy's rules for type
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -19,11 +19,11 @@ from ml_dtypes import iinfo
 from mdf_loop.backends.jax.drawn import Draws, is_draw, numbers_of
 from mdf_loop.backends.jax.jnp_templates import TEMPLATES, canonical, jax_dtype
 from mdf_loop.backends.jax.kernels_over import NotOver, over_jax
+from mdf_loop.backends.static_lowering import computed_in
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Node
 from mdf_loop.step.primitives import BOOL, PRIMITIVES
 from mdf_loop.step.records import BranchRegion, LoopRegion, Reduction, Region, Value
-from mdf_loop.step.static import computed_in
 from mdf_loop.step.structure import Uses, may_end
 from mdf_loop.types.elements import kind_of
 
@@ -57,6 +57,8 @@ class How:
     selects : bool
         Whether both branches of an If are computed and one is chosen: JAX 0.10 has no gradient of a ``cond`` that is
         differentiated while it is vectorised.
+    whole : bool
+        Whether all of it is computed: it is not known who reads what in the definition of an operator.
     """
 
     origins: Mapping[Value, Node]
@@ -65,6 +67,7 @@ class How:
     checkpoint: int = 0
     checks: bool = False
     selects: bool = False
+    whole: bool = False
 
     def way_of(self, value: Value) -> str:
         """How a loop runs, in words."""
@@ -96,11 +99,11 @@ class Walk:
     def __init__(self, how: How, draws: Draws, known: Mapping[Value, Any] | None = None) -> None:
         self.how, self.draws, self.known = how, draws, dict(known or {})
 
-    def results(self, region: Region, given: Sequence[Any], whole: bool = False) -> list[Any]:
-        """What a region gives; of a definition, of which nobody knows who reads what, the ``whole`` is computed."""
+    def results(self, region: Region, given: Sequence[Any]) -> list[Any]:
+        """What a region gives."""
         self.known |= zip(region.params, given, strict=True)
         for value in region.values:
-            if whole or self.how.uses.count(value):
+            if self.how.whole or self.how.uses.count(value):
                 self.known[value] = self._computed(value)
         return [x.attr if x.op == "const" else self.known[x] for x in region.results]
 
@@ -202,8 +205,8 @@ def _gather(w: Walk, v: Value, x: Any, index: Any) -> Any:
 def _apply(w: Walk, v: Value, *args: Any) -> Any:
     how = v.attr
     if how.definition is not None:
-        inside = Walk(w.how, w.draws, w.known | dict(zip(v.args, args, strict=True)))
-        found = inside.results(how.definition, (), whole=True)
+        inside = Walk(replace(w.how, whole=True), w.draws, w.known | dict(zip(v.args, args, strict=True)))
+        found = inside.results(how.definition, ())
         return found if how.results > 1 else found[0]
     if is_draw(v):
         return numbers_of(v, w.draws, args)

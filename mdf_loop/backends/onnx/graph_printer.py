@@ -13,11 +13,11 @@ import numpy as np
 
 from mdf_loop.backends.onnx.emission import Emission
 from mdf_loop.backends.onnx.templates import TEMPLATES, Formulas
+from mdf_loop.backends.static_lowering import dtype_of, sample
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Node, ValueType
 from mdf_loop.step.primitives import BOOL, FLOAT64, INT64, PRIMITIVES
 from mdf_loop.step.records import Apply, Region, Shape, Type, Value
-from mdf_loop.step.static import dtype_of, sample
 from mdf_loop.types.elements import CODES
 
 FIRST, LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max

@@ -17,6 +17,7 @@ from mdf_loop.backends.onnx import arranging, indices, open_lengths, structural 
 from mdf_loop.backends.onnx.emission import Emission
 from mdf_loop.backends.onnx.graph_printer import GraphPrinter, declared
 from mdf_loop.backends.onnx.rewritten import REWRITTEN, OnnxBuilder, kept
+from mdf_loop.backends.static_lowering import StaticLowering
 from mdf_loop.errors import malformed
 from mdf_loop.ir import Body, Node, ValueType
 from mdf_loop.ops.registry import INTERNAL_DOMAINS, Kernel
@@ -25,7 +26,6 @@ from mdf_loop.step.build import CannotLower
 from mdf_loop.step.check import checked
 from mdf_loop.step.lower import Names
 from mdf_loop.step.records import Size, Type, Value
-from mdf_loop.step.static import StaticLowering
 
 LEAST_OPSET = 18
 """Version of ONNX that the operators written here are of; a model may say a later one."""

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.backends.onnx.rewritten import REWRITTEN, OnnxBuilder, in_one_type, length, rewrites, shaped, truth_of
+from mdf_loop.backends.static_lowering import sample
 from mdf_loop.step.primitives import BOOL, FLOAT64, INT64
 from mdf_loop.step.records import Value
-from mdf_loop.step.static import sample
 from mdf_loop.types.elements import CODES
 
 # Shapes that only the run knows

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.backends.static_lowering import dtype_of, fitted_values, sample
 from mdf_loop.ir import Node
 from mdf_loop.ops.registry import lookup
 from mdf_loop.plan.result_types import result_types
@@ -19,7 +20,6 @@ from mdf_loop.step.build import Builder, CannotLower
 from mdf_loop.step.loop_types import joined
 from mdf_loop.step.primitives import BOOL, FLOAT64, INT64
 from mdf_loop.step.records import UNKNOWN, Apply, BranchRegion, Size, Type, Value
-from mdf_loop.step.static import dtype_of, fitted_values, sample
 from mdf_loop.types.schemas import schema_of
 
 FLOAT = np.dtype(np.float32)

@@ -10,10 +10,10 @@ import numpy as np
 from mdf_loop.backends.onnx.graph_printer import FIRST, LAST, STRUCTURE, GraphPrinter
 from mdf_loop.backends.onnx.rewritten import Unwritten
 from mdf_loop.backends.onnx.subgraphs import written_branch, written_loop
+from mdf_loop.backends.static_lowering import dtype_of
 from mdf_loop.readers.mdf.control_functions import rename_captures
 from mdf_loop.step.primitives import BOOL, INT64
 from mdf_loop.step.records import Apply, Reduction, Value
-from mdf_loop.step.static import dtype_of
 
 
 def _cast(p: GraphPrinter, v: Value) -> str:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.backends.onnx.graph_printer import INT64, GraphPrinter, declared
+from mdf_loop.backends.static_lowering import dtype_of
 from mdf_loop.ir import Body, Carried, Collected, Loop, Node, Scanned, ValueType
 from mdf_loop.step.primitives import BOOL
 from mdf_loop.step.records import BranchRegion, LoopRegion, Region, Size, Type, Value
-from mdf_loop.step.static import dtype_of
 
 NUMBER, TRUTH = ValueType(INT64, ()), ValueType(BOOL, ())
 

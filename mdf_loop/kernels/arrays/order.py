@@ -42,9 +42,10 @@ def _best(x: Any, k: int, axis: int, largest: int) -> tuple[Any, Any]:
     if axis == x.ndim - 1:
         where = _places(x, k, largest)
         return _taken(x, where), where
-    lanes = np.ascontiguousarray(x.swapaxes(axis, -1))
+    lanes = x.swapaxes(axis, -1).astype(x.dtype, order="C", copy=False)
     where = _places(lanes, k, largest)
-    return tuple(np.ascontiguousarray(found.swapaxes(axis, -1)) for found in (_taken(lanes, where), where))
+    found = (_taken(lanes, where), where)
+    return tuple(each.swapaxes(axis, -1).astype(each.dtype, order="C", copy=False) for each in found)
 
 
 def _places(x: Any, k: int, largest: int) -> np.ndarray:

@@ -221,6 +221,6 @@ def _softmax(scores: np.ndarray, bias: np.ndarray | None, precision: np.dtype) -
     weights = softmax(scores.astype(precision, copy=False))
     if bias is not None:
         hidden = np.isneginf(np.maximum.reduce(bias, -1, None, None, True, -np.inf))
-        if hidden.any():
-            weights[np.broadcast_to(hidden, (*weights.shape[:-1], 1))[..., 0]] = 0
+        if not isinstance(hidden, np.ndarray) or hidden.any():  # arrays of other libraries may not be looked at
+            np.copyto(weights, weights.dtype.type(0), where=hidden)
     return weights

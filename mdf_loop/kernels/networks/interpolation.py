@@ -161,7 +161,7 @@ def resized(
         elif axis.before != axis.after or not np.array_equal(where, np.arange(axis.before)):
             matrix = weights(where, axis, mode, cubic_coeff_a, antialias, exclude_outside)
             y = _weighed(y, matrix, axis.axis)
-    y = np.ascontiguousarray(y, x.dtype)
+    y = y.astype(x.dtype, order="C", copy=False)
     for place, rows in outside:
         if rows.any():
             y = y.copy() if y is x else y
@@ -324,7 +324,7 @@ def grid_sample(x, grid, *, align_corners=0, mode="linear", padding_mode="zeros"
             neighbours, functools.reduce(np.multiply, [function(n - w) for n, w in zip(neighbours, where, strict=True)])
         )
         total = part if total is None else np.add(total, part, out=total)
-    return np.ascontiguousarray(total, x.dtype)
+    return total.astype(x.dtype, order="C", copy=False)
 
 
 def _places(normalized: np.ndarray, length: int, align_corners: int) -> np.ndarray:

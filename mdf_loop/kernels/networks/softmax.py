@@ -150,7 +150,8 @@ def _weights(target: Any, weight: Any, ignore_index: int | None, like: Any) -> t
     """Each sample's class (any valid one where it is ignored) and weight; None where all weigh 1."""
     counts = None if ignore_index is None else target != ignore_index
     classes = target if counts is None else np.where(counts, target, 0)
-    if classes.size and not (classes.min() >= 0 and classes.max() < like.shape[1]):
+    is_seen = isinstance(classes, np.ndarray)  # arrays of other libraries may not be looked at
+    if is_seen and classes.size and not (classes.min() >= 0 and classes.max() < like.shape[1]):
         raise ValueError(f"classes must be in [0, {like.shape[1]}); got {classes.min()} to {classes.max()}")
     weights = None if weight is None else weight[classes]
     if counts is None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mdf_loop.calls.compiled import Compiled
 from mdf_loop.calls.compiled import compile as compile_body
 from mdf_loop.errors import ArgumentError
-from mdf_loop.models.jax_sources import source_of
+from mdf_loop.models.jax.jax_sources import source_of
 from mdf_loop.models.model import Model
 from mdf_loop.models.opening import prepare
 from mdf_loop.settings.counts import counted

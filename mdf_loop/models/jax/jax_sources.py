@@ -29,7 +29,7 @@ from mdf_loop.types.required import Asked, asked_types
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenGraph:
     """A graph that runs once, with some of its inputs open.
 
     Attributes
@@ -53,7 +53,7 @@ class GraphOnce:
         self.model, self.name = model, model.name
         self.inputs, self.outputs = model.inputs, model.outputs
 
-    def opened(self, known: Mapping[str, Any], traced: Collection[str]) -> Opened:
+    def opened(self, known: Mapping[str, Any], traced: Collection[str]) -> OpenGraph:
         """The graph with what is known in its places, and ports for the rest."""
         known, inside = self.model.told_apart(known)
         if unknown := [name for name in traced if not self.model.takes(name) or self.model.told_apart({name: None})[1]]:
@@ -71,7 +71,7 @@ class GraphOnce:
         body = read_whole(graph, read)
         ends = ports_of(graph).ends
         called = {place: name for name, place in output_ports(graph).items()}
-        return Opened(body, tuple(called[end] for end in ends), {id: names[p.node, p.id] for id, p in ports.items()})
+        return OpenGraph(body, tuple(called[end] for end in ends), {id: names[p.node, p.id] for id, p in ports.items()})
 
     def fitted(self, name: str, value: Any) -> Any:
         """A value as the graph takes it: as it is."""
@@ -91,7 +91,7 @@ class GraphOfOnnx:
         self._ids = dict(zip(self.inputs, self.body.inputs, strict=True))
         self._asked = asked_types(self.body)
 
-    def opened(self, known: Mapping[str, Any], traced: Collection[str]) -> Opened:
+    def opened(self, known: Mapping[str, Any], traced: Collection[str]) -> OpenGraph:
         """The graph with what is known as constants."""
         for name in (*known, *traced):
             if name not in self._ids:
@@ -102,7 +102,7 @@ class GraphOfOnnx:
         if missing := [name for name, id in self._ids.items() if id not in constants and id not in open_ids]:
             raise ArgumentError(f"the model takes inputs ({', '.join(self._ids)}); missing: {', '.join(missing)}")
         body = with_constants(self.body, constants)
-        return Opened(body, tuple(self.outputs), open_ids)
+        return OpenGraph(body, tuple(self.outputs), open_ids)
 
     def fitted(self, name: str, value: Any) -> Any:
         """A value in the element type that the graph asks for."""
@@ -131,7 +131,7 @@ class LoopAlone:
         self.outputs = Ports({name: Output(name, types[name], "loop") for name in self._outputs})
         self._asked = asked_types(body, [(c.input, c.output) for c in record.carried]) if body.typed else {}
 
-    def opened(self, known: Mapping[str, Any], traced: Collection[str]) -> Opened:
+    def opened(self, known: Mapping[str, Any], traced: Collection[str]) -> OpenGraph:
         """A graph of this one loop."""
         record = self.record
         for name in (*known, *traced):
@@ -148,7 +148,7 @@ class LoopAlone:
         reads = tuple(dict.fromkeys(node.reads))
         body = Body(self.name, reads, tuple(self._outputs), (node,), typed=record.body.typed)
         body = with_constants(body, {name: value for name, value in given.items() if name in reads and name not in traced})
-        return Opened(body, body.outputs, {name: name for name in traced if name in reads})
+        return OpenGraph(body, body.outputs, {name: name for name in traced if name in reads})
 
     def fitted(self, name: str, value: Any) -> Any:
         """A value in the element type that the body asks for."""
@@ -175,7 +175,7 @@ def source_of(model: Any) -> Any:
         return GraphOfOnnx(model.typed, model)
     conditions = model.graph.conditions
     if conditions is not None and (conditions.node_specific or conditions.termination):
-        raise ArgumentError("the model has conditions, which say when its nodes run: give steps=, how many times it is evaluated")
+        raise UnsupportedOp(f"{model.name}: it has conditions, which say when its nodes run; here a model is evaluated once")
     return GraphOnce(model)
 
 

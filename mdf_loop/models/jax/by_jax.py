@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, UnsupportedOp
+from mdf_loop.errors import UnsupportedOp
+from mdf_loop.models.jax.to_jax import to_jax
 from mdf_loop.models.model import Found, Model, Wish
-from mdf_loop.models.to_jax import to_jax
 from mdf_loop.options import Run, Seed
 
 if TYPE_CHECKING:
@@ -52,10 +52,7 @@ def tried(model: Model, call: Any) -> Any:
         return call()
     except UnsupportedOp as reason:
         log.info("%s: not by JAX: %s", model.name, reason)
-    except ArgumentError as error:
-        if "conditions" not in str(error):
-            raise
-    return None
+        return None
 
 
 def key_of(seed: Seed) -> int:

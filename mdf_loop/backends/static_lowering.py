@@ -115,7 +115,7 @@ class StaticLowering(Lowering):
 
     def node_of_loop(self, node: Node, bound: Bound, record: Loop, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
         """A Loop or Scan; hidden values of its body are carried as well."""
-        n, hidden = len(record.carried), Hidden.of(record)
+        n, hidden = len(record.carried), CarriedHidden.of(record)
         initial = [self.b.const(value) for value in hidden.initial]
         with self.inside(node.name or node.op):
             try:
@@ -196,14 +196,14 @@ def _holds(x: Value, type: Type) -> bool:
 
 
 @dataclass(frozen=True)
-class Hidden:
+class CarriedHidden:
     """A loop whose hidden values are carried behind the others, and what they begin with."""
 
     record: Loop
     initial: tuple[Any, ...]
 
     @classmethod
-    def of(cls, record: Loop) -> Hidden:
+    def of(cls, record: Loop) -> CarriedHidden:
         """The same loop with its hidden values carried."""
         body, states = record.body, record.body.state
         if not states:
