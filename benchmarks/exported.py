@@ -30,7 +30,7 @@ from loops import with_engine
 
 import mdf_loop
 from mdf_loop import backend
-from mdf_loop.settings.engines import ENGINES
+from mdf_loop.settings.engines import agreeing_engines
 
 FOLDER = Path(__file__).parent / "exported"
 
@@ -194,7 +194,7 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     """Print the table."""
     said = arguments()
-    engines = said.engines or list(ENGINES)
+    engines = said.engines or list(agreeing_engines())
     columns = [*engines, *(name for name in ("jax", "numba") if importlib.util.find_spec(name))]
     print(machine())
     print(f"{'onnxruntime: microseconds, others: share':44}" + "".join(f"{name:>10}" for name in columns))

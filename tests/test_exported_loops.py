@@ -9,7 +9,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop import backend, options
-from mdf_loop.settings.engines import available_engines
+from mdf_loop.settings.engines import agreeing_engines
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
@@ -24,7 +24,7 @@ def test_there_are_loops_of_both_frameworks_and_the_folder_stays_small():
     assert sum(path.stat().st_size for path in FOLDER.iterdir() if path.is_file()) < 3_000_000
 
 
-@pytest.mark.parametrize("engine", available_engines())
+@pytest.mark.parametrize("engine", agreeing_engines())
 @pytest.mark.parametrize("name", WORKS)
 def test_exported_loop_gives_what_the_framework_gave(name, engine):
     work = WORKS[name]

@@ -15,7 +15,7 @@ pytest.importorskip("xarray")
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError, KindError, LoopError, LoopWarning
-from mdf_loop.settings.engines import available_engines
+from mdf_loop.settings.engines import agreeing_engines
 from mdf_loop.sweeps.engine import engine_of
 
 DDM = "examples/drift_diffusion.yaml"
@@ -80,7 +80,7 @@ def swept(model, theta, seed, **how):
     return np.concatenate([row.reshape(*row.shape[:lead], -1) for row in rows], -1)
 
 
-@pytest.mark.parametrize("engine", available_engines())
+@pytest.mark.parametrize("engine", agreeing_engines())
 @pytest.mark.parametrize("name", MODELS)
 def test_a_row_is_a_point_of_a_sweep_and_a_run(name, engine):
     theta = np.random.default_rng(1).uniform(0.5, 2, (5, 2))
@@ -95,7 +95,7 @@ def test_a_row_is_a_point_of_a_sweep_and_a_run(name, engine):
             np.testing.assert_array_equal(x[r], [found[name] for name in model.outputs])
 
 
-@pytest.mark.parametrize("engine", available_engines())
+@pytest.mark.parametrize("engine", agreeing_engines())
 @pytest.mark.parametrize("how", [{}, {"reduce": "mean"}, {"reduce": [0.1, 0.9]}, {"reduce": lambda x: [x.max(), x.min()]}])
 @pytest.mark.parametrize("name", ["equations", "ends", "computed before", "ONNX"])
 def test_trials_of_a_row_are_those_of_its_point(name, how, engine):

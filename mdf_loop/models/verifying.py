@@ -28,7 +28,7 @@ from mdf_loop.options import options
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf.signature import ports_of
 from mdf_loop.readers.mdf.typed import is_typed
-from mdf_loop.settings.engines import ENGINES, available_engines
+from mdf_loop.settings.engines import agreeing_engines
 from mdf_loop.types.elements import DTYPES, kind_of
 
 REFERENCE = "interpret"
@@ -122,7 +122,7 @@ def verify(
         reference = run(source, **asked)
     with options(engine=REFERENCE, seed=seed + 1):
         is_random = bool(_differences(reference, run(source, **asked), 0.0, 0.0))
-    engines = [n for n in available_engines() if n != REFERENCE and not ENGINES[n].by_jax]  # JAX draws other numbers
+    engines = [name for name in agreeing_engines() if name != REFERENCE]
     others = [_engine(name, source, asked, seed) for name in engines]
     if not is_random:  # the scheduler may draw in another order
         others += _mdf(model, inputs, how, seed)

@@ -55,13 +55,14 @@ def available_engines() -> tuple[str, ...]:
     return tuple(name for name, e in ENGINES.items() if not e.needs or importlib.util.find_spec(e.needs) is not None)
 
 
+def agreeing_engines() -> tuple[str, ...]:
+    """The engines that run here and give the same results, random numbers included: all but JAX, which draws its own."""
+    return tuple(name for name in available_engines() if not ENGINES[name].by_jax)
+
+
 def settled_engine(compiles: bool) -> str:
     """An engine that runs everything in one way, whatever the clock says; one that compiles only where there is one."""
-    wanted = [
-        name
-        for name in available_engines()
-        if ENGINES[name].plans and not (ENGINES[name].compiles_what_pays or ENGINES[name].by_jax)
-    ]
+    wanted = [name for name in agreeing_engines() if ENGINES[name].plans and not ENGINES[name].compiles_what_pays]
     return next((name for name in wanted if ENGINES[name].compiles is compiles), wanted[0])
 
 

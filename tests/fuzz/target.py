@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mdf_loop.settings.engines import available_engines
+from mdf_loop.settings.engines import agreeing_engines
 
 
 class Failure(AssertionError):
@@ -28,7 +28,7 @@ class Failure(AssertionError):
         super().__init__(f"{kind}: {detail}" if detail else kind)
 
 
-FAST = tuple(name for name in available_engines() if name != "interpret")
+FAST = tuple(name for name in agreeing_engines() if name != "interpret")
 """The engines that are held to the interpreter."""
 
 
