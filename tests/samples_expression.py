@@ -58,6 +58,7 @@ SAMPLES = [
         prefix="numpy.",
     ),
     *samples("float_power", (np.abs(A), B), prefix="numpy."),
+    *samples("erf", (A,), (SCALAR,), (INTS,), prefix="scipy.special."),
     *samples("gcd lcm", (INTS, BITS), prefix="numpy."),
     *samples("ldexp", (A, BITS), prefix="numpy."),
     *samples("clip", (A, -1.0, 1.0), (A, ROW, None), (SCALAR, ROW, 3.0), prefix="numpy."),

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from engines import ENGINES
 
 from mdf_loop import loop, options
 from mdf_loop.errors import LoopError
-from mdf_loop.settings.engines import ENGINES
 
 x = np.arange(6.0).reshape(3, 2)
 

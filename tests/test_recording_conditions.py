@@ -3,11 +3,11 @@
 import numpy as np
 import onnx.parser
 import pytest
+from engines import ENGINES
 from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError
-from mdf_loop.settings.engines import ENGINES
 
 NAN = np.nan
 ODD = "half{0} = Mod ({0}, two) odd{0} = Cast <to = 9> (half{0})"

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from engines import ENGINES
 from modeci_mdf.mdf import Condition, ConditionSet, Edge, Function, Graph, InputPort, Model, Node, OutputPort, Parameter
 from scheduled_generated import generated_graph
 from scheduled_models import (
@@ -37,7 +38,6 @@ from mdf_loop.errors import (
 )
 from mdf_loop.integrations.scheduled import run_in_mdf
 from mdf_loop.readers.mdf.engine_body import refuse_hanging
-from mdf_loop.settings.engines import ENGINES
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*is dependent on:UserWarning",  # graph-scheduler, of a node whose condition counts its own calls

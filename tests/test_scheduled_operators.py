@@ -3,6 +3,7 @@
 import modeci_mdf.functions.onnx as onnx_functions
 import numpy as np
 import pytest
+from engines import ENGINES
 from modeci_mdf.mdf import Condition, Function, Graph, Node, OutputPort, Parameter
 from scheduled_models import by_mdf, counter, edge, graph, node
 
@@ -10,7 +11,6 @@ import mdf_loop
 from mdf_loop.convert.scheduled.loops import execute, lower
 from mdf_loop.convert.scheduled.nodes import ONNX_OF_MDF
 from mdf_loop.errors import NotLowered
-from mdf_loop.settings.engines import ENGINES
 
 GROWS = Parameter(id="s", value="s + 0.37", default_initial_value=0.5)
 GROWING = Parameter(id="v", value="numpy.array([0.3, -0.7]) * s")

@@ -63,6 +63,7 @@ def _rows() -> list[dict[str, Any]]:
 EXTRAS = {
     "fit": (("scipy",), "parameters fitted to data"),
     "infer": (("sbi", "bayesflow", "torch"), "tests and examples of inference"),
+    "jax": (("jax",), "gradients and graphics processors by JAX"),
     "jit": (("llvmlite",), "loops as machine code"),
     "openvino": (("defusedxml",), "OpenVINO models"),
     "text": (("re2",), "regular expressions"),

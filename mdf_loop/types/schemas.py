@@ -33,7 +33,7 @@ class AttributeRule:
 
 
 @dataclass(frozen=True)
-class Signature:
+class SchemaSignature:
     """What the schema of an operator says, as records of Python: a schema makes new objects whenever it is asked.
 
     Attributes
@@ -52,7 +52,7 @@ class Signature:
 
 
 @functools.lru_cache(maxsize=4096)
-def signature_of(op: str, opset: int, domain: str = "") -> Signature | None:
+def signature_of(op: str, opset: int, domain: str = "") -> SchemaSignature | None:
     """The same as :func:`schema_of`, for what is asked of every node."""
     schema = schema_of(op, opset, domain)
     if schema is None:
@@ -63,7 +63,7 @@ def signature_of(op: str, opset: int, domain: str = "") -> Signature | None:
     )
     allowed = {c.type_param_str: tuple(c.allowed_type_strs) for c in schema.type_constraints}
     rules = {name: AttributeRule(x.type.name, x.required, x.default_value.i) for name, x in schema.attributes.items()}
-    return Signature(inputs, outputs, allowed, rules)
+    return SchemaSignature(inputs, outputs, allowed, rules)
 
 
 def version_in(said: Any) -> int | None:

@@ -15,7 +15,7 @@ from mdf_loop.backends.jax.drawn import Draws, GivenNoise, Keys, NoisePlace, nam
 from mdf_loop.backends.jax.static_step import JaxStep, lowered
 from mdf_loop.backends.jax.traced_loops import loops_in
 from mdf_loop.backends.jax.walked import Padded
-from mdf_loop.errors import ArgumentError, KindError, did_you_mean, in_words
+from mdf_loop.errors import ArgumentError, KindError, did_you_mean, in_words, let_through
 from mdf_loop.options import current_options
 from mdf_loop.step.records import Type
 
@@ -163,6 +163,7 @@ class JaxFunction:
             wanted = [k for k, name in enumerate(graph.outputs) if self._wanted is None or name in self._wanted]
             step = lowered(graph.body, [types[name] for name in params], current_options().obey_body_condition).giving(wanted)
         except Exception as error:
+            let_through(error)
             raise self._source.located(error) from error.__cause__
 
         def run(arrays: Mapping[str, Any], key: Any, noise: Any) -> dict[str, Any]:

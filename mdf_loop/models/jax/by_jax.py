@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdf_loop.errors import UnsupportedOp
+from mdf_loop.errors import MalformedBody, UnsupportedOp
 from mdf_loop.models.jax.to_jax import to_jax
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.options import Run, Seed
@@ -41,7 +41,7 @@ def function_of(model: Model, outputs: Sequence[str] | None, run: Run, wish: Wis
 
 
 def tried(model: Model, call: Any) -> Any:
-    """What a call gives; None if the model has no form in JAX.
+    """What a call gives; None if the model has no form in JAX, or is wrong: other engines say what is wrong then.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def tried(model: Model, call: Any) -> Any:
     """
     try:
         return call()
-    except UnsupportedOp as reason:
+    except (UnsupportedOp, MalformedBody) as reason:
         log.info("%s: not by JAX: %s", model.name, reason)
         return None
 

@@ -274,16 +274,16 @@ def _placed_conditions(thing: Any, results: Mapping[str, NamedResults], path: tu
 
 def _of_port(port: Any, results: Mapping[str, NamedResults], path: tuple[str, ...]) -> Any:
     """The value of an output port; one called as a result gives that, whatever place of its part was counted."""
-    text = port.value
+    text, name = port.value, as_name(port.id)
     if not isinstance(text, str):
         return text
     found = re.fullmatch(r"\s*(\w+)\s*\[\s*(\d+)\s*\]\s*", text)
     if found and (named := results.get(found[1])) is not None:
-        there = named.contradicts(port.id, int(found[2]))
-        return f"{found[1]}[{named.place(port.id)}]" if there else text
+        there = named.contradicts(name, int(found[2]))
+        return f"{found[1]}[{named.place(name)}]" if there else text
     placed = _placed(text, results, path)
     found = re.fullmatch(r"(\w+)\[(\d+)\]", placed) if placed is not text else None
-    if found and results[found[1]].contradicts(port.id, int(found[2])):
+    if found and results[found[1]].contradicts(name, int(found[2])):
         return f"({placed})"  # by its name: no place that was counted
     return placed
 
