@@ -88,6 +88,7 @@ def test_calls_go_on_until_machine_code_is_there(held, body):
 
 def test_a_run_switches_at_the_end_of_a_block(held, body, monkeypatch):
     from mdf_loop.execute import numpy_engine
+    from mdf_loop.execute import stage as stages
 
     lengths, run = [], numpy_engine.NumpyLoop._try_block
 
@@ -101,7 +102,7 @@ def test_a_run_switches_at_the_end_of_a_block(held, body, monkeypatch):
 
     monkeypatch.setattr(numpy_engine.NumpyLoop, "_try_block", noted)
     monkeypatch.setattr(Account, "patience", lambda self, left: 0.0)  # it is not waited for
-    monkeypatch.setattr(numpy_engine, "AHEAD", 1e-4)
+    monkeypatch.setattr(stages, "AHEAD", 1e-4)  # far less than the run takes: there are many blocks
     with options(engine="auto"):
         found = mdf_loop.loop(200_000, True, 0.5, body=body, k=0.125)
     assert_same(found, interpreted(body, 200_000, k=0.125))

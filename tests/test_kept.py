@@ -1,5 +1,6 @@
 """Nothing is lost: whatever ends a run early, and wherever, leaves with the results of one moment."""
 
+import dataclasses
 import functools
 import gc
 import itertools
@@ -16,6 +17,7 @@ import mdf_loop
 from mdf_loop import backend, options
 from mdf_loop.calls.calling import prepared_loop
 from mdf_loop.errors import IterationLimit, LoopError, LoopInterrupted, PartialResults
+from mdf_loop.execute import programs, specialised
 from mdf_loop.execute.collect import Gathering
 from mdf_loop.execute.interpret import Progress
 from mdf_loop.integrations.scheduled import run_in_mdf
@@ -364,7 +366,9 @@ def test_a_block_that_is_taken_over_halfway_is_not_there_twice(engine, monkeypat
     """The second collected value finds no room when the first one has been put behind the others."""
     body = """b (int64 i, bool c, double s) => (bool c, double t, double t2, double y) {
         t = Add (s, one) t2 = Add (t, s) y = Mul (t, s) }"""
-    want = mdf_loop.loop(300, True, 0.0, body=body, one=1)
+    many = 3000  # fewer numbers would be one program
+    with options(engine="interpret"):
+        want = mdf_loop.loop(many, True, 0.0, body=body, one=1)
     added, times = Gathering.add_block, itertools.count()
 
     def add_block(self, *args):
@@ -374,7 +378,7 @@ def test_a_block_that_is_taken_over_halfway_is_not_there_twice(engine, monkeypat
 
     monkeypatch.setattr(Gathering, "add_block", add_block)
     with options(engine=engine, block_bytes=2000):
-        found = mdf_loop.loop(300, True, 0.0, body=body, one=1)
+        found = mdf_loop.loop(many, True, 0.0, body=body, one=1)
     assert next(times) > 1
     assert all(map(same, found, want))
 
@@ -406,20 +410,50 @@ def test_a_python_body_may_go_on_to_use_an_array_it_returned():
     assert info.value.partial[0].tolist() == [2, 2]
 
 
-@pytest.mark.parametrize("engine", ["interpret", "numpy"])
-@pytest.mark.parametrize("form", ["graph", "function"])
-def test_where_there_is_no_memory_for_collected_values_carried_ones_are_kept(form, engine, monkeypatch):
+COUNTING = {"graph": WHILE.replace("example.Arm", "Identity"), "function": lambda i, c, s: (True, s + 1, s)}
+
+
+@pytest.fixture
+def no_memory(monkeypatch):
+    """There is none for the array of what was collected."""
+
     def array(self, iterations=None):
         raise MemoryError
 
     monkeypatch.setattr(Gathering, "array", array)
-    body = (lambda i, c, s: (True, s + 1, s)) if form == "function" else WHILE.replace("example.Arm", "Identity")
-    named = {} if form == "function" else {"one": 1.0, "limit": 1e9}
+
+
+def assert_carried_ones_are_kept(engine, count, body, **named):
     with options(engine=engine), pytest.raises(LoopError) as info:
-        mdf_loop.loop(50, True, 0.0, body=body, **named)
+        mdf_loop.loop(count, True, 0.0, body=body, **named)
     assert isinstance(info.value.__cause__, MemoryError)
-    assert (info.value.iteration, info.value.partial[0], info.value.partial[1]) == (50, 50, None)
-    assert str(info.value).startswith("after 50 iterations of Loop: ")
+    assert (info.value.iteration, info.value.partial[0], info.value.partial[1]) == (count, count, None)
+    assert str(info.value).startswith(f"after {count} iterations of Loop: ")
+
+
+@pytest.mark.parametrize("engine", ["interpret", "numpy"])
+@pytest.mark.parametrize("form", COUNTING)
+def test_where_there_is_no_memory_for_collected_values_carried_ones_are_kept(form, engine, no_memory):
+    named = {"one": 1.0, "limit": 1e9} if form == "graph" else {}
+    assert_carried_ones_are_kept(engine, 20_000, COUNTING[form], **named)  # fewer would be one program
+
+
+def test_a_program_that_finds_no_memory_leaves_the_loop_to_what_keeps_carried_values(no_memory, monkeypatch):
+    plain, ended = specialised.in_python, []
+
+    def in_python(*how):
+        made = plain(*how)
+
+        def call(run, *values):
+            ended.append(made.call(run, *values))
+            raise MemoryError
+
+        return dataclasses.replace(made, call=call)
+
+    monkeypatch.setattr(programs, "in_python", in_python)
+    unseen = COUNTING["graph"].replace(" b (", " unseen (")
+    assert_carried_ones_are_kept("numpy", 50, unseen, one=1.0, limit=1e9)
+    assert len(ended) == 1
 
 
 def test_results_that_wait_are_nobody_elses():
