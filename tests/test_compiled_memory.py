@@ -75,14 +75,14 @@ Emitter.grown = lambda self, memory, size: grown(self, memory, self.text.sub(siz
     "results that are too short": (
         "behind",
         """
-from mdf_loop.backends.llvm.compiled_program import Table
-new = Table._new
+from mdf_loop.backends.llvm.compiled_program import ProgramTable
+new = ProgramTable._new
 def shorter(self):
     array = new(self)
     [place] = [place for place, x in self.arrays.items() if x is array]
     self.arrays[place] = array[:-1].copy()
     return self.arrays[place]
-Table._new = shorter
+ProgramTable._new = shorter
 """,
     ),
 }

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import itertools
 
 import numpy as np
 import pytest
@@ -278,6 +279,22 @@ def test_product_of_whole_numbers_wraps_before_it_becomes_a_float(text):
 @pytest.mark.parametrize("text", ["x0 + x1", "x0 * x1", "x0 - x1", "x1 - x0"])
 def test_number_of_pythons_that_numpy_has_no_room_for_is_an_error_on_every_engine(first, text):
     assert_same_values(Untyped([], ["x0 + 1", "x1 + (x2 > 1)", text], [[first, np.int64(3), np.int64(5)]], 1))
+
+
+KINDS = {
+    "bool": [True, np.bool_(True), np.array(True)],
+    "int64": [3, np.int64(3), np.array(3)],
+    "float64": [0.5, np.float64(0.5), np.array(0.5)],
+}
+"""One number of each element type that Python has as well: as Python's, as numpy's, as an array without dimensions."""
+
+
+@pytest.mark.parametrize("text", ["x0", "cap", "x0 + 1", "x0 * x0", "x1 if x0 > 0 else x0", "x0 > cap"])
+@pytest.mark.parametrize("kinds", KINDS)
+def test_no_program_is_for_a_number_of_another_kind(kinds, text):
+    """They have one element type and one shape, and the results are of other types."""
+    for numbers in itertools.permutations(KINDS[kinds]):
+        assert_same_values(Untyped([], [text, "x1"], [[one, numbers[0]] for one in numbers], numbers[-1]))
 
 
 RANKS_CHANGE = {

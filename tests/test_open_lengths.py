@@ -1,5 +1,7 @@
 """Arrays whose lengths change from call to call: after a few of them, one program is for all."""
 
+import itertools
+
 import numpy as np
 import onnx.parser
 import pytest
@@ -7,7 +9,7 @@ import pytest
 from mdf_loop import backend, options
 from mdf_loop.execute import programs
 from mdf_loop.execute.programs import watched_programs
-from mdf_loop.execute.signatures import MANY_LENGTHS, Signatures, types_of
+from mdf_loop.execute.signatures import MANY_LENGTHS, Signatures, exact_signature, types_of
 
 HEAD = '<ir_version: 8, opset_import: ["": 18]> g (double[n] x, double[m] y) => '
 CONSTANTS = "<int64 zero = {0}, int64[1] first = {0}, int64[1] one = {1}, double half = {0.5}, int64 three = {3}, bool yes = {1}>"
@@ -117,6 +119,20 @@ def test_what_cannot_be_open_is_not_asked_for_again():
 def test_equal_open_lengths_are_one_size():
     given = [np.zeros((3, 4)), np.float32(1), np.zeros(3), 2.0]
     f8, f4 = np.dtype("f8"), np.dtype("f4")
-    a, b, c, d = types_of(given, ((f8, (-1, 4)), f4, (f8, (-1,)), float), exact=False)
+    signature = (f8, (-1, 4), True), (f4, (), False), (f8, (-1,), True), float
+    a, b, c, d = types_of(given, signature, exact=False)
     assert a.shape[0] is c.shape[0]
     assert (a.shape[1], b.shape, d.weak) == (4, (), True)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int64", "float32", "float64", "complex128", "U1", "O"])
+def test_values_of_one_element_type_and_of_several_kinds_have_signatures_of_their_own(dtype):
+    """Also to ``==``: numpy takes Python's types, None, names and pairs for element types that it compares with its own."""
+    array = np.zeros((), dtype)
+    given = [array, np.zeros(1, dtype), array.item(), [], None]
+    given += [array[()]] if isinstance(array[()], np.generic) else []
+    found = [exact_signature([value]) for value in given]
+    for (k, one), (n, other) in itertools.product(enumerate(found), repeat=2):
+        assert (one == other) == (k == n), (given[k], given[n])
+    for one, value in zip(found, given, strict=True):
+        assert one == exact_signature([value]) == Signatures().of([value])

@@ -50,10 +50,10 @@ def written(monkeypatch):
     """The texts of programs and of the functions that they call, as they are written for registers of 16 bytes."""
     texts = {"around": prologue.around()}
 
-    def linked(self, text, names, functions):
+    def linked(self, text, names, functions, *level):
         texts["program"] = text
         texts.update({name: library.text_of(name) for name in functions if name.startswith(library.PREFIX)})
-        return original(self, text, names, functions)
+        return original(self, text, names, functions, *level)
 
     original = Machine.linked
     monkeypatch.setattr(Machine, "linked", linked)

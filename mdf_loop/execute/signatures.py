@@ -19,7 +19,10 @@ MOST_KNOWN = 1 << 12
 """Combinations of lengths that are looked up rather than worked out again."""
 
 Signature = tuple[Any, ...]
-"""For each value its element type and shape, or its type if it is a number; lengths below 0 are open, and equal ones the same."""
+"""For each value of numpy's its element type, its shape, and whether it is an array; for any other its type.
+
+Lengths below 0 are open, and equal ones the same.
+"""
 
 
 class Signatures:
@@ -50,7 +53,7 @@ class Signatures:
         lengths = [n for key in exact if type(key) is tuple for n in key[1]]
         if 0 in lengths:  # without elements everything is different
             return exact
-        kind = tuple((key[0], len(key[1])) if type(key) is tuple else key for key in exact)
+        kind = tuple((key[0], len(key[1]), key[2]) if type(key) is tuple else key for key in exact)
         count, labels = self._labels.get(kind, (0, [*lengths]))
         labels = _refined(labels, lengths)
         self._labels[kind] = count + 1, labels
@@ -78,10 +81,13 @@ def types_of(values: Sequence[Any], signature: Signature, exact: bool) -> list[T
 
 
 def _exact(value: Any) -> Any:
-    """What a program depends on of a value."""
+    """What a program depends on of a value: ``==`` tells it from that of any other kind.
+
+    An element type by itself would not do: to numpy, that of int64 is ``==`` to ``int``, and to itself with a shape of ``()``.
+    """
     if isinstance(value, np.ndarray):
-        return value.dtype, value.shape
-    return value.dtype if isinstance(value, np.generic) else type(value)  # a number is no array without dimensions
+        return value.dtype, value.shape, True
+    return (value.dtype, (), False) if isinstance(value, np.generic) else type(value)
 
 
 def _is_open(signature: Signature) -> bool:
@@ -101,4 +107,4 @@ def _with_labels(exact: Signature, labels: Sequence[Hashable]) -> Signature:
     """A signature with a number below 0 for each label that is no length, in the order in which they come."""
     numbers: dict[Hashable, int] = {}
     found = iter([x if type(x) is int else numbers.setdefault(x, -1 - len(numbers)) for x in labels])
-    return tuple((key[0], tuple(next(found) for _ in key[1])) if type(key) is tuple else key for key in exact)
+    return tuple((key[0], tuple(next(found) for _ in key[1]), key[2]) if type(key) is tuple else key for key in exact)
