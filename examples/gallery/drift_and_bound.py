@@ -2,7 +2,7 @@
 A fit and a posterior
 =====================
 
-Drift and bound of a diffusion, from 500 decisions: estimates with standard errors in one call, and then a posterior from 8,000
+Drift and bound of a diffusion, from 500 decisions: estimates with standard errors in one call, and then a posterior from 4,000
 simulated experiments.
 """
 
@@ -26,7 +26,7 @@ data = {name: observed[name] for name in OUTPUTS}
 # %%
 # Estimates are those parameters for which simulated quantiles are closest to observed ones.
 over = {"drift": (0.2, 3.0), "bound": (0.5, 2.0)}
-found = mdf_loop.fit(MODEL, data, over, trials=500, seed=4)
+found = mdf_loop.fit(MODEL, data, over, trials=300, seed=4)
 print(found)
 for name, value in truth.items():
     assert abs(found[name] - value) < 4 * found.errors[name]
@@ -34,19 +34,19 @@ for name, value in truth.items():
 found.plot("reaction_time")
 
 # %%
-# A simulator is a function of an array of parameters: here 8,000 rows from a flat prior, with 50 decisions each.  Rows
+# A simulator is a function of an array of parameters: here 4,000 rows from a flat prior, with 50 decisions each.  Rows
 # that are closest to the data are a sample of the posterior.  ``f.torch`` and ``f.dict`` are the same for sbi and
 # BayesFlow, which make more of as many simulations.
 summary = {"reaction_time": [0.1, 0.5, 0.9], "evidence": "mean"}
 f = mdf_loop.simulator(MODEL, NAMES, OUTPUTS, trials=50, reduce=summary, seed=7)
 low, high = np.array([*over.values()]).T
-theta = np.random.default_rng(2).uniform(low, high, (8000, 2))
+theta = np.random.default_rng(2).uniform(low, high, (4000, 2))
 x = f(theta)
 
 times = observed["reaction_time"]
 target = np.array([*np.quantile(times, [0.1, 0.5, 0.9]), observed["evidence"].mean()])
 distances = (((x - target) / x.std(axis=0)) ** 2).sum(axis=1)
-kept = theta[np.argsort(distances)[:200]]
+kept = theta[np.argsort(distances)[:100]]
 
 fig, ax = plt.subplots()
 ax.plot(*theta[::10].T, ".", color="0.85", markersize=3, label="prior")
