@@ -112,6 +112,9 @@ UNSAID = {
 }
 """Functions of expressions that cannot be written, with the reason."""
 
+IN_32_BITS = {"scipy.special.erf": "onnxruntime computes Erf of float32 alone, so it is written with casts"}
+"""Functions that are written in fewer bits, with the reason."""
+
 
 @pytest.mark.parametrize("number", range(len(SAMPLES)))
 def test_an_operator_of_expressions_gives_the_same_in_onnxruntime(number):
@@ -131,7 +134,7 @@ def test_an_operator_of_expressions_gives_the_same_in_onnxruntime(number):
         expected = np.asarray(bind(node).call(*inputs))
     (actual,) = by_onnxruntime(write_checked(lower(body, declared)), given).values()
     assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
-    rtol = {"float64": 1e-13, "float32": 1e-6, "float16": 1e-3}.get(expected.dtype.name, 0)
+    rtol = 1e-6 if op in IN_32_BITS else {"float64": 1e-13, "float32": 1e-6, "float16": 1e-3}.get(expected.dtype.name, 0)
     np.testing.assert_allclose(actual.astype(float), expected.astype(float), rtol=rtol, atol=1e-15)
 
 

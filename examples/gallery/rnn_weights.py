@@ -2,8 +2,8 @@
 Weights of a recurrent network, by their gradient
 =================================================
 
-A recurrent network, and a sequence that it shall continue. JAX differentiates the model, and optax moves all of its 304 weights. This
-page also needs ``pip install -e ".[jax]" optax``.
+A recurrent network, and a sequence that it shall continue. JAX differentiates the model, and optax moves all of its 304 weights.
+This page also needs ``pip install -e ".[jax]" optax``.
 """
 
 from pathlib import Path
