@@ -11,6 +11,7 @@ import mdf_loop
 from mdf_loop import backend
 from mdf_loop.errors import KindError, MalformedBody
 from mdf_loop.ir import ValueType
+from mdf_loop.readers.mdf.written_values import declared_array
 from mdf_loop.step.records import Type
 from mdf_loop.types.elements import CODES, NAMES
 
@@ -284,3 +285,14 @@ def test_operands_of_two_types_are_named(engine):
 
 
 TWO = "b (float x, int64 i) => (float y) { y = Add (x, i) }"
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_parts_of_complex_numbers_keep_signs_of_zero_and_infinities(dtype):
+    parts = [[-0.0, 0.0], [0.0, -0.0], [1.0, np.inf], [-np.inf, -0.0]]
+    found = declared_array(parts, ValueType(np.dtype(dtype), (4,)))
+    assert (found.dtype, found.shape) == (dtype, (4,))
+    pairs = np.stack([found.real, found.imag], -1)
+    np.testing.assert_array_equal(pairs, parts)
+    np.testing.assert_array_equal(np.signbit(pairs), np.signbit(parts))
+    assert declared_array([1.5, -0.0], ValueType(np.dtype(dtype), ())).shape == ()

@@ -108,7 +108,7 @@ def declared_array(value: Any, kind: ValueType) -> np.ndarray:
         return np.empty(_lengths(kind, (0,)), dtype)
     if dtype is not None and dtype.kind == "c" and np.asarray(value).dtype.kind != "c":
         parts = np.asarray(value, dtype.type(0).real.dtype).reshape(*_lengths(kind, np.shape(value)[:-1]), 2)
-        return np.asarray(parts[..., 0] + 1j * parts[..., 1]).astype(dtype)
+        return np.ascontiguousarray(parts).view(dtype)[..., 0]  # a sum would lose signs of zero, and make nan of infinities
     if dtype is not None and dtype.kind == "O" and not isinstance(value, np.ndarray):
         texts = np.empty(len(value) if isinstance(value, list) else 1, object)
         texts[:] = [_text(item) for item in (value if isinstance(value, list) else [value])]
