@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import sys
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -50,13 +52,25 @@ def main(arguments: list[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else arguments
     as_json, options = "--json" in arguments, _options_of(arguments)
     try:
-        with telling_warnings(as_json, options):
+        with telling_warnings(as_json, options), _debugging("--debug" in arguments):
             app(arguments, prog_name="mdf-loop", standalone_mode=True)
     except (LoopError, KeyboardInterrupt, OSError) as error:
         if "--debug" in arguments:
             raise
         report(error, as_json, options)
         sys.exit(1)
+
+
+@contextlib.contextmanager
+def _debugging(wanted: bool) -> Iterator[None]:
+    """Keep the lines of the library in tracebacks if that is wanted."""
+    if wanted:
+        from mdf_loop.options import options
+
+        with options(traceback=True):
+            yield
+    else:
+        yield
 
 
 def _options_of(arguments: list[str]) -> set[str]:

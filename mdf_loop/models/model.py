@@ -25,7 +25,7 @@ from mdf_loop.errors import IterationLimit as Limit
 from mdf_loop.models.html_tables import model_html
 from mdf_loop.models.ports import Input, Output
 from mdf_loop.models.results import About, Results
-from mdf_loop.options import Run, options, start_run
+from mdf_loop.options import Run, options, public, start_run
 from mdf_loop.settings.counts import is_count
 from mdf_loop.settings.random_streams import Seed
 from mdf_loop.types.fitting import handed_out
@@ -122,6 +122,7 @@ class Model:
         if missing := [name for name, port in self.inputs.items() if port.required and name not in names]:
             raise ArgumentError(f"the model takes inputs ({', '.join(self.inputs)}); missing: {', '.join(missing)}")
 
+    @public
     def __call__(self, /, **arguments: Any) -> Results:
         """Run the model: ``model(...)`` is ``mdf_loop.run(..., ...)`` and takes what that takes.
 
@@ -212,6 +213,7 @@ class Model:
         """The outputs that have a row for each iteration of a loop, or for each step, as far as is known after a run."""
         return ()
 
+    @public
     def explain(self, /, source: bool = False, show_steps: bool = False, **inputs: Any) -> str:
         """How the loops of the model run, in words; the model is run once for that.
 

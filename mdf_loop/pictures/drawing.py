@@ -15,6 +15,7 @@ from mdf_loop.ir import Body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.models.model import Model
 from mdf_loop.ops.rooms import OPENVINO, enter
+from mdf_loop.options import public
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf.by_place import graph_by_place
 from mdf_loop.readers.mdf.graph_objects import check_structure
@@ -59,6 +60,7 @@ class Drawing:
 
         return dot_text(self.picture)
 
+    @public
     def svg(self) -> str:
         """The picture as SVG, never wider than the page that shows it.
 
@@ -97,6 +99,7 @@ class Drawing:
 
         return on_axes(self.picture, ax)
 
+    @public
     def save(self, path: str | os.PathLike) -> Path:
         """Write the picture to a file.
 
@@ -144,6 +147,7 @@ class Drawing:
             return bundle | {"text/html": f'<pre class="mermaid">{html.escape(self.mermaid)}</pre>'}
 
 
+@public
 def draw(model: Any, *, steps: int | None = None, time_increment: float | None = None, level: str = "equations") -> Drawing:
     """Draw a model: its nodes with their equations and values, the bodies of loops inside them, and what is carried.
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from mdf_loop.errors import ArgumentError, LoopError
+from mdf_loop.options import public
 
 
+@public
 def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
     """Plot results: trajectories, histograms of trials, phase planes, curves and heat maps of sweeps.
 
