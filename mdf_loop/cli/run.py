@@ -30,6 +30,7 @@ from mdf_loop.cli.parameters import (
     stepping,
 )
 from mdf_loop.cli.problems import at_work, iterations
+from mdf_loop.cli.showing import refuse_other_pictures, save_picture
 from mdf_loop.errors import MalformedBody, PartialResults
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def run(
     record: Record = None,
     every: Every = 1,
     record_to: RecordTo = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw what it gives: a .png, .svg or .pdf file.")] = None,
     progress: Annotated[
         bool | None, typer.Option("--progress/--no-progress", help="Show how far it has come; by itself after two seconds.")
     ] = None,
@@ -72,10 +74,13 @@ def run(
         how = {"seed": seed, "max_iterations": max_iterations, "timeout": timeout, "trusted": trusted}
         how |= {"obey_body_condition": obey_body_condition, "progress": _listener(progress)}
         _refuse_other(file, output)
+        refuse_other_pictures(plot)
         results = _run(file, inputs, how, output)
         outputs = {**results, **results.recorded}
         if output:
             _write(output, outputs, results)
+        if plot:
+            save_picture(results, plot)
     if json_:
         as_json({"file": str(file), "outputs": described(outputs)})
     else:

@@ -186,7 +186,13 @@ class Model:
         """What is known of a run."""
         ended, chosen = (found.iterations, found.stop, run.stream.seed), dict(run.options.chosen)
         dt = None if wish.steps is not None else self.step_of(inputs)
-        return About(self.name, *ended, inputs, found.recorded, wish.every, chosen, collected=self.collected(wish), dt=dt)
+        known = {"collected": self.collected(wish), "dt": dt, "units": self.units}
+        return About(self.name, *ended, inputs, found.recorded, wish.every, chosen, **known)
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """The units of inputs and outputs, where they are said."""
+        return {}
 
     def step_of(self, inputs: Mapping[str, Any]) -> float | None:
         """How long an iteration takes in the time of the model: the value of its input ``dt``; None where it has none."""
@@ -268,6 +274,30 @@ class Model:
         from mdf_loop.pictures.drawing import draw
 
         return draw(self, steps=steps, time_increment=time_increment, level=level).plot(ax)
+
+    def explore(self, /, *names: str, **over: Any) -> Any:
+        """Show the model with sliders: a run is drawn again while one moves; see :func:`mdf_loop.explore`.
+
+        Parameters
+        ----------
+        *names : str
+            The outputs or recorded values that are drawn.
+        **over : (low, high) or array_like
+            Ranges of sliders, and values; ``trials``, ``record``, ``steps`` and ``seed`` as :func:`mdf_loop.explore` takes them.
+
+        Returns
+        -------
+        Explorer
+            A notebook shows it; ``show()`` serves it to the browser.
+
+        Raises
+        ------
+        LoopError
+            As :func:`mdf_loop.explore`.
+        """
+        from mdf_loop.pages.explore import explore
+
+        return explore(self, *names, **over)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: its inputs and outputs, in tables that fold.  Nothing is run."""

@@ -46,6 +46,8 @@ class About:
         The outputs that hold a value for each iteration of a loop, or for each step.
     dt : float or None
         How long an iteration takes in the time of the model, where it says so.
+    units : mapping of str to str
+        Units by name, where the model says them; that of ``dt`` is the unit of time.
     """
 
     model: str = ""
@@ -60,6 +62,7 @@ class About:
     lengths: Mapping[str, Any] = field(default_factory=dict)
     collected: Sequence[str] = ()
     dt: float | None = None
+    units: Mapping[str, str] = field(default_factory=dict)
 
 
 class Results(dict[str, Any]):
