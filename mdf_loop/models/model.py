@@ -186,8 +186,9 @@ class Model:
         """What is known of a run."""
         ended, chosen = (found.iterations, found.stop, run.stream.seed), dict(run.options.chosen)
         dt = None if wish.steps is not None else self.step_of(inputs)
-        known = {"collected": self.collected(wish), "dt": dt, "units": self.units}
-        return About(self.name, *ended, inputs, found.recorded, wish.every, chosen, **known)
+        about = About(self.name, *ended, inputs, found.recorded, wish.every, chosen, collected=self.collected(wish), dt=dt)
+        about.units = self.units
+        return about
 
     @property
     def units(self) -> Mapping[str, str]:

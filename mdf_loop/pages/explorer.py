@@ -95,9 +95,9 @@ class Explorer:
             picture = None
         return picture, results._repr_html_()
 
-    def view(self) -> View:
+    def view(self) -> Sliders:
         """The sliders and the picture, as a new object of panel."""
-        return View(self, self._begun)
+        return Sliders(self, self._begun)
 
     @public
     def show(self, port: int = 0, is_opened: bool = True, listener: Callable[[str], Any] | None = None) -> None:
@@ -141,7 +141,7 @@ class Explorer:
         return f"<explorer of {self.model!r}: {moving}>"
 
 
-class View:
+class Sliders:
     """Sliders and a picture on one page.
 
     Attributes
@@ -168,7 +168,7 @@ class View:
         unit = self._explorer.model.units.get(name)
         label = f"{name} ({unit})" if unit else name
         more = {} if range.is_whole else {"format": "0.[0000]" if range.step >= 1e-4 else "0.00e+0"}
-        return made(name=label, start=range.low, end=range.high, step=range.step, value=range.start, width=250, **more)
+        return made(label=label, start=range.low, end=range.high, step=range.step, value=range.start, width=250, **more)
 
     def _moved(self, _: Any) -> None:
         """A slider moved: draw soon, once for all moves until then, so that a fast hand does not wait for each."""

@@ -79,8 +79,8 @@ def _number(value: Any) -> float | None:
 
 def _said(name: str, ends: tuple[Any, ...], default: float | None) -> Range:
     """The range that two numbers are."""
-    numbers = [_number(end) for end in ends]
-    if len(numbers) != 2 or numbers[0] is None or numbers[1] is None:
+    numbers = [number for number in map(_number, ends) if number is not None]
+    if len(ends) != 2 or len(numbers) != 2:
         raise KindError(f"{name} must be (from, to), two finite numbers, or a value that is no tuple; got {in_words(ends)}")
     low, high = numbers
     if low >= high:
