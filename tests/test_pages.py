@@ -247,6 +247,19 @@ def test_names_of_a_model_are_texts_on_the_page(browser, served, tmp_path):
     assert page.locator("img[src='x']").count() == 0
 
 
+def test_nothing_is_wider_than_a_narrow_notebook(browser):
+    from mdf_loop.system.html import error_box
+
+    model = mdf_loop.prepare(DECISION)
+    drawing = mdf_loop.draw(NEURON)._repr_mimebundle_()["text/html"]
+    body = mdf_loop.compile("x: x * 0.5 + " + "a_long_name_of_a_value" * 4)._repr_html_()
+    shown = [model._repr_html_(), model(trials=5)._repr_html_(), drawing, body, error_box("LoopError", "word" * 99)]
+    page = browser.new_page(viewport={"width": 360, "height": 900})
+    page.set_content("".join(f"<div class=output>{each}</div>" for each in shown))
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert page.locator("img").evaluate("image => image.getBoundingClientRect().width") > 250
+
+
 # Reports and pictures
 
 

@@ -11,7 +11,7 @@ import contextvars
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from mdf_loop.errors import ArgumentError, LoopError
+from mdf_loop.errors import ArgumentError, LoopError, let_through
 from mdf_loop.models.model import Model
 from mdf_loop.models.opening import prepare
 from mdf_loop.models.results import Results
@@ -122,6 +122,7 @@ class Explorer:
                 lambda: self.view().layout, port=port, address=ADDRESS, title=self.model.name, show=False, start=False
             )
         except OSError as error:
+            let_through(error)
             raise LoopError(f"port {port} cannot be used: {error}") from error
         server.start()
         if listener is not None:
@@ -176,7 +177,8 @@ class Sliders:
             return
         try:
             loop = asyncio.get_running_loop()
-        except RuntimeError:
+        except RuntimeError as error:  # there is none
+            let_through(error)
             self._draw()
             return
         self._is_waiting = True

@@ -5,7 +5,6 @@ Models may be of strangers: each text of theirs is escaped, drawings are images,
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from mdf_loop.pictures.drawing import draw
 from mdf_loop.plots.figures import figure, written
 from mdf_loop.readers.model_files import read_bytes
 from mdf_loop.sweeps.sweep import sweep
-from mdf_loop.system.html import escaped, folded, preformatted, table
+from mdf_loop.system.html import escaped, folded, image, preformatted, table
 from mdf_loop.version import __version__
 
 TEXTS = (".yaml", ".yml", ".json", ".xml")
@@ -29,9 +28,8 @@ TEXTS = (".yaml", ".yml", ".json", ".xml")
 STYLE = """
 :root { color-scheme: light dark }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
-img { max-width: 100%; height: auto; background: white; padding: 0.5rem; box-sizing: border-box; border-radius: 4px }
-pre, .wide { overflow-x: auto }
-pre { font-size: 0.8rem; line-height: 1.35 }
+img { padding: 0.5rem; box-sizing: border-box; border-radius: 4px }
+pre { overflow-x: auto; font-size: 0.8rem; line-height: 1.35 }
 """
 
 PAGE = """<!DOCTYPE html>
@@ -91,8 +89,8 @@ def _of_model(model: Model, file: Path) -> str:
     if file.suffix.lower() in TEXTS:
         said = read_bytes(file, "a model").decode("utf-8-sig", "replace")
         text = folded(file.name, preformatted(said), is_open=False)
-    drawing = _image("svg+xml", draw(model).svg().encode(), f"the model {model.name}")
-    return f"<h2>Model</h2>{drawing}{model._repr_html_()}{text}"
+    drawing = image("svg+xml", draw(model).svg().encode(), f"the model {model.name}")
+    return f"<h2>Model</h2><p>{drawing}</p>{model._repr_html_()}{text}"
 
 
 def _of_sweep(found: Any) -> str:
@@ -101,7 +99,7 @@ def _of_sweep(found: Any) -> str:
     if failed:
         said = f"<p>{failed} of {found.attrs['complete']} runs failed; the first: {escaped(found.attrs['errors'][0])}</p>"
     rows = table(("output", "dimensions", "mean", "from", "to"), list(summed_up(found)))
-    return f'<h2>Sweep</h2>{said}{_picture(found, "what the sweep gives")}<div class="wide">{rows}</div>'
+    return f"<h2>Sweep</h2>{said}{_picture(found, 'what the sweep gives')}{rows}"
 
 
 def summed_up(found: Any) -> list[tuple[str, ...]]:
@@ -119,10 +117,6 @@ def summed_up(found: Any) -> list[tuple[str, ...]]:
 def _picture(source: Results | Any, said: str) -> str:
     """What a run or a sweep gave; nothing of single numbers alone."""
     try:
-        return _image("png", written(figure(source), dpi=150), said)
+        return f"<p>{image('png', written(figure(source), dpi=150), said)}</p>"
     except ArgumentError:
         return ""
-
-
-def _image(kind: str, content: bytes, said: str) -> str:
-    return f'<p><img alt="{escaped(said)}" src="data:image/{kind};base64,{base64.b64encode(content).decode()}"></p>'

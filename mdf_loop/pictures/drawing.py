@@ -20,6 +20,7 @@ from mdf_loop.readers import read
 from mdf_loop.readers.mdf.by_place import graph_by_place
 from mdf_loop.readers.mdf.graph_objects import check_structure
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed
+from mdf_loop.system.html import image
 from mdf_loop.writers.atomic_files import replacing
 
 if TYPE_CHECKING:  # what draws is imported when something is drawn, so that importing mdf_loop takes no time for it
@@ -142,7 +143,8 @@ class Drawing:
         """What a notebook shows."""
         bundle = {"text/plain": self.mermaid}
         try:
-            return bundle | {"image/svg+xml": self.svg()}
+            svg = self.svg()
+            return bundle | {"image/svg+xml": svg, "text/html": image("svg+xml", svg.encode(), "the model as a picture")}
         except LoopError:
             return bundle | {"text/html": f'<pre class="mermaid">{html.escape(self.mermaid)}</pre>'}
 
