@@ -98,7 +98,7 @@ class Settling:
         self.initial, self.types, self.going = list(self.carried), [UNKNOWN] * len(self.types), UNKNOWN
 
     def _passed_on(self) -> dict[int, Value]:
-        """What the body hands on as it gets it: nobody has to lower it to see that it stays the same."""
+        """What the body passes on as it gets it: that it stays the same is seen without lowering."""
         record, carried = self.record, enumerate(self.record.carried)
         same = {k: self.initial[k] for k, c in carried if c.input == c.output and k not in self.lists}
         if record.keep_going is not None and record.keep_going == record.condition and self.going == Type(BOOL, ()):

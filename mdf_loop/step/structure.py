@@ -89,7 +89,7 @@ def computed_from(region: Region, found: set[Value]) -> None:
 
 
 def uses_of(region: Region) -> Uses:
-    """Who reads what in a region and in those inside it; readers that nobody reads do not count unless they may fail."""
+    """Who reads what in a region and in those inside it; readers that are not read do not count unless they may fail."""
     found = Uses()
 
     def look(here: Region) -> None:
