@@ -53,6 +53,14 @@ def test_axes_have_time_and_units(trials):
     np.testing.assert_allclose(ax.lines[0].get_xdata(), TIMES)
 
 
+def test_lines_of_one_picture_have_units_in_the_legend():
+    graph = decay("mV")
+    graph.nodes[0].get_parameter("body").value["collected"]["half"] = "v / 2"
+    graph.nodes[0].output_ports.append(mdf.OutputPort(id="half", value="run.half"))
+    ax = mdf_loop.run(graph).plot()
+    assert {text.get_text() for text in ax.get_legend().get_texts()} == {"path (mV)", "half"}
+
+
 def test_what_is_recorded_has_time_too():
     run = mdf_loop.run(decay("mV"), record=["cell.v"], every=7)
     ax = run.plot("cell.v")

@@ -28,6 +28,9 @@ PATIENCE = 5.0
 PAUSE = 0.02
 """Seconds in which moves of sliders are taken together."""
 
+INK = ":host, :host * { color: var(--jp-ui-font-color1, var(--panel-on-background-color, inherit)) }"
+"""Texts in the ink of JupyterLab, light or dark, and elsewhere in that of panel."""
+
 ADDRESS = "127.0.0.1"
 """Where the page is served: for this computer alone."""
 
@@ -156,10 +159,10 @@ class Sliders:
         self._explorer, self._is_waiting = explorer, False
         self.sliders = {name: self._slider(pn, name, range) for name, range in explorer.ranges.items()}
         self.picture = pn.pane.PNG(begun[0], sizing_mode="scale_width", max_width=700, alt_text="what a run gives")
-        self.values = pn.pane.HTML(begun[1], sizing_mode="stretch_width")
+        self.values = pn.pane.HTML(begun[1], sizing_mode="stretch_width", stylesheets=[INK])
         for slider in self.sliders.values():
             slider.param.watch(self._moved, "value")
-        title = pn.pane.HTML(f"<h2>{escaped(explorer.model.name)}</h2>")
+        title = pn.pane.HTML(f"<h2>{escaped(explorer.model.name)}</h2>", stylesheets=[INK])
         side = pn.Column(title, *self.sliders.values(), width=280)
         main = pn.Column(self.picture, self.values, min_width=320, max_width=720, sizing_mode="stretch_width")
         self.layout = pn.FlexBox(side, main)
@@ -168,8 +171,9 @@ class Sliders:
         made = pn.widgets.IntSlider if range.is_whole else pn.widgets.FloatSlider
         unit = self._explorer.model.units.get(name)
         label = f"{name} ({unit})" if unit else name
-        more = {} if range.is_whole else {"format": "0.[0000]" if range.step >= 1e-4 else "0.00e+0"}
-        return made(label=label, start=range.low, end=range.high, step=range.step, value=range.start, width=250, **more)
+        more: dict[str, Any] = {} if range.is_whole else {"format": "0.[0000]" if range.step >= 1e-4 else "0.00e+0"}
+        more |= {"start": range.low, "end": range.high, "step": range.step, "value": range.start}
+        return made(label=label, width=250, stylesheets=[INK], **more)
 
     def _moved(self, _: Any) -> None:
         """A slider moved: draw soon, once for all moves until then, so that a fast hand does not wait for each."""

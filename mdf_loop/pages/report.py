@@ -78,7 +78,8 @@ def report(file: Path, arguments: Mapping[str, Any], over: Mapping[str, Any] | N
     parts.append(f"<h2>Run</h2>{_picture(run, 'what the run gives')}{run._repr_html_()}")
     if over:
         said = {name: value for name, value in arguments.items() if name != "record"}
-        parts.append(_of_sweep(sweep(model, over, trials=trials, **said)))
+        flat = [name for name in run if name not in run.about.collected]  # whole paths of all runs would be large
+        parts.append(_of_sweep(sweep(model, over, trials=trials, outputs=flat or None, **said)))
     foot = f"<p><small>Made by mdf-loop {__version__} from {escaped(file.name)}, seed {escaped(run.seed)}.</small></p>"
     return PAGE.format(title=escaped(model.name), style=STYLE, body="\n".join([*parts, foot]))
 

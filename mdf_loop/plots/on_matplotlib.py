@@ -111,7 +111,7 @@ def _shape(series: Series) -> str:
 def _line(series: Series, spread: np.ndarray | None, ax: Any, label: str | None = None, **style: Any) -> None:
     """A line along the axis there is, and a band of one standard deviation where it is a mean of trials."""
     along = series.along(series.dims[0])
-    (line,) = ax.plot(_places(along), series.values, **{"label": literal(label or series.name), **style})
+    (line,) = ax.plot(_places(along), series.values, **{"label": literal(label or series.label(series.name)), **style})
     if spread is not None:
         low, high = series.values - spread, series.values + spread
         ax.fill_between(_places(along), low, high, alpha=0.2, color=line.get_color(), linewidth=0)
