@@ -39,7 +39,7 @@ BAD = "<img src=x onerror=alert(1)>"
 
 
 def with_names(tmp_path, bad):
-    """A neuron whose graph, node, output and text are called as no model of a friend is."""
+    """A neuron with a text that means something to HTML, or to matplotlib, in its names and its comment."""
     text = NEURON.read_text().replace("fitzhugh_nagumo:", f"{json.dumps(bad)}:").replace("neuron:", f"{json.dumps(bad + '2')}:")
     text = text.replace("voltage: {value", f"{json.dumps(bad + '3')}: {{value").replace("# FitzHugh", f"# {bad}")
     (tmp_path / "bad.yaml").write_text(text)

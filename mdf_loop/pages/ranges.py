@@ -91,7 +91,7 @@ def _said(name: str, ends: tuple[Any, ...], default: float | None) -> Range:
 
 
 def _around(default: float) -> Range:
-    """The range around a number: one sign, and no zero, which would be an endless loop as a step of time."""
+    """The range around a number: of one sign, and without zero, with which a step of time would never end a loop."""
     if isinstance(default, int):
         return Range(min(0, 2 * default), max(10, 2 * default), default, max(1, abs(default) // 50))
     if default == 0:
