@@ -74,5 +74,9 @@ def exact_error_function() -> Call:
     return erf
 
 
+_EACH = np.frompyfunc(math.erf, 1, 1)
+
+
 def _error_function_of_math(x: Any) -> Any:
-    return np.vectorize(math.erf, otypes=[np.float64])(x).astype(x.dtype)
+    found = _EACH(x)
+    return found.astype(x.dtype) if hasattr(found, "astype") else x.dtype.type(found)

@@ -121,7 +121,8 @@ class Traced(NDArrayOperatorsMixin):
             return _called(here, f"numpy.{_REDUCED[ufunc.__name__]}", inputs, named if inputs[1:] else {"axis": 0, **named})
         if method != "__call__" or named:
             raise here.refused(f"calls np.{ufunc.__name__} with {method if method != '__call__' else ', '.join(named)}")
-        return _called(here, f"numpy.{ufunc.__name__}", inputs, {})
+        name = ufunc.__name__.partition(" ")[0]
+        return _called(here, f"{'numpy' if hasattr(np, name) else 'scipy.special'}.{name}", inputs, {})
 
     def __array_function__(self, function: Any, types: Any, args: Any, named: Any) -> Any:
         """NEP 18: what any other function of numpy does."""
@@ -173,6 +174,8 @@ class Traced(NDArrayOperatorsMixin):
         here = self.here
         if name == "T":
             return here.add("numpy.transpose", [self])
+        if name == "mT":
+            return here.add("numpy.swapaxes", [self], axis1=-2, axis2=-1)
         if name in _METHODS:
             return lambda *args, **named: _called(here, f"numpy.{name}", (self, *_as_one(name, args)), named)
         if name == "astype":
@@ -200,7 +203,7 @@ _METHODS = {
 
 def _as_one(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments of a method that takes lengths or axes one by one where the function takes a tuple."""
-    return (args,) if name in ("reshape", "transpose") and args and not isinstance(args[0], tuple | list) else args
+    return (args,) if name in ("reshape", "transpose") and args and not isinstance(args[0], tuple | list | None) else args
 
 
 def _called(trace: Trace, name: str, args: Iterable[Any], named: Mapping[str, Any]) -> Any:
