@@ -8,7 +8,7 @@ definition - ends the tracing, and the kernel is called as a whole.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ from mdf_loop.readers.python.tracing import Trace, Traced, TracedBranch
 from mdf_loop.step.build import FEW, MOST_FOLDED, Builder, CannotLower
 from mdf_loop.step.primitives import REDUCTIONS, promoted
 from mdf_loop.step.records import Type, Value
-from mdf_loop.step.weak_numbers import primitive_of
+from mdf_loop.step.weak_numbers import OF_FUNCTIONS, element, primitive_of
 
 _ELEMENTWISE = elementwise, one_shape, aligned
 
@@ -104,6 +104,9 @@ _KINDS = {ufunc: kind for kind, ufunc in REDUCTIONS.items()}
 _WEAK = {"power", "left_shift", "right_shift", "numpy.ldexp", "numpy.float_power"}
 """Functions that look at a number of Python's themselves."""
 
+_LOOKS = {"pow", "shl", "shr", "signbit", "ldexp", "lcm"}
+"""Primitives of which a definition says for what they are the same as numpy's function."""
+
 _ARRAYS = {"numpy.where", "numpy.squeeze", "numpy.reshape"}
 """Functions that give arrays without dimensions, where others give numbers."""
 
@@ -130,18 +133,32 @@ class KernelTrace(Trace):
             return _constant(self.builder, given.copy() if isinstance(given, np.ndarray) else given)
         raise self.refused(f"computes with a {type(given).__name__}")
 
+    def primitive(self, name: str, inputs: Sequence[Any]) -> Any:
+        """The result of a universal function that is a primitive."""
+        return self.made(name, lambda: element(self.builder, *self._typed([*map(self.value, inputs)]), primitive=name))
+
+    def made(self, what: str, make: Callable[[], Value]) -> Any:
+        """What a part of the Step gives to the kernel."""
+        self.operations += 1
+        if self.operations > MOST:
+            raise self.refused("does too much")
+        try:
+            return self.wrap(make())
+        except (CannotLower, ValueError) as error:
+            raise self.refused(f"calls {what}: {error}") from error
+
     def add(self, op: str, inputs: Sequence[Any], **attrs: Any) -> Any:
         """The result of a function of numpy, by its definition."""
         define = FUNCTIONS.get(op) or definition_of(KERNELS[DOMAIN, op][-1])
-        self.operations += 1
-        if define is None or self.operations > MOST:
-            raise self.refused(f"calls {op}, which has no definition" if define is None else "does too much")
+        if define is None:
+            raise self.refused(f"calls {op}, which has no definition")
         is_ufunc = isinstance(getattr(np, op.removeprefix("numpy."), None), np.ufunc)
-        try:
+
+        def make() -> Value:
             values = [None if x is None else self.value(x) for x in inputs]
-            found = self.wrap(define(self.builder, *(self._typed(values) if is_ufunc and op not in _WEAK else values), **attrs))
-        except (CannotLower, ValueError) as error:
-            raise self.refused(f"calls {op}: {error}") from error
+            return define(self.builder, *(self._typed(values) if is_ufunc and op not in _WEAK else values), **attrs)
+
+        found = self.made(op, make)
         is_new = is_ufunc or op.removeprefix("numpy.") in _NEW
         for x in inputs:
             if isinstance(x, TracedArray) and not is_new:
@@ -154,7 +171,7 @@ class KernelTrace(Trace):
     def _typed(self, values: Sequence[Any]) -> list[Any]:
         """Python's numbers in the type that numpy brings them to, beside values that have one."""
         strong = [x.type for x in values if not x.type.weak]
-        if not strong:
+        if not strong or len(strong) == len(values):
             return list(values)
         dtypes = {x: promoted([*strong, x.type]) for x in values if x.type.weak and x.op == "const"}
         return [x if dtypes.get(x) is None else self.builder.const(dtypes[x].type(x.attr)) for x in values]  # type: ignore[union-attr]
@@ -294,7 +311,10 @@ class TracedArray(Traced):
         """What a ufunc does; ``x += 1`` makes a new number, and changes an array that nothing else looks at."""
         where = named.pop("where", True)
         kind = _KINDS.get(ufunc) if method == "reduce" else None
-        if kind in ("max", "min") or (kind is not None and (named.get("dtype") is not None or "initial" in named)):
+        name = OF_FUNCTIONS.get(ufunc) if method == "__call__" and not named else None
+        if name is not None and name not in _LOOKS:
+            found = self.trace.primitive(name, inputs)
+        elif kind in ("max", "min") or (kind is not None and (named.get("dtype") is not None or "initial" in named)):
             found = self._reduced(ufunc, **named)
         else:
             found = super().__array_ufunc__(ufunc, method, *inputs, **{k: v for k, v in named.items() if v is not None})
@@ -306,7 +326,7 @@ class TracedArray(Traced):
         (target,) = out
         if not isinstance(target, TracedArray):
             raise self._refused("writes into an array from outside")
-        if target.value.type.shape == () and not target.is_array:
+        if target.value.type.shape == () and not target.is_array and where is True:
             return found
         if not (target.is_fresh and found.shape == target.shape and np.can_cast(found.dtype, target.dtype, "same_kind")):
             raise self._refused("writes into an array that may be seen elsewhere")

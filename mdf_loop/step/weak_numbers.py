@@ -7,7 +7,6 @@ value, ValueError is raised and the kernel is called as a whole: rather that tha
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -31,8 +30,8 @@ OF_FUNCTIONS = {
 
 def primitive_of(entry: Kernel) -> Call | None:
     """What makes the Step of an operator whose kernel is a primitive's own function; None for other kernels."""
-    name = OF_FUNCTIONS.get(entry.run) if isinstance(entry.run, Hashable) else None
-    if name is None or not entry.built_in:
+    name = OF_FUNCTIONS.get(entry.run) if entry.built_in else None
+    if name is None:
         return None
     if not entry.domain:
         return lambda b, *inputs: b.element(name, *inputs)
@@ -59,16 +58,17 @@ def strong(b: Any, x: Any, dtype: np.dtype | None = None) -> Any:
 
 def strong_type(*inputs: Any) -> np.dtype:
     """The common element type of values, Python's numbers among them counting as numpy's (as in ``numpy.array([...])``)."""
-    if any(x.type.kind == "O" for x in inputs):
+    dtypes = {x.type.dtype for x in inputs}
+    if any(dtype.kind == "O" for dtype in dtypes):
         raise ValueError("an int or a float")
-    return np.result_type(*[x.type.dtype for x in inputs])
+    return np.result_type(*dtypes) if len(dtypes) > 1 else dtypes.pop()
 
 
 def common_type(*inputs: Any) -> np.dtype:
     """The common element type of values, Python's numbers among them taking that of the others."""
     if any(x.type.kind == "O" for x in inputs):
         raise ValueError("an int or a float")
-    if all(x.type.weak for x in inputs):
+    if not any(x.type.weak for x in inputs) or all(x.type.weak for x in inputs):
         return strong_type(*inputs)
     return np.result_type(*[x.type.dtype.type(1).item() if x.type.weak else x.type.dtype for x in inputs])
 
@@ -83,8 +83,10 @@ def together(b: Any, dtype: np.dtype, *inputs: Any) -> tuple[Any, ...]:
 def element(b: Any, *inputs: Any, primitive: str) -> Any:
     """A primitive; numbers are brought to one type before, so that they can be Python's own inside a program."""
     all_given(*inputs)
+    if not all(map(is_number, inputs)):
+        return b.element(primitive, *inputs)
     found = b.result_type(primitive, *inputs)
-    if found.weak or found.dtype is None or not all(map(is_number, inputs)):
+    if found.weak or found.dtype is None:
         return b.element(primitive, *inputs)
     dtype = common_type(*inputs) if found.kind == "b" else found.dtype
     if dtype in NUMBERS and not any(x.type.kind in "uc" for x in inputs):

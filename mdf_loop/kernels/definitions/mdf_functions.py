@@ -12,6 +12,7 @@ from mdf_loop.kernels.definitions.mdf_operators import FLOAT64
 from mdf_loop.ops.registry import numpys
 from mdf_loop.ops.rows import Call
 from mdf_loop.step.weak_numbers import all_given, common_type, is_number, strong, strong_type, together
+from mdf_loop.types.elements import kind_of
 
 # Formulas
 
@@ -131,7 +132,7 @@ def _question(name: str, asked: Call, whole: bool) -> None:
         """What numpy's function of this name asks."""
         all_given(x)
         x = strong(b, x)
-        if x.type.kind == "f":
+        if kind_of(x.type.dtype) == "float":
             return asked(b, x)
         if x.type.kind not in "biu":
             raise ValueError("no real numbers")

@@ -38,6 +38,8 @@ def error_function(x: Any) -> Any:
     """erf(x) of float32 or float64."""
     if type(x) is np.ndarray and x.dtype == FLOAT32 and x.size >= LEAST:
         return _by_tangent(x)
+    if not isinstance(x, np.ndarray | np.generic):  # a kernel is traced: it needs no scipy
+        return _error_function_of_math(x)
     return exact_error_function()(x)
 
 

@@ -8,6 +8,7 @@ numbers and arrays that the function finds outside become constants.
 from __future__ import annotations
 
 import contextvars
+import functools
 import linecache
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -206,31 +207,45 @@ def _as_one(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
     return (args,) if name in ("reshape", "transpose") and args and not isinstance(args[0], tuple | list | None) else args
 
 
+_OPERATORS = frozenset(OPERATORS.values())
+
+
 def _called(trace: Trace, name: str, args: Iterable[Any], named: Mapping[str, Any]) -> Any:
     """The result of a function of numpy."""
     op = op_of(name)
     if op is None:
         raise UnsupportedOp(f"{trace.refused(f'calls {name}')}: there is no kernel for it")
-    if op in OPERATORS.values():
+    if op in _OPERATORS:
         return trace.add(op, list(args))
     args, count = list(args), None
     if name in SEQUENCES and args:
         listed = list(args[0])
         args[:1], count = listed, len(listed)
+    given = {**dict(enumerate(args)), **{k: v for k, v in named.items() if v is not np._NoValue}, None: None}
     try:
-        bound = bind(KERNELS[DOMAIN, op][-1], name, args, {k: v for k, v in named.items() if v is not np._NoValue}, count)
+        inputs, attrs = _places_of(KERNELS[DOMAIN, op][-1].run, name, len(args), tuple(given)[len(args) : -1], count)
     except TypeError as error:
         raise MalformedBody(f"{trace.refused('cannot be traced')}: {error}") from error
+    static = {key: _static(trace, given[place], key, name) for key, place in attrs.items()}
+    return trace.add(op, [given[place] for place in inputs], **static)
+
+
+@functools.lru_cache(maxsize=1024)
+def _places_of(
+    run: Any, name: str, count: int, names: tuple[str, ...], count_of_inputs: int | None
+) -> tuple[list[Any], dict[str, Any]]:
+    """Which arguments of a call, by number or name, are a kernel's inputs (None for an omitted one) and attributes."""
+    bound = bind(run, name, range(count), {key: key for key in names}, count_of_inputs)
     inputs: list[Any] = []
     attrs: dict[str, Any] = {}
-    for key, given in bound.arguments.items():
+    for key, place in bound.arguments.items():
         kind = bound.signature.parameters[key].kind
         if kind is kind.KEYWORD_ONLY:
-            attrs[key] = _static(trace, given, key, name)
+            attrs[key] = place
         else:
             inputs += [None] * (list(bound.signature.parameters).index(key) - len(inputs))
-            inputs += list(given) if kind is kind.VAR_POSITIONAL else [given]
-    return trace.add(op, inputs, **attrs)
+            inputs += list(place) if kind is kind.VAR_POSITIONAL else [place]
+    return inputs, attrs
 
 
 def _static(trace: Trace, given: Any, key: str, name: str) -> Any:
