@@ -16,6 +16,7 @@ from mdf_loop.kernels.mdf.expression_operators import DOMAIN
 from mdf_loop.ops.registry import definition, numpys
 from mdf_loop.ops.rows import Call
 from mdf_loop.step.weak_numbers import all_given, common_type, element, is_number, strong
+from mdf_loop.types.elements import kind_of
 
 BOOL, FLOAT64 = np.dtype(np.bool_), np.dtype(np.float64)
 of_python = functools.partial(definition, domain=DOMAIN, why="python")
@@ -93,7 +94,7 @@ def signbit(b, x):
     """Whether the sign is that of negative numbers, -0.0 and some nan among them."""
     all_given(x)
     x = strong(b, x)
-    if x.type.kind == "f":
+    if kind_of(x.type.dtype) == "float":
         return b.signbit(x)
     if x.type.kind != "i":
         raise ValueError("numpy makes a float of it first")

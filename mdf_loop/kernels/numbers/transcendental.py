@@ -36,9 +36,10 @@ COEFFICIENTS = [
 
 def error_function(x: Any) -> Any:
     """erf(x) of float32 or float64."""
-    if type(x) is np.ndarray and x.dtype == FLOAT32 and x.size >= LEAST:
-        return _by_tangent(x)
-    if not isinstance(x, np.ndarray | np.generic):  # a kernel is traced: it needs no scipy
+    if type(x) is np.ndarray:
+        if x.dtype == FLOAT32 and x.size >= LEAST:
+            return _by_tangent(x)
+    elif not isinstance(x, np.generic):  # a kernel is traced, which takes no import of scipy
         return _error_function_of_math(x)
     return exact_error_function()(x)
 

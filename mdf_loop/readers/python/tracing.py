@@ -221,7 +221,7 @@ def _called(trace: Trace, name: str, args: Iterable[Any], named: Mapping[str, An
     if name in SEQUENCES and args:
         listed = list(args[0])
         args[:1], count = listed, len(listed)
-    given = {**dict(enumerate(args)), **{k: v for k, v in named.items() if v is not np._NoValue}, None: None}
+    given: dict[Any, Any] = {**dict(enumerate(args)), **{k: v for k, v in named.items() if v is not np._NoValue}, None: None}
     try:
         inputs, attrs = _places_of(KERNELS[DOMAIN, op][-1].run, name, len(args), tuple(given)[len(args) : -1], count)
     except TypeError as error:
