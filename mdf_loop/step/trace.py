@@ -317,7 +317,9 @@ class TracedArray(Traced):
         elif kind in ("max", "min") or (kind is not None and (named.get("dtype") is not None or "initial" in named)):
             found = self._reduced(ufunc, **named)
         else:
-            found = super().__array_ufunc__(ufunc, method, *inputs, **{k: v for k, v in named.items() if v is not None})
+            found = super().__array_ufunc__(
+                ufunc, method, *inputs, **{k: v for k, v in named.items() if k != "dtype" or v is not None}
+            )
         if out is None:
             if where is not True:
                 raise self._refused("leaves elements as they are in memory that is new")
