@@ -8,7 +8,7 @@ from test_definitions_of_mdf import assert_as_kernel
 
 import mdf_loop
 from mdf_loop.kernels.definitions import mdf_reductions, mdf_shapes
-from mdf_loop.ops.registry import FUNCTIONS
+from mdf_loop.ops.rows import FUNCTIONS
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -5,10 +5,9 @@ import collections
 import pytest
 
 from mdf_loop.kernels import load_kernels
-from mdf_loop.ops.registry import FUNCTIONS, KERNELS
-from mdf_loop.ops.rows import REASONS
-from mdf_loop.step.trace import definition_of, is_traced
-from mdf_loop.step.weak_numbers import primitive_of
+from mdf_loop.ops.registry import KERNELS
+from mdf_loop.ops.rows import FUNCTIONS, REASONS
+from mdf_loop.step.trace import definition_of, is_traced, primitive_of
 
 load_kernels()
 

@@ -212,20 +212,6 @@ def definition(op: str, *, since: int = 1, until: int | None = None, domain: str
     return _beside("definition", op, since, until, domain, why)
 
 
-FUNCTIONS: dict[str, Call] = {}
-"""What functions of numpy are in primitives, by the operator of expressions that each is: kernels are traced in terms of them."""
-
-
-def numpys(name: str) -> Callable[[Call], Call]:
-    """Say what a function of numpy computes in terms of primitives; it gets a builder and the function's arguments."""
-
-    def decorate(make: Call) -> Call:
-        FUNCTIONS[name] = make
-        return make
-
-    return decorate
-
-
 def routine(op: str, *, since: int = 1, until: int | None = None, domain: str = "") -> Callable[[Call], Call]:
     """Say how an operator works in memory that is used again, for inputs of known types, beside its kernel.
 

@@ -34,6 +34,20 @@ REASONS = {
 """Why a definition is written beside a kernel, where tracing the kernel does not give it."""
 
 
+FUNCTIONS: dict[str, Call] = {}
+"""What functions of numpy are in primitives, by the operator of expressions that each is: kernels are traced in terms of them."""
+
+
+def numpys(name: str) -> Callable[[Call], Call]:
+    """Say what a function of numpy computes in terms of primitives; it gets a builder and the function's arguments."""
+
+    def decorate(make: Call) -> Call:
+        FUNCTIONS[name] = make
+        return make
+
+    return decorate
+
+
 @dataclass(frozen=True)
 class Known:
     """What is known of a node's input before it is there: its element type, and its value where it is a constant."""

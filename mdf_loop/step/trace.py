@@ -17,18 +17,27 @@ import numpy as np
 from mdf_loop.errors import let_through
 from mdf_loop.ir import Node
 from mdf_loop.kernels.arrays.axes import places
+from mdf_loop.kernels.mdf.weak_numbers import element, of_numbers
 from mdf_loop.kernels.numbers.activation import one_shape
 from mdf_loop.kernels.numbers.ufuncs import aligned
 from mdf_loop.ops.batching import elementwise
-from mdf_loop.ops.registry import FUNCTIONS, KERNELS, Kernel
-from mdf_loop.ops.rows import Bound, Call
+from mdf_loop.ops.registry import KERNELS, Kernel
+from mdf_loop.ops.rows import FUNCTIONS, Bound, Call
 from mdf_loop.plan.outside import is_closed
 from mdf_loop.readers.expressions.values import DOMAIN
 from mdf_loop.readers.python.tracing import Trace, Traced, TracedBranch
 from mdf_loop.step.build import FEW, MOST_FOLDED, Builder, CannotLower
-from mdf_loop.step.primitives import REDUCTIONS, promoted
+from mdf_loop.step.primitives import PRIMITIVES, REDUCTIONS, promoted
 from mdf_loop.step.records import Type, Value
-from mdf_loop.step.weak_numbers import OF_FUNCTIONS, element, primitive_of
+
+OF_FUNCTIONS = {
+    call: name
+    for name, row in PRIMITIVES.items()
+    if row.is_python or row.ufunc is not None
+    for call in (row.ufunc, row.call)
+    if call is not None
+}
+"""The primitive that a function is."""
 
 _ELEMENTWISE = elementwise, one_shape, aligned
 
@@ -51,6 +60,16 @@ def definition_of(entry: Kernel) -> Call | None:
     """What is written beside a kernel, or what the function of numpy is that it calls: a primitive, or several."""
     of_numpy = FUNCTIONS.get(entry.op) if entry.built_in and entry.domain == DOMAIN else None
     return entry.define or of_numpy or primitive_of(entry)
+
+
+def primitive_of(entry: Kernel) -> Call | None:
+    """What makes the Step of an operator whose kernel is a primitive's own function; None for other kernels."""
+    name = OF_FUNCTIONS.get(entry.run) if entry.built_in else None
+    if name is None:
+        return None
+    if not entry.domain:
+        return lambda b, *inputs: b.element(name, *inputs)
+    return functools.partial(of_numbers if PRIMITIVES[name].is_python else element, primitive=name)
 
 
 def is_traced(entry: Kernel) -> bool:

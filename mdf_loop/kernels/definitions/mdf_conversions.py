@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.definitions.mdf_operators import BOOL, of_python, truth
-from mdf_loop.ops.registry import numpys
-from mdf_loop.ops.rows import Call
-from mdf_loop.step.weak_numbers import all_given, is_number, strong
+from mdf_loop.kernels.mdf.weak_numbers import all_given, is_number, strong
+from mdf_loop.ops.rows import Call, numpys
 
 
 @of_python("builtins.bool")

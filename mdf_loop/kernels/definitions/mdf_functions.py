@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.definitions.mdf_operators import FLOAT64
-from mdf_loop.ops.registry import numpys
-from mdf_loop.ops.rows import Call
-from mdf_loop.step.weak_numbers import all_given, common_type, is_number, strong, strong_type, together
+from mdf_loop.kernels.mdf.weak_numbers import all_given, common_type, is_number, strong, strong_type, together
+from mdf_loop.ops.rows import Call, numpys
 from mdf_loop.types.elements import kind_of
 
 # Formulas

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.mdf.expression_operators import DOMAIN
-from mdf_loop.ops.registry import definition, numpys
-from mdf_loop.ops.rows import Call
-from mdf_loop.step.weak_numbers import all_given, common_type, element, is_number, strong
+from mdf_loop.kernels.mdf.weak_numbers import all_given, common_type, element, is_number, strong
+from mdf_loop.ops.registry import definition
+from mdf_loop.ops.rows import Call, numpys
 from mdf_loop.types.elements import kind_of
 
 BOOL, FLOAT64 = np.dtype(np.bool_), np.dtype(np.float64)

@@ -7,7 +7,7 @@ from typing import Any
 from mdf_loop.kernels.arrays.axes import place
 from mdf_loop.kernels.definitions.mdf_operators import FLOAT64, of_python
 from mdf_loop.kernels.definitions.of_places import entry, from_front
-from mdf_loop.step.weak_numbers import all_given, is_number, strong, strong_type
+from mdf_loop.kernels.mdf.weak_numbers import all_given, is_number, strong, strong_type
 
 
 @of_python("array")

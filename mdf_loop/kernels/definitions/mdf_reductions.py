@@ -12,9 +12,8 @@ from mdf_loop.kernels.arrays.axes import place, places
 from mdf_loop.kernels.definitions.mdf_operators import BOOL, FLOAT64
 from mdf_loop.kernels.definitions.of_products import product
 from mdf_loop.kernels.definitions.of_shapes import rank_of
-from mdf_loop.ops.registry import numpys
-from mdf_loop.ops.rows import Call
-from mdf_loop.step.weak_numbers import all_given
+from mdf_loop.kernels.mdf.weak_numbers import all_given
+from mdf_loop.ops.rows import Call, numpys
 
 INT64, UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 KINDS = "biuf"

@@ -12,9 +12,8 @@ from mdf_loop.kernels.arrays.axes import place, places
 from mdf_loop.kernels.definitions.of_fills import tiled
 from mdf_loop.kernels.definitions.of_places import gather
 from mdf_loop.kernels.definitions.of_shapes import known, rank_of, squeezed, unsqueeze_1
-from mdf_loop.ops.registry import numpys
-from mdf_loop.ops.rows import Call
-from mdf_loop.step.weak_numbers import all_given, is_number, strong, strong_type
+from mdf_loop.kernels.mdf.weak_numbers import all_given, is_number, strong, strong_type
+from mdf_loop.ops.rows import Call, numpys
 
 MOST_PARTS = 64
 """Parts of an array up to which putting them together again is worth a definition."""

@@ -1,4 +1,4 @@
-"""Numbers of Python's own (weak ones) beside numpy's in primitives, and operators whose kernel is the function of a primitive.
+"""Numbers of Python's own (weak ones) beside numpy's, in primitives.
 
 Weak numbers stay so among themselves; what numpy's functions make of them is numpy's.  Where types cannot tell the exact type or
 value, ValueError is raised and the kernel is called as a whole: rather that than another number.
@@ -6,36 +6,14 @@ value, ValueError is raised and the kernel is called as a whole: rather that tha
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.ops.registry import Kernel
-from mdf_loop.ops.rows import Call
-from mdf_loop.step.primitives import FLOAT64, PRIMITIVES
+FLOAT64 = np.dtype(np.float64)
 
 NUMBERS = {np.dtype(kind) for kind in (np.bool_, np.int32, np.int64, np.float64)}
 """Element types of numbers that are Python's own inside a program."""
-
-OF_FUNCTIONS = {
-    call: name
-    for name, row in PRIMITIVES.items()
-    if row.is_python or row.ufunc is not None
-    for call in (row.ufunc, row.call)
-    if call is not None
-}
-"""The primitive that a function is."""
-
-
-def primitive_of(entry: Kernel) -> Call | None:
-    """What makes the Step of an operator whose kernel is a primitive's own function; None for other kernels."""
-    name = OF_FUNCTIONS.get(entry.run) if entry.built_in else None
-    if name is None:
-        return None
-    if not entry.domain:
-        return lambda b, *inputs: b.element(name, *inputs)
-    return functools.partial(of_numbers if PRIMITIVES[name].is_python else element, primitive=name)
 
 
 def is_number(x: Any) -> bool:
