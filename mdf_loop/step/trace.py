@@ -334,7 +334,7 @@ class TracedArray(Traced):
         if name is not None and name not in _LOOKS:
             found = self.trace.primitive(name, inputs)
         elif kind in ("max", "min") or (kind is not None and (named.get("dtype") is not None or "initial" in named)):
-            found = self._reduced(ufunc, **named)
+            found = self.trace.made(f"np.{ufunc.__name__}.reduce", functools.partial(self._reduced, ufunc, **named))
         else:
             found = super().__array_ufunc__(
                 ufunc, method, *inputs, **{k: v for k, v in named.items() if k != "dtype" or v is not None}
@@ -355,21 +355,19 @@ class TracedArray(Traced):
         target.value = found if where is True else self.trace.builder.select(self.trace.value(where), found, _one(target.value))
         return target
 
-    def _reduced(
-        self, ufunc: np.ufunc, axis: Any = 0, dtype: Any = None, keepdims: bool = False, initial: Any = None
-    ) -> TracedArray:
+    def _reduced(self, ufunc: np.ufunc, axis: Any = 0, dtype: Any = None, keepdims: bool = False, initial: Any = None) -> Value:
         """The reduction by a ufunc in a type that is said, or from a first value on."""
         b, kind = self.trace.builder, _KINDS[ufunc]
         x = self.value if dtype is None else b.cast(self.value, np.dtype(dtype))
         axes = places(axis if axis is None or isinstance(axis, tuple) else (axis,), self.ndim)
         x.type.count_along(axes)
         if (kind in ("sum", "prod") and (initial is not None or x.type.dtype.itemsize < 4)) or x.type.kind not in "iufV":
-            raise self._refused(f"reduces by np.{ufunc.__name__} in a way of numpy's own")
+            raise ValueError("a way of numpy's own")
         found = _as_product(b, x) if kind == "sum" and not keepdims and len(axes) == self.ndim else None
         found = b.reduce(x, kind, axes, bool(keepdims)) if found is None else found
         if initial is not None and not (x.type.kind == "f" and initial == (-np.inf if kind == "max" else np.inf)):
             found = b.element(kind, found, b.number(initial, found))
-        return self.trace.wrap(found)
+        return found
 
     def __repr__(self) -> str:
         return f"<traced {self.value.type}>"
