@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.calls.on_device import OnDevice
 from mdf_loop.errors import (
     ArgumentError,
     KindError,
@@ -23,12 +24,12 @@ from mdf_loop.errors import (
 )
 from mdf_loop.errors import IterationLimit as Limit
 from mdf_loop.models.html_tables import model_html
-from mdf_loop.models.ports import Input, Output
 from mdf_loop.models.results import About, Results
 from mdf_loop.options import Run, options, start_run
 from mdf_loop.settings.counts import is_count
 from mdf_loop.settings.random_streams import Seed
 from mdf_loop.types.fitting import handed_out
+from mdf_loop.types.ports import Input, Output
 
 HOW = {"steps": None, "time_increment": None, "collect": False, "trials": None, "record": None, "every": 1, "record_to": None}
 """The arguments of a call that are no inputs, and what they are by themselves."""
@@ -201,6 +202,13 @@ class Model:
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives; the run has begun."""
         raise NotImplementedError
+
+    @cached_property
+    def on_device(self) -> OnDevice:
+        """What JAX runs of it."""
+        from mdf_loop.models.jax.to_jax import to_jax
+
+        return OnDevice(self.name, lambda outputs: to_jax(self, outputs=outputs))
 
     def by_jax(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found | None:
         """What a run by JAX gives; None if it has no form there."""

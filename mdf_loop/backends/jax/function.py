@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from mdf_loop.backends.jax.drawn import Draws, GivenNoise, Keys, NoisePlace, named_draws
-from mdf_loop.backends.jax.static_step import JaxStep, lowered
+from mdf_loop.backends.jax.jnp_templates import canonical
+from mdf_loop.backends.jax.static_step import TURN_ON, WIDE, JaxStep, lowered
 from mdf_loop.backends.jax.traced_loops import loops_in
 from mdf_loop.backends.jax.walked import Padded
 from mdf_loop.errors import ArgumentError, KindError, did_you_mean, in_words, let_through
@@ -141,7 +142,11 @@ class JaxFunction:
         known, traced = dict[str, Any](), dict[str, Any]()
         for name, value in inputs.items():
             (known if _is_known(value) else traced)[name] = value
-        return known, {name: self._source.fitted(name, value) for name, value in traced.items()}
+        fitted = {name: self._source.fitted(name, value) for name, value in traced.items()}
+        for name, value in fitted.items():
+            if (wide := getattr(value, "dtype", None)) in WIDE and canonical(wide) != wide:
+                raise ArgumentError(f"{name!r} is {wide}, and {TURN_ON}")
+        return known, fitted
 
     def _made(self, known: Mapping[str, Any], traced: Mapping[str, Any]) -> Made:
         types = {name: _type_of(value, self.inputs.get(name)) for name, value in traced.items()}

@@ -117,7 +117,7 @@ class TracedLoop:
 
     def results(self) -> tuple[Any, ...]:
         """What it gives."""
-        if self.count is not None and not self.may_end:
+        if self.count is not None and not (self.count and self.may_end):
             if not self.count and self.loop.last:
                 raise self.w.how.refusal(self.v, "there is no last value of a loop without iterations")
             return self._arranged(*self._counted(self.operands), None)
