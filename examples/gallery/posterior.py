@@ -2,7 +2,7 @@
 A posterior with sbi and ArviZ
 ==============================
 
-Drift, bound and non-decision time of a diffusion, from 200 decisions. sbi trains a network on 5,000 simulated experiments; the
+Drift, bound and non-decision time of a diffusion, from 200 decisions. sbi trains a network on 3,000 simulated experiments; the
 network says which parameters could have made the observed one, and ArviZ shows that. ``pip install -e ".[infer]" "arviz<1"``
 installs all of it. Where sbi is not installed, this page shows samples that the same lines drew before.
 """
@@ -39,7 +39,7 @@ def sampled():
 
     torch.manual_seed(1)
     prior = BoxUniform(torch.tensor(LOW), torch.tensor(HIGH))
-    theta, x = simulate_for_sbi(simulate.torch, prior, 5_000, simulation_batch_size=None, show_progress_bar=False)
+    theta, x = simulate_for_sbi(simulate.torch, prior, 3_000, simulation_batch_size=None, show_progress_bar=False)
     inference = NPE(prior).append_simulations(theta, x)
     inference.train(max_num_epochs=60)
     given = torch.as_tensor(observed, dtype=torch.float32)
