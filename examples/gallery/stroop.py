@@ -2,9 +2,10 @@
 A PsyNeuLink model from its JSON
 ================================
 
-The Stroop task by Cohen, Dunbar and McClelland (1990): a colour is to be named while a word is read. PsyNeuLink exported its
-model as JSON. It runs here without PsyNeuLink and gives its numbers, 3,700 times as fast as in PsyNeuLink's usual mode. PsyNeuLink
-that compiles (``LLVMRun``) is 2.7 times as fast as we are; :doc:`the page on PsyNeuLink <../psyneulink>` has the table.
+The Stroop task by Cohen, Dunbar and McClelland (1990): the colour of a word is to be named while the word says another one.
+PsyNeuLink exported its model as JSON. It runs here without PsyNeuLink and gives its numbers, 3,700 times as fast as in
+PsyNeuLink's usual mode. PsyNeuLink that compiles (``LLVMRun``) is 2.7 times as fast as we are.
+:doc:`The page on PsyNeuLink <../psyneulink>` has the table.
 """
 
 import time
