@@ -47,7 +47,7 @@ def sampled():
 
 
 # %%
-# Two thousand samples, with the true parameters as lines.
+# Two thousand samples, with the true parameters as points.
 kept = np.load(MODEL.with_suffix(".npz"))
 has_sbi = importlib.util.find_spec("sbi") is not None
 samples = sampled() if has_sbi else kept["samples"]
@@ -55,7 +55,8 @@ print("drawn now" if has_sbi else f"sbi is not installed here: drawn before, wit
 
 posterior = arviz.from_dict({name: samples[None, :, k] for k, name in enumerate(NAMES)})
 print(arviz.summary(posterior, kind="stats"))
-arviz.plot_pair(posterior, kind="kde", marginals=True, reference_values=dict(zip(NAMES, truth, strict=True)), figsize=(7, 7))
+true = dict(zip(NAMES, truth, strict=True))
+arviz.plot_pair(posterior, kind="kde", marginals=True, reference_values=true, figsize=(7, 7), textsize=10)
 
 error = np.abs(samples.mean(axis=0) - truth)
 assert np.allclose(observed, kept["observed"])  # the samples are those of the same observation

@@ -68,9 +68,10 @@ print(table[["mean", "sd", "ess_bulk", "r_hat"]])
 
 # %%
 # The rates of all subjects with intervals of 94 %, and the true ones as stars.
-(ax,) = arviz.plot_forest(posterior, var_names=["rate"], combined=True, figsize=(7, 4))
+(ax,) = arviz.plot_forest(posterior, var_names=["rate"], combined=True, figsize=(7, 4), textsize=10)
 ax.plot(true_rate, ax.get_yticks()[::-1], "*", color="C3", markersize=10)
 ax.set(title="learning rates", xlabel="rate")
+ax.figure.tight_layout()
 
 low, high = np.moveaxis(arviz.hdi(posterior, var_names=["rate"]).rate.values, -1, 0)
 assert ((low < true_rate) & (true_rate < high)).sum() >= 9

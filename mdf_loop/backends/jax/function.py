@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import jax
@@ -113,6 +114,11 @@ class JaxFunction:
     def draws(self) -> dict[str, NoisePlace]:
         """Where random numbers are drawn, by the names that ``noise=`` takes; as in the last call, or with the default inputs."""
         return {name: draw for name, (_, draw) in named_draws(self._step().region).items()}
+
+    @cached_property
+    def together(self) -> JaxFunction:
+        """The same for many runs at once, which end at different times: for ``jax.vmap``."""
+        return JaxFunction(self._source, self._wanted, **{**self._how, "together": True})
 
     def explain(self) -> str:
         """How it runs, in words: its loops, and the random numbers it draws; as in the last call, or with the default inputs."""

@@ -24,7 +24,7 @@ def traced(value: Any) -> Any:
 
 def bytes_of_a_run(function: JaxFunction, inputs: Mapping[str, Any]) -> int:
     """How much room the outputs of a run take; nothing is computed."""
-    found = jax.eval_shape(lambda: function(key=0, **inputs))
+    found = jax.eval_shape(lambda: function.together(key=0, **inputs))
     return sum(output.size * output.dtype.itemsize for output in found.values())
 
 
@@ -52,7 +52,7 @@ def vmapped(
     key = jax.random.key(seed)
 
     def one(columns: Mapping[str, Any], words: Any) -> dict[str, Any]:
-        return function(key=functools.reduce(jax.random.fold_in, words, key), **inputs, **columns)
+        return function.together(key=functools.reduce(jax.random.fold_in, words, key), **inputs, **columns)
 
     points, trials = places
     words = [np.asarray(numbers, np.uint32) for numbers in (points & 0xFFFFFFFF, points >> 32, trials)]  # as much as a key takes

@@ -123,6 +123,8 @@ class TracedLoop:
             return self._arranged(*self._counted(self.operands), None)
         if self.rows and self.most is None:
             raise self.w.how.refusal(self.v, f"it collects values and nothing says how many: {_GIVE}")
+        if self.rows and self.w.how.together:
+            return self._arranged(*self._masked(self.operands))
         found = _differentiable(self._ending, self._masked if self.most is not None else None)(self.operands)
         return self._arranged(*found)
 
