@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.calls.on_device import OnDevice
 from mdf_loop.errors import (
     ArgumentError,
     KindError,
@@ -202,13 +201,6 @@ class Model:
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives; the run has begun."""
         raise NotImplementedError
-
-    @cached_property
-    def on_device(self) -> OnDevice:
-        """What JAX runs of it."""
-        from mdf_loop.models.jax.to_jax import to_jax
-
-        return OnDevice(self.name, lambda outputs: to_jax(self, outputs=outputs))
 
     def by_jax(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found | None:
         """What a run by JAX gives; None if it has no form there."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.calls.on_device import in_rows, key_of
-from mdf_loop.models.jax.by_jax import found_by_jax
+from mdf_loop.models.jax.by_jax import device_of, found_by_jax
 from mdf_loop.options import Run
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, holding
 
@@ -29,7 +29,7 @@ def runs_by_jax(task: Task, start: int, stop: int, run: Run) -> Chunk | None:
     points, trials = np.divmod(np.arange(start, stop), task.trials)
     columns = _columns(task, points)
     if columns is None:
-        task.model.on_device.left("what is swept over is no column of numbers, or of arrays of one shape")
+        device_of(task.model).left("what is swept over is no column of numbers, or of arrays of one shape")
         return None
     from mdf_loop.backends.jax.many import vmapped
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mdf_loop.calls.on_device import in_rows, key_of
+from mdf_loop.calls.on_device import OnDevice, in_rows, key_of
+from mdf_loop.models.jax.to_jax import to_jax
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.options import Run
 
@@ -13,6 +14,12 @@ if TYPE_CHECKING:
     from mdf_loop.backends.jax.function import JaxFunction
 
 T = TypeVar("T")
+
+
+def device_of(model: Model) -> OnDevice:
+    """What JAX runs of a model; it is kept with the model."""
+    made: OnDevice = vars(model).setdefault("_on_device", OnDevice(model.name, lambda outputs: to_jax(model, outputs=outputs)))
+    return made
 
 
 def run_by_jax(model: Model, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found | None:
@@ -30,11 +37,8 @@ def found_by_jax(
     call: Callable[[JaxFunction], T],
     outputs: Collection[str] | None,
 ) -> T | None:
-    """What a call of the model as a function gives; None, with a warning, if what is asked for has none.
-
-    The functions are kept with the model.
-    """
-    device = model.on_device
+    """What a call of the model as a function gives; None, with a warning, if what is asked for has none."""
+    device = device_of(model)
     if wish.record:
         device.left("what is recorded is kept iteration by iteration")
         return None
