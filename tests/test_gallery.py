@@ -50,7 +50,8 @@ def test_a_script_is_short_begins_with_its_model_and_ends_in_an_assertion(path):
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_nothing_is_wrong_with_the_models(path):
     told = [problem.message for problem in check(model_of(path))]
-    assert [message for message in told if not (path.stem == "hodgkin_huxley" and "nothing reads it" in message)] == []
+    of_others = path.stem in ("hodgkin_huxley", "stroop")  # MDF's own model, and what PsyNeuLink exports
+    assert [message for message in told if not (of_others and "nothing reads it" in message)] == []
 
 
 @pytest.fixture
