@@ -223,6 +223,7 @@ def test_trials_have_numbers_of_their_own_and_the_same_again():
     assert len(np.unique(times)) > 150
     assert times[0].mean() > times[1].mean()
     lengths = np.isfinite(first.path.values).sum(-1)
+    assert first.path.shape == (2, 200, lengths.max())
     np.testing.assert_allclose(times, 0.3 + 0.001 * lengths, rtol=1e-9)
 
 

@@ -73,8 +73,11 @@ def _columns(task: Task, points: np.ndarray) -> dict[str, np.ndarray] | None:
 
 
 def _filled(array: np.ndarray, lengths: np.ndarray | None, fill: Any) -> np.ndarray:
-    """Rows with what fills them up behind their ends."""
-    if lengths is None or (lengths == array.shape[1]).all():
+    """Rows as long as the longest, with what fills them up behind their ends."""
+    if lengths is None:
+        return array
+    array = array[:, : lengths.max(initial=0)]
+    if (lengths == array.shape[1]).all():
         return array
     wide = array.astype(holding(array.dtype, fill))
     wide[np.arange(array.shape[1]) >= lengths[:, None]] = fill
