@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from mdf_loop.calls.callables import Called, name_of
-from mdf_loop.errors import MalformedBody, UnsupportedOp, warn_user
+from mdf_loop.errors import MalformedBody, NotLowered, UnsupportedOp, warn_user
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.options import Run
 from mdf_loop.settings.random_streams import Seed
@@ -62,7 +62,7 @@ class OnDevice:
             if outputs not in self._functions:
                 self._functions[outputs] = self._make(outputs)
             return call(self._functions[outputs])
-        except (UnsupportedOp, MalformedBody) as reason:
+        except (UnsupportedOp, NotLowered, MalformedBody) as reason:
             if len(self._refused) >= MOST_REFUSED:
                 self._refused.clear()
             self._refused[kind] = str(reason)
