@@ -29,6 +29,7 @@ extensions = [
     "changelog_page",
     "house_picture",
     "quickstart_picture",
+    "exported_chart",
 ]
 exclude_patterns = ["_build", "**/sg_execution_times.rst", "sg_execution_times.rst"]
 default_role = "code"

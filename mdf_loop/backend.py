@@ -25,7 +25,7 @@ from mdf_loop.execute.graphs import Graph
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.execute.partial_results import keeping
 from mdf_loop.ir import Body
-from mdf_loop.options import Options, Run, start_run
+from mdf_loop.options import Options, Run, public, start_run
 from mdf_loop.readers import load_onnx
 from mdf_loop.readers.onnx.graph import read_model
 from mdf_loop.types.declared import check_declared_types
@@ -62,6 +62,7 @@ class LoopRep(BackendRep):
         """Without what was made of the body when it was asked for: models are known again by what they are pickled as."""
         return {name: value for name, value in vars(self).items() if name not in ("_fitting", "_plain")}
 
+    @public
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Run the model.
 

@@ -68,6 +68,7 @@ EXTRAS = {
     "openvino": (("defusedxml",), "OpenVINO models"),
     "text": (("re2",), "regular expressions"),
     "plot": (("matplotlib",), "plots"),
+    "explore": (("panel",), "models with sliders"),
     "notebook": (("tqdm",), "progress in notebooks"),
     "sweep": (("xarray", "h5netcdf", "zarr"), "sweeps and results as labelled arrays"),
     "distributed": (("dask", "distributed"), "sweeps on clusters"),

@@ -15,7 +15,7 @@ from mdf_loop.inference.row_numbers import RowNumbers
 from mdf_loop.models.model import Model, Wish, unknown_name
 from mdf_loop.models.opening import prepare
 from mdf_loop.ops.registry import changes
-from mdf_loop.options import Run, current_options, start_run
+from mdf_loop.options import Run, current_options, public, start_run
 from mdf_loop.progress import Tally
 from mdf_loop.settings.counts import counted
 from mdf_loop.step.failing import FallBack, TooLong
@@ -93,6 +93,7 @@ class Simulator:
 
     # The forms of it
 
+    @public
     def __call__(self, theta: Any, seed: Any = None, **conditions: Any) -> np.ndarray:
         """Simulate.
 

@@ -213,6 +213,19 @@ class MdfModel(Model):
         said = {body["dt"] for body in bodies if is_equations(body) and isinstance(body, dict) and type(body.get("dt")) is float}
         return said.pop() if len(said) == 1 else None
 
+    @cached_property
+    def units(self) -> Mapping[str, str]:  # type: ignore[override]
+        """The units that the metadata of ports and parameters say: by the names of inputs and outputs, and as ``node.id``."""
+        found = dict[tuple[str, str], str]()
+        for node in self.graph.nodes:
+            for part in (*node.input_ports, *node.parameters, *node.output_ports):
+                if isinstance(said := (part.metadata or {}).get("units"), str):
+                    found[node.id, part.id] = said
+        named = {name: (node, id) for name, ((node, id, _), *_) in self._named.items()} | output_ports(self.graph)
+        return {f"{node}.{id}": unit for (node, id), unit in found.items()} | {
+            name: found[place] for name, place in named.items() if place in found
+        }
+
     @property
     def drawn(self) -> Any:
         """The graph."""
