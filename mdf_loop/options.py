@@ -121,8 +121,8 @@ def options(**changes: Any) -> Iterator[Options]:
         Which executor runs the loop.  ``interpret`` is node by node, the definition of what is right; ``numpy``
         plans the loop and runs many iterations at once; ``jit`` compiles it to machine code (with llvmlite, the extra
         ``jit``) and runs in engine ``numpy`` what cannot be compiled; ``auto`` takes the faster one of the first two;
-        ``jax`` runs models and all points of a sweep by JAX (the extra ``jax``) on the device that it finds, and in engine
-        ``numpy`` what has no form there.  Its random numbers are others.
+        ``jax`` runs models, loops and all points of a sweep by JAX (the extra ``jax``) on the device that it finds, and in
+        engine ``numpy`` what has no form there, with a warning that says why.  Its random numbers are others.
     max_iterations : int or None
         Stop with :class:`~mdf_loop.errors.IterationLimit` (partial results kept) when a loop wants to
         run more iterations than this.

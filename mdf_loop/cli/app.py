@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import os
 import sys
 from collections.abc import Iterator
 from typing import Annotated
@@ -50,6 +51,7 @@ def _top(
 def main(arguments: list[str] | None = None) -> None:
     """Entry point: errors that we raise on purpose become one paragraph on stderr and exit code 1."""
     take_any_text()
+    os.environ.setdefault("JAX_ENABLE_X64", "true")  # models of MDF compute in float64; read when JAX is imported
     arguments = sys.argv[1:] if arguments is None else arguments
     as_json, options = "--json" in arguments, _options_of(arguments)
     try:

@@ -172,7 +172,8 @@ class Simulator:
             raise ArgumentError("theta has no row")
         numbers, streams = self._streams(batch.count, seed)
         self.seeds, run = numbers, start_run()
-        program = None if run.watch is not None or streams is None else self._program(batch, run)
+        is_left = run.watch is not None or streams is None or run.options.how.by_jax
+        program = None if is_left else self._program(batch, run)
         if program is not None:
             found = self._by_columns(program, batch, streams, run)
             if found is not None:
@@ -226,7 +227,7 @@ class Simulator:
         wish, times = Wish(outputs=frozenset(self.outputs)), self.trials or 1
         task = Task(self.model, self.inputs, batch.grid(), times, self.seed, wish, reduce=self.reduce, numbers=numbers)
         table = task.table()
-        pieces = Pieces(Uncut(task.size, task.fitted), None, times, bool(run.options.progress))
+        pieces = Pieces(Uncut(task.size, task.fitted), task.length(), times, bool(run.options.progress))
         fill(table, here(task, pieces), run, Tally(run.options.progress or None, self.model.name, task.size))
         warn_of_failed(task, table)
         found = self._finished(table)

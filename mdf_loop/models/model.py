@@ -23,12 +23,12 @@ from mdf_loop.errors import (
 )
 from mdf_loop.errors import IterationLimit as Limit
 from mdf_loop.models.html_tables import model_html
-from mdf_loop.models.ports import Input, Output
 from mdf_loop.models.results import About, Results
 from mdf_loop.options import Run, options, public, start_run
 from mdf_loop.settings.counts import is_count
 from mdf_loop.settings.random_streams import Seed
 from mdf_loop.types.fitting import handed_out
+from mdf_loop.types.ports import Input, Output
 
 HOW = {"steps": None, "time_increment": None, "collect": False, "trials": None, "record": None, "every": 1, "record_to": None}
 """The arguments of a call that are no inputs, and what they are by themselves."""

@@ -62,7 +62,7 @@ class _Kept:
     def found(self) -> Generator[tuple[Span, Chunk]]:
         """Chunks of trials."""
         size, is_watched = self.task.size, bool(current_options().progress)
-        return here(self.task, Pieces(Uncut(size), trials=size, is_watched=is_watched))
+        return here(self.task, Pieces(Uncut(size), self.task.length(), trials=size, is_watched=is_watched))
 
     def add(self, start: int, chunk: Chunk, count: int) -> None:
         """Take some trials."""
