@@ -101,7 +101,8 @@ def fmin(b, x, y):
 
 
 def _sum_of_powers(b: Any, x: Any, y: Any, exp: Any, log1p: Any, twice: Any) -> Any:
-    found = b.add(b.max(x, y), log1p(exp(b.neg(b.abs(b.sub(x, y))))))
+    apart = x if y.op == "const" and not np.any(y.attr) else b.sub(x, y)
+    found = b.add(b.max(x, y), log1p(exp(b.neg(b.abs(apart)))))
     if any(v.op == "const" and np.isfinite(v.attr).all() for v in (x, y)):
         return found
     return b.select(b.eq(x, y), b.add(x, twice), found)  # infinities have no distance
