@@ -81,16 +81,24 @@ class Graph(InterpretedBody):
             self._are_parts(False)
             return None
         account, options = self._account, run.options
-        pays = account.pays_writing(options, account.latest)
+        pays = account.pays_writing(options, account.latest) and self._steps_a_loop()
         found = self._programs.run(self._given(env), run, pays, account.pays(options))
-        self._are_parts(found is not None or not pays)
+        self._are_parts(found is not None or not (pays or self._programs.why))
         return found
+
+    def _steps_a_loop(self) -> bool:
+        """Whether a program of Python would do more than call loops that run in blocks."""
+        loops = self._loops()
+        return not loops or not all(loop.runs_in_blocks() for loop in loops)
 
     def _are_parts(self, are_parts: bool) -> None:
         """Say whether its loops become machine code together with it, or each when that pays for it."""
-        for step in self.program.steps:
-            for loop in getattr(step.bound.call, "loops", ()):
-                loop.account.is_part = are_parts
+        for loop in self._loops():
+            loop.account.is_part = are_parts
+
+    def _loops(self) -> list[Any]:
+        """The loops of its nodes."""
+        return [loop for step in self.program.steps for loop in getattr(step.bound.call, "loops", ())]
 
     def _given(self, env: list[Any]) -> list[Any]:
         """What it is given, of its values."""

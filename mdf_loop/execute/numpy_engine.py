@@ -131,6 +131,10 @@ class NumpyLoop(InterpretedLoop):
         is_batched = any(isinstance(part, Batched) for part in self.plan.parts)
         return FEW_STEPS if is_batched else MANY_STEPS
 
+    def runs_in_blocks(self) -> bool:
+        """Whether its last run had more iterations than it is worth to run one by one."""
+        return self.lasted > FEW_STEPS and self.lasted > self.worth_stepping()
+
     def _programs_for(self, given: Arguments, is_compiled: bool) -> Programs:
         """Programs for loops with or without a trip count and a condition that is obeyed, for few iterations or many."""
         is_long = given.trip_count is None or given.trip_count > FEW_STEPS or is_compiled

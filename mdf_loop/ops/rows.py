@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.ir import Body, Loop
+from mdf_loop.ir import Body, Loop, record
 
 Call = Callable[..., Any]
 
@@ -84,7 +84,7 @@ NO_FACTS = Facts()
 """What is known of a kernel of which nothing is said."""
 
 
-@dataclass(frozen=True)
+@record
 class Bound:
     """A kernel made ready for one node: ``call(*inputs)``, or ``call(run, *inputs)`` if ``needs_run``.
 

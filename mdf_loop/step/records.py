@@ -42,12 +42,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.ir import Collected, Node, Scanned
+from mdf_loop.ir import Collected, Node, Scanned, entity, record
 from mdf_loop.kernels.arrays.bounds import most_bytes
 
 
@@ -64,7 +63,7 @@ class Size:
 Length = int | Size
 
 
-@dataclass(frozen=True)
+@record
 class Type:
     """What is known of a value before it is computed.
 
@@ -90,6 +89,8 @@ class Type:
         """Whether both are the same: numpy takes None for float64, and so does its ``==``."""
         if not isinstance(other, Type):
             return NotImplemented
+        if self is other:
+            return True
         mine = self.dtype is None, self.dtype, self.shape, self.weak, self.is_array
         return mine == (other.dtype is None, other.dtype, other.shape, other.weak, other.is_array)
 
@@ -98,20 +99,20 @@ class Type:
         """The number of axes, if it is known."""
         return None if self.shape is None else len(self.shape)
 
-    @cached_property
+    @property
     def is_static(self) -> bool:
         """Whether element type and all lengths are known."""
-        return self.dtype is not None and self.shape is not None and all(isinstance(n, int) for n in self.shape)
+        return self.dtype is not None and self.shape is not None and Size not in map(type, self.shape)
 
-    @cached_property
+    @property
     def size(self) -> int:
         """How many elements it has, if all lengths are known."""
-        return math.prod(n for n in self.shape or () if isinstance(n, int))
+        return math.prod(n for n in self.shape if type(n) is not Size) if self.shape else 1  # type: ignore[misc]
 
     @property
     def has_room(self) -> bool:
         """Whether there can be memory for it, as far as its lengths are known."""
-        return self.dtype is None or self.size * self.dtype.itemsize <= most_bytes()
+        return self.dtype is None or not self.shape or self.size * self.dtype.itemsize <= most_bytes()
 
     @property
     def is_number(self) -> bool:
@@ -134,7 +135,7 @@ UNKNOWN = Type()
 """The type of what can only be passed on to operators as a whole."""
 
 
-@dataclass(frozen=True, eq=False)
+@entity
 class Value:
     """One value of a Step; its arguments come before it."""
 
@@ -147,7 +148,7 @@ class Value:
         return f"<{self.op}: {self.type}>"
 
 
-@dataclass(frozen=True, eq=False)
+@entity
 class Region:
     """Values in an order in which they can be computed.
 
@@ -166,14 +167,14 @@ class Region:
     results: tuple[Value, ...] = ()
 
 
-@dataclass(frozen=True)
+@record
 class Shape:
     """A shape with places for lengths that are arguments: ``Shape((2, None, 3))`` takes one."""
 
     lengths: tuple[int | None, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Reduction:
     """How ``reduce`` reduces: ``sum prod max min any all argmax argmin``, over which axes, kept with length 1 or not."""
 
@@ -182,7 +183,7 @@ class Reduction:
     keep: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@entity
 class Apply:
     """An operator as a whole.
 
@@ -211,7 +212,7 @@ class Apply:
     drawn: Callable[..., Any] | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@entity
 class LoopRegion:
     """The attribute of ``loop``.
 
@@ -297,7 +298,7 @@ class LoopRegion:
         return len(self.body.results) - 1
 
 
-@dataclass(frozen=True, eq=False)
+@entity
 class BranchRegion:
     """The attribute of ``branch``, whose argument is the condition; its results are read by ``item``."""
 
