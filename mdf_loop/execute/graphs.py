@@ -10,7 +10,7 @@ from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.execute.program import RUN, Program
 from mdf_loop.execute.programs import Programs
 from mdf_loop.execute.specialised import Specialised
-from mdf_loop.execute.tiers.paying import Account, nodes_in
+from mdf_loop.execute.tiers.paying import AGAIN, Account, nodes_in
 from mdf_loop.ir import Body
 from mdf_loop.options import Options, Run
 from mdf_loop.plan.invariants import draws
@@ -81,7 +81,7 @@ class Graph(InterpretedBody):
             self._are_parts(False)
             return None
         account, options = self._account, run.options
-        pays = account.pays_writing(options, account.latest) and self._steps_a_loop()
+        pays = account.pays_writing(options, AGAIN * account.latest) and self._steps_a_loop()
         found = self._programs.run(self._given(env), run, pays, account.pays(options))
         self._are_parts(found is not None or not (pays or self._programs.why))
         return found

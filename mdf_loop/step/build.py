@@ -131,8 +131,10 @@ class Builder(OfLists):
         if value.op in _STAYS or isinstance(value.attr, Apply):
             return None
         args = [(x.type, repr(x.attr)) if x.op == "const" and x.type.is_number else x for x in value.args]
-        type, lengths = value.type, tuple(n for n in value.type.shape or () if isinstance(n, int))  # a window's are nowhere else
-        return value.op, *args, repr(value.attr), type.dtype, lengths, type.weak, type.is_array
+        type, attr, lengths = value.type, value.attr, value.type.shape
+        if lengths and not type.is_static:  # a window's are nowhere else
+            lengths = tuple([n for n in lengths if isinstance(n, int)])
+        return value.op, *args, attr if attr is None else repr(attr), type.dtype, lengths, type.weak, type.is_array
 
     def _put(self, value: Value, key: Hashable | None) -> None:
         """A value that does not change from iteration to iteration belongs in front of the loop."""
@@ -140,7 +142,7 @@ class Builder(OfLists):
             raise CannotLower(f"a value of type {value.type}, for which there is no memory")
         depth = len(self._scopes) - 1
         if value.op not in _STAYS and not (isinstance(value.attr, Apply) and value.attr.needs_run):
-            needed = max((self._depths.get(x, 0) for x in value.args), default=0)
+            needed = max([self._depths.get(x, 0) for x in value.args], default=0)
             while depth > needed and self._scopes[depth].is_loop:
                 depth -= 1
         self._depths[value] = depth

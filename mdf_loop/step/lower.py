@@ -166,9 +166,9 @@ class Lowering:
         if make is not None and is_known and allows(node, types):
             mark = self.b.mark()
             try:
-                results = self._defined(node, bound, entry, args, make)
+                results = self._defined(node, bound, entry, args, make, mark)
             except (CannotLower, ValueError):
-                pass  # what is wrong with it, if anything is, the kernel will say
+                self.b.rewind(mark)  # what is wrong with it, if anything is, the kernel will say
             else:
                 if all(x.op in _KNOWN for x in results) or (found := self._folded(node, bound, entry, args)) is None:
                     return results
@@ -178,21 +178,21 @@ class Lowering:
 
     # Operators
 
-    def _defined(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], make: Call) -> Sequence[Value]:
+    def _defined(
+        self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], make: Call, mark: Sequence[int]
+    ) -> Sequence[Value]:
         """An operator by its definition: in the open where that is little or about numbers, else as a whole that keeps it."""
-        with self.b.region() as close:
-            found = make(self.b, *args)
-            results = found if isinstance(found, tuple) else (found,)
-            if len(results) < len(node.outputs):
-                raise CannotLower("the definition says less than the node asks for")
-            region = close(results)
-        is_long = len(region.values) > 1 and not _is_little(region) and not any(x.op == "rows" for x in results)
-        if is_long or (self.exact and _adds_up(region)):
-            given = [x for x in args if x is not None]
-            apply = Apply(node, bound.call, bound.needs_run, region, len(results), _routine(node, entry, args, results[0].type))
-            if len(given) == len(args):
-                return self.b.apply(apply, given, [x.type for x in results])
-        self.b.take_over(region)
+        found = make(self.b, *args)
+        results = found if isinstance(found, tuple) else (found,)
+        if len(results) < len(node.outputs):
+            raise CannotLower("the definition says less than the node asks for")
+        values = self.b.since(mark)
+        is_long = len(values) > 1 and not _is_little(values) and not any(x.op == "rows" for x in results)
+        if (is_long or (self.exact and _adds_up(values))) and None not in args:
+            self.b.rewind(mark)
+            routine = _routine(node, entry, args, results[0].type)
+            apply = Apply(node, bound.call, bound.needs_run, Region((), tuple(values), tuple(results)), len(results), routine)
+            return self.b.apply(apply, args, [x.type for x in results])  # type: ignore[arg-type]
         return results
 
     def _folded(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None]) -> Sequence[Value] | None:
@@ -366,9 +366,9 @@ _LITTLE, _SMALL = 10, 1 << 12
 """Operations, and elements of each, up to which a definition in the open costs no more than its kernel's call and new arrays."""
 
 
-def _is_little(region: Region) -> bool:
+def _is_little(values: Sequence[Value]) -> bool:
     """Whether what a definition says about arrays may stand in the open."""
-    arrays = [v for v in region.values if v.type.shape != () and v.op not in _CHEAP]
+    arrays = [v for v in values if v.type.shape != () and v.op not in _CHEAP]
     return len(arrays) <= _LITTLE and all(can_be_told(v) and v.type.size <= _SMALL for v in arrays)
 
 

@@ -21,6 +21,9 @@ each of its nodes."""
 WRITING, OF_NODE = 0.001, 0.0001
 """Seconds that writing a program takes, about, and for each node: lowering, printing, and Python's own compiler."""
 
+AGAIN = 6
+"""How many more calls are expected of a graph that is called once more."""
+
 INTERPRETED = 1.5e-6
 """Seconds that the interpreter spends on a node at the least."""
 
