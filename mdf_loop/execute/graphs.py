@@ -10,7 +10,7 @@ from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.execute.program import RUN, Program
 from mdf_loop.execute.programs import Programs
 from mdf_loop.execute.specialised import Specialised
-from mdf_loop.execute.tiers.paying import AGAIN, Account, nodes_in
+from mdf_loop.execute.tiers.paying import AGAIN, account_of
 from mdf_loop.ir import Body
 from mdf_loop.options import Options, Run
 from mdf_loop.plan.invariants import draws
@@ -27,7 +27,7 @@ class Graph(InterpretedBody):
     def __init__(self, body: Body) -> None:
         super().__init__(body)
         self._found: tuple[Program, Calls] | None = None
-        self._account = Account(nodes_in(body))
+        self._account = account_of(body)
 
         def lower(types: Sequence[Type], obey: bool, opens: bool) -> Region:
             return lower_graph(body, types, obey, opens, self._calls().bound)

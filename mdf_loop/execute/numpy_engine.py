@@ -30,7 +30,7 @@ from mdf_loop.execute.programs import Completed, Programs
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.execute.stage import AHEAD, FIRST, Stage, first_length, next_length
 from mdf_loop.execute.tiers.first_iterations import ENDLESS, interpret_what_is_cheap, is_being_compiled, refusal, settle
-from mdf_loop.execute.tiers.paying import INTERPRETED, Account, lasting, nodes_in
+from mdf_loop.execute.tiers.paying import INTERPRETED, account_of, lasting
 from mdf_loop.ir import Loop
 from mdf_loop.options import Options, Run
 from mdf_loop.plan.invariants import draws as draws_numbers
@@ -90,7 +90,7 @@ class NumpyLoop(InterpretedLoop):
         self._blocks: Blocks | None = None
         self._one_by_one: Blocks | None = None
         self._programs: dict[tuple[bool, ...], Programs] = {}
-        self.account = Account(nodes_in(loop.body))
+        self.account = account_of(loop.body)
         self.latest: Blocks | None = None
         self.last_length, self.last_failure, self.lasted = 0, "", 0
         self.last_program: Specialised | None = None
