@@ -108,7 +108,8 @@ class Node:
     @property
     def reads(self) -> tuple[str, ...]:
         """Every value this node needs: inputs that are there, then captures."""
-        return tuple(name for name in self.inputs if name) + self.captures
+        inputs = tuple(filter(None, self.inputs)) if "" in self.inputs else self.inputs
+        return inputs + self.captures
 
     @property
     def loop(self) -> Loop | None:

@@ -372,8 +372,6 @@ def _is_little(values: Sequence[Value]) -> bool:
     return len(arrays) <= _LITTLE and all(can_be_told(v) and v.type.size <= _SMALL for v in arrays)
 
 
-def _adds_up(region: Region) -> bool:
+def _adds_up(values: Sequence[Value]) -> bool:
     """Whether floats are added or multiplied up, in an order that the back end may choose."""
-    return any(
-        v.op == "dot" or (v.op == "reduce" and v.attr.kind in ("sum", "prod") and v.type.kind == "f") for v in region.values
-    )
+    return any(v.op == "dot" or (v.op == "reduce" and v.attr.kind in ("sum", "prod") and v.type.kind == "f") for v in values)

@@ -256,8 +256,8 @@ class Product:
         with text.counted("0" if isinstance(main, str) else 0, main, split) as at:
             for s in range(split):
                 self._term(tile, base, pointers, slots, text.add(at, s), s)
-        for k in range(main, self.k) if isinstance(main, int) and isinstance(self.k, int) else ():
-            self._term(tile, base, pointers, slots, str(k), k - main)
+        for s, k in enumerate(range(main, self.k) if isinstance(main, int) and isinstance(self.k, int) else ()):
+            self._term(tile, base, pointers, slots, str(k), s)
 
     def _term(self, tile: _Tile, base: str, pointers: list[str], slots: list[list[list[str]]], k: str, s: int) -> None:
         text, dtype = self.text, self.dtype
