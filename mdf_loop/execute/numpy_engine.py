@@ -32,6 +32,7 @@ from mdf_loop.execute.stage import AHEAD, FIRST, Stage, first_length, next_lengt
 from mdf_loop.execute.tiers.first_iterations import ENDLESS, interpret_what_is_cheap, is_being_compiled, refusal, settle
 from mdf_loop.execute.tiers.paying import INTERPRETED, account_of, lasting
 from mdf_loop.ir import Loop
+from mdf_loop.ops.rows import FEW_STEPS
 from mdf_loop.options import Options, Run
 from mdf_loop.plan.invariants import draws as draws_numbers
 from mdf_loop.plan.schedule import Batched, Plan, Stepped, all_stepped, is_light, make_plan
@@ -39,8 +40,8 @@ from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.records import Region, Type
 from mdf_loop.system.threads import holding
 
-FEW_STEPS, STEPS_OF_NUMBERS, MANY_STEPS = 48, 1024, 1 << 14
-"""Iterations that are run one by one where others would be batched, where all values are numbers, and where none would be."""
+STEPS_OF_NUMBERS, MANY_STEPS = 1024, 1 << 14
+"""Iterations that are run one by one where all values are numbers, and where none would be batched."""
 
 FEW, WORTH = 3, 80
 """Iterations, and nodes run in all of them, up to which engine ``auto`` interprets: starting blocks would take longer."""
@@ -131,9 +132,13 @@ class NumpyLoop(InterpretedLoop):
         is_batched = any(isinstance(part, Batched) for part in self.plan.parts)
         return FEW_STEPS if is_batched else MANY_STEPS
 
+    def worth_stepping_of(self, count: int) -> int:
+        """The same for a run of so many iterations: few of them are run one by one however the loop is planned."""
+        return count if count <= FEW_STEPS else self.worth_stepping()
+
     def runs_in_blocks(self) -> bool:
         """Whether its last run had more iterations than it is worth to run one by one."""
-        return self.lasted > FEW_STEPS and self.lasted > self.worth_stepping()
+        return self.lasted > self.worth_stepping_of(self.lasted)
 
     def _programs_for(self, given: Arguments, is_compiled: bool) -> Programs:
         """Programs for loops with or without a trip count and a condition that is obeyed, for few iterations or many."""

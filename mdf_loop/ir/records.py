@@ -151,7 +151,7 @@ class Node:
         return f"<Node {self}>"
 
 
-@dataclass(frozen=True)
+@record
 class State:
     """A hidden carried value: a body input of its own, and the value that feeds it in the next iteration.
 
@@ -258,7 +258,7 @@ class Body:
         return name if known == "?" else f"{known} {name}"
 
 
-@dataclass(frozen=True)
+@record
 class Carried:
     """A carried value: body input, and the body output that feeds it in the next iteration."""
 
@@ -266,7 +266,7 @@ class Carried:
     output: str
 
 
-@dataclass(frozen=True)
+@record
 class Scanned:
     """An input of which each iteration gets one part, along ``axis``.
 
@@ -282,7 +282,7 @@ class Scanned:
     reverse: bool = False
 
 
-@dataclass(frozen=True)
+@record
 class Collected:
     """A body output kept of every iteration, put together along ``axis``.
 

@@ -201,7 +201,7 @@ class Builder(OfLists):
 
     def _one_by_one(self, name: str, args: Sequence[Value], type: Type) -> Value | None:
         """A short vector of numbers that are known one by one, as such a vector."""
-        if type.rank != 1 or not type.is_static or not any(x.op == "pack" for x in args):
+        if type.shape is None or len(type.shape) != 1 or "pack" not in [x.op for x in args] or not type.is_static:
             return None
         columns = [(x,) * type.shape[0] if x.type.shape == () else self._repeated(x, type.shape[0]) for x in args]  # type: ignore[index, operator]
         if any(column is None for column in columns):
@@ -216,7 +216,10 @@ class Builder(OfLists):
 
     def _folded(self, name: str, args: Sequence[Value], type: Type) -> Value | None:
         """The constant that a primitive of constants is."""
-        if any(x.op != "const" for x in args) or not type.is_static or type.size > MOST_FOLDED:
+        for x in args:
+            if x.op != "const":
+                return None
+        if not type.is_static or type.size > MOST_FOLDED:
             return None
         if type.weak and name in ("mul", "pow", "shl", "python.round"):
             return None  # the run looks at their size

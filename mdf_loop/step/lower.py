@@ -160,17 +160,15 @@ class Lowering:
         entry = lookup(node.op, node.opset, node.domain)
         if (drawn := self._drawn(node, bound, entry, args)) is not None:
             return drawn
-        types = [None if x is None else x.type for x in args]
-        is_known = all(x is None or x.type.dtype is not None or x.op == "rows" for x in args)
         make = meaning_of(node, entry, bound, self.exact)
-        if make is not None and is_known and allows(node, types):
+        if make is not None and _are_known(args) and allows(node, [None if x is None else x.type for x in args]):
             mark = self.b.mark()
             try:
                 results = self._defined(node, bound, entry, args, make, mark)
             except (CannotLower, ValueError):
                 self.b.rewind(mark)  # what is wrong with it, if anything is, the kernel will say
             else:
-                if all(x.op in _KNOWN for x in results) or (found := self._folded(node, bound, entry, args)) is None:
+                if _KNOWN.issuperset([x.op for x in results]) or (found := self._folded(node, bound, entry, args)) is None:
                     return results
                 self.b.rewind(mark)
                 return found
@@ -197,8 +195,9 @@ class Lowering:
 
     def _folded(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None]) -> Sequence[Value] | None:
         """An operator of constants, as constants."""
-        if any(x is not None and x.op != "const" for x in args):
-            return None
+        for x in args:
+            if x is not None and x.op != "const":
+                return None
         found = of_constants(node, bound, entry, [None if x is None else x.attr for x in args], MOST_FOLDED)
         return None if found is None else [self.b.const(x, self.exact) for x in found]
 
@@ -293,7 +292,7 @@ class Lowering:
         carried: Sequence[Value],
         scanned: Sequence[Value],
         scope: Mapping[str, Value],
-        whole: tuple[Apply, Sequence[Value], Callable[[], int]] | None = None,
+        whole: tuple[Apply, Sequence[Value], Callable[[int], int]] | None = None,
         in_block: bool = False,
     ) -> Sequence[Value]:
         """A loop; ``scope`` has what the body captures, and what is the same in every iteration."""
@@ -310,7 +309,7 @@ class Lowering:
             len(carried),
             record.scanned,
             len(record.last),
-            tuple(replace(what, stack=True) for what in record.collected),
+            tuple([what if what.stack else replace(what, stack=True) for what in record.collected]),
             has_count=count is not None,
             has_condition=condition is not None,
             obeyed=obeyed,
@@ -346,6 +345,11 @@ def _routine(node: Node, entry: Kernel, args: Sequence[Value | None], result: Ty
     ):
         return None
     return make([None if x is None else x.type for x in args], result, **node.attrs)
+
+
+def _are_known(args: Sequence[Value | None]) -> bool:
+    """Whether the element types of all inputs are known, or they are lists of rows."""
+    return not [x for x in args if x is not None and x.type.dtype is None and x.op != "rows"]
 
 
 def _is_none(x: Value) -> bool:

@@ -141,8 +141,9 @@ EITHER = np.dtype(object)
 
 def type_of_result(name: str, types: Sequence[Type]) -> Type:
     """The type of a primitive's result, by numpy's rules."""
-    if any(t.dtype is None for t in types):
-        return UNKNOWN
+    for t in types:
+        if t.dtype is None:
+            return UNKNOWN
     row = PRIMITIVES[name]
     if name == "python.whole" and types[0].weak:
         return Type(EITHER, (), weak=True)

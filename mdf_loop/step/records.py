@@ -231,7 +231,7 @@ class LoopRegion:
     in_block : bool
         The loop is a block of a longer one: scanned arguments are rows already, and what cannot be stacked is given as a list.
     whole : Apply or None
-        The loop as an operator, for more iterations than are worth stepping, which ``worth`` says: who asks has the loop planned.
+        The loop as an operator, for more iterations than ``worth(n)``: so many of ``n`` it is worth to step.
     """
 
     body: Region
@@ -245,7 +245,7 @@ class LoopRegion:
     name: str = ""
     in_block: bool = False
     whole: Apply | None = None
-    worth: Callable[[], int] | None = None
+    worth: Callable[[int], int] | None = None
 
     def split(self, args: Sequence[Value]) -> tuple[Value, Value, Sequence[Value], Sequence[Value], Sequence[Value]]:
         """Arguments as the trip count, the condition, initial values, scanned arrays and operands of the whole operator."""

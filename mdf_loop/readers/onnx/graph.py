@@ -17,6 +17,7 @@ from onnx import AttributeProto, numpy_helper
 from mdf_loop.errors import KindError, LoopError, MalformedBody, Together, let_through
 from mdf_loop.ir import Body, Node, ValueType
 from mdf_loop.ir.well_formed import check_body
+from mdf_loop.ops.prepared_constants import unchangeable
 from mdf_loop.ops.registry import version_of
 from mdf_loop.readers.onnx.inlining import inline_functions
 from mdf_loop.readers.onnx.loop_records import as_loop, given_to_bodies
@@ -131,7 +132,8 @@ def _assemble(
     reads = [name for node in nodes for name in node.reads] + list(outputs)
     captures = tuple(dict.fromkeys(name for name in reads if name and name not in local))
     body = Body(path[-1], inputs, outputs, tuple(nodes), {}, captures, types, dict(opsets))
-    return check_body(body.with_values(constants), path)
+    values = {name: value if name in inputs else unchangeable(value) for name, value in constants.items()}
+    return check_body(body.with_values(values), path)
 
 
 def _check_texts(texts: Iterable[Any], path: tuple[str, ...]) -> None:
