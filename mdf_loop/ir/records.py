@@ -17,14 +17,35 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True)
 def record(kind: type[T]) -> type[T]:
-    """A class of records that are made by the thousand: frozen for type checkers, and made in a sixth of a frozen one's time."""
-    return dataclass(slots=True, unsafe_hash=True)(kind)
+    """A class of records: frozen for type checkers, and made in a sixth of the time of a frozen dataclass, as is the class."""
+    made = entity(kind)
+    for name, method in (("__eq__", _is_equal), ("__hash__", _hash), ("__repr__", _called)):
+        if vars(kind).get(name) is None:
+            setattr(made, name, method)
+    return made
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)
 def entity(kind: type[T]) -> type[T]:
     """The same where each record is equal to itself alone."""
-    return dataclass(slots=True, eq=False)(kind)
+    return dataclass(slots=True, eq=False, repr=False)(kind)
+
+
+def _fields(made: Any) -> tuple[Any, ...]:
+    return tuple([getattr(made, name) for name in made.__match_args__])
+
+
+def _is_equal(self: Any, other: object) -> bool:
+    return _fields(self) == _fields(other) if type(self) is type(other) else NotImplemented
+
+
+def _hash(self: Any) -> int:
+    return hash(_fields(self))
+
+
+def _called(self: Any) -> str:
+    shown = (f"{name}={value!r}" for name, value in zip(self.__match_args__, _fields(self), strict=True))
+    return f"{type(self).__qualname__}({', '.join(shown)})"
 
 
 Dim = int | str | None

@@ -16,14 +16,14 @@ import difflib
 import inspect
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp, let_through, warn_user
-from mdf_loop.ir import Node
+from mdf_loop.ir import Node, record
 from mdf_loop.ops.rooms import refuse_missing
 from mdf_loop.ops.rows import NO_FACTS, Bound, Call, Definition, Facts
 from mdf_loop.options import Run
@@ -39,7 +39,7 @@ INJECTED = {"rng", "n_outputs"}
 """Keyword-only parameters that the executor fills in: not attributes of the operator."""
 
 
-@dataclass(frozen=True)
+@record
 class Kernel:
     """How one operator runs, from one opset on.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from mdf_loop.ir import Body, Loop, record
 Call = Callable[..., Any]
 
 
-@dataclass(frozen=True)
+@record
 class Definition:
     """What a kernel's function computes, said in another way, for the function ``run``."""
 
@@ -29,7 +29,7 @@ class Known:
     value: Any = None
 
 
-@dataclass(frozen=True)
+@record
 class Facts:
     """What is known of an operator besides what it computes: code that has a shorter way for a class of operators asks here.
 

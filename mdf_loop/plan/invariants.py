@@ -8,10 +8,9 @@ too.  That is what ``late`` is for: the condition that most bodies set to true i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from mdf_loop.errors import UnsupportedOp
-from mdf_loop.ir import Body, Loop, Node
+from mdf_loop.ir import Body, Loop, Node, record
 from mdf_loop.ops.registry import lookup
 
 
@@ -55,7 +54,7 @@ def _bodies(node: Node) -> Iterator[Body]:
             yield from _bodies(inner)
 
 
-@dataclass(frozen=True)
+@record
 class Invariants:
     """Names of values that are the same in every iteration, and of those that are from the second one on."""
 

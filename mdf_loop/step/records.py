@@ -50,7 +50,7 @@ from mdf_loop.ir import Collected, Node, Scanned, entity, record
 from mdf_loop.kernels.arrays.bounds import most_bytes
 
 
-@dataclass(frozen=True, eq=False)
+@entity
 class Size:
     """A length that is known only at run time; equal to nothing but itself."""
 
@@ -93,6 +93,9 @@ class Type:
             return True
         mine = self.dtype is None, self.dtype, self.shape, self.weak, self.is_array
         return mine == (other.dtype is None, other.dtype, other.shape, other.weak, other.is_array)
+
+    def __hash__(self) -> int:
+        return hash((self.dtype, self.shape, self.weak, self.is_array))
 
     @property
     def rank(self) -> int | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.ir import Body, Loop, Node, ValueType
+from mdf_loop.ir import Body, Loop, Node, ValueType, record
 from mdf_loop.types.elements import DTYPES, NAMES
 from mdf_loop.types.schemas import signature_of
 
@@ -91,7 +91,7 @@ class Groups:
         """All of a body has been visited, and nothing around it is joined to its outputs yet."""
 
 
-@dataclass(frozen=True)
+@record
 class Asked:
     """What is asked of one input or capture.
 

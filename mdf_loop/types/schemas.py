@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
+
+from mdf_loop.ir import record
 
 LARGEST_VERSION = (1 << 31) - 1
 """Versions are int32 for onnx."""
@@ -23,7 +24,7 @@ def schema_of(op: str, opset: int, domain: str = "") -> Any:
         return None
 
 
-@dataclass(frozen=True)
+@record
 class AttributeRule:
     """What a schema says of an attribute: its type (``"INTS"``), whether it must be there, and its whole number by default."""
 
@@ -32,7 +33,7 @@ class AttributeRule:
     default: int
 
 
-@dataclass(frozen=True)
+@record
 class SchemaSignature:
     """What the schema of an operator says, as records of Python: a schema makes new objects whenever it is asked.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from mdf_loop.convert.named_values import Named, freed
 from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.errors import ArgumentError, UnsupportedOp, let_through
 from mdf_loop.integrations.engine_runs import places_of, with_inputs
-from mdf_loop.ir import Body, Node
+from mdf_loop.ir import Body, Node, record
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.models.network import NetworkModel
@@ -28,7 +27,7 @@ from mdf_loop.types.fitting import fit_values
 from mdf_loop.types.required import Asked, asked_types
 
 
-@dataclass(frozen=True)
+@record
 class OpenGraph:
     """A graph that runs once, with some of its inputs open.
 
