@@ -28,6 +28,7 @@ class Graph(InterpretedBody):
         super().__init__(body)
         self._found: tuple[Program, Calls] | None = None
         self._account = account_of(body)
+        self._interpreted = 0.0  # seconds that a program of Python would have made less
 
         def lower(types: Sequence[Type], obey: bool, opens: bool) -> Region:
             return lower_graph(body, types, obey, opens, self._calls().bound)
@@ -81,15 +82,12 @@ class Graph(InterpretedBody):
             self._are_parts(False)
             return None
         account, options = self._account, run.options
-        pays = account.pays_writing(options, AGAIN * account.latest) and self._steps_a_loop()
+        written = sum(loop.account.latest for loop in self._loops() if loop.is_written)
+        self._interpreted += (latest := max(account.latest - written, 0.0))
+        pays = account.is_worth_writing(options, self._interpreted + AGAIN * latest)
         found = self._programs.run(self._given(env), run, pays, account.pays(options))
         self._are_parts(found is not None or not (pays or self._programs.why))
         return found
-
-    def _steps_a_loop(self) -> bool:
-        """Whether a program of Python would do more than call loops that run in blocks."""
-        loops = self._loops()
-        return not loops or not all(loop.runs_in_blocks() for loop in loops)
 
     def _are_parts(self, are_parts: bool) -> None:
         """Say whether its loops become machine code together with it, or each when that pays for it."""

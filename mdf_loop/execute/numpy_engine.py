@@ -136,9 +136,10 @@ class NumpyLoop(InterpretedLoop):
         """The same for a run of so many iterations: few of them are run one by one however the loop is planned."""
         return count if count <= FEW_STEPS else self.worth_stepping()
 
-    def runs_in_blocks(self) -> bool:
-        """Whether its last run had more iterations than it is worth to run one by one."""
-        return self.lasted > self.worth_stepping_of(self.lasted)
+    @property
+    def is_written(self) -> bool:
+        """Whether its last run was a program, or had more iterations than it is worth to run one by one."""
+        return self.last_program is not None or self.lasted > self.worth_stepping_of(self.lasted)
 
     def _programs_for(self, given: Arguments, is_compiled: bool) -> Programs:
         """Programs for loops with or without a trip count and a condition that is obeyed, for few iterations or many."""

@@ -123,7 +123,11 @@ class Account:
 
     def pays_writing(self, options: Options, ahead: float = 0.0) -> bool:
         """Whether programs are to be written: interpreting has taken, or with ``ahead`` will have taken, longer than that."""
-        return not options.how.interprets_first_calls or self._spent + ahead > WRITING + OF_NODE * self.nodes
+        return self.is_worth_writing(options, self._spent + ahead)
+
+    def is_worth_writing(self, options: Options, seconds: float) -> bool:
+        """The same where it is known for how many seconds there was no program, or would be none."""
+        return not options.how.interprets_first_calls or seconds > WRITING + OF_NODE * self.nodes
 
     @property
     def _spent(self) -> float:
