@@ -30,8 +30,8 @@ class Graph(InterpretedBody):
         self._account = account_of(body)
         self._interpreted = 0.0  # seconds that a program of Python would have made less
 
-        def lower(types: Sequence[Type], obey: bool, opens: bool) -> Region:
-            return lower_graph(body, types, obey, opens, self._calls().bound)
+        def lower(types: Sequence[Type], obey: bool, opens: bool, is_many: bool) -> Region:
+            return lower_graph(body, types, obey, opens, self._calls().bound, sees_nan=not is_many)
 
         has_loops = any(True for node in body.nodes for _ in node.bodies)
         self._programs = Programs(lower, any(map(draws, body.nodes)), has_loops, not body.typed)
