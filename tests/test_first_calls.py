@@ -117,9 +117,8 @@ def test_code_that_runs_for_long_is_made_with_care(model, monkeypatch, care):
 def test_a_product_of_matrices_in_a_hurry(rows, terms, columns):
     """It has loops where the other is written out: the order in which terms are added up is the same."""
     rng = np.random.default_rng(rows + 10 * terms + 1000 * columns)
-    body = "b (int64 i, bool c, float[R, T] x) => (bool d, float[R, T] z, float[R, C] y) { d = Identity (c) z = Mul (x, h) y = MatMul (z, w) }"
-    for letter, length in (("R", rows), ("T", terms), ("C", columns)):
-        body = body.replace(letter + ",", f"{length},").replace(f" {letter}]", f" {length}]")
+    body = f"""b (int64 i, bool c, float[{rows}, {terms}] x) => (bool d, float[{rows}, {terms}] z, float[{rows}, {columns}] y) {{
+        d = Identity (c) z = Mul (x, h) y = MatMul (z, w) }}"""
     x, w, h = (rng.normal(size=shape).astype(np.float32) for shape in ((rows, terms), (terms, columns), (rows, terms)))
     assert_same_in_a_hurry(lambda: loop(4, True, x, body=body, w=w, h=h))
 
