@@ -129,7 +129,7 @@ def test_a_product_of_matrices_in_a_hurry(rows, terms, columns):
 def test_python_and_machine_code_are_made_of_one_step(model, monkeypatch):
     _, check = model
     lowered, plain = [], graphs.lower_graph
-    monkeypatch.setattr(graphs, "lower_graph", lambda *given_, **named: lowered.append(given_) or plain(*given_, **named))
+    monkeypatch.setattr(graphs, "lower_graph", lambda *given_, **how: lowered.append(given_) or plain(*given_, **how))
     for engine in ("numpy", "jit"):
         with options(engine=engine), watched_programs() as ran:
             check()
@@ -142,7 +142,7 @@ def test_where_a_guess_makes_a_difference_there_are_two(request, monkeypatch):
         y = Slice (x, a, b) }}"""
     made = backend.prepare(onnx.parser.parse_model(text))
     lowered, plain = [], graphs.lower_graph
-    monkeypatch.setattr(graphs, "lower_graph", lambda *given_, **named: lowered.append(given_) or plain(*given_, **named))
+    monkeypatch.setattr(graphs, "lower_graph", lambda *given_, **how: lowered.append(given_) or plain(*given_, **how))
     for engine in ("numpy", "jit"):
         with options(engine=engine):
             (found,) = made.run([np.arange(9, dtype=np.float32), np.array([2]), np.array([5])])
