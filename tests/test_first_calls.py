@@ -111,6 +111,18 @@ def test_code_that_runs_for_long_is_made_with_care(model, monkeypatch, care):
     assert ("in a hurry" in latest.form) == bool(care)
 
 
+@pytest.mark.parametrize("rows", [1, 2, 4, 5])
+@pytest.mark.parametrize("terms", [1, 3, 4, 7, 12, 17])
+@pytest.mark.parametrize("columns", [1, 3, 16, 33])
+def test_a_product_of_matrices_in_a_hurry(rows, terms, columns):
+    """It has loops where the other is written out: the order in which terms are added up is the same."""
+    rng = np.random.default_rng(rows + 10 * terms + 1000 * columns)
+    body = f"""b (int64 i, bool c, float[{rows}, {terms}] x) => (bool d, float[{rows}, {terms}] z, float[{rows}, {columns}] y) {{
+        d = Identity (c) z = Mul (x, h) y = MatMul (z, w) }}"""
+    x, w, h = (rng.normal(size=shape).astype(np.float32) for shape in ((rows, terms), (terms, columns), (rows, terms)))
+    assert_same_in_a_hurry(lambda: loop(4, True, x, body=body, w=w, h=h))
+
+
 # One Step for all programs
 
 
@@ -179,3 +191,50 @@ def test_a_loop_in_a_graph_is_compiled_apart_if_one_run_of_it_is_worth_that():
         account.is_part = True
         assert not account.pays(chosen, apart)
         assert account.pays(chosen, paying.APART * apart)
+
+
+# What is not done
+
+
+def written(made):
+    """The programs of Python that a prepared model has."""
+    return [entry.made for entry in made.graph._programs._entries.values() if entry.made is not None and not entry.made.size]
+
+
+def counting(name, iterations):
+    """A loop in a graph, with a node that could run for many iterations at once, and a product that gains most by that."""
+    return backend.prepare(
+        onnx.parser.parse_model(f"""<ir_version: 9, opset_import: ["": 18]> {name} (float[{iterations}, 3] w) => (float[3] y) {{
+        n = Constant <value: tensor = int64 {{{iterations}}}> () go = Constant <value: tensor = bool {{1}}> ()
+        zero = Constant <value: tensor = float[3] {{0, 0, 0}}> ()
+        m = Constant <value: tensor = float[3, 3] {{1, 2, 3, 4, 5, 6, 7, 8, 9}}> ()
+        y = Loop <body = step (int64 i, bool c, float[3] a) => (bool d, float[3] t) {{
+            d = Identity (c) row = Gather (w, i) p = MatMul (row, m) h = Tanh (a) t = Add (h, p) }}> (n, go, zero) }}""")
+    )
+
+
+@pytest.mark.parametrize("iterations", [12, 400])
+def test_a_graph_is_not_written_for_a_loop_that_runs_in_blocks(request, monkeypatch, iterations):
+    monkeypatch.setattr(Account, "is_worth_writing", lambda self, options, seconds: seconds > 0)
+    monkeypatch.setattr(Account, "pays", lambda self, options, ahead=0.0: False)
+    monkeypatch.setattr(graphs, "AGAIN", 1 << 30)
+    made = counting(f"blocks_{iterations}", iterations)
+    given_ = [np.linspace(-1, 1, 3 * iterations, dtype=np.float32).reshape(-1, 3)]
+    with options(engine="interpret"):
+        (expected,) = made.run(given_)
+    made.graph._account.clock = lambda: 0.0  # what the graph takes besides its loop is nothing
+    made.graph._account.timed = lambda options, call: call()
+    for _ in range(3):
+        (loop_,) = made.graph._loops()
+        made.graph._account.latest = loop_.account.latest + (0 if loop_.is_written else 1)
+        np.testing.assert_allclose(made.run(given_)[0], expected, rtol=1e-5)
+    assert bool(written(made)) == (iterations == 12)
+
+
+def test_a_short_run_does_without_a_plan(request):
+    made = counting(request.node.name, 12)
+    with options(engine="numpy"):
+        made.run([np.ones((12, 3), np.float32)])
+    (loop_,) = made.graph._loops()
+    assert written(made)
+    assert "plan" not in vars(loop_)

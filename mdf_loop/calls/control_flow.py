@@ -177,7 +177,7 @@ class LoopNode:
 
 def _bind_loop(node: Node) -> Bound:
     call = LoopNode(node)
-    return Bound(call, needs_run=True, loop=call.record, worth=call.execute.worth_stepping)
+    return Bound(call, needs_run=True, loop=call.record, worth=call.execute.worth_stepping_of)
 
 
 def numbers_of_parts(record: Loop, scanned: Sequence[Any]) -> list[int]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.programs import Programs
 from mdf_loop.execute.specialised import Specialised
-from mdf_loop.ir import Node
+from mdf_loop.ir import Node, record
 from mdf_loop.plan.idioms.record import Idiom
 from mdf_loop.plan.schedule import Batched, Plan, Shift, Stepped
 from mdf_loop.settings.engines import JIT, can_compile
@@ -63,7 +62,7 @@ class Explanations(str):
         return "".join(part._repr_html_() if isinstance(part, Explanation) else preformatted(part) for part in self.parts)
 
 
-@dataclass(frozen=True)
+@record
 class Wanted:
     """What is to be shown of programs: their Python, and the Steps that they were made of."""
 

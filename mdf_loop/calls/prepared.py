@@ -20,7 +20,7 @@ from mdf_loop.execute.endless import Endless
 from mdf_loop.execute.interpret import Arguments, InterpretedBody
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.program import Hidden
-from mdf_loop.ir import Body, Loop
+from mdf_loop.ir import Body, Loop, record
 from mdf_loop.readers import read
 from mdf_loop.readers.onnx.loop_records import loop_record, scan_record
 from mdf_loop.types.declared import check_declared_types
@@ -131,7 +131,7 @@ def _fits_whatever_it_is(value: Any, fitted: Any) -> bool:
     return is_number and type(fitted) is np.ndarray and fitted.dtype == np.asarray(value).dtype != object
 
 
-@dataclass(frozen=True)
+@record
 class PreparedBranch:
     """A branch ready to be run with values from outside."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,12 @@ from modeci_mdf.mdf import Edge, InputPort, Node, OutputPort
 
 from mdf_loop.convert.repair.port_shapes import usable
 from mdf_loop.errors import ArgumentError
-from mdf_loop.ir import ValueType
+from mdf_loop.ir import ValueType, entity
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.signature import ports_of
 
 
-@dataclass(frozen=True, eq=False)
+@entity
 class Named:
     """A number or an array with a name.
 

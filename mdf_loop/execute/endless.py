@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
@@ -25,10 +26,18 @@ class Endless:
     """
 
     def __init__(self, loop: Loop) -> None:
-        self.loop, self._condition = loop, None
-        self._may_be_sure = loop.keep_going is None or loop.keep_going in lasting(loop)
-        if loop.keep_going is not None and self._may_be_sure:
-            self._condition = computing(loop.body, [loop.keep_going])
+        self.loop = loop
+
+    @functools.cached_property
+    def _may_be_sure(self) -> bool:
+        """Whether the condition might be the same in every iteration."""
+        return self.loop.keep_going is None or self.loop.keep_going in lasting(self.loop)
+
+    @functools.cached_property
+    def _condition(self) -> InterpretedBody | None:
+        """What computes the condition, if it may be the same in every iteration."""
+        loop = self.loop
+        return computing(loop.body, [loop.keep_going]) if loop.keep_going is not None and self._may_be_sure else None
 
     def is_sure(self, values: Mapping[str, Any], run: Run) -> bool:
         """Whether each iteration gives a true condition; ``values`` are those that do not change, as far as they are known."""

@@ -10,7 +10,7 @@ from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.execute.program import RUN, Program
 from mdf_loop.execute.programs import Programs
 from mdf_loop.execute.specialised import Specialised
-from mdf_loop.execute.tiers.paying import Account, nodes_in
+from mdf_loop.execute.tiers.paying import AGAIN, account_of
 from mdf_loop.ir import Body
 from mdf_loop.options import Options, Run
 from mdf_loop.plan.invariants import draws
@@ -27,7 +27,8 @@ class Graph(InterpretedBody):
     def __init__(self, body: Body) -> None:
         super().__init__(body)
         self._found: tuple[Program, Calls] | None = None
-        self._account = Account(nodes_in(body))
+        self._account = account_of(body)
+        self._interpreted = 0.0  # seconds that a program of Python would have made less
 
         def lower(types: Sequence[Type], obey: bool, opens: bool, is_many: bool) -> Region:
             return lower_graph(body, types, obey, opens, self._calls().bound, sees_nan=not is_many)
@@ -81,16 +82,21 @@ class Graph(InterpretedBody):
             self._are_parts(False)
             return None
         account, options = self._account, run.options
-        pays = account.pays_writing(options, account.latest)
+        written = sum(loop.account.latest for loop in self._loops() if loop.is_written)
+        self._interpreted += (latest := max(account.latest - written, 0.0))
+        pays = account.is_worth_writing(options, self._interpreted + AGAIN * latest)
         found = self._programs.run(self._given(env), run, pays, account.pays(options))
-        self._are_parts(found is not None or not pays)
+        self._are_parts(found is not None or not (pays or self._programs.why))
         return found
 
     def _are_parts(self, are_parts: bool) -> None:
         """Say whether its loops become machine code together with it, or each when that pays for it."""
-        for step in self.program.steps:
-            for loop in getattr(step.bound.call, "loops", ()):
-                loop.account.is_part = are_parts
+        for loop in self._loops():
+            loop.account.is_part = are_parts
+
+    def _loops(self) -> list[Any]:
+        """The loops of its nodes."""
+        return [loop for step in self.program.steps for loop in getattr(step.bound.call, "loops", ())]
 
     def _given(self, env: list[Any]) -> list[Any]:
         """What it is given, of its values."""

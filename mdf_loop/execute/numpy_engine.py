@@ -30,8 +30,10 @@ from mdf_loop.execute.programs import Completed, Programs
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.execute.stage import AHEAD, FIRST, Stage, first_length, next_length
 from mdf_loop.execute.tiers.first_iterations import ENDLESS, interpret_what_is_cheap, is_being_compiled, refusal, settle
-from mdf_loop.execute.tiers.paying import INTERPRETED, Account, lasting, nodes_in
-from mdf_loop.ir import Loop
+from mdf_loop.execute.tiers.paying import INTERPRETED, account_of, lasting
+from mdf_loop.ir import Loop, Node
+from mdf_loop.ops.registry import facts
+from mdf_loop.ops.rows import FEW_STEPS
 from mdf_loop.options import Options, Run
 from mdf_loop.plan.invariants import draws as draws_numbers
 from mdf_loop.plan.schedule import Batched, Plan, Stepped, all_stepped, is_light, make_plan
@@ -39,8 +41,9 @@ from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.records import Region, Type
 from mdf_loop.system.threads import holding
 
-FEW_STEPS, STEPS_OF_NUMBERS, MANY_STEPS = 48, 1024, 1 << 14
-"""Iterations that are run one by one where others would be batched, where all values are numbers, and where none would be."""
+STEPS_OF_BATCHED, STEPS_OF_NUMBERS, MANY_STEPS = 576, 1024, 1 << 14
+"""Iterations that are run one by one, together with the nodes that would be batched; where all values are numbers; and where none
+would be batched."""
 
 FEW, WORTH = 3, 80
 """Iterations, and nodes run in all of them, up to which engine ``auto`` interprets: starting blocks would take longer."""
@@ -90,7 +93,7 @@ class NumpyLoop(InterpretedLoop):
         self._blocks: Blocks | None = None
         self._one_by_one: Blocks | None = None
         self._programs: dict[tuple[bool, ...], Programs] = {}
-        self.account = Account(nodes_in(loop.body))
+        self.account = account_of(loop.body)
         self.latest: Blocks | None = None
         self.last_length, self.last_failure, self.lasted = 0, "", 0
         self.last_program: Specialised | None = None
@@ -128,8 +131,21 @@ class NumpyLoop(InterpretedLoop):
         """Iterations up to which running them one by one is no slower than planned blocks."""
         if self.plan.refusal:
             return 0
-        is_batched = any(isinstance(part, Batched) for part in self.plan.parts)
-        return FEW_STEPS if is_batched else MANY_STEPS
+        batched = [unit for part in self.plan.parts if isinstance(part, Batched) for unit in part.units]
+        if not batched:
+            return MANY_STEPS
+        if any(not isinstance(unit, Node) or facts(unit).multiplies_matrices for unit in batched):
+            return FEW_STEPS  # one call for all of them gains most there
+        return max(FEW_STEPS, STEPS_OF_BATCHED // len(batched))
+
+    def worth_stepping_of(self, count: int) -> int:
+        """The same for a run of so many iterations: few of them are run one by one however the loop is planned."""
+        return count if count <= FEW_STEPS else self.worth_stepping()
+
+    @property
+    def is_written(self) -> bool:
+        """Whether its last run was a program, or had more iterations than it is worth to run one by one."""
+        return self.last_program is not None or self.lasted > self.worth_stepping_of(self.lasted)
 
     def _programs_for(self, given: Arguments, is_compiled: bool) -> Programs:
         """Programs for loops with or without a trip count and a condition that is obeyed, for few iterations or many."""
@@ -237,7 +253,7 @@ class NumpyLoop(InterpretedLoop):
         if self.lasted and self._may_end:
             count = min(self.lasted, count or self.lasted)
         worth = self.worth_stepping()
-        if worth == FEW_STEPS and not self.loop.scanned and all(map(is_number, (*given.carried, *given.captured))):
+        if 0 < worth < STEPS_OF_NUMBERS and not self.loop.scanned and all(map(is_number, (*given.carried, *given.captured))):
             # They cost a program little, where blocks have to be begun.
             worth = MANY_STEPS if self.plan.is_mostly_stepped else STEPS_OF_NUMBERS
         return 0 < (MANY_STEPS if count is None else count) <= worth

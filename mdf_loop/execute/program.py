@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.errors import IterationError, KindError, LoopError, PartialResults, Together, let_through
-from mdf_loop.ir import Body, Node
+from mdf_loop.ir import Body, Node, record
 from mdf_loop.ir.well_formed import title
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.prepared_constants import unchangeable
@@ -26,7 +25,7 @@ from mdf_loop.options import Deadline, Run
 OMITTED, RUN = 0, 1
 
 
-@dataclass(frozen=True)
+@record
 class Step:
     """One node: what to call, the slots it reads and the slots it writes; ``bound`` is where the call comes from.
 
@@ -54,7 +53,7 @@ class Program:
     def __init__(self, body: Body) -> None:
         load_kernels()
         self.body, self._changes = body, changes()
-        self._slots: dict[str, int] = {}
+        self._slots = {"": OMITTED}
         self._start: list[Any] = [None, None]
         for name, value in body.constants.items():
             self._start[self._new(name)] = unchangeable(value)
@@ -73,10 +72,10 @@ class Program:
 
     def slot(self, name: str) -> int:
         """Where a value lives; an omitted name lives in the slot of None."""
-        return self._slots[name] if name else OMITTED
+        return self._slots[name]
 
     def __contains__(self, name: str) -> bool:
-        return name in self._slots
+        return name != "" and name in self._slots
 
     def environment(self, captured: Sequence[Any], run: Run) -> list[Any]:
         """A fresh set of slots with the constants and the captured values in place."""
@@ -139,9 +138,11 @@ class Program:
         return found
 
     def _step(self, node: Node, bound: Bound) -> Step:
-        reads = tuple(map(self.slot, node.inputs)) + tuple(map(self.slot, node.captures))
-        wanted = node.outputs[: max((k + 1 for k, name in enumerate(node.outputs) if name), default=0)]
-        writes = tuple(self._new(name) if name else self.sink() for name in wanted) or (self.sink(),)
+        reads = tuple([self._slots[name] for name in (*node.inputs, *node.captures)])
+        wanted = node.outputs
+        while wanted and not wanted[-1]:
+            wanted = wanted[:-1]
+        writes = tuple([self._new(name) if name else self.sink() for name in wanted]) or (self.sink(),)
         reads = (RUN, *reads) if bound.needs_run else reads
         return Step(bound.call, reads, writes, node, bound, _taking(reads), writes[0] if len(writes) == 1 else 0)
 

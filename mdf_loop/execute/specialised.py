@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from mdf_loop.backends.llvm.linking.lock import alone
 from mdf_loop.backends.python import printer
 from mdf_loop.errors import let_through
+from mdf_loop.ir import entity
 from mdf_loop.step.printed import printed
 from mdf_loop.step.records import Region
 
@@ -18,7 +18,7 @@ log = logging.getLogger("mdf_loop.execute.programs")
 """The documentation names it."""
 
 
-@dataclass(frozen=True, eq=False)
+@entity
 class Specialised:
     """A program for one combination of types.
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.errors import UnsupportedOp
+from mdf_loop.ir import record
 
 
-@dataclass(frozen=True)
+@record
 class Row:
     """One function.
 

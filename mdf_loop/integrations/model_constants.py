@@ -10,14 +10,13 @@ import copy
 import re
 import reprlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.convert.restoring import names_of
 from mdf_loop.errors import ArgumentError, KindError
-from mdf_loop.ir import ValueType
+from mdf_loop.ir import ValueType, record
 from mdf_loop.readers.mdf.type_text import read_type_text
 from mdf_loop.readers.mdf.typed import is_typed
 
@@ -25,7 +24,7 @@ IN_TEXT = re.compile(r"(?P<type>\b\w+)\s*(?:\[(?P<dims>[\d, ]*)\])?\s+(?P<name>[
 """A constant in ONNX text: ``float[2] weights = {1, 2}``."""
 
 
-@dataclass(frozen=True)
+@record
 class ModelConstant:
     """One constant: where it stands, what it is called in ONNX, its value, and how another one takes its place.
 

@@ -9,3 +9,5 @@ from mdf_loop.ir.records import Node as Node
 from mdf_loop.ir.records import Scanned as Scanned
 from mdf_loop.ir.records import State as State
 from mdf_loop.ir.records import ValueType as ValueType
+from mdf_loop.ir.records import entity as entity
+from mdf_loop.ir.records import record as record

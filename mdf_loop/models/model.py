@@ -22,6 +22,7 @@ from mdf_loop.errors import (
     keeps_results,
 )
 from mdf_loop.errors import IterationLimit as Limit
+from mdf_loop.ir import record
 from mdf_loop.models.html_tables import model_html
 from mdf_loop.models.results import About, Results
 from mdf_loop.options import Run, options, public, start_run
@@ -37,7 +38,7 @@ ARGUMENTS = frozenset({*HOW, "seed"})
 """All of them."""
 
 
-@dataclass(frozen=True)
+@record
 class Wish:
     """How a model is to be run.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mdf_loop.calls.calling import listed, results_of
 from mdf_loop.calls.prepared import PreparedLoop, prepare_loop, prepare_scan, read_once
 from mdf_loop.execute.interpret import Arguments
+from mdf_loop.ir import record
 from mdf_loop.models.texts import NotDirect, Scope, Text, argument_of
 from mdf_loop.options import Run
 from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
@@ -16,7 +16,7 @@ from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
 LOOP, SCAN = "onnx::Loop", "onnx::Scan"
 
 
-@dataclass(frozen=True)
+@record
 class Request:
     """A loop that a model wants to have run, and what its values are.
 
@@ -44,7 +44,7 @@ def part_of_model(run: Run) -> Run:
     return Run(run.options, run.stream, deadline=run.deadline, enclosing=run, watch=run.watch)
 
 
-@dataclass(frozen=True)
+@record
 class GatheredArguments:
     """What a loop is to be run with, as it stands in its node: nothing is fitted to the body yet.
 

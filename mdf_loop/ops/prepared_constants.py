@@ -45,6 +45,8 @@ def read_only(value: Any) -> Any:
 
 def unchangeable(value: Any) -> Any:
     """A constant that cannot be written into: the body is used again."""
+    if (made := _known.get(id(value))) is not None and made.constant() is value:
+        return value
     view = read_only(value)
     if isinstance(view, np.ndarray):
         with _lock:

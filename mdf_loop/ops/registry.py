@@ -16,14 +16,14 @@ import difflib
 import inspect
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp, let_through, warn_user
-from mdf_loop.ir import Node
+from mdf_loop.ir import Node, record
 from mdf_loop.ops.rooms import refuse_missing
 from mdf_loop.ops.rows import NO_FACTS, Bound, Call, Definition, Facts
 from mdf_loop.options import Run
@@ -39,7 +39,7 @@ INJECTED = {"rng", "n_outputs"}
 """Keyword-only parameters that the executor fills in: not attributes of the operator."""
 
 
-@dataclass(frozen=True)
+@record
 class Kernel:
     """How one operator runs, from one opset on.
 
@@ -369,7 +369,7 @@ def bind(node: Node) -> Bound:
     entry = lookup(node.op, node.opset, node.domain)
     if entry.bind is not None:
         return entry.bind(node)
-    unknown = sorted(set(node.attrs) - (entry.parameters - INJECTED))
+    unknown = sorted(set(node.attrs) - (entry.parameters - INJECTED)) if node.attrs else ()
     if unknown and not entry.takes_any_attribute:
         raise UnsupportedOp(
             f"{node.op}, version {node.opset} of its domain, has no attribute {', '.join(unknown)}; "
@@ -419,7 +419,9 @@ def _keywords(entry: Kernel, node: Node) -> dict[str, Any]:
 
 def _check_inputs(node: Node, least: int, most: int | None) -> None:
     """A ufunc would take one input too many for the array to write into."""
-    given = max((k + 1 for k, name in enumerate(node.inputs) if name), default=0)
+    given = len(node.inputs)
+    while given and not node.inputs[given - 1]:
+        given -= 1
     if given < least or (most is not None and given > most):
         count = f"{least}" if least == most else f"at least {least}" if most is None else f"{least} to {most}"
         inputs = "input" if count == "1" else "inputs"

@@ -9,13 +9,13 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from mdf_loop.errors import UnsupportedOp
+from mdf_loop.ir import record
 
 
-@dataclass(frozen=True)
+@record
 class Room:
     """A folder of the package that may be taken out.
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.ir import Body, Loop
+from mdf_loop.ir import Body, Loop, record
 
 Call = Callable[..., Any]
 
 
-@dataclass(frozen=True)
+@record
 class Definition:
     """What a kernel's function computes, said in another way, for the function ``run``; and ``why``, one of :data:`REASONS`."""
 
@@ -48,7 +48,7 @@ def numpys(name: str) -> Callable[[Call], Call]:
     return decorate
 
 
-@dataclass(frozen=True)
+@record
 class Known:
     """What is known of a node's input before it is there: its element type, and its value where it is a constant."""
 
@@ -56,7 +56,7 @@ class Known:
     value: Any = None
 
 
-@dataclass(frozen=True)
+@record
 class Facts:
     """What is known of an operator besides what it computes: code that has a shorter way for a class of operators asks here.
 
@@ -115,20 +115,24 @@ NO_FACTS = Facts()
 """What is known of a kernel of which nothing is said."""
 
 
-@dataclass(frozen=True)
+FEW_STEPS = 48
+"""Iterations that are run one by one where others would be batched."""
+
+
+@record
 class Bound:
     """A kernel made ready for one node: ``call(*inputs)``, or ``call(run, *inputs)`` if ``needs_run``.
 
-    Control flow also says what it is made of: ``loop``, and up to how many iterations it is worth running them one by one; or
-    the two ``branches`` of an If.  A kernel that draws from the run's own generator is ``drawn(*inputs, rng=generator)`` as well.
-    ``keywords`` are what ``call`` gives the kernel's function beside the inputs: a rule for many
-    iterations needs them.
+    Control flow also says what it is made of: ``loop``, and ``worth(n)``, up to how many iterations of a run of ``n`` it is worth
+    running them one by one, which are :data:`FEW_STEPS` at least; or the two ``branches`` of an If.  A kernel that draws from the
+    run's own generator is ``drawn(*inputs, rng=generator)`` as well.  ``keywords`` are what ``call`` gives the kernel's function
+    beside the inputs: a rule for many iterations needs them.
     """
 
     call: Call
     needs_run: bool = False
     loop: Loop | None = None
-    worth: Callable[[], int] = lambda: 1 << 62
+    worth: Callable[[int], int] = lambda n: 1 << 62
     branches: tuple[Body, Body] | None = None
     drawn: Call | None = None
     keywords: Mapping[str, Any] = field(default_factory=dict)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from mdf_loop.ir import Body, Loop, Node, State
+from mdf_loop.ir import Body, Loop, Node, State, record
 from mdf_loop.ops.registry import lookup
 from mdf_loop.ops.rows import Known
 from mdf_loop.types.required import said_type
 
 
-@dataclass(frozen=True)
+@record
 class Unaliased:
     """A loop in which every value has one name, and the nodes that only gave others: they compute nothing."""
 

@@ -7,12 +7,11 @@ cycle is a recurrence; everything else could run for many iterations at once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from mdf_loop.ir import Node
+from mdf_loop.ir import Node, record
 
 
-@dataclass(frozen=True)
+@record
 class Component:
     """Nodes and carried values that need each other, and the components they need besides.
 

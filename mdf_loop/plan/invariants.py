@@ -7,11 +7,10 @@ too.  That is what ``late`` is for: the condition that most bodies set to true i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 
 from mdf_loop.errors import UnsupportedOp
-from mdf_loop.ir import Body, Loop, Node
+from mdf_loop.ir import Body, Loop, Node, record
 from mdf_loop.ops.registry import lookup
 
 
@@ -42,14 +41,10 @@ def is_repeatable(node: Node) -> bool:
     return not any(body.state for body in _bodies(node))
 
 
-def _without_bodies(node: Node) -> Iterator[Node]:
+def _without_bodies(node: Node) -> Sequence[Node]:
     """The node itself if it is not control flow, or else the operators inside it."""
     bodies = [body for _, body in node.bodies]
-    if not bodies:
-        yield node
-    for body in bodies:
-        for inner in body.nodes:
-            yield from _without_bodies(inner)
+    return [found for body in bodies for inner in body.nodes for found in _without_bodies(inner)] if bodies else (node,)
 
 
 def _bodies(node: Node) -> Iterator[Body]:
@@ -59,7 +54,7 @@ def _bodies(node: Node) -> Iterator[Body]:
             yield from _bodies(inner)
 
 
-@dataclass(frozen=True)
+@record
 class Invariants:
     """Names of values that are the same in every iteration, and of those that are from the second one on."""
 

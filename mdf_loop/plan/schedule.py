@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mdf_loop.ir import Loop, Node
+from mdf_loop.ir import Loop, Node, record
 from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import facts, lookup
 from mdf_loop.plan.aliases import without_aliases
@@ -21,21 +21,21 @@ from mdf_loop.plan.invariants import Invariants, draws, invariants, is_pure, is_
 from mdf_loop.plan.regrouping import regrouped
 
 
-@dataclass(frozen=True)
+@record
 class Shift:
     """A carried value that is fed from outside the recurrence: what it was fed one iteration before."""
 
     name: str
 
 
-@dataclass(frozen=True)
+@record
 class Batched:
     """Work for a whole block of iterations at once: nodes, shifted values and recurrences with an idiom."""
 
     units: tuple[Node | Shift | Idiom, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Stepped:
     """Work for one iteration after the other; ``decides`` says that the condition is among it."""
 

@@ -131,8 +131,10 @@ class Builder(OfLists):
         if value.op in _STAYS or isinstance(value.attr, Apply):
             return None
         args = [(x.type, repr(x.attr)) if x.op == "const" and x.type.is_number else x for x in value.args]
-        type, lengths = value.type, tuple(n for n in value.type.shape or () if isinstance(n, int))  # a window's are nowhere else
-        return value.op, *args, repr(value.attr), type.dtype, lengths, type.weak, type.is_array
+        type, attr, lengths = value.type, value.attr, value.type.shape
+        if lengths and not type.is_static:  # a window's are nowhere else
+            lengths = tuple([n for n in lengths if isinstance(n, int)])
+        return value.op, *args, attr if attr is None else repr(attr), type.dtype, lengths, type.weak, type.is_array
 
     def _put(self, value: Value, key: Hashable | None) -> None:
         """A value that does not change from iteration to iteration belongs in front of the loop."""
@@ -140,7 +142,7 @@ class Builder(OfLists):
             raise CannotLower(f"a value of type {value.type}, for which there is no memory")
         depth = len(self._scopes) - 1
         if value.op not in _STAYS and not (isinstance(value.attr, Apply) and value.attr.needs_run):
-            needed = max((self._depths.get(x, 0) for x in value.args), default=0)
+            needed = max([self._depths.get(x, 0) for x in value.args], default=0)
             while depth > needed and self._scopes[depth].is_loop:
                 depth -= 1
         self._depths[value] = depth
@@ -199,7 +201,7 @@ class Builder(OfLists):
 
     def _one_by_one(self, name: str, args: Sequence[Value], type: Type) -> Value | None:
         """A short vector of numbers that are known one by one, as such a vector."""
-        if type.rank != 1 or not type.is_static or not any(x.op == "pack" for x in args):
+        if type.shape is None or len(type.shape) != 1 or "pack" not in [x.op for x in args] or not type.is_static:
             return None
         columns = [(x,) * type.shape[0] if x.type.shape == () else self._repeated(x, type.shape[0]) for x in args]  # type: ignore[index, operator]
         if any(column is None for column in columns):
@@ -214,7 +216,10 @@ class Builder(OfLists):
 
     def _folded(self, name: str, args: Sequence[Value], type: Type) -> Value | None:
         """The constant that a primitive of constants is."""
-        if any(x.op != "const" for x in args) or not type.is_static or type.size > MOST_FOLDED:
+        for x in args:
+            if x.op != "const":
+                return None
+        if not type.is_static or type.size > MOST_FOLDED:
             return None
         if type.weak and name in ("mul", "pow", "shl", "python.round"):
             return None  # the run looks at their size

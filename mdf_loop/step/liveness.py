@@ -35,12 +35,12 @@ class Liveness:
 
     def roots(self, value: Value) -> frozenset[Value]:
         """The values whose memory a value may be: itself, or what it looks at."""
-        if value not in self._roots:
-            self._roots[value] = frozenset((value,))  # while it is worked out, and for what is outside
+        found = self._roots.get(value)
+        if found is None:
+            found = self._roots[value] = frozenset((value,))  # while it is worked out, and for what is outside
             if value in self.place and not _is_fresh(value):
-                sources = [self.roots(x) for x in _looked_at(value)]
-                self._roots[value] = frozenset((value,)).union(*sources)
-        return self._roots[value]
+                found = self._roots[value] = found.union(*[self.roots(x) for x in _looked_at(value)])
+        return found
 
     def last_read(self, value: Value) -> int:
         """The last place that reads the memory of a value; before all others if nothing does."""
@@ -48,7 +48,8 @@ class Liveness:
 
     def _read(self, value: Value, place: int) -> None:
         for root in self.roots(value):
-            self._last[root] = max(self._last.get(root, -1), place)
+            if self._last.get(root, -1) < place:
+                self._last[root] = place
 
 
 def read_by(value: Value) -> Iterable[Value]:

@@ -173,17 +173,15 @@ class Lowering:
         entry = lookup(node.op, node.opset, node.domain)
         if (drawn := self._drawn(node, bound, entry, args)) is not None:
             return drawn
-        types = [None if x is None else x.type for x in args]
-        is_known = all(x is None or x.type.dtype is not None or x.op == "rows" for x in args)
         make = meaning_of(node, entry, bound, self.exact)
-        if make is not None and is_known and allows(node, types):
+        if make is not None and _are_known(args) and allows(node, [None if x is None else x.type for x in args]):
             mark = self.b.mark()
             try:
-                results = self._defined(node, bound, entry, args, make)
+                results = self._defined(node, bound, entry, args, make, mark)
             except (CannotLower, ValueError):
-                pass  # what is wrong with it, if anything is, the kernel will say
+                self.b.rewind(mark)  # what is wrong with it, if anything is, the kernel will say
             else:
-                if all(x.op in _KNOWN for x in results) or (found := self._folded(node, bound, entry, args)) is None:
+                if _KNOWN.issuperset([x.op for x in results]) or (found := self._folded(node, bound, entry, args)) is None:
                     return results
                 self.b.rewind(mark)
                 return found
@@ -191,27 +189,28 @@ class Lowering:
 
     # Operators
 
-    def _defined(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], make: Call) -> Sequence[Value]:
+    def _defined(
+        self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], make: Call, mark: Sequence[int]
+    ) -> Sequence[Value]:
         """An operator by its definition: in the open where that is little or about numbers, else as a whole that keeps it."""
-        with self.b.region() as close:
-            found = make(self.b, *args)
-            results = found if isinstance(found, tuple) else (found,)
-            if len(results) < len(node.outputs):
-                raise CannotLower("the definition says less than the node asks for")
-            region = close(results)
-        is_long = len(region.values) > 1 and not _is_little(region) and not any(x.op == "rows" for x in results)
-        if is_long or (self.exact and _adds_up(region)):
-            given = [x for x in args if x is not None]
-            apply = Apply(node, bound.call, bound.needs_run, region, len(results), _routine(node, entry, args, results[0].type))
-            if len(given) == len(args):
-                return self.b.apply(apply, given, [x.type for x in results])
-        self.b.take_over(region)
+        found = make(self.b, *args)
+        results = found if isinstance(found, tuple) else (found,)
+        if len(results) < len(node.outputs):
+            raise CannotLower("the definition says less than the node asks for")
+        values = self.b.since(mark)
+        is_long = len(values) > 1 and not _is_little(values) and not any(x.op == "rows" for x in results)
+        if (is_long or (self.exact and _adds_up(values))) and None not in args:
+            self.b.rewind(mark)
+            routine = _routine(node, entry, args, results[0].type)
+            apply = Apply(node, bound.call, bound.needs_run, Region((), tuple(values), tuple(results)), len(results), routine)
+            return self.b.apply(apply, args, [x.type for x in results])  # type: ignore[arg-type]
         return results
 
     def _folded(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None]) -> Sequence[Value] | None:
         """An operator of constants, as constants."""
-        if any(x is not None and x.op != "const" for x in args):
-            return None
+        for x in args:
+            if x is not None and x.op != "const":
+                return None
         found = of_constants(node, bound, entry, [None if x is None else x.attr for x in args], MOST_FOLDED)
         return None if found is None else [self.b.const(x, self.exact) for x in found]
 
@@ -326,7 +325,7 @@ class Lowering:
         carried: Sequence[Value],
         scanned: Sequence[Value],
         scope: Mapping[str, Value],
-        whole: tuple[Apply, Sequence[Value], Callable[[], int]] | None = None,
+        whole: tuple[Apply, Sequence[Value], Callable[[int], int]] | None = None,
         in_block: bool = False,
     ) -> Sequence[Value]:
         """A loop; ``scope`` has what the body captures, and what is the same in every iteration."""
@@ -343,7 +342,7 @@ class Lowering:
             len(carried),
             record.scanned,
             len(record.last),
-            tuple(replace(what, stack=True) for what in record.collected),
+            tuple([what if what.stack else replace(what, stack=True) for what in record.collected]),
             has_count=count is not None,
             has_condition=condition is not None,
             obeyed=obeyed,
@@ -381,6 +380,11 @@ def _routine(node: Node, entry: Kernel, args: Sequence[Value | None], result: Ty
     return make([None if x is None else x.type for x in args], result, **node.attrs)
 
 
+def _are_known(args: Sequence[Value | None]) -> bool:
+    """Whether the element types of all inputs are known, or they are lists of rows."""
+    return not [x for x in args if x is not None and x.type.dtype is None and x.op != "rows"]
+
+
 def _is_none(x: Value) -> bool:
     return x.op == "const" and x.attr is None
 
@@ -399,14 +403,12 @@ _LITTLE, _SMALL = 10, 1 << 12
 """Operations, and elements of each, up to which a definition in the open costs no more than its kernel's call and new arrays."""
 
 
-def _is_little(region: Region) -> bool:
+def _is_little(values: Sequence[Value]) -> bool:
     """Whether what a definition says about arrays may stand in the open."""
-    arrays = [v for v in region.values if v.type.shape != () and v.op not in _CHEAP]
+    arrays = [v for v in values if v.type.shape != () and v.op not in _CHEAP]
     return len(arrays) <= _LITTLE and all(can_be_told(v) and v.type.size <= _SMALL for v in arrays)
 
 
-def _adds_up(region: Region) -> bool:
+def _adds_up(values: Sequence[Value]) -> bool:
     """Whether floats are added or multiplied up, in an order that the back end may choose."""
-    return any(
-        v.op == "dot" or (v.op == "reduce" and v.attr.kind in ("sum", "prod") and v.type.kind == "f") for v in region.values
-    )
+    return any(v.op == "dot" or (v.op == "reduce" and v.attr.kind in ("sum", "prod") and v.type.kind == "f") for v in values)

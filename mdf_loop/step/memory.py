@@ -56,6 +56,8 @@ def assign(loop: LoopRegion, copied: Collection[Value], least: int = 0) -> Place
     least : int
         Bytes of an array below which a new one costs no more.
     """
+    if not any(size_of(x.type) >= least for x in (*copied, *loop.states, *loop.body.values)):
+        return Places()
     found, live = Places(), Liveness(loop.body)
     for k, value in enumerate(loop.rows):
         is_first = value in copied and value in live.place and value not in found.rows

@@ -11,11 +11,11 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from mdf_loop.ir import record
 from mdf_loop.kernels.numbers.arithmetic_operators import div
 from mdf_loop.kernels.numbers.transcendental import error_function
 from mdf_loop.step.records import UNKNOWN, Length, Size, Type
@@ -24,7 +24,7 @@ DIVISION, CALL = 12, 15
 """What dividing whole numbers, and a function, costs, beside an addition."""
 
 
-@dataclass(frozen=True)
+@record
 class Primitive:
     """One operation on elements.
 
@@ -141,8 +141,9 @@ EITHER = np.dtype(object)
 
 def type_of_result(name: str, types: Sequence[Type]) -> Type:
     """The type of a primitive's result, by numpy's rules."""
-    if any(t.dtype is None for t in types):
-        return UNKNOWN
+    for t in types:
+        if t.dtype is None:
+            return UNKNOWN
     row = PRIMITIVES[name]
     if name == "python.whole" and types[0].weak:
         return Type(EITHER, (), weak=True)

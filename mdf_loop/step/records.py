@@ -42,16 +42,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.ir import Collected, Node, Scanned
+from mdf_loop.ir import Collected, Node, Scanned, entity, record
 from mdf_loop.kernels.arrays.bounds import most_bytes
 
 
-@dataclass(frozen=True, eq=False)
+@entity
 class Size:
     """A length that is known only at run time; equal to nothing but itself."""
 
@@ -64,7 +63,7 @@ class Size:
 Length = int | Size
 
 
-@dataclass(frozen=True)
+@record
 class Type:
     """What is known of a value before it is computed.
 
@@ -90,23 +89,28 @@ class Type:
         """Whether both are the same: numpy takes None for float64, and so does its ``==``."""
         if not isinstance(other, Type):
             return NotImplemented
+        if self is other:
+            return True
         mine = self.dtype is None, self.dtype, self.shape, self.weak, self.is_array
         return mine == (other.dtype is None, other.dtype, other.shape, other.weak, other.is_array)
+
+    def __hash__(self) -> int:
+        return hash((self.dtype, self.shape, self.weak, self.is_array))
 
     @property
     def rank(self) -> int | None:
         """The number of axes, if it is known."""
         return None if self.shape is None else len(self.shape)
 
-    @cached_property
+    @property
     def is_static(self) -> bool:
         """Whether element type and all lengths are known."""
-        return self.dtype is not None and self.shape is not None and all(isinstance(n, int) for n in self.shape)
+        return self.dtype is not None and self.shape is not None and Size not in map(type, self.shape)
 
-    @cached_property
+    @property
     def size(self) -> int:
         """How many elements it has, if all lengths are known."""
-        return math.prod(n for n in self.shape or () if isinstance(n, int))
+        return math.prod(n for n in self.shape if type(n) is not Size) if self.shape else 1  # type: ignore[misc]
 
     def count_along(self, axes: Sequence[int]) -> int:
         """How many elements some axes have together.
@@ -124,7 +128,7 @@ class Type:
     @property
     def has_room(self) -> bool:
         """Whether there can be memory for it, as far as its lengths are known."""
-        return self.dtype is None or self.size * self.dtype.itemsize <= most_bytes()
+        return self.dtype is None or not self.shape or self.size * self.dtype.itemsize <= most_bytes()
 
     @property
     def is_number(self) -> bool:
@@ -147,7 +151,7 @@ UNKNOWN = Type()
 """The type of what can only be passed on to operators as a whole."""
 
 
-@dataclass(frozen=True, eq=False)
+@entity
 class Value:
     """One value of a Step; its arguments come before it."""
 
@@ -160,7 +164,7 @@ class Value:
         return f"<{self.op}: {self.type}>"
 
 
-@dataclass(frozen=True, eq=False)
+@entity
 class Region:
     """Values in an order in which they can be computed.
 
@@ -179,14 +183,14 @@ class Region:
     results: tuple[Value, ...] = ()
 
 
-@dataclass(frozen=True)
+@record
 class Shape:
     """A shape with places for lengths that are arguments: ``Shape((2, None, 3))`` takes one."""
 
     lengths: tuple[int | None, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Reduction:
     """How ``reduce`` reduces: ``sum prod max min any all argmax argmin``, over which axes, kept with length 1 or not."""
 
@@ -195,7 +199,7 @@ class Reduction:
     keep: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@entity
 class Apply:
     """An operator as a whole.
 
@@ -224,7 +228,7 @@ class Apply:
     drawn: Callable[..., Any] | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@entity
 class LoopRegion:
     """The attribute of ``loop``.
 
@@ -243,7 +247,7 @@ class LoopRegion:
     in_block : bool
         The loop is a block of a longer one: scanned arguments are rows already, and what cannot be stacked is given as a list.
     whole : Apply or None
-        The loop as an operator, for more iterations than are worth stepping, which ``worth`` says: who asks has the loop planned.
+        The loop as an operator, for more iterations than ``worth(n)``: so many of ``n`` it is worth to step.
     """
 
     body: Region
@@ -257,7 +261,7 @@ class LoopRegion:
     name: str = ""
     in_block: bool = False
     whole: Apply | None = None
-    worth: Callable[[], int] | None = None
+    worth: Callable[[int], int] | None = None
 
     def split(self, args: Sequence[Value]) -> tuple[Value, Value, Sequence[Value], Sequence[Value], Sequence[Value]]:
         """Arguments as the trip count, the condition, initial values, scanned arrays and operands of the whole operator."""
@@ -310,7 +314,7 @@ class LoopRegion:
         return len(self.body.results) - 1
 
 
-@dataclass(frozen=True, eq=False)
+@entity
 class BranchRegion:
     """The attribute of ``branch``, whose argument is the condition; its results are read by ``item``."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from mdf_loop.step.failing import may_fail
 from mdf_loop.step.primitives import BOOL
 from mdf_loop.step.records import BranchRegion, LoopRegion, Region, Value
@@ -47,7 +45,7 @@ def regions_of(value: Value) -> tuple[Region, ...]:
 
 def is_always_true(value: Value) -> bool:
     """Whether a condition is a constant: one boolean, and true."""
-    return value.op == "const" and value.type.dtype == BOOL and np.size(value.attr) == 1 and bool(np.all(value.attr))
+    return value.op == "const" and value.type.dtype == BOOL and value.type.size == 1 and bool(value.attr)
 
 
 def may_end(loop: LoopRegion) -> bool:

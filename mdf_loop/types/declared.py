@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -53,8 +52,13 @@ class _Computed(Groups):
         for name in body.inputs:
             self.know(scope[name], element_dtype(body.type_of(name)))
 
+    def allow(self, key: Key, dtypes: frozenset[np.dtype]) -> None:
+        """What a value might be says nothing of what it is computed as."""
+
     def operate(self, node: Node, keys: list[Key]) -> None:
         """See that operands that have one type by the operator's schema have one type as they are computed."""
+        if len(keys) == 1:
+            return
         known = {key: self.dtype[root] for key in keys if (root := self.find(key)) in self.dtype}
         first = next(iter(known), None)
         for key, dtype in known.items():
@@ -73,7 +77,7 @@ class _Computed(Groups):
         for name, kind in body.types.items():
             declared = element_dtype(kind)
             if name in scope and name not in given and declared is not None:
-                self._compare(body, scope[name], declared, functools.partial(_what, body, name))
+                self._compare(body, scope[name], declared)
 
     def go_round(self, body: Body, scope: Mapping[str, Key], pairs: Iterable[tuple[str, str]]) -> None:
         """Compare what is declared of the inputs of the next iteration with what is computed for it."""
@@ -81,18 +85,19 @@ class _Computed(Groups):
         for name, output in pairs:
             declared = element_dtype(body.type_of(name))
             if declared is not None:
-                fed = f"input {name!r}, which output {output!r} feeds in the next iteration,"
-                self._compare(body, scope[output], declared, functools.partial(str, fed))
+                self._compare(body, scope[output], declared, name)
         super().go_round(body, scope, pairs)
 
-    def _compare(self, body: Body, key: Key, declared: np.dtype, what: Callable[[], str]) -> None:
+    def _compare(self, body: Body, key: Key, declared: np.dtype, fed: str = "") -> None:
+        """What is declared of a value, or of the input that it is ``fed`` to in the next iteration."""
         found = self.dtype.get(self.find(key))
         if found is None or found == declared:
             return
         name = key[1]
+        what = f"input {fed!r}, which output {name!r} feeds in the next iteration," if fed else _what(body, name)
         writer = next((f" (node {title(node)})" for node in body.nodes if name in node.outputs), "")
         raise MalformedBody(
-            f"{what()} is declared {_word(declared)}, but {name!r} is computed as {_word(found)}{writer}; "
+            f"{what} is declared {_word(declared)}, but {name!r} is computed as {_word(found)}{writer}; "
             f"declare it {_word(found)}, or put a Cast to {_word(declared)} behind the node",
             (body.name,),
         )

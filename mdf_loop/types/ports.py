@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.ir import Body, ValueType
+from mdf_loop.ir import Body, ValueType, record
 
 
-@dataclass(frozen=True)
+@record
 class Input:
     """One input of a model.
 
@@ -43,7 +42,7 @@ class Input:
         return f"<input {self}>"
 
 
-@dataclass(frozen=True)
+@record
 class Output:
     """One output of a model: its name, its type as far as it is declared, and where it stands."""
 

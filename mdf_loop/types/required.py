@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.ir import Body, Loop, Node, ValueType
+from mdf_loop.ir import Body, Loop, Node, ValueType, record
 from mdf_loop.types.elements import DTYPES, NAMES
 from mdf_loop.types.schemas import signature_of
 
@@ -34,9 +34,12 @@ class Groups:
 
     def find(self, key: Key) -> Key:
         """The representative of a value's group."""
-        while (up := self.parent.get(key, key)) != key:
-            self.parent[key] = self.parent.get(up, up)
-            key = up
+        parent = self.parent
+        while (up := parent.get(key)) is not None:
+            above = parent.get(up)
+            if above is None:
+                return up
+            parent[key] = key = above
         return key
 
     def unite(self, keys: Iterable[Key]) -> None:
@@ -88,7 +91,7 @@ class Groups:
         """All of a body has been visited, and nothing around it is joined to its outputs yet."""
 
 
-@dataclass(frozen=True)
+@record
 class Asked:
     """What is asked of one input or capture.
 
@@ -189,8 +192,8 @@ def _visit_node(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
         return
     variables: dict[str, list[Key]] = {}
     for names, formals in ((node.inputs, signature.inputs), (node.outputs, signature.outputs)):
-        for k, name in enumerate(names):
-            variable = formals[min(k, len(formals) - 1)] if formals else ""
+        formals = formals[: len(names)] + formals[-1:] * (len(names) - len(formals))
+        for name, variable in zip(names, formals, strict=False):
             if name and variable:
                 variables.setdefault(variable, []).append(scope[name])
     for variable, keys in variables.items():
@@ -223,7 +226,7 @@ def said_type(node: Node) -> np.dtype | None:
     signature = signature_of(node.op, node.opset, node.domain)
     if signature is None or node.domain not in ("", "ai.onnx"):
         return None
-    for name in SAYING & signature.attributes.keys():
+    for name in signature.saying:
         code = node.attrs.get(name, signature.attributes[name].default)
         if isinstance(code, int | np.integer) and code in DTYPES:
             return DTYPES[int(code)]
@@ -231,10 +234,6 @@ def said_type(node: Node) -> np.dtype | None:
     if filler is None or filler.kind != "TENSOR" or not signature.inputs:
         return None
     return getattr(node.attrs.get("value"), "dtype", None) if "value" in node.attrs else DTYPES[1]
-
-
-SAYING = {"to", "dtype", "output_dtype", "output_datatype"}
-"""Attributes of ONNX operators that say the element type of what they give."""
 
 
 def _visit_loop(groups: Groups, node: Node, loop: Loop, scope: dict[str, Key]) -> None:

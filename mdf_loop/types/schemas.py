@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
+
+from mdf_loop.ir import record
 
 LARGEST_VERSION = (1 << 31) - 1
 """Versions are int32 for onnx."""
@@ -23,7 +24,7 @@ def schema_of(op: str, opset: int, domain: str = "") -> Any:
         return None
 
 
-@dataclass(frozen=True)
+@record
 class AttributeRule:
     """What a schema says of an attribute: its type (``"INTS"``), whether it must be there, and its whole number by default."""
 
@@ -32,7 +33,7 @@ class AttributeRule:
     default: int
 
 
-@dataclass(frozen=True)
+@record
 class SchemaSignature:
     """What the schema of an operator says, as records of Python: a schema makes new objects whenever it is asked.
 
@@ -43,12 +44,20 @@ class SchemaSignature:
     allowed : mapping of str to tuple of str
         The types that a type variable takes.
     attributes : mapping of str to AttributeRule
+    required, saying : tuple of str
+        Attributes that must be there, and those that say the element type of the first output.
     """
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     allowed: Mapping[str, tuple[str, ...]]
     attributes: Mapping[str, AttributeRule]
+    required: tuple[str, ...]
+    saying: tuple[str, ...]
+
+
+SAYING = "to", "dtype", "output_dtype", "output_datatype"
+"""Attributes of ONNX operators that say the element type of what they give."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -63,7 +72,8 @@ def signature_of(op: str, opset: int, domain: str = "") -> SchemaSignature | Non
     )
     allowed = {c.type_param_str: tuple(c.allowed_type_strs) for c in schema.type_constraints}
     rules = {name: AttributeRule(x.type.name, x.required, x.default_value.i) for name, x in schema.attributes.items()}
-    return SchemaSignature(inputs, outputs, allowed, rules)
+    required = tuple(name for name, rule in rules.items() if rule.is_required)
+    return SchemaSignature(inputs, outputs, allowed, rules, required, tuple(name for name in SAYING if name in rules))
 
 
 def version_in(said: Any) -> int | None:

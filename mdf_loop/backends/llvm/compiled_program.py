@@ -65,7 +65,7 @@ class MachineProgram:
     def __init__(self, region: Region, is_block: bool = False, is_quick: bool = False) -> None:
         self.lists = [k for k, value in enumerate(region.results) if value.op == "rows" and value.args]
         arrays = [value.args[0] if k in self.lists else value for k, value in enumerate(region.results)]
-        written = _Writing(inlined(replace(region, results=tuple(arrays))), is_block)
+        written = _Writing(inlined(replace(region, results=tuple(arrays))), is_block, is_quick)
         self.text, self.constants = written.text, written.e.constants
         level = IN_A_HURRY if is_quick else OPTIMISATION
         self._code, self.size = machine().linked(self.text, ("once",), list(written.e.text.declarations), level)
@@ -293,9 +293,9 @@ def type_of_number(dtype: np.dtype) -> type:
 class _Writing:
     """The text of a program."""
 
-    def __init__(self, region: Region, is_block: bool) -> None:
+    def __init__(self, region: Region, is_block: bool, is_quick: bool) -> None:
         computer = machine()
-        self.e = Emitter(region, computer.register_bytes, computer.has_half)
+        self.e = Emitter(region, computer.register_bytes, computer.has_half, is_quick)
         self.region = region
         self.lengths: dict[Size, str] = {}
         self.table = Layout(len(region.params), len(region.results))

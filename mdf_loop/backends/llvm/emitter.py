@@ -83,15 +83,17 @@ class Emitter:
         Matrices whose columns have been put together for products: pointers.
     loops : list of (LoopRegion, str)
         The loops around what is being written, and how many iterations they have at the most.
+    is_quick : bool
+        Whether little text counts more than quick code.
     new_numbers : callable
         Gives room for so many numbers in the table: the place of the first one.
     """
 
     new_numbers: Callable[[int], int]
 
-    def __init__(self, region: Region, register_bytes: int, has_half: bool) -> None:
+    def __init__(self, region: Region, register_bytes: int, has_half: bool, is_quick: bool = False) -> None:
         self.text, self.fusion, self.uses = Text(), fused(region), uses_of(region)
-        self.register_bytes, self.has_half = register_bytes, has_half
+        self.register_bytes, self.has_half, self.is_quick = register_bytes, has_half, is_quick
         self.known: dict[Value, Array] = {}
         self.targets: dict[Value, list[str]] = {}
         self.in_place: set[Value] = set()

@@ -112,16 +112,14 @@ class OnnxLowering(StaticLowering):
 
     # Operators
 
-    def _defined(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], make: Call) -> Sequence[Value]:
+    def _defined(
+        self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], make: Call, mark: Sequence[int]
+    ) -> Sequence[Value]:
         """What MDF's expressions compute in primitives; an operator of ONNX stays one."""
         if node.domain not in INTERNAL_DOMAINS:
             raise CannotLower("stays an operator")
-        with self.b.region() as close:
-            found = make(self.b, *args)
-            results = found if isinstance(found, tuple) else (found,)
-            region = close(results)
-        self.b.take_over(region)
-        return results
+        found = make(self.b, *args)
+        return found if isinstance(found, tuple) else (found,)
 
     def _folded(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None]) -> Sequence[Value] | None:
         return super()._folded(node, bound, entry, args) if node.domain in INTERNAL_DOMAINS else None

@@ -7,13 +7,13 @@ Here what MDF's engine does around operators of ONNX, and choices between values
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.backends.static_lowering import dtype_of, fitted_values, sample
-from mdf_loop.ir import Node
+from mdf_loop.ir import Node, entity
 from mdf_loop.ops.registry import lookup
 from mdf_loop.plan.result_types import result_types
 from mdf_loop.step.build import Builder, CannotLower
@@ -33,7 +33,7 @@ WITHOUT_DOUBLE = frozenset(name for names in _FLOAT_ALONE for name in names.spli
 """Operators that onnxruntime does not run in float64 on the CPU: they run in float32, as they do in MDF's own engine."""
 
 
-@dataclass(frozen=True, eq=False)
+@entity
 class Unwritten(Apply):
     """An operator that ONNX cannot say, or of which it is not known yet what it is given; ``why`` is for the error."""
 

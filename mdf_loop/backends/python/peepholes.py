@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mdf_loop.backends.python.numbers import is_native
+from mdf_loop.ir import record
 from mdf_loop.kernels.numbers.sine import FAST, LEAST, sine, sine_into
 from mdf_loop.step.records import Value
 
@@ -27,7 +27,7 @@ LARGE = 1 << 14
 """Elements from which on a reduction finds an extreme as fast as a search for its place."""
 
 
-@dataclass(frozen=True)
+@record
 class Peephole:
     """One shorter way: for which operation, where it holds, how it is written, and what it saves."""
 

@@ -9,6 +9,7 @@ import numpy as np
 from mdf_loop.backends.python import runtime
 from mdf_loop.backends.python.numbers import is_native
 from mdf_loop.ir import Collected
+from mdf_loop.ops.rows import FEW_STEPS
 from mdf_loop.step.failing import FallBack, TooLong
 from mdf_loop.step.memory import assign, size_of
 from mdf_loop.step.records import BranchRegion, LoopRegion, Type, Value
@@ -78,7 +79,8 @@ class LoopWriter:
         self.is_cut = False
         self.may_end = may_end(attr)
         self.most = UNWATCHED if attr.in_block else p.most
-        self.worth = min(self.most, attr.worth()) if attr.worth is not None else self.most
+        self.least = self.most if attr.worth is None else FEW_STEPS
+        self.worth = str(self.least)
         self.in_rows = [self._has_room(x.type) for x in self.collected]
         copied = [x for x, in_rows in zip(self.collected, self.in_rows, strict=True) if in_rows]
         self.places = assign(attr, copied, p.least)
@@ -146,6 +148,8 @@ class LoopWriter:
             source.line(f"{n} = {source.use(runtime.same_length)}({', '.join(rows)})")
         else:
             source.line(f"{n} = len({rows[0]})" if rows else f"{n} = {self.most}")
+        if self.scanned and not self.attr.has_count:
+            self._see_worth()
         if self.attr.has_condition and not is_always_true(self.condition):
             source.line(f"if not {truth(p, self.condition)}: {n} = 0")
         if (self.collected or self.last) and not self.attr.in_block:
@@ -158,15 +162,21 @@ class LoopWriter:
             source.line(f"{n} = {p.text(self.count)}")
         else:
             source.line(f"{n} = {source.use(runtime.trip_count)}({p.boxed(self.count)})")
-        most = self.worth
-        if most == UNWATCHED:
+        if p.bound(self.count) <= self.least or self.least == UNWATCHED:
             return
-        if self.may_end and p.bound(self.count) > most:
+        self._see_worth()
+        if self.may_end:
             self.is_cut = True
-            source.line(f"cut_{n} = {n} > {most}")
-            source.line(f"if cut_{n}: {n} = {most}")
-        elif self.attr.whole is None and p.bound(self.count) > most:
-            source.line(f"if {n} > {most}: raise {source.use(TooLong)}")
+            source.line(f"cut_{n} = {n} > {self.worth}")
+            source.line(f"if cut_{n}: {n} = {self.worth}")
+        elif self.attr.whole is None:
+            source.line(f"if {n} > {self.worth}: raise {source.use(TooLong)}")
+
+    def _see_worth(self) -> None:
+        """How many iterations are stepped at the most: planning the loop says it, which a short run does without."""
+        if self.attr.worth is not None:
+            self.worth = self.source.fresh("w")
+            self.source.line(f"{self.worth} = {self.source.use(self.attr.worth)}({self.limit})")
 
     def _start(self) -> None:
         """Carried values and room for what is collected."""

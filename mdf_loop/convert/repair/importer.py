@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mdf_loop.convert.repair.port_shapes import mend_written_shapes
 from mdf_loop.errors import LoopError, MalformedBody
+from mdf_loop.ir import record
 from mdf_loop.readers.mdf.body import check_graph
 from mdf_loop.readers.mdf.control_functions import BODIES
 from mdf_loop.readers.mdf.graph_objects import as_graph, check_structure
@@ -18,7 +18,7 @@ CONTROL = {f"onnx::{op}": keys for op, keys in BODIES.items() if op != "Sequence
 """The functions that have bodies, and what holds them."""
 
 
-@dataclass(frozen=True)
+@record
 class Opened:
     """A body that was a dict and has been made a graph, in the dict that holds it.
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mdf_loop.errors import NotLowered, UnknownNode
+from mdf_loop.ir import record
 
 PASS, UPDATE, SEQUENCE = "PASS", "ENVIRONMENT_STATE_UPDATE", "ENVIRONMENT_SEQUENCE"
 """What counts are relative to: the pass, one evaluation of the graph, everything since the graph was made."""
@@ -31,14 +31,14 @@ COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 _SYMBOLS = {"<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal", "==": "equal", "!=": "not_equal"}
 
 
-@dataclass(frozen=True)
+@record
 class Constant:
     """Always or never."""
 
     value: bool
 
 
-@dataclass(frozen=True)
+@record
 class Passes:
     """The number of passes so far compared with ``n``, or its remainder by ``n`` with 0."""
 
@@ -47,7 +47,7 @@ class Passes:
     scale: str
 
 
-@dataclass(frozen=True)
+@record
 class Evaluations:
     """How many evaluations of the graph are over, compared with ``n``."""
 
@@ -55,7 +55,7 @@ class Evaluations:
     n: Any
 
 
-@dataclass(frozen=True)
+@record
 class CallsSoFar:
     """How often nodes were called, altogether, compared with ``n``."""
 
@@ -65,7 +65,7 @@ class CallsSoFar:
     scale: str
 
 
-@dataclass(frozen=True)
+@record
 class Usable:
     """``dependency`` was called at least ``n`` times since ``owner`` was."""
 
@@ -74,7 +74,7 @@ class Usable:
     n: Any
 
 
-@dataclass(frozen=True)
+@record
 class AllRan:
     """Every one of these nodes was called."""
 
@@ -82,14 +82,14 @@ class AllRan:
     scale: str
 
 
-@dataclass(frozen=True)
+@record
 class JustRan:
     """A node was in the last set of nodes that ran together."""
 
     node: str
 
 
-@dataclass(frozen=True)
+@record
 class Threshold:
     """A parameter's or output port's value compared with a number."""
 
@@ -103,21 +103,21 @@ class Threshold:
     rtol: Any
 
 
-@dataclass(frozen=True)
+@record
 class Every:
     """All of several conditions, looked at in order."""
 
     parts: tuple[Condition, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Some:
     """Any of several conditions, looked at in order."""
 
     parts: tuple[Condition, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Not:
     """The contrary."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from mdf_loop.convert.scheduled.slots import GivenInput, Key, Reading, Store
 from mdf_loop.errors import LoopError
 from mdf_loop.execute.interpret import InterpretedBody
-from mdf_loop.ir import Body
+from mdf_loop.ir import Body, record
 from mdf_loop.options import start_run
 from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Unavailable, Value
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
@@ -57,7 +57,7 @@ class Slots(Store):
         return replace(value, varies=False)
 
 
-@dataclass(frozen=True)
+@record
 class NodeRun:
     """What a node computes for values of some kinds.
 

@@ -8,14 +8,14 @@ told from the later ones.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.convert.scheduled.slots import GivenInput, Store, branch_of, chosen, is_known, one_of
-from mdf_loop.ir import Body
+from mdf_loop.ir import Body, record
 from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Scope, Unavailable, Value, arithmetic, literal
 from mdf_loop.readers.mdf.edges import REDUCTIONS
 from mdf_loop.readers.mdf.input_ports import default_value_of, reduce_of
@@ -23,7 +23,7 @@ from mdf_loop.readers.mdf.node import START, NodeReader, default_of, is_stateful
 from mdf_loop.readers.mdf.node_functions import apply_function
 
 
-@dataclass(frozen=True)
+@record
 class PassMoment:
     """What a run of a node knows of the time.
 
@@ -214,7 +214,7 @@ def _read_body(source: Any, n_carried: int, kind: str) -> Body:
     return read_once(source, n_carried, kind)
 
 
-@dataclass(frozen=True)
+@record
 class Sent:
     """What one edge brings: the value at its sender's port, whether the sender ran, whether the value is an array."""
 

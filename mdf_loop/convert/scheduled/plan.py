@@ -11,7 +11,7 @@ from mdf_loop.convert.scheduled.conditions import SEQUENCE, UPDATE, AllRan, Call
 from mdf_loop.convert.scheduled.first_runs import NodeRun
 from mdf_loop.convert.scheduled.run_order import Schedule, output_ports
 from mdf_loop.convert.scheduled.slots import Key
-from mdf_loop.ir import Loop
+from mdf_loop.ir import Loop, record
 
 UPDATES: Key = ("evaluations",)
 """How many evaluations of the graph are over."""
@@ -94,7 +94,7 @@ class RunPlan:
         return found
 
 
-@dataclass(frozen=True)
+@record
 class Lowered:
     """A scheduled graph as a loop.
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mdf_loop.convert.scheduled.conditions import (
@@ -36,10 +35,11 @@ from mdf_loop.convert.scheduled.conditions import (
     simplified,
 )
 from mdf_loop.errors import NotLowered, UnknownNode
+from mdf_loop.ir import record
 from mdf_loop.readers.mdf.input_ports import default_value_of
 
 
-@dataclass(frozen=True)
+@record
 class Schedule:
     """How the nodes of a graph run.
 

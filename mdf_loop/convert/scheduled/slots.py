@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mdf_loop.convert.scheduled.conditions import COMPARISONS
-from mdf_loop.ir import Body, Node
+from mdf_loop.ir import Body, Node, record
 from mdf_loop.readers.expressions.expression import harmless
 from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN, BodyBuilder, Findings, Number, Unavailable, Value, literal
 
@@ -20,7 +20,7 @@ Key = tuple[str, ...]
 """What a value is: its kind (``"parameter"``, ``"output"``, ``"calls"``, ...) and whose."""
 
 
-@dataclass(frozen=True)
+@record
 class GivenInput:
     """Stands in a graph in the place of a number or array that each run is given: nothing of a loop depends on which it is."""
 

@@ -5,21 +5,25 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from mdf_loop.execute.interpret import Arguments
-from mdf_loop.ir import Body
+from mdf_loop.ir import Body, Node
+from mdf_loop.ops.registry import facts
 from mdf_loop.options import Options, Run
 from mdf_loop.settings.engines import can_compile
 
-FIRST, EACH, NODE = 0.055, 0.008, 0.0001
-"""Seconds that compiling takes, about (benchmarks/compiling.py): more for the first time in a process, for every body, and for
-each of its nodes."""
+FIRST, EACH, NODE, PRODUCT = 0.055, 0.007, 0.00006, 0.003
+"""Seconds that compiling takes, about (benchmarks/compiling.py): more for the first time in a process, for every body, for each
+of its nodes, and for each product of matrices."""
 
 WRITING, OF_NODE = 0.001, 0.0001
 """Seconds that writing a program takes, about, and for each node: lowering, printing, and Python's own compiler."""
+
+AGAIN = 6
+"""How many more calls are expected of a graph that is called once more."""
 
 INTERPRETED = 1.5e-6
 """Seconds that the interpreter spends on a node at the least."""
@@ -49,8 +53,8 @@ class Account:
 
     Attributes
     ----------
-    nodes : int
-        How many nodes there are to compile, those of bodies inside as well.
+    nodes, products : int
+        How many nodes there are to compile, those of bodies inside as well, and how many of them are products of matrices.
     seconds, latest : float
         What its runs took, and the last one of them.
     is_part : bool
@@ -66,6 +70,7 @@ class Account:
     """
 
     nodes: int
+    products: int = 0
     seconds: float = 0.0
     latest: float = 0.0
     is_part: bool = False
@@ -118,7 +123,11 @@ class Account:
 
     def pays_writing(self, options: Options, ahead: float = 0.0) -> bool:
         """Whether programs are to be written: interpreting has taken, or with ``ahead`` will have taken, longer than that."""
-        return not options.how.interprets_first_calls or self._spent + ahead > WRITING + OF_NODE * self.nodes
+        return self.is_worth_writing(options, self._spent + ahead)
+
+    def is_worth_writing(self, options: Options, seconds: float) -> bool:
+        """The same where it is known for how many seconds there was no program, or would be none."""
+        return not options.how.interprets_first_calls or seconds > WRITING + OF_NODE * self.nodes
 
     @property
     def _spent(self) -> float:
@@ -132,12 +141,21 @@ class Account:
     @property
     def cost(self) -> float:
         """Seconds that compiling takes, about."""
-        return EACH + NODE * self.nodes + (FIRST if "llvmlite" not in sys.modules else 0.0)
+        return EACH + NODE * self.nodes + PRODUCT * self.products + (FIRST if "llvmlite" not in sys.modules else 0.0)
 
 
-def nodes_in(body: Body) -> int:
-    """How many nodes a body has, with those of the bodies inside it."""
-    return sum(1 + sum(nodes_in(inner) for _, inner in node.bodies) for node in body.nodes)
+def account_of(body: Body) -> Account:
+    """The account of a body that has not run yet."""
+    nodes = [*_all_nodes(body)]
+    return Account(len(nodes), sum(facts(node).multiplies_matrices for node in nodes))
+
+
+def _all_nodes(body: Body) -> Iterator[Node]:
+    """The nodes of a body, with those of the bodies inside it."""
+    for node in body.nodes:
+        yield node
+        for _, inner in node.bodies:
+            yield from _all_nodes(inner)
 
 
 def _bytes(given: Arguments) -> int:

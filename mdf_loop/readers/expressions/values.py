@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import KindError, MalformedBody, UnsupportedOp
-from mdf_loop.ir import Body, Node, State
+from mdf_loop.ir import Body, Node, State, record
 from mdf_loop.ops.registry import lookup
 from mdf_loop.types.fitting import as_tensor
 
@@ -44,7 +44,7 @@ UNKNOWN = object()
 """In place of a value that is known only when the body runs."""
 
 
-@dataclass(frozen=True)
+@record
 class Value:
     """A value while a body is read.
 
@@ -74,7 +74,7 @@ class Value:
     of: Value | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Unavailable:
     """A name whose value operators cannot express at this place, and why."""
 

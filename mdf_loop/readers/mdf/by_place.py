@@ -10,11 +10,10 @@ import ast
 import copy
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mdf_loop.errors import ArgumentError, LoopError, MalformedBody, did_you_mean
-from mdf_loop.ir import Body
+from mdf_loop.ir import Body, record
 from mdf_loop.readers.expressions.equation_texts import AMBIENT, equations_in, is_equations, within
 from mdf_loop.readers.expressions.expression_text import DEEPEST, LONGEST, as_name, refuse_depth, tree_of, variables
 from mdf_loop.readers.expressions.values import NotCompiled
@@ -30,7 +29,7 @@ NO_VALUES = {"M", "cond", "body", "num_scan_inputs", *SCAN_ATTRIBUTES}
 Read = Callable[[Any, int, str], Body]
 
 
-@dataclass(frozen=True)
+@record
 class NamedResults:
     """The results of a loop over equations: names in their order, those of carried values first."""
 

@@ -8,19 +8,19 @@ iteration the default.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.errors import MalformedBody
+from mdf_loop.ir import record
 from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Unavailable, Value, arithmetic, literal
 from mdf_loop.readers.mdf.input_ports import default_value_of
 
 REDUCTIONS = {"overwrite": "", "add": "add", "multiply": "multiply"}
 
 
-@dataclass(frozen=True)
+@record
 class Course:
     """How the nodes of a graph run.
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import difflib
 import typing
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.errors import MalformedBody, warn_user
+from mdf_loop.ir import record
 from mdf_loop.readers.mdf.input_ports import needed
 
 Ports = Mapping[str, list[str]]
@@ -69,7 +69,7 @@ class Misplaced(MalformedBody):
         super().__init__(message, tuple(map(str, place if path is None else path)))
 
 
-@dataclass(frozen=True)
+@record
 class Field:
     """What a key of a model file may hold.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mdf_loop.errors import UnsupportedOp, did_you_mean
 from mdf_loop.functions.psyneulink import plain
+from mdf_loop.ir import record
 from mdf_loop.readers.expressions.expression_text import BRACES, excerpt, is_onnx_text, is_python, number_in, tree_of, variables
 from mdf_loop.readers.expressions.function_calls import BUILTINS, MODULES
 from mdf_loop.readers.mdf.node import CONTROL
@@ -20,7 +20,7 @@ PUBLISHED = ("iteration", "finished")
 """What a loop that runs in steps tells its node of itself, behind its id."""
 
 
-@dataclass(frozen=True)
+@record
 class UnknownName:
     """A name that is read and that nothing has, or a text that is read and holds none.
 

@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mdf_loop.errors import MalformedBody, in_words
+from mdf_loop.ir import record
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 from mdf_loop.types.schemas import version_in
@@ -32,7 +32,7 @@ Port = tuple[str, str]
 """A port: the ids of its node and of itself."""
 
 
-@dataclass(frozen=True)
+@record
 class Signature:
     """The inputs and outputs of a body.
 
@@ -60,7 +60,7 @@ class Signature:
     carried: range = range(0)
 
 
-@dataclass(frozen=True)
+@record
 class GraphPorts:
     """The ports of a graph.
 

@@ -6,6 +6,7 @@ not write are its captures; they are passed up until a graph provides them.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from onnx import AttributeProto, numpy_helper
 from mdf_loop.errors import KindError, LoopError, MalformedBody, Together, let_through
 from mdf_loop.ir import Body, Node, ValueType
 from mdf_loop.ir.well_formed import check_body
+from mdf_loop.ops.prepared_constants import unchangeable
 from mdf_loop.ops.registry import version_of
 from mdf_loop.readers.onnx.inlining import inline_functions
 from mdf_loop.readers.onnx.loop_records import as_loop, given_to_bodies
@@ -95,8 +97,8 @@ def _graph(graph: onnx.GraphProto, opsets: Mapping[str, int], path: tuple[str, .
         if name in constants:
             raise MalformedBody(f"two initializers are called {name!r}", path)
         constants[name] = value
-    declared = ((v.name, read_type(v.type)) for v in (*graph.value_info, *graph.output, *graph.input))
-    types = {name: kind for name, kind in declared if kind != _NOTHING}  # an output may be an input, said again without a type
+    declared = [(v.name, type_in(v.type)) for v in (*graph.value_info, *graph.output, *graph.input)]
+    types = {name: kind for name, kind in declared if kind is not _NOTHING}  # an output may be an input, said again without one
     inputs = tuple(v.name for v in graph.input)
     outputs = tuple(v.name for v in graph.output)
     return _assemble(path, opsets, inputs, outputs, graph.node, constants, types)
@@ -130,7 +132,8 @@ def _assemble(
     reads = [name for node in nodes for name in node.reads] + list(outputs)
     captures = tuple(dict.fromkeys(name for name in reads if name and name not in local))
     body = Body(path[-1], inputs, outputs, tuple(nodes), {}, captures, types, dict(opsets))
-    return check_body(body.with_values(constants), path)
+    values = {name: value if name in inputs else unchangeable(value) for name, value in constants.items()}
+    return check_body(body.with_values(values), path)
 
 
 def _check_texts(texts: Iterable[Any], path: tuple[str, ...]) -> None:
@@ -230,10 +233,11 @@ def _fitting(attrs: dict[str, Any], op: str, opset: int, domain: str, path: tupl
     signature = signature_of(op, opset, domain)
     if signature is None:
         return attrs
-    for name, said in signature.attributes.items():
-        if name in attrs:
-            attrs[name] = _fitted(name, attrs[name], said.kind, path)
-        elif said.is_required and (domain or op not in CONTROL):  # which ask for theirs themselves
+    for name, value in attrs.items():
+        if name in signature.attributes:
+            attrs[name] = _fitted(name, value, signature.attributes[name].kind, path)
+    for name in signature.required:
+        if name not in attrs and (domain or op not in CONTROL):  # which ask for theirs themselves
             raise MalformedBody(f"{op} has no attribute {name!r}, which it must have", path)
     return attrs
 
@@ -345,6 +349,16 @@ _SOME_DENSE, _DENSE_PER_STORED = 1 << 26, 1000
 """A sparse tensor may take so many bytes when it is filled up, and so many more for each byte that is stored of it."""
 
 
+def type_in(proto: onnx.TypeProto) -> ValueType:
+    """What a TypeProto declares; each is read once, as graphs declare the same types over and over."""
+    return _type_of(proto.SerializeToString())
+
+
+@functools.lru_cache(maxsize=1024)
+def _type_of(content: bytes) -> ValueType:
+    return read_type(onnx.TypeProto.FromString(content))
+
+
 def read_type(proto: onnx.TypeProto, depth: int = 0) -> ValueType:
     """What a TypeProto declares.
 
@@ -361,7 +375,8 @@ def read_type(proto: onnx.TypeProto, depth: int = 0) -> ValueType:
         shape = None
         if tensor.HasField("shape"):
             shape = tuple(_dim(d) for d in tensor.shape.dim)
-        return ValueType(DTYPES.get(tensor.elem_type), shape)
+        dtype = DTYPES.get(tensor.elem_type)
+        return _NOTHING if dtype is None and shape is None else ValueType(dtype, shape)
     if kind == "sequence_type":
         return ValueType(kind="sequence", element=read_type(proto.sequence_type.elem_type, depth + 1))
     if kind == "optional_type":

@@ -57,7 +57,10 @@ def completed(opsets: Mapping[str, int], nodes: Iterable[onnx.NodeProto]) -> dic
     """
     versions, missing = dict(opsets), dict[str, str]()
     for node in every_node(nodes):
-        domain, version = unmarked(own_domain(node.domain))
+        domain = own_domain(node.domain)
+        if domain in versions:
+            continue
+        domain, version = unmarked(domain)
         if isinstance(domain, str) and domain not in versions:
             if version is None and domain not in INTERNAL_DOMAINS:
                 missing[domain] = node.op_type
@@ -123,7 +126,7 @@ def marked(domain: str, version: int) -> str:
 
 def unmarked(domain: str) -> tuple[str, int | None]:
     """The domain, and the version that it says; None if it says none."""
-    found = _MARK.fullmatch(domain) if isinstance(domain, str) else None
+    found = _MARK.fullmatch(domain) if domain and isinstance(domain, str) else None
     return (own_domain(found[1]), int(found[2])) if found else (domain, None)
 
 

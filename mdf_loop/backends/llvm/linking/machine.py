@@ -88,7 +88,7 @@ class Machine:
         # LLVM's older linker ends the process on ARM where it finds no memory near the rest of a program
         self.linker = llvm.create_lljit_compiler(self._target(OPTIMISATION), use_jit_link=self.is_arm)
         self.numbers = itertools.count()
-        self.functions: dict[str, tuple[str, Any]] = {}
+        self.functions: dict[tuple[str, int], tuple[str, Any]] = {}
 
     def _target(self, level: int) -> Any:
         llvm = self.llvm
@@ -137,7 +137,7 @@ class Machine:
             LLVM refuses the text.
         """
         with _lock:
-            used = [self._function(symbol)[0] for symbol in functions if symbol.startswith(PREFIX)]
+            used = [self._function(symbol, level)[0] for symbol in functions if symbol.startswith(PREFIX)]
             code = self._object(text, level)
             return self._link(code, names, used, _of_others(functions))[1], self._size(code)
 
@@ -146,12 +146,13 @@ class Machine:
         with _lock:
             return self._function(name)[1][name]
 
-    def _function(self, symbol: str) -> tuple[str, Any]:
-        """The library with one of our functions, and its addresses."""
+    def _function(self, symbol: str, level: int = OPTIMISATION) -> tuple[str, Any]:
+        """The library with one of our functions, compiled on a level, and its addresses."""
         names, text = (prologue.NAMES, prologue.around) if symbol in prologue.NAMES else ((symbol,), lambda: text_of(symbol))
-        if names[0] not in self.functions:
-            self.functions[names[0]] = self._link(self._object(text()), names, [])
-        return self.functions[names[0]]
+        key = names[0], level
+        if key not in self.functions:
+            self.functions[key] = self._link(self._object(text(), level), names, [])
+        return self.functions[key]
 
     def _object(self, text: str, level: int = OPTIMISATION) -> bytes:
         """The object code of a text: from the disk, if it has been compiled before."""

@@ -29,7 +29,7 @@ FEW_ROWS = 6
 BUSY = 8
 """Sums that have to be under way at once for the processor to be busy."""
 
-UNROLLED = 64
+UNROLLED, UNROLLED_IN_A_HURRY = 64, 8
 """Instructions of a tile up to which there is no loop over its terms."""
 
 
@@ -231,7 +231,7 @@ class Product:
         pointers = [text.element_pointer(self.type, self.a, start) for start in starts]
         slots = [[[self._slot(lanes) for _ in range(split)] for lanes in tile.lanes] for _ in range(count)]
         terms = self.k if isinstance(self.k, int) else 0
-        if terms and terms * sums <= UNROLLED:
+        if terms and terms * sums <= (UNROLLED_IN_A_HURRY if self.e.is_quick else UNROLLED):
             for k in range(terms):
                 self._term(tile, base, pointers, slots, str(k), k % split)
         else:
@@ -256,8 +256,8 @@ class Product:
         with text.counted("0" if isinstance(main, str) else 0, main, split) as at:
             for s in range(split):
                 self._term(tile, base, pointers, slots, text.add(at, s), s)
-        for k in range(main, self.k) if isinstance(main, int) and isinstance(self.k, int) else ():
-            self._term(tile, base, pointers, slots, str(k), 0)
+        for s, k in enumerate(range(main, self.k) if isinstance(main, int) and isinstance(self.k, int) else ()):
+            self._term(tile, base, pointers, slots, str(k), s)
 
     def _term(self, tile: _Tile, base: str, pointers: list[str], slots: list[list[list[str]]], k: str, s: int) -> None:
         text, dtype = self.text, self.dtype
