@@ -60,6 +60,11 @@ class Store:
         self.recorded: frozenset[Key] = frozenset()
         self._layers: list[dict[Key, Value | Unavailable]] = [{}]
 
+    @property
+    def is_known(self) -> bool:
+        """Whether what nodes compute is known, so that each is run at once."""
+        return self.builder is None
+
     def get(self, key: Key, default: Any = None) -> Value | Unavailable:
         """A value, as far as the pass has come; ``default`` is what it starts with where nothing is known."""
         if key not in self.reading.live:

@@ -175,7 +175,11 @@ def add_control(
     count = min(len(body.outputs) for body in bodies.values()) - (op == "Loop")
     outputs = tuple(builder.fresh(base if count == 1 else f"{base}[{k}]") for k in range(count))
     added = Node(op, names, outputs, attrs, base, builder.opset, "", tuple(captures))
-    values = builder.add(as_loop(added, where), varies)
+    added = as_loop(added, where)
+    if added.loop is not None and outputs:
+        as_read = added.with_bodies({"body": body})
+        builder.loops[outputs[0]] = replace(as_read, captures=tuple(outer[name] for name in body.captures))
+    values = builder.add(added, varies)
     return values[0] if count == 1 else Value(varies=values[0].varies, items=values, display="outputs")
 
 
