@@ -6,21 +6,19 @@ So a loop may be recorded, or run for many evaluations at once, while everything
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mdf_loop.calls.calling import results_of
 from mdf_loop.calls.prepared import PreparedLoop
-from mdf_loop.errors import PartialResults
+from mdf_loop.errors import PartialResults, let_through
 from mdf_loop.execute.interpret import Arguments, InterpretedBody
-from mdf_loop.execute.program import RUN, Step
+from mdf_loop.execute.program import OMITTED, RUN, Step
 from mdf_loop.ir import Body, Node
 from mdf_loop.ops.registry import facts
 from mdf_loop.options import Run, check_time
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """A loop that an evaluation has come to.
 
     Attributes
@@ -82,23 +80,39 @@ class BetweenLoops:
         Exception
             Whatever a node raises.
         """
-        program, deadline = self.graph.program, env[RUN].deadline
-        for k, step in enumerate(program.steps):
-            if deadline is not None:
-                check_time()
-                deadline.check()
-            results = self.call(step, env) if step.node.loop is None else (yield self._request(k, step, env))
-            keep(step, env, results)
+        program, deadline, at = self.graph.program, env[RUN].deadline, ""
+        try:
+            for k, step in enumerate(program.steps):
+                if deadline is not None:
+                    check_time()
+                    deadline.check()
+                at, is_loop = step.node.name, step.bound.loop is not None
+                results = (yield self._request(k, step, env)) if is_loop else step.call(*step.given(env))
+                if type(results) is not tuple:
+                    env[step.writes[0]] = results
+                    continue
+                for slot, value in zip(step.writes, results, strict=False):
+                    env[slot] = value
+        except PartialResults as error:  # of a loop in a branch
+            error.at_node = at  # type: ignore[attr-defined]
+            raise
         return [env[slot] for slot in program.outputs]
 
-    @staticmethod
-    def call(step: Step, env: list[Any]) -> Any:
-        """What a node that is no loop gives; the error of a loop in one of its branches gets ``at_node``, its name."""
-        try:
-            return step.call(*step.given(env))
-        except PartialResults as error:
-            error.at_node = step.node.name  # type: ignore[attr-defined]
-            raise
+    def go_on(self, env: list[Any], behind: Request, results: Sequence[Any], wanted: str) -> None:
+        """Keep what is known of the results of a loop, and what later nodes whose names begin so make of it, where they can."""
+        steps = self.graph.program.steps
+        for slot, value in zip(steps[behind.step].writes, results, strict=False):
+            env[slot] = value
+        for step in steps[behind.step + 1 :]:
+            is_known = all(env[slot] is not None for slot in step.reads if slot != OMITTED)
+            if step.bound.loop is None and step.node.name.startswith(wanted) and is_known:
+                try:
+                    made = step.call(*step.given(env))
+                except Exception as error:  # nothing had been computed that it could be made of
+                    let_through(error)
+                    continue
+                for slot, value in zip(step.writes, made if type(made) is tuple else (made,), strict=False):
+                    env[slot] = value
 
     def _request(self, k: int, step: Step, env: list[Any]) -> Request:
         loop: Any = step.bound.call
@@ -106,12 +120,6 @@ class BetweenLoops:
         if prepared is None or prepared.execute is not loop.execute:
             prepared = self._prepared[k] = PreparedLoop(loop.record, loop.execute, {})
         return Request(k, step.node, prepared, loop.arguments(*step.given(env)))
-
-
-def keep(step: Step, env: list[Any], results: Any) -> None:
-    """Keep what a node gave among the values."""
-    for slot, value in zip(step.writes, results if isinstance(results, tuple) else (results,), strict=False):
-        env[slot] = value
 
 
 def result_in(body: Body, name: str) -> tuple[int, int] | None:

@@ -7,8 +7,9 @@ engine finds out what it is.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,15 +17,14 @@ import numpy as np
 from mdf_loop.convert.scheduled.once import OnceBody, read_once
 from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.convert.scheduled.slots import GivenInput, Key
-from mdf_loop.errors import LoopError, PartialResults, in_node, keeps_results, let_through, malformed
+from mdf_loop.errors import LoopError, PartialResults, in_node, keeps_results, malformed
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.execute.partial_results import keeping
-from mdf_loop.execute.program import OMITTED
 from mdf_loop.integrations.engine_runs import free_places
 from mdf_loop.integrations.required_inputs import required_ports
 from mdf_loop.kernels import load_kernels
 from mdf_loop.kernels.mdf.expression_operators import leaving
-from mdf_loop.models.between_loops import BetweenLoops, Evaluation, Request, keep, result_in
+from mdf_loop.models.between_loops import BetweenLoops, Evaluation, Request, result_in
 from mdf_loop.options import Run
 from mdf_loop.readers.expressions.values import NotCompiled
 from mdf_loop.readers.mdf.body import check_graph
@@ -81,7 +81,7 @@ class OnceGraph:
             self._numbers = {}
             self.anything = self._of_types({})
 
-    def made(self, given: Given, record: Sequence[Key] = ()) -> OnceEvaluation:
+    def made(self, given: Given, record: tuple[Key, ...] = ()) -> OnceEvaluation:
         """What is computed of values of these types; ``record`` are values that are outputs as well.
 
         Raises
@@ -89,14 +89,15 @@ class OnceGraph:
         NotOnce
             Operators cannot express it; or a value that has to be given is not.
         """
-        if any(place not in given for place in self.required):
-            raise NotOnce("a required input is missing")
+        for place in self.required:
+            if place not in given:
+                raise NotOnce("a required input is missing")
         return self._of_types(given, record)
 
-    def _of_types(self, given: Given, record: Sequence[Key] = ()) -> OnceEvaluation:
+    def _of_types(self, given: Given, record: tuple[Key, ...] = ()) -> OnceEvaluation:
         numbers = self._numbers
-        kinds = frozenset((place, type(value)) for place, value in given.items() if type(value) is not type(numbers.get(place)))
-        key = tuple(record), kinds
+        kinds = [(place, type(value)) for place, value in given.items() if type(value) is not type(numbers.get(place))]
+        key = record, frozenset(kinds)
         found = self._made.get(key)
         if found is None:
             with _left_to_mdf(self.graph):
@@ -120,9 +121,10 @@ class OnceEvaluation:
     """
 
     def __init__(self, graph: Any, read: OnceBody, defaults: Given) -> None:
-        self.graph, self.read, self.body, self._defaults = graph, read, read.apart, defaults
+        self.graph, self.read, self.body, self._defaults = graph, read, read.body, defaults
         self._between = BetweenLoops(InterpretedBody(self.body))
-        self.loops = [node for node in self.body.nodes if node.loop is not None]
+        has_more = any(node.loop is None for node in self.body.nodes)
+        self._quiet = functools.partial(np.errstate, all="ignore") if has_more else contextlib.nullcontext
         self.collected = tuple(name for name, output in zip(read.names, self.body.outputs, strict=False) if self._is_rows(output))
 
     def _is_rows(self, output: str) -> bool:
@@ -162,7 +164,7 @@ class OnceEvaluation:
             return {name: leaving(env[slot]) for name, slot in found if env[slot] is not None}
 
         def finished() -> list[Any]:
-            with np.errstate(all="ignore"):
+            with self._quiet():
                 return self._finished(env, run, call)
 
         results = keeping(run, finished, known)
@@ -188,17 +190,8 @@ class OnceEvaluation:
     def _ended(self, request: Request, error: Any, env: list[Any]) -> None:
         """Say which loop ended early, and keep what its node makes of what it had computed."""
         node = self._say_where(error, request.place)
-        if error.partial is None:
-            return
-        steps = self._between.graph.program.steps
-        keep(steps[request.step], env, tuple(error.partial))
-        for step in steps[request.step + 1 :]:
-            is_known = all(env[slot] is not None for slot in step.reads if slot != OMITTED)
-            if step.node.loop is None and step.node.name.startswith(f"{node}.") and is_known:
-                try:
-                    keep(step, env, self._between.call(step, env))
-                except Exception as wrong:  # nothing had been computed that it could be made of
-                    let_through(wrong)
+        if error.partial is not None:
+            self._between.go_on(env, request, error.partial, f"{node}.")
 
     def _say_where(self, error: BaseException, place: str) -> str:
         """Say in which parameter or function, and in which node of MDF, an error came up; the node's id."""
@@ -211,7 +204,7 @@ class OnceEvaluation:
         return ""
 
 
-@contextmanager
+@contextlib.contextmanager
 def _left_to_mdf(graph: Any) -> Iterator[None]:
     """What stands against an evaluation by operators."""
     try:

@@ -11,7 +11,7 @@ from mdf_loop.convert.scheduled.passes import OPSETS, Pass
 from mdf_loop.convert.scheduled.plan import RunPlan
 from mdf_loop.convert.scheduled.run_order import read_schedule
 from mdf_loop.convert.scheduled.slots import GivenInput, Key, Reading
-from mdf_loop.ir import Body, Node
+from mdf_loop.ir import Body
 from mdf_loop.ir.well_formed import check_body
 from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Unavailable, Value
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
@@ -24,34 +24,27 @@ class OnceBody:
     Attributes
     ----------
     body : Body
-        Its outputs are those of the graph, then what is recorded.
+        Its outputs are those of the graph, then what is recorded.  Its loops are called as ``mdf_loop.loop`` is: what they
+        capture has other names inside.
     inputs : tuple of (node, id)
         The places in the graph that its inputs are the values of.
     names : tuple of str
         The outputs of the graph.
-    loops : mapping of str to Node
-        By the first output of each loop: the loop with its body as the model says it, whose captured values keep their names.
     """
 
     body: Body
     inputs: tuple[tuple[str, str], ...]
     names: tuple[str, ...]
-    loops: Mapping[str, Node]
-
-    @property
-    def apart(self) -> Body:
-        """The same for an evaluation that runs the loops one by one: what their bodies capture is given by place."""
-        return replace(self.body, nodes=tuple(self._as_read(node) for node in self.body.nodes))
-
-    def _as_read(self, node: Node) -> Node:
-        read = self.loops.get(next(iter(node.outputs), ""))
-        return node if read is None else replace(read, outputs=node.outputs)
 
 
 class OnceValues(Slots):
     """Values of the pass: inputs where they are given, operators where nodes have run."""
 
-    is_known = False
+    is_known, calls_loops = False, True
+
+    def get(self, key: Key, default: Any = None) -> Value | Unavailable:
+        """A value; there is no later pass that may read it."""
+        return self.peek(key, default)
 
 
 def read_once(graph: Any, given: Mapping[GivenInput, Any], record: Sequence[Key] = ()) -> OnceBody:
@@ -82,14 +75,12 @@ def read_once(graph: Any, given: Mapping[GivenInput, Any], record: Sequence[Key]
         results = [_available(store, key) for key in keys]
         if not reading.changed:
             break
-    there = {name for node in builder.nodes for name in node.outputs}
-    loops = {name: node for name, node in builder.loops.items() if name in there}
-    body = builder.finish(graph.id, [*results, *map(Value, loops)], OPSETS)  # MDF runs a loop that nothing reads as well
+    loops = [Value(name) for node in builder.nodes if node.loop is not None for name in node.outputs[:1]]
+    body = builder.finish(graph.id, [*results, *loops], OPSETS)  # MDF runs a loop that nothing reads as well
     names = {state.input for state in body.state}
     inputs = {key: name for key, name in store.inputs.items() if name in names}
     body = replace(body, inputs=tuple(inputs.values()), outputs=body.outputs[: len(results)], state=())
-    places = tuple((node, id) for _, node, id in inputs)
-    return OnceBody(check_body(body, (graph.id,)), places, tuple(plan.outputs), loops)
+    return OnceBody(check_body(body, (graph.id,)), tuple((node, id) for _, node, id in inputs), tuple(plan.outputs))
 
 
 def _available(store: OnceValues, key: Key) -> Value:

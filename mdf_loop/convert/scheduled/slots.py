@@ -46,6 +46,11 @@ class Reading(Findings):
 class Store:
     """The values that live from pass to pass.
 
+    Attributes
+    ----------
+    calls_loops : bool
+        Whether loops of nodes are called one by one, as ``mdf_loop.loop`` is.
+
     Parameters
     ----------
     known : dict of key to value
@@ -53,6 +58,8 @@ class Store:
     builder : BodyBuilder or None
         Where they are carried; None where they are known.
     """
+
+    calls_loops = False
 
     def __init__(self, known: dict[Key, Any], builder: BodyBuilder | None, reading: Reading) -> None:
         self.known, self.builder, self.reading = known, builder, reading

@@ -138,10 +138,7 @@ class Findings:
 
 
 class BodyBuilder:
-    """A body under construction: its nodes, constants, captures and hidden values.
-
-    ``loops`` are its loops by their first outputs, with bodies in which captured values have the names that they were read with.
-    """
+    """A body under construction: its nodes, constants, captures and hidden values."""
 
     def __init__(self, findings: Findings, inputs: Sequence[str], captures: Sequence[str], opset: int) -> None:
         self.findings = findings
@@ -151,7 +148,6 @@ class BodyBuilder:
         self.nodes: list[Node] = []
         self.constants: dict[str, Any] = {}
         self.untouched: set[str] = set()
-        self.loops: dict[str, Node] = {}
         self._names = {*inputs, *captures, *findings.reserved}
         self._last: dict[str, int] = {}
         self._constant_names: dict[Any, str] = {}
