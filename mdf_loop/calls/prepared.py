@@ -193,12 +193,13 @@ class CalledLoop:
         assert node.loop is not None
         self.prepared = prepare_node(node.loop)
         self.record, self.execute = self.prepared.record, self.prepared.execute
+        self.first = self.record.n_inputs
+        """Where captured values begin."""
 
     def arguments(self, run: Run, *values: Any) -> Arguments:
         """What the loop is run with, of what the node is given."""
-        count, go, carried, scanned, _, captured = self.record.split(values)
-        named = dict(zip(self.record.body.captures, captured, strict=True))
-        given = self.prepared.arguments([*carried, *scanned], named, count, go)
+        named = dict(zip(self.record.body.captures, values[self.first :], strict=True))
+        given = self.prepared.arguments(values[2 : self.first], named, values[0], values[1])
         self.prepared.endless.refuse(given, run)
         return given
 

@@ -283,7 +283,7 @@ class MdfModel(Model):
             log.debug("%s: left to MDF's engine (%r)", self.name, error, exc_info=True)
             run.stream.restore(drawn)
             return None
-        return Found(outputs, *summed_up(ended), dict(zip(record, recorded, strict=True)))
+        return Found(outputs, *summed_up(ended), dict(zip(record, recorded, strict=True)) if record else {})
 
     def places_given(self, inputs: Mapping[str, Any]) -> Given | None:
         """Values by node and id; None where a name is not that of one place, two are, or a value is no number."""

@@ -8,7 +8,6 @@ engine finds out what it is.
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -123,8 +122,7 @@ class OnceEvaluation:
     def __init__(self, graph: Any, read: OnceBody, defaults: Given) -> None:
         self.graph, self.read, self.body, self._defaults = graph, read, read.body, defaults
         self._between = BetweenLoops(InterpretedBody(self.body))
-        has_more = any(node.loop is None for node in self.body.nodes)
-        self._quiet = functools.partial(np.errstate, all="ignore") if has_more else contextlib.nullcontext
+        self._has_more = any(node.loop is None for node in self.body.nodes)
         self.collected = tuple(name for name, output in zip(read.names, self.body.outputs, strict=False) if self._is_rows(output))
 
     def _is_rows(self, output: str) -> bool:
@@ -156,19 +154,20 @@ class OnceEvaluation:
         Exception
             Something else is wrong, which MDF's engine tells better.
         """
-        env, count = self.begin(given, run), len(self.read.names)
-        slots = self._between.graph.program.outputs[:count]
+        env = self.begin(given, run)
 
         def known(error: PartialResults) -> dict[str, Any]:
-            found = zip(self.read.names, slots, strict=True)
+            found = zip(self.read.names, self._between.graph.program.outputs, strict=False)
             return {name: leaving(env[slot]) for name, slot in found if env[slot] is not None}
 
         def finished() -> list[Any]:
-            with self._quiet():
+            if not self._has_more:  # loops see to it themselves
+                return self._finished(env, run, call)
+            with np.errstate(all="ignore"):
                 return self._finished(env, run, call)
 
         results = keeping(run, finished, known)
-        return self.named(results[:count]), results[count:]
+        return self.named(results), results[len(self.read.names) :]
 
     def _finished(self, env: list[Any], run: Run, call: Runner) -> list[Any]:
         steps, results = self.steps(env), None
