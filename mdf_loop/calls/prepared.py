@@ -13,7 +13,7 @@ import numpy as np
 
 from mdf_loop.calls.content_cache import Cache, fingerprint
 from mdf_loop.calls.control_flow import condition, refuse_call, shared_length, trip_count
-from mdf_loop.errors import ArgumentError, KindError, MalformedBody, MissingCapture
+from mdf_loop.errors import ArgumentError, KindError, MalformedBody, MissingCapture, UnsupportedOp
 from mdf_loop.execute.endless import Endless
 from mdf_loop.execute.interpret import Arguments, InterpretedBody
 from mdf_loop.execute.numpy_engine import NumpyLoop
@@ -189,12 +189,9 @@ def prepare_node(record: Loop) -> PreparedLoop:
 class CalledLoop:
     """A loop that something beside its graph calls as ``mdf_loop.loop``: values are fitted to its body then."""
 
-    def __init__(self, node: Node) -> None:
-        assert node.loop is not None
-        self.prepared = prepare_node(node.loop)
-        self.record, self.execute = self.prepared.record, self.prepared.execute
-        self.first = self.record.n_inputs
-        """Where captured values begin."""
+    def __init__(self, prepared: PreparedLoop) -> None:
+        self.prepared, self.record, self.execute = prepared, prepared.record, prepared.execute
+        self.first = self.record.n_inputs  # where captured values begin
 
     def arguments(self, run: Run, *values: Any) -> Arguments:
         """What the loop is run with, of what the node is given."""
@@ -205,7 +202,9 @@ class CalledLoop:
 
 
 def _bind_called(node: Node) -> Bound:
-    call: Any = CalledLoop(node)
+    if node.loop is None:
+        raise UnsupportedOp(f"{node.name or node.op}: this operator is made by mdf_loop, a model cannot have it")
+    call: Any = CalledLoop(prepare_node(node.loop))
     return Bound(call, needs_run=True, loop=call.record)
 
 
