@@ -179,7 +179,7 @@ def test_types_that_files_lack_are_widened(tmp_path):
 def test_explain_prints_how_each_loop_of_a_model_ran(capsys):
     assert run_main("explain", "examples/rnn.yaml") == 0
     out = capsys.readouterr().out
-    assert out.startswith("Scan over rnn: the trip count is given\n")
+    assert out.startswith("Scan 'network.unrolled' over rnn: the trip count is given\n")
     assert "h_out = Tanh (biased)  (h of the iteration before is needed)" in out
 
 

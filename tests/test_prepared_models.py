@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx.parser
 import pytest
-from modeci_mdf.mdf import Condition, ConditionSet, Edge, Graph, InputPort, Model, Node, OutputPort, Parameter
+from modeci_mdf.mdf import Condition, ConditionSet, Edge, Graph, InputPort, Model, Node, OutputPort, Parameter, ParameterCondition
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError, IterationError, IterationLimit, LoopTimeout, MalformedBody
@@ -55,6 +55,30 @@ PLAIN = {
     "chains": node_of({"a": [1.0, 2.0], "b": "a * 2", "c": "b[1] + len(a)"}, ["c", "b[0]", "a"]),
     "ports": node_of({"k": "x + y"}, ["k"], [{"id": "x", "default_value": 3}, {"id": "y", "shape": (2,), "type": "float"}]),
     "unset ports": node_of({}, ["x", "y"], [{"id": "x"}, {"id": "y", "shape": (3,)}]),
+    "state": node_of({"a": "a + 1", "b": "a * 2"}, ["a", "b"]),
+    "time": Node(
+        id="n",
+        parameters=[Parameter(id="a", default_initial_value=1, time_derivative="2"), Parameter(id="b", value="a / 2")],
+        output_ports=[OutputPort(id="o", value="a"), OutputPort(id="half", value="b")],
+    ),
+    "parameter conditions": Node(
+        id="n",
+        parameters=[
+            Parameter(id="a", value=3),
+            Parameter(id="b", default_initial_value=1.0, conditions=[ParameterCondition(id="c", test="a > 2", value=5)]),
+        ],
+        output_ports=[OutputPort(id="o", value="b")],
+    ),
+    "noise": node_of({"a": "numpy.random.normal(0, 1, 3)", "b": "a + numpy.random.normal(2, 3)"}, ["a", "b"]),
+    "a number that decides": Node(
+        id="n",
+        parameters=[
+            Parameter(id="x", value=[[1.0, 2.0], [3.0, 4.0]]),
+            Parameter(id="axis", value=1),
+            Parameter(id="f", function="onnx::Gather", args={"data": "x", "indices": [0], "axis": "axis"}),
+        ],
+        output_ports=[OutputPort(id="o", value="f")],
+    ),
     "standard function": Node(
         id="n",
         parameters=[
@@ -67,11 +91,12 @@ PLAIN = {
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_what_is_evaluated_directly_is_what_mdfs_engine_gives(name):
+def test_what_operators_evaluate_is_what_mdfs_engine_gives(name):
     graph = Graph(id="g", nodes=[PLAIN[name]])
     model = mdf_loop.prepare(graph)
-    assert model.direct is not None, model.left_to_mdf
-    assert_same(model(), in_engine(graph))
+    assert model.once is not None, model.left_to_mdf
+    for _ in range(2):
+        assert_same(model(seed=3), in_engine(graph))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -95,37 +120,33 @@ def test_edges_weights_and_the_order_of_nodes():
     edge = Edge(id="e", sender="s", sender_port="o", receiver="n", receiver_port="x", parameters={"weight": [2, 0.5]})
     graph = Graph(id="g", nodes=[receiver, sender], edges=[edge])
     model = mdf_loop.prepare(graph)
-    assert model.direct is not None
+    assert model.once is not None
     assert_same(model(), in_engine(graph))
 
 
 def conditions():
-    return ConditionSet(node_specific={"n": Condition(type="Always")}, termination={})
+    return ConditionSet(node_specific={"n": Condition(type="AfterPass", n=1)}, termination={})
 
 
-@pytest.mark.parametrize(
-    "graph",
-    [
-        Graph(id="g", nodes=[node_of({"a": "a + 1"}, ["a"])]),
-        Graph(id="g", nodes=[node_of({"a": 1}, ["a"])], conditions=conditions()),
-        Graph(
-            id="g",
-            nodes=[
-                Node(
-                    id="n",
-                    parameters=[Parameter(id="a", default_initial_value=1, time_derivative="2")],
-                    output_ports=[OutputPort(id="o", value="a")],
-                )
-            ],
-        ),
-    ],
-    ids=["stateful", "conditions", "derivative"],
-)
-def test_what_has_more_to_it_is_left_to_mdfs_engine(graph):
-    model = mdf_loop.prepare(graph)
-    assert model.direct is None
+LEFT = {
+    "conditions": Graph(id="g", nodes=[node_of({"a": 1}, ["a"])], conditions=conditions()),
+    "two edges": Graph(
+        id="g",
+        nodes=[
+            node_of({}, ["x"], [{"id": "x"}]),
+            *(Node(id=k, parameters=[Parameter(id="p", value=2)], output_ports=[OutputPort(id="o", value="p")]) for k in "ab"),
+        ],
+        edges=[Edge(id=k, sender=k, sender_port="o", receiver="n", receiver_port="x") for k in "ab"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_has_more_to_it_is_left_to_mdfs_engine(name):
+    model = mdf_loop.prepare(LEFT[name])
+    assert model.once is None
     assert model.left_to_mdf
-    assert_same(model(), in_engine(graph))
+    assert_same(model(), in_engine(LEFT[name]))
 
 
 def test_run_and_prepare_share_one_cache_by_content(monkeypatch):

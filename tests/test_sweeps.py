@@ -304,7 +304,7 @@ def test_points_that_fail_are_told_and_the_others_are_there():
     assert np.isnan(s.o0.values[1]).all()
     assert s.o0.values[2].tolist() == [1, 2, 3]
     (error,) = s.attrs["errors"]
-    assert error.startswith("point 1 (m=9), trial 0: iteration 3 of Loop: Gather -> g failed")
+    assert error.startswith("point 1 (m=9), trial 0: iteration 3 of Loop 'n.run': Gather -> g failed")
     with pytest.raises(IterationError) as info:
         mdf_loop.sweep(graph, {"m": [2, 9, 3]}, on_error="raise")
     assert "in point 1 (m=9), trial 0" in info.value.__notes__

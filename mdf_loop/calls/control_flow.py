@@ -280,7 +280,8 @@ def _bind_sequence_map(node: Node) -> Bound:
     return Bound(call, needs_run=True)
 
 
-def _not_called(*_: Any) -> Any:
+def refuse_call(*_: Any) -> Any:
+    """In the place of a kernel: control flow runs through its bind function."""
     raise AssertionError("control flow runs through its bind function")
 
 
@@ -291,5 +292,5 @@ for _op, _since, _bind in (
     ("If", 1, _bind_if),
     ("SequenceMap", 17, _bind_sequence_map),
 ):
-    register(Kernel(_op, _since, _not_called, pure=False, bind=_bind, built_in=True))
+    register(Kernel(_op, _since, refuse_call, pure=False, bind=_bind, built_in=True))
 say("If", chooses=True)

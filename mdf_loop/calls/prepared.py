@@ -5,22 +5,25 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.calls.content_cache import Cache, fingerprint
-from mdf_loop.calls.control_flow import condition, shared_length, trip_count
+from mdf_loop.calls.control_flow import condition, refuse_call, shared_length, trip_count
 from mdf_loop.calls.loop_alone import function_of_loop
 from mdf_loop.calls.on_device import OnDevice
-from mdf_loop.errors import ArgumentError, KindError, MalformedBody, MissingCapture
+from mdf_loop.errors import ArgumentError, KindError, MalformedBody, MissingCapture, UnsupportedOp
 from mdf_loop.execute.endless import Endless
 from mdf_loop.execute.interpret import Arguments, InterpretedBody
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.program import Hidden
-from mdf_loop.ir import Body, Loop, record
+from mdf_loop.ir import Body, Loop, Node, record
+from mdf_loop.ops.registry import Kernel, register
+from mdf_loop.ops.rows import Bound
+from mdf_loop.options import Run
 from mdf_loop.readers import read
 from mdf_loop.readers.onnx.loop_records import loop_record, scan_record
 from mdf_loop.types.declared import check_declared_types
@@ -182,6 +185,37 @@ def prepare_scan(body: Body, n_scanned: int, attrs: Mapping[str, Any]) -> Prepar
     """A Scan over a body that was read."""
     way = ("Scan", n_scanned, tuple((k, tuple(v)) for k, v in sorted(attrs.items())))
     return _cache.prepared(body, way, lambda: _prepare(scan_record(body, n_scanned, dict(attrs))))
+
+
+def prepare_node(record: Loop) -> PreparedLoop:
+    """The loop of a node over a body that was read."""
+    way = tuple(getattr(record, each.name) for each in fields(record) if each.name != "body")
+    return _cache.prepared(record.body, way, lambda: _prepare(record))
+
+
+class CalledLoop:
+    """A loop that something beside its graph calls as ``mdf_loop.loop``: values are fitted to its body then."""
+
+    def __init__(self, prepared: PreparedLoop) -> None:
+        self.prepared, self.record, self.execute = prepared, prepared.record, prepared.execute
+        self.first = self.record.n_inputs  # where captured values begin
+
+    def arguments(self, run: Run, *values: Any) -> Arguments:
+        """What the loop is run with, of what the node is given."""
+        named = dict(zip(self.record.body.captures, values[self.first :], strict=True))
+        given = self.prepared.arguments(values[2 : self.first], named, values[0], values[1])
+        self.prepared.endless.refuse(given, run)
+        return given
+
+
+def _bind_called(node: Node) -> Bound:
+    if node.loop is None:
+        raise UnsupportedOp(f"{node.name or node.op}: this operator is made by mdf_loop, a model cannot have it")
+    call: Any = CalledLoop(prepare_node(node.loop))
+    return Bound(call, needs_run=True, loop=call.record)
+
+
+register(Kernel("Loop", 1, refuse_call, pure=False, domain="mdf", bind=_bind_called))
 
 
 def _prepare(record: Loop) -> PreparedLoop:

@@ -1,4 +1,4 @@
-"""MDF models made ready: evaluated directly where they can be, else by MDF's engine or as one loop over steps."""
+"""MDF models made ready: evaluated by operators where they can be, else by MDF's engine or as one loop over steps."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from mdf_loop.backend import LoopRep
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.convert.restoring import input_ids, names_of
 from mdf_loop.convert.scheduled.run_order import output_ports
+from mdf_loop.convert.scheduled.slots import Key
 from mdf_loop.errors import ArgumentError, FileError, IterationError, PartialResults, let_through, malformed
 from mdf_loop.execute.interpret import Progress
 from mdf_loop.integrations.engine_runs import free_places, needs_no_scheduler, raise_plainly, refuse_nothing, run_graph
@@ -22,11 +24,10 @@ from mdf_loop.integrations.patches.random_operators import said_of_seeds
 from mdf_loop.integrations.required_inputs import is_required_as, open_ports, refuse_without_value, required_ports, warn_of_zeros
 from mdf_loop.integrations.scheduled_loops import ScheduledLoops, Stepping
 from mdf_loop.integrations.typed_graph import prepare_typed
-from mdf_loop.models.direct import DirectGraph, Given
+from mdf_loop.models.between_loops import Request
 from mdf_loop.models.model import Found, Model, Wish, unknown_name
-from mdf_loop.models.node_loops import Request
+from mdf_loop.models.once import Given, NotOnce, OnceGraph, Runner
 from mdf_loop.models.results import stop_of
-from mdf_loop.models.texts import NotDirect
 from mdf_loop.options import OPTIONS, Run, part_of, random_stream
 from mdf_loop.readers.expressions.equation_texts import is_equations
 from mdf_loop.readers.mdf.by_place import graph_by_place
@@ -60,11 +61,11 @@ class MdfModel(Model):
         return said_of_seeds(self.graph)
 
     @cached_property
-    def direct(self) -> DirectGraph | None:
-        """The graph as it can be evaluated without MDF's engine; None if it cannot be."""
+    def once(self) -> OnceGraph | None:
+        """The graph as operators evaluate it once; None if that is left to MDF's engine."""
         try:
-            return DirectGraph(self.graph)
-        except NotDirect as reason:
+            return OnceGraph(self.graph)
+        except NotOnce as reason:
             self.left_to_mdf = str(reason)
             return None
 
@@ -244,7 +245,7 @@ class MdfModel(Model):
         """The outputs that have a row for each iteration of a loop, or for each step."""
         if wish.steps is not None:
             return tuple(self.outputs) if wish.collect else ()
-        return () if self.direct is None else self.direct.collected
+        return () if self.once is None else self.once.anything.collected
 
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives."""
@@ -260,24 +261,16 @@ class MdfModel(Model):
             from mdf_loop.models.recordings.recording import recorded_run
 
             return recorded_run(self, inputs, run, wish)
-        direct = self.direct if wish.steps is None and not run.options.trusted else None
-        if direct is not None:
-            found = self.directly(direct, inputs, run)
-            if found is not None:
-                return found
-        return self.in_other_ways(inputs, run, wish)
+        found = self.evaluated_once(inputs, run) if wish.steps is None else None
+        return found or self.in_other_ways(inputs, run, wish)
 
-    def directly(
-        self,
-        direct: DirectGraph,
-        inputs: Mapping[str, Any],
-        run: Run,
-        call: Any = Request.run,
-        scopes: dict[Any, Any] | None = None,
+    def evaluated_once(
+        self, inputs: Mapping[str, Any], run: Run, call: Runner = Request.run, record: Mapping[str, Key] = MappingProxyType({})
     ) -> Found | None:
-        """What a direct evaluation gives; None if MDF's engine has to find out what is wrong."""
-        given = self.places_given(inputs)
-        if given is None:
+        """What an evaluation by operators gives; None if MDF's engine has to find out what is wrong."""
+        once = None if run.options.trusted else self.once
+        given = None if once is None else self.places_given(inputs)
+        if once is None or given is None:
             return None
         ended: list[tuple[str, int, str]] = []
 
@@ -289,7 +282,8 @@ class MdfModel(Model):
 
         drawn = run.stream.save()
         try:
-            outputs = direct.evaluate(given, run, noting, scopes)
+            evaluation = once.made(given, tuple(record.values()))
+            outputs, recorded = evaluation.evaluate(given, run, noting)
         except PartialResults as error:
             if isinstance(error, IterationError) and error.partial is None:
                 run.stream.restore(drawn)
@@ -302,20 +296,20 @@ class MdfModel(Model):
             log.debug("%s: left to MDF's engine (%r)", self.name, error, exc_info=True)
             run.stream.restore(drawn)
             return None
-        return Found(outputs, *summed_up(ended))
+        return Found(outputs, *summed_up(ended), dict(zip(record, recorded, strict=True)) if record else {})
 
     def places_given(self, inputs: Mapping[str, Any]) -> Given | None:
-        """Values by node and id; None where a name is not that of one place, or two are."""
-        given: dict[str, dict[str, Any]] = {}
+        """Values by node and id; None where a name is not that of one place, two are, or a value is no number."""
+        given: dict[tuple[str, str], Any] = {}
         for name, value in inputs.items():
             places = self._named.get(name)
-            if places is None:
+            if places is None or isinstance(value, dict):
                 return None
-            kept = value if isinstance(value, bool | int | float | dict) else np.asarray(value)
-            if any(id in given.get(node, ()) for node, id, _ in places):
-                return None
+            kept = value if isinstance(value, bool | int | float) else np.asarray(value)
             for node, id, is_port in places:
-                given.setdefault(node, {})[id] = kept if is_port or type(kept) is not np.ndarray else np.array(kept)
+                if (node, id) in given:
+                    return None
+                given[node, id] = kept if is_port or type(kept) is not np.ndarray else np.array(kept)
         return given
 
     def places_of(self, name: str) -> Sequence[tuple[str, str, bool]]:

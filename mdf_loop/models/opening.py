@@ -117,7 +117,7 @@ def _read(path: Path) -> Model:
     model = load(path)
     check_structure(model)
     made = _of_mdf(model, source)
-    _ = made.direct  # which reads the files of its bodies
+    _ = made.once  # which reads the files of its bodies
     return made
 
 

@@ -1,15 +1,13 @@
 """Machine code for runs that differ in some inputs alone, which it takes as columns: no Python for each run.
 
-An input goes to machine code as a column where nothing computes with it before.  That is found out by evaluating the model up to
-its loop with a :class:`Mark` in the place of each such input, with which nothing can compute.
+An input goes to machine code as a column where nothing computes with it before.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +15,8 @@ from mdf_loop.errors import LoopError, let_through
 from mdf_loop.execute.machine_runs import columns_of
 from mdf_loop.execute.numpy_engine import program_values
 from mdf_loop.execute.specialised import Specialised
-from mdf_loop.models.node_loops import GatheredArguments, NodeLoop, Request
+from mdf_loop.ir import Body, Node
+from mdf_loop.models.between_loops import Request, is_passed_on
 from mdf_loop.options import Run
 from mdf_loop.settings.engines import can_compile
 from mdf_loop.sweeps.compiled_lanes import CompiledLoop
@@ -28,27 +27,6 @@ if TYPE_CHECKING:
     from mdf_loop.backends.llvm.many_runs import RunColumns
 
 log = logging.getLogger(__name__)
-
-
-class Mark:
-    """In the place of an input: whatever asks for its value is refused, so that it is where it comes out or nowhere.
-
-    Parameters
-    ----------
-    name : str
-    """
-
-    __hash__ = None  # type: ignore[assignment]
-    __array_ufunc__ = None
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise NotBatched(f"input {self.name} is computed with before the loop")
-
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __len__ = __iter__ = __getitem__ = _refuse  # type: ignore[assignment]
-    __array__ = __float__ = __int__ = __index__ = __complex__ = __contains__ = _refuse  # type: ignore[assignment]
 
 
 def row_program(
@@ -99,7 +77,7 @@ def _of_nodes(source: OfNodes, inputs: Mapping[str, Any], swept: Sequence[str], 
     """The loop of a model whose outputs are results of its only loop."""
     if source.loops != 1:
         return None
-    request, places = marked_request(source, inputs, swept, run)
+    request, places = request_of_columns(source, inputs, swept, run)
     taken = source.taken(names, request)
     if taken is None:
         return None
@@ -112,7 +90,9 @@ def _of_nodes(source: OfNodes, inputs: Mapping[str, Any], swept: Sequence[str], 
     return made, values, places, [taken[name] for name in names]
 
 
-def marked_request(source: OfNodes, inputs: Mapping[str, Any], swept: Sequence[str], run: Run) -> tuple[Request, list[list[int]]]:
+def request_of_columns(
+    source: OfNodes, inputs: Mapping[str, Any], swept: Sequence[str], run: Run
+) -> tuple[Request, list[list[int]]]:
     """What the loop of a model is run with, and where each input that is swept stands among what its program is given.
 
     Raises
@@ -120,14 +100,38 @@ def marked_request(source: OfNodes, inputs: Mapping[str, Any], swept: Sequence[s
     NotBatched
         Something is computed with such an input before the loop, or it is not taken as it is.
     """
-    gathered, marks = _gathered(source, inputs, swept, run)
-    request = _unmarked(gathered, inputs).request()
+    given, evaluation = source.given(inputs)
+    outside = Run(run.options, Unread(0), deadline=run.deadline, enclosing=run)
+    request = next(evaluation.steps(evaluation.begin(given, outside)))
     refuse_other(request, request.prepared, run)
-    known = [gathered.named.get(name) for name in gathered.prepared.record.body.captures]
-    stand_in = [None, *gathered.inputs, *known]
-    places = [[k for k, x in enumerate(stand_in) if x is mark] for mark in marks]
+    names = dict(zip(evaluation.read.inputs, evaluation.body.inputs, strict=True))
+    places = []
+    for name in swept:
+        read = [names[place] for node, id, _ in source.model.places_of(name) if (place := (node, id)) in names]
+        places.append([k for value in read for k in _reached(evaluation.body, value, request.node)])
     _refuse_changed(program_values(request.arguments), places, [inputs[name] for name in swept])
     return request, places
+
+
+def _reached(body: Body, value: str, loop: Node) -> list[int]:
+    """Where a value stands, as it is, among what the program of a loop is given."""
+    found = list[int]()
+    for node in body.nodes:
+        if value in node.reads:
+            read = [k for k, name in enumerate((*node.inputs, *node.captures)) if name == value]
+            if node is loop:
+                found += [k - 1 for k in read]  # the condition is none of what it is given, and 0 is the trip count
+            elif is_passed_on(node) or (node.domain, node.op) in FITTED:
+                found += [place for k in read for place in _reached(body, node.outputs[k], loop)]
+            else:
+                raise NotBatched(f"{node.name or node.op} computes with an input before the loop")
+    if any(k < 1 for k in found):
+        raise NotBatched("the trip count or the condition is swept")
+    return found
+
+
+FITTED = (("mdf", "fit"), ("mdf", "tensor"))
+"""Nodes that make values what a loop asks for: those that they give stand where those stand that they are given."""
 
 
 def refuse_other(request: Request, prepared: Any, run: Run) -> None:
@@ -139,30 +143,6 @@ def refuse_other(request: Request, prepared: Any, run: Run) -> None:
     obeyed = given.go is not None or run.options.obey_body_condition
     if given.go is False or given.trip_count == 0 or (record.keep_going and not obeyed):
         raise NotBatched("a loop has no iteration, or ignores its condition")
-
-
-def _gathered(source: OfNodes, inputs: Mapping[str, Any], swept: Sequence[str], run: Run) -> tuple[GatheredArguments, list[Mark]]:
-    """What the loop is given, with marks in the place of inputs that differ."""
-    found, marks = source.model.places_given(inputs), [Mark(name) for name in swept]
-    if found is None:
-        raise NotBatched("an input is not that of one place")
-    given = {node: dict(values) for node, values in found.items()}
-    for mark in marks:
-        for node, id, _ in source.model.places_of(mark.name):
-            given[node][id] = mark
-    outside = Run(run.options, Unread(0), deadline=run.deadline, enclosing=run)
-    asked: Any = next(source.direct.steps(given, outside, {}, ask=NodeLoop.gathered))
-    return asked, marks
-
-
-def _unmarked(gathered: GatheredArguments, inputs: Mapping[str, Any]) -> GatheredArguments:
-    """The same with values in the place of marks."""
-
-    def value(x: Any) -> Any:
-        return inputs[x.name] if isinstance(x, Mark) else x
-
-    named = {name: value(x) for name, x in gathered.named.items()}
-    return replace(gathered, inputs=[*map(value, gathered.inputs)], named=named)
 
 
 def _of_operators(

@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.errors import LoopError, LoopTimeout, let_through
-from mdf_loop.models.direct import Evaluation
+from mdf_loop.models.between_loops import Request
 from mdf_loop.models.model import Model, Wish
-from mdf_loop.models.node_loops import Request
 from mdf_loop.models.results import stop_of
 from mdf_loop.options import Run
 from mdf_loop.sweeps.compiled_lanes import CompiledLoop
 from mdf_loop.sweeps.lanes.batched import BatchedLoop
 from mdf_loop.sweeps.lanes.exact import NotBatched
 from mdf_loop.sweeps.lanes.lane_values import Columns
-from mdf_loop.sweeps.row_programs import marked_request, refuse_other
+from mdf_loop.sweeps.row_programs import refuse_other, request_of_columns
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, column_of, holding
 from mdf_loop.sweeps.seeds import Seeds, gc_paused
-from mdf_loop.sweeps.sources import Evaluated, OfNodes, Unread, results_in, source_of
+from mdf_loop.sweeps.sources import Evaluated, OfNodes, Steps, Unread, results_in, source_of
 
 if TYPE_CHECKING:
     from mdf_loop.sweeps.task import Task
@@ -103,7 +102,7 @@ class SideBySide:
         if columns is None or not isinstance(self.source, OfNodes) or self.source.loops != 1:
             return None
         try:
-            request, places = marked_request(self.source, task.inputs_of(first), list(columns), run)
+            request, places = request_of_columns(self.source, task.inputs_of(first), list(columns), run)
         except Exception as reason:  # something is computed with what is swept, or goes wrong: each point says what
             let_through(reason)
             return None
@@ -119,7 +118,7 @@ class SideBySide:
         machine: CompiledLoop = self._ready(request.prepared, keeps, lambda: CompiledLoop(request.prepared.record, keeps))
         return machine
 
-    def _stepwise(self, begun: list[Evaluation], seeds: Seeds | None, run: Run, task: Task) -> Chunk:
+    def _stepwise(self, begun: list[Steps], seeds: Seeds | None, run: Run, task: Task) -> Chunk:
         """Evaluate all runs up to their next loop, run those loops at once, and so on."""
         if self.source.loops > 1 and seeds is not None:
             raise NotBatched("several loops draw from one stream")
@@ -129,8 +128,8 @@ class SideBySide:
         for k, steps in enumerate(begun):
             self._go_on(k, steps, None, waiting, outputs)
         while waiting:
-            place = next(iter(waiting.values())).place
-            lanes = [k for k, request in waiting.items() if request.place == place]
+            step = next(iter(waiting.values())).step
+            lanes = [k for k, request in waiting.items() if request.step == step]
             requests = [waiting.pop(k) for k in lanes]
             if seeds is not None and len(lanes) != len(begun):
                 raise NotBatched("a loop that draws is not run by all")
@@ -145,7 +144,7 @@ class SideBySide:
         return chunk
 
     @staticmethod
-    def _go_on(k: int, steps: Evaluation, results: Any, waiting: dict[int, Request], outputs: list[Any]) -> None:
+    def _go_on(k: int, steps: Steps, results: Any, waiting: dict[int, Request], outputs: list[Any]) -> None:
         try:
             waiting[k] = next(steps) if results is None else steps.send(results)
         except StopIteration as end:

@@ -6,7 +6,7 @@ each yields the loops that it reaches and is sent their results, so that the sam
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -14,22 +14,22 @@ from typing import Any, Protocol
 import numpy as np
 
 from mdf_loop.backend import LoopRep
-from mdf_loop.calls.prepared import PreparedLoop
 from mdf_loop.convert.restoring import input_ids, names_of
 from mdf_loop.ir import Body, Loop
-from mdf_loop.models.direct import DirectGraph, Evaluation
+from mdf_loop.models.between_loops import BetweenLoops, Request, result_in
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.models.network import NetworkModel
-from mdf_loop.models.node_loops import Request
-from mdf_loop.models.recordings.recorded_names import body_of
-from mdf_loop.ops.registry import facts
+from mdf_loop.models.once import Given, NotOnce, OnceEvaluation, OnceGraph
 from mdf_loop.options import Run
 from mdf_loop.plan.invariants import draws
 from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.sweeps.compiled_lanes import CompiledGraph
 from mdf_loop.sweeps.lanes.exact import NotBatched, adds_terms_up, refuse_inexact
 from mdf_loop.sweeps.seeds import Seeds
+
+Steps = Generator[Request, Any, dict[str, Any]]
+"""An evaluation under way: yields loops to be run, is sent their results, and returns the outputs by name."""
 
 
 class Evaluated(Protocol):
@@ -63,7 +63,7 @@ class Evaluated(Protocol):
     @property
     def is_exact(self) -> bool: ...
 
-    def steps(self, inputs: Mapping[str, Any], outside: Run) -> Evaluation:
+    def steps(self, inputs: Mapping[str, Any], outside: Run) -> Steps:
         """An evaluation, which is run by ``outside`` but for its loops."""
 
     def taken(self, names: Sequence[str], request: Request) -> dict[str, int] | None:
@@ -103,53 +103,65 @@ def _made(model: Model) -> Evaluated | None:
     if model.typed is not None:
         names = names_of(model.graph)
         return OfOperators(model.typed, input_ids(model.graph), tuple(names.get(id, id) for id in model.typed.body.outputs))
-    return None if model.direct is None else OfNodes(model, model.direct)
+    return None if model.once is None else OfNodes(model, model.once)
 
 
 class OfNodes:
-    """A model of MDF, evaluated node by node."""
+    """A model of MDF, which operators evaluate."""
 
-    def __init__(self, model: MdfModel, direct: DirectGraph) -> None:
-        self.model, self.direct = model, direct
-        self._loops = [loop for node in direct.nodes for loop in node.loops.values()]
+    is_stepped = True
+
+    def __init__(self, model: MdfModel, once: OnceGraph) -> None:
+        self.model, self.once = model, once
+        self.body = once.anything.body
+        self._loops = [node.loop.body for node in self.body.nodes if node.loop is not None]
         self.loops = len(self._loops)
-        self.has_many, self.is_stepped = bool(self._loops), True
+        self.has_many = bool(self._loops)
 
     @cached_property
     def draws(self) -> bool:
-        """Whether a loop draws random numbers."""
-        return any(draws(node) for loop in self._loops for node in body_of(loop).nodes)
+        """Whether it draws random numbers, anywhere."""
+        return any(map(draws, self.body.nodes))
 
     @cached_property
     def is_exact(self) -> bool:
-        """Whether its loops give the same bits in all engines."""
-        return not any(node.has_branches for node in self.direct.nodes) and _are_exact(*map(body_of, self._loops))
+        """Whether its loops give the same bits in all engines; everything around them runs in one way."""
+        has_branches = any(node.loop is None and any(node.bodies) for node in self.body.nodes)
+        return not has_branches and _are_exact(*self._loops)
 
-    def steps(self, inputs: Mapping[str, Any], outside: Run) -> Evaluation:
+    def steps(self, inputs: Mapping[str, Any], outside: Run) -> Steps:
         """An evaluation, which is run by ``outside`` but for its loops."""
+        given, evaluation = self.given(inputs)
+        results = yield from evaluation.steps(evaluation.begin(given, outside))
+        return evaluation.named(results)
+
+    def given(self, inputs: Mapping[str, Any]) -> tuple[Given, OnceEvaluation]:
+        """Values by node and id, and what is computed of them."""
         given = self.model.places_given(inputs)
         if given is None:
             raise NotBatched("an input is not that of one place")
-        return self.direct.steps(given, outside, {})
+        try:
+            return given, self.once.made(given)
+        except NotOnce as reason:
+            raise NotBatched(str(reason)) from reason
 
     def taken(self, names: Sequence[str], request: Request) -> dict[str, int] | None:
         """The results of the only loop that the outputs are; None if there is more to them."""
-        if len(self.direct.nodes[-1].loops) != 1:
-            return None
-        nodes = {node.id: node for node in self.direct.nodes}
-        count, found = results_in(request.prepared.record), dict[str, int]()
-        for name in names:
-            node, port = self.direct.places[name]
-            element = nodes[node].elements[port]
-            if element is None and count == 1:  # the loop's only result has no place in a tuple
-                element = nodes[node].texts[port], 0
-            if element is None or f"{node}.{element[0]}" != request.place:
-                return None
-            found[name] = element[1]
-        return found
+        return _taken(dict(zip(self.once.places, self.body.outputs, strict=True)), names, self.body)
 
     def whole(self, points: Any, which: Any, seeds: Any, run: Any, seconds: float) -> None:
-        """MDF's own functions have no program."""
+        """Values of MDF have no types before a run, so there is no program of all of it."""
+
+
+def _taken(outputs: Mapping[str, str], names: Sequence[str], body: Body) -> dict[str, int] | None:
+    """The results of the only loop of a graph that outputs are; None if there is more to them."""
+    found = dict[str, int]()
+    for name in names:
+        result = result_in(body, outputs[name])
+        if result is None:
+            return None
+        found[name] = result[1]
+    return found
 
 
 class OfOperators:
@@ -169,7 +181,7 @@ class OfOperators:
         self.nodes = [node for node in rep.body.nodes if node.loop is None]
         self.loops = len(rep.body.nodes) - len(self.nodes)
         self._whole = CompiledGraph(rep.graph)
-        self._prepared: dict[int, PreparedLoop] = {}
+        self._between = BetweenLoops(rep.graph)
 
     @cached_property
     def draws(self) -> bool:
@@ -190,49 +202,26 @@ class OfOperators:
         loops = [node.loop.body for node in body.nodes if node.loop is not None]
         return not any(map(draws, self.nodes)) and _are_exact(replace(body, nodes=tuple(self.nodes)), *loops)
 
-    def steps(self, inputs: Mapping[str, Any], outside: Run) -> Evaluation:
+    def steps(self, inputs: Mapping[str, Any], outside: Run) -> Steps:
         """An evaluation, which is run by ``outside`` but for its loops."""
         if not self.is_exact:
             raise NotBatched("what stands around its loops may differ in the last place")
-        env = self.rep.graph.begin(self.values(inputs), (), outside)
-        program = self.rep.graph.program
-        for k, step in enumerate(program.steps):
-            given = [env[slot] for slot in step.reads]
-            results = step.bound.call(*given) if step.node.loop is None else (yield self._request(k, step.bound.call, given))
-            results = results if isinstance(results, tuple) else (results,)
-            for slot, value in zip(step.writes, results, strict=False):
-                env[slot] = value
-        return dict(zip(self.outputs, (env[slot] for slot in program.outputs), strict=False))
+        if any(loop.watches or loop.record.batched for loop in self._loops):
+            raise NotBatched("a loop looks at its parts once more when it is over")
+        results = yield from self._between.steps(self._between.begin(self.values(inputs), outside))
+        return dict(zip(self.outputs, results, strict=False))
+
+    @property
+    def _loops(self) -> list[Any]:
+        return [step.bound.call for step in self.rep.graph.program.steps if step.node.loop is not None]
 
     def values(self, inputs: Mapping[str, Any]) -> list[Any]:
         """What the graph is run with."""
         return self.rep.values({self.ids.get(name, name): value for name, value in inputs.items()})
 
-    def _request(self, k: int, loop: Any, given: Sequence[Any]) -> Request:
-        """A loop to be run, if its results are all there is to its node."""
-        if loop.watches or loop.record.batched:
-            raise NotBatched("a loop looks at its parts once more when it is over")
-        arguments = loop.arguments(*given)
-        prepared = self._prepared.setdefault(k, PreparedLoop(loop.record, loop.execute, {}))
-        return Request(str(k), prepared, arguments)
-
     def taken(self, names: Sequence[str], request: Request) -> dict[str, int] | None:
         """The results of the only loop that the outputs are; None if there is more to them."""
-        body = self.rep.body
-        results = dict(zip(body.nodes[int(request.place)].outputs, range(results_in(request.prepared.record)), strict=False))
-        same = {
-            node.outputs[0]: node.inputs[0]
-            for node in self.nodes
-            if (rule := facts(node).alias) and rule(*[None] * len(node.inputs))
-        }
-        found = dict[str, int]()
-        for name, value in zip(self.outputs, body.outputs, strict=False):
-            while value in same:
-                value = same[value]
-            if name in names and value not in results:
-                return None
-            found[name] = results.get(value, 0)
-        return {name: found[name] for name in names}
+        return _taken(dict(zip(self.outputs, self.rep.body.outputs, strict=False)), names, self.rep.body)
 
     def whole(
         self, points: Sequence[Mapping[str, Any]], which: np.ndarray, seeds: Seeds | None, run: Run, seconds: float

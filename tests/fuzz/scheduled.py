@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import itertools
 import random
 import re
 import warnings
@@ -55,7 +56,7 @@ def make(choose: random.Random) -> GraphCase:
     if choose.random() < 0.3 and graph.conditions is not None:
         _conditions(choose, graph)
     given = tuple(name for name in _numbers(graph) if choose.random() < 0.3)
-    return GraphCase(graph, choose.choice([1, 2, 3, 5, 9, 25]), choose.choice([None, None, 0.1, 0.5, 1]), given)
+    return GraphCase(graph, choose.choice([1, 1, 2, 3, 5, 9, 25]), choose.choice([None, None, 0.1, 0.5, 1]), given)
 
 
 def _numbers(graph: Any) -> dict[str, tuple[Any, str]]:
@@ -159,20 +160,26 @@ def check(case: GraphCase, settings: Settings) -> None:
             expected = {name: leaving(value) for name, value in by_mdf(case.graph, case.steps, case.increment).items()}
         except Exception:
             expected = None  # MDF's engine cannot run it
-        for engine in ("interpret", *settings.engines):
-            _check_engine(case, engine, expected, {})
+        for engine, how in itertools.product(("interpret", *settings.engines), ways(case)):
+            _check_engine(case, engine, expected, how)
             with others_in_place(case) as feed:
-                _check_engine(case, engine, expected, feed)
+                _check_engine(case, engine, expected, {**how, **feed})
         if expected is not None:
             _check_onnx(case, expected)
 
 
-def _check_engine(case: GraphCase, engine: str, expected: dict[str, Any] | None, feed: dict[str, Any]) -> None:
-    more = {} if case.increment is None else {"time_increment": case.increment}
+def ways(case: GraphCase) -> list[dict[str, Any]]:
+    """What is said of steps: a graph that is evaluated once is so without them as well."""
+    if case.increment is not None:
+        return [{"steps": case.steps, "time_increment": case.increment}]
+    return [{"steps": case.steps}, *([{}] if case.steps == 1 else [])]
+
+
+def _check_engine(case: GraphCase, engine: str, expected: dict[str, Any] | None, said: dict[str, Any]) -> None:
     try:
         with mdf_loop.options(engine=engine), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            actual = mdf_loop.run(case.graph, steps=case.steps, **more, **feed)
+            actual = mdf_loop.run(case.graph, **said)
     except LoopError as error:
         if expected is None or any(NO_ORDER.search(str(warned.message)) for warned in caught):
             return
@@ -262,6 +269,7 @@ def script(case: GraphCase) -> str:
     return f'''"""A scheduled graph that is not as in MDF's engine."""
 import contextlib
 import io
+import itertools
 import sys
 
 from modeci_mdf.execution_engine import EvaluableGraph
@@ -270,23 +278,23 @@ from modeci_mdf.mdf import Graph
 import mdf_loop
 
 sys.path.insert(0, {str(ROOT / "tests")!r})
-from fuzz.scheduled import GraphCase, others_in_place
+from fuzz.scheduled import GraphCase, others_in_place, ways
 from scheduled_models import by_mdf
 
 TEXT = """
 {case.graph.to_yaml()}"""
 steps, increment = {case.steps}, {case.increment}
-more = {{}} if increment is None else {{"time_increment": increment}}
 graph = Graph.from_yaml(TEXT)
+case = GraphCase(graph, steps, increment, {case.given})
 expected = repr(by_mdf(graph, steps, increment))
 print("MDF:", expected)
 different = False
-for engine in {("interpret", *FAST)!r}:
+for engine, how in itertools.product({("interpret", *FAST)!r}, ways(case)):
     with mdf_loop.options(engine=engine):
-        actual = repr(mdf_loop.run(graph, steps=steps, **more))
-        with others_in_place(GraphCase(graph, steps, increment, {case.given})) as feed:
-            given = repr(mdf_loop.run(graph, steps=steps, **more, **feed))
-    print(engine, actual, given)
+        actual = repr(mdf_loop.run(graph, **how))
+        with others_in_place(case) as feed:
+            given = repr(mdf_loop.run(graph, **how, **feed))
+    print(engine, how, actual, given)
     different |= actual != expected or given != expected
 sys.exit(different)
 '''

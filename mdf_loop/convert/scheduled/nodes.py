@@ -60,7 +60,7 @@ class ScheduledNode(NodeReader):
         self, node: Any, ports: Mapping[str, Value], builder: BodyBuilder, path: tuple[str, ...], store: Store, moment: PassMoment
     ) -> None:
         super().__init__(node, ports, builder, _read_body, path)
-        self.store, self.moment = store, moment
+        self.store, self.moment, self.calls_loops = store, moment, store.calls_loops
 
     def value(self, source: Any, thing: Any, scope: Scope | None = None) -> Value:
         """What MDF evaluates a value to; one that each run is given is in the store."""

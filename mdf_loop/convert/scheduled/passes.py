@@ -79,7 +79,7 @@ class Pass:
         self.plan, self.store, self.builder = plan, store, builder
         self.run_node, self.done = run_node, done
         store.recorded = frozenset(plan.record)
-        self.is_known = store.builder is None
+        self.is_known = store.is_known
         self.anything = FALSE
 
     def run(self) -> None:
@@ -260,8 +260,9 @@ class Pass:
             key = ("output", edge.sender, edge.sender_port)
             if edge.sender == edge.receiver and not is_plain(edge):
                 raise NotCompiled(f"edge {edge.id!r} has a weight and no value to weigh before its node has run: MDF fails there")
-            is_array = isinstance(self.store.known.get(key), np.ndarray)
-            sent.append(Sent(edge, self.store.get(key), self._ran(edge.sender), is_array))
+            value = self.store.get(key)
+            is_array = isinstance(self.store.known.get(key, getattr(value, "literal", None)), np.ndarray)
+            sent.append(Sent(edge, value, self._ran(edge.sender), is_array))
         return sent
 
     def holds(self, condition: Condition) -> Value:

@@ -46,6 +46,11 @@ class Reading(Findings):
 class Store:
     """The values that live from pass to pass.
 
+    Attributes
+    ----------
+    calls_loops : bool
+        Whether loops of nodes are called one by one, as ``mdf_loop.loop`` is.
+
     Parameters
     ----------
     known : dict of key to value
@@ -54,11 +59,18 @@ class Store:
         Where they are carried; None where they are known.
     """
 
+    calls_loops = False
+
     def __init__(self, known: dict[Key, Any], builder: BodyBuilder | None, reading: Reading) -> None:
         self.known, self.builder, self.reading = known, builder, reading
         self.carried: dict[Key, Value] = {}
         self.recorded: frozenset[Key] = frozenset()
         self._layers: list[dict[Key, Value | Unavailable]] = [{}]
+
+    @property
+    def is_known(self) -> bool:
+        """Whether what nodes compute is known, so that each is run at once."""
+        return self.builder is None
 
     def get(self, key: Key, default: Any = None) -> Value | Unavailable:
         """A value, as far as the pass has come; ``default`` is what it starts with where nothing is known."""

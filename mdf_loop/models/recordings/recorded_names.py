@@ -10,7 +10,6 @@ from mdf_loop.errors import ArgumentError, LoopError
 from mdf_loop.integrations.registration import signature_of
 from mdf_loop.ir import Body
 from mdf_loop.models.model import unknown_name
-from mdf_loop.models.node_loops import LOOP, SCAN, NodeLoop
 from mdf_loop.models.recordings.ways import Way, fitting, only_one, ways_in
 
 Key = tuple[str, str, str]
@@ -69,7 +68,7 @@ def loops_of(graph: Any) -> Loops:
     for node in graph.nodes:
         literals = {p.id: p.value for p in node.parameters if isinstance(p.value, dict)}
         for thing in (*node.parameters, *node.functions):
-            if thing.function not in (LOOP, SCAN) or getattr(thing, "value", None) is not None:
+            if thing.function not in ("onnx::Loop", "onnx::Scan") or getattr(thing, "value", None) is not None:
                 continue
             args = thing.args or {}
             source = args.get("body", "body")
@@ -80,11 +79,6 @@ def loops_of(graph: Any) -> Loops:
             except LoopError:  # said with all its circumstances when the node runs
                 continue
     return found
-
-
-def body_of(loop: NodeLoop) -> Body:
-    """The body of a loop in a node, before it ran."""
-    return read_once(loop.source, loop.n_carried, "scan" if loop.is_scan else "loop")
 
 
 def keys_of(graph: Any) -> Iterator[Key]:

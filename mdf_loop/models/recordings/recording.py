@@ -12,10 +12,10 @@ from typing import Any
 
 from mdf_loop.backend import LoopRep
 from mdf_loop.convert.restoring import names_of
+from mdf_loop.models.between_loops import Request, part_of_model
 from mdf_loop.models.mdf import MdfModel, of_outermost
 from mdf_loop.models.model import Found, Wish, unknown_name
 from mdf_loop.models.network import NetworkModel
-from mdf_loop.models.node_loops import Request, part_of_model
 from mdf_loop.models.recordings.more_outputs import recorded_value, with_outputs
 from mdf_loop.models.recordings.recorded_names import found_in
 from mdf_loop.models.recordings.recorded_run import LoopRecording, Recorder, filled
@@ -35,28 +35,28 @@ def recorded_run(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish: Wis
     if model.typed is not None:
         return _recorded_rep(model.typed, model, inputs, run, wish)
     recorder = Recorder(wish.every, wish.record_to)
-    is_direct = wish.steps is None and not run.options.trusted and not gives_body(inputs)
-    direct = model.direct if is_direct else None
-    if direct is None:
-        return recorded_passes(model, inputs, run, wish, recorder)
+    is_once = wish.steps is None and not run.options.trusted and not gives_body(inputs) and model.once is not None
+    found = _recorded_once(model, inputs, run, wish, recorder) if is_once else None
+    return recorded_passes(model, inputs, run, wish, recorder) if found is None else found
+
+
+def _recorded_once(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish: Wish, recorder: Recorder) -> Found | None:
+    """The same by operators, with ports and parameters as further outputs; None if it is left to others."""
     keys, loops = found_in(model.graph, wish.record)
-    recordings: dict[tuple[str, int], LoopRecording] = {}
+    recordings: dict[int, LoopRecording] = {}
 
     def call(request: Request, run: Run) -> Any:
         if request.place not in loops:
             return request.run(run)
-        at = request.place, id(request.prepared)
-        if at not in recordings:
-            recordings[at] = LoopRecording.of(request.prepared.record, loops[request.place])
-        return recordings[at].run(request.arguments, part_of_model(run), recorder)
+        if request.step not in recordings:
+            recordings[request.step] = LoopRecording.of(request.prepared.record, loops[request.place])
+        return recordings[request.step].run(request.arguments, part_of_model(run), recorder)
 
-    scopes: dict[Any, Any] = {}
-    found = model.directly(direct, inputs, run, call, scopes)
-    if found is None:
-        return recorded_passes(model, inputs, run, wish, recorder)
-    for name, (kind, node, own) in keys.items():
-        recorder.keep(name, filled([scopes[node, own] if kind == "output" else scopes[node][own]], name))
-    found.recorded = {name: recorder.found.get(name) for name in wish.record}
+    found = model.evaluated_once(inputs, run, call, keys)
+    if found is not None:
+        for name, value in found.recorded.items():
+            recorder.keep(name, filled([value], name))
+        found.recorded = {name: recorder.found.get(name) for name in wish.record}
     return found
 
 

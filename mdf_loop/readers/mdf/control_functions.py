@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -116,10 +116,37 @@ def _add(
     base = reader.base(thing)
     bodies = {key: body.closed({*reader.scope, *others, *reader.builder.inputs}) for key, body in bodies.items()}
     given = functools.partial(_captured, reader, others=others)
+    if op in ("Loop", "Scan") and reader.calls_loops:
+        return _add_called(reader.builder, base, op, inputs, bodies["body"], attrs, given, reader.path[0])
     value = add_control(reader.builder, base, op, inputs, bodies, attrs, given, reader.path[0])
     if value.items is None:
         return reader.control_result(value, base)
     return replace(value, items=tuple(reader.control_result(item, base) for item in value.items))
+
+
+def _add_called(
+    builder: BodyBuilder,
+    base: str,
+    op: str,
+    inputs: Sequence[Value | None],
+    body: Body,
+    attrs: dict[str, Any],
+    captured: Callable[[str], Value],
+    where: str,
+) -> Value:
+    """Add a loop that is called with values as they are; what its body captures has the names in it that it has in the model."""
+    names = tuple("" if value is None else builder.name(builder.array(value, base)) for value in inputs)
+    captures = tuple(builder.name(builder.array(captured(name), base)) for name in body.captures)
+    outputs = _outputs(builder, base, op, [body])
+    added = as_loop(Node(op, names, outputs, {**attrs, "body": body}, base, builder.opset, "", captures), where)
+    values = builder.add(replace(added, domain=DOMAIN, opset=1), True)
+    return values[0] if len(outputs) == 1 else Value(items=values, display="outputs")
+
+
+def _outputs(builder: BodyBuilder, base: str, op: str, bodies: Iterable[Body]) -> tuple[str, ...]:
+    """Names for the results of a node with bodies."""
+    count = min(len(body.outputs) for body in bodies) - (op == "Loop")
+    return tuple(builder.fresh(base if count == 1 else f"{base}[{k}]") for k in range(count))
 
 
 def add_control(
@@ -172,11 +199,10 @@ def add_control(
         captures += [name for name in outer.values() if name not in captures]
     tensors = [None if v is None else builder.tensor(v, base) for v in inputs]
     names = tuple("" if v is None else builder.name(v) for v in tensors)
-    count = min(len(body.outputs) for body in bodies.values()) - (op == "Loop")
-    outputs = tuple(builder.fresh(base if count == 1 else f"{base}[{k}]") for k in range(count))
+    outputs = _outputs(builder, base, op, bodies.values())
     added = Node(op, names, outputs, attrs, base, builder.opset, "", tuple(captures))
     values = builder.add(as_loop(added, where), varies)
-    return values[0] if count == 1 else Value(varies=values[0].varies, items=values, display="outputs")
+    return values[0] if len(outputs) == 1 else Value(varies=values[0].varies, items=values, display="outputs")
 
 
 def _captured(reader: NodeReader, name: str, others: Mapping[str, Value]) -> Value:

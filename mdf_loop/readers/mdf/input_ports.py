@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -63,3 +64,31 @@ def copied_with_room(graph: Any) -> Any:
 
 def _with_room(port: Any) -> RoomyPort:
     return RoomyPort(port.id, port.shape, port.type, metadata=port.metadata)
+
+
+def with_values(graph: Any, values: Mapping[tuple[str, str], Any]) -> Any:
+    """A graph with other values of ports and parameters, by node and id; it shares everything else with the one that is given."""
+    if not values:
+        return graph
+    graph = copy.copy(graph)
+    graph.nodes = [_node_with_values(node, values) for node in graph.nodes]
+    return graph
+
+
+def _node_with_values(node: Any, values: Mapping[tuple[str, str], Any]) -> Any:
+    node = copy.copy(node)
+    node.input_ports = [_with_value(port, node.id, "default_value", values) for port in node.input_ports]
+    node.parameters = [
+        _with_value(each, node.id, "value" if each.default_initial_value is None else "default_initial_value", values)
+        for each in node.parameters
+    ]
+    return node
+
+
+def _with_value(owner: Any, node: str, slot: str, values: Mapping[tuple[str, str], Any]) -> Any:
+    if (node, owner.id) not in values:
+        return owner
+    is_full = isinstance(owner, InputPort) and not has_defaults() and not isinstance(owner, RoomyPort)
+    owner = _with_room(owner) if is_full else copy.copy(owner)
+    setattr(owner, slot, values[node, owner.id])
+    return owner

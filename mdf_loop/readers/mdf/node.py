@@ -50,6 +50,9 @@ class NodeReader:
         Where the node stands, for errors.
     """
 
+    calls_loops = False
+    """Whether loops are called by what evaluates the body, with values that are not yet fitted to theirs."""
+
     def __init__(
         self, node: Any, ports: Mapping[str, Value], builder: BodyBuilder, read_body: ReadBody, path: tuple[str, ...]
     ) -> None:

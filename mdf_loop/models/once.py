@@ -1,0 +1,213 @@
+"""An MDF graph evaluated once: the body of its one pass, without MDF's engine and graph-scheduler.
+
+What is computed, and in which order, is what MDF does.  A graph that operators cannot express - one with conditions, or with
+functions of MDF in Python - is left to MDF's engine.  So is a call in which anything goes wrong that is no error of a loop: the
+engine finds out what it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.convert.scheduled.run_order import output_ports
+from mdf_loop.convert.scheduled.single_pass import OnceBody, read_once
+from mdf_loop.convert.scheduled.slots import GivenInput, Key
+from mdf_loop.errors import LoopError, PartialResults, in_node, keeps_results, malformed
+from mdf_loop.execute.interpret import InterpretedBody
+from mdf_loop.execute.partial_results import keeping
+from mdf_loop.integrations.engine_runs import free_places
+from mdf_loop.integrations.required_inputs import required_ports
+from mdf_loop.kernels import load_kernels
+from mdf_loop.kernels.mdf.expression_operators import leaving
+from mdf_loop.models.between_loops import BetweenLoops, Evaluation, Request, result_in
+from mdf_loop.options import Run
+from mdf_loop.readers.expressions.values import NotCompiled
+from mdf_loop.readers.mdf.body import check_graph
+from mdf_loop.readers.mdf.control_functions import STEPPED
+from mdf_loop.readers.mdf.input_ports import with_values
+from mdf_loop.readers.mdf.typed import is_typed
+
+Place = tuple[str, str]
+"""A node, and the id of a port or parameter of it."""
+
+Given = Mapping[Place, Any]
+"""Values for ports and parameters."""
+
+Runner = Callable[[Request, Run], Any]
+
+MOST = 8
+"""For how many kinds of values the bodies of a graph are kept."""
+
+
+class NotOnce(Exception):
+    """A graph, or a call of it, that is left to MDF's engine; says why."""
+
+
+class OnceGraph:
+    """A graph made ready.
+
+    Attributes
+    ----------
+    anything : OnceEvaluation
+        What is computed where no other values are given than those that stand in it.
+
+    Raises
+    ------
+    NotOnce
+        The graph is left to MDF's engine; says why.
+    """
+
+    def __init__(self, graph: Any) -> None:
+        if is_typed(graph):
+            raise NotOnce("it is an ONNX graph")
+        if STEPPED in (graph.metadata or {}):
+            raise NotOnce("it has loops that run in steps")
+        load_kernels()
+        self.graph, self.places = graph, output_ports(graph)
+        self.required = [(node, port.id) for node, port in required_ports(graph)]
+        self._made: dict[Hashable, OnceEvaluation] = {}
+        with _left_to_mdf(graph):
+            check_graph(graph)
+            values = {(node, id): getattr(owner, slot, None) for node, id, owner, slot in free_places(graph)}
+        self._numbers = {place: value for place, value in values.items() if type(value) in (int, float)}
+        try:
+            self.anything = self._of_types({})
+        except NotOnce:  # some number decides what is computed
+            self._numbers = {}
+            self.anything = self._of_types({})
+
+    def made(self, given: Given, record: tuple[Key, ...] = ()) -> OnceEvaluation:
+        """What is computed of values of these types; ``record`` are values that are outputs as well.
+
+        Raises
+        ------
+        NotOnce
+            Operators cannot express it; or a value that has to be given is not.
+        """
+        for place in self.required:
+            if place not in given:
+                raise NotOnce("a required input is missing")
+        return self._of_types(given, record)
+
+    def _of_types(self, given: Given, record: tuple[Key, ...] = ()) -> OnceEvaluation:
+        numbers = self._numbers
+        kinds = [(place, type(value)) for place, value in given.items() if type(value) is not type(numbers.get(place))]
+        key = record, frozenset(kinds)
+        found = self._made.get(key)
+        if found is None:
+            with _left_to_mdf(self.graph):
+                found = OnceEvaluation(self.graph, self._read({**numbers, **given}, record), numbers)
+            while len(self._made) >= MOST:
+                self._made.pop(next(iter(self._made)), None)
+            self._made[key] = found
+        return found
+
+    def _read(self, values: Given, record: Sequence[Key]) -> OnceBody:
+        inputs = {place: GivenInput(*place) for place in values}
+        return read_once(with_values(self.graph, inputs), {inputs[place]: value for place, value in values.items()}, record)
+
+
+class OnceEvaluation:
+    """A graph made ready for values of some types.
+
+    Attributes
+    ----------
+    body : Body
+    """
+
+    def __init__(self, graph: Any, read: OnceBody, defaults: Given) -> None:
+        self.graph, self.read, self.body, self._defaults = graph, read, read.body, defaults
+        self._between = BetweenLoops(InterpretedBody(self.body))
+        self._has_more = any(node.loop is None for node in self.body.nodes)
+        self.collected = tuple(name for name, output in zip(read.names, self.body.outputs, strict=False) if self._is_rows(output))
+
+    def _is_rows(self, output: str) -> bool:
+        """Whether an output of the body is what a loop collected."""
+        k, place = result_in(self.body, output) or (None, 0)
+        record = None if k is None else self.body.nodes[k].loop
+        return record is not None and place >= len(record.carried) + len(record.last)
+
+    def begin(self, given: Given, run: Run) -> list[Any]:
+        """The values before the first node."""
+        defaults = self._defaults
+        return self._between.begin([given[each] if each in given else defaults[each] for each in self.read.inputs], run)
+
+    def steps(self, env: list[Any]) -> Evaluation:
+        """The evaluation, between its loops."""
+        return self._between.steps(env)
+
+    def named(self, results: Sequence[Any]) -> dict[str, Any]:
+        """The outputs by name."""
+        return {name: leaving(value) for name, value in zip(self.read.names, results, strict=False)}
+
+    def evaluate(self, given: Given, run: Run, call: Runner = Request.run) -> tuple[dict[str, Any], list[Any]]:
+        """The outputs by name, and what is recorded; ``call`` runs the loops.
+
+        Raises
+        ------
+        PartialResults
+            A loop ended early: ``.outputs`` are the outputs as far as they are known.
+        Exception
+            Something else is wrong, which MDF's engine tells better.
+        """
+        env = self.begin(given, run)
+
+        def known(error: PartialResults) -> dict[str, Any]:
+            found = zip(self.read.names, self._between.graph.program.outputs, strict=False)
+            return {name: leaving(env[slot]) for name, slot in found if env[slot] is not None}
+
+        def finished() -> list[Any]:
+            if not self._has_more:  # loops see to it themselves
+                return self._finished(env, run, call)
+            with np.errstate(all="ignore"):
+                return self._finished(env, run, call)
+
+        results = keeping(run, finished, known)
+        return self.named(results), results[len(self.read.names) :]
+
+    def _finished(self, env: list[Any], run: Run, call: Runner) -> list[Any]:
+        steps, results = self.steps(env), None
+        while True:
+            try:
+                request = steps.send(results)
+            except StopIteration as end:
+                return end.value
+            except PartialResults as error:
+                self._say_where(error, getattr(error, "at_node", ""))
+                raise
+            try:
+                results = call(request, run)
+            except BaseException as error:
+                if keeps_results(error):
+                    self._ended(request, error, env)
+                raise
+
+    def _ended(self, request: Request, error: Any, env: list[Any]) -> None:
+        """Say which loop ended early, and keep what its node makes of what it had computed."""
+        node = self._say_where(error, request.place)
+        if error.partial is not None:
+            self._between.go_on(env, request, error.partial, f"{node}.")
+
+    def _say_where(self, error: BaseException, place: str) -> str:
+        """Say in which parameter or function, and in which node of MDF, an error came up; the node's id."""
+        for node in self.graph.nodes:
+            for thing in (*node.parameters, *node.functions):
+                if f"{node.id}.{thing.id}" == place:
+                    error.add_note(f"in MDF parameter or function {thing.id!r} ({thing.function})")
+                    in_node(error, node.id)
+                    return node.id
+        return ""
+
+
+@contextlib.contextmanager
+def _left_to_mdf(graph: Any) -> Iterator[None]:
+    """What stands against an evaluation by operators."""
+    try:
+        with malformed("this graph cannot be read", (str(graph.id),), let=(NotCompiled,)):
+            yield
+    except (NotCompiled, LoopError) as reason:
+        raise NotOnce(str(reason)) from reason
