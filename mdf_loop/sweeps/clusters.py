@@ -11,9 +11,8 @@ from typing import Any
 from mdf_loop.errors import LoopError, let_through
 from mdf_loop.options import Deadline
 from mdf_loop.sweeps.pieces import FAR_AWAY, Asked, Pieces
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Ran, Span
-from mdf_loop.sweeps.task import Task
-from mdf_loop.sweeps.workers import AHEAD
+from mdf_loop.sweeps.rows.rows_of_runs import Ran, Span
+from mdf_loop.sweeps.workers import AHEAD, Work
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +23,7 @@ TICK = 0.5
 """Seconds after which the workers and the time are looked at although no piece is done."""
 
 
-def on_cluster(task: Task, pieces: Pieces, client: Any, deadline: Deadline | None) -> Generator[tuple[Span, Chunk]]:
+def on_cluster(task: Work, pieces: Pieces, client: Any, deadline: Deadline | None) -> Generator[tuple[Span, Any]]:
     """Pieces as tasks of a cluster, as they are done; a worker that dies costs the time of its pieces.
 
     Raises
@@ -58,7 +57,7 @@ class _Cluster:
     again.
     """
 
-    def __init__(self, client: Any, task: Task) -> None:
+    def __init__(self, client: Any, task: Work) -> None:
         try:
             from distributed.protocol.pickle import dumps, loads
         except ImportError as error:
@@ -126,6 +125,6 @@ def _said(threads: int) -> str:
     return f"{threads} threads of workers are there" if threads else "no worker of the cluster is there; waiting for one"
 
 
-def _run_piece(task: Task, start: int, stop: int, *seconds: float) -> Ran:
+def _run_piece(task: Work, start: int, stop: int, *seconds: float) -> Ran:
     """What a worker does."""
     return task.run(start, stop, *seconds)

@@ -27,6 +27,7 @@ def sweep(
     client: Any = None,
     chunk: int | None = None,
     checkpoint: Any = None,
+    store: Any = None,
     progress: bool | Callable[[int, int], Any] | None = None,
     steps: int | None = None,
     time_increment: float | None = None,
@@ -110,5 +111,5 @@ def sweep(
 
     said = {"trials": trials, "seed": seed, "common_noise": common_noise, "outputs": outputs, "reduce": reduce, "fill": fill}
     said |= {"on_error": on_error, "workers": workers, "client": client, "chunk": chunk, "checkpoint": checkpoint}
-    said |= {"progress": progress, "steps": steps, "time_increment": time_increment, "collect": collect}
+    said |= {"store": store, "progress": progress, "steps": steps, "time_increment": time_increment, "collect": collect}
     return swept(model, over, inputs, Said(**said))

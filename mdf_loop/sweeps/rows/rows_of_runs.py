@@ -55,7 +55,7 @@ class Ran:
     span : Span
         The runs that are done: the first ones of those that were asked for.
     chunks : list of (Span, Chunk)
-        What they gave.
+        What they gave; where that is written elsewhere, what is known of it.
     seconds : float
         How long they took.
     bytes : int
@@ -63,7 +63,7 @@ class Ran:
     """
 
     span: Span
-    chunks: list[tuple[Span, Chunk]]
+    chunks: list[tuple[Span, Any]]
     seconds: float
     bytes: int
 
@@ -157,6 +157,11 @@ class Table:
     def _holds(self, name: str, rows: np.ndarray) -> bool:
         """Whether an output is there already, or another one in the same memory."""
         return name in self.arrays or any(np.may_share_memory(rows, other) for other in self.arrays.values())
+
+    @property
+    def failed(self) -> int:
+        """How many runs failed."""
+        return len(self.errors)
 
     @property
     def complete(self) -> int:
