@@ -3,6 +3,8 @@
 import logging
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +104,48 @@ def test_ctrl_c_keeps_pieces_and_cancels_the_others():
         assert 60 <= info.value.results.attrs["complete"] < 5000
         again = swept(client, 20)
     assert again.identical(expected(20))
+
+
+# Stores
+
+
+@pytest.mark.parametrize("how", [{}, {"outputs": ["path"]}, {"reduce": "mean"}])
+def test_workers_that_write_a_store_may_die_and_come_late(how, tmp_path):
+    with cluster_of(2, processes=True) as cluster, distributed.Client(cluster) as client:
+        calls = []
+
+        def told(done, size):
+            calls.append(done)
+            if len(calls) == 2:
+                for worker in cluster.workers.values():
+                    os.kill(worker.pid, signal.SIGKILL)
+                cluster.scale(3)
+
+        found = mdf_loop.sweep(
+            DIFFUSION, OVER, trials=100, client=client, chunk=20, store=tmp_path / "s.zarr", progress=told, **HOW | how
+        )
+    assert len(calls) >= 4
+    assert found.identical(mdf_loop.sweep(DIFFUSION, OVER, trials=100, **HOW | how).drop_vars("trial", errors="ignore"))
+
+
+def test_a_client_that_is_killed_and_started_again_goes_on(tmp_path):
+    place = tmp_path / "s.zarr"
+    with cluster_of(2, processes=True) as cluster:
+        code = f"""if True:
+            import os, mdf_loop, distributed
+            told = lambda done, size: os.kill(os.getpid(), 9) if done > 200 else None
+            client = distributed.Client({cluster.scheduler_address!r})
+            over = {{"drift": {OVER["drift"].tolist()}}}
+            mdf_loop.sweep({str(DIFFUSION)!r}, over, trials=200, client=client, chunk=20, store={str(place)!r}, progress=told, **{HOW})
+        """
+        assert subprocess.run([sys.executable, "-c", code]).returncode == -9
+        done = mdf_loop.open(place).attrs["complete"]
+        assert 200 <= done < 800
+        cluster.scale(3)
+        with distributed.Client(cluster) as client:
+            found = swept(client, 200, store=place)
+    assert found.identical(expected(200).drop_vars("trial"))
+    assert mdf_loop.open(place).identical(found)
 
 
 def broken(values):

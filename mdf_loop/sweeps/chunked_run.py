@@ -26,6 +26,7 @@ from mdf_loop.sweeps.rows.labels import labelled, labels_of_sweep
 from mdf_loop.sweeps.rows.merging import Merged
 from mdf_loop.sweeps.rows.reducing import reduce_of
 from mdf_loop.sweeps.rows.rows_of_runs import Span, Table
+from mdf_loop.sweeps.stores.arrays import zarr
 from mdf_loop.sweeps.stores.regular import RowLayout
 from mdf_loop.sweeps.stores.store import Counted, SweepStore
 from mdf_loop.sweeps.stores.tries import PLACES, Tries, layout_of_tries
@@ -86,6 +87,7 @@ def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
 
 def _stored(task: Task, run: Run, workers: int, length: int | None, said: Said) -> Any:
     """The same where rows stay with whoever runs them: the Dataset of the store that they write, opened lazily."""
+    zarr()
     labels = labels_of_sweep(task, run, said.trials is not None, numbers_trials=False)
 
     def layout() -> RowLayout:
@@ -97,7 +99,7 @@ def _stored(task: Task, run: Run, workers: int, length: int | None, said: Said) 
     with keeping(lambda: None):
         store = SweepStore(said.store, task, labels, layout)
     with keeping(lambda: store.results(_errors(task, store.counted))):
-        pieces = Pieces(store)
+        pieces = Pieces(store, None if length is None else 1)
         pieces.took(*store.pace)
         found = _found(store.writer, pieces, run, workers, said.client, store)
         fill(store, found, run, Tally(run.options.progress or None, task.model.name, task.size))

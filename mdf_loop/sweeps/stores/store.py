@@ -217,6 +217,8 @@ class SweepStore(Checkpoint):
         super().close()
         if self._presence:
             self.place.remove(self._presence)
+        if self._missing:
+            self._damaged[""], self._missing = MalformedBody(f"{self._missing} of its blocks are missing that were done"), 0
         if self._damaged:
             warn_user(f"{what_is_wrong(self.place, self._damaged)}. It was made again")
 

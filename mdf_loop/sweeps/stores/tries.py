@@ -118,6 +118,8 @@ def layout_of_tries(task: Task, labels: Labels, tries: Iterable[Tried], length: 
     LoopError
         Nothing is known of an output, because all runs failed; or an output has another number of axes in other runs.
     """
+    if named := [name for name in labels.names if "/" in name]:
+        raise LoopError(f"output {named[0]!r} has a slash in its name, which an array of a store cannot have; leave it out")
     known = list(tries)
     seconds = sum(found.seconds for found in known) / len(known)
     forms = {name: _joined(name, task.fill, [found.forms[name] for found in known if name in found.forms]) for name in labels.names}
@@ -143,4 +145,6 @@ def _joined(name: str, fill: float, forms: list[RowForm]) -> RowForm | None:
     dtype = np.result_type(*(np.dtype(form.dtype) for form in forms))
     if len({form.shape for form in forms}) > 1:
         dtype = holding(dtype, fill)
+    if not np.isnan(fill) and holding(dtype, fill) != dtype:
+        raise LoopError(f"output {name!r} is {dtype} and fill={fill} is not: give a fill= that is, or none")
     return RowForm(dtype.str, shape, any(form.has_lengths for form in forms))
