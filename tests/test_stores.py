@@ -182,7 +182,7 @@ def test_rows_of_other_lengths_than_those_that_were_tried(over, fill, tmp_path):
 
 def test_rows_that_grow_while_it_runs(tmp_path, monkeypatch):
     monkeypatch.setattr(chunked_run, "PLACES", 1)
-    monkeypatch.setattr(tries, "ENOUGH", 0.0)
+    monkeypatch.setattr(tries, "LONG", 0.0)
     found = swept(outputs=["path"], store=tmp_path / "s.zarr", chunk=2)
     assert found.identical(in_memory(outputs=["path"]))
     assert len({path.name.split(".")[-1] for path in (tmp_path / "s.zarr" / "path").glob("c.*")}) > 1

@@ -19,11 +19,14 @@ from mdf_loop.sweeps.task import Task
 from mdf_loop.sweeps.workers import here
 
 PLACES = 3
-"""Tries: at the first row, in the middle, and at the last one."""
+"""Tries: from the first row on, from behind a third of them, and from behind two."""
 
-ENOUGH, MORE, LONG = 0.1, 32, 5.0
-"""Seconds of a try, which is made with at most so many times as many runs until it lasts that long; and seconds of one that is
-not made twice: the first one with so many runs may have compiled them."""
+MORE, MANY = 32, 1024
+"""A try is made with at most so many times as many runs until it lasts long enough; and so many runs, vectorised, take hardly
+longer than one."""
+
+ENOUGH, LONG, ONCE = 0.1, 1.0, 5.0
+"""Seconds of a try with many runs, and of one with few; and of one that is not made again, as others are since they may compile."""
 
 BLOCK = 0.5
 """Seconds of a block."""
@@ -68,13 +71,14 @@ class Tries:
     def run(self, start: int, stop: int, seconds: float = math.inf) -> Ran:
         """Make one of the tries."""
         begun, each = time.perf_counter(), self.task.size // self.rows
-        first = start * (self.rows - 1) // max(PLACES - 1, 1) * each
+        first = start * self.rows // PLACES * each
         found, count = self._tried(first, 1), 1
         while True:
-            if found.seconds * count < LONG:
+            if found.seconds * count < ONCE:
                 found = min(found, self._tried(first, count), key=lambda tried: tried.seconds)
-            more = min(MORE * count, math.ceil(1.2 * ENOUGH / found.seconds), self._most(found), self.task.size - first)
-            if more <= count or found.seconds * count >= ENOUGH:
+            enough = ENOUGH if count >= MANY else LONG
+            more = min(MORE * count, math.ceil(1.2 * enough / found.seconds), self._most(found), self.task.size - first)
+            if more <= count or found.seconds * count >= enough:
                 return Ran((start, stop), [((start, stop), found)], time.perf_counter() - begun, 0)
             found, count = self._tried(first, more), more
 

@@ -111,9 +111,8 @@ class BlockWriter:
         return self._ran(start, block, noted, time.perf_counter() - begun)
 
     def _ran(self, start: int, stop: int, noted: Noted, seconds: float) -> Ran:
-        size = sum(np.dtype(form.dtype).itemsize * math.prod(form.shape) for form in self.layout.forms.values())
         noted.files = {}  # not for the client
-        return Ran((start, stop), [(self.layout.runs(start, stop), noted)], seconds, size * math.prod(self.layout.chunk))
+        return Ran((start, stop), [(self.layout.runs(start, stop), noted)], seconds, 0)
 
     def _there(self, place: Place, name: str) -> tuple[Noted | None, str]:
         """The note of blocks that are there as they were written; or what is wrong with them."""
