@@ -136,7 +136,8 @@ def test_a_client_that_is_killed_and_started_again_goes_on(tmp_path):
             told = lambda done, size: os.kill(os.getpid(), 9) if done > 200 else None
             client = distributed.Client({cluster.scheduler_address!r})
             over = {{"drift": {OVER["drift"].tolist()}}}
-            mdf_loop.sweep({str(DIFFUSION)!r}, over, trials=200, client=client, chunk=20, store={str(place)!r}, progress=told, **{HOW})
+            how = dict({HOW}, trials=200, chunk=20, store={str(place)!r})
+            mdf_loop.sweep({str(DIFFUSION)!r}, over, client=client, progress=told, **how)
         """
         assert subprocess.run([sys.executable, "-c", code]).returncode == -9
         done = mdf_loop.open(place).attrs["complete"]

@@ -1,5 +1,6 @@
 """Stores: rows go to arrays of zarr where they are made, and what is opened is what a sweep in memory gives."""
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -54,9 +55,17 @@ def place(made, tmp_path):
 @pytest.fixture
 def blocks(monkeypatch):
     """The blocks that are computed."""
-    found, original = [], BlockWriter._write
-    monkeypatch.setattr(BlockWriter, "_write", lambda self, place, block, noted: found.append(block) or original(self, place, block, noted))
+    found, original = [], BlockWriter.write
+    monkeypatch.setattr(
+        BlockWriter, "write", lambda self, place, block, *more: found.append(block) or original(self, place, block, *more)
+    )
     return found
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    """Three runs are tried, whatever time they take."""
+    monkeypatch.setattr(tries, "LONG", 0.0)
 
 
 # Which rows lie where
@@ -72,7 +81,7 @@ def test_each_run_is_in_one_block_and_blocks_are_runs_in_a_row(shape, rows, each
     assert np.prod(chunk, dtype=int) <= rows
     spans = [layout.runs(block, block + 1) for block in range(layout.count)]
     bounds = [0, *(stop for _, stop in spans)]
-    assert [*zip(bounds[:-1], bounds[1:], strict=True)] == spans
+    assert [*itertools.pairwise(bounds)] == spans
     assert bounds[-1] == np.prod(shape, dtype=int) * each
     for block, span in enumerate(spans):
         assert layout.blocks(span) == (block, block + 1)
@@ -97,7 +106,9 @@ def test_arrays_hold_what_is_written_block_by_block(shape, rows, more):
         assert not added.keys() & files.keys()
         files |= added
     buffer = zarr.core.buffer.default_buffer_prototype().buffer
-    opened = xarray.open_zarr(zarr.storage.MemoryStore({name: buffer.from_bytes(content) for name, content in files.items()}), chunks=None)
+    opened = xarray.open_zarr(
+        zarr.storage.MemoryStore({name: buffer.from_bytes(content) for name, content in files.items()}), chunks=None
+    )
     assert (opened.rows.values == whole.reshape((*shape, *sizes))).all()
 
 
@@ -172,7 +183,7 @@ def test_whole_numbers_stay_whole_where_all_are_there(fill, tmp_path):
 
 @pytest.mark.parametrize("fill", [np.nan, -1])
 @pytest.mark.parametrize("over", [[2, 2, 3, 2, 2, 2], [2, 2, 1, 2, 2, 2], [1, 3, 2, 2, 5, 4]])
-def test_rows_of_other_lengths_than_those_that_were_tried(over, fill, tmp_path):
+def test_rows_of_other_lengths_than_those_that_were_tried(over, fill, tmp_path, hasty):
     graph = loop_graph(COUNTS, {"x": 0.0}, {"x": "x"}, ("run[1]",))
     found = mdf_loop.sweep(graph, {"m": over}, store=tmp_path / "s.zarr", chunk=1, fill=fill, seed=1)
     expected = mdf_loop.sweep(graph, {"m": over}, fill=fill, seed=1)
@@ -180,17 +191,16 @@ def test_rows_of_other_lengths_than_those_that_were_tried(over, fill, tmp_path):
     assert found.o0.dtype == expected.o0.dtype
 
 
-def test_rows_that_grow_while_it_runs(tmp_path, monkeypatch):
+def test_rows_that_grow_while_it_runs(tmp_path, monkeypatch, hasty):
     monkeypatch.setattr(chunked_run, "PLACES", 1)
-    monkeypatch.setattr(tries, "LONG", 0.0)
     found = swept(outputs=["path"], store=tmp_path / "s.zarr", chunk=2)
     assert found.identical(in_memory(outputs=["path"]))
     assert len({path.name.split(".")[-1] for path in (tmp_path / "s.zarr" / "path").glob("c.*")}) > 1
 
 
-def test_whole_numbers_of_runs_that_fail_are_no_numbers(tmp_path):
+def test_whole_numbers_of_runs_that_fail_are_no_numbers(tmp_path, hasty):
     graph = loop_graph(COUNTS, {"x": 0.0}, {"x": "x"}, ("run[1]",))
-    over = [{"m": 2}, {"m": 2}, {"m": [2, 2]}, {"m": 2}, {"m": 2}, {"m": 2}]
+    over = [{"m": 2}, {"m": [2, 2]}, {"m": 2}, {"m": 2}, {"m": 2}, {"m": 2}]
     with pytest.warns(LoopWarning, match="1 of 6 runs failed"):
         found = mdf_loop.sweep(graph, over, store=tmp_path / "s.zarr", chunk=1, seed=1)
     with pytest.warns(LoopWarning):
@@ -198,6 +208,18 @@ def test_whole_numbers_of_runs_that_fail_are_no_numbers(tmp_path):
     assert found.identical(expected)
     assert found.o0.dtype == expected.o0.dtype
     assert found.attrs["failed"] == 1
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_a_number_that_stands_for_no_value_as_well_is_told(dtype, tmp_path, hasty):
+    end = int(np.iinfo(dtype).min if dtype == "int8" else np.iinfo(dtype).max)
+    body = f"b (int64 i, bool c, {dtype} x) => (bool c, {dtype} x) {{ }}"
+    graph = loop_graph(body, {"x": np.array(end, dtype)}, {"x": "x"}, ("run",))
+    found = mdf_loop.sweep(graph, {"m": [2, 3]}, store=tmp_path / "s.zarr", seed=1)
+    assert found.o0.values.tolist() == [end, end]
+    over = [{"m": 2}, {"m": [2, 2]}, {"m": 2}, *[{"m": 2}] * 3]
+    with pytest.warns(LoopWarning, match=f"output 'o0' is {end} in some runs, which stands where there is no value as well"):
+        mdf_loop.sweep(graph, over, store=tmp_path / "f.zarr", chunk=1, seed=1)
 
 
 # Going on
@@ -283,7 +305,8 @@ def test_jobs_of_their_own_processes_share_the_work(tmp_path):
 def test_it_goes_on_after_kill_9(tmp_path):
     place = tmp_path / "s.zarr"
     how = f"trials=40, seed=1, outputs={NAMES!r}, chunk=2, store={str(place)!r}"
-    code = f"import mdf_loop, os; mdf_loop.sweep({str(DIFFUSION)!r}, {OVER!r}, {how}, progress=lambda done, size: os.kill(os.getpid(), 9) if done > 60 else None)"
+    told = "progress=lambda done, size: os.kill(os.getpid(), 9) if done > 60 else None"
+    code = f"import mdf_loop, os; mdf_loop.sweep({str(DIFFUSION)!r}, {OVER!r}, {how}, {told})"
     assert subprocess.run([sys.executable, "-c", code]).returncode == -9
     assert 0 < mdf_loop.open(place).attrs["complete"] < 240
     with warnings.catch_warnings():
@@ -317,7 +340,9 @@ def test_what_is_there_and_is_something_else_is_not_replaced(place, tmp_path):
         swept(store=other)
     with pytest.raises(LoopError, match=r"is the store of another sweep: its seed is 1, here it is 2"):
         swept(store=place, seed=2)
-    with pytest.raises(LoopError, match="is a store for 6 points with 4 trials each, here there are 6 with 8; a store does not grow"):
+    with pytest.raises(
+        LoopError, match="is a store for 6 points with 4 trials each, here there are 6 with 8; a store does not grow"
+    ):
         swept(store=place, trials=8)
     with pytest.raises(LoopError, match="is the store of another sweep: its grid is"):
         swept(store=place, over={"drift": [0.5, 1.5], "bound": [0.3, 0.5, 0.8]})
@@ -370,7 +395,9 @@ def test_what_says_of_which_sweep_it_is_cannot_be_made_again(place):
 
 
 def test_where_all_runs_fail_nothing_is_known_of_rows(tmp_path):
-    with pytest.raises(LoopError, match="a store has to know what rows are, and all runs that were tried gave no 'reaction_time'"):
+    with pytest.raises(
+        LoopError, match="a store has to know what rows are, and all runs that were tried gave no 'reaction_time'"
+    ):
         swept(over={"bound": [[1.0, 2.0]]}, outputs=["reaction_time"], store=tmp_path / "s.zarr")
     assert not (tmp_path / "s.zarr").exists()
 
@@ -387,7 +414,7 @@ def test_a_run_that_fails_may_end_it(tmp_path):
 
 def test_a_filling_that_is_of_another_type(tmp_path):
     graph = loop_graph(COUNTS, {"x": 0.0}, {"x": "x"}, ("run[1]",))
-    with pytest.raises(LoopError, match="output 'o0' is int64 and fill=0.5 is not"):
+    with pytest.raises(LoopError, match=r"output 'o0' is int64 and fill=0\.5 is not"):
         mdf_loop.sweep(graph, {"m": [3, 3]}, store=tmp_path / "s.zarr", fill=0.5)
 
 

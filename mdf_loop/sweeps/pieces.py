@@ -23,8 +23,8 @@ SMALL = 1 << 16
 SOON, LONG, SHORT = 0.1, 1.0, 0.03
 """Seconds of the first piece of what is watched, of the others, and of the shortest ones that threads get when little is left."""
 
-FOR_EACH = 0.001
-"""Seconds of a piece for each worker, where that is longer: a scheduler of a thousand has time for 1,000 pieces a second."""
+FOR_EACH = 0.002
+"""Seconds of a piece for each worker, where that is longer: a scheduler of a thousand has time for 500 pieces a second."""
 
 FAR_AWAY = 0.5
 """Seconds of the shortest pieces where each costs a scheduler milliseconds."""

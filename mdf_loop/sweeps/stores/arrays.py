@@ -46,7 +46,9 @@ def chunk_files(
     array[...] = rows
     for key, content in files.items():
         if key != "zarr.json":
-            moved = [int(at) + first for at, first in zip(key.split(".")[1:], (*place, *[0] * (rows.ndim - len(place))), strict=True)]
+            moved = [
+                int(at) + first for at, first in zip(key.split(".")[1:], (*place, *[0] * (rows.ndim - len(place))), strict=True)
+            ]
             yield "/".join([label, ".".join(["c", *map(str, moved)])]), content.to_bytes()
 
 
@@ -83,4 +85,11 @@ def group_files(
 
 def _form(shape: tuple[int, ...], dtype: Any, chunk: tuple[int, ...], fill: Any) -> dict[str, Any]:
     packed = [zarr().codecs.ZstdCodec(level=1, checksum=True)]
-    return {"shape": shape, "dtype": dtype, "chunks": chunk, "fill_value": fill, "compressors": packed, "chunk_key_encoding": KEYS}
+    return {
+        "shape": shape,
+        "dtype": dtype,
+        "chunks": chunk,
+        "fill_value": fill,
+        "compressors": packed,
+        "chunk_key_encoding": KEYS,
+    }

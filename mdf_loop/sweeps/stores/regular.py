@@ -38,11 +38,18 @@ class RowForm:
     has_lengths: bool
 
     def filling(self, fill: float) -> Any:
-        """What stands where no value is: the least whole number where ``fill`` is none."""
+        """What stands where no value is: a whole number at the end of its range where ``fill`` is none."""
         dtype = np.dtype(self.dtype)
         if holding(dtype, fill) == dtype:
             return fill
-        return False if dtype.kind == "b" else int(np.iinfo(dtype).min)
+        if dtype.kind == "b":
+            return False
+        return int(np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max)
+
+    def stands_in(self, fill: float) -> bool:
+        """Whether a whole number stands where there is none."""
+        dtype = np.dtype(self.dtype)
+        return dtype.kind in "iu" and holding(dtype, fill) != dtype
 
     def fitted(self, rows: np.ndarray, name: str, fill: float) -> np.ndarray:
         """Rows in the type of the array.
@@ -54,20 +61,22 @@ class RowForm:
         """
         dtype = np.dtype(self.dtype)
         if rows.ndim - 1 != len(self.shape):
-            raise LoopError(f"output {name!r} has {rows.ndim - 1} axes in some runs and {len(self.shape)} in others; leave it out")
+            raise LoopError(
+                f"output {name!r} has {rows.ndim - 1} axes in some runs and {len(self.shape)} in others; leave it out"
+            )
         if np.can_cast(rows.dtype, dtype, "safe"):
             return rows.astype(dtype, copy=False)
         is_missing = np.isnan(rows) if np.isnan(fill) else rows == fill
         is_whole = bool((np.floor(rows) == rows)[~is_missing].all())
         if dtype.kind not in "iu" or rows.dtype != holding(dtype, fill) or not is_missing.any() or not is_whole:
             raise LoopError(
-                f"output {name!r} is {rows.dtype} in some runs and {dtype} in those that were tried first, which is the type of its "
-                "array in the store; leave it out with outputs=[...], or sweep without store="
+                f"output {name!r} is {rows.dtype} in some runs and {dtype} in those that were tried first, as is its array in "
+                "the store; leave it out with outputs=[...], or sweep without store="
             )
-        filling = self.filling(fill)
-        if (rows == filling).any():
-            raise LoopError(f"output {name!r} is {filling} in some runs, which says in a store that a run failed; give another fill=")
-        return np.where(is_missing, filling, rows).astype(dtype)
+        found = np.zeros(rows.shape, dtype)
+        found[~is_missing] = rows[~is_missing]
+        found[is_missing] = self.filling(fill)
+        return found
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class Counted:
     def __init__(self, labels: Labels, layout: RowLayout) -> None:
         self.count, self.fill, self._layout = labels.rows, labels.fill, layout
         self.shapes = {name: form.shape for name, form in layout.forms.items()}
-        self.ragged, self.errors = set[str](), dict[int, str]()
+        self.ragged, self.unclear, self.errors = set[str](), set[str](), dict[int, str]()
         self.failed = self.complete = 0
 
     def add(self, noted: Noted, count: int) -> bool:
@@ -51,6 +51,7 @@ class Counted:
         self.complete += count
         self.failed += noted.failed
         self.ragged.update(noted.ragged)
+        self.unclear.update(noted.unclear)
         self.errors |= noted.errors
         if len(self.errors) > 2 * MOST_ERRORS:
             self.errors = dict(sorted(self.errors.items())[:MOST_ERRORS])
@@ -88,7 +89,8 @@ class SweepStore(Checkpoint):
     WRITES_ITSELF = False
 
     def __init__(self, path: Any, task: Task, labels: Labels, make: Callable[[], RowLayout]) -> None:
-        self._make, self._layout, self._presence = make, None, ""
+        self._make, self._presence = make, ""
+        self._layout: RowLayout | None = None
         super().__init__(path, task, labels)
         self.counted = Counted(labels, self.layout)
 
@@ -151,7 +153,7 @@ class SweepStore(Checkpoint):
         for name, form in self.layout.forms.items():
             label, filling = self.labels.label(name), form.filling(self.labels.fill)
             chunks[label], fills[label] = (*self.layout.chunk, *form.shape), filling
-            if np.dtype(form.dtype).kind in "iu" and filling != self.labels.fill and not (is_whole and name not in counted.ragged):
+            if form.stands_in(self.labels.fill) and name not in counted.unclear and not (is_whole and name not in counted.ragged):
                 masked[label] = filling
             if name in counted.ragged:
                 chunks[label + LENGTH], fills[label + LENGTH] = self.layout.chunk, form.shape[0]
@@ -161,6 +163,9 @@ class SweepStore(Checkpoint):
     def results(self, errors: Iterable[str]) -> Any:
         """The Dataset, opened lazily."""
         self._publish(self.counted, errors)
+        for name in self.counted.unclear if self.counted.failed else self.counted.unclear & self.counted.ragged:
+            filling = self.layout.forms[name].filling(self.labels.fill)
+            warn_user(f"output {name!r} is {filling} in some runs, which stands where there is no value as well; give fill=")
         return opened(self.place)
 
     # What is done, and what is left

@@ -26,12 +26,12 @@ MORE, MANY = 32, 1024
 longer than one."""
 
 ENOUGH, LONG, ONCE = 0.1, 1.0, 5.0
-"""Seconds of a try with many runs, and of one with few; and of one that is not made again, as others are since they may compile."""
+"""Seconds of a try with many runs, and of one with few; and of one that is not made again, as others are because they compile."""
 
 BLOCK = 0.5
 """Seconds of a block."""
 
-MOST_BLOCKS, MOST_BYTES = 1 << 17, 1 << 26
+MOST_BLOCKS, MOST_BYTES = 1 << 18, 1 << 26
 """Blocks that a store has at most, where that takes less than the bytes of one."""
 
 
@@ -126,7 +126,9 @@ def layout_of_tries(task: Task, labels: Labels, tries: Iterable[Tried], length: 
         raise LoopError(f"output {named[0]!r} has a slash in its name, which an array of a store cannot have; leave it out")
     known = list(tries)
     seconds = sum(found.seconds for found in known) / len(known)
-    forms = {name: _joined(name, task.fill, [found.forms[name] for found in known if name in found.forms]) for name in labels.names}
+    forms = {
+        name: _joined(name, task.fill, [found.forms[name] for found in known if name in found.forms]) for name in labels.names
+    }
     if missing := [name for name, form in forms.items() if form is None]:
         error = next((found.error for found in known if found.error), "it has no value")
         raise LoopError(f"a store has to know what rows are, and all runs that were tried gave no {missing[0]!r}: {error}")

@@ -11,7 +11,6 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from mdf_loop.sweeps.checkpoints.checkpoint import DAMAGED, Place
 from mdf_loop.sweeps.checkpoints.chunk_files import chunk_name, sealed, unsealed
 from mdf_loop.sweeps.checkpoints.digest import sealed_by
 from mdf_loop.sweeps.checkpoints.storage import place_of
+from mdf_loop.sweeps.rows.merging import Merged
 from mdf_loop.sweeps.rows.rows_of_runs import Ran, Table
 from mdf_loop.sweeps.stores.arrays import LENGTH, chunk_files
 from mdf_loop.sweeps.stores.regular import RowLayout
@@ -44,6 +44,8 @@ class Noted:
         How large the rows of outputs are.
     ragged : list of str
         Outputs whose rows differ in length, here or from those that were tried.
+    unclear : list of str
+        Outputs with values that are what stands where there is none.
     files : mapping of str to str
         The checksum of each file.
     damaged : str
@@ -54,6 +56,7 @@ class Noted:
     failed: int = 0
     shapes: dict[str, list[int]] = field(default_factory=dict)
     ragged: list[str] = field(default_factory=list)
+    unclear: list[str] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
     damaged: str = ""
 
@@ -104,7 +107,7 @@ class BlockWriter:
             return self._ran(start, stop, noted, 0.0)
         noted, block = Noted(damaged=damaged), start
         while block < stop and (block == start or time.perf_counter() - begun < seconds):
-            self._write(place, block, noted)
+            self.write(place, block, rows_of(self.task, *self.layout.runs(block, block + 1)), noted)
             block += 1
         name = chunk_name(start, block, 1)
         place.write(name, sealed({**asdict(noted), "damaged": ""}, {}, self.belongs, name))
@@ -131,11 +134,9 @@ class BlockWriter:
             return None, str(error)
         return (None if noted.errors and self.task.stops else noted), ""
 
-    def _write(self, place: Place, block: int, noted: Noted) -> None:
-        """Run a block, and write its chunks."""
-        start, stop = self.layout.runs(block, block + 1)
-        table = rows_of(self.task, start, stop)
-        noted.fail(table.errors, start)
+    def write(self, place: Place, block: int, table: Table | Merged, noted: Noted) -> None:
+        """Write the chunks of a block, and note them."""
+        noted.fail(table.errors, self.layout.runs(block, block + 1)[0])
         arrays, _ = table.finish()
         for path, content in self._files(block, arrays, table.lengths if isinstance(table, Table) else {}, noted):
             place.write(path, content)
@@ -152,6 +153,8 @@ class BlockWriter:
             fill = form.filling(self.task.fill)
             if (rows := arrays.get(name)) is not None:
                 noted.rows(name, rows.shape[1:])
+                if form.stands_in(self.task.fill) and (rows == fill).any():
+                    noted.unclear = sorted({*noted.unclear, name})
                 rows = form.fitted(rows, name, self.task.fill).reshape((*shape, *rows.shape[1:]))
                 yield from chunk_files(self.labels[name], rows, (*self.layout.chunk, *form.shape), fill, place)
             if not form.has_lengths:
