@@ -281,6 +281,21 @@ def test_what_is_missing_is_made_again(kind, place):
         assert swept(store=place).identical(in_memory())
 
 
+def test_a_chunk_that_is_missing_is_told_when_it_is_opened(place):
+    sorted((place / "evidence").glob("c.*"))[0].unlink()
+    with pytest.warns(LoopWarning, match="1 of 12 chunks of 'evidence' are missing"):
+        mdf_loop.open(place)
+    next(place.glob("complete_*")).write_bytes(b"?")
+    with pytest.raises(MalformedBody, match="is damaged"):
+        mdf_loop.open(place)
+
+
+def test_a_point_that_takes_a_worker_long_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(chunked_run, "LONG_POINT", 0.0)
+    with pytest.warns(LoopWarning, match="checkpoint= in the place of store= lets workers share the trials of a point"):
+        swept(reduce="mean", store=tmp_path / "s.zarr")
+
+
 def test_a_chunk_of_another_store_is_none_of_this_one(place, tmp_path):
     swept(store=tmp_path / "other.zarr", chunk=3, seed=2)
     name = sorted(path.name for path in (place / "evidence").glob("c.*"))[0]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, KindError, in_words, warn_user
+from mdf_loop.errors import ArgumentError, KindError, LoopError, in_words, warn_user
 from mdf_loop.models.labelled import xarray
 from mdf_loop.models.model import HOW, Model, Wish, suggest_argument, unknown_name
 from mdf_loop.models.opening import prepare
@@ -32,6 +32,9 @@ from mdf_loop.sweeps.stores.store import Counted, SweepStore
 from mdf_loop.sweeps.stores.tries import PLACES, Tries, layout_of_tries
 from mdf_loop.sweeps.task import Task
 from mdf_loop.sweeps.workers import Work, here, in_threads
+
+LONG_POINT = 60.0
+"""Seconds of a point from which on a warning says that no other worker helps with it."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +99,18 @@ def _stored(task: Task, run: Run, workers: int, length: int | None, said: Said) 
         with part_of(run), contextlib.closing(_spread(tries, pieces, run, workers, said.client)) as found:
             return layout_of_tries(task, labels, [tried for _, tried in found], length)
 
+    def there() -> Any:
+        with contextlib.suppress(LoopError):  # perhaps it cannot be written, which is what ends the sweep
+            return store.results(_errors(task, store.counted))
+
     with keeping(lambda: None):
         store = SweepStore(said.store, task, labels, layout)
-    with keeping(lambda: store.results(_errors(task, store.counted))):
+    if task.reduce is not None and store.layout.seconds > LONG_POINT:
+        warn_user(
+            f"a point takes a worker about {store.layout.seconds:.0f} s, and a store has whole points: checkpoint= in the place "
+            "of store= lets workers share the trials of a point"
+        )
+    with keeping(there):
         pieces = Pieces(store, None if length is None else 1)
         pieces.took(*store.pace)
         found = _found(store.writer, pieces, run, workers, said.client, store)

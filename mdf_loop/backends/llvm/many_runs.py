@@ -118,7 +118,7 @@ class RunColumns:
 
     def run(
         self, columns: Sequence[np.ndarray], streams: np.ndarray | None, pause: Callable[[], None], share: Share
-    ) -> list[Rows]:
+    ) -> list[Any]:
         """The results that are wanted, as :func:`run_many` gives them.
 
         Parameters
@@ -218,7 +218,8 @@ class _AskedRooms:
     """Arrays for results whose lengths only a run knows: it asks for them when it does."""
 
     def __init__(self, tables: np.ndarray) -> None:
-        self._buffer, self._stride = memoryview(tables.view(np.uint8).reshape(-1)), tables.strides[0]
+        self._buffer = memoryview(tables.view(np.uint8).reshape(-1))  # type: ignore[arg-type]
+        self._stride = tables.strides[0]
         self._found = dict[tuple[int, int], np.ndarray]()
         self._calls = [partial(self._new, k) for k in range(len(tables))]  # tables hold their addresses
         tables[:, OPEN] = np.fromiter(map(id, self._calls), np.uint64, len(tables))

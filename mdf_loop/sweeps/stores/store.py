@@ -7,7 +7,9 @@ at by whoever has time.
 
 from __future__ import annotations
 
+import json
 import os
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
@@ -45,11 +47,13 @@ class Counted:
         self.shapes = {name: form.shape for name, form in layout.forms.items()}
         self.ragged, self.unclear, self.errors = set[str](), set[str](), dict[int, str]()
         self.failed = self.complete = 0
+        self.chunks = Counter[str]()
 
     def add(self, noted: Noted, count: int) -> bool:
         """So many more runs are done; whether their rows are larger than all before."""
         self.complete += count
         self.failed += noted.failed
+        self.chunks.update(noted.chunks)
         self.ragged.update(noted.ragged)
         self.unclear.update(noted.unclear)
         self.errors |= noted.errors
@@ -217,6 +221,10 @@ class SweepStore(Checkpoint):
         if self.counted.add(noted, count):
             self._publish(self.counted, [])
 
+    def _summary(self) -> bytes:
+        """How many chunks each array has, so that those that get lost are missed."""
+        return json.dumps(self.counted.chunks).encode()
+
     def close(self) -> None:
         """Take back what this job claimed; when all is done, remove what killed jobs left."""
         super().close()
@@ -244,9 +252,29 @@ def opened(place: Place) -> Any:
 def done_in_store(place: Place, layout: RowLayout) -> Any:
     """The Dataset of a store that perhaps another process writes; ``complete`` is counted now."""
     found, names = opened(place), place.names()
+    _miss_chunks(place, f"complete_{layout.count}_of_1", names)
     done = np.zeros(layout.count, bool)
     for name in chunk_names(names):
         start, stop, _ = numbers_of(name)
         done[start:stop] = True
     runs = sum(stop - start for start, stop in (layout.runs(int(k), int(k) + 1) for k in np.flatnonzero(done)))
     return found.assign_attrs(complete=runs)
+
+
+def _miss_chunks(place: Place, summary: str, names: Iterable[str]) -> None:
+    """Warn of chunks that were there when all was done: zarr gives the filling in their place."""
+    if summary not in names:
+        return
+    try:
+        expected = {str(label): int(count) for label, count in json.loads(place.read(summary)).items()}
+    except (LoopError, ValueError, TypeError, AttributeError) as error:
+        raise MalformedBody(
+            f"{summary} in {str(place)!r} is damaged: {error}; remove it, and call sweep(store=...) again"
+        ) from error
+    for label, count in expected.items():
+        there = sum(name.startswith("c") for name in place.names(label))
+        if there < count:
+            warn_user(
+                f"{str(place)!r}: {count - there} of {count} chunks of {label!r} are missing, and read as if nothing was done; "
+                "the same call of sweep(store=...) makes them again"
+            )

@@ -9,8 +9,9 @@ from __future__ import annotations
 import itertools
 import math
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
@@ -46,8 +47,10 @@ class Noted:
         Outputs whose rows differ in length, here or from those that were tried.
     unclear : list of str
         Outputs with values that are what stands where there is none.
+    chunks : mapping of str to int
+        How many chunks arrays have: what is nothing but filling has none.
     files : mapping of str to str
-        The checksum of each file.
+        The checksum of each file; the client does not need it.
     damaged : str
         What was wrong with what was there before.
     """
@@ -57,6 +60,7 @@ class Noted:
     shapes: dict[str, list[int]] = field(default_factory=dict)
     ragged: list[str] = field(default_factory=list)
     unclear: list[str] = field(default_factory=list)
+    chunks: dict[str, int] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     damaged: str = ""
 
@@ -114,7 +118,8 @@ class BlockWriter:
         return self._ran(start, block, noted, time.perf_counter() - begun)
 
     def _ran(self, start: int, stop: int, noted: Noted, seconds: float) -> Ran:
-        noted.files = {}  # not for the client
+        chunks = dict(Counter(path.partition("/")[0] for path in noted.files))
+        noted = replace(noted, chunks=chunks, files={})
         return Ran((start, stop), [(self.layout.runs(start, stop), noted)], seconds, 0)
 
     def _there(self, place: Place, name: str) -> tuple[Noted | None, str]:
