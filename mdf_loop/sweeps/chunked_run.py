@@ -89,7 +89,7 @@ def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
 
 
 def _stored(task: Task, run: Run, workers: int, length: int | None, said: Said) -> Any:
-    """The same where rows stay with whoever runs them: the Dataset of the store that they write, opened lazily."""
+    """The same where workers write rows to a store: its Dataset, opened lazily."""
     zarr()
     labels = labels_of_sweep(task, run, said.trials is not None, numbers_trials=False)
 

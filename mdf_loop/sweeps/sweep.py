@@ -75,7 +75,7 @@ def sweep(
         later goes on there, with the seed that it has unless another is given; so do more trials, and other jobs at the same
         time.  :func:`mdf_loop.open` shows what is done.
     store : str or path-like, optional
-        The same, and the result as well: who runs trials writes them there, in arrays of regular chunks, and what is returned is
+        The same, and the result as well: workers write rows there, in arrays of regular chunks, and what is returned is
         opened lazily.  Nothing of it is held in memory until it is asked for.  Workers of ``client`` have to see the same folder.
     progress : bool or callable, optional
         True shows a bar, as ``options(progress=True)`` does.  A function is called after each piece with how many runs are done,

@@ -66,7 +66,7 @@ def group_files(
     fills : mapping of str to number
         What such an array has where no chunk is.
     masked : mapping of str to number
-        What stands for no value in such an array, for xarray.
+        The number in such an array that xarray reads as no value.
     """
     files: dict[str, Any] = {}
     store = zarr().storage.MemoryStore(files)

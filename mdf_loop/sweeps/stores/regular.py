@@ -1,6 +1,6 @@
 """How the rows of a sweep lie in arrays of regular chunks: each chunk is a block of rows, one after the other in C order.
 
-So a block is runs in a row, and whoever runs them writes its chunks without asking others.
+So a block is runs in a row, and the worker that runs them writes its chunks without asking others.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A sweep whose rows go straight to arrays on a disk or in a storage: checkpoint and result are the same.
 
-It is a checkpoint (:mod:`mdf_loop.sweeps.checkpoints.checkpoint`) of blocks in the place of runs.  Those who run them write them
-(:mod:`mdf_loop.sweeps.stores.written`); this process counts.  Blocks that were done before are handed out as well, to be looked
-at by whoever has time.
+It is a checkpoint (:mod:`mdf_loop.sweeps.checkpoints.checkpoint`) of blocks in the place of runs.  Workers run and write them
+(:mod:`mdf_loop.sweeps.stores.written`); this process counts.  Workers get blocks that were done before as well, to check them.
 """
 
 from __future__ import annotations
@@ -175,11 +174,11 @@ class SweepStore(Checkpoint):
     # What is done, and what is left
 
     def chunks(self) -> Generator[tuple[Span, Any]]:
-        """Nothing: what others did comes from :meth:`take`, to be looked at."""
+        """Nothing: what others did comes from :meth:`take`, to be checked."""
         yield from ()
 
     def take(self, most: int) -> Span | None:
-        """The next blocks for this job, at most so many, or some that are done and nobody looked at yet; None if none is left."""
+        """The next blocks for this job, at most so many, or some that are done and not checked yet; None if none is left."""
         if not self._presence:
             self._presence = f"claim_0_0_of_1_{self._job}"  # of no block: others see that there is another job
             self.place.write(self._presence, b"")

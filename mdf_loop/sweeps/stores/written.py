@@ -1,7 +1,7 @@
 """What a worker does for a store: it runs blocks, writes their chunks, and then a note that says that they are done.
 
 The note is a file as chunks of a checkpoint are (:mod:`mdf_loop.sweeps.checkpoints.chunk_files`), with a checksum of each file in
-the place of rows: what is damaged is found and made again by whoever comes upon it.
+the place of rows: what is damaged is found, and made again.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Noted:
 
 @dataclass(frozen=True)
 class BlockWriter:
-    """The blocks of a store, as pieces of work for whoever runs them.
+    """The blocks of a store, as pieces of work.
 
     Attributes
     ----------
