@@ -57,9 +57,9 @@ def test_workers_that_come_late_work_too(reduce):
                 cluster.scale(4)
                 client.wait_for_workers(4)
 
-        found = swept(client, 2000, chunk=40, reduce=reduce, progress=told)
+        found = swept(client, 40000, chunk=4000, reduce=reduce, progress=told)  # what a worker has takes longer than a look
     assert max(seen) >= 3
-    assert found.identical(expected(2000, chunk=8000, reduce=reduce))
+    assert found.identical(expected(40000, chunk=80000, reduce=reduce))
 
 
 def test_all_workers_may_die_and_come_again():

@@ -24,6 +24,9 @@ PROBES = 16
 TOGETHER = 0.01
 """Seconds in which further pieces may be done that are taken together: workers have others meanwhile."""
 
+SOON = 0.05
+"""Seconds in which workers are not looked at again, which asks the scheduler."""
+
 TICK = 0.5
 """Seconds after which the workers and the time are looked at although no piece is done."""
 
@@ -113,7 +116,7 @@ class _Cluster:
 
     def _look(self) -> None:
         """See which workers are there now."""
-        if self.threads and self.under_way and time.monotonic() - self._looked < TICK:
+        if self.threads and self.under_way and time.monotonic() - self._looked < SOON:
             return
         self._looked = time.monotonic()
         if self._client.status not in ("running", "connecting"):
