@@ -76,7 +76,7 @@ def group_files(
         group = zarr().open_group(store)
         for name, chunk in chunks.items():
             form = _form(template[name].shape, template[name].dtype, chunk, fills[name])
-            attributes = {"_FillValue": masked[name]} if name in masked else {}
+            attributes = template[name].attrs | ({"_FillValue": masked[name]} if name in masked else {})
             group.create_array(name, dimension_names=template[name].dims, attributes=attributes, **form)
         zarr().consolidate_metadata(store)
     for path in sorted(files, key=lambda path: path.count("/"), reverse=True):

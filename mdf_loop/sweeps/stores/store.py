@@ -245,7 +245,7 @@ def opened(place: Place) -> Any:
     """
     if isinstance(place, LocalPlace):
         refuse_strange(place.folder, "rows")
-    return xarray().open_zarr(str(place), chunks=None, zarr_format=3)
+    return xarray().open_zarr(str(place), chunks=None, zarr_format=3, decode_times=False)
 
 
 def done_in_store(place: Place, layout: RowLayout) -> Any:
