@@ -139,3 +139,11 @@ def test_jobs_of_their_own_processes_end_well(tmp_path):
     assert [job.communicate() for job in jobs] == [("24\n", "")] * 2
     assert mdf_loop.open(place).identical(mdf_loop.sweep(DIFFUSION, OVER, trials=4, seed=1, outputs=NAMES))
     assert not [path for path in place.iterdir() if path.name.startswith((".", "claim"))]
+
+
+@pytest.mark.parametrize("kind", ["checkpoint", "store"])
+def test_how_errors_are_shown_is_not_part_of_a_sweep(kind, tmp_path):
+    for shown in (False, True):
+        with mdf_loop.options(traceback=shown):
+            found = mdf_loop.sweep(DIFFUSION, OVER, trials=2, seed=1, outputs=NAMES, **{kind: tmp_path / "c.zarr"})
+    assert found.attrs["complete"] == 12

@@ -3,6 +3,8 @@
 import logging
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -55,9 +57,9 @@ def test_workers_that_come_late_work_too(reduce):
                 cluster.scale(4)
                 client.wait_for_workers(4)
 
-        found = swept(client, 2000, chunk=40, reduce=reduce, progress=told)
+        found = swept(client, 40000, chunk=4000, reduce=reduce, progress=told)  # what a worker has takes longer than a look
     assert max(seen) >= 3
-    assert found.identical(expected(2000, chunk=8000, reduce=reduce))
+    assert found.identical(expected(40000, chunk=80000, reduce=reduce))
 
 
 def test_all_workers_may_die_and_come_again():
@@ -102,6 +104,48 @@ def test_ctrl_c_keeps_pieces_and_cancels_the_others():
         assert 60 <= info.value.results.attrs["complete"] < 5000
         again = swept(client, 20)
     assert again.identical(expected(20))
+
+
+# Stores
+
+
+@pytest.mark.parametrize(("how", "kills"), [({"outputs": ["reaction_time", "path"]}, True), ({"reduce": "mean"}, False)])
+def test_workers_that_write_a_store_may_die_and_come_late(how, kills, tmp_path):
+    with cluster_of(2, processes=kills) as cluster, distributed.Client(cluster) as client:
+        calls = []
+
+        def told(done, size):
+            calls.append(done)
+            if len(calls) == 2:
+                for worker in cluster.workers.values() if kills else ():
+                    os.kill(worker.pid, signal.SIGKILL)
+                cluster.scale(3)
+
+        said = {"trials": 100, "seed": 1, **how}
+        found = mdf_loop.sweep(DIFFUSION, OVER, client=client, chunk=20, store=tmp_path / "s.zarr", progress=told, **said)
+    assert len(calls) == (4 if "reduce" in how else 20)
+    assert found.identical(mdf_loop.sweep(DIFFUSION, OVER, **said).drop_vars("trial", errors="ignore"))
+
+
+def test_a_client_that_is_killed_and_started_again_goes_on(tmp_path):
+    place = tmp_path / "s.zarr"
+    with cluster_of(2, processes=True) as cluster:
+        code = f"""if True:
+            import os, mdf_loop, distributed
+            told = lambda done, size: os.kill(os.getpid(), 9) if done > 200 else None
+            client = distributed.Client({cluster.scheduler_address!r})
+            over = {{"drift": {OVER["drift"].tolist()}}}
+            how = dict({HOW}, trials=200, chunk=20, store={str(place)!r})
+            mdf_loop.sweep({str(DIFFUSION)!r}, over, client=client, progress=told, **how)
+        """
+        assert subprocess.run([sys.executable, "-c", code]).returncode == -9
+        done = mdf_loop.open(place).attrs["complete"]
+        assert 200 <= done < 800
+        cluster.scale(3)
+        with distributed.Client(cluster) as client:
+            found = swept(client, 200, store=place)
+    assert found.identical(expected(200).drop_vars("trial"))
+    assert mdf_loop.open(place).identical(found)
 
 
 def broken(values):

@@ -28,17 +28,17 @@ def is_batched(monkeypatch):
     """Counts how often loops of many runs are run at once, to their end."""
     done = []
 
-    def counted(original):
+    def counted(original, place):
         def run(self, *args):
             found = original(self, *args)
             if found is not None:
-                done.append(len(args[1]))
+                done.append(len(args[place]))
             return found
 
         return run
 
-    for kind in (BatchedLoop, CompiledLoop):
-        monkeypatch.setattr(kind, "run", counted(kind.run))
+    for kind, name, place in ((BatchedLoop, "run", 1), (CompiledLoop, "run", 1), (CompiledLoop, "run_columns", 2)):
+        monkeypatch.setattr(kind, name, counted(getattr(kind, name), place))
     return done
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, KindError, in_words, warn_user
+from mdf_loop.errors import ArgumentError, KindError, LoopError, in_words, warn_user
 from mdf_loop.models.labelled import xarray
 from mdf_loop.models.model import HOW, Model, Wish, suggest_argument, unknown_name
 from mdf_loop.models.opening import prepare
-from mdf_loop.options import Run, current_options, options, start_run
+from mdf_loop.options import Run, current_options, options, part_of, start_run
 from mdf_loop.progress import Bar, Tally
 from mdf_loop.settings.counts import counted
 from mdf_loop.settings.random_streams import Seed
@@ -25,9 +25,16 @@ from mdf_loop.sweeps.rows.filling import fill, keeping
 from mdf_loop.sweeps.rows.labels import labelled, labels_of_sweep
 from mdf_loop.sweeps.rows.merging import Merged
 from mdf_loop.sweeps.rows.reducing import reduce_of
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Span, Table
+from mdf_loop.sweeps.rows.rows_of_runs import Span, Table
+from mdf_loop.sweeps.stores.arrays import zarr
+from mdf_loop.sweeps.stores.regular import RowLayout
+from mdf_loop.sweeps.stores.store import Counted, SweepStore
+from mdf_loop.sweeps.stores.tries import PLACES, Tries, layout_of_tries
 from mdf_loop.sweeps.task import Task
-from mdf_loop.sweeps.workers import here, in_threads
+from mdf_loop.sweeps.workers import Work, here, in_threads
+
+LONG_POINT = 60.0
+"""Seconds of a point from which on a warning says that no other worker helps with it."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,7 @@ class Said:
     client: Any
     chunk: int | None
     checkpoint: Any
+    store: Any
     progress: Any
     steps: int | None
     time_increment: float | None
@@ -66,6 +74,8 @@ def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
         run = start_run(said.seed)
         task = _task(model, grid_of(over), inputs, said, run.stream.seed)
         workers, length = _counted("workers", said.workers), _length_of(said)
+        if said.store is not None:
+            return _stored(task, run, workers, length, said)
         labels, table = labels_of_sweep(task, run, said.trials is not None), task.table()
         saved = None if said.checkpoint is None else Checkpoint(said.checkpoint, task, labels)
         with keeping(lambda: labelled(labels, table, _errors(task, table))):
@@ -76,6 +86,37 @@ def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
             fill(table, found, run, Tally(run.options.progress or None, task.model.name, task.size, before))
     warn_of_failed(task, table)
     return labelled(labels, table, _errors(task, table))
+
+
+def _stored(task: Task, run: Run, workers: int, length: int | None, said: Said) -> Any:
+    """The same where workers write rows to a store: its Dataset, opened lazily."""
+    zarr()
+    labels = labels_of_sweep(task, run, said.trials is not None, numbers_trials=False)
+
+    def layout() -> RowLayout:
+        tries = Tries(task, labels.rows)
+        pieces = Pieces(Uncut(min(labels.rows, PLACES)), 1)
+        with part_of(run), contextlib.closing(_spread(tries, pieces, run, workers, said.client)) as found:
+            return layout_of_tries(task, labels, [tried for _, tried in found], length)
+
+    def there() -> Any:
+        with contextlib.suppress(LoopError):  # perhaps it cannot be written, which is what ends the sweep
+            return store.results(_errors(task, store.counted))
+
+    with keeping(lambda: None):
+        store = SweepStore(said.store, task, labels, layout)
+    if task.reduce is not None and store.layout.seconds > LONG_POINT:
+        warn_user(
+            f"a point takes a worker about {store.layout.seconds:.0f} s, and a store has whole points: checkpoint= in the place "
+            "of store= lets workers share the trials of a point"
+        )
+    with keeping(there):
+        pieces = Pieces(store, None if length is None else 1)
+        pieces.took(*store.pace)
+        found = _found(store.writer, pieces, run, workers, said.client, store)
+        fill(store, found, run, Tally(run.options.progress or None, task.model.name, task.size))
+    warn_of_failed(task, store.counted)
+    return store.results(_errors(task, store.counted))
 
 
 @contextlib.contextmanager
@@ -91,19 +132,22 @@ def _told(asked: Any) -> Iterator[None]:
         yield
 
 
-def warn_of_failed(task: Task, table: Table | Merged) -> None:
+def warn_of_failed(task: Task, table: Table | Merged | Counted) -> None:
     """Say how many runs failed, and why the first one did."""
     if table.errors:
         first = min(table.errors)
-        many = f"{len(table.errors)} of {in_words(task.size)} runs"
+        many = f"{table.failed} of {in_words(task.size)} runs"
         warn_user(f"{many} failed; the first, {task.described(first)}: {table.errors[first]}")
 
 
 def _completed(said: Said) -> Said:
-    """A seed that is left open as the checkpoint has it, so that the same call goes on."""
-    if said.checkpoint is None or said.seed is not None or current_options().seed is not None:
+    """A seed that is left open as the checkpoint or the store has it, so that the same call goes on."""
+    if said.checkpoint is not None and said.store is not None:
+        raise ArgumentError("store= is a checkpoint as well: give store= alone, or checkpoint= for a result in memory")
+    name, path = ("checkpoint", said.checkpoint) if said.store is None else ("store", said.store)
+    if path is None or said.seed is not None or current_options().seed is not None:
         return said
-    return replace(said, seed=begun(said.checkpoint))
+    return replace(said, seed=begun(path, name))
 
 
 def _task(model: Model, grid: Grid, inputs: Mapping[str, Any], said: Said, seed: Seed) -> Task:
@@ -128,8 +172,8 @@ def _length_of(said: Said) -> int | None:
 
 
 def _found(
-    task: Task, pieces: Pieces, run: Run, workers: int, client: Any, saved: Checkpoint | None
-) -> Generator[tuple[Span, Chunk]]:
+    task: Work, pieces: Pieces, run: Run, workers: int, client: Any, saved: Checkpoint | None
+) -> Generator[tuple[Span, Any]]:
     """What is left of a task, as it is done, here or by other jobs with the same checkpoint."""
     if saved is None:
         yield from _spread(task, pieces, run, workers, client)
@@ -146,14 +190,14 @@ def _found(
         saved.close()
 
 
-def _spread(task: Task, pieces: Pieces, run: Run, workers: int, client: Any) -> Generator[tuple[Span, Chunk]]:
+def _spread(task: Work, pieces: Pieces, run: Run, workers: int, client: Any) -> Generator[tuple[Span, Any]]:
     """Pieces by whom the caller says."""
     if client is not None:
         return on_cluster(task, pieces, client, run.deadline)
     return in_threads(task, pieces, workers) if workers > 1 else here(task, pieces)
 
 
-def _errors(task: Task, table: Table | Merged) -> list[str]:
+def _errors(task: Task, table: Table | Merged | Counted) -> list[str]:
     """What went wrong, each with its place; of trials that are reduced the first at each point."""
     failed = sorted(table.errors)
     if task.reduce is not None:

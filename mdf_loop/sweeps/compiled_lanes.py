@@ -105,14 +105,21 @@ class CompiledLoop:
             words = None if seeds is None else seeds.words
             if results is None and (seeds is None or words is not None):
                 each = {k: column[which] for k, column in columns.items()}
-                program = columns_of(made.call, values, [[k] for k in each], range(len(made.step.results)), 1)
+                program = columns_of(made.call, values, [[k] for k in each], range(len(made.step.results)), 1, are_known=False)
                 streams = None if words is None else begun(words)
                 results = program and program.run(list(each.values()), streams, lambda: _pause(run), share)
         return None if results is None else self._as_columns(results)
 
-    def _as_columns(self, results: Sequence[np.ndarray]) -> Columns:
+    def _as_columns(self, results: Sequence[Any]) -> Columns:
+        """Results of all lanes, each an array, or a list of them as far as each lane goes."""
         *found, lengths = results
-        return Columns(list(found[: self.first]), [None if place is None else found[place] for place in self.places], lengths)
+        count, longest = len(lengths), int(lengths.max(initial=0))
+        carried = [np.stack(column) if isinstance(column, list) else column for column in found[: self.first]]
+        collected: list[np.ndarray | None] = []
+        for place in self.places:
+            column = None if place is None else found[place]
+            collected.append(_stacked(column, count, longest) if isinstance(column, list) else column)
+        return Columns(carried, collected, lengths)
 
     def _program(self, given: Sequence[Arguments], values: Sequence[Sequence[Any]], lanes: int, run: Run) -> Specialised | None:
         """The machine code of all lanes, if there is some and it shall be used."""
@@ -135,12 +142,8 @@ class CompiledLoop:
 
     def _of_rows(self, rows: Sequence[Sequence[Any]]) -> Columns:
         """What lanes gave that were called one by one."""
-        *columns, lengths = zip(*rows, strict=True)
-        longest, count = int(max(lengths)), len(rows)
-        collected: list[np.ndarray | None] = []
-        for place in self.places:
-            collected.append(None if place is None else _stacked(columns[place], count, longest))
-        return Columns([np.stack(column) for column in columns[: self.first]], collected, np.array(lengths))
+        *columns, lengths = map(list, zip(*rows, strict=True))
+        return self._as_columns([*columns, np.array(lengths)])
 
 
 class CompiledGraph:
@@ -203,8 +206,8 @@ def many(
     seeds: Seeds | None,
     run: Run,
     seconds: float,
-) -> tuple[Sequence[np.ndarray] | None, Sequence[Any]]:
-    """The results of a program in all lanes, each as one array; or None and those of each lane, where their lengths differ.
+) -> tuple[Sequence[Any] | None, Sequence[Any]]:
+    """The results of a program in all lanes, each with a row for each; or None and those of each lane, called one by one.
 
     Raises
     ------
@@ -242,7 +245,7 @@ def _one_by_one(
     run: Run,
     share: Callable[[int, Callable[[int, int], None]], int],
 ) -> list[Any]:
-    """Lanes whose results only the run tells how long they are, or that call something outside."""
+    """Lanes that call something outside."""
     rows: list[Any] = [None] * len(values)
 
     def some(start: int, stop: int) -> None:

@@ -213,6 +213,8 @@ def _column(columns: Columns, place: int, fill: Any) -> tuple[np.ndarray, np.nda
 def _filled_up(column: np.ndarray, lengths: np.ndarray, fill: Any) -> np.ndarray:
     if (lengths == column.shape[1]).all():
         return column
-    wide = column.astype(holding(column.dtype, fill))
-    wide[np.arange(column.shape[1]) >= lengths[:, None]] = fill
+    dtype = holding(column.dtype, fill)
+    wide = column if column.dtype == dtype and column.flags.owndata else column.astype(dtype)
+    for row, length in zip(wide, lengths.tolist(), strict=True):
+        row[length:] = fill
     return wide

@@ -29,6 +29,7 @@ def sweep(
     client: Any = None,
     chunk: int | None = None,
     checkpoint: Any = None,
+    store: Any = None,
     progress: bool | Callable[[int, int], Any] | None = None,
     steps: int | None = None,
     time_increment: float | None = None,
@@ -69,11 +70,15 @@ def sweep(
     client : dask.distributed.Client, optional
         Whose workers run chunks instead.
     chunk : int, optional
-        How many runs are run at once.  Without it the clock decides: a tenth of a second at first, then about a second.
+        How many runs are run at once, or lie in one chunk of ``store``.  Without it the clock decides: a tenth of a second at
+        first, then about a second.
     checkpoint : str or path-like, optional
         A ``.zarr`` folder, or an address that fsspec knows, to which each chunk is written when it is complete.  The same call
         later goes on there, with the seed that it has unless another is given; so do more trials, and other jobs at the same
         time.  :func:`mdf_loop.open` shows what is done.
+    store : str or path-like, optional
+        The same, and the result as well: workers write rows there, in arrays of regular chunks, and what is returned is
+        opened lazily.  Nothing of it is held in memory until it is asked for.  Workers of ``client`` have to see the same folder.
     progress : bool or callable, optional
         True shows a bar, as ``options(progress=True)`` does.  A function is called after each piece with how many runs are done,
         and of how many; if it returns False the sweep stops with :class:`~mdf_loop.errors.LoopStopped`.
@@ -87,7 +92,7 @@ def sweep(
     xarray.Dataset
         A variable for each output; ``<name>_length`` beside those whose runs differ in length.  Dimensions are what is swept,
         ``trial``, ``iteration`` for what a loop collected (or each step), and ``<name>_0``, ``<name>_1``, ...
-        ``attrs["engine"]`` is the engine of all runs, which has their bits.
+        ``attrs["engine"]`` is the engine of all runs, which has their bits.  That of a store has no coordinate of trials.
 
     Raises
     ------
@@ -96,8 +101,8 @@ def sweep(
     LoopTimeout, LoopInterrupted, LoopStopped
         ``options(timeout=...)``, which is for the whole sweep, Ctrl-C, or a function that returned False.
     LoopError
-        A run failed with ``on_error="raise"``; xarray is not installed; the cluster cannot be reached; or the checkpoint is
-        that of another sweep.
+        A run failed with ``on_error="raise"``; xarray is not installed, or zarr with ``store``; the cluster cannot be reached; or
+        the checkpoint or store is that of another sweep, or cannot be written, or an output is nothing that an array can hold.
 
     Whatever ends a sweep early has ``.results``: the Dataset of what is complete.
 
@@ -112,5 +117,5 @@ def sweep(
 
     said = {"trials": trials, "seed": seed, "common_noise": common_noise, "outputs": outputs, "reduce": reduce, "fill": fill}
     said |= {"on_error": on_error, "workers": workers, "client": client, "chunk": chunk, "checkpoint": checkpoint}
-    said |= {"progress": progress, "steps": steps, "time_increment": time_increment, "collect": collect}
+    said |= {"store": store, "progress": progress, "steps": steps, "time_increment": time_increment, "collect": collect}
     return swept(model, over, inputs, Said(**said))

@@ -103,7 +103,13 @@ class Task:
 
     def table(self) -> Table | Merged:
         """What the results are filled in."""
-        return Table(self.size, self.fill) if self.merging is None else Merged(self.merging, self.grid.size, self.fill)
+        return self.table_of(self.size)
+
+    def table_of(self, runs: int) -> Table | Merged:
+        """What the results of so many runs are filled in."""
+        if self.merging is None:
+            return Table(runs, self.fill)
+        return Merged(self.merging, -(-runs // self.trials), self.fill)
 
     def fitted(self, start: int, stop: int) -> int:
         """Where a piece ends that shall end at ``stop`` or shortly before."""

@@ -5,18 +5,25 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Generator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Any, Protocol
 
 from mdf_loop.options import Deadline
 from mdf_loop.sweeps.crew import Crew, working
 from mdf_loop.sweeps.pieces import Pieces
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Ran, Span
-from mdf_loop.sweeps.task import Task
+from mdf_loop.sweeps.rows.rows_of_runs import Ran, Span
 
 AHEAD = 2
 """Pieces that are under way for each worker: it has the next one when it is done, and more would only take memory."""
 
 
-def here(task: Task, pieces: Pieces) -> Generator[tuple[Span, Chunk]]:
+class Work(Protocol):
+    """What pieces are pieces of: the runs of a task, or the blocks of a store."""
+
+    def run(self, start: int, stop: int, /) -> Ran:
+        """Do a piece; where the clock decides how long it is, a third argument says how many seconds."""
+
+
+def here(task: Work, pieces: Pieces) -> Generator[tuple[Span, Any]]:
     """One piece after the other."""
     while (asked := pieces.take()) is not None:
         ran = task.run(*asked)
@@ -24,7 +31,7 @@ def here(task: Task, pieces: Pieces) -> Generator[tuple[Span, Chunk]]:
         yield from ran.chunks
 
 
-def in_threads(task: Task, pieces: Pieces, workers: int, deadline: Deadline | None = None) -> Generator[tuple[Span, Chunk]]:
+def in_threads(task: Work, pieces: Pieces, workers: int, deadline: Deadline | None = None) -> Generator[tuple[Span, Any]]:
     """Pieces in several threads, as they are done: numpy and compiled loops let go of Python's lock while they compute."""
     crew, waiting = Crew(workers), dict[Future[Ran], Span]()
 

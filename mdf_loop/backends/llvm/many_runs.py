@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
 from mdf_loop.backends.llvm.compiled_program import MachineProgram, Result, error_of
+from mdf_loop.backends.llvm.lanes.element_types import DTYPES
 from mdf_loop.backends.llvm.linking.object_layout import HEAD
-from mdf_loop.backends.llvm.linking.prologue import FIRST_OBJECT, SCRATCH, STREAM
+from mdf_loop.backends.llvm.linking.prologue import ASKED, FIRST_OBJECT, OPEN, SCRATCH, STREAM
 from mdf_loop.settings.random_streams import BYTES, begun, words_of
 
 Share = Callable[[int, Callable[[int, int], None]], int]
@@ -40,11 +43,15 @@ def _addresses(rows: np.ndarray) -> Any:
     return np.uint64(first) if len(rows) == 1 else first + rows.strides[0] * np.arange(len(rows), dtype=np.uint64)
 
 
-def can_run_many(program: object) -> TypeGuard[MachineProgram]:
-    """Whether nothing of Python's is needed within a run."""
+Rows = np.ndarray | list[np.ndarray]
+"""A result of many runs: an array with a row for each, or an array for each where only the run tells how long it is."""
+
+
+def can_run_many(program: object, are_known: bool = False) -> TypeGuard[MachineProgram]:
+    """Whether nothing of Python's is needed within a run but room for results; none if the lengths of all ``are_known``."""
     if not isinstance(program, MachineProgram) or program.outside or program.lists:
         return False
-    return all(x.is_static for x in program.results)
+    return not are_known or all(x.is_static for x in program.results)
 
 
 def run_many(
@@ -54,8 +61,8 @@ def run_many(
     seeds: SeedWords,
     pause: Callable[[], None],
     share: Share,
-) -> list[np.ndarray]:
-    """The results of many runs, each an array with a row for each run that ``share`` had done.
+) -> list[Rows]:
+    """The results of many runs, each with a row for each run that ``share`` had done.
 
     Parameters
     ----------
@@ -111,7 +118,7 @@ class RunColumns:
 
     def run(
         self, columns: Sequence[np.ndarray], streams: np.ndarray | None, pause: Callable[[], None], share: Share
-    ) -> list[np.ndarray]:
+    ) -> list[Any]:
         """The results that are wanted, as :func:`run_many` gives them.
 
         Parameters
@@ -188,17 +195,45 @@ def _results(
     pause: Callable[[], None],
     share: Share,
     wanted: Sequence[int],
-) -> list[np.ndarray]:
+) -> list[Rows]:
     """Run all tables, and read the results that are wanted; ``objects`` are what they hold the addresses of."""
     first = program.table.first_number - len(program.results)
-    arrays = {
-        k: np.empty((len(tables), *each.lengths), each.dtype) for k, each in enumerate(program.results) if not each.is_number
-    }
+    arrays = {k: np.empty((len(tables), *each.lengths), each.dtype) for k, each in enumerate(program.results) if each.room}
     rooms = {k: list(found) for k, found in arrays.items()}
     for k, rows in rooms.items():
         tables[:, first + k] = np.fromiter(map(id, rows), np.uint64, len(rows))
-    done = _run(program, tables, (objects, arrays, rooms), pause, share)
-    return [arrays[k][:done] if k in arrays else _column(program.results[k], tables[:done]) for k in wanted]
+    asked = None if all(each.is_static for each in program.results) else _AskedRooms(tables)
+    done = _run(program, tables, (objects, arrays, rooms, asked), pause, share)
+
+    def rows_of(k: int) -> Rows:
+        result = program.results[k]
+        if asked is not None and not result.is_static:
+            return asked.rows(result, done)
+        return arrays[k][:done] if k in arrays else _column(result, tables[:done])
+
+    return [rows_of(k) for k in wanted]
+
+
+class _AskedRooms:
+    """Arrays for results whose lengths only a run knows: it asks for them when it does."""
+
+    def __init__(self, tables: np.ndarray) -> None:
+        self._buffer = memoryview(tables.view(np.uint8).reshape(-1))  # type: ignore[arg-type]
+        self._stride = tables.strides[0]
+        self._found = dict[tuple[int, int], np.ndarray]()
+        self._calls = [partial(self._new, k) for k in range(len(tables))]  # tables hold their addresses
+        tables[:, OPEN] = np.fromiter(map(id, self._calls), np.uint64, len(tables))
+
+    def _new(self, run: int) -> np.ndarray:
+        start = run * self._stride
+        place, rank, kind = struct.unpack_from("=3q", self._buffer, start + 8 * ASKED)
+        array = np.empty(struct.unpack_from(f"={rank}q", self._buffer, start + 8 * place), DTYPES[kind])
+        self._found[run, place] = array
+        return array
+
+    def rows(self, result: Result, done: int) -> list[np.ndarray]:
+        """Those of one result, of the first runs."""
+        return [self._found[run, result.place] for run in range(done)]
 
 
 def _plain(x: Any) -> Any:

@@ -34,6 +34,7 @@ from mdf_loop.sweeps.checkpoints.digest import differences, digest_of, digest_of
 from mdf_loop.sweeps.checkpoints.storage import UNFINISHED, LocalPlace, RemotePlace, place_of
 from mdf_loop.sweeps.rows.labels import Labels
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk
+from mdf_loop.sweeps.stores.regular import RowLayout, layout_of
 from mdf_loop.sweeps.task import Task
 
 VERSION = 2
@@ -59,17 +60,17 @@ Place = LocalPlace | RemotePlace
 Span = tuple[int, int]
 
 
-def begun(path: Any) -> int | None:
-    """The seed of the sweep whose checkpoint is there, as a number; a call without one goes on with it."""
+def begun(path: Any, what: str) -> int | None:
+    """The seed of the sweep whose checkpoint, or store, is there, as a number; a call without one goes on with it."""
     try:
-        seed = said_in(place_of(path))["lines"]["seed"].strip("'")
+        seed = said_in(place_of(path, what))["lines"]["seed"].strip("'")
     except (MalformedBody, KeyError):
         return None
     return int(seed) if seed.isdecimal() else None
 
 
 def said_in(place: Place) -> dict[str, Any]:
-    """What a checkpoint says of its sweep: lines, digest of its points, and labels.
+    """What a checkpoint says of its sweep: lines, digest of its points, labels, and the layout of its arrays if it has some.
 
     Raises
     ------
@@ -85,7 +86,8 @@ def said_in(place: Place) -> dict[str, Any]:
         named = said["labels"]["coordinates"].items()
         labels = said["labels"] | {"coordinates": {name: (dim, arrays[f"coordinate {name}"]) for name, dim in named}}
         lines = {str(name): str(line) for name, line in said["lines"].items()}
-        return {"lines": lines, "digest": str(said["digest"]), "labels": Labels(**labels)}
+        layout = None if said.get("layout") is None else layout_of(said["layout"])
+        return {"lines": lines, "digest": str(said["digest"]), "labels": Labels(**labels), "layout": layout}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise MalformedBody(f"{str(place)!r} does not say of which sweep it is: {error}") from error
 
@@ -118,23 +120,34 @@ class Checkpoint:
         The folder holds something else, or another sweep: says what is different.
     """
 
+    WHAT = "checkpoint"
+    """The argument of :func:`mdf_loop.sweep` that names it."""
+
+    WRITES_ITSELF = True
+    """Whether this process writes all that this job does; otherwise its workers do."""
+
     def __init__(self, path: Any, task: Task, labels: Labels) -> None:
-        self.place, self.task, self.labels = place_of(path), task, labels
+        self.place, self.task, self.labels = place_of(path, self.WHAT), task, labels
         self._lines = lines_of(task)
         self._belongs, self._job = digest_of(self._lines), os.urandom(8).hex()
-        self._taken = np.zeros(task.size, bool)  # done, or under way here
         self._seen, self._new, self._damaged = set[str](), list[str](), dict[str, Exception]()
         self._own, self._claims = dict[Span, str](), dict[Span, str]()
         self._at, self._looked, self._took, self._is_shared = 0, 0.0, 0.0, False
-        self._done = f"complete_{task.size}_of_{task.trials}"
         while not self._begin([name for name in self.place.names() if not name.startswith(UNFINISHED)]):
             continue  # another job began at the same time
+        self.size, self.trials = self._numbers()
+        self._taken = np.zeros(self.size, bool)  # done, or under way here
+        self._done = f"complete_{self.size}_of_{self.trials}"
         self._missing = self._not_there(self.place.names())
+
+    def _numbers(self) -> tuple[int, int]:
+        """How many parts are to be done, and how many of them one point has."""
+        return self.task.size, self.task.trials
 
     def _begin(self, names: list[str]) -> bool:
         """See that the folder is that of this sweep, and says so; False if another job was faster."""
         if names and not holds_checkpoint(names):
-            raise MalformedBody(f"{str(self.place)!r} is there and holds no checkpoint of a sweep; it is not replaced")
+            raise MalformedBody(f"{str(self.place)!r} is there and holds no {self.WHAT} of a sweep; it is not replaced")
         try:
             if names and not self._grows(said_in(self.place)):
                 self._see_group(names)
@@ -161,14 +174,20 @@ class Checkpoint:
 
     def _grows(self, said: dict[str, Any]) -> bool:
         """Whether this sweep has more points or trials than that of a checkpoint, and is the same otherwise."""
+        self._see_kind(said["layout"])
         found, labels, grid = differences(said["lines"], self._lines), said["labels"], self.task.grid
         if not found and (grid.size < labels.points or digest_of_points(grid, 0, labels.points) != said["digest"]):
             found = f"its grid is {labels.grid}, here it is {self.labels.grid}"
         if found:
             raise LoopError(
-                f"{str(self.place)!r} is the checkpoint of another sweep: {found}; name another file, or remove this one"
+                f"{str(self.place)!r} is the {self.WHAT} of another sweep: {found}; name another file, or remove this one"
             )
         return grid.size > labels.points or self.task.trials > labels.trials
+
+    def _see_kind(self, layout: RowLayout | None) -> None:
+        """See that what is there was written by the same argument."""
+        if layout is not None:
+            raise LoopError(f"{str(self.place)!r} is the store of a sweep: go on with it by store=")
 
     def _say(self, is_new: bool) -> bool:
         """Write of which sweep it is, unless another job was faster: then False."""
@@ -176,8 +195,12 @@ class Checkpoint:
         arrays = {f"coordinate {name}": values for name, (_, values) in labels.coordinates.items()}
         known = vars(labels) | {"coordinates": {name: dim for name, (dim, _) in labels.coordinates.items()}}
         digest = digest_of_points(task.grid, 0, task.grid.size)
-        said = {"version": VERSION, "lines": self._lines, "digest": digest, "labels": known}
+        said = {"version": VERSION, "lines": self._lines, "digest": digest, "labels": known, "layout": self._layout_said()}
         return self.place.write(SWEEP, sealed(said, arrays, SWEEP), is_new)
+
+    def _layout_said(self) -> dict[str, Any] | None:
+        """How its arrays lie, in JSON; None if it has none."""
+        return None
 
     # What is done
 
@@ -208,11 +231,11 @@ class Checkpoint:
 
     def _not_there(self, names: list[str]) -> int:
         """How many runs no chunk has although all were done."""
-        there = np.zeros(self.task.size if self._done in names else 0, bool)
+        there = np.zeros(self.size if self._done in names else 0, bool)
         for name in chunk_names(names) if len(there) else ():
             start, stop, trials = numbers_of(name)
-            if start < stop <= self.task.grid.size * trials:
-                for first, behind, _ in parts_of(name, self.task.trials):
+            if start < stop <= self.size // self.trials * trials:
+                for first, behind, _ in parts_of(name, self.trials):
                     there[first:behind] = True
         return int(np.count_nonzero(~there))
 
@@ -258,15 +281,19 @@ class Checkpoint:
             return
         names = self.place.names()
         claims = [found for name in names if (found := _CLAIM.fullmatch(name)) and found[4] != self._job]
-        self._claims = {(int(c[1]), int(c[2])): c[4] for c in claims if int(c[3]) == self.task.trials}
+        self._claims = {(int(c[1]), int(c[2])): c[4] for c in claims if int(c[3]) == self.trials}
         new = [name for name in chunk_names(names) if name not in self._seen]
-        self._is_shared |= bool(claims or (new and self._seen))
+        self._is_shared |= bool(claims or (new and self._seen and self.WRITES_ITSELF))
         self._seen.update(new)
         self._new = new[::-1] + self._new
         self._looked = time.monotonic()
         self._took = self._looked - now
 
     # What is left
+
+    def _fitted(self, start: int, stop: int) -> int:
+        """Where something ends that shall end at ``stop`` or shortly before."""
+        return self.task.fitted(start, stop)
 
     def take(self, most: int) -> Span | None:
         """The next runs for this job, at most so many; None if others have done the rest.
@@ -280,9 +307,9 @@ class Checkpoint:
             span = free or self._next(most, done)
             if span is None:
                 return None
-            span = span[0], span[1] if span[1] - span[0] < most else self.task.fitted(*span)
-            name = f"claim_{span[0]}_{span[1]}_of_{self.task.trials}_{self._job}"
-            self.place.write(name, b"")
+            span = span[0], span[1] if span[1] - span[0] < most else self._fitted(*span)
+            name = f"claim_{span[0]}_{span[1]}_of_{self.trials}_{self._job}"
+            self._claim(name)
             self._look(self._is_shared or not self._at)
             if free and any(a < span[1] and span[0] < b and job < self._job for (a, b), job in self._claims.items()):
                 self.place.remove(name)  # both came at the same time
@@ -291,19 +318,23 @@ class Checkpoint:
             self._taken[slice(*span)] = True
             return span
 
+    def _claim(self, name: str) -> None:
+        """Let other jobs see what is taken."""
+        self.place.write(name, b"")
+
     def _next(self, most: int, busy: list[Span]) -> Span | None:
         """Runs that are not taken and not busy: behind those taken last, or else the first."""
         for start in (self._at, 0):
             first = self._free(start, busy)
             if first is not None:
-                behind = min([first + most, self.task.size, *(a for a, _ in busy if a > first)])
+                behind = min([first + most, self.size, *(a for a, _ in busy if a > first)])
                 taken = np.flatnonzero(self._taken[first:behind])
                 return first, first + int(taken[0]) if len(taken) else behind
         return None
 
     def _free(self, start: int, busy: list[Span]) -> int | None:
         """The first run from ``start`` on that is not taken and not busy."""
-        while start < self.task.size:
+        while start < self.size:
             rest = self._taken[start:]
             if rest[first := int(rest.argmin())]:
                 return None
@@ -322,9 +353,9 @@ class Checkpoint:
         FileError, ArgumentError
             It cannot be written.
         """
-        name = chunk_name(*span, self.task.trials)
+        name = chunk_name(*span, self.trials)
         if name not in self._seen:
-            self.place.write(name, written_chunk(name, chunk, self._belongs, self._points(*span, self.task.trials)))
+            self.place.write(name, written_chunk(name, chunk, self._belongs, self._points(*span, self.trials)))
             self._seen.add(name)
         for own in [own for own in self._own if own[1] == span[1]]:
             self.place.remove(self._own.pop(own))
@@ -339,6 +370,10 @@ class Checkpoint:
         self._taken[start:stop], self._at = False, start
         self._own = {(a, start if b == stop else b): name for (a, b), name in self._own.items()}
 
+    def _summary(self) -> bytes:
+        """What the file says by which others see that all is done."""
+        return b""
+
     def close(self) -> None:
         """Take back what this job claimed; when all is done, remove what killed jobs left."""
         is_done = self.is_complete and not self._own
@@ -346,7 +381,7 @@ class Checkpoint:
             self.place.remove(name)
         self._own.clear()
         if is_done:
-            self.place.write(self._done, b"")
+            self.place.write(self._done, self._summary())
             for name in self.place.names():
                 if name.startswith(UNFINISHED) or _CLAIM.fullmatch(name):
                     self.place.remove(name)

@@ -35,6 +35,9 @@ DESCRIPTIVE = {"author", "authors", "comment", "comments", "description", "doc_s
 LONGEST, MOST, FEW = 80, 8, 3
 """Characters of a text, and elements of an array, that stand in a line as they are; differences that are named."""
 
+SAID_ELSEWHERE = {"engine", "traceback"}
+"""Options that have a line of their own, or change no number."""
+
 Lines = dict[str, str]
 """What each thing is, by what it is called."""
 
@@ -62,7 +65,7 @@ def lines_of(task: Task) -> Lines:
         "time_increment": None if increment is None else float(increment),
         "collect": task.wish.collect,
         "engine": task.engine,
-        "options": {name: value for name, value in task.options.items() if name != "engine"},
+        "options": {name: value for name, value in task.options.items() if name not in SAID_ELSEWHERE},
     }
     if task.reduce is not None:
         asked["trials"] = task.trials

@@ -26,7 +26,8 @@ def open(path: Any, /) -> Any:
     Results, or xarray.Dataset
         As it was written: results by :meth:`Results.save`; by ``record_to``, also of a run that was killed (what was recorded
         stays in the file until it is read); outputs alone, of a ``.npz`` of arrays.  A Dataset by ``mdf-loop sweep`` or xarray.
-        A Dataset of a checkpoint, also of a sweep that goes on: ``.attrs["complete"]`` is how many runs are done.
+        A Dataset of a checkpoint, also of a sweep that goes on: ``.attrs["complete"]`` is how many runs are done.  That of a
+        store is opened lazily.
 
     Raises
     ------

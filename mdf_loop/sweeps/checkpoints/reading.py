@@ -21,6 +21,10 @@ ANY, PER_BYTE = 1 << 30, 1 << 12
 def done_in(place: Place) -> Any:
     """What is done of a sweep."""
     said = said_in(place)
+    if said["layout"] is not None:
+        from mdf_loop.sweeps.stores.store import done_in_store
+
+        return done_in_store(place, said["layout"])
     labels, belongs, grid = said["labels"], digest_of(said["lines"]), _grid_of(said)
     damaged: dict[str, Exception] = {}
     chunks: dict[str, Chunk] = {}

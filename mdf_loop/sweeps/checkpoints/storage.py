@@ -1,6 +1,6 @@
 """Where a checkpoint lies: a folder of this machine, or an address that fsspec knows.
 
-It has parts by name, each of which is there as a whole or not at all.
+It has parts by name, each of which is there as a whole or not at all; ``folder/part`` lies one folder deeper.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ TRIES = 3
 """How often a part is written that another job takes for a leftover."""
 
 
-def place_of(path: Any) -> LocalPlace | RemotePlace:
-    """The place that a path or an address names.
+def place_of(path: Any, what: str = "checkpoint") -> LocalPlace | RemotePlace:
+    """The place that a path or an address names, which was given as the argument ``what``.
 
     Raises
     ------
@@ -33,11 +33,11 @@ def place_of(path: Any) -> LocalPlace | RemotePlace:
     """
     if hasattr(path, "supports_listing"):
         raise KindError(
-            f"checkpoint is the path or the address of a .zarr folder; got a {type(path).__name__} of zarr: give its address"
+            f"{what} is the path or the address of a .zarr folder; got a {type(path).__name__} of zarr: give its address"
         )
-    text = os.fspath(as_path(path, "a checkpoint")) if not isinstance(path, str) else path
+    text = os.fspath(as_path(path, f"a {what}")) if not isinstance(path, str) else path
     if not text.rstrip("/").endswith(".zarr"):
-        raise LoopError(f"checkpoint is the name of a .zarr folder; got {shortened(text)!r}")
+        raise LoopError(f"{what} is the name of a .zarr folder; got {shortened(text)!r}")
     scheme, found, rest = text.partition("://")
     if not found or scheme == "file":
         return LocalPlace(Path(rest if found else text).expanduser())
@@ -71,13 +71,18 @@ class LocalPlace:
     def __str__(self) -> str:
         return os.fspath(self.folder)
 
-    def names(self) -> list[str]:
-        """What is there."""
+    def names(self, within: str = "") -> list[str]:
+        """What is there, or in a folder of it."""
         with _told(str(self)):
             try:
-                return os.listdir(self.folder)
+                return os.listdir(self.folder / within)
             except FileNotFoundError:
                 return []
+
+    def has(self, name: str) -> bool:
+        """Whether a part is there."""
+        with _told(str(self)):
+            return (self.folder / name).exists()
 
     def read(self, name: str) -> bytes:
         """A part.
@@ -93,8 +98,9 @@ class LocalPlace:
         """Write a part, in place of what is there; one that is to be new is not written where there is one, which is False."""
         with _told(str(self)):
             self.folder.mkdir(exist_ok=True)
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
             for _ in range(TRIES):
-                beside = self.folder / f"{UNFINISHED}{os.urandom(8).hex()}-{name}"
+                beside = self.folder / f"{UNFINISHED}{os.urandom(8).hex()}-{name.replace('/', '-')}"
                 try:
                     self._put(beside, self.folder / name, content, is_new)
                     return True
@@ -111,7 +117,8 @@ class LocalPlace:
         with open(beside, "xb") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
+            if content:
+                os.fsync(file.fileno())
         if is_new:
             second_name(beside, target)
         else:
@@ -159,14 +166,20 @@ class RemotePlace:
     def __str__(self) -> str:
         return self.address
 
-    def names(self) -> list[str]:
-        """What is there."""
+    def names(self, within: str = "") -> list[str]:
+        """What is there, or in a folder of it."""
         with _told(self.address):
-            self._system.invalidate_cache(self._root)
+            folder = f"{self._root}/{within}".rstrip("/")
+            self._system.invalidate_cache(folder)
             try:
-                return [str(found).rstrip("/").rpartition("/")[2] for found in self._system.ls(self._root, detail=False)]
+                return [str(found).rstrip("/").rpartition("/")[2] for found in self._system.ls(folder, detail=False)]
             except FileNotFoundError:
                 return []
+
+    def has(self, name: str) -> bool:
+        """Whether a part is there."""
+        with _told(self.address):
+            return bool(self._system.exists(f"{self._root}/{name}"))
 
     def read(self, name: str) -> bytes:
         """A part."""

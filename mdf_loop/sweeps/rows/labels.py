@@ -57,6 +57,10 @@ class Labels:
     fill: float = np.nan
     reduces: Mapping[str, Any] = field(default_factory=dict)
 
+    def label(self, name: str) -> str:
+        """What an output is called in a Dataset."""
+        return f"output {name}" if name in {*self.coordinates, *DIMENSIONS, QUANTILE} else name
+
     @property
     def points(self) -> int:
         """How many points there are."""
@@ -103,12 +107,16 @@ class Labels:
         return ", ".join(words if self.reduces else [*words, f"trial {trial}"])
 
 
-def labels_of_sweep(task: Task, run: Run, has_trials: bool) -> Labels:
-    """The labels of what a task gives; ``has_trials`` says whether they are a dimension of their own."""
+def labels_of_sweep(task: Task, run: Run, has_trials: bool, numbers_trials: bool = True) -> Labels:
+    """The labels of what a task gives.
+
+    ``has_trials`` says whether trials are a dimension of their own, ``numbers_trials`` whether that has coordinates.
+    """
     grid, reduce = task.grid, task.reduce
     dims, shape, coordinates = grid.dims, grid.shape, grid.coordinates()
     if has_trials and reduce is None:
         dims, shape = (*dims, "trial"), (*shape, task.trials)
+    if "trial" in dims and numbers_trials:
         coordinates["trial"] = ("trial", np.arange(task.trials))
     collected = task.model.collected(task.wish)
     names = [name for name in task.names if not isinstance(reduce, Mapping) or name in reduce]
@@ -139,7 +147,7 @@ def labelled(labels: Labels, table: Table | Merged, errors: Sequence[str]) -> An
         rows = arrays.get(name)
         if rows is None:
             rows = np.full(table.count, table.fill)
-        label = f"output {name}" if name in {*labels.coordinates, *DIMENSIONS, QUANTILE} else name
+        label = labels.label(name)
         rows = rows.reshape((*shape, *rows.shape[1:]))
         levels = labels.reduces.get(name)
         more = () if not isinstance(levels, list) or rows.ndim == len(shape) else (axes.along(QUANTILE, levels, label),)
@@ -147,7 +155,7 @@ def labelled(labels: Labels, table: Table | Merged, errors: Sequence[str]) -> An
         if name in ragged:
             variables[f"{label}_length"] = lead, ragged[name].reshape(shape)
     units = json.loads(labels.attrs.get("units", "{}"))
-    attrs = {**labels.attrs, "errors": list(errors), "failed": len(table.errors), "complete": table.complete}
+    attrs = {**labels.attrs, "errors": list(errors), "failed": table.failed, "complete": table.complete}
     times = axes.times({*variables, *labels.coordinates})
     attrs.pop("units", None)
     return with_units(xarray().Dataset(variables, times | axes.coordinates | dict(labels.coordinates), attrs), units)

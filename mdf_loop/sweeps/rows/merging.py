@@ -275,6 +275,11 @@ class Merged:
         """How many rows the result has."""
         return self.table.count
 
+    @property
+    def failed(self) -> int:
+        """How many runs failed."""
+        return len(self.errors)
+
     def add(self, start: int, chunk: Chunk, count: int) -> None:
         """Take a piece: the parts of whole groups, or the runs of a part of a group."""
         self.complete += count

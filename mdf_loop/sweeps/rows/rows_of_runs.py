@@ -55,7 +55,7 @@ class Ran:
     span : Span
         The runs that are done: the first ones of those that were asked for.
     chunks : list of (Span, Chunk)
-        What they gave.
+        What they gave; where that is written elsewhere, what is known of it.
     seconds : float
         How long they took.
     bytes : int
@@ -63,7 +63,7 @@ class Ran:
     """
 
     span: Span
-    chunks: list[tuple[Span, Chunk]]
+    chunks: list[tuple[Span, Any]]
     seconds: float
     bytes: int
 
@@ -121,6 +121,7 @@ class Table:
     def __init__(self, count: int, fill: Any = np.nan) -> None:
         self.count, self.fill = count, fill
         self.arrays: dict[str, np.ndarray] = {}
+        self._blank: dict[str, np.ndarray] = {}  # which rows of an output were never there
         self.lengths: dict[str, np.ndarray] = {}
         self.errors: dict[int, str] = {}
         self.done = self._empty(count)
@@ -146,17 +147,28 @@ class Table:
         """Fill in some rows of one output; all of them at once stay where they are, if nothing else is there."""
         rows = widened(rows)
         if len(rows) == self.count and rows.flags.writeable and rows.flags.c_contiguous and not self._holds(name, rows):
-            self.arrays[name] = rows
+            self.arrays[name], self._blank[name] = rows, np.zeros(self.count, bool)
             return
-        array = self._room(name, rows)
-        if array.shape[1:] != rows.shape[1:]:  # where no row was, there may be zeros of a time when all were of one length
-            array[where] = _filling(self.fill, array.dtype)
+        self._write(self._room(name, rows), where, rows)
+        self._blank[name][where] = False
+
+    def _write(self, array: np.ndarray, where: slice | np.ndarray, rows: np.ndarray) -> None:
+        """Write rows, and fill up what is behind them along each axis."""
+        for axis in range(1, rows.ndim):
+            if rows.shape[axis] < array.shape[axis]:
+                behind: Any = (where, *map(slice, rows.shape[1:axis]), slice(rows.shape[axis], None))
+                array[behind] = _filling(self.fill, array.dtype)
         index: Any = (where, *map(slice, rows.shape[1:]))
         array[index] = rows
 
     def _holds(self, name: str, rows: np.ndarray) -> bool:
         """Whether an output is there already, or another one in the same memory."""
         return name in self.arrays or any(np.may_share_memory(rows, other) for other in self.arrays.values())
+
+    @property
+    def failed(self) -> int:
+        """How many runs failed."""
+        return len(self.errors)
 
     @property
     def complete(self) -> int:
@@ -177,15 +189,18 @@ class Table:
                 dtype = holding(dtype, self.fill)
             if old.shape[1:] == shape and old.dtype == dtype:
                 return old
-        array = np.full((self.count, *shape), _filling(self.fill, dtype), dtype)
-        if old is not None:
-            index: Any = tuple(map(slice, old.shape))
-            array[index] = old
+        array = np.empty((self.count, *shape), dtype)  # rows that never come are filled in the end
+        if old is None:
+            self._blank[name] = np.ones(self.count, bool)
+        else:
+            self._write(array, slice(None), old)
         self.arrays[name] = array
         return array
 
     def finish(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """The arrays, and the lengths of those outputs whose runs differ in length."""
+        for name, array in self.arrays.items():
+            array[self._blank[name]] = _filling(self.fill, array.dtype)
         missing = ~self.done
         missing[list(self.errors)] = True
         if missing.any():

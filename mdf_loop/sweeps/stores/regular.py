@@ -1,0 +1,185 @@
+"""How the rows of a sweep lie in arrays of regular chunks: each chunk is a block of rows, one after the other in C order.
+
+So a block is runs in a row, and the worker that runs them writes its chunks without asking others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import LoopError
+from mdf_loop.sweeps.rows.rows_of_runs import Span, holding
+
+KINDS = "biufc"
+"""Kinds of numbers that an array of a store may hold."""
+
+
+@dataclass(frozen=True)
+class RowForm:
+    """What the rows of an output are.
+
+    Attributes
+    ----------
+    dtype : str
+    shape : tuple of int
+        Of the part of a row that lies in one chunk.
+    has_lengths : bool
+        Whether rows have a first axis, along which they may differ in length.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    has_lengths: bool
+
+    def filling(self, fill: float) -> Any:
+        """What stands where no value is: a whole number at the end of its range where ``fill`` is none."""
+        dtype = np.dtype(self.dtype)
+        if holding(dtype, fill) == dtype:
+            return fill
+        if dtype.kind == "b":
+            return False
+        return int(np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max)
+
+    def stands_in(self, fill: float) -> bool:
+        """Whether a whole number stands where there is none."""
+        dtype = np.dtype(self.dtype)
+        return dtype.kind in "iu" and holding(dtype, fill) != dtype
+
+    def fitted(self, rows: np.ndarray, name: str, fill: float) -> np.ndarray:
+        """Rows in the type of the array.
+
+        Raises
+        ------
+        LoopError
+            They do not fit.
+        """
+        dtype = np.dtype(self.dtype)
+        if rows.ndim - 1 != len(self.shape):
+            raise LoopError(
+                f"output {name!r} has {rows.ndim - 1} axes in some runs and {len(self.shape)} in others; leave it out"
+            )
+        if np.can_cast(rows.dtype, dtype, "safe"):
+            return rows.astype(dtype, copy=False)
+        is_missing = np.isnan(rows) if np.isnan(fill) else rows == fill
+        is_whole = bool((np.floor(rows) == rows)[~is_missing].all())
+        if dtype.kind not in "iu" or rows.dtype != holding(dtype, fill) or not is_missing.any() or not is_whole:
+            raise LoopError(
+                f"output {name!r} is {rows.dtype} in some runs and {dtype} in those that were tried first, as is its array in "
+                "the store; leave it out with outputs=[...], or sweep without store="
+            )
+        found = np.zeros(rows.shape, dtype)
+        found[~is_missing] = rows[~is_missing]
+        found[is_missing] = self.filling(fill)
+        return found
+
+
+@dataclass(frozen=True)
+class RowLayout:
+    """Blocks of rows, and what they hold.
+
+    Attributes
+    ----------
+    shape, chunk : tuple of int
+        Of all rows, axis by axis as the results have them, and of those in one block.
+    each : int
+        How many runs a row is made of.
+    forms : mapping of str to RowForm
+        By output.
+    seconds : float
+        About how long a block takes.
+    """
+
+    shape: tuple[int, ...]
+    chunk: tuple[int, ...]
+    each: int
+    forms: Mapping[str, RowForm]
+    seconds: float
+
+    @cached_property
+    def _grid(self) -> tuple[int, ...]:
+        return tuple(-(-size // part) for size, part in zip(self.shape, self.chunk, strict=True))
+
+    @property
+    def count(self) -> int:
+        """How many blocks there are."""
+        return math.prod(self._grid)
+
+    def place(self, block: int) -> tuple[int, ...]:
+        """Where the chunks of a block are among those of an array."""
+        return tuple(map(int, np.unravel_index(block, self._grid))) if self._grid else ()
+
+    def block_shape(self, block: int) -> tuple[int, ...]:
+        """How many rows a block has along each axis: at the end of an axis fewer than others."""
+        lead = zip(self.place(block), self.shape, self.chunk, strict=True)
+        return tuple(min(part, size - at * part) for at, size, part in lead)
+
+    def runs(self, start: int, stop: int) -> Span:
+        """The first run of some blocks, and the one behind their last."""
+        return self._first(start), self._first(stop - 1) + math.prod(self.block_shape(stop - 1)) * self.each
+
+    def _first(self, block: int) -> int:
+        row = 0
+        for at, size, part in zip(self.place(block), self.shape, self.chunk, strict=True):
+            row = row * size + at * part
+        return row * self.each
+
+    def blocks(self, span: Span) -> Span:
+        """The blocks that some runs are."""
+        first, last = (self._of_row(run // self.each) for run in (span[0], span[1] - 1))
+        return first, last + 1
+
+    def _of_row(self, row: int) -> int:
+        if not self.shape:
+            return 0
+        places = zip(np.unravel_index(row, self.shape), self.chunk, strict=True)
+        return int(np.ravel_multi_index(tuple(at // part for at, part in places), self._grid))
+
+    def said(self) -> dict[str, Any]:
+        """All of it, in JSON."""
+        return asdict(self)
+
+
+def layout_of(said: Mapping[str, Any]) -> RowLayout:
+    """A layout that was said in JSON.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError
+        It is none.
+    """
+    forms = {str(name): _form_of(form) for name, form in said["forms"].items()}
+    shape, chunk = _counts(said["shape"]), _counts(said["chunk"])
+    if len(shape) != len(chunk):
+        raise ValueError(chunk)
+    return RowLayout(shape, chunk, int(said["each"]), forms, float(said["seconds"]))
+
+
+def _form_of(said: Mapping[str, Any]) -> RowForm:
+    if np.dtype(str(said["dtype"])).kind not in KINDS:
+        raise ValueError(said["dtype"])
+    return RowForm(str(said["dtype"]), _counts(said["shape"]), bool(said["has_lengths"]))
+
+
+def _counts(said: Any) -> tuple[int, ...]:
+    found = tuple(map(int, said))
+    if min(found, default=1) < 1:
+        raise ValueError(said)
+    return found
+
+
+def chunk_shape(shape: tuple[int, ...], rows: int) -> tuple[int, ...]:
+    """Chunks of at most so many rows in a row, all about as large."""
+    found, inside = [1] * len(shape), 1
+    for axis in reversed(range(len(shape))):
+        most = max(rows // inside, 1)
+        found[axis] = -(-shape[axis] // -(-shape[axis] // most))
+        inside *= found[axis]
+        if found[axis] < shape[axis]:
+            break
+    return tuple(found)

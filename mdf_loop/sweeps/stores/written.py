@@ -1,0 +1,171 @@
+"""What a worker does for a store: it runs blocks, writes their chunks, and then a note that says that they are done.
+
+The note is a file as chunks of a checkpoint are (:mod:`mdf_loop.sweeps.checkpoints.chunk_files`), with a checksum of each file in
+the place of rows: what is damaged is found, and made again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+
+import numpy as np
+
+from mdf_loop.errors import FileError, LoopError, MalformedBody
+from mdf_loop.sweeps.checkpoints.checkpoint import DAMAGED, Place
+from mdf_loop.sweeps.checkpoints.chunk_files import chunk_name, sealed, unsealed
+from mdf_loop.sweeps.checkpoints.digest import sealed_by
+from mdf_loop.sweeps.checkpoints.storage import place_of
+from mdf_loop.sweeps.rows.merging import Merged
+from mdf_loop.sweeps.rows.rows_of_runs import Ran, Table
+from mdf_loop.sweeps.stores.arrays import LENGTH, chunk_files
+from mdf_loop.sweeps.stores.regular import RowLayout
+from mdf_loop.sweeps.stores.tries import rows_of
+from mdf_loop.sweeps.task import Task
+
+MOST_ERRORS = 100
+"""Errors that are kept of one piece; the others are counted."""
+
+
+@dataclass
+class Noted:
+    """What is known of some blocks that are done.
+
+    Attributes
+    ----------
+    errors : mapping of int to str
+        What went wrong first, by the number of the run in the whole sweep.
+    failed : int
+        How many runs failed.
+    shapes : mapping of str to list of int
+        How large the rows of outputs are.
+    ragged : list of str
+        Outputs whose rows differ in length, here or from those that were tried.
+    unclear : list of str
+        Outputs with values that are what stands where there is none.
+    chunks : mapping of str to int
+        How many chunks arrays have: what is nothing but filling has none.
+    files : mapping of str to str
+        The checksum of each file; the client does not need it.
+    damaged : str
+        What was wrong with what was there before.
+    """
+
+    errors: dict[int, str] = field(default_factory=dict)
+    failed: int = 0
+    shapes: dict[str, list[int]] = field(default_factory=dict)
+    ragged: list[str] = field(default_factory=list)
+    unclear: list[str] = field(default_factory=list)
+    chunks: dict[str, int] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    damaged: str = ""
+
+    def fail(self, errors: Mapping[int, str], first: int) -> None:
+        """Runs failed; they are numbered from ``first`` on."""
+        self.failed += len(errors)
+        more = itertools.islice(sorted(errors), max(MOST_ERRORS - len(self.errors), 0))
+        self.errors |= {first + run: errors[run] for run in more}
+
+    def rows(self, name: str, shape: tuple[int, ...]) -> None:
+        """Rows of an output are so large."""
+        self.shapes[name] = [*map(max, zip(shape, self.shapes.get(name, shape), strict=True))]
+
+
+@dataclass(frozen=True)
+class BlockWriter:
+    """The blocks of a store, as pieces of work.
+
+    Attributes
+    ----------
+    task : Task
+    address : str
+        Where the store is, for each worker.
+    layout : RowLayout
+    labels : mapping of str to str
+        What the arrays of outputs are called.
+    belongs : str
+        What decides the content of each chunk.
+    """
+
+    task: Task
+    address: str
+    layout: RowLayout
+    labels: Mapping[str, str]
+    belongs: str
+
+    def run(self, start: int, stop: int, seconds: float = math.inf) -> Ran:
+        """Make some blocks: those that are begun within some seconds, at least one; or see that they are there.
+
+        Raises
+        ------
+        LoopError
+            A run failed, and that ends everything; or a block cannot be written.
+        """
+        begun, place = time.perf_counter(), place_of(self.address, "store")
+        noted, damaged = self._there(place, chunk_name(start, stop, 1))
+        if noted is not None:
+            return self._ran(start, stop, noted, 0.0)
+        noted, block = Noted(damaged=damaged), start
+        while block < stop and (block == start or time.perf_counter() - begun < seconds):
+            self.write(place, block, rows_of(self.task, *self.layout.runs(block, block + 1)), noted)
+            block += 1
+        name = chunk_name(start, block, 1)
+        place.write(name, sealed({**asdict(noted), "damaged": ""}, {}, self.belongs, name))
+        return self._ran(start, block, noted, time.perf_counter() - begun)
+
+    def _ran(self, start: int, stop: int, noted: Noted, seconds: float) -> Ran:
+        chunks = dict(Counter(path.partition("/")[0] for path in noted.files))
+        noted = replace(noted, chunks=chunks, files={})
+        return Ran((start, stop), [(self.layout.runs(start, stop), noted)], seconds, 0)
+
+    def _there(self, place: Place, name: str) -> tuple[Noted | None, str]:
+        """The note of blocks that are there as they were written; or what is wrong with them."""
+        if not place.has(name):
+            return None, ""
+        path = name
+        try:
+            said, _ = unsealed(place.read(name), name, self.belongs, name)
+            noted = Noted(**said | {"errors": {int(run): error for run, error in said["errors"].items()}})
+            for path, checksum in noted.files.items():
+                if sealed_by(place.read(path)) != checksum:
+                    raise MalformedBody(f"{path} is damaged")
+        except (FileError, MalformedBody) as error:
+            for part in {name, path}:
+                place.rename(part, part + DAMAGED)
+            return None, str(error)
+        return (None if noted.errors and self.task.stops else noted), ""
+
+    def write(self, place: Place, block: int, table: Table | Merged, noted: Noted) -> None:
+        """Write the chunks of a block, and note them."""
+        noted.fail(table.errors, self.layout.runs(block, block + 1)[0])
+        arrays, _ = table.finish()
+        for path, content in self._files(block, arrays, table.lengths if isinstance(table, Table) else {}, noted):
+            place.write(path, content)
+            noted.files[path] = sealed_by(content)
+
+    def _files(
+        self, block: int, arrays: Mapping[str, np.ndarray], lengths: Mapping[str, np.ndarray], noted: Noted
+    ) -> Iterator[tuple[str, bytes]]:
+        """The files of one block: chunks of nothing but filling have none."""
+        shape, place = self.layout.block_shape(block), self.layout.place(block)
+        if unknown := arrays.keys() - self.layout.forms.keys():
+            raise LoopError(f"output {min(unknown)!r} has values here, and had none in the runs that were tried first")
+        for name, form in self.layout.forms.items():
+            fill = form.filling(self.task.fill)
+            if (rows := arrays.get(name)) is not None:
+                noted.rows(name, rows.shape[1:])
+                if form.stands_in(self.task.fill) and (rows == fill).any():
+                    noted.unclear = sorted({*noted.unclear, name})
+                rows = form.fitted(rows, name, self.task.fill).reshape((*shape, *rows.shape[1:]))
+                yield from chunk_files(self.labels[name], rows, (*self.layout.chunk, *form.shape), fill, place)
+            if not form.has_lengths:
+                continue
+            known = lengths.get(name, np.zeros(math.prod(shape), np.int64))
+            if (known != form.shape[0]).any():
+                noted.ragged = sorted({*noted.ragged, name})
+                label = self.labels[name] + LENGTH
+                yield from chunk_files(label, known.reshape(shape), self.layout.chunk, form.shape[0], place)
