@@ -14,7 +14,7 @@ from mdf_loop.ops.rows import Known
 from mdf_loop.types.elements import FLOATS
 
 
-def _floating(number: int | None, like: Any = None) -> np.dtype:
+def floating(number: int | None, like: Any = None) -> np.dtype:
     """The type of a number, or of a tensor to be like; it must be a floating-point type.
 
     Raises
@@ -31,25 +31,25 @@ def _floating(number: int | None, like: Any = None) -> np.dtype:
 @kernel("RandomNormal")
 def random_normal(*, shape, dtype=1, mean=0.0, scale=1.0, seed=None, rng):
     """Numbers of a normal distribution."""
-    return np.asarray(rng.normal(mean, scale, shape_for(shape, 8))).astype(_floating(dtype))
+    return np.asarray(rng.normal(mean, scale, shape_for(shape, 8))).astype(floating(dtype))
 
 
 @kernel("RandomNormalLike")
 def random_normal_like(x, *, dtype=None, mean=0.0, scale=1.0, seed=None, rng):
     """Numbers of a normal distribution, in the shape of x."""
-    return np.asarray(rng.normal(mean, scale, x.shape)).astype(_floating(dtype, x))
+    return np.asarray(rng.normal(mean, scale, x.shape)).astype(floating(dtype, x))
 
 
 @kernel("RandomUniform")
 def random_uniform(*, shape, dtype=1, low=0.0, high=1.0, seed=None, rng):
     """Numbers that are equally likely anywhere from low to high."""
-    return np.asarray(rng.uniform(low, high, shape_for(shape, 8))).astype(_floating(dtype))
+    return np.asarray(rng.uniform(low, high, shape_for(shape, 8))).astype(floating(dtype))
 
 
 @kernel("RandomUniformLike")
 def random_uniform_like(x, *, dtype=None, low=0.0, high=1.0, seed=None, rng):
     """Numbers that are equally likely anywhere from low to high, in the shape of x."""
-    return np.asarray(rng.uniform(low, high, x.shape)).astype(_floating(dtype, x))
+    return np.asarray(rng.uniform(low, high, x.shape)).astype(floating(dtype, x))
 
 
 @kernel("Bernoulli", since=15)
