@@ -238,11 +238,11 @@ class Lanes:
         self.carried = [self._repeated(x, type) if taken and not flag else x for x, flag, taken, type in flags]
 
     def _repeated(self, value: Any, type: Type) -> np.ndarray:
-        return np.broadcast_to(np.asarray(value, type.dtype), (len(self.ids), *np.shape(value)))
+        return some(np.asarray(value, type.dtype)[None], np.zeros(len(self.ids), np.intp))
 
     def iterate(self, t: int) -> tuple[Any, ...]:
         """Run the body once, for all lanes; what it gives."""
-        if t and self.program.following != self.program.carried:
+        if t and not self.program.is_settled:
             self._take(self.program.following)
         parts, numbers = [rows[t] for rows in self.parts], self.drawing.next()
         found = self.program.iterate(self.context, np.int64(t), *self.carried, *parts, *numbers, *self.read)

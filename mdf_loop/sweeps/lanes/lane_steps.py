@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +55,11 @@ class LaneProgram:
     read: tuple[bool, ...]
     results: tuple[bool, ...]
     drawn: Sequence[Drawing]
+
+    @cached_property
+    def is_settled(self) -> bool:
+        """Whether the next iteration is one for the same program."""
+        return self.carried == self.following
 
 
 def lane_program(loop: Loop, carried: Form, parts: Form, outer: Form, is_shared: bool) -> LaneProgram:
