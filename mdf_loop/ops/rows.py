@@ -30,7 +30,7 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Drawing:
+class Draw:
     """What an operator draws, each number by itself.
 
     Attributes
@@ -91,7 +91,7 @@ class Facts:
         ``draws(*inputs)``, with inputs that are known, says which of ONNX's random operators draws the same numbers: its name and
         attributes, the type being float64; None if there is none.
     drawing : callable or None
-        ``drawing(b, *inputs, **attrs)``, of inputs as a definition gets them, is the :class:`Drawing` of an operator that draws
+        ``drawing(b, *inputs, **attrs)``, of inputs as a definition gets them, is the :class:`Draw` of an operator that draws
         each number by itself.
     results : callable or None
         ``results(first, **attrs)``, of the shape of the first input (None where its rank or a length is not known),
@@ -109,7 +109,7 @@ class Facts:
     chooses: bool = False
     compares: bool = False
     draws: Callable[..., tuple[str, dict[str, Any]] | None] | None = None
-    drawing: Callable[..., Drawing] | None = None
+    drawing: Callable[..., Draw] | None = None
     results: Callable[..., list[tuple[np.dtype | None, tuple[int | None, ...] | None]]] | None = None
 
 

@@ -24,8 +24,8 @@ from mdf_loop.ir import Loop
 from mdf_loop.options import Run
 from mdf_loop.settings.engines import can_compile
 from mdf_loop.settings.random_streams import RandomStream, begun
-from mdf_loop.step.exactness import gives_same_bits
 from mdf_loop.step.failing import FallBack, TooLong
+from mdf_loop.step.structure import gives_same_bits
 from mdf_loop.sweeps.crew import current_crew
 from mdf_loop.sweeps.lanes.lane_values import Columns, NotBatched
 from mdf_loop.sweeps.seeds import Seeds

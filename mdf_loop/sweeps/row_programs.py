@@ -20,7 +20,7 @@ from mdf_loop.execute.specialised import Specialised
 from mdf_loop.models.node_loops import GatheredArguments, NodeLoop, Request
 from mdf_loop.options import Run
 from mdf_loop.settings.engines import can_compile
-from mdf_loop.step.exactness import gives_same_bits
+from mdf_loop.step.structure import gives_same_bits
 from mdf_loop.sweeps.compiled_lanes import CompiledLoop
 from mdf_loop.sweeps.lanes.lane_values import NotBatched
 from mdf_loop.sweeps.sources import Evaluated, OfNodes, OfOperators, Unread, results_in

@@ -28,8 +28,8 @@ from mdf_loop.options import Run, current_options
 from mdf_loop.plan.invariants import draws
 from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.step.build import type_of_value
-from mdf_loop.step.exactness import gives_same_bits
 from mdf_loop.step.lower import lower_graph, lower_loop
+from mdf_loop.step.structure import gives_same_bits
 from mdf_loop.sweeps.compiled_lanes import CompiledGraph
 from mdf_loop.sweeps.lanes.lane_values import NotBatched
 from mdf_loop.sweeps.seeds import Seeds

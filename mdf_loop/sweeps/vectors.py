@@ -17,7 +17,7 @@ from mdf_loop.execute.specialised import Specialised, in_machine_code
 from mdf_loop.options import Run
 from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.step.build import CannotLower
-from mdf_loop.step.exactness import adds_up_little
+from mdf_loop.step.structure import adds_up_little
 from mdf_loop.step.vmap import vmap
 
 LANES = 64

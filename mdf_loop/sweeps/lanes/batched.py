@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -25,8 +25,8 @@ from mdf_loop.step.build import CannotLower, type_of_value
 from mdf_loop.step.constants import of_constants
 from mdf_loop.step.records import Type
 from mdf_loop.sweeps.lanes.lane_draws import LaneDraws
-from mdf_loop.sweeps.lanes.lane_steps import Form, LaneProgram, lane_program
-from mdf_loop.sweeps.lanes.lane_values import Column, Columns, NotBatched, some, stacked
+from mdf_loop.sweeps.lanes.lane_steps import LaneForm, LaneProgram, lane_program
+from mdf_loop.sweeps.lanes.lane_values import Columns, LaneColumn, NotBatched, some, stacked
 from mdf_loop.sweeps.seeds import Seeds
 
 FEW = 0.75
@@ -43,6 +43,9 @@ BYTES, ROWS = 1 << 27, 1 << 13
 
 LARGEST = 1 << 12
 """Elements up to which what a node makes of values that are the same in all lanes is computed in front of them."""
+
+SHORT = 8
+"""Whole numbers of a vector up to which a program is made for them."""
 
 SETTLED = 4
 """Iterations after which their pace is looked at."""
@@ -127,65 +130,66 @@ class BatchedLoop:
                     lanes.keep(lanes.alive & (lanes.ids < fewer))
         return out.columns()
 
-    def _lanes(self, given: Sequence[Arguments], which: np.ndarray, seeds: Seeds | None, limit: int | None, run: Run) -> Lanes:
+    def _lanes(
+        self, given: Sequence[Arguments], which: np.ndarray, seeds: Seeds | None, limit: int | None, run: Run
+    ) -> RunningLanes:
         """The lanes before the first iteration."""
         loop, exact = self.loop, not self.loop.body.typed
 
-        def columns(what: str, names: Sequence[str]) -> list[Column]:
+        def columns(what: str, names: Sequence[str]) -> list[LaneColumn]:
             values = ([getattr(each, what)[k] for each in given] for k in range(len(names)))
-            return [Column(column[0], *stacked(column, which, name)) for name, column in zip(names, values, strict=True)]
+            return [LaneColumn(column[0], *stacked(column, which, name)) for name, column in zip(names, values, strict=True)]
 
-        hidden = [Column(state.initial, state.initial, False) for state in loop.body.state]
+        hidden = [LaneColumn(state.initial, state.initial, False) for state in loop.body.state]
         carried = [*columns("carried", [c.input for c in loop.carried]), *hidden]
         parts = columns("scanned", [s.input for s in loop.scanned])
         parts = [column.cut_up(part) for column, part in zip(parts, loop.scanned, strict=True)]
-        captured, invariant = columns("captured", loop.body.captures), columns("invariant", loop.invariant)
-        shared = self._shared([*captured, *invariant]) if self.is_shared else {}
-        outer = [*captured, *(Column(value, value, False) for value in shared.values()), *invariant]
+        names = (*loop.body.captures, *loop.invariant)
+        outer = dict(zip(names, columns("captured", loop.body.captures) + columns("invariant", loop.invariant), strict=True))
+        outer |= self._shared(outer) if self.is_shared else {}
+        fixed = {name: x.values for name, x in outer.items() if not x.is_stacked and _says_places(x.values)}
+        read = {name: x for name, x in outer.items() if name not in fixed}
 
-        def form(group: Sequence[Column]) -> Form:
-            return Form(tuple(type_of_value(x.first, exact) for x in group), tuple(x.is_stacked for x in group))
+        def form(group: Iterable[LaneColumn]) -> LaneForm:
+            return LaneForm(tuple(type_of_value(x.first, exact) for x in group), tuple(x.is_stacked for x in group))
 
-        program_for = partial(self.program, parts=form(parts), outer=form(outer), shared=tuple(shared))
-        groups = (carried, parts, outer)
+        program_for = partial(self._program, parts=form(parts), outer=read.keys(), form=form(read.values()), fixed=fixed)
+        groups = (carried, parts, read.values())
         values = [[x.values for x in group] for group in groups]
         flags = [[x.is_stacked for x in group] for group in groups[1:]]
-        return Lanes(program_for, form(carried), values, flags, np.arange(len(which)), LaneDraws(seeds, limit), run)
+        return RunningLanes(program_for, form(carried), values, flags, np.arange(len(which)), LaneDraws(seeds, limit), run)
 
-    def _shared(self, outer: Sequence[Column]) -> dict[str, Any]:
+    def _shared(self, outer: Mapping[str, LaneColumn]) -> dict[str, LaneColumn]:
         """What nodes make of values that are the same in all lanes and iterations: they are run as those of each lane alone."""
-        body = self.loop.body
-        names = zip((*body.captures, *self.loop.invariant), outer, strict=True)
-        known = {**body.constants, **{name: column.values for name, column in names if not column.is_stacked}}
-        found: dict[str, Any] = {}
+        body, found = self.loop.body, dict[str, LaneColumn]()
+        known = {**body.constants, **{name: x.values for name, x in outer.items() if not x.is_stacked}}
         for node in body.nodes:
-            if all(name in known for name in filter(None, node.reads)) and not any(True for _ in node.bodies):
+            if all(name in known for name in node.reads) and not any(True for _ in node.bodies):
                 given = [known[name] if name else None for name in node.inputs]
                 entry = lookup(node.op, node.opset, node.domain)
-                results = of_constants(node, bind(node), entry, given, LARGEST)
-                found.update(zip(node.outputs, results or (), strict=False))
-                known.update(found)
+                results = of_constants(node, bind(node), entry, given, LARGEST) or ()
+                for name, value in zip(filter(None, node.outputs), results, strict=False):
+                    known[name], found[name] = value, LaneColumn(value, value, False)
         return found
 
-    def program(self, carried: Form, parts: Form, outer: Form, shared: tuple[str, ...]) -> LaneProgram:
-        """The program for values of some types; ``shared`` are what nodes give that were run in front.
-
-        Raises
-        ------
-        NotBatched
-        """
-        key = carried, parts, outer, shared
+    def _program(
+        self, carried: LaneForm, parts: LaneForm, outer: Collection[str], form: LaneForm, fixed: Mapping[str, Any]
+    ) -> LaneProgram:
+        """The program for values of some types; ``outer`` are those that it is given from outside, ``fixed`` those it knows."""
+        key = carried, parts, *outer, form, *((name, x.dtype, x.tobytes()) for name, x in fixed.items())
         if key not in self._programs:
             body = self.record.body
-            nodes = tuple(node for node in body.nodes if not set(shared).issuperset(node.outputs))
-            record = replace(self.record, body=replace(body, nodes=nodes, captures=(*body.captures, *shared)))
+            nodes = tuple(node for node in body.nodes if {*outer, *fixed}.isdisjoint(node.outputs))
+            inner = replace(body, nodes=nodes, constants={**body.constants, **fixed}, captures=tuple(outer))
             try:
-                self._programs[key] = lane_program(record, carried, parts, outer, self.is_shared)
+                self._programs[key] = lane_program(replace(self.record, body=inner), carried, parts, form, self.is_shared)
             except (CannotLower, ValueError) as reason:
                 raise NotBatched(str(reason)) from reason
         return self._programs[key]
 
-    def _ended(self, lanes: Lanes, found: Sequence[Any], counts: np.ndarray, soonest: int, t: int) -> np.ndarray | Sequence[int]:
+    def _ended(
+        self, lanes: RunningLanes, found: Sequence[Any], counts: np.ndarray, soonest: int, t: int
+    ) -> np.ndarray | Sequence[int]:
         """Which lanes end behind this iteration: their places."""
         ended = None
         if self.loop.keep_going:
@@ -202,7 +206,12 @@ class BatchedLoop:
         return () if ended is None else ended.nonzero()[0]
 
 
-class Lanes:
+def _says_places(value: Any) -> bool:
+    """Whether a value is a short vector of whole numbers: lengths, axes, places, of which a Step knows more than their types."""
+    return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind == "i" and len(value) <= SHORT
+
+
+class RunningLanes:
     """The lanes that run.
 
     Attributes
@@ -215,8 +224,8 @@ class Lanes:
 
     def __init__(
         self,
-        program_for: Callable[[Form], LaneProgram],
-        carried: Form,
+        program_for: Callable[[LaneForm], LaneProgram],
+        carried: LaneForm,
         values: Sequence[Sequence[Any]],
         flags: Sequence[Sequence[bool]],
         ids: np.ndarray,
@@ -229,7 +238,7 @@ class Lanes:
         self.flags = flags
         self._take(carried)
 
-    def _take(self, form: Form) -> None:
+    def _take(self, form: LaneForm) -> None:
         """Go on with the program for carried values of some types."""
         self.program = program = self.program_for(form)
         self.drawing.plan(program.drawn)
@@ -326,7 +335,7 @@ class _Out:
         self.collected: list[np.ndarray | None] = [None] * len(loop.collected)
         self.lengths = np.zeros(count, np.int64)
 
-    def collect(self, lanes: Lanes, found: Sequence[Any], t: int) -> None:
+    def collect(self, lanes: RunningLanes, found: Sequence[Any], t: int) -> None:
         """Keep what is collected in iteration ``t - 1``."""
         for k, place in self.collecting:
             rows = lanes.rows(found, place)
@@ -344,7 +353,7 @@ class _Out:
             buffer = self.collected[k] = larger
         return buffer
 
-    def end(self, lanes: Lanes, found: Sequence[Any], ended: np.ndarray | Sequence[int], t: int) -> None:
+    def end(self, lanes: RunningLanes, found: Sequence[Any], ended: np.ndarray | Sequence[int], t: int) -> None:
         """Keep the values of lanes that have ended."""
         ids = lanes.ids[ended]
         self.lengths[ids] = t

@@ -9,7 +9,7 @@ import numpy as np
 
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.ops.registry import facts
-from mdf_loop.ops.rows import Drawing
+from mdf_loop.ops.rows import Draw
 from mdf_loop.plan.invariants import draws
 from mdf_loop.step.build import CannotLower
 from mdf_loop.step.lower import Lowering, Names
@@ -38,7 +38,7 @@ class LaneLowering(Lowering):
 
     Attributes
     ----------
-    drawn : dict of str to Drawing
+    drawn : dict of str to Draw
         By the name of the result, in the order in which a run draws: numbers are the last parameters of the region that is open.
     wrong : dict of str to Value
         What is true where numpy refuses to draw.
@@ -46,7 +46,7 @@ class LaneLowering(Lowering):
 
     def __init__(self, loop: Loop) -> None:
         super().__init__(obey=False, exact=not loop.body.typed)
-        self.drawn: dict[str, Drawing] = {}
+        self.drawn: dict[str, Draw] = {}
         self.wrong: dict[str, Value] = {}
 
     def node(self, node: Node, names: Names) -> Sequence[Value]:
@@ -77,14 +77,14 @@ class Iteration:
     body : Region
         Its parameters are the iteration number, carried values, parts of scanned ones, then the numbers that are drawn; its
         results the condition, the next carried values, last and collected ones.  It reads values of ``outer``.
-    drawn : sequence of Drawing
+    drawn : sequence of Draw
     wrong : sequence of Value
         What is true where numpy refuses to draw.
     """
 
     outer: Region
     body: Region
-    drawn: Sequence[Drawing]
+    drawn: Sequence[Draw]
     wrong: Sequence[Value]
 
 
@@ -99,7 +99,7 @@ def lowered(loop: Loop, carried: Sequence[Type], parts: Sequence[Type], outer: S
     refuse_other_draws(loop.body)
     lowering, body = LaneLowering(loop), loop.body
     b, rank = lowering.b, {name: len(body.type_of(name or "").shape or ()) for name in (loop.index, loop.condition)}
-    names = {name: b.param(type) for name, type in zip((*body.captures, *loop.invariant), outer, strict=True)}
+    names = {name: b.param(type) for name, type in zip(body.captures, outer, strict=True)}
     with b.region(is_loop=True) as close:
         index = b.param(NUMBER)
         inputs = (*(c.input for c in loop.carried), *(s.input for s in loop.scanned))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mdf_loop.ops.rows import Drawing
+from mdf_loop.ops.rows import Draw
 from mdf_loop.sweeps.lanes.lane_values import NotBatched
 from mdf_loop.sweeps.seeds import Seeds
 
@@ -35,12 +35,12 @@ class LaneDraws:
 
     def __init__(self, seeds: Seeds | None, most: int | None) -> None:
         self.seeds, self.left, self.length = seeds, most, FIRST
-        self.draws: Sequence[Drawing] = ()
+        self.draws: Sequence[Draw] = ()
         self._each = self._at = 0
         self._rows: list[np.ndarray] = []
         self._block: np.ndarray | None = None
 
-    def plan(self, draws: Sequence[Drawing]) -> None:
+    def plan(self, draws: Sequence[Draw]) -> None:
         """Say what iterations draw from now on, in order; only its types may change.
 
         Raises

@@ -11,18 +11,17 @@ import numpy as np
 
 from mdf_loop.backends.python.printer import program
 from mdf_loop.ir import Loop
-from mdf_loop.ops.rows import Drawing
+from mdf_loop.ops.rows import Draw
 from mdf_loop.step.build import CannotLower
 from mdf_loop.step.check import checked
-from mdf_loop.step.exactness import adds_up, gives_same_bits, is_inexact
 from mdf_loop.step.liveness import read_by
 from mdf_loop.step.records import Apply, Size, Type, Value
-from mdf_loop.step.structure import regions_of, values_in
+from mdf_loop.step.structure import adds_up, gives_same_bits, is_inexact, regions_of, values_in
 from mdf_loop.step.vmap import Row, Vmap, are_floats
 from mdf_loop.sweeps.lanes.drawn_nodes import NUMBER, Iteration, lowered
 
 
-class Form(NamedTuple):
+class LaneForm(NamedTuple):
     """The types of some values in one lane, and whether they have a row for each."""
 
     types: tuple[Type, ...]
@@ -40,21 +39,21 @@ class LaneProgram:
     iterate : callable
         ``iterate(run, index, *carried, *parts, *numbers, *read)`` gives the condition, the next carried values, last and
         collected ones, then what must be false in all lanes.
-    carried, following : Form
+    carried, following : LaneForm
         Carried values as the iteration takes them, and as the next one will get them.
     read, results : tuple of bool
         Which of these have a row for each lane.
-    drawn : sequence of Drawing
+    drawn : sequence of Draw
         The numbers, in the order in which they are drawn.
     """
 
     begin: Callable[..., tuple[Any, ...]]
     iterate: Callable[..., tuple[Any, ...]]
-    carried: Form
-    following: Form
+    carried: LaneForm
+    following: LaneForm
     read: tuple[bool, ...]
     results: tuple[bool, ...]
-    drawn: Sequence[Drawing]
+    drawn: Sequence[Draw]
 
     @cached_property
     def is_settled(self) -> bool:
@@ -62,13 +61,13 @@ class LaneProgram:
         return self.carried == self.following
 
 
-def lane_program(loop: Loop, carried: Form, parts: Form, outer: Form, is_shared: bool) -> LaneProgram:
+def lane_program(loop: Loop, carried: LaneForm, parts: LaneForm, outer: LaneForm, is_shared: bool) -> LaneProgram:
     """The program of an iteration for many lanes.
 
     Parameters
     ----------
     loop : Loop
-    carried, parts, outer : Form
+    carried, parts, outer : LaneForm
         Carried values, parts of scanned ones, and what is the same in all iterations.
     is_shared : bool
         Whether a lane alone is run by numpy as well, which then gives the same bits for what all lanes have in common.
@@ -97,8 +96,8 @@ def lane_program(loop: Loop, carried: Form, parts: Form, outer: Form, is_shared:
     return LaneProgram(
         begin.printed([row for _, (row, _) in read]),
         many.printed([*(row for row, _ in results), *refused]),
-        Form(carried.types, flags),
-        Form(ends, following),
+        LaneForm(carried.types, flags),
+        LaneForm(ends, following),
         tuple(flag for _, (_, flag) in read),
         tuple(flag for _, flag in results),
         one.drawn,
@@ -109,9 +108,9 @@ Read = Sequence[tuple[Value, Row]]
 """What an iteration reads that is computed in front of it, and what became of it."""
 
 
-def _beginning(one: Iteration, flags: Sequence[bool]) -> tuple[Lanes, Read]:
+def _beginning(one: Iteration, flags: Sequence[bool]) -> tuple[LaneMap, Read]:
     """What stands in front of the iterations, of values that have rows as ``flags`` say."""
-    made = Lanes()
+    made = LaneMap()
     made.param(Value("param", (), NUMBER), True)
     for param, flag in zip(one.outer.params, flags, strict=True):
         made.param(param, flag)
@@ -132,9 +131,9 @@ def _read_outside(one: Iteration) -> list[Value]:
     return [x for x in dict.fromkeys(read) if x not in inside and x.op != "const"]
 
 
-def _iteration(one: Iteration, flags: Sequence[bool], read: Read) -> tuple[Lanes, list[Row]]:
+def _iteration(one: Iteration, flags: Sequence[bool], read: Read) -> tuple[LaneMap, list[Row]]:
     """An iteration for many lanes, and its results; carried values and parts have rows as ``flags`` say."""
-    made, (index, *params) = Lanes(), one.body.params
+    made, (index, *params) = LaneMap(), one.body.params
     made.param(index, False)
     for k, param in enumerate(params):
         made.param(param, flags[k] if k < len(flags) else True)  # numbers that are drawn are behind the others
@@ -145,7 +144,7 @@ def _iteration(one: Iteration, flags: Sequence[bool], read: Read) -> tuple[Lanes
     return made, [made.row(x) for x in one.body.results]
 
 
-class Lanes(Vmap):
+class LaneMap(Vmap):
     """A Step on its way to many lanes.
 
     Attributes

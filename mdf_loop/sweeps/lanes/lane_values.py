@@ -19,17 +19,17 @@ class NotBatched(Exception):
     """Something that is run lane by lane; says what."""
 
 
-class Column(NamedTuple):
+class LaneColumn(NamedTuple):
     """A value in all lanes: what it is in the first one, and the one that is the same in all or a row for each."""
 
     first: Any
     values: Any
     is_stacked: bool
 
-    def cut_up(self, part: Scanned) -> Column:
+    def cut_up(self, part: Scanned) -> LaneColumn:
         """The parts that iterations get of it, in order."""
         along = np.moveaxis(self.values, 1, 0) if self.is_stacked else self.values
-        return Column(self.first[part.start], along[part.start :: part.stride][:: -1 if part.reverse else 1], self.is_stacked)
+        return LaneColumn(self.first[part.start], along[part.start :: part.stride][:: -1 if part.reverse else 1], self.is_stacked)
 
 
 def stacked(values: Sequence[Any], places: np.ndarray, name: str) -> tuple[Any, bool]:
