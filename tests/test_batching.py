@@ -12,6 +12,7 @@ from definitions import rule_of
 from node_cases import single_node_cases
 from samples import SAMPLES
 
+import mdf_loop
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Node
 from mdf_loop.kernels import load_kernels
@@ -156,3 +157,19 @@ def test_every_rule_is_exercised():
     declared = {(k.domain, k.op, k.since) for versions in KERNELS.values() for k in versions if k.batch is not None}
     missing = sorted(declared - exercised)
     assert not missing, f"no ONNX case and no entry in samples.py for {missing}"
+
+
+def test_a_kernel_of_a_user_is_run_for_many_iterations_by_what_it_does(rng):
+    @mdf_loop.kernel("Fade", domain="my.batches", batch=by_step)
+    def fade(x, w, *, rate=0.5):
+        return np.where(x > 0, x * np.float32(rate), w).sum(axis=0)
+
+    node = Node("Fade", ("x", "w"), ("y",), {"rate": 0.25}, opset=1, domain="my.batches")
+    x, w = rng.standard_normal((N, 2, 3)).astype(np.float32), rng.standard_normal(3).astype(np.float32)
+    try:
+        (found,), flags = rule_of(node)(fade, [x, w], [True, False], node.attrs)
+        assert flags == (True,)
+        np.testing.assert_array_equal(found, np.stack([fade(row, w, rate=0.25) for row in x]))
+        assert rule_of(node)(fade, [x.astype(object), w], [True, False], node.attrs) is None
+    finally:
+        del KERNELS["my.batches", "Fade"]

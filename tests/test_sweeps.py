@@ -149,6 +149,13 @@ BODIES = {
         {"a": 0.99, "x": [1.0, 2.0, 3.0], "w": np.arange(50.0), "one": [1], "end": [3], "zero": [0]},
         ("run[0]", "run[1]"),
     ),
+    "a loop inside": (
+        """b (int64 i, bool c, double x) => (bool c, double y) { n = Constant <value_int = 3> () d = Mul (x, a)
+          s = Loop (n, c, d) <body = inner (int64 j, bool g, double v) => (bool g, double w) { h = Mul (v, a) w = Add (h, x) }>
+          z = RandomUniformLike (x) t = Mul (s, a) y = Add (t, z) }""",
+        {"a": 0.25, "x": 1.0},
+        ("run",),
+    ),
     "functions that differ in the last place": (
         """b (int64 i, bool c, double x) => (bool c, double y) {
           e = Exp (x) f = Mul (a, e) g = RandomNormalLike (x) y = Tanh (f) }""",

@@ -6,7 +6,7 @@ each yields the loops that it reaches and is sent their results, so that the sam
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -23,12 +23,13 @@ from mdf_loop.models.model import Model
 from mdf_loop.models.network import NetworkModel
 from mdf_loop.models.node_loops import Request
 from mdf_loop.models.recordings.recorded_names import body_of
-from mdf_loop.ops.registry import facts
+from mdf_loop.ops.registry import changes, facts
 from mdf_loop.options import Run, current_options
 from mdf_loop.plan.invariants import draws
 from mdf_loop.settings.random_streams import RandomStream
-from mdf_loop.step.build import type_of_value
+from mdf_loop.step.build import CannotLower, type_of_value
 from mdf_loop.step.lower import lower_graph, lower_loop
+from mdf_loop.step.records import Region
 from mdf_loop.step.structure import gives_same_bits
 from mdf_loop.sweeps.compiled_lanes import CompiledGraph
 from mdf_loop.sweeps.lanes.lane_values import NotBatched
@@ -133,9 +134,10 @@ class OfNodes:
         values = program_values(given, [state.initial for state in record.body.state])
         types = tuple(type_of_value(value, not record.body.typed) for value in values)
         form = given.trip_count is not None, given.go is not None
-        if (*form, types) not in self._exact:
-            self._exact[*form, types] = gives_same_bits(lower_loop(record.with_state_carried, types, *form))
-        return self._exact[*form, types]
+        key = changes(), form, types
+        if key not in self._exact:
+            self._exact[key] = _is_exact(lambda: lower_loop(record.with_state_carried, types, *form))
+        return self._exact[key]
 
     def steps(self, inputs: Mapping[str, Any], outside: Run) -> Evaluation:
         """An evaluation, which is run by ``outside`` but for its loops."""
@@ -198,10 +200,11 @@ class OfOperators:
     def is_exact(self, inputs: Mapping[str, Any]) -> bool:
         """Whether everything in it gives the same bits in all engines, and random numbers are drawn in loops alone."""
         types = tuple(type_of_value(value, not self.rep.body.typed) for value in self.values(inputs))
-        if types not in self._exact:
-            draws_outside = any(map(draws, self.nodes))
-            self._exact[types] = not draws_outside and gives_same_bits(lower_graph(self.rep.body, types))
-        return self._exact[types]
+        if any(map(draws, self.nodes)):
+            return False
+        if (key := (changes(), types)) not in self._exact:
+            self._exact[key] = _is_exact(lambda: lower_graph(self.rep.body, types))
+        return self._exact[key]
 
     def steps(self, inputs: Mapping[str, Any], outside: Run) -> Evaluation:
         """An evaluation, which is run by ``outside`` but for its loops."""
@@ -259,3 +262,11 @@ class OfOperators:
 def results_in(record: Loop) -> int:
     """How many results a loop has."""
     return len(record.carried) + len(record.last) + len(record.collected)
+
+
+def _is_exact(lower: Callable[[], Region]) -> bool:
+    """Whether a Step, if there is one, gives the same bits in all engines."""
+    try:
+        return gives_same_bits(lower())
+    except CannotLower:
+        return False

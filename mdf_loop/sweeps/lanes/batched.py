@@ -19,7 +19,7 @@ import numpy as np
 from mdf_loop.execute.interpret import Arguments, truth
 from mdf_loop.ir import Loop, Scanned
 from mdf_loop.kernels import load_kernels
-from mdf_loop.ops.registry import bind, lookup
+from mdf_loop.ops.registry import bind, changes, lookup
 from mdf_loop.options import Run
 from mdf_loop.step.build import CannotLower, type_of_value
 from mdf_loop.step.constants import of_constants
@@ -176,7 +176,7 @@ class BatchedLoop:
         self, carried: LaneForm, parts: LaneForm, outer: Collection[str], form: LaneForm, fixed: Mapping[str, Any]
     ) -> LaneProgram:
         """The program for values of some types; ``outer`` are those that it is given from outside, ``fixed`` those it knows."""
-        key = carried, parts, *outer, form, *((name, x.dtype, x.tobytes()) for name, x in fixed.items())
+        key = changes(), carried, parts, *outer, form, *((name, x.dtype, x.tobytes()) for name, x in fixed.items())
         if key not in self._programs:
             body = self.record.body
             nodes = tuple(node for node in body.nodes if {*outer, *fixed}.isdisjoint(node.outputs))
