@@ -191,6 +191,20 @@ def test_bodies_of_every_kind_give_each_run_what_it_gives_alone(name, engine, mo
     assert bool(batched) == (s.attrs["engine"] == "jit" or name != "functions that differ in the last place")
 
 
+@pytest.mark.parametrize(("m", "is_at_once"), [(5, True), (40, False)])
+def test_a_program_is_not_made_for_each_iteration(m, is_at_once, monkeypatch):
+    """Values that grow have another type each time."""
+    batched = is_batched(monkeypatch)
+    body = """b (int64 i, bool c, double[n] x) => (bool c, double[k] y, double s) {
+      t = Mul (x, a) y = Concat <axis = 0> (t, one) s = ReduceMax <keepdims = 0> (y) }"""
+    graph = loop_graph(body, {"a": 0.5, "x": [1.0], "one": [2.0]}, {"x": "x"}, ("run[1]",), m=m)
+    over = {"a": [0.5, 2.0]}
+    with mdf_loop.options(engine="numpy"):
+        s = mdf_loop.sweep(graph, over, trials=2, seed=1)
+        assert_law(graph, s, over, 2)
+    assert bool(batched) == is_at_once
+
+
 @pytest.mark.parametrize("engine", ["interpret", "numpy"])
 @pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 31, 128, 129, 300])
 def test_sums_of_many_lanes_are_those_of_one_lane(n, engine):

@@ -96,9 +96,7 @@ PRIMITIVES: dict[str, Primitive] = {
     "neg": Primitive(operator.neg, np.negative, cost=1, refuses=False, leaves=True, wraps=True),
     "abs": Primitive(operator.abs, np.absolute, cost=1, refuses=False, leaves=True),  # the lowest number has no opposite
     "div": Primitive(operator.truediv, np.true_divide, cost=4, divides=True),
-    "floordiv": Primitive(
-        operator.floordiv, np.floor_divide, cost=DIVISION, divides=True, is_whole_apart=True, leaves=True
-    ),
+    "floordiv": Primitive(operator.floordiv, np.floor_divide, cost=DIVISION, divides=True, is_whole_apart=True, leaves=True),
     "mod": Primitive(operator.mod, np.remainder, cost=DIVISION, divides=True, is_whole_apart=True),
     "quotient": Primitive(div, None, cost=DIVISION, is_whole_apart=True, leaves=True),
     "pow": Primitive(operator.pow, np.power, is_exact=False, grows=True),

@@ -47,6 +47,9 @@ LARGEST = 1 << 12
 SHORT = 8
 """Whole numbers of a vector up to which a program is made for them."""
 
+FORMS = 8
+"""How often the types of carried values may change: each time there is another program."""
+
 SETTLED = 4
 """Iterations after which their pace is looked at."""
 
@@ -235,11 +238,14 @@ class RunningLanes:
         self.program_for, self.drawing, self.context = program_for, drawing, run
         self.ids, self.alive, self.running = ids, np.ones(len(ids), bool), len(ids)
         self.carried, self.parts, self.outer = map(list, values)
-        self.flags = flags
+        self.flags, self.forms = flags, 0
         self._take(carried)
 
     def _take(self, form: LaneForm) -> None:
         """Go on with the program for carried values of some types."""
+        self.forms += 1
+        if self.forms > FORMS:
+            raise NotBatched("its types change again and again")
         self.program = program = self.program_for(form)
         self.drawing.plan(program.drawn)
         self.read = list(program.begin(self.context, self.ids, *self.outer))

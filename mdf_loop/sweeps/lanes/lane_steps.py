@@ -82,14 +82,14 @@ def lane_program(loop: Loop, carried: LaneForm, parts: LaneForm, outer: LaneForm
         raise CannotLower("its last places depend on the engine")
     begin, read = _beginning(one, outer.flags)
     ends, flags = tuple(x.type for x in one.body.results[1 : 1 + len(carried.types)]), carried.flags
-    stays = [end == type for end, type in zip(ends, carried.types, strict=True)]
+    unchanged = [end == type for end, type in zip(ends, carried.types, strict=True)]
     while True:
         many, found = _iteration(one, (*flags, *parts.flags), read)
-        taken = tuple(flag or (same and row[1]) for flag, same, row in zip(flags, stays, found[1:], strict=False))
+        taken = tuple(flag or (same and row[1]) for flag, same, row in zip(flags, unchanged, found[1:], strict=False))
         if taken == flags:
             break
         flags = taken
-    following = tuple(flag if same else row[1] for flag, same, row in zip(flags, stays, found[1:], strict=False))
+    following = tuple(flag if same else row[1] for flag, same, row in zip(flags, unchanged, found[1:], strict=False))
     given = [(many.everywhere(*row) if flag else row[0], flag) for row, flag in zip(found[1:], following, strict=False)]
     results = [found[0], *given, *found[1 + len(given) :]]
     refused = [many.b.reduce(x, "any", range(x.type.rank or 0)) for x in many.wrong]
