@@ -13,6 +13,7 @@ from swept_models import GATHERING, loop_graph
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError, IterationError, KindError, LoopError, LoopInterrupted, LoopTimeout
+from mdf_loop.ops.registry import KERNELS
 from mdf_loop.sweeps.compiled_lanes import CompiledLoop
 from mdf_loop.sweeps.lanes.batched import BatchedLoop
 from mdf_loop.sweeps.seeds import Seeds, seed_of
@@ -203,6 +204,24 @@ def test_a_program_is_not_made_for_each_iteration(m, is_at_once, monkeypatch):
         s = mdf_loop.sweep(graph, over, trials=2, seed=1)
         assert_law(graph, s, over, 2)
     assert bool(batched) == is_at_once
+
+
+def test_a_kernel_that_does_more_than_compute_is_called_in_each_run():
+    called = []
+
+    @mdf_loop.kernel("Count", domain="my.sweeps", pure=False)
+    def count(x):
+        called.append(1)
+        return x + x
+
+    body = """<ir_version: 10, opset_import: ["": 20, "my.sweeps": 1]>
+      b (int64 i, bool c, double x) => (bool c, double y) { t = my.sweeps.Count (a) y = Add (x, t) }"""
+    try:
+        with mdf_loop.options(engine="numpy"):
+            mdf_loop.sweep(loop_graph(body, {"a": 0.5, "x": 1.0}, {"x": "x"}, ("run",), m=4), {"x": [1.0, 2.0]}, trials=3, seed=1)
+        assert len(called) == 2 * 3 * 4
+    finally:
+        del KERNELS["my.sweeps", "Count"]
 
 
 @pytest.mark.parametrize("engine", ["interpret", "numpy"])

@@ -10,7 +10,7 @@ import numpy as np
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.ops.registry import facts
 from mdf_loop.ops.rows import Draw
-from mdf_loop.plan.invariants import draws
+from mdf_loop.plan.invariants import draws, is_repeatable
 from mdf_loop.step.build import CannotLower
 from mdf_loop.step.lower import Lowering, Names
 from mdf_loop.step.primitives import INT64
@@ -20,16 +20,18 @@ NUMBER = Type(INT64, ())
 """The type of an iteration number."""
 
 
-def refuse_other_draws(body: Body) -> None:
-    """See that a body draws number by number, and from the stream of the run alone.
+def refuse_more(body: Body) -> None:
+    """See that a body computes, and draws number by number from the stream of the run, and does nothing else.
 
     Raises
     ------
     CannotLower
-        It does not.
+        It does more.
     """
-    for node in filter(draws, body.nodes):
-        if facts(node).drawing is None or node.attrs.get("seed") is not None:
+    for node in body.nodes:
+        if not is_repeatable(node):
+            raise CannotLower(f"{node.op} may do more than compute")
+        if draws(node) and (facts(node).drawing is None or node.attrs.get("seed") is not None):
             raise CannotLower(f"{node.op} draws in a way of its own")
 
 
@@ -96,7 +98,7 @@ def lowered(loop: Loop, carried: Sequence[Type], parts: Sequence[Type], outer: S
     CannotLower
         It has to be run lane by lane.
     """
-    refuse_other_draws(loop.body)
+    refuse_more(loop.body)
     lowering, body = LaneLowering(loop), loop.body
     b, rank = lowering.b, {name: len(body.type_of(name or "").shape or ()) for name in (loop.index, loop.condition)}
     names = {name: b.param(type) for name, type in zip(body.captures, outer, strict=True)}
