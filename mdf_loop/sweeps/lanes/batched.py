@@ -47,6 +47,9 @@ LARGEST = 1 << 12
 SHORT = 8
 """Whole numbers of a vector up to which a program is made for them."""
 
+MOST = 64
+"""Programs of one loop that are kept."""
+
 FORMS = 8
 """How often the types of carried values may change: each time there is another program."""
 
@@ -171,8 +174,9 @@ class BatchedLoop:
                 given = [known[name] if name else None for name in node.inputs]
                 entry = lookup(node.op, node.opset, node.domain)
                 results = of_constants(node, bind(node), entry, given, LARGEST) or ()
-                for name, value in zip(filter(None, node.outputs), results, strict=False):
-                    known[name], found[name] = value, LaneColumn(value, value, False)
+                same = {name: value for name, value in zip(node.outputs, results, strict=False) if name}
+                known |= same
+                found |= {name: LaneColumn(value, value, False) for name, value in same.items()}
         return found
 
     def _program(
@@ -181,6 +185,8 @@ class BatchedLoop:
         """The program for values of some types; ``outer`` are those that it is given from outside, ``fixed`` those it knows."""
         key = changes(), carried, parts, *outer, form, *((name, x.dtype, x.tobytes()) for name, x in fixed.items())
         if key not in self._programs:
+            if len(self._programs) >= MOST:
+                self._programs.clear()
             body = self.record.body
             nodes = tuple(node for node in body.nodes if {*outer, *fixed}.isdisjoint(node.outputs))
             inner = replace(body, nodes=nodes, constants={**body.constants, **fixed}, captures=tuple(outer))
