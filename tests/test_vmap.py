@@ -26,7 +26,12 @@ from mdf_loop.settings.engines import can_compile
 from mdf_loop.step.build import CannotLower, type_of_value
 from mdf_loop.step.failing import FallBack
 from mdf_loop.step.lower import lower_loop
+<<<<<<< HEAD
 from mdf_loop.step.structure import adds_up_little, gives_same_bits, values_in
+=======
+from mdf_loop.step.structure import values_in
+from mdf_loop.step.trace import definition_of, is_traced
+>>>>>>> main
 from mdf_loop.step.vmap import vmap
 
 N = 3
@@ -45,7 +50,7 @@ def has_definition(node):
         entry = lookup(node.op, node.opset, node.domain)
     except UnsupportedOp:
         return False
-    return entry.define is not None or entry.batch is not None
+    return definition_of(entry) is not None or is_traced(entry) or entry.batch is not None
 
 
 CASES = {name: (node, values) for name, node, values in batched_nodes() if has_definition(node)}

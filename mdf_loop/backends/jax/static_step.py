@@ -27,6 +27,9 @@ from mdf_loop.step.records import Region, Type, Value
 from mdf_loop.step.speculation import guessing
 from mdf_loop.step.structure import Uses, regions_of, uses_of, values_in
 
+TURN_ON = 'JAX has 32 bits until one says jax.config.update("jax_enable_x64", True), once, before anything else of JAX'
+"""What to do where 64 bits are needed."""
+
 WIDE = (np.dtype(np.float64), np.dtype(np.complex128))
 
 
@@ -93,10 +96,7 @@ class JaxStep:
     def __call__(self, given: Sequence[Any], draws: Draws, **how: Any) -> list[Any]:
         """Its results; what a loop that may end early collected is :class:`Padded`."""
         if canonical(np.float64) != np.float64 and (wide := self._wide()) is not None:
-            raise ArgumentError(
-                f"the model computes in {wide.type.dtype}, and JAX has 32 bits until one says "
-                'jax.config.update("jax_enable_x64", True), once, before anything else of JAX'
-            )
+            raise ArgumentError(f"the model computes in {wide.type.dtype}, and {TURN_ON}")
         return Walk(self.how(**how), draws).results(self.region, given)
 
     def how(self, **how: Any) -> How:
