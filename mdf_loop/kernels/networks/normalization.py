@@ -7,13 +7,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.numbers.wide import widened
-<<<<<<< HEAD
 from mdf_loop.ops.batching import along, by_step, folding
-from mdf_loop.ops.registry import kernel
-=======
-from mdf_loop.ops.batching import Result, along, folding
 from mdf_loop.ops.registry import kernel, say
->>>>>>> main
 from mdf_loop.types.elements import DTYPES
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from mdf_loop.ops.batching import by_step, elementwise
-from mdf_loop.ops.registry import kernel, lookup, register
+from mdf_loop.ops.registry import kernel, lookup, register, say
 from mdf_loop.ops.rows import Call
 
 
@@ -40,6 +40,7 @@ def of_two(op: str) -> Callable[[Call], Call]:
         def before_7(a: Any, b: Any, *, axis: int | None = None, broadcast: int = 0, consumed_inputs: Any = None) -> Any:
             return run(a, fitted(a, b, axis, broadcast))
 
+        say(op, until=7, traced=True)
         return kernel(op, since=7, batch=elementwise)(run)
 
     return decorate
