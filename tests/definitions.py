@@ -5,7 +5,9 @@ import functools
 import ml_dtypes
 import numpy as np
 
+from mdf_loop.execute.steps_of_many import StepsOfMany
 from mdf_loop.kernels import load_kernels
+from mdf_loop.ops.batching import by_step
 from mdf_loop.ops.registry import bind, lookup
 from mdf_loop.options import start_run
 from mdf_loop.step.build import Builder, CannotLower, type_of_value
@@ -54,6 +56,21 @@ def defined(node, given, known=()):
     except (CannotLower, ValueError):
         return None
     return check(b.closed(found if isinstance(found, tuple) else (found,)))
+
+
+def rule_of(node):
+    """The rule by which a node is run for many iterations; that of its Step, if it says so."""
+    entry, bound = lookup(node.op, node.opset, node.domain), bind(node)
+    if entry.batch is not by_step:
+        return entry.batch
+    many = StepsOfMany(exact=False)
+
+    def rule(run, args, stacked, attrs):
+        types = [None if a is None else type_of_value(a[0, ...] if s else a) for a, s in zip(args, stacked, strict=True)]
+        found = many(node, bound, entry, args, types, stacked, start_run())
+        return found and (found[0], found[1].flags)
+
+    return rule
 
 
 def kernel_of(node, given):

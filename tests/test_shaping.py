@@ -3,7 +3,9 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from definitions import rule_of
 
+from mdf_loop.ir import Node
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import lookup
 
@@ -22,8 +24,8 @@ def run(op, opset, *inputs, **attrs):
 
 
 def batched(op, opset, args, stacked, **attrs):
-    entry = lookup(op, opset)
-    return entry.batch(entry.run, args, stacked, attrs)
+    node = Node(op, tuple(f"x{k}" for k in range(len(args))), ("y",), attrs, opset=opset)
+    return rule_of(node)(lookup(op, opset).run, args, stacked, attrs)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The Step: its builder, its table of legality, liveness and memory, its printed form, and programs made of it."""
 
+import contextlib
 import re
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ from mdf_loop.step.failing import TooLong
 from mdf_loop.step.liveness import END, Liveness
 from mdf_loop.step.lower import Lowering, lower_loop
 from mdf_loop.step.memory import assign
+from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.printed import printed
 from mdf_loop.step.records import LoopRegion, Region, Shape, Size, Type, Value
 from mdf_loop.step.structure import uses_of, values_in
@@ -356,3 +358,23 @@ def test_what_fails_and_nobody_reads_fails_in_programs_too(engine):
     body = "b (int64 i, bool c, double s) => (bool c, double t) { t = Add (s, s) d = Transpose <perm = [0]> (m) }"
     with mdf_loop.options(engine=engine), pytest.raises(mdf_loop.LoopError, match="axes"):
         mdf_loop.loop(7, True, 1.0, body=body, m=np.ones((2, 3)))
+
+
+def of_two(dtype):
+    """The primitives that take two numbers of a type."""
+    for name, row in PRIMITIVES.items():
+        if name == "quotient" or (row.ufunc is not None and row.ufunc.nin == 2):
+            with contextlib.suppress(TypeError):
+                row.call(dtype(7), dtype(2))
+                yield name, dtype
+
+
+@pytest.mark.parametrize(("name", "dtype"), [*of_two(np.float64), *of_two(np.int64)], ids=str)
+def test_a_number_beside_an_array_is_one_of_its_type(name, dtype):
+    b, number, array = Builder(), dtype(7), np.array([1, 2, 3], dtype)
+    x, y = b.param(Type(np.dtype(dtype), ()), 0), b.param(Type(np.dtype(dtype), (3,)), 1)
+    call, _ = program(b.closed([b.element(name, x, y), b.element(name, y, x)]))
+    expected = PRIMITIVES[name].call(number, array), PRIMITIVES[name].call(array, number)
+    for found, wanted in zip(call(start_run(), number, array), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+        assert found.dtype == wanted.dtype

@@ -13,6 +13,7 @@ from swept_models import GATHERING, loop_graph
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError, IterationError, KindError, LoopError, LoopInterrupted, LoopTimeout
+from mdf_loop.ops.registry import KERNELS
 from mdf_loop.sweeps.compiled_lanes import CompiledLoop
 from mdf_loop.sweeps.lanes.batched import BatchedLoop
 from mdf_loop.sweeps.seeds import Seeds, seed_of
@@ -149,6 +150,13 @@ BODIES = {
         {"a": 0.99, "x": [1.0, 2.0, 3.0], "w": np.arange(50.0), "one": [1], "end": [3], "zero": [0]},
         ("run[0]", "run[1]"),
     ),
+    "a loop inside": (
+        """b (int64 i, bool c, double x) => (bool c, double y) { n = Constant <value_int = 3> () d = Mul (x, a)
+          s = Loop (n, c, d) <body = inner (int64 j, bool g, double v) => (bool g, double w) { h = Mul (v, a) w = Add (h, x) }>
+          z = RandomUniformLike (x) t = Mul (s, a) y = Add (t, z) }""",
+        {"a": 0.25, "x": 1.0},
+        ("run",),
+    ),
     "functions that differ in the last place": (
         """b (int64 i, bool c, double x) => (bool c, double y) {
           e = Exp (x) f = Mul (a, e) g = RandomNormalLike (x) y = Tanh (f) }""",
@@ -182,6 +190,38 @@ def test_bodies_of_every_kind_give_each_run_what_it_gives_alone(name, engine, mo
                     found = row[key].values[: len(value)] if f"{key}_length" in s else row[key].values
                     np.testing.assert_array_equal(found, value)
     assert bool(batched) == (s.attrs["engine"] == "jit" or name != "functions that differ in the last place")
+
+
+@pytest.mark.parametrize(("m", "is_at_once"), [(5, True), (40, False)])
+def test_a_program_is_not_made_for_each_iteration(m, is_at_once, monkeypatch):
+    """Values that grow have another type each time."""
+    batched = is_batched(monkeypatch)
+    body = """b (int64 i, bool c, double[n] x) => (bool c, double[k] y, double s) {
+      t = Mul (x, a) y = Concat <axis = 0> (t, one) s = ReduceMax <keepdims = 0> (y) }"""
+    graph = loop_graph(body, {"a": 0.5, "x": [1.0], "one": [2.0]}, {"x": "x"}, ("run[1]",), m=m)
+    over = {"a": [0.5, 2.0]}
+    with mdf_loop.options(engine="numpy"):
+        s = mdf_loop.sweep(graph, over, trials=2, seed=1)
+        assert_law(graph, s, over, 2)
+    assert bool(batched) == is_at_once
+
+
+def test_a_kernel_that_does_more_than_compute_is_called_in_each_run():
+    called = []
+
+    @mdf_loop.kernel("Count", domain="my.sweeps", pure=False)
+    def count(x):
+        called.append(1)
+        return x + x
+
+    body = """<ir_version: 10, opset_import: ["": 20, "my.sweeps": 1]>
+      b (int64 i, bool c, double x) => (bool c, double y) { t = my.sweeps.Count (a) y = Add (x, t) }"""
+    try:
+        with mdf_loop.options(engine="numpy"):
+            mdf_loop.sweep(loop_graph(body, {"a": 0.5, "x": 1.0}, {"x": "x"}, ("run",), m=4), {"x": [1.0, 2.0]}, trials=3, seed=1)
+        assert len(called) == 2 * 3 * 4
+    finally:
+        del KERNELS["my.sweeps", "Count"]
 
 
 @pytest.mark.parametrize("engine", ["interpret", "numpy"])

@@ -26,10 +26,9 @@ from mdf_loop.settings.engines import can_compile
 from mdf_loop.step.build import CannotLower, type_of_value
 from mdf_loop.step.failing import FallBack
 from mdf_loop.step.lower import lower_loop
-from mdf_loop.step.structure import values_in
+from mdf_loop.step.structure import adds_up_little, gives_same_bits, values_in
 from mdf_loop.step.trace import definition_of, is_traced
 from mdf_loop.step.vmap import vmap
-from mdf_loop.sweeps.lanes.exact import adds_up_little, gives_same_bits
 
 N = 3
 

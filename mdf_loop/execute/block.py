@@ -12,6 +12,7 @@ from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.interpret import truth
 from mdf_loop.execute.iteration_columns import History, NotStackable
 from mdf_loop.ir import Body, Node
+from mdf_loop.ops.batching import by_step
 from mdf_loop.options import Run
 from mdf_loop.step.records import Type
 
@@ -85,7 +86,7 @@ class Batch:
         picks = entry.facts.picks_rows
         if picks is not None and picks(**node.attrs) and self._is_row(node):
             return True
-        if entry.batch is None or node.captures or (getattr(entry.batch, "picks", False) and self._are_mixed(node)):
+        if entry.batch is None or node.captures:
             return False
         try:
             args = [
@@ -94,21 +95,39 @@ class Batch:
             ]
         except NotStackable:
             return False
+        if entry.batch is by_step:
+            return self._by_step(node, args, flags)
         result = entry.batch(entry.run, args, flags, bound.keywords)
         if result is None:
             return False
         types = self._types_of_rows(node) if self.calls.exact else [None] * len(result[0])
-        for name, value, stacked, type in zip(node.outputs, *result, types, strict=False):
-            if name and stacked:
+        self._keep_all(node, *result, types)
+        return True
+
+    def _by_step(self, node: Node, args: Sequence[Any], flags: Sequence[bool]) -> bool:
+        """Run a node by its Step, with a leading axis."""
+        bound, entry, _ = self.calls(node)
+        types = [self._type(name) for name in node.inputs]
+        found = self.calls.many(node, bound, entry, args, types, flags, self.run)
+        if found is None:
+            return False
+        results, many = found
+        self._keep_all(node, results, many.flags, many.types)
+        return True
+
+    def _type(self, name: str) -> Type | None:
+        """The type of an input in one iteration; None where it is omitted."""
+        if not name or (name not in self.histories and self.single(name) is None):
+            return None
+        return self.histories[name].type if name in self.histories else self.calls.type(self.single(name))
+
+    def _keep_all(self, node: Node, values: Sequence[Any], flags: Sequence[bool], types: Sequence[Type | None]) -> None:
+        """Take what a node gave for all iterations, with a row for each as the flags say."""
+        for name, value, is_stacked, type in zip(node.outputs, values, flags, types, strict=False):
+            if name and is_stacked:
                 self.histories[name] = History.of_array(value, type=type if value.ndim == 1 else None)
             elif name:
                 self.fixed[name] = value
-        return True
-
-    def _are_mixed(self, node: Node) -> bool:
-        """Whether some inputs are arrays and some numbers, so that what is picked is now one, now the other."""
-        types = [self.histories[n].type if n in self.histories else self.calls.type(self.single(n)) for n in node.inputs]
-        return len({type.is_array for type in types}) > 1
 
     def _types_of_rows(self, node: Node) -> list[Type]:
         """What a node's kernel gives in one iteration, where a stack of numbers does not say whether they are arrays."""

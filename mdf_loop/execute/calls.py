@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from mdf_loop.execute.program import Program
+from mdf_loop.execute.steps_of_many import StepsOfMany
 from mdf_loop.ir import Node
 from mdf_loop.ops.registry import Kernel, bind, lookup
 from mdf_loop.ops.rows import Bound
@@ -28,6 +29,7 @@ class Calls:
 
     def __init__(self, program: Program) -> None:
         self.exact = not program.body.typed
+        self.many = StepsOfMany(self.exact)
         self._program = program
         self._bound = {id(step.node): step.bound for step in program.steps}
         self._found: dict[int, tuple[Bound, Kernel, Node]] = {}

@@ -193,8 +193,8 @@ class Simulator:
         key = (batch.kind, chosen.engine, chosen.max_iterations, chosen.trusted, chosen.obey_body_condition, changes())
         if key not in self._programs:
             source = source_of(self.model)
-            settled = dataclasses.replace(chosen, engine=engine_of(chosen.engine, self.model))
             inputs = {**self.inputs, **batch.inputs(0)}
+            settled = dataclasses.replace(chosen, engine=engine_of(chosen.engine, self.model, inputs))
             part = Run(settled, run.stream, deadline=run.deadline)
             times = self.trials or 1
             made = source and row_program(source, inputs, list(batch.columns), self.outputs, times, part)

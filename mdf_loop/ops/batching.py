@@ -30,6 +30,11 @@ Result = tuple[tuple[Any, ...], tuple[bool, ...]] | None
 Rule = Callable[[Callable[..., Any], Sequence[Any], Sequence[bool], Mapping[str, Any]], Result]
 
 
+def by_step(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
+    """What the operator computes says it: its Step gets a leading axis, see :mod:`mdf_loop.execute.steps_of_many`."""
+    return None
+
+
 def all_stacked(result: Any) -> Result:
     """What a kernel returned, every output of it stacked."""
     outputs = result if type(result) is tuple else (result,)

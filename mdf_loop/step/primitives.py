@@ -45,6 +45,10 @@ class Primitive:
         not, whose last place depends on how many numbers a processor works on.
     refuses : bool
         Python may raise an error for numbers of its own, and not only for whole ones that are too large for a float.
+    divides : bool
+        Python's numbers are not divided by 0: numpy's are.
+    grows : bool
+        A weak whole number may become so large that the run looks at it first.
     is_whole_apart : bool
         Whole numbers may give another number than floats of the same values: 1 // 0 is 0, and 1.0 // 0.0 is infinite.
     leaves, wraps : bool
@@ -59,6 +63,8 @@ class Primitive:
     is_python: bool = False
     is_exact: bool = True
     refuses: bool = True
+    divides: bool = False
+    grows: bool = False
     is_whole_apart: bool = False
     leaves: bool = False
     wraps: bool = False
@@ -86,15 +92,15 @@ _MATH = (
 PRIMITIVES: dict[str, Primitive] = {
     "add": Primitive(operator.add, np.add, cost=1, refuses=False, leaves=True, wraps=True),
     "sub": Primitive(operator.sub, np.subtract, cost=1, refuses=False, leaves=True, wraps=True),
-    "mul": Primitive(operator.mul, np.multiply, cost=1, refuses=False, leaves=True, wraps=True),
+    "mul": Primitive(operator.mul, np.multiply, cost=1, refuses=False, grows=True, leaves=True, wraps=True),
     "neg": Primitive(operator.neg, np.negative, cost=1, refuses=False, leaves=True, wraps=True),
     "abs": Primitive(operator.abs, np.absolute, cost=1, refuses=False, leaves=True),  # the lowest number has no opposite
-    "div": Primitive(operator.truediv, np.true_divide, cost=4),
-    "floordiv": Primitive(operator.floordiv, np.floor_divide, cost=DIVISION, is_whole_apart=True, leaves=True),
-    "mod": Primitive(operator.mod, np.remainder, cost=DIVISION, is_whole_apart=True),
+    "div": Primitive(operator.truediv, np.true_divide, cost=4, divides=True),
+    "floordiv": Primitive(operator.floordiv, np.floor_divide, cost=DIVISION, divides=True, is_whole_apart=True, leaves=True),
+    "mod": Primitive(operator.mod, np.remainder, cost=DIVISION, divides=True, is_whole_apart=True),
     "quotient": Primitive(div, None, cost=DIVISION, is_whole_apart=True, leaves=True),
-    "pow": Primitive(operator.pow, np.power, is_exact=False),
-    "shl": Primitive(operator.lshift, np.left_shift, cost=1),
+    "pow": Primitive(operator.pow, np.power, is_exact=False, grows=True),
+    "shl": Primitive(operator.lshift, np.left_shift, cost=1, grows=True),
     "shr": Primitive(operator.rshift, np.right_shift, cost=1),
     "and_": Primitive(operator.and_, np.bitwise_and, cost=1, refuses=False),
     "or_": Primitive(operator.or_, np.bitwise_or, cost=1, refuses=False),
@@ -118,7 +124,7 @@ PRIMITIVES: dict[str, Primitive] = {
     "erf": Primitive(error_function, None, is_exact=False),
     **{f"math.{name}": Primitive(getattr(math, name), None, is_python=True, is_exact=False) for name in _MATH.split()},
     "python.whole": Primitive(_whole, None, is_python=True, refuses=False),
-    "python.round": Primitive(round, None, is_python=True),
+    "python.round": Primitive(round, None, is_python=True, grows=True),
 }
 """All primitives by name."""
 

@@ -19,7 +19,6 @@ from mdf_loop.ir import Node
 from mdf_loop.kernels.arrays.axes import places
 from mdf_loop.kernels.mdf.weak_numbers import element, of_numbers
 from mdf_loop.kernels.numbers.activation import one_shape
-from mdf_loop.kernels.numbers.ufuncs import aligned
 from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import KERNELS, Kernel
 from mdf_loop.ops.rows import FUNCTIONS, Bound, Call
@@ -39,7 +38,7 @@ OF_FUNCTIONS = {
 }
 """The primitive that a function is."""
 
-_ELEMENTWISE = elementwise, one_shape, aligned
+_ELEMENTWISE = elementwise, one_shape
 
 MOST = 500
 """Calls of numpy's functions up to which a kernel is traced: a loop of Python's is written out."""

@@ -144,7 +144,7 @@ class Vmap:
 
     def _element(self, v: Value, xs: Sequence[Value], flags: Sequence[bool]) -> Value:
         if v.type.weak:
-            _refuse_python(v, flags)
+            self.refuse_python(v, xs)
         elif PRIMITIVES[v.op].is_python:
             raise CannotLower(f"{v.op} for many at once")
         if any(x.type.weak and flag for x, flag in zip(v.args, flags, strict=True)):
@@ -157,6 +157,19 @@ class Vmap:
         if found.type.dtype != v.type.dtype:
             raise CannotLower(f"{v.op} as {found.type}")
         return found
+
+    def refuse_python(self, v: Value, xs: Sequence[Value]) -> None:
+        """See that numpy's rows of Python's numbers become what Python's numbers would: of floats, or of truth values.
+
+        Raises
+        ------
+        CannotLower
+            They may not.
+        """
+        row, kinds = PRIMITIVES[v.op], {x.type.kind for x in v.args}
+        is_fine = v.type.kind == "b" if kinds == {"b"} else (row.leaves or row.is_question) and are_floats(v.args)
+        if row.refuses or not is_fine:
+            raise CannotLower(f"{v.op} of numbers of Python's")
 
     # What holds others
 
@@ -253,25 +266,9 @@ class Vmap:
         return self.b.transpose(x, [place, *(k for k in range(rank) if k != place)])
 
 
-_OF_FLOATS = {"add", "sub", "mul", "neg", "abs"}
-"""What Python does with floats as numpy does, and never refuses."""
-
-_LOGIC = {"and_", "or_", "xor"}
-
-
-def _refuse_python(v: Value, flags: Sequence[bool]) -> None:
-    """See that numpy's rows of Python's numbers become what Python's numbers would."""
-    kinds = {x.type.kind for x in v.args}
-    is_fine = v.op in _LOGIC and kinds == {"b"}
-    if v.op in _OF_FLOATS or PRIMITIVES[v.op].is_question:
-        is_fine = kinds <= {"f", "i"} and all(x.type.kind == "f" or _is_small(x) for x in v.args)
-    if not is_fine:
-        raise CannotLower(f"{v.op} of numbers of Python's")
-
-
-def _is_small(x: Value) -> bool:
-    """Whether it is a whole number that is a float as well."""
-    return x.op == "const" and abs(x.attr) <= 1 << 53
+def are_floats(values: Sequence[Value]) -> bool:
+    """Whether numbers of Python's are floats, or whole numbers that are floats as well."""
+    return all(x.type.kind == "f" or (x.op == "const" and x.type.kind == "i" and abs(x.attr) <= 1 << 53) for x in values)
 
 
 # One rule for each operation that moves elements, given what its arguments became and which have the axis

@@ -25,9 +25,9 @@ from mdf_loop.options import Run
 from mdf_loop.settings.engines import can_compile
 from mdf_loop.settings.random_streams import RandomStream, begun
 from mdf_loop.step.failing import FallBack, TooLong
+from mdf_loop.step.structure import gives_same_bits
 from mdf_loop.sweeps.crew import current_crew
-from mdf_loop.sweeps.lanes.exact import NotBatched, gives_same_bits
-from mdf_loop.sweeps.lanes.lane_values import Columns
+from mdf_loop.sweeps.lanes.lane_values import Columns, NotBatched
 from mdf_loop.sweeps.seeds import Seeds
 from mdf_loop.sweeps.vectors import Vectors, column_of_values
 
@@ -163,7 +163,6 @@ class CompiledGraph:
         which: np.ndarray,
         seeds: Seeds | None,
         run: Run,
-        is_exact: bool,
         seconds: float = math.inf,
     ) -> list[Any] | None:
         """Each output in all lanes, or in the first ones, as far as it goes; None if there is another way to take.
@@ -177,8 +176,6 @@ class CompiledGraph:
         seeds : Seeds, optional
             Of the random stream of each lane, if the graph draws.
         run : Run
-        is_exact : bool
-            Whether all engines give the same bits: engine ``auto`` compiles what pays.
         seconds : float
             After which no further lane is begun.
 
@@ -188,7 +185,7 @@ class CompiledGraph:
             As those of :class:`CompiledLoop`.
         """
         how = run.options.how
-        pays = how.compiles_what_pays and is_exact and len(which) * UNKNOWN >= WORTH
+        pays = how.compiles_what_pays and len(which) * UNKNOWN >= WORTH
         if not (how.compiles or pays) or not can_compile() or not _are_of_one_kind(given):
             return None
         made = self.graph.machine_code(given[0], run.options)

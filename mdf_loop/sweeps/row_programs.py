@@ -19,8 +19,9 @@ from mdf_loop.ir import Body, Node
 from mdf_loop.models.between_loops import Request, is_passed_on
 from mdf_loop.options import Run
 from mdf_loop.settings.engines import can_compile
+from mdf_loop.step.structure import gives_same_bits
 from mdf_loop.sweeps.compiled_lanes import CompiledLoop
-from mdf_loop.sweeps.lanes.exact import NotBatched, gives_same_bits
+from mdf_loop.sweeps.lanes.lane_values import NotBatched
 from mdf_loop.sweeps.sources import Evaluated, OfNodes, OfOperators, Unread, results_in
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def row_program(
         Whose options say how everything is run.
     """
     options = run.options
-    pays = options.how.compiles_what_pays and source.is_exact
+    pays = options.how.compiles_what_pays
     if not (options.how.compiles or pays) or options.max_iterations is not None or options.trusted or not can_compile():
         return None
     try:

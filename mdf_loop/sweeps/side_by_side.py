@@ -16,8 +16,7 @@ from mdf_loop.models.results import stop_of
 from mdf_loop.options import Run
 from mdf_loop.sweeps.compiled_lanes import CompiledLoop
 from mdf_loop.sweeps.lanes.batched import BatchedLoop
-from mdf_loop.sweeps.lanes.exact import NotBatched
-from mdf_loop.sweeps.lanes.lane_values import Columns
+from mdf_loop.sweeps.lanes.lane_values import Columns, NotBatched
 from mdf_loop.sweeps.row_programs import refuse_other, request_of_columns
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, column_of, holding
 from mdf_loop.sweeps.seeds import Seeds, gc_paused
@@ -82,7 +81,7 @@ class SideBySide:
         outside = Run(run.options, Unread(0), deadline=run.deadline, enclosing=run)
         with gc_paused():
             points = [task.inputs_of(point) for point in range(first, (stop - 1) // task.trials + 1)]
-            alone = source.loops == 1 and source.is_stepped
+            alone = source.loops == 1 and source.is_stepped(points[0])
             requests = [next(source.steps(inputs, outside)) for inputs in points] if alone else []
         taken = source.taken(task.names, requests[0]) if requests else None
         if taken is not None:
@@ -171,7 +170,7 @@ class SideBySide:
         how = run.options.how
         compiles = how.compiles or how.compiles_what_pays
         batched = self._ready(prepared, compiles, lambda: BatchedLoop(prepared.record, compiles))
-        return batched.run(arguments, which, seeds, keeps, run.deadline, run.options.max_iterations, seconds)
+        return batched.run(arguments, which, seeds, keeps, run, seconds)
 
     def _ready(self, prepared: Any, how: Any, make: Callable[[], Any]) -> Any:
         """What was made of a loop before; it is kept beside the loop, so that its place stays taken."""

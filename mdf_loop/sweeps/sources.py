@@ -6,8 +6,7 @@ each yields the loops that it reaches and is sent their results, so that the sam
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -15,17 +14,23 @@ import numpy as np
 
 from mdf_loop.backend import LoopRep
 from mdf_loop.convert.restoring import input_ids, names_of
+from mdf_loop.execute.numpy_engine import program_values
 from mdf_loop.ir import Body, Loop
 from mdf_loop.models.between_loops import BetweenLoops, Request, result_in
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.models.network import NetworkModel
 from mdf_loop.models.once import Given, NotOnce, OnceEvaluation, OnceGraph
-from mdf_loop.options import Run
+from mdf_loop.ops.registry import changes
+from mdf_loop.options import Run, current_options
 from mdf_loop.plan.invariants import draws
 from mdf_loop.settings.random_streams import RandomStream
+from mdf_loop.step.build import CannotLower, type_of_value
+from mdf_loop.step.lower import lower_graph, lower_loop
+from mdf_loop.step.records import Region
+from mdf_loop.step.structure import gives_same_bits
 from mdf_loop.sweeps.compiled_lanes import CompiledGraph
-from mdf_loop.sweeps.lanes.exact import NotBatched, adds_terms_up, refuse_inexact
+from mdf_loop.sweeps.lanes.lane_values import NotBatched
 from mdf_loop.sweeps.seeds import Seeds
 
 Steps = Generator[Request, Any, dict[str, Any]]
@@ -41,10 +46,6 @@ class Evaluated(Protocol):
         How many loops it has.
     draws : bool
         Whether it draws random numbers.
-    is_exact : bool
-        Whether each engine gives the same bits, in lanes as well.
-    is_stepped : bool
-        Whether it is evaluated between its loops as each run alone is.
     has_many : bool
         Whether there is anything to run side by side.
     """
@@ -52,16 +53,16 @@ class Evaluated(Protocol):
     loops: int
 
     @property
-    def is_stepped(self) -> bool: ...
-
-    @property
     def has_many(self) -> bool: ...
 
     @property
     def draws(self) -> bool: ...
 
-    @property
-    def is_exact(self) -> bool: ...
+    def is_stepped(self, inputs: Mapping[str, Any]) -> bool:
+        """Whether it is evaluated between its loops as each run alone is."""
+
+    def is_exact(self, inputs: Mapping[str, Any]) -> bool:
+        """Whether each engine gives the same bits for such inputs, in lanes as well."""
 
     def steps(self, inputs: Mapping[str, Any], outside: Run) -> Steps:
         """An evaluation, which is run by ``outside`` but for its loops."""
@@ -109,25 +110,36 @@ def _made(model: Model) -> Evaluated | None:
 class OfNodes:
     """A model of MDF, which operators evaluate."""
 
-    is_stepped = True
-
     def __init__(self, model: MdfModel, once: OnceGraph) -> None:
         self.model, self.once = model, once
         self.body = once.anything.body
         self._loops = [node.loop.body for node in self.body.nodes if node.loop is not None]
         self.loops = len(self._loops)
         self.has_many = bool(self._loops)
+        self._exact: dict[Any, bool] = {}
 
     @cached_property
     def draws(self) -> bool:
         """Whether it draws random numbers, anywhere."""
         return any(map(draws, self.body.nodes))
 
-    @cached_property
-    def is_exact(self) -> bool:
-        """Whether its loops give the same bits in all engines; everything around them runs in one way."""
-        has_branches = any(node.loop is None and any(node.bodies) for node in self.body.nodes)
-        return not has_branches and _are_exact(*self._loops)
+    def is_stepped(self, inputs: Mapping[str, Any]) -> bool:
+        """MDF's own functions are the same in all engines."""
+        return True
+
+    def is_exact(self, inputs: Mapping[str, Any]) -> bool:
+        """Whether its only loop gives the same bits in all engines."""
+        if self.loops != 1 or any(node.loop is None and any(node.bodies) for node in self.body.nodes):
+            return False
+        request = next(self.steps(inputs, Run(current_options(), Unread(0))))
+        given, record = request.arguments, request.prepared.record
+        values = program_values(given, [state.initial for state in record.body.state])
+        types = tuple(type_of_value(value, not record.body.typed) for value in values)
+        form = given.trip_count is not None, given.go is not None
+        key = changes(), form, types
+        if key not in self._exact:
+            self._exact[key] = _is_exact(lambda: lower_loop(record.with_state_carried, types, *form))
+        return self._exact[key]
 
     def steps(self, inputs: Mapping[str, Any], outside: Run) -> Steps:
         """An evaluation, which is run by ``outside`` but for its loops."""
@@ -182,6 +194,7 @@ class OfOperators:
         self.loops = len(rep.body.nodes) - len(self.nodes)
         self._whole = CompiledGraph(rep.graph)
         self._between = BetweenLoops(rep.graph)
+        self._exact: dict[Any, bool] = {}
 
     @cached_property
     def draws(self) -> bool:
@@ -190,21 +203,22 @@ class OfOperators:
 
     has_many = True
 
-    @property
-    def is_stepped(self) -> bool:
+    def is_stepped(self, inputs: Mapping[str, Any]) -> bool:
         """What stands around loops is part of one program in engine jit, which may give other bits."""
-        return self.is_exact
+        return self.is_exact(inputs)
 
-    @cached_property
-    def is_exact(self) -> bool:
+    def is_exact(self, inputs: Mapping[str, Any]) -> bool:
         """Whether everything in it gives the same bits in all engines, and random numbers are drawn in loops alone."""
-        body = self.rep.body
-        loops = [node.loop.body for node in body.nodes if node.loop is not None]
-        return not any(map(draws, self.nodes)) and _are_exact(replace(body, nodes=tuple(self.nodes)), *loops)
+        types = tuple(type_of_value(value, not self.rep.body.typed) for value in self.values(inputs))
+        if any(map(draws, self.nodes)):
+            return False
+        if (key := (changes(), types)) not in self._exact:
+            self._exact[key] = _is_exact(lambda: lower_graph(self.rep.body, types))
+        return self._exact[key]
 
     def steps(self, inputs: Mapping[str, Any], outside: Run) -> Steps:
         """An evaluation, which is run by ``outside`` but for its loops."""
-        if not self.is_exact:
+        if not self.is_exact(inputs):
             raise NotBatched("what stands around its loops may differ in the last place")
         if any(loop.watches or loop.record.batched for loop in self._loops):
             raise NotBatched("a loop looks at its parts once more when it is over")
@@ -228,7 +242,7 @@ class OfOperators:
     ) -> Mapping[str, Any] | None:
         """The outputs of all runs, or of the first that begin in time, by one program, each a column; None if there is none."""
         given = [self.values(inputs) for inputs in points]
-        found = self._whole.run(given, which, seeds, run, self.is_exact, seconds)
+        found = self._whole.run(given, which, seeds, run, seconds)
         return None if found is None else dict(zip(self.outputs, found, strict=False))
 
 
@@ -237,11 +251,9 @@ def results_in(record: Loop) -> int:
     return len(record.carried) + len(record.last) + len(record.collected)
 
 
-def _are_exact(*bodies: Body) -> bool:
-    """Whether the nodes of bodies give the same bits in all engines."""
+def _is_exact(lower: Callable[[], Region]) -> bool:
+    """Whether a Step, if there is one, gives the same bits in all engines."""
     try:
-        for body in bodies:
-            refuse_inexact(body)
-    except NotBatched:
+        return gives_same_bits(lower())
+    except CannotLower:
         return False
-    return not any(map(adds_terms_up, bodies))

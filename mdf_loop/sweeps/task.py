@@ -252,7 +252,7 @@ class Task:
     @cached_property
     def engine(self) -> str:
         """The engine of all runs."""
-        return engine_of(self.options["engine"], self.model)
+        return engine_of(self.options["engine"], self.model, self.inputs_of(0))
 
     @contextlib.contextmanager
     def chosen(self) -> Iterator[None]:

@@ -17,8 +17,8 @@ from mdf_loop.execute.specialised import Specialised, in_machine_code
 from mdf_loop.options import Run
 from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.step.build import CannotLower
+from mdf_loop.step.structure import adds_up_little
 from mdf_loop.step.vmap import vmap
-from mdf_loop.sweeps.lanes.exact import adds_up_little
 
 LANES = 64
 """Runs at once: enough for the widest registers several times over, few enough to stay in the processor's cache."""

@@ -155,7 +155,7 @@ class Walk:
             if name == "round"
             else [jnp.asarray(x).astype(canonical(t)) for x, t in zip(args, computed_in(value), strict=True)]
         )
-        if name in ("div", "floordiv", "mod") and value.type.weak:
+        if PRIMITIVES[value.op].divides and value.type.weak:
             self.how.check(given[1] != 0, "division by zero")
         return TEMPLATES[name](*given).astype(jax_dtype(value.type))
 

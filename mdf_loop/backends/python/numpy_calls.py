@@ -91,6 +91,8 @@ def writes(*ops: str) -> Callable[[Write], Write]:
 def _operands(p: Printer, v: Value) -> list[str]:
     """The arguments of a primitive; a number of Python's is a weak one to numpy, as it may be beside arrays of its type."""
     others = {x.type.dtype for x in v.args if not is_native(x.type)}
+    if v.op in PRIMITIVES and PRIMITIVES[v.op].ufunc in (None, np.ldexp):  # a kernel; ldexp makes float16 of a weak whole number
+        return [*map(p.boxed, v.args)]
     return [_number(p, x, others) if x.type.is_number else p.boxed(x) for x in v.args]
 
 

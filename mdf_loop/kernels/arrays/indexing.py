@@ -19,7 +19,7 @@ from mdf_loop.kernels.arrays.axes import (
     row_ranks,
     settled,
 )
-from mdf_loop.ops.batching import Result, all_stacked, folding
+from mdf_loop.ops.batching import Result, all_stacked, by_step, folding
 from mdf_loop.ops.registry import kernel, say
 from mdf_loop.ops.rows import Call
 
@@ -185,13 +185,7 @@ def sliced(shape: tuple[int, ...], starts: Any, ends: Any, axes: Any = None, ste
     return tuple(where)
 
 
-def slice_attribute_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """The same slice in every iteration."""
-    axes = attrs["axes"] if attrs.get("axes") is not None else range(len(attrs["starts"]))
-    return all_stacked(run(*args, **{**attrs, "axes": behind(axes, args[0].ndim - 1)}))
-
-
-@kernel("Slice", since=1, batch=slice_attribute_rule)
+@kernel("Slice", since=1, batch=by_step)
 def slice_1(data, *, starts, ends, axes=None):
     """From ``starts`` up to but not including ``ends``."""
     return data[sliced(data.shape, starts, ends, axes)]

@@ -10,9 +10,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from mdf_loop.kernels.arrays.axes import row_ranks
 from mdf_loop.kernels.numbers.wide import as_int32, centred, exact_product, exact_terms, largest_from, product, widened
-from mdf_loop.ops.batching import Result, Rule, all_stacked
+from mdf_loop.ops.batching import Result, Rule, all_stacked, by_step
 from mdf_loop.ops.batching import matmul as matmul_rule
 from mdf_loop.ops.prepared_constants import once
 from mdf_loop.ops.registry import kernel, say
@@ -25,25 +24,7 @@ def matmul(a, b):
     return product(a, b)
 
 
-def gemm_rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """Gemm with a leading axis: rows of all iterations as one product where only A varies."""
-    a, b, c = (*args, None)[:3]
-    a_stacked, b_stacked, c_stacked = (*stacked, False)[:3]
-    *rank_of_factors, rank_c = row_ranks((a, b, c), (a_stacked, b_stacked, c_stacked))
-    if rank_of_factors != [2, 2] or rank_c > 2 or (attrs.get("broadcast") == 0 and c is not None and rank_c != 2):
-        return None
-    shared_rows = c is None or (not c_stacked and (rank_c < 2 or c.shape[0] == 1))
-    if a_stacked and not b_stacked and shared_rows and not attrs.get("transA"):
-        rows = run(a.reshape(-1, a.shape[-1]), b, c, **attrs)
-        return all_stacked(rows.reshape(*a.shape[:2], rows.shape[-1]))
-    if c_stacked:
-        c = c.reshape(c.shape[0], *(1,) * (2 - rank_c), *c.shape[1:])
-        if not a_stacked and not b_stacked:
-            a = np.broadcast_to(a, (c.shape[0], *a.shape))
-    return all_stacked(run(a, b, c, **attrs))
-
-
-@kernel("Gemm", since=7, batch=gemm_rule)
+@kernel("Gemm", since=7, batch=by_step)
 def gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
     """alpha * A * B + beta * C, C broadcast to the shape of the product."""
     dtype = a.dtype
@@ -65,7 +46,7 @@ def gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
     return out
 
 
-@kernel("Gemm", since=1, batch=gemm_rule)
+@kernel("Gemm", since=1, batch=by_step)
 def gemm_1(a, b, c, *, alpha=1.0, beta=1.0, transA=0, transB=0, broadcast=0):
     """alpha * A * B + beta * C, C broadcast only where asked for."""
     out = gemm(a, b, alpha=alpha, transA=transA, transB=transB)

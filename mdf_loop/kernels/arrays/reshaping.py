@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arrays.axes import behind, numbers, place, places, settled
+from mdf_loop.kernels.arrays.axes import numbers, place, places, settled
 from mdf_loop.kernels.arrays.bounds import shape_for
-from mdf_loop.ops.batching import Result, all_stacked, of_shape
+from mdf_loop.ops.batching import Result, all_stacked, by_step, of_shape
 from mdf_loop.ops.registry import kernel, say
 from mdf_loop.ops.rows import Call
 
@@ -61,44 +61,22 @@ def reshape_1(data, *, shape=(), consumed_inputs=None):
     return data.reshape(_copied(list(shape), data.shape, 0))
 
 
-def transpose_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """The iteration axis stays in front."""
-    (data,) = args
-    perm = attrs.get("perm")
-    order = range(data.ndim - 1, 0, -1) if perm is None else behind(perm, data.ndim - 1)
-    return all_stacked(data.transpose((0, *order)))
-
-
-@kernel("Transpose", batch=transpose_rule)
+@kernel("Transpose", batch=by_step)
 def transpose(data, *, perm=None):
     """The axes in another order, reversed where not said."""
     return data.transpose(perm)
 
 
-def squeeze_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """Axes of one element go, but not the iteration axis, which may have one as well."""
-    data = args[0]
-    axes = args[1] if len(args) > 1 else attrs.get("axes")
-    gone = [k for k in range(1, data.ndim) if data.shape[k] == 1] if axes is None else behind(axes, data.ndim - 1)
-    return all_stacked(data.squeeze(tuple(gone)))
-
-
-@kernel("Squeeze", since=13, batch=settled((1,), squeeze_rule))
+@kernel("Squeeze", since=13, batch=by_step)
 def squeeze(data, axes=None):
     """Without the given axes, which must have one element; without all such axes where none is given."""
     return data.squeeze() if axes is None else data.squeeze(tuple(numbers(axes)))
 
 
-@kernel("Squeeze", since=1, batch=squeeze_rule)
+@kernel("Squeeze", since=1, batch=by_step)
 def squeeze_1(data, *, axes=None):
     """Without the axes that an attribute names."""
     return data.squeeze() if axes is None else data.squeeze(tuple(axes))
-
-
-def unsqueeze_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """New axes behind the iteration axis."""
-    data, axes = args[0], numbers(args[1] if len(args) > 1 else attrs["axes"])
-    return all_stacked(_unsqueezed(data, behind(axes, data.ndim - 1 + len(axes))))
 
 
 def _unsqueezed(data: Any, axes: list[int]) -> Any:
@@ -111,22 +89,16 @@ def _unsqueezed(data: Any, axes: list[int]) -> Any:
     return data.reshape([1 if k in new else next(old) for k in range(rank)])
 
 
-@kernel("Unsqueeze", since=13, batch=settled((1,), unsqueeze_rule))
+@kernel("Unsqueeze", since=13, batch=by_step)
 def unsqueeze(data, axes):
     """With an axis of one element at each of the given places of the result."""
     return _unsqueezed(data, numbers(axes))
 
 
-@kernel("Unsqueeze", since=1, batch=unsqueeze_rule)
+@kernel("Unsqueeze", since=1, batch=by_step)
 def unsqueeze_1(data, *, axes):
     """With an axis of one element at each of the places that an attribute names."""
     return _unsqueezed(data, list(axes))
-
-
-def flatten_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """A matrix in each iteration."""
-    (data,) = args
-    return all_stacked(data.reshape(len(data), *_matrix(data.shape[1:], attrs.get("axis", 1))))
 
 
 def _matrix(shape: tuple[int, ...], axis: int) -> tuple[int, int]:
@@ -134,19 +106,10 @@ def _matrix(shape: tuple[int, ...], axis: int) -> tuple[int, int]:
     return math.prod(shape[:split]), math.prod(shape[split:])
 
 
-@kernel("Flatten", batch=flatten_rule)
+@kernel("Flatten", batch=by_step)
 def flatten(input, *, axis=1):
     """A matrix: the axes in front of ``axis`` are its rows, the others its columns."""
     return input.reshape(_matrix(input.shape, axis))
-
-
-def expand_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """Broadcast behind the iteration axis."""
-    data, shape = args
-    target = _broadcast(data.shape[1:], numbers(shape))
-    missing = len(target) + 1 - data.ndim
-    aligned = data.reshape(len(data), *(1,) * missing, *data.shape[1:])
-    return all_stacked(run(aligned, (len(data), *target)))
 
 
 def _broadcast(shape: Sequence[int], dims: Sequence[int]) -> tuple[int, ...]:
@@ -158,7 +121,7 @@ def _broadcast(shape: Sequence[int], dims: Sequence[int]) -> tuple[int, ...]:
     return tuple(b if a == 1 else a for a, b in zip(ours, theirs, strict=True))
 
 
-@kernel("Expand", since=8, batch=settled((1,), expand_rule))
+@kernel("Expand", since=8, batch=by_step)
 def expand(input, shape):
     """Broadcast to a shape, both ways: dimensions of the input stay where the shape has 1 or nothing."""
     # A copy, since what numpy broadcasts is read-only and many elements share a place.

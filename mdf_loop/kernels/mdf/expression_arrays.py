@@ -5,15 +5,15 @@ Their results are as large as a value says, so that is looked at first: see :mod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.kernels.arrays.bounds import elements_of, refuse_elements, refuse_shape
-from mdf_loop.kernels.mdf.expression_functions import behind, shifting, size_of
+from mdf_loop.kernels.mdf.expression_functions import size_of
 from mdf_loop.kernels.mdf.expression_operators import DOMAIN, operation
-from mdf_loop.ops.batching import Result, all_stacked, elementwise, of_shape
+from mdf_loop.ops.batching import all_stacked, by_step, elementwise, of_shape
 from mdf_loop.ops.registry import kernel
 
 Attributes = Mapping[str, Any]
@@ -26,7 +26,7 @@ def bounded(shape: Any, what: str) -> Any:
     return lengths
 
 
-@kernel("numpy.repeat", domain=DOMAIN, batch=shifting("axis"))
+@kernel("numpy.repeat", domain=DOMAIN, batch=by_step)
 def repeat(a, repeats, *, axis=None):
     """Each element several times."""
     refuse_elements(np.size(a) * int(np.max(repeats, initial=0)), "numpy.repeat")
@@ -41,7 +41,7 @@ def tile(A, reps):
     return np.tile(A, lengths)
 
 
-@kernel("numpy.take", domain=DOMAIN, batch=shifting("axis"))
+@kernel("numpy.take", domain=DOMAIN, batch=by_step)
 def take(a, indices, *, axis=None):
     """Elements at these indices."""
     if axis is not None and np.size(a):
@@ -75,24 +75,14 @@ def diag(v, *, k=0):
     return np.diag(v, k)
 
 
-def _joining(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Attributes) -> Result:
-    return all_stacked(run(*_all_stacked(args, stacked), **{**attrs, "axis": behind(attrs.get("axis", 0))}))
-
-
-def _all_stacked(args: Sequence[Any], stacked: Sequence[bool]) -> list[Any]:
-    """Unstacked arguments repeated for each iteration."""
-    n = next(len(a) for a, s in zip(args, stacked, strict=True) if s)
-    return [a if s else np.broadcast_to(a, (n, *np.shape(a))) for a, s in zip(args, stacked, strict=True)]
-
-
-@kernel("numpy.concatenate", domain=DOMAIN, batch=_joining)
+@kernel("numpy.concatenate", domain=DOMAIN, batch=by_step)
 def concatenate(*arrays, axis=0):
     """Arrays joined along an axis they have."""
     refuse_elements(sum(map(np.size, arrays)), "numpy.concatenate")
     return np.concatenate(arrays, axis)
 
 
-@kernel("numpy.stack", domain=DOMAIN, batch=_joining)
+@kernel("numpy.stack", domain=DOMAIN, batch=by_step)
 def stack(*arrays, axis=0):
     """Arrays put together along a new axis."""
     refuse_elements(sum(map(np.size, arrays)), "numpy.stack")

@@ -14,7 +14,7 @@ import numpy as np
 from mdf_loop.kernels.arrays.bounds import elements_of, refuse_digits, refuse_elements, refuse_product, refuse_unbounded
 from mdf_loop.kernels.mdf.expression_operators import DOMAIN, operation
 from mdf_loop.kernels.numbers.transcendental import error_function
-from mdf_loop.ops.batching import Result, Rule, all_stacked, along, elementwise, matmul
+from mdf_loop.ops.batching import Result, all_stacked, along, by_step, elementwise
 from mdf_loop.ops.registry import kernel
 
 Attributes = Mapping[str, Any]
@@ -227,13 +227,7 @@ def diff(a, *, n=1, axis=-1):
     return np.diff(a, min(n, max(np.shape(a), default=0)), axis)  # numpy goes on taking them of nothing
 
 
-def _product(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Attributes) -> Result:
-    """Products of vectors and matrices are those of ``@``."""
-    ranks = [np.ndim(a) - s for a, s in zip(args, stacked, strict=True)]
-    return matmul(np.matmul, args, stacked, attrs) if all(rank in (1, 2) for rank in ranks) else None
-
-
-@kernel("numpy.dot", domain=DOMAIN, batch=_product)
+@kernel("numpy.dot", domain=DOMAIN, batch=by_step)
 def dot(a, b):
     """numpy's dot product."""
     refuse_unbounded("a product", a, b)
@@ -253,12 +247,7 @@ def _of_dot(a: tuple[int, ...], b: tuple[int, ...]) -> int:
     return elements_of(a[:-1]) * elements_of((*b[:-2], *b[-1:])) if len(b) > 1 else elements_of(a[:-1] if b else a)
 
 
-def _outer_product(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Attributes) -> Result:
-    columns = [_flat(a) if s else np.ravel(a)[None] for a, s in zip(args, stacked, strict=True)]
-    return all_stacked(columns[0][:, :, None] * columns[1][:, None, :])
-
-
-@kernel("numpy.outer", domain=DOMAIN, batch=_outer_product)
+@kernel("numpy.outer", domain=DOMAIN, batch=by_step)
 def outer(a, b):
     """Each element of a times each element of b."""
     refuse_unbounded("a product", a, b)
@@ -299,78 +288,55 @@ def size_of(shape: Any) -> Any:
     return tuple(np.asarray(shape).tolist()) if np.ndim(shape) else int(shape)
 
 
-def _reshaping(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Attributes) -> Result:
-    if stacked[1]:
-        return None
-    return all_stacked(args[0].reshape(len(args[0]), *np.atleast_1d(args[1]).tolist())) if args[0].size else None
-
-
-@kernel("numpy.reshape", domain=DOMAIN, batch=_reshaping)
+@kernel("numpy.reshape", domain=DOMAIN, batch=by_step)
 def reshape(a, shape):
     """The same elements in another shape; -1 is what is left."""
     return np.reshape(a, size_of(shape))
 
 
-@kernel("numpy.ravel", domain=DOMAIN, batch=lambda run, args, stacked, attrs: all_stacked(_flat(args[0])))
+@kernel("numpy.ravel", domain=DOMAIN, batch=by_step)
 def ravel(a):
     """All elements in a row."""
     return np.ravel(a)
 
 
-def _transposing(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Attributes) -> Result:
-    rank = args[0].ndim - 1
-    axes = attrs.get("axes") or range(rank)[::-1]
-    return all_stacked(np.transpose(args[0], (0, *(axis % rank + 1 for axis in axes))))
-
-
-@kernel("numpy.transpose", domain=DOMAIN, batch=_transposing)
+@kernel("numpy.transpose", domain=DOMAIN, batch=by_step)
 def transpose(a, *, axes=None):
     """The axes in another order; reversed if none is said."""
     return np.transpose(a, axes)
 
 
-def shifting(*names: str) -> Rule:
-    """Attributes that name axes of the first argument, none of them optional."""
-
-    def rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Attributes) -> Result:
-        if not stacked[0] or any(stacked[1:]) or any(attrs.get(name) is None for name in names):
-            return None
-        return all_stacked(run(*args, **{**attrs, **{name: behind(attrs[name]) for name in names}}))
-
-    return rule
-
-
-@kernel("numpy.swapaxes", domain=DOMAIN, batch=shifting("axis1", "axis2"))
+@kernel("numpy.swapaxes", domain=DOMAIN, batch=by_step)
 def swapaxes(a, *, axis1, axis2):
     """Two axes change places."""
     return np.swapaxes(a, axis1, axis2)
 
 
-@kernel("numpy.moveaxis", domain=DOMAIN, batch=shifting("source", "destination"))
+@kernel("numpy.moveaxis", domain=DOMAIN, batch=by_step)
 def moveaxis(a, *, source, destination):
     """Axes moved to other places."""
     return np.moveaxis(a, source, destination)
 
 
-@kernel("numpy.expand_dims", domain=DOMAIN, batch=shifting("axis"))
+@kernel("numpy.expand_dims", domain=DOMAIN, batch=by_step)
 def expand_dims(a, *, axis):
     """New axes of length 1."""
     return np.expand_dims(a, axis)
 
 
-@kernel("numpy.squeeze", domain=DOMAIN, batch=shifting("axis"))
+@kernel("numpy.squeeze", domain=DOMAIN, batch=by_step)
 def squeeze(a, *, axis=None):
     """Without axes of length 1."""
     return np.squeeze(a, axis)
 
 
-@kernel("numpy.flip", domain=DOMAIN, batch=shifting("axis"))
+@kernel("numpy.flip", domain=DOMAIN, batch=by_step)
 def flip(m, *, axis=None):
     """The elements in reversed order."""
     return np.flip(m, axis)
 
 
-@kernel("numpy.roll", domain=DOMAIN, batch=shifting("axis"))
+@kernel("numpy.roll", domain=DOMAIN, batch=by_step)
 def roll(a, shift, *, axis=None):
     """Elements moved on, those that fall off at the end come in at the start."""
     return np.roll(a, size_of(shift), axis)

@@ -29,7 +29,7 @@ from mdf_loop.kernels.arrays.bounds import (
     refuse_matmul,
     refuse_unbounded,
 )
-from mdf_loop.ops.batching import Result, Rule, all_stacked, elementwise, matmul
+from mdf_loop.ops.batching import Result, Rule, all_stacked, by_step, elementwise, matmul
 from mdf_loop.ops.registry import Kernel, kernel, register, say
 from mdf_loop.types.elements import kind_of
 
@@ -144,38 +144,19 @@ def left_shift(a, b):
     return a << b
 
 
-def one_of(pick: Callable[..., Any]) -> Rule:
-    """Kernels that return one of their inputs: all scalars of one type, else iterations may differ in type."""
-
-    def rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-        if not all(isinstance(a, np.ndarray | np.generic) for a in args) or any(
-            a.ndim != s for a, s in zip(args, stacked, strict=True)
-        ):
-            return None
-        chosen = pick(*args)
-        return None if chosen is None else all_stacked(chosen)
-
-    rule.picks = True  # type: ignore[attr-defined]
-    return rule
-
-
-def _same_type(*args: Any) -> bool:
-    return len({a.dtype for a in args}) == 1
-
-
-@kernel("and", domain=DOMAIN, batch=one_of(lambda a, b: np.where(a, b, a) if _same_type(a, b) else None))
+@kernel("and", domain=DOMAIN, batch=by_step)
 def and_(a, b):
     """``a and b``, where computing b cannot fail."""
     return b if a else a
 
 
-@kernel("or", domain=DOMAIN, batch=one_of(lambda a, b: np.where(a, a, b) if _same_type(a, b) else None))
+@kernel("or", domain=DOMAIN, batch=by_step)
 def or_(a, b):
     """``a or b``, where computing b cannot fail."""
     return a if a else b
 
 
-@kernel("choose", domain=DOMAIN, batch=one_of(lambda c, a, b: np.where(c, a, b) if _same_type(a, b) else None))
+@kernel("choose", domain=DOMAIN, batch=by_step)
 def choose(condition, a, b):
     """``a if condition else b``, where a and b are there already."""
     return a if condition else b
@@ -184,12 +165,7 @@ def choose(condition, a, b):
 operation("not", operator.not_, None)
 
 
-def _index_rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    known = attrs["index"]
-    return all_stacked(args[0][(slice(None), *(known if type(known) is tuple else (known,)))])
-
-
-@kernel("index", domain=DOMAIN, batch=_index_rule)
+@kernel("index", domain=DOMAIN, batch=by_step)
 def index(x, *, index):
     """``x[index]`` with an index that is known: integers, slices, ``...`` and None."""
     return x[index]
@@ -225,18 +201,13 @@ def fill_index(template: Any, values: Sequence[Any]) -> Any:
     return slice(*filled) if kind == "slice" else tuple(filled)
 
 
-def _same_array(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """Kernels that only do something to Python numbers, which are never stacked."""
-    return all_stacked(args[0]) if stacked[0] else None
-
-
-@kernel("whole", domain=DOMAIN, batch=_same_array)
+@kernel("whole", domain=DOMAIN, batch=by_step)
 def whole(x):
     """A Python float without a fraction as an int, as MDF's engine hands it on; anything else as it is."""
     return int(x) if type(x) is float and x.is_integer() else x
 
 
-@kernel("tensor", domain=DOMAIN, batch=_same_array)
+@kernel("tensor", domain=DOMAIN, batch=by_step)
 def tensor(x, *like, floating=False, vector=False):
     """A Python number as an array; anything else as it is.
 
@@ -327,20 +298,16 @@ def _extreme(of_python: Callable[..., Any], wins: Callable[[Any, Any], Any], arg
     return of_python(args)
 
 
-@kernel("builtins.min", domain=DOMAIN, batch=one_of(lambda *a: _fold(lambda x, y: np.where(y < x, y, x), a)))
+@kernel("builtins.min", domain=DOMAIN, batch=by_step)
 def min_(*args):
     """Python's ``min``: the first smallest of several numbers, or of the elements of one array."""
     return _extreme(builtins.min, operator.lt, args)
 
 
-@kernel("builtins.max", domain=DOMAIN, batch=one_of(lambda *a: _fold(lambda x, y: np.where(y > x, y, x), a)))
+@kernel("builtins.max", domain=DOMAIN, batch=by_step)
 def max_(*args):
     """Python's ``max``: the first largest of several numbers, or of the elements of one array."""
     return _extreme(builtins.max, operator.gt, args)
-
-
-def _fold(pick: Callable[..., Any], args: Sequence[Any]) -> Any:
-    return functools.reduce(pick, args) if len(args) > 1 and _same_type(*args) else None
 
 
 @kernel("builtins.sum", domain=DOMAIN)

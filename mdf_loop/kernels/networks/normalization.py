@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arrays.axes import row_ranks
 from mdf_loop.kernels.numbers.wide import widened
-from mdf_loop.ops.batching import Result, along, folding
+from mdf_loop.ops.batching import along, by_step, folding
 from mdf_loop.ops.registry import kernel, say
 from mdf_loop.types.elements import DTYPES
 
@@ -149,23 +147,11 @@ def standardized_in(x: np.ndarray, axes: tuple[int, ...], epsilon: float) -> tup
 # Normalisation of the last axes
 
 
-def last_axes(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """x has one axis more in front; scale and bias are padded until they broadcast against it."""
-    rank, *others = row_ranks(args, stacked)
-    if not stacked[0] or rank < 1 or any(other > rank for other in others):
-        return None
-    axis = attrs.get("axis", -1)
-    padded = [_pad(a, rank) if s else a for a, s in zip(args[1:], stacked[1:], strict=True)]
-    result = run(args[0], *padded, **{**attrs, "axis": axis + 1 if axis >= 0 else axis})
-    outputs = result if type(result) is tuple else (result,)
-    return outputs, (True,) * len(outputs)
-
-
 def _pad(a: Any, rank: int) -> Any:
     return a.reshape(a.shape[0], *(1,) * (rank - (a.ndim - 1)), *a.shape[1:])
 
 
-@kernel("LayerNormalization", since=17, batch=last_axes)
+@kernel("LayerNormalization", since=17, batch=by_step)
 def layer_normalization(x, scale, b=None, *, axis=-1, epsilon=1e-5, stash_type=1):
     """Standardised over the axes from ``axis`` on, scaled and shifted; also mean and 1 / standard deviation."""
     normalized, mean, inverse = standardized_in(x.astype(DTYPES[stash_type], copy=False), _from(axis, x), epsilon)
@@ -176,7 +162,7 @@ def layer_normalization(x, scale, b=None, *, axis=-1, epsilon=1e-5, stash_type=1
     return y, mean, inverse
 
 
-@kernel("RMSNormalization", since=23, batch=last_axes)
+@kernel("RMSNormalization", since=23, batch=by_step)
 def rms_normalization(x, scale, *, axis=-1, epsilon=1e-5, stash_type=1):
     """Divided by the root of the mean square over the axes from ``axis`` on, and scaled."""
     wide = widened(x.astype(DTYPES[stash_type], copy=False))
@@ -208,13 +194,7 @@ def lp_normalization(input, *, axis=-1, p=2):
     return np.divide(wide, norm, out=np.zeros_like(wide), where=norm != 0).astype(input.dtype, copy=False)
 
 
-def named_axes(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """The attribute ``axes`` moves up by one where it counts from the front."""
-    axes = attrs.get("axes", (0, 2, 3))
-    return (run(*args, **{**attrs, "axes": tuple(a + 1 if a >= 0 else a for a in axes)}),), (True,)
-
-
-@kernel("MeanVarianceNormalization", since=9, batch=named_axes)
+@kernel("MeanVarianceNormalization", since=9, batch=by_step)
 def mean_variance_normalization(x, *, axes=(0, 2, 3)):
     """(x - mean) / standard deviation."""
     wide = widened(x)

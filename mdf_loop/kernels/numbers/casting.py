@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.ops.batching import Result, elementwise
+from mdf_loop.ops.batching import by_step, elementwise
 from mdf_loop.ops.registry import kernel, say
-from mdf_loop.ops.rows import Call, Known
+from mdf_loop.ops.rows import Known
 from mdf_loop.types.elements import DTYPES, NAMES, kind_of
 
 TEXT, BFLOAT16, E8M0 = DTYPES[8], DTYPES[16], DTYPES[24]
@@ -132,18 +132,13 @@ def cast(x, *, to, saturate=1, round_mode="up"):
     return converted(x, element_type(to), saturate, round_mode)
 
 
-def of_first(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """The rule for an operator that reads of its second input the type alone."""
-    return (run(*args, **attrs),), (stacked[0],)
-
-
-@kernel("CastLike", since=15, batch=of_first)
+@kernel("CastLike", since=15, batch=by_step)
 def cast_like_15(x, target_type, *, saturate=1):
     """x in the type of another tensor; from infinity to float8 as opsets 19 to 23 have it."""
     return converted(x, target_type.dtype, saturate, infinity_to_nan=True)
 
 
-@kernel("CastLike", since=24, batch=of_first)
+@kernel("CastLike", since=24, batch=by_step)
 def cast_like(x, target_type, *, saturate=1, round_mode="up"):
     """x in the type of another tensor; infinity is saturated like any large number."""
     return converted(x, target_type.dtype, saturate, round_mode)

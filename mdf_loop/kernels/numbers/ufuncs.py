@@ -7,14 +7,12 @@ by rules of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from mdf_loop.ops.batching import Result, all_stacked, elementwise
-from mdf_loop.ops.registry import kernel, lookup, register
+from mdf_loop.ops.batching import by_step, elementwise
+from mdf_loop.ops.registry import kernel, lookup, register, say
 from mdf_loop.ops.rows import Call
 
 
@@ -38,10 +36,11 @@ def of_two(op: str) -> Callable[[Call], Call]:
     """Register an element-wise operator of two inputs: numpy's broadcasting from opset 7 on, ``axis`` before."""
 
     def decorate(run: Call) -> Call:
-        @kernel(op, since=1, batch=aligned)
+        @kernel(op, since=1, batch=by_step)
         def before_7(a: Any, b: Any, *, axis: int | None = None, broadcast: int = 0, consumed_inputs: Any = None) -> Any:
             return run(a, fitted(a, b, axis, broadcast))
 
+        say(op, until=7, traced=True)
         return kernel(op, since=7, batch=elementwise)(run)
 
     return decorate
@@ -70,15 +69,3 @@ def fitted(a: Any, b: Any, axis: int | None, broadcast: int) -> Any:
         place = "at the end" if axis is None else f"from axis {axis} on"
         raise ValueError(f"the second input, of shape {list(b.shape)}, does not fit {list(a.shape)} {place}")
     return b.reshape(b.shape + (1,) * (a.ndim - start - b.ndim))
-
-
-def aligned(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """The rule before opset 7: the second input is fitted to the first behind the iteration axis."""
-    a, b = args
-    one_a, one_b = (v[0] if s else v for v, s in zip(args, stacked, strict=True))
-    shape = fitted(one_a, one_b, attrs.get("axis"), attrs.get("broadcast", 0)).shape
-    if stacked[1]:
-        shape = (len(b),) + (1,) * (one_a.ndim - len(shape)) + shape
-        if not stacked[0]:
-            a = np.broadcast_to(a, (len(b), *a.shape))
-    return all_stacked(run(a, b.reshape(shape), broadcast=1))

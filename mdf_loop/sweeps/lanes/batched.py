@@ -1,29 +1,32 @@
-"""One loop run for many lanes at once: along a leading axis, by the rules that run a kernel for many iterations at once.
+"""One loop run for many lanes at once: along a leading axis, which its Step gets (:mod:`mdf_loop.sweeps.lanes.lane_steps`).
 
 A lane is one run of the loop, with values and a random stream of its own.  It ends by its own condition; those that have
 ended are left out when there are enough of them.  What comes out has the same bits as each lane alone, or
-:class:`~mdf_loop.sweeps.lanes.exact.NotBatched` is raised and nothing has happened.
+:class:`~mdf_loop.sweeps.lanes.lane_values.NotBatched` is raised and nothing has happened.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.execute.interpret import Arguments, numbering, truth
-from mdf_loop.ir import Loop, Node
+from mdf_loop.execute.interpret import Arguments, truth
+from mdf_loop.ir import Loop, Scanned
 from mdf_loop.kernels import load_kernels
-from mdf_loop.options import Deadline
-from mdf_loop.plan.invariants import invariants
-from mdf_loop.sweeps.lanes.draws import draw_of, moving
-from mdf_loop.sweeps.lanes.exact import DRAWS, SHARED, NotBatched, refuse_inexact
+from mdf_loop.ops.registry import bind, changes, lookup
+from mdf_loop.options import Run
+from mdf_loop.step.build import CannotLower, type_of_value
+from mdf_loop.step.constants import of_constants
+from mdf_loop.step.records import Type
 from mdf_loop.sweeps.lanes.lane_draws import LaneDraws
-from mdf_loop.sweeps.lanes.lane_nodes import Planned, Step, iteration_of
-from mdf_loop.sweeps.lanes.lane_values import Columns, LaneTable, stacked
+from mdf_loop.sweeps.lanes.lane_steps import LaneForm, LaneProgram, lane_program
+from mdf_loop.sweeps.lanes.lane_values import Columns, LaneColumn, NotBatched, some, stacked
 from mdf_loop.sweeps.seeds import Seeds
 
 FEW = 0.75
@@ -32,17 +35,26 @@ FEW = 0.75
 FULL = 0.98
 """The same before more random numbers are drawn."""
 
-ANY = 0.4371
-"""Stands for a number that is not drawn yet; hardly anything makes 0 of it, by which Python would not divide."""
-
 LEAST, EARLY = 64, 0.05
 """Lanes that are run in any case, for they take hardly longer than one; the part of the time after which their pace is known."""
 
 BYTES, ROWS = 1 << 27, 1 << 13
 """Bytes that more lanes than these may collect, and iterations up to which a trip count says how many are collected."""
 
+LARGEST = 1 << 12
+"""Elements up to which what a node makes of values that are the same in all lanes is computed in front of them."""
+
+SHORT = 8
+"""Whole numbers of a vector up to which a program is made for them."""
+
+MOST = 64
+"""Programs of one loop that are kept."""
+
+FORMS = 8
+"""How often the types of carried values may change: each time there is another program."""
+
 SETTLED = 4
-"""Iterations after which one is made a function: shorter loops are over by then."""
+"""Iterations after which their pace is looked at."""
 
 
 class BatchedLoop:
@@ -62,20 +74,11 @@ class BatchedLoop:
 
     def __init__(self, loop: Loop, compiles: bool = True) -> None:
         load_kernels()
-        refuse_inexact(loop.body, () if compiles else SHARED)
         if any(part.part is not None or part.axis for part in loop.scanned) or any(c.axis or not c.stack for c in loop.collected):
             raise NotBatched("its scanned or collected values lie along other axes")
-        self.loop, same = loop, invariants(loop)
-        self.once = [Planned(node) for node in loop.body.nodes if _is_same(node, same.always)]
-        self.varying = [Planned(node) for node in loop.body.nodes if not _is_same(node, same.always)]
-        self.draws = [node for node in loop.body.nodes if (node.domain, node.op) in DRAWS]
-        self.rounds, self.fixed = loop.goes_round, same.always
-        results = {*(c.output for c in loop.carried), *loop.last, *(c.output for c in loop.collected)}
-        self.seen = {*results, *self.rounds.values(), loop.keep_going or ""}
-        self.passing = {name for each in self.varying for name in each.node.outputs}
-        read = {*self.seen, *(name for node in loop.body.nodes for name in node.reads)}
-        self.index = loop.index if loop.index in read else ""
-        self.number = numbering(loop.body.type_of(loop.index or "").shape)
+        self.loop, self.is_shared = loop, not compiles
+        self.record = replace(loop.with_state_carried, scanned=tuple(Scanned(part.input) for part in loop.scanned))
+        self._programs: dict[Any, LaneProgram] = {}
 
     def run(
         self,
@@ -83,8 +86,7 @@ class BatchedLoop:
         which: np.ndarray,
         seeds: Seeds | None,
         wanted: Sequence[bool],
-        deadline: Deadline | None = None,
-        most: int | None = None,
+        run: Run,
         seconds: float = math.inf,
     ) -> Columns:
         """Run the loop in all lanes, or in the first ones.
@@ -99,9 +101,7 @@ class BatchedLoop:
             Of the random stream of each lane, if the loop draws.
         wanted : sequence of bool
             Which results are wanted: carried, last, then collected ones.
-        deadline : Deadline, optional
-        most : int, optional
-            As ``options(max_iterations=)``.
+        run : Run
         seconds : float
             Lanes with which it would take much longer are left out, the last ones first.
 
@@ -114,123 +114,96 @@ class BatchedLoop:
         counts = np.array([-1 if each.trip_count is None else each.trip_count for each in given])[which]
         limit = None if (counts < 0).any() else int(counts.max())
         soonest = int(counts[counts >= 0].min(initial=1 << 62))
-        drawing = LaneDraws(self.draws, seeds, limit)
-        lanes = self._lanes(given, which)
-        out = _Out(len(which), self.loop, wanted)
-        patience = _Patience(seconds, limit, bool(self.loop.keep_going) or soonest != limit)
-        t = 0
         with np.errstate(all="ignore"):
+            lanes = self._lanes(given, which, seeds, limit, run)
+            out = _Out(len(which), self.loop, wanted)
+            patience = _Patience(seconds, limit, bool(self.loop.keep_going) or soonest != limit)
+            t, most = 0, run.options.max_iterations
             while len(lanes.ids):
-                if deadline is not None and not t % 16:
-                    deadline.check()
+                if run.deadline is not None and not t % 16:
+                    run.deadline.check()
                 if most is not None and t >= most:
                     raise NotBatched("a lane reaches the limit of iterations")
-                self._iterate(lanes, drawing, t)
+                found = lanes.iterate(t)
                 t += 1
-                ended = self._ended(lanes, counts, soonest, t)
-                out.collect(lanes, t)
+                ended = self._ended(lanes, found, counts, soonest, t)
+                out.collect(lanes, found, t)
                 if len(ended):
-                    out.end(lanes, ended, t)
-                self._go_round(lanes)
-                if len(ended):
-                    self._leave_out(lanes, drawing, ended)
+                    out.end(lanes, found, ended, t)
+                    lanes.leave_out(ended)
                 if lanes.running and (fewer := patience.lanes(t, out, lanes.running)) < out.count:
                     out.keep(fewer)
-                    self._keep(lanes, drawing, lanes.alive & (lanes.ids < fewer))
+                    lanes.keep(lanes.alive & (lanes.ids < fewer))
         return out.columns()
 
-    def _lanes(self, given: Sequence[Arguments], which: np.ndarray) -> LaneTable:
-        """The values before the first iteration."""
-        loop, lanes = self.loop, LaneTable(np.arange(len(which)), np.ones(len(which), bool), len(which))
-        lanes.env[""] = None
-        for name, value in loop.body.constants.items():
-            lanes.env[name] = value
-        for state in loop.body.state:
-            lanes.env[state.input] = state.initial
-        for name, values in self._given(given):
-            lanes.set(name, *stacked(values, which, name))
-        if loop.condition:
-            rank = len(loop.body.type_of(loop.condition).shape or ())
-            lanes.env[loop.condition] = np.ones((1,) * rank, bool) if rank else np.True_
-        return lanes
+    def _lanes(
+        self, given: Sequence[Arguments], which: np.ndarray, seeds: Seeds | None, limit: int | None, run: Run
+    ) -> RunningLanes:
+        """The lanes before the first iteration."""
+        loop, exact = self.loop, not self.loop.body.typed
 
-    def _given(self, given: Sequence[Arguments]) -> Iterator[tuple[str, list[Any]]]:
-        loop = self.loop
-        for names, attribute in (
-            ([c.input for c in loop.carried], "carried"),
-            ([s.input for s in loop.scanned], "scanned"),
-            (loop.invariant, "invariant"),
-            (loop.body.captures, "captured"),
-        ):
-            for k, name in enumerate(names):
-                yield f"{name} parts" if attribute == "scanned" else name, [getattr(each, attribute)[k] for each in given]
+        def columns(what: str, names: Sequence[str]) -> list[LaneColumn]:
+            values = ([getattr(each, what)[k] for each in given] for k in range(len(names)))
+            return [LaneColumn(column[0], *stacked(column, which, name)) for name, column in zip(names, values, strict=True)]
 
-    def _iterate(self, lanes: LaneTable, drawing: LaneDraws, t: int) -> None:
-        """Run the body once, for all lanes."""
-        if self.index:
-            lanes.set(self.index, self.number(t), False)
-        for part in self.loop.scanned:
-            rows, name = lanes.env[f"{part.input} parts"], f"{part.input} parts"
-            is_stacked = name in lanes.stacked
-            along = rows if not is_stacked else np.moveaxis(rows, 1, 0)
-            lanes.set(part.input, along[part.start :: part.stride][:: -1 if part.reverse else 1][t], is_stacked)
-        if not t:
-            for each in self.once:
-                each.run(lanes, self.fixed)
-            if self.draws:
-                self._plan_draws(lanes, drawing)
-        if self.draws:
-            drawing.advance()
-        if lanes.iteration is not None and lanes.iteration_version == lanes.version:
-            lanes.iteration(lanes.env)
-            return
-        version, is_noted = lanes.version, t >= SETTLED
-        steps = [
-            self._draw(each, lanes, drawing) if each.is_draw else each.run(lanes, self.fixed, is_noted) for each in self.varying
-        ]
-        if lanes.version == version and is_noted:
-            self._remember(lanes, steps)
+        hidden = [LaneColumn(state.initial, state.initial, False) for state in loop.body.state]
+        carried = [*columns("carried", [c.input for c in loop.carried]), *hidden]
+        parts = columns("scanned", [s.input for s in loop.scanned])
+        parts = [column.cut_up(part) for column, part in zip(parts, loop.scanned, strict=True)]
+        names = (*loop.body.captures, *loop.invariant)
+        outer = dict(zip(names, columns("captured", loop.body.captures) + columns("invariant", loop.invariant), strict=True))
+        outer |= self._shared(outer) if self.is_shared else {}
+        fixed = {name: x.values for name, x in outer.items() if not x.is_stacked and _says_places(x.values)}
+        read = {name: x for name, x in outer.items() if name not in fixed}
 
-    @staticmethod
-    def _draw(each: Planned, lanes: LaneTable, drawing: LaneDraws) -> list[Step]:
-        """Run a node that draws - standard numbers, moved to where its inputs want them; what does the same next time."""
-        node, draw, (output,) = each.node, drawing.draw(each.node), each.node.outputs
-        value, moved = drawing.take(node), moving(draw, lanes)
-        standard, inputs = output if moved is None else f"{output} standard", node.inputs[:2]
-        steps: list[Step] = [((lambda: drawing.take(node)), (), {}, standard)]
-        if moved is not None:
-            value = moved(value, *(lanes.env[name] for name in inputs))
-            steps.append((moved, (standard, *inputs), {}, output))
-        lanes.set(output, value, True, draw.is_weak)
-        return steps
+        def form(group: Iterable[LaneColumn]) -> LaneForm:
+            return LaneForm(tuple(type_of_value(x.first, exact) for x in group), tuple(x.is_stacked for x in group))
 
-    def _remember(self, lanes: LaneTable, steps: Sequence[list[Step] | None]) -> None:
-        """Keep the calls of an iteration for the next ones, if they are all there is to do."""
-        is_settled = all(
-            (name in names) == (output in names) for names in (lanes.stacked, lanes.weak) for name, output in self.rounds.items()
-        )
-        if is_settled and all(known is not None for known in steps):
-            calls = [step for known in steps for step in known or ()]
-            lanes.iteration, lanes.iteration_version = iteration_of(calls, self.seen), lanes.version
+        program_for = partial(self._program, parts=form(parts), outer=read.keys(), form=form(read.values()), fixed=fixed)
+        groups = (carried, parts, read.values())
+        values = [[x.values for x in group] for group in groups]
+        flags = [[x.is_stacked for x in group] for group in groups[1:]]
+        return RunningLanes(program_for, form(carried), values, flags, np.arange(len(which)), LaneDraws(seeds, limit), run)
 
-    def _plan_draws(self, lanes: LaneTable, drawing: LaneDraws) -> None:
-        """Find out what is drawn in one iteration: shapes are those of the first one, which is run on any number for that."""
-        trial, draws = LaneTable(lanes.ids, lanes.alive, lanes.running, dict(lanes.env), {*lanes.stacked}, {*lanes.weak}), []
-        for each in self.varying:
-            if each.is_draw:
-                draws.append(draw := draw_of(each.node, trial))
-                numbers = np.full((len(lanes.ids), *draw.shape), ANY, draw.dtype)
-                trial.set(each.node.outputs[0], numbers, True, draw.is_weak)
-            else:
-                each.run(trial, self.fixed)
-        drawing.plan(draws)
+    def _shared(self, outer: Mapping[str, LaneColumn]) -> dict[str, LaneColumn]:
+        """What nodes make of values that are the same in all lanes and iterations: they are run as those of each lane alone."""
+        body, found = self.loop.body, dict[str, LaneColumn]()
+        known = {**body.constants, **{name: x.values for name, x in outer.items() if not x.is_stacked}}
+        for node in body.nodes:
+            if all(name in known for name in node.reads) and not any(True for _ in node.bodies):
+                given = [known[name] if name else None for name in node.inputs]
+                entry = lookup(node.op, node.opset, node.domain)
+                results = of_constants(node, bind(node), entry, given, LARGEST) or ()
+                same = {name: value for name, value in zip(node.outputs, results, strict=False) if name}
+                known |= same
+                found |= {name: LaneColumn(value, value, False) for name, value in same.items()}
+        return found
 
-    def _ended(self, lanes: LaneTable, counts: np.ndarray, soonest: int, t: int) -> np.ndarray | Sequence[int]:
+    def _program(
+        self, carried: LaneForm, parts: LaneForm, outer: Collection[str], form: LaneForm, fixed: Mapping[str, Any]
+    ) -> LaneProgram:
+        """The program for values of some types; ``outer`` are those that it is given from outside, ``fixed`` those it knows."""
+        key = changes(), carried, parts, *outer, form, *((name, x.dtype, x.tobytes()) for name, x in fixed.items())
+        if key not in self._programs:
+            if len(self._programs) >= MOST:
+                self._programs.clear()
+            body = self.record.body
+            nodes = tuple(node for node in body.nodes if {*outer, *fixed}.isdisjoint(node.outputs))
+            inner = replace(body, nodes=nodes, constants={**body.constants, **fixed}, captures=tuple(outer))
+            try:
+                self._programs[key] = lane_program(replace(self.record, body=inner), carried, parts, form, self.is_shared)
+            except (CannotLower, ValueError) as reason:
+                raise NotBatched(str(reason)) from reason
+        return self._programs[key]
+
+    def _ended(
+        self, lanes: RunningLanes, found: Sequence[Any], counts: np.ndarray, soonest: int, t: int
+    ) -> np.ndarray | Sequence[int]:
         """Which lanes end behind this iteration: their places."""
         ended = None
         if self.loop.keep_going:
-            value = lanes.env[self.loop.keep_going]
-            if self.loop.keep_going in lanes.stacked:
+            value, is_stacked = found[0], lanes.program.results[0]
+            if is_stacked:
                 if value.dtype.kind != "b" or value.size != len(lanes.ids):
                     raise NotBatched("its condition is not one boolean")
                 ended = np.greater(lanes.alive, value.reshape(-1))  # alive, and not going on
@@ -241,32 +214,88 @@ class BatchedLoop:
             ended = over if ended is None else ended | over
         return () if ended is None else ended.nonzero()[0]
 
-    def _go_round(self, lanes: LaneTable) -> None:
-        """What the next iteration gets: all at once, so that values may change places."""
-        if lanes.iteration_version == lanes.version:
-            lanes.env.update(zip(self.rounds, [lanes.env[output] for output in self.rounds.values()], strict=True))
-            return
-        new = [(n, lanes.env[out], out in lanes.stacked, out in lanes.weak) for n, out in self.rounds.items()]
-        for each in new:
-            lanes.set(*each)
-        if self.loop.condition and self.loop.keep_going:
-            value, is_stacked = lanes.env[self.loop.keep_going], self.loop.keep_going in lanes.stacked
-            shape = np.shape(value)[1:] if is_stacked else np.shape(value)
-            lanes.set(self.loop.condition, np.ones(shape, bool) if shape else np.True_, False)
 
-    def _leave_out(self, lanes: LaneTable, drawing: LaneDraws, ended: np.ndarray | Sequence[int]) -> None:
-        lanes.alive[ended] = False
-        lanes.running -= len(ended)
-        part = FULL if self.draws and drawing.is_used_up else FEW
-        if lanes.running > part * len(lanes.alive):
-            return
-        self._keep(lanes, drawing, lanes.alive)
+def _says_places(value: Any) -> bool:
+    """Whether a value is a short vector of whole numbers: lengths, axes, places, of which a Step knows more than their types."""
+    return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind == "i" and len(value) <= SHORT
 
-    def _keep(self, lanes: LaneTable, drawing: LaneDraws, which: np.ndarray) -> None:
+
+class RunningLanes:
+    """The lanes that run.
+
+    Attributes
+    ----------
+    ids : array of int
+        Which they are.
+    alive : array of bool
+        Which have not ended yet, ``running`` of them.
+    """
+
+    def __init__(
+        self,
+        program_for: Callable[[LaneForm], LaneProgram],
+        carried: LaneForm,
+        values: Sequence[Sequence[Any]],
+        flags: Sequence[Sequence[bool]],
+        ids: np.ndarray,
+        drawing: LaneDraws,
+        run: Run,
+    ) -> None:
+        self.program_for, self.drawing, self.context = program_for, drawing, run
+        self.ids, self.alive, self.running = ids, np.ones(len(ids), bool), len(ids)
+        self.carried, self.parts, self.outer = map(list, values)
+        self.flags, self.forms = flags, 0
+        self._take(carried)
+
+    def _take(self, form: LaneForm) -> None:
+        """Go on with the program for carried values of some types."""
+        self.forms += 1
+        if self.forms > FORMS:
+            raise NotBatched("its types change again and again")
+        self.program = program = self.program_for(form)
+        self.drawing.plan(program.drawn)
+        self.read = list(program.begin(self.context, self.ids, *self.outer))
+        flags = zip(self.carried, form.flags, program.carried.flags, form.types, strict=True)
+        self.carried = [self._repeated(x, type) if taken and not flag else x for x, flag, taken, type in flags]
+
+    def _repeated(self, value: Any, type: Type) -> np.ndarray:
+        return some(np.asarray(value, type.dtype)[None], np.zeros(len(self.ids), np.intp))
+
+    def iterate(self, t: int) -> tuple[Any, ...]:
+        """Run the body once, for all lanes; what it gives."""
+        if t and not self.program.is_settled:
+            self._take(self.program.following)
+        parts, numbers = [rows[t] for rows in self.parts], self.drawing.next()
+        found = self.program.iterate(self.context, np.int64(t), *self.carried, *parts, *numbers, *self.read)
+        if any(found[len(self.program.results) :]):
+            raise NotBatched("something is wrong in a lane")
+        self.carried = list(found[1 : 1 + len(self.carried)])
+        return found
+
+    def rows(self, found: Sequence[Any], k: int) -> np.ndarray:
+        """A result in each lane."""
+        value = np.asarray(found[k])
+        return value if self.program.results[k] else np.broadcast_to(value, (len(self.ids), *value.shape))
+
+    def leave_out(self, ended: np.ndarray | Sequence[int]) -> None:
+        """Forget lanes that have ended, with others before, when there are enough of them."""
+        self.alive[ended] = False
+        self.running -= len(ended)
+        if self.running <= (FULL if self.drawing.is_used_up else FEW) * len(self.alive):
+            self.keep(self.alive)
+
+    def keep(self, which: np.ndarray) -> None:
+        """Forget all lanes but some."""
         left = np.flatnonzero(which)
-        if self.draws:
-            drawing.keep(left)
-        lanes.keep(left, lanes.stacked - self.passing)
+        self.drawing.keep(left)
+
+        def kept(values: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
+            return [some(x, left) if flag else x for x, flag in zip(values, flags, strict=True)]
+
+        self.carried, self.read = kept(self.carried, self.program.following.flags), kept(self.read, self.program.read)
+        self.outer = kept(self.outer, self.flags[1])
+        self.parts = [x.take(left, axis=1) if flag else x for x, flag in zip(self.parts, self.flags[0], strict=True)]
+        self.ids, self.alive, self.running = self.ids[left], self.alive[left], len(left)
 
 
 class _Patience:
@@ -309,17 +338,19 @@ class _Out:
 
     def __init__(self, count: int, loop: Loop, wanted: Sequence[bool]) -> None:
         self.count, self.loop = count, loop
-        self.names = [*(c.output for c in loop.carried), *loop.last]
-        self.values: list[np.ndarray | None] = [None] * len(self.names)
-        self.wanted = [k for k in range(len(self.names)) if wanted[k]]
-        self.collecting = [(k, c.output) for k, c in enumerate(loop.collected) if wanted[len(self.names) + k]]
+        carried, states = len(loop.carried), len(loop.goes_round)
+        last, first = len(loop.last), 1 + states + len(loop.last)
+        self.places = [*range(1, 1 + carried), *range(1 + states, first)]
+        self.values: list[np.ndarray | None] = [None] * len(self.places)
+        self.wanted = [k for k in range(len(self.places)) if wanted[k]]
+        self.collecting = [(k, first + k) for k in range(len(loop.collected)) if wanted[carried + last + k]]
         self.collected: list[np.ndarray | None] = [None] * len(loop.collected)
         self.lengths = np.zeros(count, np.int64)
 
-    def collect(self, lanes: LaneTable, t: int) -> None:
+    def collect(self, lanes: RunningLanes, found: Sequence[Any], t: int) -> None:
         """Keep what is collected in iteration ``t - 1``."""
-        for k, name in self.collecting:
-            rows = lanes.rows(name)
+        for k, place in self.collecting:
+            rows = lanes.rows(found, place)
             buffer = self._room(k, rows, t)
             buffer[t - 1, lanes.ids[lanes.alive]] = rows[lanes.alive]
 
@@ -334,18 +365,16 @@ class _Out:
             buffer = self.collected[k] = larger
         return buffer
 
-    def end(self, lanes: LaneTable, ended: np.ndarray | Sequence[int], t: int) -> None:
+    def end(self, lanes: RunningLanes, found: Sequence[Any], ended: np.ndarray | Sequence[int], t: int) -> None:
         """Keep the values of lanes that have ended."""
         ids = lanes.ids[ended]
         self.lengths[ids] = t
         for k in self.wanted:
-            value, is_stacked = lanes.env[self.names[k]], self.names[k] in lanes.stacked
-            shape, dtype = np.shape(value)[is_stacked:], value.dtype
-            column = self.values[k]
+            rows, column = lanes.rows(found, self.places[k]), self.values[k]
             if column is None:
-                column = self.values[k] = np.empty((self.count, *shape), dtype)
-            _refuse_change(column, shape, dtype, 1)
-            column[ids] = value[ended] if is_stacked else value
+                column = self.values[k] = np.empty((self.count, *rows.shape[1:]), rows.dtype)
+            _refuse_change(column, rows.shape[1:], rows.dtype, 1)
+            column[ids] = rows[ended]
 
     def bytes(self, rows: int) -> int:
         """How large what is collected is at least if there are so many rows."""
@@ -367,7 +396,3 @@ class _Out:
 def _refuse_change(column: np.ndarray, shape: tuple[int, ...], dtype: np.dtype, skipped: int) -> None:
     if column.dtype != dtype or column.shape[skipped:] != shape:
         raise NotBatched("a value changes its type or shape")
-
-
-def _is_same(node: Node, always: frozenset[str]) -> bool:
-    return (node.domain, node.op) not in DRAWS and all(name in always for name in node.reads)

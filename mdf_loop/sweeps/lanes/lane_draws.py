@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from mdf_loop.ir import Node
-from mdf_loop.sweeps.lanes.draws import Draw, parameters_of
-from mdf_loop.sweeps.lanes.exact import DRAWS, NotBatched
+from mdf_loop.ops.rows import Draw
+from mdf_loop.sweeps.lanes.lane_values import NotBatched
 from mdf_loop.sweeps.seeds import Seeds
 
 FIRST, MOST, BYTES = 32, 256, 1 << 25
@@ -27,58 +27,57 @@ class LaneDraws:
 
     Parameters
     ----------
-    nodes : sequence of Node
-        Those that draw, in order.
     seeds : Seeds, optional
         Those of all lanes, if anything draws.
     most : int
         How many iterations there are at most.
     """
 
-    def __init__(self, nodes: Sequence[Node], seeds: Seeds | None, most: int | None) -> None:
-        kinds = {(DRAWS[node.domain, node.op], parameters_of(node)) for node in nodes}
-        if len(kinds) > 1:
-            raise NotBatched("its nodes draw from several distributions, in turn")
-        if kinds and seeds is not None:
-            self.drawn = Drawn(seeds.generators(), *kinds.pop())
-        self.left, self.length = most, FIRST
-        self.draws: dict[int, tuple[Draw, int]] = {}
-        self._rows: dict[int, tuple[np.ndarray, np.dtype]] = {}
+    def __init__(self, seeds: Seeds | None, most: int | None) -> None:
+        self.seeds, self.left, self.length = seeds, most, FIRST
+        self.draws: Sequence[Draw] = ()
+        self._each = self._at = 0
+        self._rows: list[np.ndarray] = []
         self._block: np.ndarray | None = None
-        self._at = self._each = 0
 
     def plan(self, draws: Sequence[Draw]) -> None:
-        """Say what one iteration draws, in order."""
-        for draw in draws:
-            self.draws[id(draw.node)] = draw, self._each
-            self._each += draw.size
+        """Say what iterations draw from now on, in order; only its types may change.
 
-    def draw(self, node: Node) -> Draw:
-        """What a node draws in one iteration."""
-        return self.draws[id(node)][0]
+        Raises
+        ------
+        NotBatched
+            Its nodes draw from several distributions, in turn.
+        """
+        kinds = {(draw.method, draw.parameters) for draw in draws}
+        shapes = [draw.shape for draw in draws]
+        if len(kinds) > 1 or (self.draws and shapes != [draw.shape for draw in self.draws]):
+            raise NotBatched("its nodes draw from several distributions, in turn")
+        if kinds and not self.draws and self.seeds is not None:
+            self.drawn = Drawn(self.seeds.generators(), *kinds.pop())
+            self._each = sum(math.prod(shape or ()) for shape in shapes)
+        self.draws = draws
 
-    def advance(self) -> None:
-        """Go on to the next iteration."""
+    def next(self) -> list[np.ndarray]:
+        """What an iteration draws: for each node one row a lane."""
+        if not self.draws:
+            return []
         self._at += 1
         if self._block is None or self._at >= len(self._block):
             self._refill()
-
-    def take(self, node: Node) -> np.ndarray:
-        """What a node draws now: one row a lane."""
-        rows, dtype = self._rows[id(node)]
-        found: np.ndarray = rows[self._at]
-        return found if found.dtype == dtype else found.astype(dtype)
+        pairs = zip(self._rows, self.draws, strict=True)
+        return [rows[self._at] if rows.dtype == draw.dtype else rows[self._at].astype(draw.dtype) for rows, draw in pairs]
 
     def keep(self, lanes: np.ndarray) -> None:
         """Forget all lanes but some."""
-        self.drawn.keep(lanes)
+        if self.draws:
+            self.drawn.keep(lanes)
         if self._block is not None:
             self._start(self._block[self._at :].take(lanes, axis=-1))
 
     @property
     def is_used_up(self) -> bool:
         """Whether the next iteration draws another block."""
-        return self._block is None or self._at + 1 >= len(self._block)
+        return bool(self.draws) and (self._block is None or self._at + 1 >= len(self._block))
 
     def _refill(self) -> None:
         """Draw the next block.  Numbers of one place in all lanes stand side by side."""
@@ -97,10 +96,12 @@ class LaneDraws:
 
     def _start(self, block: np.ndarray) -> None:
         """Take numbers from the beginning of a block; each node's as rows of its shape, in each iteration."""
-        self._block, self._at = block, 0
-        for key, (draw, start) in self.draws.items():
-            rows = block[:, start : start + draw.size].reshape(len(block), *draw.shape, block.shape[-1])
-            self._rows[key] = np.moveaxis(rows, -1, 1), draw.dtype
+        self._block, self._at, start = block, 0, 0
+        self._rows.clear()
+        for draw in self.draws:
+            shape = draw.shape or ()
+            rows = block[:, start : (start := start + math.prod(shape))]
+            self._rows.append(np.moveaxis(rows.reshape(len(block), *shape, block.shape[-1]), -1, 1))
 
 
 class Drawn:

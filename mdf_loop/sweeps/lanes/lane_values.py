@@ -1,4 +1,4 @@
-"""Values of many lanes: a name stands for one value that is the same in all of them, or for a row for each.
+"""Values of many lanes: one that is the same in all of them, or a row for each.
 
 Lanes are the first axis, and what stands side by side in memory: arithmetic, and sums and maxima along the axes of a row, then
 go through all lanes at once, many times as fast as through a few elements for each lane.
@@ -6,54 +6,30 @@ go through all lanes at once, many times as fast as through a few elements for e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from mdf_loop.sweeps.lanes.exact import NotBatched
+from mdf_loop.ir import Scanned
 
 
-@dataclass
-class LaneTable:
-    """Values of the lanes that run: those that are the same in all, and those that are stacked.
+class NotBatched(Exception):
+    """Something that is run lane by lane; says what."""
 
-    Stacked values that are ``weak`` stand for numbers of Python's, which have no type of their own: see
-    :mod:`mdf_loop.sweeps.lanes.weak`.  ``running`` counts those that are ``alive``.
-    ``version`` changes whenever a value becomes stacked or weak, or stops.
-    ``iteration`` makes one as long as it is ``iteration_version``.
-    """
 
-    ids: np.ndarray
-    alive: np.ndarray
-    running: int
-    env: dict[str, Any] = field(default_factory=dict)
-    stacked: set[str] = field(default_factory=set)
-    weak: set[str] = field(default_factory=set)
-    version: int = 0
-    iteration: Callable[[dict[str, Any]], None] | None = None
-    iteration_version: int = -1
+class LaneColumn(NamedTuple):
+    """A value in all lanes: what it is in the first one, and the one that is the same in all or a row for each."""
 
-    def set(self, name: str, value: Any, is_stacked: bool, is_weak: bool = False) -> None:
-        """Give a name a value."""
-        self.env[name] = value
-        for holds, names in ((is_stacked, self.stacked), (is_weak, self.weak)):
-            if holds != (name in names):
-                self.version += 1
-                (names.add if holds else names.remove)(name)
+    first: Any
+    values: Any
+    is_stacked: bool
 
-    def rows(self, name: str) -> np.ndarray:
-        """A value of each lane."""
-        value = self.env[name]
-        return value if name in self.stacked else np.broadcast_to(value, (len(self.ids), *np.shape(value)))
-
-    def keep(self, lanes: np.ndarray, names: Iterable[str]) -> None:
-        """Forget all lanes but some."""
-        for name in names:
-            if name in self.stacked:
-                self.env[name] = some(self.env[name], lanes)
-        self.ids, self.alive, self.running = self.ids[lanes], self.alive[lanes], len(lanes)
+    def cut_up(self, part: Scanned) -> LaneColumn:
+        """The parts that iterations get of it, in order."""
+        along = np.moveaxis(self.values, 1, 0) if self.is_stacked else self.values
+        return LaneColumn(self.first[part.start], along[part.start :: part.stride][:: -1 if part.reverse else 1], self.is_stacked)
 
 
 def stacked(values: Sequence[Any], places: np.ndarray, name: str) -> tuple[Any, bool]:

@@ -20,7 +20,7 @@ from mdf_loop.integrations.evaluator import _parsed
 from mdf_loop.ir import Loop, State
 from mdf_loop.models.model import Wish
 from mdf_loop.options import Run, part_of, random_stream
-from mdf_loop.sweeps.lanes.exact import NotBatched
+from mdf_loop.sweeps.lanes.lane_values import NotBatched
 
 PLAIN = ("add", "subtract", "multiply", "negative", "positive", "absolute", "divide", "numpy.maximum", "numpy.minimum")
 """What may be done to a value that differs from point to point."""

@@ -103,7 +103,7 @@ class _Weak:
             name, args = "mul", [args[0], args[0]]
         if PRIMITIVES[name].wraps:
             return self.e.exact(f"s{name}", *args)
-        if name in ("floordiv", "mod"):
+        if PRIMITIVES[name].divides:
             self._leave_where_zero(args[1], INT64)
             if name == "floordiv":
                 self._leave_where_lowest(args[0])
@@ -120,7 +120,7 @@ class _Weak:
 
     def _real(self) -> str:
         args, name = self._args(FLOAT64), self.v.op
-        if name in ("div", "floordiv", "mod"):
+        if PRIMITIVES[name].divides:
             self._leave_where_zero(args[1], FLOAT64)
         elif name == "pow":
             return self._power(args)

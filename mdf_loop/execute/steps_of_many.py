@@ -1,0 +1,128 @@
+"""Operators run for many iterations at once by their Steps, which get a leading axis (:mod:`mdf_loop.step.vmap`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.backends.python.printer import program
+from mdf_loop.ir import Node
+from mdf_loop.ops.registry import Kernel
+from mdf_loop.ops.rows import Bound
+from mdf_loop.options import Run
+from mdf_loop.step.allowed import allows
+from mdf_loop.step.build import Builder, CannotLower
+from mdf_loop.step.failing import FallBack
+from mdf_loop.step.records import Size, Type
+from mdf_loop.step.trace import meaning_of
+from mdf_loop.step.vmap import vmap
+
+SHORT = 16
+"""Numbers that say what to do (a shape, axes, a count) up to which a program is made for them."""
+
+MOST = 64
+"""Programs of one body that are kept."""
+
+
+@dataclass(frozen=True)
+class Many:
+    """A node's program for many iterations.
+
+    Attributes
+    ----------
+    call : callable
+        ``call(run, *values) -> results``.
+    places : sequence of int
+        The inputs that it is given; it knows the others.
+    flags : tuple of bool
+        Which results have a row for each iteration.
+    types : tuple of Type
+        What the results are in one iteration.
+    """
+
+    call: Callable[..., tuple[Any, ...]]
+    places: Sequence[int]
+    flags: tuple[bool, ...]
+    types: tuple[Type, ...]
+
+
+class StepsOfMany:
+    """The programs of a body's nodes, by the types of what they are given; ``exact`` as in ``type_of_value``."""
+
+    def __init__(self, exact: bool) -> None:
+        self.exact = exact
+        self._made: dict[Hashable, Many | None] = {}
+
+    def __call__(
+        self,
+        node: Node,
+        bound: Bound,
+        entry: Kernel,
+        values: Sequence[Any],
+        types: Sequence[Type | None],
+        flags: Sequence[bool],
+        run: Run,
+    ) -> tuple[tuple[Any, ...], Many] | None:
+        """The results for all iterations, and what they are; None where each iteration has to be run by itself.
+
+        Parameters
+        ----------
+        values : sequence
+            The inputs, of which some have a row for each iteration, as ``flags`` say; None for an omitted one.
+        types : sequence of Type or None
+            What they are in one iteration.
+        """
+        known = [None if flag else _known(x) for x, flag in zip(values, flags, strict=True)]
+        key = id(node), tuple(types), tuple(flags), tuple(known)
+        if key not in self._made:
+            if len(self._made) >= MOST:
+                self._made.clear()
+            self._made[key] = self._many(node, bound, entry, values, types, flags, [x is not None for x in known])
+        made = self._made[key]
+        try:
+            return None if made is None else (made.call(run, *(values[k] for k in made.places)), made)
+        except FallBack:
+            return None
+
+    def _many(
+        self,
+        node: Node,
+        bound: Bound,
+        entry: Kernel,
+        values: Sequence[Any],
+        types: Sequence[Type | None],
+        flags: Sequence[bool],
+        known: Sequence[bool],
+    ) -> Many | None:
+        make, b = meaning_of(node, entry, bound, self.exact), Builder()
+        if make is None or not allows(node, types):
+            return None
+        args, places = [], []
+        for k, type in enumerate(types):
+            if type is None or known[k]:
+                args.append(None if type is None else b.const(values[k], self.exact))
+            elif type.dtype is None:
+                return None
+            else:
+                args.append(b.param(type, k))
+                places.append(k)
+        try:
+            found = make(b, *args)
+            region = b.closed(found if isinstance(found, tuple) else (found,))
+            many, are_stacked = vmap(region, [flags[k] for k in places], Size("n"))
+        except (CannotLower, ValueError):  # what is wrong with it, if anything is, its kernel says
+            return None
+        result_types = tuple(x.type for x in region.results)
+        if any(type.dtype is None or type.kind == "O" for type in result_types):
+            return None
+        return Many(program(many, is_block=True)[0], places, are_stacked, result_types)
+
+
+def _known(x: Any) -> Hashable | None:
+    """What is the same for values that say the same to do; None for one that is only computed with."""
+    if isinstance(x, np.ndarray | np.generic):
+        return (type(x), x.tobytes()) if x.dtype.kind in "iub" and x.size <= SHORT else None
+    return (type(x), x) if type(x) in (bool, int) else None
