@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mdf_loop.backends.jax.drawn import Draws, GivenNoise, Keys, NoisePlace, named_draws
+from mdf_loop.backends.jax.histories import histories
 from mdf_loop.backends.jax.static_step import JaxStep, lowered
 from mdf_loop.backends.jax.traced_loops import loops_in
 from mdf_loop.backends.jax.walked import Padded
@@ -42,8 +43,8 @@ class JaxSource(Protocol):
     inputs: Mapping[str, Any]
     outputs: Mapping[str, Any]
 
-    def opened(self, known: Mapping[str, Any], traced: Collection[str]) -> Any:
-        """The graph for some inputs that are known and others that are not: ``body``, ``outputs`` and ``inputs``."""
+    def opened(self, known: Mapping[str, Any], traced: Mapping[str, Type]) -> Any:
+        """The graph for inputs that are known and types of others: ``body``, ``outputs``, ``inputs``, ``history``."""
 
     def fitted(self, name: str, value: Any) -> Any:
         """A value as the model takes it."""
@@ -161,7 +162,8 @@ class JaxFunction:
             graph = self._source.opened(known, types)
             params = [graph.inputs[name] for name in (*graph.body.inputs, *graph.body.captures)]
             wanted = [k for k, name in enumerate(graph.outputs) if self._wanted is None or name in self._wanted]
-            step = lowered(graph.body, [types[name] for name in params], current_options().obey_body_condition).giving(wanted)
+            places = wanted if graph.history is None else graph.history.places(wanted)
+            step = lowered(graph.body, [types[name] for name in params], current_options().obey_body_condition).giving(places)
         except Exception as error:
             let_through(error)
             raise self._source.located(error) from error.__cause__
@@ -170,7 +172,9 @@ class JaxFunction:
             draws: Draws = Keys(key) if noise is None else _given(step, noise)
             try:
                 found = step([arrays[name] for name in params], draws, **self._how)
-                return _by_name([graph.outputs[k] for k in wanted], found)
+                names = [graph.outputs[k] for k in wanted]
+                is_collected = graph.history is not None and graph.history.is_collected
+                return histories(graph.history, names, found) if is_collected else _by_name(names, found)
             except NotImplementedError as error:
                 raise self._source.located(error) from error.__cause__
 

@@ -13,11 +13,13 @@ from mdf_loop.backends.jax import traced_loops  # noqa: F401  (it fills a table)
 from mdf_loop.backends.jax.drawn import Draws
 from mdf_loop.backends.jax.jnp_templates import canonical
 from mdf_loop.backends.jax.walked import How, Walk
-from mdf_loop.backends.static_lowering import StaticLowering, fitted_values, scaled_draw
+from mdf_loop.backends.static_lowering import StaticLowering, fitted_values, one_of_two, scaled_draw
 from mdf_loop.errors import ArgumentError, KindError
 from mdf_loop.ir import Body, Loop, Node
+from mdf_loop.kernels.definitions.mdf_operators import truth
 from mdf_loop.ops.registry import Kernel
 from mdf_loop.ops.rows import Bound
+from mdf_loop.readers.expressions.values import DOMAIN
 from mdf_loop.step.build import CannotLower
 from mdf_loop.step.check import checked
 from mdf_loop.step.fixpoint import Settling
@@ -28,6 +30,10 @@ from mdf_loop.step.speculation import guessing
 from mdf_loop.step.structure import Uses, regions_of, uses_of, values_in
 
 WIDE = (np.dtype(np.float64), np.dtype(np.complex128))
+
+
+CHOICES = {"choose": (0, 1, 2), "and": (0, 1, 0), "or": (0, 0, 1)}
+"""Operators that give one of their inputs: the places of what is asked, and of what is given if it is true and if not."""
 
 
 class JaxLowering(StaticLowering):
@@ -41,6 +47,9 @@ class JaxLowering(StaticLowering):
                 return fitted_values(self.b, cast(Sequence[Value], args), number=1.5, **node.attrs)
             except KindError as error:
                 raise self.refusal(node, error) from error
+        if node.op in CHOICES and node.domain == DOMAIN and all(x is not None and x.type.dtype is not None for x in args):
+            test, x, y = (cast(Value, args[place]) for place in CHOICES[node.op])
+            return [one_of_two(self.b, truth(self.b, test), x, y)]
         return super()._applied(node, bound, entry, args, names)
 
     def settled(self, record: Loop, carried: Sequence[Value], scanned: Sequence[Value], scope: Mapping[str, Value]) -> Settling:
