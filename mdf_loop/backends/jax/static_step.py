@@ -8,6 +8,8 @@ from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
+import onnx
+from onnx import helper
 
 from mdf_loop.backends.jax import traced_loops  # noqa: F401  (it fills a table)
 from mdf_loop.backends.jax.drawn import Draws
@@ -15,10 +17,11 @@ from mdf_loop.backends.jax.jnp_templates import canonical
 from mdf_loop.backends.jax.walked import How, Walk
 from mdf_loop.backends.static_lowering import StaticLowering, fitted_values, one_of_two, scaled_draw
 from mdf_loop.errors import ArgumentError, KindError
-from mdf_loop.ir import Body, Loop, Node
+from mdf_loop.ir import Body, Loop, Node, ValueType
 from mdf_loop.kernels.definitions.mdf_operators import truth
 from mdf_loop.ops.registry import Kernel
 from mdf_loop.ops.rows import Bound
+from mdf_loop.readers import read
 from mdf_loop.readers.expressions.values import DOMAIN
 from mdf_loop.step.build import CannotLower
 from mdf_loop.step.check import checked
@@ -28,6 +31,8 @@ from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Region, Type, Value
 from mdf_loop.step.speculation import guessing
 from mdf_loop.step.structure import Uses, regions_of, uses_of, values_in
+from mdf_loop.types.schemas import schema_of
+from mdf_loop.writers.onnx_graph import write_node, write_type
 
 WIDE = (np.dtype(np.float64), np.dtype(np.complex128))
 
@@ -50,6 +55,8 @@ class JaxLowering(StaticLowering):
         if node.op in CHOICES and node.domain == DOMAIN and all(x is not None and x.type.dtype is not None for x in args):
             test, x, y = (cast(Value, args[place]) for place in CHOICES[node.op])
             return [one_of_two(self.b, truth(self.b, test), x, y)]
+        if not entry.native and (body := written_out(node, [None if x is None else x.type for x in args])) is not None:
+            return self.body(body, dict(zip(body.inputs, [x for x in args if x is not None], strict=True)))
         return super()._applied(node, bound, entry, args, names)
 
     def settled(self, record: Loop, carried: Sequence[Value], scanned: Sequence[Value], scope: Mapping[str, Value]) -> Settling:
@@ -63,6 +70,20 @@ class JaxLowering(StaticLowering):
     def number_for_now(self, x: Value, type: Type) -> Value:
         """A number that later iterations make an array of: that array."""
         return self.b.broadcast(x, type.shape) if type.is_static and type.shape else super().number_for_now(x, type)
+
+
+def written_out(node: Node, types: Sequence[Type | None]) -> Body | None:
+    """An operator of ONNX in other operators, as ONNX's schema says it for inputs of these types; None if it does not."""
+    schema = schema_of(node.op, node.opset, node.domain)
+    if schema is None or not schema.has_context_dependent_function:
+        return None
+    said = [onnx.TypeProto() if x is None else write_type(ValueType(x.dtype, x.shape)) for x in types]  # type: ignore[arg-type]
+    written = schema.get_context_dependent_function(write_node(node).SerializeToString(), [x.SerializeToString() for x in said])
+    function = onnx.FunctionProto.FromString(written)
+    inputs = [name for name, x in zip(function.input, types, strict=False) if x is not None]
+    untyped = [[helper.make_value_info(x, onnx.TypeProto()) for x in names] for names in (inputs, function.output)]
+    graph = helper.make_graph(function.node, node.op, untyped[0], untyped[1][: len(node.outputs)])
+    return read(helper.make_model(graph, opset_imports=function.opset_import), kind="branch")
 
 
 def _is_elementwise(region: Region, param: Value) -> bool:
