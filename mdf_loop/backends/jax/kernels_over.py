@@ -176,6 +176,8 @@ class Over(NDArrayOperatorsMixin):
             raise NotOver(f"the kernel calls np.{ufunc.__name__} with {method}, {', '.join(named)}")
         else:
             found = _elementwise(ufunc, inputs)
+            if isinstance(found, tuple):
+                return _over(found, is_frozen=False)
             found = found.astype(canonical(named["dtype"])) if named.get("dtype") is not None else found
         return Over(found) if out is None else _written(out[0], found)
 
@@ -298,12 +300,14 @@ def _promoted(args: Sequence[Any]) -> list[Any]:
 
 def _elementwise(ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
     """What a ufunc gives, in the types that numpy computes it in."""
-    known = [type(x) if isinstance(x, bool | int | float) else _dtype(x) for x in inputs]
+    known = [type(x) if isinstance(x, bool | int | float | complex) else _dtype(x) for x in inputs]
     dtypes = ufunc.resolve_dtypes((*known, *(None,) * ufunc.nout))
     given = [jnp.asarray(bare(x)).astype(canonical(dtype)) for x, dtype in zip(inputs, dtypes, strict=False)]
     template = _BY_UFUNC.get(ufunc) or getattr(jnp, ufunc.__name__, None)
-    if template is None or ufunc.nout > 1:
+    if template is None:
         raise NotOver(f"the kernel calls np.{ufunc.__name__}")
+    if ufunc.nout > 1:
+        return tuple(x.astype(canonical(dtype)) for x, dtype in zip(template(*given), dtypes[ufunc.nin :], strict=True))
     return template(*given).astype(canonical(dtypes[-1]))
 
 
@@ -323,7 +327,7 @@ def _along(
 
 
 _METHODS = {
-    *("sum", "prod", "max", "min", "any", "all", "mean", "cumsum", "cumprod", "argmax", "argmin"),
+    *("sum", "prod", "max", "min", "any", "all", "mean", "var", "std", "cumsum", "cumprod", "argmax", "argmin"),
     *("ravel", "flatten", "squeeze", "diagonal", "repeat", "take", "clip", "round", "conj"),
 }
 """Methods of an array that jax.numpy has as functions."""
@@ -335,9 +339,16 @@ _ASKED: dict[str, Callable[..., Any]] = {
     "size": lambda x, axis=None: x.size if axis is None else x.shape[axis],
     "result_type": lambda *xs: np.result_type(*map(_dtype_or_type, xs)),
     "may_share_memory": lambda *_: False,
+    "sliding_window_view": lambda x, size, axis: Over(_windows(bare(x), size, axis)),
     "copyto": lambda target, value, casting="", where=True: _written(target, jnp.where(bare(where), bare(value), bare(target))),
 }
 """Functions of numpy that are answered without computing, or that write."""
+
+
+def _windows(x: Any, size: int, axis: int) -> Any:
+    """All windows along an axis, in a new last one."""
+    count = x.shape[axis] - size + 1
+    return jnp.stack([lax.slice_in_dim(x, k, k + count, axis=axis) for k in range(size)], -1)
 
 
 def _dtype_or_type(x: Any) -> Any:

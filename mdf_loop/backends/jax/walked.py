@@ -151,9 +151,20 @@ class Walk:
             if name == "round"
             else [jnp.asarray(x).astype(canonical(t)) for x, t in zip(args, computed_in(value), strict=True)]
         )
-        if name in ("div", "floordiv", "mod") and value.type.weak:
+        found = TEMPLATES[name](*given).astype(jax_dtype(value.type))
+        if self.how.checks and value.type.weak and PRIMITIVES[value.op].refuses:
+            self._check_python(name, value, given, found)
+        return found
+
+    def _check_python(self, name: str, value: Value, given: Sequence[Any], found: Any) -> None:
+        """Say what is an error for numbers of Python's, where numpy has nan, infinity or 0."""
+        if name in ("div", "floordiv", "mod"):
             self.how.check(given[1] != 0, "division by zero")
-        return TEMPLATES[name](*given).astype(jax_dtype(value.type))
+        elif name in ("shl", "shr"):
+            self.how.check(given[1] >= 0, "negative shift count")
+        elif (name == "pow" or PRIMITIVES[value.op].is_python) and value.type.kind == "f":
+            is_given = jnp.stack([jnp.isfinite(x) for x in given]).all(0)
+            self.how.check(jnp.isfinite(found) | ~is_given, f"math domain error, or a result that is too large: {name}")
 
 
 def as_typed(value: Value, x: Any) -> Any:
