@@ -23,7 +23,7 @@ WIDTH, ROW, HEIGHT, LETTER = 760, 54, 26, 7.4
 
 
 def layers() -> list[list[str]]:
-    """The parts of the package, from what all may import to what nobody may."""
+    """The parts of the package, from what all may import to what none may."""
     for node in ast.parse((ROOT / "tests/test_layers.py").read_text()).body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "LAYERS":
             return [sorted(names) for names in ast.literal_eval(node.value)]

@@ -163,7 +163,7 @@ def imported_modules(name, path, known):
 
 
 def circles(graph):
-    """What is left of a graph when whoever depends on nobody is taken out, again and again, from either end."""
+    """What is left of a graph when what depends on nothing is taken out, again and again, from either end."""
     graph = {name: set(others) - {name} for name, others in graph.items()}
     while True:
         read = set().union(*graph.values()) if graph else set()
@@ -437,7 +437,7 @@ def test_guard_finds_the_name_of_an_operator(tmp_path):
 
 @pytest.mark.parametrize("path", [path for path in FILES if path.as_posix() != "mdf_loop/options.py"], ids=str)
 def test_engines_are_known_by_what_they_do(path):
-    """Nobody compares an engine's name: the table in settings/engines.py says how it runs things."""
+    """No module compares an engine's name: the table in settings/engines.py says how it runs things."""
     for node in ast.walk(ast.parse((ROOT / path).read_text())):
         if isinstance(node, ast.Compare):
             sides = [side for side in (node.left, *node.comparators) if isinstance(side, ast.Attribute) and side.attr == "engine"]

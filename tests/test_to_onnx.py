@@ -291,6 +291,23 @@ def test_a_truth_value_that_becomes_a_number_is_refused_and_nothing_else(start, 
         mdf_loop.to_onnx(made)
 
 
+@pytest.mark.parametrize("by", ["x // z", "x % z", "numpy.fmod(x, z)", "numpy.maximum(x - x // z, x % 2)", "x // 2 + x % 3"])
+@pytest.mark.parametrize("zero", [0, 0.0])
+def test_a_whole_number_that_becomes_a_float_is_divided_as_the_model_says_or_refused(by, zero):
+    """ONNX has one type for z: as a float from the first iteration on, 1 // z would be infinite where the model says 0."""
+    body = {"carried": {"x": f"numpy.minimum(x + 0.5 * z, {by})", "z": "z + 0.5"}}
+    args = {"M": 2, "cond": True, "x": 5, "z": zero, "body": body}
+    run = Parameter(id="run", function="onnx::Loop", args=args)
+    made = graph(Node(id="n", parameters=[run], output_ports=[OutputPort(id="y", value="run.x")]))
+    with np.errstate(all="ignore"):
+        expected = mdf_loop.run(made)
+        if type(zero) is float or "z" not in by:
+            np.testing.assert_array_equal(mdf_loop.run(mdf_loop.to_onnx(made))["y"], expected["y"])
+            return
+    with pytest.raises(UnsupportedOp, match="begins as a whole number and becomes a float"):
+        mdf_loop.to_onnx(made)
+
+
 @pytest.mark.parametrize("start", STARTS, ids=str)
 @pytest.mark.parametrize("text", STEPS)
 def test_steps_that_begin_with_a_truth_value_give_the_same(start, text):

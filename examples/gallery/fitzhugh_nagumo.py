@@ -2,7 +2,7 @@
 FitzHugh and Nagumo's neuron in the phase plane
 ===============================================
 
-With enough current the neuron goes round a limit cycle, with too little it comes to rest.
+With enough current the neuron follows a limit cycle, with too little it comes to rest.
 """
 
 from pathlib import Path

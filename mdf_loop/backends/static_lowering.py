@@ -24,6 +24,7 @@ from mdf_loop.step.loop_types import joined
 from mdf_loop.step.lower import Lowering, Names
 from mdf_loop.step.primitives import FLOAT64, PRIMITIVES
 from mdf_loop.step.records import UNKNOWN, Apply, BranchRegion, Region, Type, Value
+from mdf_loop.step.structure import computed_from, values_in
 from mdf_loop.types.fitting import fit_values
 from mdf_loop.types.required import Asked
 
@@ -152,6 +153,8 @@ class StaticLowering(Lowering):
                 return found
             self.b.rewind(mark)
             for k, type in targets.items():
+                if given[k].type.kind in "iu" and type.kind == "f":
+                    _refuse_whole_apart(record.carried[k].input, found.first, found.first.params[2 + k])
                 given[k] = self._wider(record.carried[k].input, given[k], type)
         raise CannotLower("the element types of what is carried change from iteration to iteration")
 
@@ -182,6 +185,26 @@ class StaticLowering(Lowering):
             Nothing does.
         """
         raise CannotLower(f"a carried value starts as a number and becomes an array of {type.rank} axes; begin with an array")
+
+
+def _refuse_whole_apart(name: str, first: Region, begins: Value) -> None:
+    """Refuse to make a float of a whole number by which, or which, the first iteration divides in its own way.
+
+    Raises
+    ------
+    CannotLower
+    """
+    found = {begins}
+    computed_from(first, found)
+    for value in values_in(first):
+        row = PRIMITIVES.get(value.op)
+        if row is not None and row.is_whole_apart and value in found and value.type.kind in "iu":
+            divisor = value.args[-1]
+            if divisor.op != "const" or not np.all(divisor.attr):
+                raise CannotLower(
+                    f"{name!r} begins as a whole number and becomes a float. What is written has one type for it, and "
+                    "divided by 0 they differ (1 // 0 is 0, 1.0 // 0.0 is infinite): begin with a float, such as 0.0"
+                )
 
 
 def _common(one: Value, other: Value) -> np.dtype | None:

@@ -50,7 +50,7 @@ def fingerprint(source: Any) -> Hashable | None:
         return "onnx_file", _of_string(Path(source["onnx_file"])), repr(source.get("opset"))
     try:
         return _Identity(source) if callable(source) else (type(source).__name__, hashlib.sha256(pickle.dumps(source)).digest())
-    except Exception as error:  # what pickle cannot write down, or nobody can refer to weakly
+    except Exception as error:  # what pickle cannot write down, or what takes no weak reference
         let_through(error)
         return None
 

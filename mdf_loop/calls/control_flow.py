@@ -150,7 +150,7 @@ class LoopNode:
         return (*results[: self.place], *results[self.place + 1 :])
 
     def _refuse_missing(self, results: tuple[Any, ...]) -> None:
-        """A last value that somebody wants is there, if there was an iteration."""
+        """A last value that is asked for is there, if there was an iteration."""
         first = len(self.record.carried)
         for k, name in enumerate(self.record.last, first):
             if results[k] is None and k < len(self.wanted) and self.wanted[k]:

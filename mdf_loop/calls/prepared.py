@@ -242,7 +242,7 @@ def captured_values(body: Body, named: Mapping[str, Any], where: str) -> dict[st
 
 
 def _not_computed(body: Body, missing: Sequence[str]) -> str:
-    """A hint where nobody meant to capture: outputs that no node of a body computes, and what looks like a constant."""
+    """A hint where nothing was meant to be captured: outputs that no node of a body computes, and what looks like a constant."""
     if missing[0].lower() in ("true", "false"):
         value = int(missing[0].lower() == "true")
         return (

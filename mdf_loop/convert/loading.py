@@ -1,4 +1,4 @@
-"""Reading model files: JSON and YAML, mended where MDF's importers wrote them wrongly; ONNX converted."""
+"""Reading model files: JSON and YAML, repaired where MDF's importers wrote them wrongly; ONNX converted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ log = logging.getLogger("mdf_loop.writers.atomic_files")
 def load(path: str | os.PathLike) -> Any:
     """Read an MDF model file, or an ONNX or OpenVINO one as an MDF model.
 
-    What MDF's own importers write wrongly is mended (see :mod:`mdf_loop.convert.repair.imported_models`).  ``onnx_file``
+    What MDF's own importers write wrongly is repaired (see :mod:`mdf_loop.convert.repair.imported_models`).  ``onnx_file``
     paths of bodies, which are relative to the model file, are made absolute, and weights that lie beside it are read.
     Both must lie in the folder of the model, unless ``options(trusted=True)`` is in force.
 
@@ -70,7 +70,7 @@ def load(path: str | os.PathLike) -> Any:
 
 
 def model_of(content: Any, path: Path) -> Any:
-    """What a file says as a model, which takes the dicts over: its files found and read, and mended.
+    """What a file says as a model, which takes the dicts over: its files found and read, and repaired.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def model_of(content: Any, path: Path) -> Any:
 
 
 def read_content(path: Path) -> Any:
-    """What an MDF model file says, in dicts and lists: its structure is MDF's, and nothing is mended.
+    """What an MDF model file says, in dicts and lists: its structure is MDF's, and nothing is repaired.
 
     Raises
     ------
@@ -141,7 +141,7 @@ def _told_of(path: Path, place: tuple[Any, ...] = ()) -> Iterator[None]:
 
 
 def model_as_written(content: Any) -> Any:
-    """What a file says as a model that is not mended."""
+    """What a file says as a model that is not repaired."""
     from modeci_mdf.mdf import Model
 
     mend_written_shapes(content)

@@ -17,7 +17,7 @@ from mdf_loop.writers.atomic_files import replacing
 def rewrite(source: Path, target: Path) -> None:
     """Write an MDF model file in the notation that the name of the target asks for.
 
-    Nothing of it is changed or mended; comments of YAML are left out, which JSON does not have.
+    Nothing of it is changed or repaired; comments of YAML are left out, which JSON does not have.
 
     Parameters
     ----------

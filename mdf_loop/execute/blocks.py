@@ -34,7 +34,7 @@ class Blocks:
         self.stepped = {id(part): self._stepped(part) for part in plan.parts if isinstance(part, Stepped)}
 
     def now(self, session: Session, name: str) -> Any:
-        """A value that goes round, as the next iteration will get it."""
+        """A carried value, as the next iteration will get it."""
         if name == self.loop.condition:
             return session.moment.condition
         if name in self.places:
@@ -66,7 +66,7 @@ class Blocks:
         return waiting
 
     def refusal(self, session: Session, same: dict[str, Any], slices: list[Any]) -> str:
-        """Why there is no machine code for a part, which is made now if nobody has asked for it; empty if there is some."""
+        """Why there is no machine code for a part, which is made now if it was not asked for before; empty if there is some."""
         reasons = (stepped.refusal(*values) for stepped, *values in self._next(session, same, slices))
         return next(filter(None, reasons), "")
 
@@ -226,7 +226,7 @@ class Blocks:
 
 
 def known_at_the_end(plan: Plan) -> dict[str, str]:
-    """Values of the last iteration that a stepped part gives as what goes round next, and under which name."""
+    """Values of the last iteration that a stepped part gives as carried values of the next, and under which name."""
     return {plan.rounds[name]: name for part in plan.parts if isinstance(part, Stepped) for name in part.rounds}
 
 

@@ -23,7 +23,7 @@ class Calls:
     ----------
     exact : bool
         Whether an array without dimensions is something else than a scalar of numpy: where a body has no types,
-        either may be handed on to somebody who sees the difference.
+        either may reach code that sees the difference.
     """
 
     def __init__(self, program: Program) -> None:

@@ -59,7 +59,7 @@ class Graph(InterpretedBody):
 
     @staticmethod
     def _may_be_compiled(run: Run) -> bool:
-        """Whether nobody watches it, stops it or has asked for another engine."""
+        """Whether it is not watched or stopped, and no other engine was asked for another engine."""
         how = run.options.how
         return (how.compiles or how.compiles_what_pays) and run.options.max_iterations is None and run.is_free
 
@@ -76,7 +76,7 @@ class Graph(InterpretedBody):
         return self._account.timed(options, call)
 
     def _by_program(self, env: list[Any], run: Run) -> tuple[Any, ...] | None:
-        """The results that a program gives, if there is one.  What it had computed when Ctrl-C struck nobody knows."""
+        """The results that a program gives, if there is one.  What it had computed before Ctrl-C is not known."""
         if run.options.max_iterations is not None or not run.is_free:
             self._are_parts(False)
             return None

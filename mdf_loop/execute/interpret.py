@@ -195,7 +195,7 @@ class InterpretedLoop:
         self.last = [slot(name) for name in loop.last]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled as its record: whoever unpickles it plans it anew."""
+        """Pickled as its record; it is planned again when it is unpickled."""
         return type(self), (self.loop, self.unseen)
 
     def __call__(self, given: Arguments, run: Run) -> tuple[Any, ...]:

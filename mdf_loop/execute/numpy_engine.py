@@ -49,7 +49,7 @@ SMALLEST, STEPPED = 32, 1 << 12
 """Iterations of a block that is given up rather than made smaller, and of the first one where each looks at the condition."""
 
 LARGE = 1 << 19
-"""Bytes of a value that goes round from which on a block is worth starting for two iterations: it is written over itself."""
+"""Bytes of a carried value from which on a block is worth starting for two iterations: it is written over itself."""
 
 WIDE = 4096
 """Bytes of a value from which on one call of numpy for each iteration costs little beside the work."""
@@ -82,7 +82,7 @@ class NumpyLoop(InterpretedLoop):
         self._make_ready(loop, unseen)
 
     def _make_ready(self, loop: Loop, unseen: int | None) -> None:
-        """Look kernels up, now or anew; the plan follows when it is needed."""
+        """Look kernels up, now or again; the plan follows when it is needed."""
         super().__init__(loop, unseen)
         for name in ("_is_light", "_may_end", "plan"):
             self.__dict__.pop(name, None)
@@ -103,7 +103,7 @@ class NumpyLoop(InterpretedLoop):
         return super().begin(given, run)
 
     def _show(self) -> None:
-        """Tell whoever watches."""
+        """Report the progress."""
         watching = _watching.get()
         if watching is not None and self not in watching:
             watching.append(self)
@@ -211,7 +211,7 @@ class NumpyLoop(InterpretedLoop):
         return self._programs_for(given, True).machine_code(program_values(given), options)
 
     def _is_for_a_program(self, given: Arguments, hidden: Sequence[Any], run: Run, is_compiled: bool) -> bool:
-        """Whether it is a short loop that nobody watches, bounds or stops."""
+        """Whether it is a short loop that is not watched, bounded or stopped."""
         options, count = run.options, given.trip_count
         if not options.how.plans or options.max_iterations is not None or not self.account.is_unseen(run, given):
             return False

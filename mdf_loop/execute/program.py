@@ -146,7 +146,7 @@ class Program:
         return Step(bound.call, reads, writes, node, bound, _taking(reads), writes[0] if len(writes) == 1 else 0)
 
     def sink(self) -> int:
-        """A slot for an output nobody wants."""
+        """A slot for an output that is not asked for."""
         self._start.append(None)
         return len(self._start) - 1
 
@@ -189,7 +189,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 def _told(error: Exception) -> str:
     """What an error says; its type as well, unless it is one that kernels raise to say something.
 
-    Without addresses of objects, which help nobody and are others in each run.
+    Without addresses of objects, which do not help and are others in each run.
     """
     text = _ADDRESS.sub("", str(error)).strip()
     if text and isinstance(error, ValueError | TypeError | NotImplementedError):

@@ -1,7 +1,7 @@
 """Programs of one graph or loop: a Step printed as Python for each combination of types, kept and run.
 
 A program is only a faster way.  It never begins what it cannot take back: where it meets something it was not written for, or a
-kernel fails, nothing has happened, the random stream is put back, and whoever asked runs the same work in the ordinary way.
+kernel fails, nothing has happened, the random stream is put back, and the caller runs the same work in the ordinary way.
 """
 
 from __future__ import annotations
@@ -314,7 +314,7 @@ class Programs:
         return None
 
     def _ran(self, made: Specialised) -> None:
-        """Tell whoever watches."""
+        """Report the progress."""
         self.latest = made
         if (watching := _watching.get()) is not None and self not in watching:
             watching.append(self)

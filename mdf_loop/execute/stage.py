@@ -65,7 +65,7 @@ class Stage:
             self.telling = min(max(int(AHEAD / pace), 1), FIRST)
 
     def at_most(self, length: int, run: Run) -> int:
-        """So many iterations; fewer where somebody waits for the end of a block, or nobody knows how long it takes."""
+        """So many iterations; fewer where the end of a block is waited for, or its time is not known."""
         if not run.is_free or self.is_compiled or self.is_waiting:
             most = WATCHED if run.watch is not None and run.deadline is None else AHEAD
             return max(min(length, int(most / max(self.pace, 1e-9))), 1)

@@ -26,7 +26,7 @@ MOST_SIGNATURES = 16
 
 
 Types = tuple[tuple[Type, ...], tuple[Type, ...], tuple[Type, ...]]
-"""Of what goes round, of the rows of streams, and of what is the same in all iterations."""
+"""Of what is carried, of the rows of streams, and of what is the same in all iterations."""
 
 
 Written = tuple[Specialised | str, tuple[Type, ...]]
@@ -109,7 +109,7 @@ class SteppedPart:
         streams : mapping
             Values computed for the block before.
         now : mapping
-            What goes round, at the start of the block.
+            What is carried, at the start of the block.
         """
         once, carried = [same[name] for name in self.once], [now[name] for name in self.rounds]
         histories = [streams[name] for name in self.streams]
@@ -141,7 +141,7 @@ class SteppedPart:
         return False
 
     def refusal(self, same: Mapping[str, Any], streams: Mapping[str, History], now: Mapping[str, Any]) -> str:
-        """Why there is no machine code for such values, which is made if nobody has asked for it; empty if there is some."""
+        """Why there is no machine code for such values, which is made if it was not asked for before; empty if there is some."""
         made, _ = self._machine_code(self._types_of(same, streams, now))
         return made if isinstance(made, str) else ""
 

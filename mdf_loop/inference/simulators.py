@@ -259,7 +259,7 @@ def _at_once(count: int, runs: Any) -> int:
 
 
 def _nothing() -> None:
-    """Nobody has set a time."""
+    """No time has been set."""
 
 
 def _inputs_of(model: Model, names: Any, inputs: Mapping[str, Any]) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ class MdfModel(Model):
         self.graph, self.name, self.source = graph_by_place(graph, read_once), name or str(graph.id), source
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled as its graph: whoever unpickles it plans it anew."""
+        """Pickled as its graph; it is planned again when it is unpickled."""
         return type(self), (self.graph, self.name, self.source)
 
     @cached_property

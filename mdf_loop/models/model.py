@@ -75,7 +75,7 @@ class Found:
 
 
 class Model:
-    """A model that was read, mended and planned; :func:`mdf_loop.prepare` makes one.
+    """A model that was read, repaired and planned; :func:`mdf_loop.prepare` makes one.
 
     Call it as :func:`mdf_loop.run`, without the model.
 
@@ -362,7 +362,7 @@ def unknown_name(what: str, name: str, names: Iterable[str]) -> ArgumentError:
     names = list(dict.fromkeys(names))
     last, ends = name.rpartition(".")[2], [full.rpartition(".")[2] for full in names]
     close = difflib.get_close_matches(name, [*names, *ends], n=3)
-    near = [last, *close]  # whoever knows the last part has the place to learn
+    near = [last, *close]  # the last part may be right where the place is wrong
     meant = dict.fromkeys(full for each in near for full, end in zip(names, ends, strict=True) if each in (end, full))
     said = f"did you mean {' or '.join(map(repr, [*meant][:3]))}?" if meant else f"there are {', '.join(names) or 'none'}"
     return ArgumentError(f"{what} {name!r}; {said}")

@@ -66,7 +66,7 @@ class NetworkModel(Model):
                 raise ArgumentError(f"{name} is for MDF models, and the model has no input of that name")
 
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
-        """What a run gives; what the variables of an OpenVINO model keep begins anew."""
+        """What a run gives; what the variables of an OpenVINO model keep begins again."""
         if wish.record:
             from mdf_loop.models.recordings.recording import recorded_network
 

@@ -1,4 +1,4 @@
-"""``prepare``: a model by path or as an object, read, mended and planned; once for each content."""
+"""``prepare``: a model by path or as an object, read, repaired and planned; once for each content."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Stamp = tuple[str, int, int] | None
 
 
 def prepare(model: Any, /) -> Model:
-    """A model made ready: read, mended and planned once, called as often as needed.
+    """A model made ready: read, repaired and planned once, called as often as needed.
 
     :func:`mdf_loop.run` prepares what it is given as well, and keeps it: the same content, wherever it comes from, is
     prepared once.  A file is read again when it has changed, or one that it names.
@@ -140,7 +140,7 @@ class KeptModels:
         with noted_files() as files:
             model = _read(Path(said))
         stamps = [(each, _stamp(each)) for each in dict.fromkeys((place, *map(os.path.abspath, files), *_bodies_in(model)))]
-        if before == stamps[0][1]:  # nobody wrote it meanwhile
+        if before == stamps[0][1]:  # it was not written meanwhile
             self._keep(key, model, stamps)
         return model
 

@@ -360,7 +360,7 @@ class Builder(OfLists):
         if len(given) == len(wanted):
             return given
         if given or any(n not in own for n in wanted):
-            raise CannotLower("a shape with a length that nobody knows")
+            raise CannotLower("a shape with a length that is not known")
         return [self.length(x, own.index(n)) for n in wanted]
 
     def transpose(self, x: Value, permutation: Sequence[int]) -> Value:

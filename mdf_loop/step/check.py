@@ -135,7 +135,7 @@ RULES: dict[str, Sequence[tuple[str, Rule]]] = {
     "loop": [
         ("holds a loop", lambda v: isinstance(v.attr, LoopRegion)),
         ("is given what it asks for", lambda v: _is_given(v, v.attr)),
-        ("hands on what it was given", lambda v: _hands_on(v.attr)),
+        ("passes on what it was given", lambda v: _passes_on(v.attr)),
     ],
 }
 """By operation: what has to hold, in words and as a question."""
@@ -154,7 +154,7 @@ def _holds(type: Type, other: Type) -> bool:
     return type.dtype is None or type.rank is None or _same(type, other) or (type.weak and either_kind(type, other) == type)
 
 
-def _hands_on(attr: LoopRegion) -> bool:
+def _passes_on(attr: LoopRegion) -> bool:
     body, n = attr.body, attr.n_carried
     if len(body.params) != 2 + n + len(attr.scanned) or len(body.results) != 1 + n + attr.n_last + len(attr.collected):
         return False

@@ -33,8 +33,8 @@ class Settling:
         Carried values at the beginning: lists, as far as they can be, are arrays.
     types : list of Type
         What is known of it in every iteration.
-    first_ends : list of Type
-        What was known of it behind the first iteration.
+    first : Region
+        The body as it is in the first iteration, before types widen.
     """
 
     def __init__(
@@ -54,7 +54,11 @@ class Settling:
         self.types = [of_its_own(value.type) for value in self.initial]
         self.going = Type(BOOL, (1,) * len(record.body.type_of(record.condition or "").shape or ()))
         self.same = self._passed_on()
-        self.first_ends: list[Type] = []
+
+    @property
+    def first_ends(self) -> list[Type]:
+        """What is known of carried values behind the first iteration."""
+        return [value.type for value in self.first.results[1 : 1 + len(self.types)]]
 
     def settle(self) -> None:
         """Find the types that hold and the region; what never changes is outside it."""
@@ -66,6 +70,8 @@ class Settling:
             self.region = self._loop_body()
             if self._have_learned():
                 continue
+            if not attempt:
+                self.first = self.region
             attempt += 1
             if self._is_settled(self.region) or attempt >= ROUNDS + len(self.types):
                 return
@@ -92,7 +98,7 @@ class Settling:
         self.initial, self.types, self.going = list(self.carried), [UNKNOWN] * len(self.types), UNKNOWN
 
     def _passed_on(self) -> dict[int, Value]:
-        """What the body hands on as it gets it: nobody has to lower it to see that it stays the same."""
+        """What the body passes on as it gets it: that it stays the same is seen without lowering."""
         record, carried = self.record, enumerate(self.record.carried)
         same = {k: self.initial[k] for k, c in carried if c.input == c.output and k not in self.lists}
         if record.keep_going is not None and record.keep_going == record.condition and self.going == Type(BOOL, ()):
@@ -121,7 +127,6 @@ class Settling:
         """Whether types hold and nothing more stays the same; what is known from now on."""
         n, initial = len(self.types), self.initial
         stays, *ends = region.results[: 1 + n]
-        self.first_ends = self.first_ends or [value.type for value in ends]
         params = region.params[1 : 2 + n]
         unchanged = {k: initial[k] for k in range(n) if ends[k] is params[1 + k] and k not in self.same}
         if stays is params[0] and _CONDITION not in self.same and self.going == Type(BOOL, ()):

@@ -126,7 +126,7 @@ class Lowering:
     """One graph on its way into a Step; ``b`` is the builder.
 
     ``exact`` says that an array without dimensions is something else than a number of numpy's: where a body has no types, either
-    may be handed on to somebody who sees the difference.
+    may reach code that sees the difference.
     """
 
     def __init__(self, obey: bool, opens: bool = True, exact: bool = False, bound: Bind = bind, is_long: bool = False) -> None:
@@ -373,7 +373,7 @@ def _is_little(region: Region) -> bool:
 
 
 def _adds_up(region: Region) -> bool:
-    """Whether floats are added or multiplied up, in an order that whoever prints it may choose."""
+    """Whether floats are added or multiplied up, in an order that the back end may choose."""
     return any(
         v.op == "dot" or (v.op == "reduce" and v.attr.kind in ("sum", "prod") and v.type.kind == "f") for v in region.values
     )

@@ -45,6 +45,8 @@ class Primitive:
         not, whose last place depends on how many numbers a processor works on.
     refuses : bool
         Python may raise an error for numbers of its own, and not only for whole ones that are too large for a float.
+    is_whole_apart : bool
+        Whole numbers may give another number than floats of the same values: 1 // 0 is 0, and 1.0 // 0.0 is infinite.
     leaves, wraps : bool
         Of whole numbers that do not wrap around by themselves: the result may leave the range of its type; it may be given
         what has left it, as wrapping around once, in the end, gives the same.
@@ -57,6 +59,7 @@ class Primitive:
     is_python: bool = False
     is_exact: bool = True
     refuses: bool = True
+    is_whole_apart: bool = False
     leaves: bool = False
     wraps: bool = False
 
@@ -69,10 +72,10 @@ def _question(call: Callable[..., Any], ufunc: np.ufunc) -> Primitive:
     return Primitive(call, ufunc, cost=1, is_question=True, refuses=False)
 
 
-def _functions(names: str, cost: int = CALL, is_exact: bool = True) -> dict[str, Primitive]:
+def _functions(names: str, **facts: Any) -> dict[str, Primitive]:
     """Functions that numpy has by the same names, but for those that begin with ``arc`` there."""
     ufuncs = {name: getattr(np, f"arc{name[1:]}" if name.startswith("a") else name) for name in names.split()}
-    return {name: Primitive(ufunc, ufunc, cost, is_exact=is_exact) for name, ufunc in ufuncs.items()}
+    return {name: Primitive(ufunc, ufunc, **facts) for name, ufunc in ufuncs.items()}
 
 
 _MATH = (
@@ -87,9 +90,9 @@ PRIMITIVES: dict[str, Primitive] = {
     "neg": Primitive(operator.neg, np.negative, cost=1, refuses=False, leaves=True, wraps=True),
     "abs": Primitive(operator.abs, np.absolute, cost=1, refuses=False, leaves=True),  # the lowest number has no opposite
     "div": Primitive(operator.truediv, np.true_divide, cost=4),
-    "floordiv": Primitive(operator.floordiv, np.floor_divide, cost=DIVISION, leaves=True),
-    "mod": Primitive(operator.mod, np.remainder, cost=DIVISION),
-    "quotient": Primitive(div, None, cost=DIVISION, leaves=True),
+    "floordiv": Primitive(operator.floordiv, np.floor_divide, cost=DIVISION, is_whole_apart=True, leaves=True),
+    "mod": Primitive(operator.mod, np.remainder, cost=DIVISION, is_whole_apart=True),
+    "quotient": Primitive(div, None, cost=DIVISION, is_whole_apart=True, leaves=True),
     "pow": Primitive(operator.pow, np.power, is_exact=False),
     "shl": Primitive(operator.lshift, np.left_shift, cost=1),
     "shr": Primitive(operator.rshift, np.right_shift, cost=1),
@@ -108,7 +111,8 @@ PRIMITIVES: dict[str, Primitive] = {
     "min": Primitive(np.minimum, np.minimum, cost=1),
     "sqrt": Primitive(np.sqrt, np.sqrt, cost=6),
     **_functions("sign floor ceil rint trunc", cost=1),
-    **_functions("fmod reciprocal copysign nextafter ldexp gcd lcm"),
+    **_functions("copysign nextafter ldexp gcd lcm"),
+    **_functions("fmod reciprocal", is_whole_apart=True),
     **_functions("cbrt exp exp2 expm1 log log1p log2 log10 sin cos tan sinh cosh tanh hypot", is_exact=False),
     **_functions("asin acos atan asinh acosh atanh atan2", is_exact=False),
     "erf": Primitive(error_function, None, is_exact=False),

@@ -131,7 +131,7 @@ class Type:
 
 
 UNKNOWN = Type()
-"""The type of what can only be handed on to operators as a whole."""
+"""The type of what can only be passed on to operators as a whole."""
 
 
 @dataclass(frozen=True, eq=False)

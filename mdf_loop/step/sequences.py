@@ -1,6 +1,6 @@
 """Lists that loops carry and branches give: wherever they can be, they are arrays there.
 
-One that a loop makes from nothing, and that nobody looks at inside, is what the loop collects.  Of one that begins empty the
+One that a loop makes from nothing, and that is not read inside, is what the loop collects.  Of one that begins empty the
 element type is that of what is put in: the loop is lowered once to see it, and then again.  A list of elements of several types
 or shapes stays one, and what reads it a kernel.
 """
@@ -46,7 +46,7 @@ class CarriedList:
         return self.b.rows(value) if self._is_array else self.b.rows(filling=self.filling)
 
     def behind(self, value: Value) -> Value:
-        """The list behind the loop; one that nobody ever puts anything in is what it was."""
+        """The list behind the loop; one to which nothing is added is what it was."""
         return self.b.rows(value) if self._is_array else self.given
 
     def end(self, state: Value, value: Value) -> Value:
@@ -138,7 +138,7 @@ def collecting(record: Loop, carried: Sequence[Value]) -> tuple[Loop, list[Value
 
 
 def _appending(body: Body, value: Carried) -> Node | None:
-    """The node that puts a value behind a list, if nobody else looks at the list."""
+    """The node that puts a value behind a list, if nothing else reads the list."""
     readers = [node for node in body.nodes if {value.input, value.output} & set(node.reads)]
     if len(readers) != 1 or body.outputs.count(value.output) != 1 or value.input in body.outputs:
         return None

@@ -70,26 +70,26 @@ def recurring(loop: LoopRegion) -> set[Value]:
     left = {state for state in loop.states if ends[state] is not state}
     while True:
         found = set(left)
-        _computed_from(loop.body, found)
+        computed_from(loop.body, found)
         if not (shifted := {state for state in left if ends[state] not in found}):
             return found
         left -= shifted
 
 
-def _computed_from(region: Region, found: set[Value]) -> None:
+def computed_from(region: Region, found: set[Value]) -> None:
     """Put in what values of a region are computed from those that are in."""
     for value in region.values:
         if not found.isdisjoint(value.args):
             found.add(value)
         for inner in regions_of(value):
-            _computed_from(inner, found)
+            computed_from(inner, found)
             if value in found or not found.isdisjoint(inner.results):
                 found |= {value, *inner.params}
-                _computed_from(inner, found)
+                computed_from(inner, found)
 
 
 def uses_of(region: Region) -> Uses:
-    """Who reads what in a region and in those inside it; readers that nobody reads do not count unless they may fail."""
+    """Who reads what in a region and in those inside it; readers that are not read do not count unless they may fail."""
     found = Uses()
 
     def look(here: Region) -> None:

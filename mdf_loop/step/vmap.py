@@ -209,7 +209,7 @@ class Vmap:
             return close(self._wanted(found, wanted or flags)), flags
 
     def _loop(self, v: Value, xs: Sequence[Value], flags: Sequence[bool]) -> Row:
-        """A loop that all run as often: what goes round has the axis if it gets it in any iteration."""
+        """A loop that all run as often: what is carried has the axis if it gets it in any iteration."""
         attr: LoopRegion = v.attr
         if flags[0] or flags[1] or attr.in_block or any(what.axis or what.reverse for what in attr.collected):
             raise CannotLower("a loop of other lengths, or of rows in lists, for many at once")

@@ -1,4 +1,4 @@
-"""The run of a sweep: chunks of its task from whoever runs them, put together and labelled."""
+"""The run of a sweep: chunks of its task from where they ran, put together and labelled."""
 
 from __future__ import annotations
 

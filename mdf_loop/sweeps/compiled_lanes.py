@@ -1,6 +1,6 @@
 """A loop or a whole graph run for many lanes by machine code: one lane after the other, each as engine ``jit`` runs it alone.
 
-The program is the one of a single run, but for collected values that nobody wants; many runs of it are one call, without
+The program is the one of a single run, but for collected values that are not asked for; many runs of it are one call, without
 anything of Python's in between, and without Python's lock where nothing outside of the program is called.
 """
 

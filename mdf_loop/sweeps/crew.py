@@ -1,7 +1,7 @@
 """Threads that run the chunks of a sweep, and help each other with the runs in them.
 
 Chunks differ in how long they take, and the last ones leave threads without work.  Runs that are one call of machine code after
-the other are therefore taken a few at a time, by whoever has nothing else to do.
+the other are therefore taken a few at a time, by a thread that has nothing else to do.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class _Shared:
             begun = time.perf_counter()
             try:
                 self._runs(*span)
-            except BaseException as error:  # whoever shares it raises it
+            except BaseException as error:  # raised where it is asked for
                 self.leave_off(error)
             with self._changed:
                 self._pace = (time.perf_counter() - begun) / (span[1] - span[0])
@@ -161,5 +161,5 @@ def working(crew: Crew) -> Iterator[None]:
 
 
 def current_crew() -> Crew:
-    """Those who share what is run here: this thread alone, if nobody said otherwise."""
+    """Those who share what is run here: this thread alone by default."""
     return _crew.get() or Crew(1)

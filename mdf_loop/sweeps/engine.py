@@ -1,7 +1,7 @@
 """In which engine a sweep runs.
 
 Engine ``auto`` changes over to machine code when that pays, which depends on the clock.  Where all engines give the same
-bits that is nobody's business.  Where they may differ in the last places, a sweep settles before its first run: for machine
+bits that makes no difference.  Where they may differ in the last places, a sweep settles before its first run: for machine
 code, where it can be had.
 """
 

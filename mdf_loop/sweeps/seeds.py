@@ -1,4 +1,4 @@
-"""The seed of each trial: independent streams from one number, the same whoever runs the trial, and when."""
+"""The seed of each trial: independent streams from one number, the same wherever and whenever the trial runs."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class _Words(ISpawnableSeedSequence):
         return self._words
 
     def spawn(self, n_children: int) -> list[Any]:
-        """Nobody asks for more."""
+        """No more is asked for."""
         raise NotImplementedError
 
 

@@ -69,7 +69,7 @@ class Task:
     numbers : array of int, optional
         For each point the number that its streams follow from; they count from 0 otherwise.
     options : mapping
-        What whoever began the sweep chose with ``options()``, as far as it concerns each run.
+        What the caller of the sweep chose with ``options()``, as far as it concerns each run.
     """
 
     model: Model
@@ -242,6 +242,6 @@ class Task:
 
     @contextlib.contextmanager
     def chosen(self) -> Iterator[None]:
-        """The options of whoever began the sweep; streams come from the seeds of the runs alone."""
+        """The options of the caller of the sweep; streams come from the seeds of the runs alone."""
         with options(**{**self.options, "seed": None, "progress": None, "engine": self.engine}), random_stream(RandomStream(0)):
             yield

@@ -47,7 +47,7 @@ class How:
     origins : mapping of Value to Node
         Where values come from, for messages.
     uses : Uses
-        Who reads them: nothing is computed that nobody reads.
+        Who reads them: nothing is computed that is not read.
     max_steps : int or None
         The most iterations of a loop that says no number itself.
     checkpoint : int
@@ -83,7 +83,7 @@ class How:
         return f"a while; for gradients in reverse mode a scan over at most {most} iterations"
 
     def check(self, holds: Any, message: str, **numbers: Any) -> None:
-        """Say what has to hold, where somebody asked for that: JAX calls what may be checked in a slower way."""
+        """Say what has to hold, where that was asked for: JAX calls what may be checked in a slower way."""
         if self.checks:
             debug_check(jnp.all(holds), message, **{name: jnp.asarray(number) for name, number in numbers.items()})
 

@@ -71,7 +71,7 @@ def mend(model: Any, where: str) -> Any:
 
 
 def _mended(model: Any, where: str) -> Any:
-    """The same model, mended."""
+    """The same model, repaired."""
     opened = [body for graph in model.graphs for body in open_bodies(graph)]
     graphs = [inner for graph in model.graphs for inner in graphs_in(graph)]
     opset = _opset(model, [graph for graph in graphs if graph not in model.graphs])

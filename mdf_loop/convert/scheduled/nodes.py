@@ -264,7 +264,7 @@ def _weighted(builder: BodyBuilder, base: str, sent: Sent) -> Value:
 
 
 def is_plain(edge: Any) -> bool:
-    """Whether an edge hands on the very value."""
+    """Whether an edge passes on the very same value."""
     weight = (edge.parameters or {}).get("weight", 1)
     return type(weight) in (int, float) and weight == 1
 

@@ -68,7 +68,7 @@ class Store:
         return self.peek(key, default)
 
     def peek(self, key: Key, default: Any = None) -> Value | Unavailable:
-        """A value that is only handed on."""
+        """A value that is only passed on."""
         for layer in reversed(self._layers):
             if key in layer:
                 return layer[key]

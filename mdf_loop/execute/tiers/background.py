@@ -1,7 +1,7 @@
 """Compiling in a thread, while the run that asked for it goes on in another way.
 
 There is a thread as long as there is something to compile.  It never holds up the end of the process, and does not outlive a copy
-of it (``os.fork``): there, what had not come is ordered anew when it is asked for.
+of it (``os.fork``): there, what had not come is ordered again when it is asked for.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class Order:
-    """One Step that is to be machine code; compiled only as long as somebody keeps the order."""
+    """One Step that is to be machine code; compiled only as long as the order is kept."""
 
     def __init__(self, step: Region, is_block: bool = False, is_quick: bool = False) -> None:
         self._step: Region | None = step
@@ -43,7 +43,7 @@ class Order:
 
     @property
     def found(self) -> Specialised | str | None:
-        """The machine code, or why there is none; None as long as nobody knows."""
+        """The machine code, or why there is none; None as long as that is not known."""
         if self._found is None and self._process != os.getpid():
             self._process = os.getpid()
             _line.put(self)
@@ -65,7 +65,7 @@ class Order:
 
 
 class _Waiting(NamedTuple):
-    """An order, if somebody still keeps it, and the options and the like under which it was given."""
+    """An order, if it is still kept, and the options and the like under which it was given."""
 
     order: Callable[[], Order | None]
     context: contextvars.Context
@@ -78,7 +78,7 @@ class _Line:
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """Nothing waits, and nobody works."""
+        """Nothing waits, and no thread works."""
         self._lock, self._is_closed = threading.Lock(), False
         self._waiting: deque[_Waiting] = deque()
         self._worker: threading.Thread | None = None
@@ -90,7 +90,7 @@ class _Line:
         self.open()
 
     def open(self) -> None:
-        """Let somebody work, if there is something to do."""
+        """Let a thread work, if there is something to do."""
         with self._lock:
             self._is_closed = False
             if self._waiting and self._worker is None:
@@ -103,7 +103,7 @@ class _Line:
                     self._give_up(f"no thread that compiles: {error}")
 
     def close(self) -> None:
-        """Let nobody begin anything more, and wait a while for what is being compiled."""
+        """Begin nothing more, and wait a while for what is being compiled."""
         with self._lock:
             self._is_closed, worker = True, self._worker
         if worker is not None and worker is not threading.current_thread():

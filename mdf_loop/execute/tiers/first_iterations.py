@@ -17,13 +17,13 @@ SETTLING = 4
 """Iterations interpreted at most before the first block, as long as shapes or types change."""
 
 ENDLESS = 1 << 30
-"""Iterations that stand for no limit: nobody waits for so many."""
+"""Iterations that mean no limit: no run has so many."""
 
 Interpret = Callable[[Session, int | None], None]
 
 
 def settle(interpret: Interpret, session: Session, type_of: Callable[[Any], Type], until: int | None) -> None:
-    """Interpret the first iteration, and a few more if what goes round becomes something else in them.
+    """Interpret the first iteration, and a few more if what is carried becomes something else in them.
 
     That a value becomes something else later is seen as well: here it is only to spare blocks in vain.
     """

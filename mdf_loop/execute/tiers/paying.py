@@ -25,7 +25,7 @@ INTERPRETED = 1.5e-6
 """Seconds that the interpreter spends on a node at the least."""
 
 WATCHED = 0.05
-"""Seconds that a block may take, as far as one can tell from the one before, where somebody is told how far the run has come, ten
+"""Seconds that a block may take, as far as one can tell from the one before, where the progress is shown, ten
 times a second at the most."""
 
 MARGIN, APART = 1.15, 4
@@ -57,7 +57,7 @@ class Account:
         Whether it is run by a graph that becomes one program with it when that pays: what past runs took counts there, and here
         the one under way alone.
     is_over : bool
-        Whether they took longer than compiling: it pays from now on, and nobody has to look at the clock.
+        Whether they took longer than compiling: it pays from now on, without a look at the clock.
     pace, bytes : float, int
         How many seconds an iteration of a block took last, and how large what it works on was.
     clock : callable
@@ -75,7 +75,7 @@ class Account:
     clock: Callable[[], float] = field(default_factory=lambda: time.thread_time)
 
     def timed(self, options: Options, call: Callable[..., T], *given: Any) -> T:
-        """What a call gives; what it takes is kept where somebody will ask."""
+        """What a call gives; what it takes is kept where it will be asked for."""
         if self.is_over or not options.how.compiles_what_pays:
             return call(*given)
         clock = self.clock
@@ -92,13 +92,13 @@ class Account:
         self.pace, self.bytes = seconds, _bytes(given)
 
     def expected(self, run: Run, given: Arguments) -> float:
-        """Seconds that an iteration takes, as one took that worked on as much; infinity where nobody knows, or time is short."""
+        """Seconds that an iteration takes, as one took that worked on as much; infinity where that is unknown, or time is short."""
         return self.pace if run.deadline is None and self.bytes == _bytes(given) else math.inf
 
     def is_unseen(self, run: Run, given: Arguments) -> bool:
-        """Whether it is all the same to who watches: nobody does, or the loop is over before there is a report.
+        """Whether the progress is not shown, or the loop is over before there is a report.
 
-        Where it takes longer after all, a program ends by its own clock, and the loop is run anew in blocks.
+        Where it takes longer after all, a program ends by its own clock, and the loop is run again in blocks.
         """
         if run.is_free or given.trip_count is None:
             return run.is_free

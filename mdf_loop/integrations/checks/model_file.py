@@ -108,7 +108,7 @@ def _of_content(rest: Salvaged, path: Path, given: Mapping[str, Any]) -> Iterato
             model = model_as_written(rest.content)
         looked = "nothing else" if model is None else "of the rest only the bodies of loops"
         yield Problem(NOTE, f"{looked} can be checked before this is corrected", known.line)
-    with contextlib.suppress(Exception):  # what the reader mends and MDF refuses
+    with contextlib.suppress(Exception):  # what the reader repairs and MDF refuses
         written = model_as_written(copy.deepcopy(rest.content))
         yield from [_located(each, path) for graph in written.graphs for each in counted_results(graph) if known is None]
     for graph in model.graphs if model is not None else ():

@@ -42,10 +42,10 @@ from mdf_loop.readers.mdf.engine_body import refuse_unimplemented, refuse_unlist
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.system.threads import holding, lock
 
-NOBODY, TRUSTED, MODEL, BODY = "", "trusted", "model", "body"
+NOTHING, TRUSTED, MODEL, BODY = "", "trusted", "model", "body"
 """What the engine runs on our behalf: nothing, a model that may do everything, any other model, the body of a loop."""
 
-_work: contextvars.ContextVar[str] = contextvars.ContextVar("mdf_loop_engine_work", default=NOBODY)
+_work: contextvars.ContextVar[str] = contextvars.ContextVar("mdf_loop_engine_work", default=NOTHING)
 
 MOST_IN_PORTS = 1 << 28
 """Elements in the input ports of a graph, by their shapes: the weights of the largest models that MDF publishes have half."""
@@ -292,7 +292,7 @@ def _naming_port(original: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return original(self, *args, **kwargs)
         except LoopError as error:
-            if _work.get() != NOBODY:
+            if _work.get() != NOTHING:
                 error.add_note(f"in output port {self.output_port.id!r}")
             raise
 
@@ -307,12 +307,12 @@ def naming(original: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return original(self, *args, **kwargs)
         except LoopError as error:
-            if _work.get() != NOBODY:
+            if _work.get() != NOTHING:
                 in_node(error, self.node.id)
             raise
         except Exception as error:
             let_through(error)
-            if _work.get() == NOBODY:
+            if _work.get() == NOTHING:
                 raise
             what = _message(error) or type(error).__name__
             failed = IterationError(f"MDF node {self.node.id!r} failed in MDF's engine: {what}")

@@ -140,7 +140,7 @@ class LoopRecording:
             raise
 
     def results_of(self, arguments: Arguments, run: Run, recorder: Recorder) -> list[Any]:
-        """The same as a list, whose values nobody may change."""
+        """The same as a list, whose values cannot be changed."""
         run.finish = lambda results: handed_out_partly(self._split(results, recorder))
         return self._split(self._results(arguments, run, recorder), recorder)
 

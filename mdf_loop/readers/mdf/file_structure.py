@@ -307,7 +307,7 @@ def _wrong_names(graph: Mapping[str, Any], place: Place) -> Iterator[Misplaced]:
     """Edges and conditions that name what is not there.
 
     Where a graph is in the place of a node, edges lead into it.  Edges that the importer wrote are looked at when the
-    graph is mended: there is more to say of them.  What is malformed itself has been reported: nothing is known of it.
+    graph is repaired: there is more to say of them.  What is malformed itself has been reported: nothing is known of it.
     """
     nodes, edges = graph.get("nodes") or {}, _mappings(graph.get("edges"))
     if any(map(_is_graph, _mappings(nodes).values())) or _is_imported(nodes, graph):

@@ -19,7 +19,7 @@ from mdf_loop.readers.mdf.file_structure import check_graph_content
 Path = tuple[str, ...]
 
 FREE = ("value", "default_value", "default_initial_value", "time_derivative", "shape", "test")
-"""Fields that hold values and expressions, or what is mended."""
+"""Fields that hold values and expressions, or what is repaired."""
 
 
 def check_structure(thing: Any, path: Path = ()) -> None:

@@ -20,7 +20,7 @@ PARAMETERS = {"normal": (("mean", 0.0), ("scale", 1.0)), "uniform": (("low", 0.0
 
 @dataclass(frozen=True)
 class Draw:
-    """A node that draws: how many numbers of which shape, of which type they are handed on, and whether that is Python's."""
+    """A node that draws: how many numbers of which shape, of which type they are passed on, and whether that is Python's."""
 
     node: Node
     shape: tuple[int, ...]

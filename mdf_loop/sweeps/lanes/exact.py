@@ -70,7 +70,7 @@ def refuse_inexact(body: Body, shared: Container[tuple[str, str]] = ()) -> None:
         place = (node.domain, node.op)
         entry = lookup(node.op, node.opset, node.domain)
         if not entry.built_in or not entry.native:
-            raise NotBatched(f"{called(node)} is a kernel of somebody's own")
+            raise NotBatched(f"{called(node)} is a user's kernel")
         if place in DRAWS:
             if node.attrs.get("seed") is not None:
                 raise NotBatched(f"{called(node)} has a seed of its own")

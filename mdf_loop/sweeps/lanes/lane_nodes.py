@@ -151,7 +151,7 @@ def _reshaping(shape: tuple[int, ...]) -> Callable[[np.ndarray], np.ndarray]:
 
 
 Iteration = Callable[[dict[str, Any]], None]
-"""Reads values by their names in the model, and writes those that somebody looks at behind it."""
+"""Reads values by their names in the model, and writes those that are read behind it."""
 
 
 def iteration_of(steps: Sequence[Step], seen: Collection[str]) -> Iteration:
@@ -162,7 +162,7 @@ def iteration_of(steps: Sequence[Step], seen: Collection[str]) -> Iteration:
     steps : sequence of Step
         In order.
     seen : collection of str
-        The results that somebody looks at when the iteration is over.
+        The results that are read when the iteration is over.
     """
     source = Source()
     local = dict[str, str]()

@@ -100,9 +100,9 @@ class Columns:
     Attributes
     ----------
     values : list of array
-        Carried, then last values, one row a lane; None where nobody wants them.
+        Carried, then last values, one row a lane; None where they are not asked for.
     collected : list of array or None
-        Collected values: lanes, iterations, then the value's own axes; None where nobody wants them.
+        Collected values: lanes, iterations, then the value's own axes; None where they are not asked for.
     lengths : array
         How many iterations each lane ran.
     """

@@ -104,7 +104,7 @@ def holding(dtype: np.dtype, fill: Any) -> np.dtype:
 def _filling(fill: Any, dtype: np.dtype) -> Any:
     if dtype.kind in "US":
         return ""
-    return fill if holding(dtype, fill) == dtype else 0  # nobody sees it: rows of whole numbers are all there in the end
+    return fill if holding(dtype, fill) == dtype else 0  # it is not seen: rows of whole numbers are all there in the end
 
 
 class Table:
