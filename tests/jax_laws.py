@@ -3,6 +3,8 @@
 import functools
 
 import numpy as np
+import onnx
+from onnx import numpy_helper
 
 from mdf_loop import backend, options
 from mdf_loop.backends.jax.drawn import Keys
@@ -11,6 +13,8 @@ from mdf_loop.backends.jax.walked import Padded
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.models.jax.jax_sources import with_constants
 from mdf_loop.step.build import type_of_value
+
+FLOAT, DOUBLE = onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE
 
 SMALL = 64
 """Elements of whole numbers up to which an input may be known while JAX traces: shapes, axes, trip counts."""
@@ -86,3 +90,32 @@ def given_of(case, body):
 
 def prepared_case(case):
     return backend.prepare(case.model)
+
+
+def in_float64(model):
+    """A model of float32 in float64: its inputs, constants and casts."""
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    _widened(made.graph)
+    return made
+
+
+def _widened(graph):
+    for tensor in graph.initializer:
+        _widen(tensor)
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        kind = value.type.tensor_type
+        kind.elem_type = DOUBLE if kind.elem_type == FLOAT else kind.elem_type
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.name in ("to", "dtype") and attribute.i == FLOAT:
+                attribute.i = DOUBLE
+            if attribute.HasField("t"):
+                _widen(attribute.t)
+            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
+                _widened(inner)
+
+
+def _widen(tensor):
+    if tensor.data_type == FLOAT:
+        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float64), tensor.name))

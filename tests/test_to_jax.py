@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
 
 import mdf_loop
-from mdf_loop.errors import ArgumentError, UnsupportedOp
+from mdf_loop.errors import ArgumentError, IterationError, LoopError, UnsupportedOp
 
 jax = pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-loop[jax]"')
 jnp = jax.numpy
@@ -183,6 +184,74 @@ def test_errors_of_a_run_are_found_by_checkify():
     assert error.get() is None
 
 
+WRONG = {
+    "y = Gather (w, k)": "index 7 is out of bounds for axis of size 4",
+    "y = GatherElements (w, k)": "an index is out of bounds for axis 0 of size 4",
+    "q = Unsqueeze <axes = [1]> (k) y = GatherND (w, q)": "an index is out of bounds for axis 0 of size 4",
+    "u = Cast <to = 11> (k) y = ScatterElements (w, k, u)": "an index is out of bounds for axis 0 of size 4",
+}
+
+
+@pytest.mark.parametrize("nodes", WRONG)
+def test_places_outside_are_found_by_checkify(nodes):
+    from jax.experimental import checkify
+
+    text = f"b (int64 i, bool c, double s) => (bool c, double t) {{ {nodes} r = ReduceSum <keepdims = 0> (y) t = Add (s, r) }}"
+    f = mdf_loop.to_jax(text.replace("b (", '<ir_version: 8, opset_import: ["": 11]> b ('), checks=True)
+    checked = checkify.checkify(lambda w, k: f(M=2, cond=True, s=0.5, w=w, k=k)["t"])
+    w = jnp.arange(4.0)
+    assert checked(w, jnp.array([1, -4]))[0].get() is None
+    assert WRONG[nodes] in checked(w, jnp.array([1, 7]))[0].get()
+    with pytest.raises(IterationError):
+        mdf_loop.loop(
+            2, True, 0.5, body=text.replace("b (", '<ir_version: 8, opset_import: ["": 11]> b ('), w=w, k=np.array([1, 7])
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "x", "message"),
+    [
+        ("1 / x", 0.0, "division by zero"),
+        ("5 // x", 0.0, "division by zero"),
+        ("math.log(x)", -1.0, "math domain error"),
+        ("math.exp(x)", 1e4, "too large"),
+        ("x ** 400.0", 1e4, "too large"),
+        ("x + 1", 0.0, None),
+        ("math.sqrt(x)", 2.0, None),
+    ],
+)
+def test_what_python_refuses_is_found_by_checkify(text, x, message):
+    from jax.experimental import checkify
+
+    model = mdf_loop.prepare(
+        Graph(
+            id="g",
+            nodes=[
+                Node(
+                    id="n",
+                    parameters=[Parameter(id="x", value=1.0), Parameter(id="y", value=text)],
+                    output_ports=[OutputPort(id="out", value="y")],
+                )
+            ],
+        )
+    )
+    error, _ = checkify.checkify(lambda x: mdf_loop.to_jax(model, checks=True)(x=x))(x)
+    if message is None:
+        assert error.get() is None
+        return
+    assert message in error.get()
+    with pytest.raises(LoopError):
+        model(x=x)
+
+
+def test_what_has_no_form_is_refused_with_node_and_line(tmp_path):
+    path = tmp_path / "grows.yaml"
+    path.write_text(GROWS)
+    with pytest.raises(UnsupportedOp, match="Concat") as caught:
+        mdf_loop.to_jax(path)()
+    assert "line 14" in "".join(caught.value.__notes__)
+
+
 def test_double_precision_has_to_be_on():
     jax.config.update("jax_enable_x64", False)
     try:
@@ -213,13 +282,6 @@ def test_it_says_how_it_runs():
 def test_what_grows_is_refused(text, message):
     with pytest.raises((UnsupportedOp, ArgumentError), match=message):
         mdf_loop.to_jax(text)(M=3, cond=True, s=np.ones(2), **({"w": np.ones(2)} if "w)" in text else {}))
-
-
-def test_a_model_of_steps_is_refused():
-    with pytest.raises(UnsupportedOp, match="evaluated once"):
-        mdf_loop.to_jax("examples/power_iteration.yaml")
-    with pytest.raises(UnsupportedOp, match="time_derivative"):
-        mdf_loop.to_jax("examples/oscillator.yaml")()
 
 
 def test_names_that_are_not_there():

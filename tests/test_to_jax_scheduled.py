@@ -9,7 +9,7 @@ from scheduled_generated import generated_graph
 from scheduled_models import PUBLISHED, counter, graph, node
 
 import mdf_loop
-from mdf_loop.errors import ArgumentError, LoopError, LoopWarning, UnsupportedOp
+from mdf_loop.errors import ArgumentError, LoopError, LoopWarning, NotLowered
 
 jax = pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-loop[jax]"')
 
@@ -135,7 +135,7 @@ def test_generated_graphs(seed):
         except (LoopError, LoopWarning):
             pytest.skip("MDF's engine runs it, or nothing does")
     if any(np.asarray(value).dtype == object for value in want.values()):
-        with pytest.raises(UnsupportedOp, match="no value in the first evaluation"):
+        with pytest.raises(NotLowered, match="no value in the first evaluation"):
             mdf_loop.to_jax(made, **how)()
         return
     assert_same(mdf_loop.to_jax(made, max_steps=MOST_PASSES, **how)(), want)

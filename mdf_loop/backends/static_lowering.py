@@ -56,6 +56,11 @@ class StaticBuilder(Builder):
         """A number as an array without dimensions, which is what a number is there."""
         return self.strong(x)
 
+    def of_type(self, type: Type) -> Value:
+        """Any value of a type."""
+        shape = [n if isinstance(n, int) else 0 for n in type.shape or ()]
+        return self.const(_number(type, 0) if type.weak else np.zeros(shape, type.dtype))
+
 
 class StaticLowering(Lowering):
     """One graph on its way into a Step all of whose element types are known.
@@ -161,9 +166,8 @@ class StaticLowering(Lowering):
     def _wider(self, name: str, x: Value, type: Type) -> Value:
         """What a carried value begins with, in a type that holds what an iteration gives as well."""
         if x.op == "const" and x.attr is None:  # not read before the first iteration is over
-            shape = [n if isinstance(n, int) else 0 for n in type.shape or ()]
-            return self.b.const(_number(type, 0) if type.weak else np.zeros(shape, type.dtype))
-        if x.type.kind == "b":  # True + True is True, and 1 + 1 is 2
+            return self.b.of_type(type)
+        if x.type.kind == "b" != type.kind:  # True + True is True, and 1 + 1 is 2
             raise CannotLower(f"{name!r} is a truth value first and becomes a number: begin with a number")
         if type.weak and x.type.rank == 0:
             return self.b.python(x, builtins.type(_number(type)))

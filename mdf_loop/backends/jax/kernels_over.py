@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,14 +50,23 @@ class NotOver(TypeError):
     """A kernel asks for something that an array of JAX cannot do."""
 
 
-def over_jax(call: Callable[..., Any], args: Sequence[Any]) -> Any:
+Check = Callable[..., None]
+"""``check(holds, message, **numbers)`` says what has to hold."""
+
+_CHECK: ContextVar[Check] = ContextVar("check", default=lambda *_, **__: None)
+
+
+def over_jax(call: Callable[..., Any], args: Sequence[Any], check: Check) -> Any:
     """The results of a kernel, called with arrays of JAX; those that are known stay numpy's, if they can.
+
+    ``check`` says what numpy would raise an error for.
 
     Raises
     ------
     NotOver
         It has no form in JAX.
     """
+    token = _CHECK.set(check)
     try:
         return _called(call, args)
     except NotOver:
@@ -64,6 +74,8 @@ def over_jax(call: Callable[..., Any], args: Sequence[Any]) -> Any:
         if not any(fractions):
             raise
         return _called(call, [jnp.asarray(x) if known else x for x, known in zip(args, fractions, strict=True)])
+    finally:
+        _CHECK.reset(token)
 
 
 def _called(call: Callable[..., Any], args: Sequence[Any]) -> Any:
@@ -168,6 +180,7 @@ class Over(NDArrayOperatorsMixin):
         """NEP 13: what a ufunc, and so an operator, does."""
         if method == "at" and ufunc.__name__ in _AT:
             target, where, *others = inputs
+            _check_places(_bare(where), target.shape)
             place = jnp.asarray(bare(target)).at[_bare(where)]
             return _written(target, getattr(place, _AT[ufunc.__name__])(*_bare(others)))
         if method in ("reduce", "accumulate"):
@@ -253,6 +266,7 @@ class Over(NDArrayOperatorsMixin):
 
     def __getitem__(self, index: Any) -> Over:
         where = _bare(index)
+        _check_places(where, self.shape)
         if any(
             not isinstance(part, int | slice | None | type(...)) for part in (where if isinstance(where, tuple) else (where,))
         ):
@@ -260,6 +274,7 @@ class Over(NDArrayOperatorsMixin):
         return self._seen(lambda x: x[where], lambda x, new: x.at[where].set(new))
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        _check_places(_bare(index), self.shape)
         self.write(self.array.at[_bare(index)].set(jnp.asarray(bare(value)).astype(self.dtype)))
 
     def __len__(self) -> int:
@@ -272,6 +287,19 @@ class Over(NDArrayOperatorsMixin):
         raise NotOver("the kernel decides by its values")
 
     __int__ = __float__ = __index__ = __complex__ = __bool__  # type: ignore[assignment]
+
+
+def _check_places(where: Any, shape: Sequence[int]) -> None:
+    """Say that whole numbers in an index lie inside of an array."""
+    parts = where if isinstance(where, tuple) else (where,)
+    used, axis = sum(part is not None and part is not ... for part in parts), 0
+    for part in parts:
+        if part is ...:
+            axis += len(shape) - used
+        elif isinstance(part, jax.Array) and jnp.issubdtype(part.dtype, jnp.integer):
+            n = shape[axis]
+            _CHECK.get()((part >= -n) & (part < n), f"an index is out of bounds for axis {axis} of size {n}")
+        axis += part is not None and part is not ...
 
 
 def _bare(x: Any) -> Any:

@@ -15,7 +15,7 @@ from mdf_loop.backends.jax import traced_loops  # noqa: F401  (it fills a table)
 from mdf_loop.backends.jax.drawn import Draws
 from mdf_loop.backends.jax.jnp_templates import canonical
 from mdf_loop.backends.jax.walked import How, Walk
-from mdf_loop.backends.static_lowering import StaticLowering, fitted_values, one_of_two, scaled_draw
+from mdf_loop.backends.static_lowering import StaticLowering, dtype_of, fitted_values, one_of_two, scaled_draw
 from mdf_loop.errors import ArgumentError, KindError
 from mdf_loop.ir import Body, Loop, Node, ValueType
 from mdf_loop.kernels.definitions.mdf_operators import truth
@@ -52,12 +52,42 @@ class JaxLowering(StaticLowering):
                 return fitted_values(self.b, cast(Sequence[Value], args), number=1.5, **node.attrs)
             except KindError as error:
                 raise self.refusal(node, error) from error
-        if node.op in CHOICES and node.domain == DOMAIN and all(x is not None and x.type.dtype is not None for x in args):
+        if node.op in CHOICES and node.domain == DOMAIN:
             test, x, y = (cast(Value, args[place]) for place in CHOICES[node.op])
-            return [one_of_two(self.b, truth(self.b, test), x, y)]
+            if is_open(x) or is_open(y):
+                return [y if is_open(x) else x]
+            if all(z.type.dtype is not None for z in (test, x, y)):
+                return [self._chosen(truth(self.b, test), x, y)]
         if not entry.native and (body := written_out(node, [None if x is None else x.type for x in args])) is not None:
             return self.body(body, dict(zip(body.inputs, [x for x in args if x is not None], strict=True)))
         return super()._applied(node, bound, entry, args, names)
+
+    def _sides(self, bodies: Sequence[Body], names: Names) -> list[Region]:
+        """Both branches of an If; a carried value that has no type yet is of that which the other branch gives."""
+        mark = self.b.mark()
+        regions = super()._sides(bodies, names)
+        pairs = [*zip(*(region.results for region in regions), strict=False)]
+        types = [y.type if is_open(x) else x.type if is_open(y) else None for x, y in pairs]
+        if not any(type is not None and type.is_static for type in types):
+            return regions
+        self.b.rewind(mark)
+        return [self._side(body, {**names, **self._begun(body, names, types)}) for body in bodies]
+
+    def _begun(self, body: Body, names: Names, types: Sequence[Type | None]) -> dict[str, Value]:
+        """What stands for carried values without a type that a branch gives as they are."""
+        found = {}
+        for name, type in zip(body.outputs, types, strict=False):
+            if type is not None and type.is_static and name in names and is_open(names[name]):
+                found[name] = self.b.of_type(type)
+        return found
+
+    def _chosen(self, test: Value, x: Value, y: Value) -> Value:
+        """One of two values; of two numbers of Python's one of these."""
+        if not (x.type.weak and y.type.weak):
+            return one_of_two(self.b, test, x, y)
+        kind = np.result_type(*(dtype_of(z.type) for z in (x, y))).kind
+        x, y = (self.b.python(z, {"b": bool, "i": int}.get(kind, float)) for z in (x, y))
+        return self.b.select(test, x, y)
 
     def settled(self, record: Loop, carried: Sequence[Value], scanned: Sequence[Value], scope: Mapping[str, Value]) -> Settling:
         """The body of a loop; a number that becomes an array is one from the start, where its elements are worked on alone."""
@@ -70,6 +100,11 @@ class JaxLowering(StaticLowering):
     def number_for_now(self, x: Value, type: Type) -> Value:
         """A number that later iterations make an array of: that array."""
         return self.b.broadcast(x, type.shape) if type.is_static and type.shape else super().number_for_now(x, type)
+
+
+def is_open(x: Value) -> bool:
+    """Whether a value is one that is carried and has no type yet: nothing reads it before the first iteration is over."""
+    return x.type.dtype is None and (x.op == "param" or (x.op == "const" and x.attr is None))
 
 
 def written_out(node: Node, types: Sequence[Type | None]) -> Body | None:

@@ -226,7 +226,7 @@ def _apply(w: Walk, v: Value, *args: Any) -> Any:
     if any(x.type.weak for x in v.args) and len({jnp.result_type(x) for x in args if x is not None}) > 1:
         raise w.how.refusal(v, f"{how.node.op} has no form in JAX for a number of Python's beside arrays of another type")
     try:
-        found = over_jax(how.call, args)
+        found = over_jax(how.call, args, w.how.check)
     except (NotOver, ValueError, TypeError, IndexError) as error:
         raise w.how.refusal(v, f"{how.node.op} has no form in JAX: {error}") from error
     return found if how.results > 1 or not isinstance(found, tuple) else found[0]

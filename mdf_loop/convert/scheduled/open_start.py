@@ -150,12 +150,14 @@ class _Opened:
         if not self.collect:
             return OpenRun(self._finished(first if loop is None else loop[:count]), names, self.plan.steps)
         rows = [(ended, row) for ended, row in self.rows if not is_known(ended) or ended.literal]
+        if loop is None and len(rows) < self.plan.steps:  # an evaluation without a pass has the values of the one before
+            rows.append((TRUE, tuple(first)))
         columns = [[self._there(row[k], k) for _, row in rows] for k in range(count)]
         ends = [ended for ended, _ in rows]
         if loop is not None:
             columns = [[*column, loop[count + k]] for k, column in enumerate(columns)]
             ends += loop[2 * count :]
-        tells = self.plan.schedule.passes != 1
+        tells = loop is not None and self.plan.schedule.passes != 1
         results = [x for column in columns for x in column] + (ends if tells else [])
         return OpenRun(self._finished(results), names, self.plan.steps, len(rows), loop is not None, tells, is_collected=True)
 

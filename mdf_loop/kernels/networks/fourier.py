@@ -52,7 +52,7 @@ def transformed(x: Any, length: Any, axis: int, inverse: int, onesided: int) -> 
     """
     axis = place(axis, x.ndim)
     if axis == x.ndim - 1 or x.shape[-1] not in (1, 2):
-        raise ValueError(f"the last axis of the input is 1 or 2 long and not transformed; its shape is {list(x.shape)}, axis {axis}")
+        raise ValueError(f"the last axis is 1 or 2 long and not transformed; the input has shape {list(x.shape)}, axis is {axis}")
     numbers = x[..., 0] if x.shape[-1] == 1 else x[..., 0] + 1j * x[..., 1]
     if length is None:
         length = 2 * (x.shape[axis] - 1) if inverse and onesided else x.shape[axis]

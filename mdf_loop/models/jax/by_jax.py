@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdf_loop.errors import MalformedBody, UnsupportedOp
+from mdf_loop.errors import MalformedBody, NotLowered, UnsupportedOp
 from mdf_loop.models.jax.to_jax import to_jax
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.options import Run, Seed
@@ -50,7 +50,7 @@ def tried(model: Model, call: Any) -> Any:
     """
     try:
         return call()
-    except (UnsupportedOp, MalformedBody) as reason:
+    except (UnsupportedOp, NotLowered, MalformedBody) as reason:
         log.info("%s: not by JAX: %s", model.name, reason)
         return None
 

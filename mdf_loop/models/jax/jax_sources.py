@@ -17,7 +17,7 @@ from mdf_loop.convert.scheduled.loops import ScheduledLowering
 from mdf_loop.convert.scheduled.open_start import OpenRun, open_run
 from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.convert.scheduled.slots import GivenInput
-from mdf_loop.errors import ArgumentError, UnsupportedOp, let_through
+from mdf_loop.errors import ArgumentError, NotLowered, UnsupportedOp, let_through
 from mdf_loop.integrations.engine_runs import places_of, with_inputs
 from mdf_loop.integrations.scheduled_loops import Stepping
 from mdf_loop.ir import Body, Node
@@ -252,7 +252,7 @@ def with_constants(body: Body, constants: Mapping[str, Any]) -> Body:
 
 def with_line(error: Exception, source: str) -> Exception:
     """An error that says in which line of a model file it stands, where that can be found."""
-    if source and isinstance(error, UnsupportedOp | ArgumentError) and source not in str(error):
+    if source and isinstance(error, UnsupportedOp | NotLowered | ArgumentError) and source not in str(error):
         try:
             line = line_of_error(Path(source), error)
         except Exception as other:

@@ -66,6 +66,8 @@ def to_jax(
     ------
     UnsupportedOp
         Something has no form in JAX: lists, texts, arrays that grow; names the node.
+    NotLowered
+        A condition, or something else in a scheduled model, has no counterpart in a loop; names it.
     ArgumentError
         jax is not installed; there is no such output.
 
