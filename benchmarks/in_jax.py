@@ -1,4 +1,4 @@
-"""The share of what has a form in JAX: ONNX's node cases of numbers, and the loops that PyTorch and JAX exported.
+"""The share of what has a form in JAX: ONNX's node cases of numbers, alone and in a Loop, and the loops that others exported.
 
 It takes some minutes: each case is traced, none is run.
 """
@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
 
 from exported import models  # noqa: E402
-from jax_laws import given_of, numeric_cases, traced  # noqa: E402
+from jax_laws import given_of, has_open_length, in_a_loop, numeric_cases, traced  # noqa: E402
 
 from mdf_loop import backend  # noqa: E402
 
@@ -40,6 +40,19 @@ def cases():
         yield name, body, given_of(case, body)
 
 
+def static():
+    """Those whose results are as long as the shapes of the inputs say."""
+    return (work for work in cases() if not has_open_length(work[0]))
+
+
+def looped():
+    """The same as the body of a Loop that gathers a row of each input in each iteration."""
+    for name in numeric_cases():
+        if not has_open_length(name):
+            body, given, _ = in_a_loop(name)
+            yield name, body, given
+
+
 def exports():
     """The exported loops."""
     for work in models():
@@ -49,7 +62,14 @@ def exports():
 
 def main():
     warnings.simplefilter("ignore")
-    for title, works in (("exported loops", exports()), ("node cases of numbers", cases())):
+    kinds = {
+        "exported loops": exports,
+        "node cases of numbers": cases,
+        "node cases with static shapes": static,
+        "node cases with static shapes, in a Loop": looped,
+    }
+    for title, make in kinds.items():
+        works = make()
         found = dict(refusals(works))
         refused = {name: why for name, why in found.items() if why}
         print(f"{title}: {len(found) - len(refused)} of {len(found)}, {100 * (1 - len(refused) / len(found)):.0f} %")

@@ -1,11 +1,13 @@
 """``to_jax``: models and bodies as functions of JAX, which differentiates, vectorises and compiles them."""
 
 import numpy as np
+import onnx
 import pytest
 from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
+from onnx import helper
 
 import mdf_loop
-from mdf_loop.errors import ArgumentError, IterationError, LoopError, UnsupportedOp
+from mdf_loop.errors import ArgumentError, IterationError, LoopError, MalformedBody, UnsupportedOp
 
 jax = pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-loop[jax]"')
 jnp = jax.numpy
@@ -244,12 +246,61 @@ def test_what_python_refuses_is_found_by_checkify(text, x, message):
         model(x=x)
 
 
-def test_what_has_no_form_is_refused_with_node_and_line(tmp_path):
-    path = tmp_path / "grows.yaml"
-    path.write_text(GROWS)
-    with pytest.raises(UnsupportedOp, match="Concat") as caught:
+MODEL = """
+{name}:
+  format: ModECI MDF v0.4
+  graphs:
+    {name}:
+      nodes:
+        seen:
+          input_ports:
+            start: {{default_value: [1.0, 2.0]}}
+          parameters:
+            body:
+              value:
+                onnx: |
+                  b (int64 i, bool c, {kind} s) => (bool c, {kind} t) {{
+                      {nodes}
+                  }}
+            run:
+              function: onnx::Loop
+              args: {{M: 3, cond: true, v_initial: {start}, body: body}}
+          output_ports:
+            last: {{value: run}}
+"""
+
+REFUSED = {
+    "grows": ({"kind": "double[n]", "nodes": "t = Concat <axis = 0> (s, s)", "start": "start"}, r"carries float64\[\?\]"),
+    "collects": ({"kind": "seq(double)", "nodes": "t = SequenceInsert (s, start)", "start": "[]"}, "list"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_form_is_refused_with_node_and_line(name, tmp_path):
+    said, message = REFUSED[name]
+    path = tmp_path / f"{name}.yaml"
+    path.write_text(MODEL.format(name=name, **said))
+    with pytest.raises(UnsupportedOp, match=rf"seen.run.*{message}") as caught:
         mdf_loop.to_jax(path)()
-    assert "line 14" in "".join(caught.value.__notes__)
+    line = 1 + path.read_text().splitlines().index("            run:")
+    assert f"{name}.yaml, line {line}" in "".join(caught.value.__notes__)
+
+
+def test_text_is_refused(tmp_path):
+    text = helper.make_tensor_value_info("x", onnx.TensorProto.STRING, [2])
+    twice = helper.make_node("StringConcat", ["x", "x"], ["y"], name="twice")
+    graph = helper.make_graph([twice], "g", [text], [helper.make_value_info("y", onnx.TypeProto())])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]), tmp_path / "text.onnx")
+    with pytest.raises(UnsupportedOp, match="a text has no form in JAX") as caught:
+        mdf_loop.to_jax(tmp_path / "text.onnx")(x=["a", "b"])
+    assert "text.onnx" in "".join(caught.value.__notes__)
+
+
+def test_a_value_that_nothing_gives_is_named(tmp_path):
+    path = tmp_path / "reads.yaml"
+    path.write_text(MODEL.format(name="reads", kind="double[2]", nodes="t = Add (s, w)", start="start"))
+    with pytest.raises(MalformedBody, match="'w', which nothing in the model provides"):
+        mdf_loop.to_jax(path)()
 
 
 def test_double_precision_has_to_be_on():

@@ -16,7 +16,7 @@ from mdf_loop.backends.jax.histories import histories
 from mdf_loop.backends.jax.static_step import JaxStep, lowered
 from mdf_loop.backends.jax.traced_loops import loops_in
 from mdf_loop.backends.jax.walked import Padded
-from mdf_loop.errors import ArgumentError, KindError, did_you_mean, in_words, let_through
+from mdf_loop.errors import ArgumentError, KindError, MalformedBody, did_you_mean, in_words, let_through
 from mdf_loop.options import current_options
 from mdf_loop.step.records import Type
 
@@ -160,6 +160,10 @@ class JaxFunction:
     def _make(self, known: Mapping[str, Any], types: Mapping[str, Type]) -> Made:
         try:
             graph = self._source.opened(known, types)
+            if missing := [name for name in graph.body.captures if name not in graph.inputs]:
+                raise MalformedBody(
+                    f"reads {', '.join(map(repr, missing))}, which nothing in the model provides", (graph.body.name,)
+                )
             params = [graph.inputs[name] for name in (*graph.body.inputs, *graph.body.captures)]
             wanted = [k for k, name in enumerate(graph.outputs) if self._wanted is None or name in self._wanted]
             places = wanted if graph.history is None else graph.history.places(wanted)

@@ -18,7 +18,7 @@ import numpy as np
 from jax import lax
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from mdf_loop.backends.jax.jnp_templates import TEMPLATES, canonical
+from mdf_loop.backends.jax.jnp_templates import TEMPLATES, canonical, cast_to
 from mdf_loop.step.primitives import PRIMITIVES
 
 TOGETHER = {
@@ -239,8 +239,7 @@ class Over(NDArrayOperatorsMixin):
 
     def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", copy: bool = True) -> Over:
         """The same in another element type."""
-        wanted = canonical(np.dtype(dtype))
-        return Over(self.array != 0 if wanted.kind == "b" else self.array.astype(wanted), is_frozen=not copy)
+        return Over(cast_to(self.array, canonical(np.dtype(dtype))), is_frozen=not copy)
 
     def view(self, dtype: Any = None) -> Over:
         """The same bits as another type of the same width."""

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import onnx
 from onnx import helper
+from onnx.defs import onnx_opset_version
 
 from mdf_loop.backends.jax import traced_loops  # noqa: F401  (it fills a table)
 from mdf_loop.backends.jax.drawn import Draws
@@ -23,6 +24,7 @@ from mdf_loop.ops.registry import Kernel
 from mdf_loop.ops.rows import Bound
 from mdf_loop.readers import read
 from mdf_loop.readers.expressions.values import DOMAIN
+from mdf_loop.readers.onnx.opsets import every_node, own_domain
 from mdf_loop.step.build import CannotLower
 from mdf_loop.step.check import checked
 from mdf_loop.step.fixpoint import Settling
@@ -115,10 +117,14 @@ def written_out(node: Node, types: Sequence[Type | None]) -> Body | None:
     said = [onnx.TypeProto() if x is None else write_type(ValueType(x.dtype, x.shape)) for x in types]  # type: ignore[arg-type]
     written = schema.get_context_dependent_function(write_node(node).SerializeToString(), [x.SerializeToString() for x in said])
     function = onnx.FunctionProto.FromString(written)
+    for inner in every_node(function.node):
+        inner.domain = own_domain(inner.domain)
+    versions = {"": onnx_opset_version(), **{own_domain(entry.domain): entry.version for entry in function.opset_import}}
     inputs = [name for name, x in zip(function.input, types, strict=False) if x is not None]
     untyped = [[helper.make_value_info(x, onnx.TypeProto()) for x in names] for names in (inputs, function.output)]
     graph = helper.make_graph(function.node, node.op, untyped[0], untyped[1][: len(node.outputs)])
-    return read(helper.make_model(graph, opset_imports=function.opset_import), kind="branch")
+    opsets = [helper.make_opsetid(*entry) for entry in versions.items()]
+    return read(helper.make_model(graph, opset_imports=opsets), kind="branch")
 
 
 def _is_elementwise(region: Region, param: Value) -> bool:
@@ -162,7 +168,11 @@ class JaxStep:
                 f"the model computes in {wide.type.dtype}, and JAX has 32 bits until one says "
                 'jax.config.update("jax_enable_x64", True), once, before anything else of JAX'
             )
-        return Walk(self.how(**how), draws).results(self.region, given)
+        w = Walk(self.how(**how), draws)
+        found = w.results(self.region, given)
+        for value, x in zip(self.region.results, found, strict=True):
+            w.refuse_text(value, x)
+        return found
 
     def how(self, **how: Any) -> How:
         """How it is computed: ``max_steps``, ``checkpoint`` and ``checks``, as :func:`mdf_loop.to_jax` takes them."""

@@ -14,18 +14,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.experimental.checkify import debug_check
-from ml_dtypes import iinfo
 
 from mdf_loop.backends.jax.drawn import Draws, is_draw, numbers_of
-from mdf_loop.backends.jax.jnp_templates import TEMPLATES, canonical, jax_dtype
+from mdf_loop.backends.jax.jnp_templates import TEMPLATES, canonical, cast_to, jax_dtype
 from mdf_loop.backends.jax.kernels_over import NotOver, over_jax
 from mdf_loop.backends.static_lowering import computed_in
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Node
-from mdf_loop.step.primitives import BOOL, PRIMITIVES
+from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import BranchRegion, LoopRegion, Reduction, Region, Value
 from mdf_loop.step.structure import Uses, may_end
-from mdf_loop.types.elements import kind_of
 
 STRUCTURE: dict[str, Callable[..., Any]] = {}
 """By structural operation: ``compute(walk, value, *arguments)``."""
@@ -139,6 +137,18 @@ class Walk:
                 reader or value,
                 "it reads what a loop collected that may end early; JAX needs lengths that are known before",
             )
+        self.refuse_text(reader or value, found)
+
+    def refuse_text(self, value: Value, found: Any) -> None:
+        """See that something is numbers.
+
+        Raises
+        ------
+        UnsupportedOp
+            It is text.
+        """
+        if isinstance(found, str) or (isinstance(found, np.ndarray | np.generic) and found.dtype.kind in "OUS"):
+            raise self.how.refusal(value, "a text has no form in JAX")
 
     def _primitive(self, value: Value, args: Sequence[Any]) -> Any:
         name = value.op.partition(".")[2] or value.op
@@ -170,19 +180,6 @@ class Walk:
 def as_typed(value: Value, x: Any) -> Any:
     """An array of the element type that the Step says."""
     return x if value.type.dtype is None else jnp.asarray(x).astype(jax_dtype(value.type))
-
-
-def _cast(w: Walk, v: Value, x: Any) -> Any:
-    dtype, x = jax_dtype(v.type), jnp.asarray(x)
-    if dtype == BOOL:
-        return x != 0
-    return (_wrapped(x, dtype) if kind_of(dtype) == "integer" and iinfo(dtype).bits < 8 else x).astype(dtype)
-
-
-def _wrapped(x: Any, dtype: Any) -> Any:
-    """Whole numbers that a type of less than a byte holds: others wrap around, where XLA would cut them off."""
-    least, count = iinfo(dtype).min, 1 << iinfo(dtype).bits
-    return (x.astype(jnp.int32) - least) % count + least
 
 
 def _shape(w: Walk, v: Value, lengths: Sequence[Any]) -> tuple[int, ...]:
@@ -257,7 +254,7 @@ def _put(w: Walk, v: Value, x: Any, update: Any, *at: Any) -> Any:
 
 STRUCTURE |= {
     "const": lambda w, v: v.attr,
-    "cast": _cast,
+    "cast": lambda w, v, x: cast_to(jnp.asarray(x), jax_dtype(v.type)),
     "bitcast": lambda w, v, x: lax.bitcast_convert_type(jnp.asarray(x), jax_dtype(v.type)),
     "fraction": lambda w, v, x: x,
     "as_array": lambda w, v, x: x,

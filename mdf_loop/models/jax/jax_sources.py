@@ -11,7 +11,7 @@ import numpy as np
 
 from mdf_loop.backend import LoopRep
 from mdf_loop.calls.compiled import Compiled
-from mdf_loop.convert.locating import line_of_error
+from mdf_loop.convert.locating import line_of_error, line_of_names
 from mdf_loop.convert.named_values import Named, freed
 from mdf_loop.convert.scheduled.loops import ScheduledLowering
 from mdf_loop.convert.scheduled.open_start import OpenRun, open_run
@@ -253,8 +253,9 @@ def with_constants(body: Body, constants: Mapping[str, Any]) -> Body:
 def with_line(error: Exception, source: str) -> Exception:
     """An error that says in which line of a model file it stands, where that can be found."""
     if source and isinstance(error, UnsupportedOp | NotLowered | ArgumentError) and source not in str(error):
+        node = str(error).partition(": ")[0]
         try:
-            line = line_of_error(Path(source), error)
+            line = line_of_error(Path(source), error) or line_of_names(Path(source), node.split("."))
         except Exception as other:
             let_through(other)
             line = None
