@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from mdf_loop.convert.scheduled.loops import ScheduledLowering
 from mdf_loop.convert.scheduled.open_start import OpenRun, open_run
 from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.convert.scheduled.slots import GivenInput
+from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import ArgumentError, NotLowered, UnsupportedOp, let_through
 from mdf_loop.integrations.engine_runs import places_of, with_inputs
 from mdf_loop.integrations.scheduled_loops import Stepping
@@ -253,9 +255,10 @@ def with_constants(body: Body, constants: Mapping[str, Any]) -> Body:
 def with_line(error: Exception, source: str) -> Exception:
     """An error that says in which line of a model file it stands, where that can be found."""
     if source and isinstance(error, UnsupportedOp | NotLowered | ArgumentError) and source not in str(error):
-        node = str(error).partition(": ")[0]
+        place, path = str(error).partition(": ")[0], Path(source)
         try:
-            line = line_of_error(Path(source), error) or line_of_names(Path(source), node.split("."))
+            in_node = "." in place and " " not in place and path.suffix.lower() in SUFFIXES
+            line = (line_of_names(path, re.split("[/.]", place)) if in_node else None) or line_of_error(path, error)
         except Exception as other:
             let_through(other)
             line = None
