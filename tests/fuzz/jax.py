@@ -74,9 +74,14 @@ def by_jax(model: Any, feed: dict[str, Any], traced: bool, most: int, chosen: di
     """The outputs by name, those that may end early cut to their lengths; None if there is no function."""
     import jax.numpy as jnp
 
-    given = {name: jnp.asarray(x) if traced and name not in ("M", "go on") else x for name, x in feed.items()}
+    given = {name: jnp.asarray(x) if traced and is_traced(name, x) else x for name, x in feed.items()}
     found = _answer(lambda: mdf_loop.to_jax(model, max_steps=most)(**given), chosen)
     return None if found is None else _cut(found)
+
+
+def is_traced(name: str, value: Any) -> bool:
+    """Whether an input may be an array of JAX."""
+    return name not in ("M", "go on") and isinstance(value, np.ndarray) and value.dtype != object
 
 
 def _answer(call: Any, chosen: dict[str, Any] | None = None) -> Any:
@@ -122,8 +127,9 @@ def _compare(found: dict[str, Any], expected: dict[str, Any], same: Any) -> None
         if wanted is None or not np.size(wanted):
             continue
         given = np.asarray(found[name])
-        tiny = np.abs(np.asarray(wanted, np.complex128)) < SMALLEST if np.asarray(wanted).dtype.kind in "fcV" else False
-        compare_values(np.where(tiny, wanted, given).astype(given.dtype), np.asarray(wanted), "jax: a value", name, same)
+        if given.dtype.kind in "fcV" and given.shape == np.shape(wanted):
+            given = np.where(np.abs(np.asarray(wanted, np.complex128)) < SMALLEST, wanted, given).astype(given.dtype)
+        compare_values(given, np.asarray(wanted), "jax: a value", name, same)
 
 
 def smaller(case: JaxCase) -> Iterator[JaxCase]:
@@ -151,7 +157,7 @@ model = {model}
 feed = {feed}
 with mdf_loop.options(engine="interpret"{chosen}):
     print(dict(mdf_loop.run(model{how}, **feed)))
-traced = {{name: jax.numpy.asarray(x) if {traced} and name not in ("M", "go on") else x for name, x in feed.items()}}
+traced = {{name: jax.numpy.asarray(x) if name in {traced} else x for name, x in feed.items()}}
 with mdf_loop.options(engine="auto"{chosen}):
     print(mdf_loop.to_jax(model, max_steps={most}{how})(**traced))
 '''
@@ -167,7 +173,7 @@ def script(case: JaxCase) -> str:
             feed="{" + ", ".join(f"{name!r}: {value_text(x)}" for name, x in feed.items()) + "}",
             chosen=", obey_body_condition=True" if loop.chosen.get("obey_body_condition") else "",
             how="",
-            traced=case.flag,
+            traced=[name for name, x in feed.items() if case.flag and is_traced(name, x)],
             most=max(loop.calls[0].count or 0, 1),
         )
     graph = case.case
@@ -179,7 +185,7 @@ def script(case: JaxCase) -> str:
             feed=repr(feed),
             chosen="",
             how=how + (", collect=True" if case.flag else ""),
-            traced=False,
+            traced=[],
             most=MOST_PASSES,
         )
 

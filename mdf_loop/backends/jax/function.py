@@ -102,6 +102,10 @@ class JaxFunction:
         dict of str to jax.Array
             A loop that may end early collects as many rows as there may be, the rest zeros; ``<name>_length`` says how many.
         """
+        if noise is not None and not isinstance(noise, Mapping):
+            if "noise" not in self.inputs:
+                raise KindError(f"noise must be a mapping of names in draws to numbers; got {in_words(noise)}")
+            inputs, noise = {**inputs, "noise": noise}, None  # the model has an input of this name
         known, traced = self._sorted(inputs)
         made = self._made(known, traced)
         key = jax.random.key(key) if isinstance(key, int | np.integer) else key

@@ -53,10 +53,14 @@ class NotOver(TypeError):
 Check = Callable[..., None]
 """``check(holds, message, **numbers)`` says what has to hold."""
 
-_CHECK: ContextVar[Check] = ContextVar("check", default=lambda *_, **__: None)
+
+def _unchecked(*_: Any, **__: Any) -> None: ...
 
 
-def over_jax(call: Callable[..., Any], args: Sequence[Any], check: Check) -> Any:
+_CHECK: ContextVar[Check] = ContextVar("check", default=_unchecked)
+
+
+def over_jax(call: Callable[..., Any], args: Sequence[Any], check: Check = _unchecked) -> Any:
     """The results of a kernel, called with arrays of JAX; those that are known stay numpy's, if they can.
 
     ``check`` says what numpy would raise an error for.

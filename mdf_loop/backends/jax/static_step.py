@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
+import jax
 import numpy as np
 import onnx
 from onnx import helper
@@ -15,6 +16,7 @@ from onnx.defs import onnx_opset_version
 from mdf_loop.backends.jax import traced_loops  # noqa: F401  (it fills a table)
 from mdf_loop.backends.jax.drawn import Draws
 from mdf_loop.backends.jax.jnp_templates import canonical
+from mdf_loop.backends.jax.kernels_over import NotOver, over_jax
 from mdf_loop.backends.jax.walked import How, Walk
 from mdf_loop.backends.static_lowering import StaticLowering, dtype_of, fitted_values, one_of_two, scaled_draw
 from mdf_loop.errors import ArgumentError, KindError
@@ -30,9 +32,9 @@ from mdf_loop.step.check import checked
 from mdf_loop.step.fixpoint import Settling
 from mdf_loop.step.lower import Names
 from mdf_loop.step.primitives import PRIMITIVES
-from mdf_loop.step.records import Region, Type, Value
+from mdf_loop.step.records import Apply, Region, Type, Value
 from mdf_loop.step.speculation import guessing
-from mdf_loop.step.structure import Uses, regions_of, uses_of, values_in
+from mdf_loop.step.structure import Uses, is_always_true, regions_of, uses_of, values_in
 from mdf_loop.types.schemas import schema_of
 from mdf_loop.writers.onnx_graph import write_node, write_type
 
@@ -43,8 +45,14 @@ CHOICES = {"choose": (0, 1, 2), "and": (0, 1, 0), "or": (0, 0, 1)}
 """Operators that give one of their inputs: the places of what is asked, and of what is given if it is true and if not."""
 
 
+_in_64_bits = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64  # as it is called before JAX 0.8
+
+
 class JaxLowering(StaticLowering):
     """One graph on its way into a Step for JAX."""
+
+    may_be_empty = False
+    """Whether the loop that is lowered may have no iteration."""
 
     def _applied(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
         if (drawn := scaled_draw(self.b, node, args)) is not None:
@@ -62,7 +70,31 @@ class JaxLowering(StaticLowering):
                 return [self._chosen(truth(self.b, test), x, y)]
         if not entry.native and (body := written_out(node, [None if x is None else x.type for x in args])) is not None:
             return self.body(body, dict(zip(body.inputs, [x for x in args if x is not None], strict=True)))
-        return super()._applied(node, bound, entry, args, names)
+        mark = self.b.mark()
+        found = super()._applied(node, bound, entry, args, names)
+        if all(x.type.dtype is not None for x in found) or (types := self._inferred(node, bound, args)) is None:
+            return found
+        self.b.rewind(mark)
+        return self.b.apply(Apply(node, bound.call, results=len(types)), cast(Sequence[Value], args), types)
+
+    def _inferred(self, node: Node, bound: Bound, args: Sequence[Value | None]) -> list[Type] | None:
+        """The types of what a kernel gives over arrays of JAX; None where it does not run over them."""
+        if bound.needs_run or node.captures or any(x is None or not x.type.is_static or x.type.kind == "O" for x in args):
+            return None
+        given = [x for x in args if x is not None]
+        kinds = [jax.ShapeDtypeStruct(cast(Any, x.type.shape), x.type.dtype) for x in given if x.op != "const"]
+
+        def call(*arrays: Any) -> Any:
+            rest = iter(arrays)
+            return over_jax(bound.call, [x.attr if x.op == "const" else next(rest) for x in given])
+
+        try:
+            with _in_64_bits(True):
+                found = jax.eval_shape(call, *kinds)
+        except (NotOver, ValueError, TypeError, IndexError):
+            return None
+        results = found if isinstance(found, tuple) else (found,)
+        return [Type(np.dtype(x.dtype), x.shape) for x in results] if len(results) == len(node.outputs) else None
 
     def _sides(self, bodies: Sequence[Body], names: Names) -> list[Region]:
         """Both branches of an If; a carried value that has no type yet is of that which the other branch gives."""
@@ -99,8 +131,20 @@ class JaxLowering(StaticLowering):
                 raise CannotLower(f"{record.carried[k].input!r} starts as a number and becomes an array: begin with an array")
         return found
 
+    def loop(self, record: Loop, count: Value | None, condition: Value | None, *others: Any, **named: Any) -> Sequence[Value]:
+        """A loop; it is kept in mind whether it has an iteration."""
+        outer = self.may_be_empty
+        has_count = count is None or (count.op == "const" and np.all(np.asarray(count.attr) > 0))
+        self.may_be_empty = not (has_count and (condition is None or is_always_true(condition)))
+        try:
+            return super().loop(record, count, condition, *others, **named)
+        finally:
+            self.may_be_empty = outer
+
     def number_for_now(self, x: Value, type: Type) -> Value:
         """A number that later iterations make an array of: that array."""
+        if self.may_be_empty:
+            raise CannotLower("a number becomes an array if there is an iteration: begin with an array")
         return self.b.broadcast(x, type.shape) if type.is_static and type.shape else super().number_for_now(x, type)
 
 

@@ -179,6 +179,8 @@ class TracedLoop:
 
     def _ending(self, given: Operands) -> tuple[LoopMoment, Any, Any]:
         """Iterations until the condition ends them."""
+        if self.most == 0:
+            return self._first(given), self._no_rows(0), jnp.zeros((), int)
         limit = UNLIMITED if self.most is None or not self.rows else self.most
         limit = limit if self.count is None else min(self.count, limit)
         counted = jnp.asarray(limit if given.count is None else jnp.minimum(given.count, limit), int)
