@@ -7,6 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import jax.scipy.special as special
+import numpy as np
 from jax import Array, dtypes, lax
 from ml_dtypes import finfo, iinfo
 
@@ -32,6 +33,8 @@ def cast_to(x: Array, dtype: Any) -> Array:
     """An array in another element type."""
     if dtype == BOOL:
         return x != 0
+    if x.dtype.kind == "f" and (dtype.name == "uint32" or (dtype.kind in "iu" and dtype.itemsize < 4)):
+        x = x.astype(canonical(np.int64))  # it wraps around then, as numpy's does, where XLA would cut it off
     if kind_of(dtype) == "integer" and iinfo(dtype).bits < 8:  # others wrap around, where XLA would cut them off
         least, count = iinfo(dtype).min, 1 << iinfo(dtype).bits
         x = (x.astype(jnp.int32) - least) % count + least

@@ -94,7 +94,9 @@ class JaxLowering(StaticLowering):
         except (NotOver, ValueError, TypeError, IndexError):
             return None
         results = found if isinstance(found, tuple) else (found,)
-        return [Type(np.dtype(x.dtype), x.shape) for x in results] if len(results) == len(node.outputs) else None
+        if len(results) != len(node.outputs) or not all(isinstance(x, jax.ShapeDtypeStruct) for x in results):
+            return None
+        return [Type(np.dtype(x.dtype), x.shape) for x in results]
 
     def _sides(self, bodies: Sequence[Body], names: Names) -> list[Region]:
         """Both branches of an If; a carried value that has no type yet is of that which the other branch gives."""
