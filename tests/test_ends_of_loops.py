@@ -163,6 +163,38 @@ def test_nan_in_a_condition_warns(name, engine):
         mdf_loop.loop(100, True, body=body, **given)
 
 
+COMPARES = """<ir_version: 10, opset_import: ["" : 20]>
+g (float s, float z) => (float r) <int64 M = {9}, bool go = {1}, float k = {3.0}> {
+    r = Loop <body = b (int64 i, bool c, float x) => (bool d, float y) { y = %s %s }> (M, go, s) }
+"""
+CONDITIONS = {
+    "before": "d = Less (x, k)",
+    "behind": "d = Less (y, k)",
+    "captured": "d = Less (z, k)",
+    "computed": "q = Div (x, z) d = LessOrEqual (q, k)",
+}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize("step", ["Log (x)", "Add (x, x)", "Identity (z)", "Sub (x, z)"])
+@pytest.mark.parametrize("given", [(-1.0, 1.0), (1.0, 1.0), (4.0, np.nan), (np.nan, 1.0), (0.0, 0.0), (np.inf, np.inf)], ids=str)
+def test_every_engine_tells_of_nan_in_a_loop_of_a_graph_and_of_nothing_else(condition, step, given):
+    """The graph is one program in most engines: it leaves the run to those that warn."""
+    model, found = onnx.parser.parse_model(COMPARES % (step, CONDITIONS[condition])), {}
+    inputs = [np.float32(x) for x in given]
+    for how in ENGINES:
+        with mdf_loop.options(engine=how):
+            prepared = mdf_loop.backend.prepare(model)
+            found[how] = [told(lambda prepared=prepared: prepared.run(inputs)) for _ in range(2)]
+    for how in ENGINES:
+        assert repr(found[how]) == repr(found["interpret"]), how
+
+
+def test_a_value_that_becomes_nan_behind_the_comparison_is_not_told(engine):
+    model = onnx.parser.parse_model(COMPARES % ("Identity (z)", "d = Equal (x, k)"))
+    assert told(lambda: mdf_loop.backend.run_model(model, [np.float32(1), np.float32(np.nan)]))[1] == []
+
+
 def test_numbers_in_a_condition_do_not_warn(engine):
     for body, given in (("v: v + 1\nwhile: v < 5", {"v": 0.0}), ("v: v / w\nw: w\nwhile: v / w > 1", {"v": 8.0, "w": 2.0})):
         assert told(lambda body=body, given=given: mdf_loop.loop(100, True, body=body, **given))[1] == []

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.errors import ArgumentError, LoopError
 from mdf_loop.execute.interpret import Arguments, InterpretedBody, truth
-from mdf_loop.ir import Body, Loop, Node
+from mdf_loop.ir import Body, Loop
 from mdf_loop.options import Run
+from mdf_loop.plan.conditions import part_computing
 from mdf_loop.plan.invariants import lasting
 from mdf_loop.progress import ENDLESS
 
@@ -98,13 +98,4 @@ def _condition(loop: Loop, is_ignored: bool) -> str:
 
 def computing(body: Body, outputs: Iterable[str], known: Container[str] = ()) -> InterpretedBody:
     """What computes some values: a body of the nodes that it takes, whose inputs are what it reads from outside, or is known."""
-    needed, nodes = set(outputs), list[Node]()
-    for node in reversed(body.nodes):
-        if any(output in needed and output not in known for output in node.outputs):
-            nodes.append(node)
-            needed.update(node.reads)
-    made = {output for node in nodes for output in node.outputs if output not in known}
-    inputs = tuple(sorted(needed - made - body.constants.keys() - {""}))
-    return InterpretedBody(
-        replace(body, inputs=inputs, outputs=tuple(outputs), nodes=tuple(nodes[::-1]), captures=(), state=(), types={})
-    )
+    return InterpretedBody(part_computing(body, outputs, known))

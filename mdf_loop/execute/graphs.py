@@ -29,8 +29,8 @@ class Graph(InterpretedBody):
         self._found: tuple[Program, Calls] | None = None
         self._account = Account(nodes_in(body))
 
-        def lower(types: Sequence[Type], obey: bool, opens: bool) -> Region:
-            return lower_graph(body, types, obey, opens, self._calls().bound)
+        def lower(types: Sequence[Type], obey: bool, opens: bool, is_many: bool) -> Region:
+            return lower_graph(body, types, obey, opens, self._calls().bound, sees_nan=not is_many)
 
         has_loops = any(True for node in body.nodes for _ in node.bodies)
         self._programs = Programs(lower, any(map(draws, body.nodes)), has_loops, not body.typed)

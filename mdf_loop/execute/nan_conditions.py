@@ -13,8 +13,8 @@ from mdf_loop.errors import LoopError
 from mdf_loop.execute.endless import computing
 from mdf_loop.execute.interpret import Arguments, InterpretedBody
 from mdf_loop.ir import Loop
-from mdf_loop.ops.registry import facts
 from mdf_loop.options import Run
+from mdf_loop.plan.conditions import compared
 from mdf_loop.plan.invariants import is_pure
 
 MOST = 1 << 16
@@ -36,8 +36,9 @@ class Compared:
 
     def __init__(self, loop: Loop) -> None:
         self.loop = loop
-        self._compared, read = _compared(loop)
+        self._compared, read = compared(loop)
         self.carried = [(k, c.input) for k, c in enumerate(loop.carried) if read & {c.input, c.output}]
+        self._before = {k for k, c in enumerate(loop.carried) if c.output not in read}
         self.captured = [(k, name) for k, name in enumerate(loop.body.captures) if name in read]
         self.may_be_nan = not loop.scanned and bool(self.carried or self.captured)
 
@@ -56,9 +57,10 @@ class Compared:
             return
         if given.go is None and not run.options.obey_body_condition:
             return
-        if (lasted > 1 or self._computed is None) and self._are_usual(results, given):
+        ends = self._ends(results, given, lasted)
+        if (lasted > 1 or self._computed is None) and self._are_usual(ends, given):
             return
-        values = {name: results[k] for k, name in self.carried} | {name: given.captured[k] for k, name in self.captured}
+        values = {name: ends[k] for k, name in self.carried} | {name: given.captured[k] for k, name in self.captured}
         found = [name for name, value in values.items() if _has_nan(_plain(value))]
         if not found and self._has_computed_nan(results, given, run):
             found = [f"what is computed of {', '.join(values)}"]
@@ -69,6 +71,16 @@ class Compared:
                 f"iteration {lasted - 1} of {loop.name or loop.body.name}: the condition compares {', '.join(found)}, which "
                 f"{'is' if len(found) == 1 else 'are'} nan: no comparison with nan holds, and the loop ended there",
             )
+
+    def _ends(self, results: Sequence[Any], given: Arguments, lasted: int) -> Sequence[Any]:
+        """Carried values as the condition read them.
+
+        One that it read before the iteration changed it is known in the first iteration alone; later it is taken for what it
+        became, as what is computed of nan is nan.
+        """
+        if lasted > 1 or not self._before:
+            return results
+        return [given.carried[k] if k in self._before else value for k, value in enumerate(results[: len(self.loop.carried)])]
 
     def _are_usual(self, results: Sequence[Any], given: Arguments) -> bool:
         """Whether hardly any operator makes nan of the values: looking closer takes longer than a short loop."""
@@ -117,17 +129,3 @@ def _has_nan(value: Any) -> bool:
     if isinstance(value, float):
         return value != value
     return isinstance(value, np.ndarray) and value.dtype.kind in "fc" and value.size <= MOST and bool(np.isnan(value).any())
-
-
-def _compared(loop: Loop) -> tuple[set[str], set[str]]:
-    """What comparisons behind the condition compare, and all that this is computed of: back to what is carried or captured."""
-    joined, compared, read = {loop.keep_going or ""}, set[str](), set[str]()
-    known = {c.output for c in loop.carried}
-    for node in reversed(loop.body.nodes):
-        if joined.intersection(node.outputs):
-            compares = facts(node).compares
-            compared.update(node.reads if compares else ())
-            joined.update(() if compares else node.reads)
-        if read.intersection(node.outputs) - known or compared.intersection(node.outputs) - known:
-            read.update(node.reads)
-    return compared, read | compared

@@ -138,7 +138,7 @@ class NumpyLoop(InterpretedLoop):
         if form not in self._programs:
             draws = any(draws_numbers(node) for node in self.loop.body.nodes)
 
-            def lower(types: Sequence[Type], obey: bool, opens: bool) -> Region:
+            def lower(types: Sequence[Type], obey: bool, opens: bool, is_many: bool) -> Region:
                 return lower_loop(self.loop.with_state_carried, types, form[0], form[1] or obey, obey, self.calls.bound, is_long)
 
             least = 0 if is_long else LEAST  # room made once is worth it from some iterations on

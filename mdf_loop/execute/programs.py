@@ -40,8 +40,11 @@ MOST_FAILURES = 3
 
 log = logging.getLogger(__name__)
 
-Lower = Callable[[Sequence[Type], bool, bool], Region]
-"""``lower(types, obey, opens)``: a Step for values of these types; ``opens`` says whether loops become part of it."""
+Lower = Callable[[Sequence[Type], bool, bool, bool], Region]
+"""``lower(types, obey, opens, is_many)``: a Step for values of these types, of one run or many.
+
+``opens`` says whether loops become part of it.
+"""
 
 
 Write = Callable[["Entry", Region], Specialised | Order | str]
@@ -52,8 +55,9 @@ Write = Callable[["Entry", Region], Specialised | Order | str]
 class Entry:
     """What is known for one combination of types.
 
-    ``why`` it is refused; whether its Step ``guesses`` what a run looks at; what is being compiled in another thread, in an
-    ``order`` if there is nothing yet, and what is ``better`` than what there is and has run for so many ``seconds``.
+    ``why`` it is refused; whether its Step ``guesses`` what a run looks at; whether it ``is_many`` runs at once; what is being
+    compiled in another thread, in an ``order`` if there is nothing yet, and what is ``better`` than what there is and has run for
+    so many ``seconds``.
     """
 
     signature: Signature
@@ -63,6 +67,7 @@ class Entry:
     why: str = ""
     careful: bool = False
     guesses: bool = False
+    is_many: bool = False
     made: Specialised | None = None
     order: Order | None = None
     better: Order | None = None
@@ -221,7 +226,7 @@ class Programs:
         if key not in self._entries:
             if len(self._entries) >= MOST_SIGNATURES:
                 self._entries.pop(next(iter(self._entries)), None)
-            self._entries[key] = Entry(how[1], guesses=how[0] == "jit")
+            self._entries[key] = Entry(how[1], guesses=how[0] == "jit", is_many=how[0] == "many")
         return self._entries[key]
 
     def _by_entry(
@@ -263,11 +268,11 @@ class Programs:
 
     def _lowered(self, entry: Entry, values: Sequence[Any], obey: bool) -> Region:
         """The Step for such values: the one that was made last, if it is for them and no guess makes a difference."""
-        wanted, shared = (entry.signature, obey, entry.opens), self._shared  # another thread may put its own there
+        wanted, shared = (entry.signature, obey, entry.opens, entry.is_many), self._shared  # another thread may put its own there
         if shared is not None and shared[0] == wanted:
             return shared[1]
         with guessing(entry.guesses) as guesses:
-            region = self._lower(types_of(values, entry.signature, self._exact), obey, entry.opens)
+            region = self._lower(types_of(values, entry.signature, self._exact), obey, entry.opens, entry.is_many)
         if not guesses.were_asked_for:
             self._shared = wanted, region
         return region

@@ -17,7 +17,8 @@ from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.prepared_constants import unchangeable
 from mdf_loop.ops.registry import Kernel, bind, lookup
 from mdf_loop.ops.rows import Bound, Call
-from mdf_loop.plan.invariants import is_repeatable, lasting
+from mdf_loop.plan.conditions import compared, part_computing
+from mdf_loop.plan.invariants import is_pure, is_repeatable, lasting
 from mdf_loop.plan.result_types import result_types
 from mdf_loop.step.allowed import allows
 from mdf_loop.step.build import MOST_FOLDED, Builder, CannotLower
@@ -43,7 +44,9 @@ Names = dict[str, Value]
 Bind = Callable[[Node], Bound]
 
 
-def lower_graph(body: Body, types: Sequence[Type], obey: bool = False, opens: bool = True, bound: Bind = bind) -> Region:
+def lower_graph(
+    body: Body, types: Sequence[Type], obey: bool = False, opens: bool = True, bound: Bind = bind, sees_nan: bool = False
+) -> Region:
     """The Step of a graph that runs once.
 
     Parameters
@@ -57,6 +60,8 @@ def lower_graph(body: Body, types: Sequence[Type], obey: bool = False, opens: bo
         Whether loops become regions; if not, they stay operators.
     bound : callable
         Gives the kernel of a node, made ready: what is bound already need not be bound again.
+    sees_nan : bool
+        Whether the program ends where a loop ended because its condition compared nan: the ordinary way warns of that.
 
     Raises
     ------
@@ -65,7 +70,7 @@ def lower_graph(body: Body, types: Sequence[Type], obey: bool = False, opens: bo
     """
     if not all(map(is_repeatable, body.nodes)):
         raise CannotLower("a node may do more than compute")
-    lowering = Lowering(obey, opens, not body.typed, bound)
+    lowering = Lowering(obey, opens, not body.typed, bound, sees_nan=sees_nan)
     names = (*body.inputs, *body.captures)
     scope = {name: lowering.b.param(type, k) for k, (name, type) in enumerate(zip(names, types, strict=True))}
     return checked(lowering.b.closed(lowering.body(body, scope)))
@@ -129,10 +134,18 @@ class Lowering:
     may reach code that sees the difference.
     """
 
-    def __init__(self, obey: bool, opens: bool = True, exact: bool = False, bound: Bind = bind, is_long: bool = False) -> None:
+    def __init__(
+        self,
+        obey: bool,
+        opens: bool = True,
+        exact: bool = False,
+        bound: Bind = bind,
+        is_long: bool = False,
+        sees_nan: bool = False,
+    ) -> None:
         load_kernels()
         self.b, self.obey, self.opens, self.exact, self.bound = Builder(), obey, opens, exact, bound
-        self.depth, self.is_long = 0, is_long
+        self.depth, self.is_long, self.sees_nan = 0, is_long, sees_nan
 
     def body(self, body: Body, scope: Mapping[str, Value]) -> list[Value]:
         """The values of a body's outputs; ``scope`` has its inputs and captures."""
@@ -282,7 +295,25 @@ class Lowering:
                 bound.worth,
             )
         scope = {**captured, **dict(zip(record.invariant, invariant, strict=True))}
-        return self.loop(record, count, condition, obeyed, carried, scanned, scope, whole)  # type: ignore[arg-type]
+        results = self.loop(record, count, condition, obeyed, carried, scanned, scope, whole)  # type: ignore[arg-type]
+        if self.sees_nan and not self.depth and obeyed and record.keep_going is not None and not record.scanned:
+            self._end_at_nan(record, results, captured)
+        return results
+
+    def _end_at_nan(self, record: Loop, results: Sequence[Value], captured: Names) -> None:
+        """End the program where the condition of a loop was false at last, and may have compared nan."""
+        b, going = self.b, results[-1]
+        known = {**captured, **dict(zip((c.input for c in record.carried), results, strict=False))}
+        known |= dict(zip((c.output for c in record.carried), results, strict=False))
+        wanted, _ = compared(record)
+        part = part_computing(record.body, sorted(wanted), known)
+        if not known.keys() >= {*part.inputs} or not all(map(is_pure, part.nodes)):
+            return
+        for x in self.body(part, known):
+            if x.type.kind == "f" and x.type.is_static and x.type.size <= _SMALL and going.type.is_static:
+                is_nan = b.isnan(x) if not x.type.shape else b.reduce(b.isnan(x), "any", range(x.type.rank or 0))
+                ended = b.not_(going if not going.type.shape else b.reduce(going, "all", range(going.type.rank or 0)))
+                b.place_in(b.cast(b.and_(is_nan, ended), INT64), b.const(np.int64(1)))
 
     def loop(
         self,

@@ -92,7 +92,7 @@ class Account:
         self.pace, self.bytes = seconds, _bytes(given)
 
     def expected(self, run: Run, given: Arguments) -> float:
-        """Seconds that an iteration takes, as one took that worked on as much; infinity where that is unknown, or time is short."""
+        """Seconds that an iteration takes, as one took that worked on as much; infinity if unknown, or if time is short."""
         return self.pace if run.deadline is None and self.bytes == _bytes(given) else math.inf
 
     def is_unseen(self, run: Run, given: Arguments) -> bool:

@@ -85,7 +85,8 @@ class Machine:
             raise CannotCompile(f"LLVM does not know this processor ({error})") from error
         self.features, self.cpu = llvm.get_host_cpu_features(), llvm.get_host_cpu_name()
         self.triple = triple_of(llvm.get_process_triple())
-        self.linker = llvm.create_lljit_compiler(self._target(OPTIMISATION))
+        # LLVM's older linker ends the process on ARM where it finds no memory near the rest of a program
+        self.linker = llvm.create_lljit_compiler(self._target(OPTIMISATION), use_jit_link=self.is_arm)
         self.numbers = itertools.count()
         self.functions: dict[str, tuple[str, Any]] = {}
 
@@ -118,9 +119,14 @@ class Machine:
         return 32 if self.features.get("avx2") else 16
 
     @property
+    def is_arm(self) -> bool:
+        """Whether it is a processor of ARM with 64 bits."""
+        return self.triple.startswith(("aarch64", "arm64"))
+
+    @property
     def has_half(self) -> bool:
         """Whether conversions of float16 are instructions; those of ARM with 64 bits all have them."""
-        return self.triple.startswith(("aarch64", "arm64")) or bool(self.features.get("f16c"))
+        return self.is_arm or bool(self.features.get("f16c"))
 
     def linked(self, text: str, names: Sequence[str], functions: Sequence[str], level: int = OPTIMISATION) -> tuple[Any, int]:
         """The functions of a text by their names, at addresses as long as what is given is kept, and bytes of instructions.
